@@ -1,0 +1,6 @@
+"""Optional packages: imported here once, so that nothing else has to guard an import."""
+
+from importlib.util import find_spec
+
+has_cupy: bool = find_spec("cupy") is not None
+has_matplotlib: bool = find_spec("matplotlib") is not None
