@@ -1,0 +1,155 @@
+"""Sizes and switches of a biLM, checked once when they are made.
+
+Peters et al. (2018), sec. 3.1 and 3.4; names of the original options file are mapped in `weights/`.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
+
+from ..errors import Errors
+
+ACTIVATIONS = ("relu", "tanh")
+DIRECTIONS = ("both", "forward")
+N_CHARACTERS = 261  # 256 bytes and five marks; ids are shifted by one, so tables have 262 rows
+
+
+@dataclass(frozen=True)
+class CharCNNConfig:
+    """The character CNN that turns a word's bytes into one vector (Kim et al. 2016).
+
+    embedding_width (int): Width E of a character vector.
+    filters (Tuple[Tuple[int, int], ...]): Pairs of window width (characters) and number of filters.
+    activation (str): "relu" or "tanh", after the maximum over positions.
+    n_highway (int): Highway layers over the pooled filters, 0 for none.
+    max_characters (int): Ids in a word's row, the marks of its begin and end included.
+    """
+
+    embedding_width: int = 16
+    filters: Tuple[Tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+    activation: str = "relu"
+    n_highway: int = 2
+    max_characters: int = 50
+
+    def __post_init__(self) -> None:
+        problems = list(self._problems())
+        if problems:
+            raise ValueError(Errors.EL002.format(block="char_cnn block", problems="; ".join(problems)))
+
+    @property
+    def n_filters(self) -> int:
+        """RETURNS (int): F, the filters of all widths together."""
+        return sum(n for _, n in self.filters)
+
+    def _problems(self) -> List[str]:
+        checks = [
+            (self.embedding_width >= 1, f"embedding_width is {self.embedding_width}, should be 1 or more"),
+            (len(self.filters) >= 1, "filters is empty, should name at least one [width, number]"),
+            (self.activation in ACTIVATIONS, f"activation is '{self.activation}', should be one of {ACTIVATIONS}"),
+            (self.n_highway >= 0, f"n_highway is {self.n_highway}, should be 0 or more"),
+            (self.max_characters >= 4, f"max_characters is {self.max_characters}, should be 4 or more"),
+        ]
+        for width, number in self.filters:
+            checks.append((number >= 1, f"filter [{width}, {number}] should have 1 filter or more"))
+            fits = 1 <= width <= self.max_characters
+            checks.append((fits, f"filter [{width}, {number}] should be 1 to {self.max_characters} characters wide"))
+        return [text for is_fine, text in checks if not is_fine]
+
+
+@dataclass(frozen=True)
+class BiLMConfig:
+    """A biLM: how words come in, the LSTM stack, its directions.
+
+    char_cnn (Optional[CharCNNConfig]): Words come in as characters; None if they come in as ids.
+    n_words (Optional[int]): Rows of the word table, if words come in as ids.
+    n_layers (int): L, LSTM layers per direction.
+    cell_width (int): H, width of the memory cell.
+    projection_width (int): P, width of one direction's output; vectors have 2P. Equal to `cell_width`: no projection.
+    cell_clip (Optional[float]): Largest absolute value of the memory cell, None for no clip.
+    projection_clip (Optional[float]): Largest absolute value of a projected output, None for no clip.
+    has_skip (bool): From the second layer on, the input is added to the output.
+    directions (str): "both", or "forward" for a plain language model.
+    """
+
+    char_cnn: Optional[CharCNNConfig] = None
+    n_words: Optional[int] = None
+    n_layers: int = 2
+    cell_width: int = 4096
+    projection_width: int = 512
+    cell_clip: Optional[float] = 3.0
+    projection_clip: Optional[float] = 3.0
+    has_skip: bool = True
+    directions: str = "both"
+
+    def __post_init__(self) -> None:
+        problems = self._problems()
+        if problems:
+            raise ValueError(Errors.EL002.format(block="biLM config", problems="; ".join(problems)))
+
+    @property
+    def n_directions(self) -> int:
+        """RETURNS (int): 2, or 1 for a forward model."""
+        return 2 if self.directions == "both" else 1
+
+    @property
+    def has_projection(self) -> bool:
+        """RETURNS (bool): Whether a linear map from H to P follows the cell."""
+        return self.projection_width < self.cell_width
+
+    @property
+    def has_cnn_projection(self) -> bool:
+        """RETURNS (bool): Whether a linear map from F to P follows the character CNN."""
+        return self.char_cnn is not None and self.char_cnn.n_filters != self.projection_width
+
+    @property
+    def output_width(self) -> int:
+        """RETURNS (int): D, the width of a vector, all directions together."""
+        return self.n_directions * self.projection_width
+
+    def to_dict(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Plain JSON types, the inverse of `from_dict`."""
+        record = asdict(self)
+        if self.char_cnn is not None:
+            record["char_cnn"]["filters"] = [list(pair) for pair in self.char_cnn.filters]
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "BiLMConfig":
+        """record (Mapping[str, Any]): What `to_dict` gives; settings left out get their default.
+        RAISES (ValueError): EL001 for unknown settings, EL002 for values that fit no biLM.
+        """
+        settings = dict(record)
+        _refuse_unknown(cls, settings, "the biLM config")
+        if settings.get("char_cnn") is not None:
+            characters = dict(settings["char_cnn"])
+            _refuse_unknown(CharCNNConfig, characters, "the char_cnn block")
+            if "filters" in characters:
+                characters["filters"] = tuple((int(width), int(n)) for width, n in characters["filters"])
+            settings["char_cnn"] = CharCNNConfig(**characters)
+        return cls(**settings)
+
+    def _problems(self) -> List[str]:
+        has_one_input = (self.char_cnn is None) != (self.n_words is None)
+        checks = [
+            (has_one_input, "exactly one of char_cnn and n_words should be set"),
+            (self.n_words is None or self.n_words >= 1, f"n_words is {self.n_words}, should be 1 or more"),
+            (self.n_layers >= 1, f"n_layers is {self.n_layers}, should be 1 or more"),
+            (self.cell_width >= 1, f"cell_width is {self.cell_width}, should be 1 or more"),
+            (
+                1 <= self.projection_width <= self.cell_width,
+                f"projection_width is {self.projection_width}, should be 1 to cell_width ({self.cell_width})",
+            ),
+            (self.cell_clip is None or self.cell_clip > 0, f"cell_clip is {self.cell_clip}, should be above 0 or null"),
+            (
+                self.projection_clip is None or self.projection_clip > 0,
+                f"projection_clip is {self.projection_clip}, should be above 0 or null",
+            ),
+            (self.directions in DIRECTIONS, f"directions is '{self.directions}', should be one of {DIRECTIONS}"),
+        ]
+        return [text for is_fine, text in checks if not is_fine]
+
+
+def _refuse_unknown(cls: Type[Any], settings: Mapping[str, Any], block: str) -> None:
+    known = [field.name for field in fields(cls)]
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise ValueError(Errors.EL001.format(block=block, unknown=", ".join(unknown), known=", ".join(known)))

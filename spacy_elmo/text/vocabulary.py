@@ -1,0 +1,66 @@
+"""The words a biLM can predict, in the order of its softmax rows."""
+
+from typing import Dict, Iterable, List, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import Errors
+from .characters import SENTENCE_BEGIN, SENTENCE_END
+
+UNKNOWN = "<UNK>"
+
+
+class Vocabulary:
+    """Words and their ids.
+
+    words (Sequence[str]): In the order of the ids; holds `<S>`, `</S>` and `<UNK>`, by convention first.
+    RAISES (ValueError): EL003 if one of the three is missing or a word stands twice.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words: List[str] = list(words)
+        self._ids: Dict[str, int] = {word: i for i, word in enumerate(self.words)}
+        missing = [mark for mark in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN) if mark not in self._ids]
+        n_repeated = len(self.words) - len(self._ids)
+        if missing or n_repeated:
+            repeated = _first_repeated(self.words) if n_repeated else "none"
+            raise ValueError(
+                Errors.EL003.format(missing=", ".join(missing) or "none", n_repeated=n_repeated, repeated=repeated)
+            )
+        self.bos_id = self._ids[SENTENCE_BEGIN]
+        self.eos_id = self._ids[SENTENCE_END]
+        self.unk_id = self._ids[UNKNOWN]
+
+    @classmethod
+    def from_lines(cls, lines: Iterable[str]) -> "Vocabulary":
+        """lines (Iterable[str]): One word a line, line ends allowed.
+        RETURNS (Vocabulary): The words in the order of the lines.
+        """
+        return cls([line.rstrip("\r\n") for line in lines])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.words == other.words
+
+    def id_of(self, word: str) -> int:
+        """RETURNS (int): The word's id, that of `<UNK>` if it has none."""
+        return self._ids.get(word, self.unk_id)
+
+    def ids(self, words: Iterable[str]) -> NDArray[np.int64]:
+        """RETURNS (NDArray[np.int64]): The ids of words, in order."""
+        return np.fromiter((self._ids.get(word, self.unk_id) for word in words), dtype="int64")
+
+
+def _first_repeated(words: Sequence[str]) -> str:
+    seen = set()
+    for word in words:
+        if word in seen:
+            return repr(word)
+        seen.add(word)
+    return "none"
