@@ -43,7 +43,7 @@ class CharCNN(nn.Module):
     """One vector per word from its character ids.
 
     config (CharCNNConfig): Sizes.
-    output_width (int): P; without a projection (F == P) the highways' output is the vector.
+    output_width (int): P; without a projection (mostly where F == P) the highways' output is the vector.
     """
 
     def __init__(self, config: CharCNNConfig, output_width: int) -> None:
@@ -54,7 +54,7 @@ class CharCNN(nn.Module):
             CharFilter(width, n, config.embedding_width, config.activation) for width, n in config.filters
         )
         self.highways = nn.ModuleList(Highway(config.n_filters) for _ in range(config.n_highway))
-        self.projection = nn.Linear(config.n_filters, output_width) if config.n_filters != output_width else None
+        self.projection = nn.Linear(config.n_filters, output_width) if config.projects_to(output_width) else None
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:

@@ -22,6 +22,7 @@ class CharCNNConfig:
     activation (str): "relu" or "tanh", after the maximum over positions.
     n_highway (int): Highway layers over the pooled filters, 0 for none.
     max_characters (int): Ids in a word's row, the marks of its begin and end included.
+    always_project (bool): A linear map from F to P follows even where F equals P (AllenNLP; bilm-tf leaves it out).
     """
 
     embedding_width: int = 16
@@ -29,6 +30,7 @@ class CharCNNConfig:
     activation: str = "relu"
     n_highway: int = 2
     max_characters: int = 50
+    always_project: bool = False
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -39,6 +41,10 @@ class CharCNNConfig:
     def n_filters(self) -> int:
         """RETURNS (int): F, the filters of all widths together."""
         return sum(n for _, n in self.filters)
+
+    def projects_to(self, output_width: int) -> bool:
+        """RETURNS (bool): Whether a linear map from F to `output_width` follows."""
+        return self.always_project or self.n_filters != output_width
 
     def _problems(self) -> List[str]:
         checks = [
@@ -98,7 +104,7 @@ class BiLMConfig:
     @property
     def has_cnn_projection(self) -> bool:
         """RETURNS (bool): Whether a linear map from F to P follows the character CNN."""
-        return self.char_cnn is not None and self.char_cnn.n_filters != self.projection_width
+        return self.char_cnn is not None and self.char_cnn.projects_to(self.projection_width)
 
     @property
     def output_width(self) -> int:
