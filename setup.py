@@ -1,0 +1,72 @@
+"""Packaging: names, requirements and entry points. Nothing is imported from the package itself."""
+
+from pathlib import Path
+from typing import Dict
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+
+
+def read_about() -> Dict[str, str]:
+    """Run `about.py` by itself: importing the package would need torch and spaCy."""
+    about: Dict[str, str] = {}
+    exec((ROOT / "spacy_elmo" / "about.py").read_text(encoding="utf8"), about)
+    return about
+
+
+def setup_package() -> None:
+    """Describe the distribution to setuptools."""
+    about = read_about()
+    setup(
+        name=about["__title__"],
+        version=about["__version__"],
+        description=about["__summary__"],
+        license=about["__license__"],
+        license_files=["LICENSE"],
+        author="The spacy-elmo contributors",
+        long_description=(ROOT / "README.md").read_text(encoding="utf8"),
+        long_description_content_type="text/markdown",
+        packages=find_packages(include=["spacy_elmo", "spacy_elmo.*"]),
+        package_data={"spacy_elmo": ["py.typed", "models/*/*"]},
+        python_requires=">=3.10",
+        install_requires=[
+            "spacy>=3.8.7,<3.9",
+            "thinc>=8.3.4,<8.4",
+            "torch>=2.2",
+            "numpy>=1.26",
+            "srsly>=2.4.8",
+            "safetensors>=0.4.3",
+            "h5py>=3.10",
+            "typer>=0.12",
+            "wasabi>=1.1",
+            "tqdm>=4.64",
+        ],
+        extras_require={
+            "plot": ["matplotlib>=3.8"],
+            "test": ["build", "mypy", "pytest>=8", "pytest-timeout", "ruff", "setuptools>=77", "types-tqdm"],
+        },
+        entry_points={
+            "spacy_cli": ["elmo = spacy_elmo.cli.plugin:elmo"],
+            "spacy_factories": ["elmo = spacy_elmo.pipeline.elmo:make_elmo"],
+        },
+        keywords=["spacy", "elmo", "contextual embeddings", "biLM", "nlp"],
+        classifiers=[
+            "Development Status :: 4 - Beta",
+            "Intended Audience :: Developers",
+            "Intended Audience :: Science/Research",
+            "Operating System :: OS Independent",
+            "Programming Language :: Python :: 3",
+            "Programming Language :: Python :: 3.10",
+            "Programming Language :: Python :: 3.11",
+            "Programming Language :: Python :: 3.12",
+            "Topic :: Scientific/Engineering :: Artificial Intelligence",
+            "Topic :: Text Processing :: Linguistic",
+            "Typing :: Typed",
+        ],
+        zip_safe=False,
+    )
+
+
+if __name__ == "__main__":
+    setup_package()

@@ -1,0 +1,44 @@
+"""ELMo for spaCy: the public names. They are imported on first use, so that `python -m spacy` stays fast."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, List
+
+from .about import __version__
+
+if TYPE_CHECKING:
+    from .bilm.config import BiLMConfig, CharCNNConfig
+    from .encoding.facade import BiLM
+    from .encoding.state import BiLMState
+    from .pipeline.extensions import register_extensions
+    from .weights import load_bilm, save_bilm
+
+__all__ = [
+    "BiLM",
+    "BiLMConfig",
+    "BiLMState",
+    "CharCNNConfig",
+    "__version__",
+    "load_bilm",
+    "register_extensions",
+    "save_bilm",
+]
+
+_HOMES = {
+    "BiLM": "encoding.facade",
+    "BiLMConfig": "bilm.config",
+    "BiLMState": "encoding.state",
+    "CharCNNConfig": "bilm.config",
+    "load_bilm": "weights",
+    "register_extensions": "pipeline.extensions",
+    "save_bilm": "weights",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,260 @@
+"""The rings of the design, enforced: who may import whom, with which libraries, and how long a file may be.
+
+The source is parsed, not imported, so that a rule also holds for imports inside functions and under TYPE_CHECKING.
+"""
+
+import ast
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, FrozenSet, Iterator, List, Tuple
+
+import pytest
+
+PACKAGE = "spacy_elmo"
+ROOT = Path(__file__).parent.parent / PACKAGE
+MAX_LINES = 400
+# Open to all, and nothing but the standard library inside.
+OPEN = ("errors", "about", "_compat")
+# Optional or slow to import: only inside the function that needs them.
+LAZY = frozenset(["matplotlib", "sklearn", "pyarrow", "ray", "cupy", "pandas"])
+# Ways to reach a file from a ring that must not know of files.
+FILES = frozenset(["pathlib", "io", "tempfile", "shutil", "gzip", "zipfile", "h5py", "safetensors", "srsly"])
+
+
+@dataclass(frozen=True)
+class Ring:
+    """One row of the table: rings of ours and third-party libraries that it may import, and what is forbidden."""
+
+    ours: FrozenSet[str]
+    libraries: FrozenSet[str]
+    has_files: bool = True
+
+
+def _ring(ours: str, libraries: str, *, has_files: bool = True) -> Ring:
+    return Ring(frozenset(ours.split()), frozenset(libraries.split()), has_files)
+
+
+# What is not listed is forbidden.
+RINGS: Dict[str, Ring] = {
+    "bilm": _ring("", "torch numpy", has_files=False),
+    "text": _ring("", "numpy", has_files=False),
+    "encoding": _ring("bilm text", "torch numpy", has_files=False),
+    "weights": _ring("bilm text encoding", "torch numpy srsly safetensors h5py"),
+    "ml": _ring("bilm text encoding weights", "thinc spacy torch numpy cupy"),
+    "pipeline": _ring("ml", "thinc spacy numpy srsly cupy"),
+    "pretraining": _ring("bilm text encoding weights", "torch numpy srsly tqdm thinc"),
+    "analysis": _ring("ml pipeline encoding weights", "numpy spacy sklearn matplotlib"),
+    "export": _ring("ml pipeline", "spacy numpy tqdm pyarrow ray"),
+    "cli": _ring(
+        "bilm text encoding weights ml pipeline pretraining analysis export",
+        "typer wasabi srsly spacy thinc torch numpy tqdm matplotlib",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name of one module: `module` is absolute, `name` what is taken from it ("" for the module)."""
+
+    line: int
+    module: str
+    name: str
+    is_top_level: bool
+
+    @property
+    def library(self) -> str:
+        return self.module.split(".")[0]
+
+
+def module_name(path: Path, root: Path) -> str:
+    """Dotted name of a file, a package's `__init__` included."""
+    return ".".join((root.name, *path.relative_to(root).with_suffix("").parts))
+
+
+def ring_of(module: str) -> str:
+    """Second part of a dotted name: the ring, or a module of the top level, or "" for the package itself."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def read_imports(path: Path, root: Path) -> List[Import]:
+    """All imports of a file; those that run when it is imported are `is_top_level`."""
+    tree = ast.parse(path.read_text(encoding="utf8"))
+    package = module_name(path, root).split(".")[:-1]
+    late = {node for outer in ast.walk(tree) if _is_late(outer) for node in ast.walk(outer)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [Import(node.lineno, alias.name, "", node not in late) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            found += [Import(node.lineno, module, alias.name, node not in late) for alias in node.names]
+    return found
+
+
+def _is_late(node: ast.AST) -> bool:
+    """Code below this node does not run at import."""
+    is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+    return is_function or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
+
+
+def find_violations(root: Path) -> List[str]:
+    """One line for each rule that the package below `root` breaks."""
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        where = path.relative_to(root)
+        if len(path.read_text(encoding="utf8").splitlines()) > MAX_LINES:
+            found.append(f"{where}: more than {MAX_LINES} lines")
+        found += [f"{where}:{line}: {problem}" for line, problem in _import_violations(path, root)]
+        if not RINGS.get(ring_of(module_name(path, root)), RINGS["cli"]).has_files:
+            found += [f"{where}:{line}: opens a file" for line in _open_calls(path)]
+    return found + [f"import cycle: {' -> '.join(cycle)}" for cycle in find_cycles(root)]
+
+
+def _import_violations(path: Path, root: Path) -> Iterator[Tuple[int, str]]:
+    module = module_name(path, root)
+    for imported in read_imports(path, root):
+        problem = (
+            _ours_problem(module, imported) if imported.library == root.name else _library_problem(module, imported)
+        )
+        if problem:
+            yield imported.line, problem
+
+
+def _ours_problem(module: str, imported: Import) -> str:
+    """What is wrong with an import of our own, or ""."""
+    here, there = ring_of(module), ring_of(imported.module) or imported.name
+    if here in OPEN:
+        return "only the standard library is allowed here"
+    if module == f"{PACKAGE}.cli.plugin" and not imported.module.endswith("cli._app"):
+        return "the plugin imports only typer, spacy.cli and the app"
+    if there in OPEN or here == there or (here == "__main__" and there == "cli"):
+        return ""
+    if here == "__init__":
+        return "the top level does not import cli" if there == "cli" else ""
+    if here not in RINGS:
+        return f"'{here}' is no ring of the design"
+    return "" if there in RINGS[here].ours else f"{here} must not import {there}"
+
+
+def _library_problem(module: str, imported: Import) -> str:
+    """What is wrong with an import of a library, or ""."""
+    here, library = ring_of(module), imported.library
+    ring = RINGS.get(here)
+    if ring and not ring.has_files and library in FILES:
+        return f"{here} must not know of files ({library})"
+    if library in sys.stdlib_module_names:
+        return ""
+    if ring is None:
+        return f"only the standard library is allowed here ({library})"
+    if library not in ring.libraries:
+        return f"{here} must not import {library}"
+    if library in LAZY and imported.is_top_level:
+        return f"{library} must be imported in the function that needs it"
+    if here == "pretraining" and library == "thinc" and (imported.module, imported.name) != ("thinc.api", "Config"):
+        return "of thinc, pretraining may use only thinc.api.Config"
+    if module == f"{PACKAGE}.cli.plugin" and imported.module not in ("typer", "spacy.cli"):
+        return "the plugin imports only typer, spacy.cli and the app"
+    return ""
+
+
+def _open_calls(path: Path) -> List[int]:
+    tree = ast.parse(path.read_text(encoding="utf8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "open"]
+
+
+def find_cycles(root: Path) -> List[List[str]]:
+    """Modules that import each other in a ring; a package's `__init__` counts as the package."""
+    paths = {module_name(path, root).removesuffix(".__init__"): path for path in sorted(root.rglob("*.py"))}
+    graph = {
+        module: {_target(imported, paths) for imported in read_imports(path, root) if imported.is_top_level}
+        - {module, ""}
+        for module, path in paths.items()
+    }
+    cycles: List[List[str]] = []
+    finished: set[str] = set()
+    for module in graph:
+        _visit(module, [], graph, finished, cycles)
+    return cycles
+
+
+def _target(imported: Import, paths: Dict[str, Path]) -> str:
+    full = f"{imported.module}.{imported.name}"
+    return full if full in paths else imported.module if imported.module in paths else ""
+
+
+def _visit(
+    module: str, trail: List[str], graph: Dict[str, set[str]], finished: set[str], cycles: List[List[str]]
+) -> None:
+    if module in trail:
+        cycles.append([*trail[trail.index(module) :], module])
+    elif module not in finished:
+        for target in sorted(graph[module]):
+            _visit(target, [*trail, module], graph, finished, cycles)
+        finished.add(module)
+
+
+def test_package_keeps_the_layers() -> None:
+    violations = find_violations(ROOT)
+    assert not violations, "\n".join(violations)
+
+
+def test_every_directory_is_a_ring() -> None:
+    directories = {path.parent.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py")}
+    assert directories <= set(RINGS)
+
+
+@pytest.mark.parametrize(
+    "path, source, problem",
+    [
+        ("bilm/lstm.py", "import spacy", "bilm must not import spacy"),
+        ("bilm/lstm.py", "def f():\n    import thinc.api", "bilm must not import thinc"),
+        ("bilm/lstm.py", "from ..text import vocabulary", "bilm must not import text"),
+        ("bilm/lstm.py", "from pathlib import Path", "bilm must not know of files"),
+        ("encoding/facade.py", "x = open('a')", "opens a file"),
+        ("text/lanes.py", "import torch", "text must not import torch"),
+        ("weights/native.py", "from thinc.api import Model", "weights must not import thinc"),
+        ("ml/types.py", "from ..pipeline.elmo import Elmo", "ml must not import pipeline"),
+        ("ml/types.py", "from .. import cli", "ml must not import cli"),
+        ("pipeline/elmo.py", "from ..weights import load_bilm", "pipeline must not import weights"),
+        ("pretraining/loop.py", "from thinc.api import Model", "only thinc.api.Config"),
+        ("pretraining/loop.py", "from spacy_elmo.ml import x", "pretraining must not import ml"),
+        ("export/parquet.py", "import pyarrow", "in the function that needs it"),
+        ("cli/plugin.py", "import wasabi", "the plugin imports only"),
+        ("cli/plugin.py", "from ..bilm import config", "the plugin imports only"),
+        ("errors.py", "import numpy", "only the standard library"),
+        ("errors.py", "from .about import x", "only the standard library"),
+        ("extra/thing.py", "from ..bilm import config", "'extra' is no ring"),
+        ("text/lanes.py", "\n" * 401, "more than 400 lines"),
+        ("text/lanes.py", "from .windows import cut", "import cycle"),
+    ],
+)
+def test_planted_violation_is_found(tmp_path: Path, path: str, source: str, problem: str) -> None:
+    root = _plant(tmp_path / PACKAGE, {path: source})
+    assert [line for line in find_violations(root) if problem in line]
+
+
+@pytest.mark.parametrize(
+    "path, source",
+    [
+        ("ml/types.py", "import torch\nfrom ..errors import Errors\nfrom ..bilm.config import BiLMConfig"),
+        ("pretraining/loop.py", "from thinc.api import Config"),
+        ("cli/plugin.py", "import typer\nfrom spacy.cli import app\nfrom ._app import app as ours"),
+        ("export/parquet.py", "def f():\n    import pyarrow"),
+        ("text/more.py", "from . import lanes"),
+        ("__main__.py", "from .cli.plugin import elmo"),
+    ],
+)
+def test_allowed_imports_pass(tmp_path: Path, path: str, source: str) -> None:
+    assert not find_violations(_plant(tmp_path / PACKAGE, {path: source}))
+
+
+def _plant(root: Path, sources: Dict[str, str]) -> Path:
+    """A small package in which `text.windows` imports `text.lanes`."""
+    for name, source in {"text/windows.py": "from .lanes import plan", "text/lanes.py": "", **sources}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(source, encoding="utf8")
+    return root
