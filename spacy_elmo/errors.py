@@ -36,12 +36,82 @@ class Errors:
     EL011 = "Sentence {i} is a {kind}, but should be a list of strings: pass tokenized text, one list per sentence."
 
     # weights: EL020 to EL059
+    EL020 = "No biLM at '{path}': {reason}. Looked for: {wanted}. Check the path."
+    EL021 = (
+        "It is not clear which biLM '{path}' means: it has {n} files with {kind} ({names}), but should have one. "
+        "Name the files: `load_bilm(options=..., weights=...)`."
+    )
+    EL022 = (
+        "'{path}' cannot be read as {kind}: {reason}. The file is truncated, damaged or of another kind; "
+        "compare its size with the origin's and fetch it again."
+    )
+    EL023 = (
+        "'{path}' does not hold the settings of a biLM: {problems}. Correct them, or take the file that came with "
+        "the weights."
+    )
+    EL024 = (
+        "The packaged biLM '{name}' is not part of this installation (looked in '{folder}'). Install a release of "
+        "spacy-elmo that has it, or pass the path of other weights."
+    )
+    EL025 = "There is already a {kind} at '{path}'. Choose another path, or replace a folder's files with force=True."
+    EL026 = (
+        "Weights in '{path}' do not fit '{options}': {n_problems} problems:{problems}\nWas the file made with other "
+        "sizes? Take the settings that came with it."
+    )
+    EL027 = "'{path}' cannot be used as vocabulary: {reason}"
+    EL028 = (
+        "The vocabulary has {n_words} words, but {misfits}. Pass the vocabulary the model was trained with, one word "
+        "a line in the order of the rows."
+    )
+    EL029 = (
+        "'{path}' cannot be used as token embeddings: {problems}. It should hold one dataset 'embedding' with a row "
+        "for each word of the vocabulary, as wide as one direction of the biLM."
+    )
+    EL030 = "Values too large or not finite for {dtype}: {names}. Save as float32, or check how the model was trained."
+    EL031 = "A biLM is loaded from a path, or from options and weights together, but given were: {given}. Pass one or the other."
+    EL032 = (
+        "The biLM in '{path}' is in our own format, which holds all its parts: {given} cannot be added. Load the "
+        "original files with them and save the result."
+    )
+    EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
 
     # ml, pipeline: EL060 to EL099
 
     # pretraining: EL100 to EL129
+    EL100 = "The [pretraining] block cannot be used: {problems}. Correct these settings."
+    EL101 = "The corpus has no sentences: {source}. Give text with one tokenized sentence a line."
+    EL102 = (
+        "softmax = \"sampled\" wants {n_negatives} distinct negatives, but the vocabulary has {n_words} words. "
+        "Set n_negatives below a half of that, or softmax = \"full\"."
+    )
+    EL103 = (
+        "The loss is {loss} at step {step}, after {n_tokens} tokens. The last good checkpoint is in '{path}'. "
+        "Lower learn_rate or grad_clip, and start again."
+    )
+    EL104 = "'{path}' exists already. Give another output folder, or --force to replace it."
 
     # cli, project: EL130 to EL169
+    EL150 = "There is no data set '{name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
+    EL151 = (
+        "The folder of local assets '{assets_dir}' does not exist: it resolves to '{resolved}'. A relative path starts "
+        "at '{project_dir}'.{hint} Correct `--vars.assets_dir`, or leave it out and run `python -m spacy project assets`."
+    )
+    EL152 = (
+        "Files of the data set '{name}' are missing below '{folder}' (split: names tried): {missing}. "
+        "Fetch them with `python -m spacy project assets`, or say where local copies are with `--vars.assets_dir`."
+    )
+    EL153 = "There is no network '{variant}'. Known networks: {known}."
+    EL154 = "There are no scores in '{metrics_dir}'. Run `python -m spacy project run all` first."
+    EL155 = (
+        "The pipeline '{path}' has no component that listens to ELMo. Give the pipeline that was trained with ELMo, "
+        "for example 'training/sample/elmo-0/model-best'."
+    )
+    EL160 = (
+        "'{path}' is not in the format of the sample, {n_problems} problems:\n{problems}\n"
+        "Correct these lines; assets/sample/README.md describes the format."
+    )
+    EL161 = "{path}, line {line}: found {found}, wanted {wanted}."
+    EL162 = "'{path}' exists already. Give another output file, or --force to replace it."
 
 
 class Warnings:
@@ -50,6 +120,10 @@ class Warnings:
     # bilm, text, encoding: WL001 to WL019
 
     # weights: WL020 to WL039
+    WL020 = (
+        "The vocabulary '{path}' beside the weights is ignored, the model does not need it: {reason} "
+        "Pass vocab=... to use another one."
+    )
 
     # ml, pipeline: WL060 to WL079
 

@@ -1,0 +1,112 @@
+"""Which slice of a foreign dataset is which slice of our state dict: one table for reading and for writing."""
+
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Shape = Tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One slice of a dataset and its place in our state dict. Values are moved, never computed with.
+
+    key (str): Name in the state dict.
+    at (Tuple[Any, ...]): Index into the state array, empty for all of it.
+    cut (Tuple[Any, ...]): Index into the dataset, empty for all of it.
+    axes (Optional[Tuple[int, ...]]): Order of the slice's axes in the state array, None for the same order.
+    """
+
+    key: str
+    at: Tuple[Any, ...] = ()
+    cut: Tuple[Any, ...] = ()
+    axes: Optional[Tuple[int, ...]] = None
+
+    def to_ours(self, dataset: Array) -> Array:
+        """RETURNS (Array): The slice as our state dict holds it."""
+        values: Array = dataset[self.cut]
+        return values if self.axes is None else values.transpose(self.axes)
+
+    def to_theirs(self, ours: Array) -> Array:
+        """RETURNS (Array): The slice as the dataset holds it."""
+        values: Array = ours[self.at]
+        return values if self.axes is None else values.transpose(np.argsort(self.axes))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset of a foreign file.
+
+    name (str): Its path in the file.
+    shape (Shape): The shape it should have.
+    pieces (Tuple[Piece, ...]): Where its slices go; together they are all of it.
+    """
+
+    name: str
+    shape: Shape
+    pieces: Tuple[Piece, ...]
+
+
+def import_arrays(
+    table: Iterable[Dataset], arrays: Mapping[str, Array], shapes: Mapping[str, Shape]
+) -> Dict[str, Array]:
+    """Fill a state dict from a file's arrays.
+
+    table (Iterable[Dataset]): What goes where.
+    arrays (Mapping[str, Array]): The file's arrays by name.
+    shapes (Mapping[str, Shape]): Shapes of our state dict.
+    RETURNS (Dict[str, Array]): float32 arrays; what no dataset fills is zero.
+    """
+    state = {key: np.zeros(shape, dtype="float32") for key, shape in shapes.items()}
+    for dataset in table:
+        for piece in dataset.pieces:
+            state[piece.key][piece.at] = piece.to_ours(arrays[dataset.name])
+    return state
+
+
+def export_arrays(table: Iterable[Dataset], state: Mapping[str, Array]) -> Dict[str, Array]:
+    """The inverse of `import_arrays`, bit for bit.
+
+    table (Iterable[Dataset]): What goes where.
+    state (Mapping[str, Array]): Our state dict.
+    RETURNS (Dict[str, Array]): float32 arrays by dataset name.
+    """
+    arrays: Dict[str, Array] = {}
+    for dataset in table:
+        array = np.empty(dataset.shape, dtype="float32")
+        for piece in dataset.pieces:
+            array[piece.cut] = piece.to_theirs(state[piece.key])
+        arrays[dataset.name] = array
+    return arrays
+
+
+def find_misfits(wanted: Mapping[str, Shape], arrays: Mapping[str, Array]) -> List[str]:
+    """Everything that keeps arrays from being used, one text each.
+
+    wanted (Mapping[str, Shape]): Names and shapes that should be there.
+    arrays (Mapping[str, Array]): What is there.
+    RETURNS (List[str]): Missing, unexpected, of another shape, not numbers, not finite; empty if all is fine.
+    """
+    problems: List[str] = []
+    for name in sorted(set(wanted) - set(arrays)):
+        problems.append(f"missing: {name} {list(wanted[name])}")
+    for name in sorted(set(arrays) - set(wanted)):
+        problems.append(f"unexpected: {name} {list(arrays[name].shape)}")
+    for name in sorted(set(arrays) & set(wanted)):
+        found = arrays[name]
+        if found.shape != tuple(wanted[name]):
+            problems.append(f"wrong shape: {name} is {list(found.shape)}, should be {list(wanted[name])}")
+        if found.dtype.kind != "f":
+            problems.append(f"wrong type: {name} is {found.dtype}, should be floating point")
+        elif n_bad := _count_unusable(found):
+            problems.append(f"not finite: {name} has {n_bad} of {found.size} values")
+    return problems
+
+
+def _count_unusable(array: Array) -> int:
+    """Values that are not finite as float32: a float64 file may hold larger ones."""
+    with np.errstate(over="ignore"):
+        return int(array.size - np.count_nonzero(np.isfinite(array.astype("float32", copy=False))))

@@ -1,0 +1,230 @@
+"""Our own format: config.json, weights.safetensors, meta.json and vocab.txt in a folder, or the same as bytes."""
+
+import json
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+import safetensors
+import srsly
+from safetensors.numpy import load, save
+from torch import from_numpy, nn
+
+from ..bilm.config import BiLMConfig
+from ..bilm.lm_head import SoftmaxHead
+from ..bilm.model import BiLMNetwork
+from ..encoding.facade import BiLM
+from ..encoding.state import BiLMState
+from ..errors import Errors
+from ..text.vocabulary import Vocabulary
+from .key_map import Array, Shape, find_misfits
+from .locate import Source, require_file
+from .parts import (
+    as_float32,
+    build_head,
+    build_network,
+    check_dtype_fits,
+    check_vocabulary,
+    is_head_shared,
+    read_vocabulary,
+    table_rows,
+    to_arrays,
+    write_vocabulary,
+)
+from .tf_layout import state_shapes
+
+FORMAT_VERSION = 1
+NETWORK_PREFIX = "bilm."
+HEAD_KEYS = ("softmax.weight", "softmax.bias")
+EMBEDDINGS_KEY = "token_embeddings"
+STEADY_KEYS = ("steady.h", "steady.c")
+BYTES_KEY = "spacy_elmo"
+
+
+def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
+    """Read a folder in our own format.
+
+    folder (Path): Holds config.json and weights.safetensors, maybe meta.json and vocab.txt.
+    vocabulary (Optional[Vocabulary]): Takes the place of vocab.txt.
+    RETURNS (BiLM): float32, whatever the file holds.
+    RAISES (ValueError): EL020, EL022, EL023, EL026 or EL028.
+    """
+    record = _read_json(folder / "config.json")
+    weights = folder / "weights.safetensors"
+    require_file(weights)
+    meta = _read_json(folder / "meta.json") if (folder / "meta.json").is_file() else {}
+    if vocabulary is None and (folder / "vocab.txt").is_file():
+        vocabulary = read_vocabulary(Source(folder / "vocab.txt"), True)
+    return _build(record, _load(weights.read_bytes(), str(weights)), vocabulary, meta, str(folder))
+
+
+def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
+    """bilm (BiLM): The model.
+    folder (Path): An empty folder.
+    dtype (str): "float32" or "float16", on disk.
+    """
+    arrays = _to_disk_arrays(bilm, dtype)
+    srsly.write_json(folder / "config.json", _config_record(bilm))
+    srsly.write_json(folder / "meta.json", bilm.meta or {})
+    (folder / "weights.safetensors").write_bytes(save(arrays))
+    if bilm.vocabulary is not None:
+        write_vocabulary(folder / "vocab.txt", bilm.vocabulary)
+
+
+def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
+    """Write a model into bytes that hold no code: safetensors, with the rest as JSON in its header.
+
+    bilm (BiLM): The model.
+    dtype (str): "float32" or "float16".
+    RETURNS (bytes): The same for the same model.
+    """
+    record = {
+        "config": _config_record(bilm),
+        "dtype": dtype,
+        "meta": bilm.meta or {},
+        "vocabulary": None if bilm.vocabulary is None else bilm.vocabulary.words,
+    }
+    # One header entry: safetensors writes several in any order, and equal models should give equal bytes.
+    return save(_to_disk_arrays(bilm, dtype), metadata={BYTES_KEY: json.dumps(record, sort_keys=True)})
+
+
+def bilm_from_bytes(content: bytes) -> BiLM:
+    """content (bytes): What `bilm_to_bytes` gave.
+    RETURNS (BiLM): The model, float32.
+    RAISES (ValueError): EL022 or EL026 if the bytes are of another kind or damaged.
+    """
+    arrays = _load(content, "bytes")
+    record = _read_header(content)
+    words: Optional[Sequence[str]] = record.get("vocabulary")
+    vocabulary = None if words is None else Vocabulary(words)
+    return _build(record.get("config"), arrays, vocabulary, record.get("meta", {}), "bytes")
+
+
+def _config_record(bilm: BiLM) -> Dict[str, Any]:
+    return {
+        "format_version": FORMAT_VERSION,
+        "bilm": bilm.config.to_dict(),
+        "shares_softmax": is_head_shared(bilm.network, bilm.head),
+    }
+
+
+def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
+    arrays = {NETWORK_PREFIX + key: array for key, array in to_arrays(bilm.network).items()}
+    if bilm.head is not None:
+        head = to_arrays(bilm.head)
+        arrays[HEAD_KEYS[1]] = head["bias"]
+        if not is_head_shared(bilm.network, bilm.head):
+            arrays[HEAD_KEYS[0]] = head["weight"]
+    if bilm.token_embeddings is not None:
+        arrays[EMBEDDINGS_KEY] = bilm.token_embeddings.detach().cpu().numpy()
+    check_dtype_fits(arrays, dtype)
+    stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
+    # The settled state belongs to the very weights it was computed with, and is never rounded.
+    if bilm.steady_state is not None and all(np.array_equal(arrays[key], stored[key]) for key in arrays):
+        for key, tensor in zip(STEADY_KEYS, (bilm.steady_state.h, bilm.steady_state.c)):
+            stored[key] = np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype="float32")
+    return stored
+
+
+def _build(
+    record: Any, arrays: Dict[str, Array], vocabulary: Optional[Vocabulary], meta: Dict[str, Any], where: str
+) -> BiLM:
+    config, is_shared = _read_config(record, where)
+    _check_fit(config, arrays, is_shared, where)
+    arrays = {key: as_float32(array) for key, array in arrays.items()}
+    state = {key[len(NETWORK_PREFIX) :]: arrays[key] for key in arrays if key.startswith(NETWORK_PREFIX)}
+    network = build_network(config, state)
+    head = _build_head(network, arrays, is_shared)
+    embeddings = arrays.get(EMBEDDINGS_KEY)
+    check_vocabulary(vocabulary, table_rows(config, head, embeddings))
+    return BiLM(
+        network,
+        vocabulary=vocabulary,
+        head=head,
+        token_embeddings=None if embeddings is None else from_numpy(embeddings),
+        meta=meta,
+        steady_state=_build_steady(arrays),
+    )
+
+
+def _read_config(record: Any, where: str) -> Tuple[BiLMConfig, bool]:
+    settings = record.get("bilm") if isinstance(record, Mapping) else None
+    if not isinstance(settings, Mapping):
+        raise ValueError(Errors.EL023.format(path=where, problems="config.json has no block 'bilm'"))
+    if record.get("format_version") != FORMAT_VERSION:
+        problem = f"format_version is {record.get('format_version')}, but this package reads {FORMAT_VERSION}"
+        raise ValueError(Errors.EL023.format(path=where, problems=problem))
+    try:
+        return BiLMConfig.from_dict(settings), bool(record.get("shares_softmax"))
+    except (ValueError, TypeError) as error:
+        raise ValueError(Errors.EL023.format(path=where, problems=error)) from error
+
+
+def _check_fit(config: BiLMConfig, arrays: Dict[str, Array], is_shared: bool, where: str) -> None:
+    wanted = {NETWORK_PREFIX + key: shape for key, shape in state_shapes(config).items()}
+    wanted.update(_optional_shapes(config, arrays, is_shared))
+    problems = find_misfits(wanted, arrays)
+    if problems:
+        text = "\n- ".join(["", *problems])
+        raise ValueError(
+            Errors.EL026.format(path=where, options="config.json", n_problems=len(problems), problems=text)
+        )
+
+
+def _optional_shapes(config: BiLMConfig, arrays: Dict[str, Array], is_shared: bool) -> Dict[str, Shape]:
+    """Shapes of the parts that a model may lack; a part that is there has to be there as a whole."""
+    shapes: Dict[str, Shape] = {}
+    if any(key in arrays for key in HEAD_KEYS):
+        n_words = _n_rows(arrays, HEAD_KEYS[::-1]) if not is_shared else config.n_words or 0
+        shapes[HEAD_KEYS[1]] = (n_words,)
+        if not is_shared:
+            shapes[HEAD_KEYS[0]] = (n_words, config.projection_width)
+    if EMBEDDINGS_KEY in arrays:
+        shapes[EMBEDDINGS_KEY] = (_n_rows(arrays, [EMBEDDINGS_KEY]), config.projection_width)
+    if any(key in arrays for key in STEADY_KEYS):
+        shapes[STEADY_KEYS[0]] = (config.n_layers, 1, config.output_width)
+        shapes[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
+    return shapes
+
+
+def _n_rows(arrays: Dict[str, Array], keys: Sequence[str]) -> int:
+    sizes: List[int] = [len(arrays[key]) for key in keys if key in arrays and arrays[key].shape]
+    return sizes[0] if sizes else 0
+
+
+def _build_head(network: BiLMNetwork, arrays: Dict[str, Array], is_shared: bool) -> Optional[SoftmaxHead]:
+    weight_key, bias_key = HEAD_KEYS
+    if bias_key not in arrays:
+        return None
+    weight = network.word_embedding if is_shared else None
+    return build_head(nn.Parameter(from_numpy(arrays[weight_key])) if weight is None else weight, arrays[bias_key])
+
+
+def _build_steady(arrays: Dict[str, Array]) -> Optional[BiLMState]:
+    h, c = (arrays.get(key) for key in STEADY_KEYS)
+    return None if h is None or c is None else BiLMState(from_numpy(h), from_numpy(c))
+
+
+def _read_json(path: Path) -> Any:
+    require_file(path)
+    try:
+        return srsly.read_json(path)
+    except ValueError as error:
+        raise ValueError(Errors.EL022.format(path=path, kind="JSON", reason=error)) from error
+
+
+def _load(content: bytes, where: str) -> Dict[str, Array]:
+    try:
+        return load(content)
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(Errors.EL022.format(path=where, kind="safetensors", reason=error)) from error
+
+
+def _read_header(content: bytes) -> Dict[str, Any]:
+    """The JSON of our own in a safetensors header: 8 bytes of length, then the header."""
+    length = int.from_bytes(content[:8], "little")
+    metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    if BYTES_KEY not in metadata:
+        raise ValueError(Errors.EL022.format(path="bytes", kind="biLM", reason="no settings in the header"))
+    record: Dict[str, Any] = json.loads(metadata[BYTES_KEY])
+    return record

@@ -1,0 +1,182 @@
+"""bilm-tf's options.json to a `BiLMConfig` and back; every problem of a file is found at once."""
+
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from ..bilm.config import BiLMConfig, CharCNNConfig
+from ..errors import Errors
+
+DEFAULT_MAX_CHARACTERS = 50
+N_CHARACTERS_INFERENCE = 262
+KNOWN_N_CHARACTERS = (261, 262)
+
+
+def read_options(
+    options: Any,
+    source: str,
+    *,
+    has_projection: bool = False,
+    n_words: Optional[int] = None,
+    forward_only: bool = False,
+) -> BiLMConfig:
+    """Understand the options a weights file was made with.
+
+    The file itself decides three things that options do not say, or say differently in training and inference.
+
+    options (Any): The parsed JSON.
+    source (str): Where it comes from, for messages.
+    has_projection (bool): The weights hold a character projection, even where bilm-tf would have none.
+    n_words (Optional[int]): Rows of the word table in the weights, for options without `char_cnn`.
+    forward_only (bool): The weights are named as in a dump of a forward model.
+    RETURNS (BiLMConfig): Sizes and switches.
+    RAISES (ValueError): EL023 with all that is wrong.
+    """
+    if not isinstance(options, Mapping):
+        problems = [f"it holds a {type(options).__name__}, not a block of settings"]
+        raise ValueError(Errors.EL023.format(path=source, problems=problems[0]))
+    reader = _Reader(options)
+    settings = _lstm_settings(reader)
+    characters = _char_settings(reader, has_projection) if reader.has("char_cnn") else None
+    if characters is None:
+        settings["n_words"] = _n_words(reader, n_words)
+    forward = forward_only or reader.take("bidirectional", bool, True) is False
+    settings["directions"] = "forward" if forward else "both"
+    config = _build(reader, settings, characters)
+    if config is None:
+        raise ValueError(Errors.EL023.format(path=source, problems="; ".join(reader.problems)))
+    return config
+
+
+def write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dict[str, Any]:
+    """config (BiLMConfig): Sizes and switches.
+    n_vocabulary (Optional[int]): V of the softmax or of the word table, if there is one.
+    RETURNS (Dict[str, Any]): Options that bilm-tf and AllenNLP read for inference.
+    """
+    options: Dict[str, Any] = {
+        "bidirectional": config.directions == "both",
+        "lstm": {
+            "use_skip_connections": config.has_skip,
+            "projection_dim": config.projection_width,
+            "cell_clip": config.cell_clip,
+            "proj_clip": config.projection_clip,
+            "dim": config.cell_width,
+            "n_layers": config.n_layers,
+        },
+    }
+    if config.char_cnn is not None:
+        options["char_cnn"] = _write_char_cnn(config.char_cnn)
+    if n_vocabulary is not None:
+        options["n_tokens_vocab"] = n_vocabulary
+    return options
+
+
+class _Reader:
+    """Takes settings out of nested options and remembers what is missing or of the wrong kind."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.options = options
+        self.problems: List[str] = []
+
+    def has(self, name: str) -> bool:
+        return self._find(name)[1] is not None
+
+    def take(self, name: str, kind: Any, default: Any = ...) -> Any:
+        """The value of a dotted name; without a default its absence is a problem."""
+        found, value = self._find(name)
+        if value is None and default is not ...:
+            return default
+        if not found or value is None:
+            self.problems.append(f"{name} is {'null' if found else 'missing'}")
+        elif not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self.problems.append(f"{name} is {value!r}, should be {_kind_name(kind)}")
+        else:
+            return value
+        return None
+
+    def _find(self, name: str) -> Tuple[bool, Any]:
+        node: Any = self.options
+        for part in name.split("."):
+            if not isinstance(node, Mapping) or part not in node:
+                return False, None
+            node = node[part]
+        return True, node
+
+
+def _kind_name(kind: Any) -> str:
+    names = {int: "a whole number", bool: "true or false", str: "text", list: "a list", (int, float): "a number"}
+    return names.get(kind, str(kind))
+
+
+def _lstm_settings(reader: _Reader) -> Dict[str, Any]:
+    return {
+        "n_layers": reader.take("lstm.n_layers", int, 1),
+        "cell_width": reader.take("lstm.dim", int),
+        "projection_width": reader.take("lstm.projection_dim", int),
+        # Clips of null or 0 mean none: bilm-tf knows null, AllenNLP both.
+        "cell_clip": reader.take("lstm.cell_clip", (int, float), None) or None,
+        "projection_clip": reader.take("lstm.proj_clip", (int, float), None) or None,
+        "has_skip": reader.take("lstm.use_skip_connections", bool, False),
+    }
+
+
+def _char_settings(reader: _Reader, has_projection: bool) -> Dict[str, Any]:
+    n_characters = reader.take("char_cnn.n_characters", int, N_CHARACTERS_INFERENCE)
+    if n_characters is not None and n_characters not in KNOWN_N_CHARACTERS:
+        reader.problems.append(f"char_cnn.n_characters is {n_characters}, should be 261 (training) or 262 (inference)")
+    filters = _read_filters(reader)
+    characters = {
+        "embedding_width": reader.take("char_cnn.embedding.dim", int),
+        "filters": filters,
+        "activation": reader.take("char_cnn.activation", str),
+        "n_highway": reader.take("char_cnn.n_highway", int, 0),
+        "max_characters": reader.take("char_cnn.max_characters_per_token", int, DEFAULT_MAX_CHARACTERS),
+    }
+    same_width = filters is not None and sum(n for _, n in filters) == reader.take("lstm.projection_dim", int, 0)
+    if has_projection and same_width:
+        characters["always_project"] = True
+    return characters
+
+
+def _read_filters(reader: _Reader) -> Optional[Tuple[Tuple[int, int], ...]]:
+    filters = reader.take("char_cnn.filters", list)
+    if filters is None:
+        return None
+    if not all(_is_filter(pair) for pair in filters):
+        reader.problems.append(f"char_cnn.filters is {filters!r}, should be a list of [width, number]")
+        return None
+    return tuple((width, number) for width, number in filters)
+
+
+def _is_filter(pair: Any) -> bool:
+    return isinstance(pair, (list, tuple)) and len(pair) == 2 and all(type(size) is int for size in pair)
+
+
+def _n_words(reader: _Reader, n_words: Optional[int]) -> Optional[int]:
+    """Rows of the word table: those of the file, which the options must not contradict."""
+    stated = reader.take("n_tokens_vocab", int, None)
+    if n_words is None and stated is None:
+        reader.problems.append("there is no char_cnn block, no n_tokens_vocab and no word table in the weights")
+    elif n_words is not None and stated is not None and n_words != stated:
+        reader.problems.append(f"n_tokens_vocab is {stated}, but the word table of the weights has {n_words} rows")
+    return stated if n_words is None else n_words
+
+
+def _build(reader: _Reader, settings: Dict[str, Any], characters: Optional[Dict[str, Any]]) -> Optional[BiLMConfig]:
+    """The config, or None with the reader's problems extended by those that its checks find."""
+    if not reader.problems:
+        try:
+            char_cnn = None if characters is None else CharCNNConfig(**characters)
+            return BiLMConfig(char_cnn=char_cnn, **settings)
+        except ValueError as error:
+            reader.problems.append(str(error))
+    return None
+
+
+def _write_char_cnn(char_cnn: CharCNNConfig) -> Dict[str, Any]:
+    return {
+        "activation": char_cnn.activation,
+        "embedding": {"dim": char_cnn.embedding_width},
+        "filters": [list(pair) for pair in char_cnn.filters],
+        "max_characters_per_token": char_cnn.max_characters,
+        "n_characters": N_CHARACTERS_INFERENCE,
+        "n_highway": char_cnn.n_highway,
+    }

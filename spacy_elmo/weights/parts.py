@@ -1,0 +1,120 @@
+"""What all formats share: a network from arrays and back, vocabularies as text, checks of fit between parts."""
+
+import warnings
+from pathlib import Path
+from typing import Dict, List, Mapping, Optional
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..bilm.config import BiLMConfig
+from ..bilm.lm_head import SoftmaxHead
+from ..bilm.model import BiLMNetwork
+from ..errors import Errors, Warnings
+from ..text.vocabulary import Vocabulary
+from .key_map import Array
+from .locate import Source
+
+DTYPES = ("float32", "float16")
+
+
+def build_network(config: BiLMConfig, state: Mapping[str, Array]) -> BiLMNetwork:
+    """Make a network of given weights without drawing random ones first.
+
+    config (BiLMConfig): Sizes and switches.
+    state (Mapping[str, Array]): float32 arrays of its state dict, taken over and not copied.
+    RETURNS (BiLMNetwork): In evaluation mode.
+    """
+    with torch.device("meta"):
+        network = BiLMNetwork(config)
+    network.load_state_dict({key: torch.from_numpy(array) for key, array in state.items()}, assign=True)
+    return network.eval()
+
+
+def build_head(weight: nn.Parameter, bias: Array) -> SoftmaxHead:
+    """weight (nn.Parameter): Shape (V, P); the word table itself where the two are shared.
+    bias (Array): Shape (V,).
+    RETURNS (SoftmaxHead): In evaluation mode.
+    """
+    with torch.device("meta"):
+        head = SoftmaxHead(*weight.shape)
+    head.weight = weight
+    head.bias = nn.Parameter(torch.from_numpy(bias))
+    return head.eval()
+
+
+def is_head_shared(network: BiLMNetwork, head: Optional[SoftmaxHead]) -> bool:
+    """RETURNS (bool): Whether the softmax is the word table itself (bilm-tf's share_embedding_softmax)."""
+    return head is not None and head.weight is network.word_embedding
+
+
+def to_arrays(module: nn.Module) -> Dict[str, Array]:
+    """RETURNS (Dict[str, Array]): The module's state dict in NumPy."""
+    return {key: tensor.detach().cpu().numpy() for key, tensor in module.state_dict().items()}
+
+
+def as_float32(array: Array) -> Array:
+    """RETURNS (Array): A float32 array of one's own, which torch may write to."""
+    return np.array(array, dtype="float32", order="C")
+
+
+def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
+    """Read one word a line.
+
+    source (Source): The text file, UTF-8.
+    is_needed (bool): Without it the model cannot be used; otherwise an unusable file is ignored with a warning.
+    RETURNS (Optional[Vocabulary]): The words, or None after the warning WL020.
+    RAISES (ValueError): EL027 if it is needed and cannot be used.
+    """
+    try:
+        # Words may hold any line separator of Unicode: only the line feed ends one.
+        lines = source.read_bytes().decode("utf8").split("\n")
+        return Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
+    except ValueError as error:
+        if is_needed:
+            raise ValueError(Errors.EL027.format(path=source, reason=error)) from error
+        warnings.warn(Warnings.WL020.format(path=source, reason=error), stacklevel=2)
+    return None
+
+
+def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:
+    """path (Path): A text file, one word a line.
+    vocabulary (Vocabulary): The words.
+    """
+    path.write_bytes("".join(f"{word}\n" for word in vocabulary.words).encode("utf8"))
+
+
+def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) -> None:
+    """vocabulary (Optional[Vocabulary]): The words, if there are any.
+    rows (Mapping[str, int]): Rows of each table that should have one row a word.
+    RAISES (ValueError): EL028 with all tables that do not fit.
+    """
+    if vocabulary is None:
+        return
+    misfits = [f"{name} has {n} rows" for name, n in rows.items() if n != len(vocabulary)]
+    if misfits:
+        raise ValueError(Errors.EL028.format(n_words=len(vocabulary), misfits="; ".join(misfits)))
+
+
+def table_rows(config: BiLMConfig, head: Optional[SoftmaxHead], embeddings: Optional[Array] = None) -> Dict[str, int]:
+    """RETURNS (Dict[str, int]): Rows of every table that goes by the vocabulary."""
+    rows: Dict[str, int] = {}
+    if config.n_words is not None:
+        rows["the word table"] = config.n_words
+    if head is not None:
+        rows["the softmax"] = len(head.bias)
+    if embeddings is not None:
+        rows["the token embeddings"] = len(embeddings)
+    return rows
+
+
+def check_dtype_fits(arrays: Mapping[str, Array], dtype: str) -> None:
+    """arrays (Mapping[str, Array]): float32 arrays to be written.
+    dtype (str): "float32" or "float16".
+    RAISES (ValueError): EL030 for values that are not finite in that type.
+    """
+    with np.errstate(over="ignore"):
+        bad: List[str] = [name for name, array in arrays.items() if not np.isfinite(array.astype(dtype)).all()]
+    if bad:
+        raise ValueError(Errors.EL030.format(dtype=dtype, names=", ".join(sorted(bad))))
