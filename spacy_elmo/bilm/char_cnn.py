@@ -1,12 +1,16 @@
 """From character ids to word vectors: convolutions, highways, a projection (Kim et al. 2016; Peters et al. 2018)."""
 
-from typing import List
+from typing import List, Optional, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from .config import N_CHARACTERS, CharCNNConfig
 from .highway import Highway
+
+
+N_BUCKETS = 6  # groups of words of like length, each a product of its own
+MIN_BUCKET = 64  # words
 
 
 class CharFilter(nn.Module):
@@ -65,25 +69,29 @@ class CharCNN(nn.Module):
             nn.init.normal_(self.projection.weight, std=self.config.n_filters**-0.5)
             nn.init.zeros_(self.projection.bias)
 
-    def forward(self, char_ids: Tensor) -> Tensor:
-        """char_ids (Tensor): Shape (U, C) int64, C the full row or a shorter one from `trim_characters`.
+    def forward(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
+        """Beyond a word's last id every window sees only padding: one such window stands for all of them, so rows of
+        short words are cut. For speed words of like length should stand side by side.
+
+        char_ids (Tensor): Shape (U, C) int64.
+        lengths (Optional[Sequence[int]]): Ids of each word without padding; None looks at whole rows.
         RETURNS (Tensor): Shape (U, P).
         """
-        characters = nn.functional.embedding(char_ids, self.embedding)  # (U, C, E)
-        pooled: List[Tensor] = [char_filter(characters) for char_filter in self.filters]
-        features = torch.cat(pooled, dim=1)  # (U, F)
+        features = torch.cat([self._pool(rows) for rows in self._cut(char_ids, lengths)])  # (U, F)
         features = torch.relu(features) if self.config.activation == "relu" else torch.tanh(features)
         for highway in self.highways:
             features = highway(features)
         return features if self.projection is None else self.projection(features)  # (U, P)
 
-    def trimmed_length(self, longest: int) -> int:
-        """How much of a row has to be looked at for words of up to `longest` ids.
+    def _pool(self, char_ids: Tensor) -> Tensor:
+        characters = nn.functional.embedding(char_ids, self.embedding)  # (U, C, E)
+        return torch.cat([char_filter(characters) for char_filter in self.filters], dim=1)  # (U, F)
 
-        Beyond a word's last id every window sees only padding: one such window stands for all of them.
-
-        longest (int): Ids of the longest word, its begin and end marks included.
-        RETURNS (int): Ids to keep.
-        """
+    def _cut(self, char_ids: Tensor, lengths: Optional[Sequence[int]]) -> List[Tensor]:
+        if lengths is None or not len(lengths):
+            return [char_ids]
+        size = max(MIN_BUCKET, -(-len(lengths) // N_BUCKETS))
         widest = max(width for width, _ in self.config.filters)
-        return min(self.config.max_characters, longest + widest)
+        return [
+            rows[:, : max(lengths[i * size : (i + 1) * size]) + widest] for i, rows in enumerate(char_ids.split(size))
+        ]

@@ -1,6 +1,6 @@
 """The biLM of Peters et al. (2018): words in, the layers of both directions out."""
 
-from typing import List, Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -30,16 +30,16 @@ class BiLMNetwork(nn.Module):
             nn.init.uniform_(self.word_embedding, -1.0, 1.0)
         self.lstm = nn.ModuleList(LSTMLayer(config) for _ in range(config.n_layers))
 
-    def word_vectors(self, ids: Tensor) -> Tensor:
-        """Encode each distinct word once.
+    def word_vectors(self, ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
+        """Encode distinct words.
 
         ids (Tensor): Shape (U, C) character ids, or (U,) word ids for word input.
+        lengths (Optional[Sequence[int]]): Character ids of each word without padding; see `CharCNN`.
         RETURNS (Tensor): Shape (U, P).
         """
-        if self.char_cnn is not None:
-            return self.char_cnn(ids)  # type: ignore[no-any-return]
-        assert_table = self.word_embedding
-        return nn.functional.embedding(ids, assert_table)  # type: ignore[arg-type]
+        if self.word_embedding is not None:
+            return nn.functional.embedding(ids, self.word_embedding)
+        return self.char_cnn(ids, lengths)  # type: ignore[misc, no-any-return]
 
     def zero_state(self, n_lanes: int) -> State:
         """RETURNS (State): For each layer h (d, B, P) and c (d, B, H), all zero."""

@@ -119,7 +119,7 @@ class _Recurrence(torch.autograd.Function):
             d_act = torch.empty(d, n_lanes, width, dtype=exact, device=acts.device)
             d_i, d_j, d_f, d_o = d_act.chunk(4, dim=2)
             torch.mul(d_m, t, out=d_o)
-            d_cell = torch.mul(d_m, o).mul_(1 - t * t)
+            d_cell = torch.mul(d_m, o).mul_(t.square_().neg_().add_(1))
             if d_c is not None:
                 d_cell.add_(d_c)
             if ctx.cell_clip is not None:

@@ -1,0 +1,100 @@
+"""A text laid in lanes for language modelling: what each lane reads and should predict, chunk by chunk.
+
+As in bilm-tf a sentence of n words gives n + 1 predictions: the forward model reads `<S> w1 .. wn` and predicts
+`w1 .. wn </S>`, the backward model reads `</S> wn .. w1` and predicts `wn .. w1 <S>`. Both stand in the same slots.
+"""
+
+import heapq
+from dataclasses import dataclass
+from itertools import islice
+from typing import Iterable, Iterator, List, Optional, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .word_table import Ids, WordTable
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some steps of all lanes, as numbers of a `WordTable`.
+
+    inputs (Ids): Shape (2, S, B), forward and backward reading order.
+    targets (Ids): Shape (2, S, B).
+    begins (NDArray): Shape (S, B) bool, where a block of sentences begins.
+    """
+
+    inputs: Ids
+    targets: Ids
+    begins: NDArray[np.bool_]
+
+
+class SentenceLanes:
+    """Hand blocks of sentences to the lane that is free first.
+
+    sentences (Iterable[Ids]): Word numbers of each sentence, without marks.
+    n_lanes (int): B.
+    block_sentences (int): Consecutive sentences that one lane reads in a row.
+    """
+
+    def __init__(self, sentences: Iterable[Ids], n_lanes: int, *, block_sentences: int = 1) -> None:
+        self._sentences: Iterator[Ids] = iter(sentences)
+        self._block_sentences = block_sentences
+        self._free_at: List[Tuple[int, int]] = [(0, lane) for lane in range(n_lanes)]
+        self._waiting: List[List[NDArray[np.int64]]] = [[] for _ in range(n_lanes)]
+        self._now = 0
+        self.n_lanes = n_lanes
+        self.n_dropped = 0
+
+    def next_chunk(self, n_steps: int) -> Optional[Chunk]:
+        """The next steps of all lanes: fewer than asked for at the end, where the first lane runs dry.
+
+        n_steps (int): S.
+        RETURNS (Optional[Chunk]): None at the end; what other lanes still hold is counted in `n_dropped`.
+        """
+        end = self._now + n_steps
+        while self._free_at[0][0] < end:
+            block = self._next_block()
+            if block is None:
+                end = self._free_at[0][0]
+                break
+            free_at, lane = heapq.heappop(self._free_at)
+            self._waiting[lane].append(block)
+            heapq.heappush(self._free_at, (free_at + block.shape[1], lane))
+        n_ready = end - self._now
+        if n_ready <= 0:
+            self.n_dropped = sum(block.shape[1] for lane in self._waiting for block in lane)
+            return None
+        self._now = end
+        rows = np.stack([self._take(lane, n_ready) for lane in range(self.n_lanes)], axis=2)  # (5, S, B)
+        return Chunk(inputs=rows[0:2], targets=rows[2:4], begins=rows[4].astype(bool))
+
+    def _next_block(self) -> Optional[NDArray[np.int64]]:
+        sentences = list(islice(self._sentences, self._block_sentences))
+        if not sentences:
+            return None
+        block = np.concatenate([_read_and_predict(sentence) for sentence in sentences], axis=1)
+        block[4, 0] = 1
+        return block
+
+    def _take(self, lane: int, n_steps: int) -> NDArray[np.int64]:
+        taken: List[NDArray[np.int64]] = []
+        waiting = self._waiting[lane]
+        while n_steps > 0:
+            block = waiting.pop(0)
+            taken.append(block[:, :n_steps])
+            if block.shape[1] > n_steps:
+                waiting.insert(0, block[:, n_steps:])
+            n_steps -= taken[-1].shape[1]
+        return np.concatenate(taken, axis=1)
+
+
+def _read_and_predict(words: Ids) -> NDArray[np.int64]:
+    """Shape (5, n + 1): forward and backward input, forward and backward target, a mark for the block's begin."""
+    n_words = len(words)
+    rows = np.zeros((5, n_words + 1), dtype="int64")
+    rows[0, 0], rows[0, 1:] = WordTable.BEGIN, words
+    rows[1, 0], rows[1, 1:] = WordTable.END, words[::-1]
+    rows[2, :n_words], rows[2, n_words] = words, WordTable.END
+    rows[3, :n_words], rows[3, n_words] = words[::-1], WordTable.BEGIN
+    return rows

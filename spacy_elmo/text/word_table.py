@@ -1,0 +1,80 @@
+"""Distinct words as integers: each is spelled out once, however often it stands in a text."""
+
+from typing import Dict, List, Optional, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .characters import PAD_CHARACTER, SENTENCE_BEGIN, SENTENCE_END, character_ids
+from .vocabulary import Vocabulary
+
+Ids = NDArray[np.int64]
+PADDING = PAD_CHARACTER + 1  # ids are shifted by one
+
+
+class WordTable:
+    """Numbers words in the order they are met; `<S>` is 0 and `</S>` is 1.
+
+    vocabulary (Optional[Vocabulary]): Gives every word its id as a target.
+    max_characters (int): C, ids per word.
+    """
+
+    BEGIN = 0
+    END = 1
+
+    def __init__(self, vocabulary: Optional[Vocabulary] = None, *, max_characters: int = 50) -> None:
+        self.vocabulary = vocabulary
+        self.max_characters = max_characters
+        self._numbers: Dict[str, int] = {}
+        self._words: List[str] = []
+        self._targets = np.zeros(1024, dtype="int64")
+        self._rows = np.zeros((1024, max_characters), dtype="int16")
+        self._lengths = np.zeros(1024, dtype="int64")
+        self._n_spelled = 0
+        self.numbers_of((SENTENCE_BEGIN, SENTENCE_END))
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def numbers_of(self, words: Sequence[str]) -> Ids:
+        """RETURNS (Ids): Shape (n,), the numbers of words; new words are added."""
+        known = self._numbers
+        for word in words:
+            if word not in known:
+                known[word] = len(self._words)
+                self._words.append(word)
+        return np.fromiter((known[word] for word in words), dtype="int64", count=len(words))
+
+    def characters(self, numbers: Ids) -> Ids:
+        """numbers (Ids): Shape (U,).
+        RETURNS (Ids): Shape (U, C) character ids, shifted by one.
+        """
+        self._spell_new_words()
+        return self._rows[numbers].astype("int64")
+
+    def lengths(self, numbers: Ids) -> Ids:
+        """RETURNS (Ids): Shape (U,), how many character ids each word has without padding."""
+        self._spell_new_words()
+        return self._lengths[numbers]
+
+    def targets(self, numbers: Ids) -> Ids:
+        """RETURNS (Ids): Vocabulary ids of numbered words, in the shape of `numbers`."""
+        self._spell_new_words()
+        return self._targets[numbers]
+
+    def _spell_new_words(self) -> None:
+        n_words = len(self._words)
+        if n_words == self._n_spelled:
+            return
+        if n_words > len(self._rows):
+            n_rows = max(n_words, 2 * len(self._rows))
+            self._rows = np.resize(self._rows, (n_rows, self.max_characters))
+            self._targets = np.resize(self._targets, n_rows)
+            self._lengths = np.resize(self._lengths, n_rows)
+        new = self._words[self._n_spelled :]
+        rows = character_ids(new, self.max_characters)
+        self._rows[self._n_spelled : n_words] = rows
+        self._lengths[self._n_spelled : n_words] = (rows != PADDING).sum(axis=1)
+        if self.vocabulary is not None:
+            self._targets[self._n_spelled : n_words] = self.vocabulary.ids(new)
+        self._n_spelled = n_words
