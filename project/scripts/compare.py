@@ -1,0 +1,93 @@
+"""Print the scores with and without ELMo side by side: one row per seed, then the means and their difference."""
+
+from pathlib import Path
+from statistics import mean
+from typing import Dict, Optional, Sequence
+
+import srsly
+import typer
+from wasabi import msg
+
+from spacy_elmo.errors import Errors
+
+# Column title and name of the score in the output of `spacy evaluate`; only the scores that a pipeline has are shown.
+SCORES = {
+    "Tag acc": "tag_acc",
+    "UPOS acc": "pos_acc",
+    "Morph acc": "morph_acc",
+    "NER P": "ents_p",
+    "NER R": "ents_r",
+    "NER F": "ents_f",
+}
+VARIANTS = {"elmo": "with ELMo", "baseline": "without ELMo"}
+Row = Dict[str, float]
+
+
+def compare_cli(
+    # fmt: off
+    dataset: str = typer.Argument(..., help="Data set, for the title"),
+    metrics_dir: Path = typer.Argument(..., help="Folder with <variant>-<seed>.json from `spacy evaluate`"),
+    training_dir: Path = typer.Argument(..., help="Folder with <variant>-<seed>/timing.json"),
+    # fmt: on
+) -> None:
+    """Print one table of all results of a data set."""
+    try:
+        rows = read_results(metrics_dir, training_dir)
+    except FileNotFoundError as e:
+        msg.fail("Nothing to compare", str(e), exits=1)
+    columns = [title for title in [*SCORES, "Seconds"] if any(title in row for row in rows.values())]
+    msg.divider(f"Test scores on '{dataset}'")
+    body = [[name, *(_format(title, row.get(title)) for title in columns)] for name, row in with_means(rows).items()]
+    msg.table(body, header=["", *columns], divider=True, aligns=["l", *("r" for _ in columns)])
+
+
+def read_results(metrics_dir: Path, training_dir: Path) -> Dict[str, Row]:
+    """Collect scores (in percent) and training seconds.
+
+    RETURNS (Dict[str, Row]): By "<variant>, seed <seed>", in the order of variants and seeds.
+    RAISES (FileNotFoundError): EL154 if there is no score file.
+    """
+    rows = {}
+    for variant, label in VARIANTS.items():
+        for path in sorted(metrics_dir.glob(f"{variant}-*.json"), key=lambda p: int(p.stem.rpartition("-")[2])):
+            seed = path.stem.rpartition("-")[2]
+            rows[f"{label}, seed {seed}"] = _read_row(path, training_dir / path.stem / "timing.json")
+    if not rows:
+        raise FileNotFoundError(Errors.EL154.format(metrics_dir=metrics_dir.resolve()))
+    return rows
+
+
+def with_means(rows: Dict[str, Row]) -> Dict[str, Row]:
+    """Add the mean of each variant (where it has several seeds) and the difference that ELMo makes."""
+    means = {}
+    for label in VARIANTS.values():
+        members = [row for name, row in rows.items() if name.startswith(label)]
+        if members:
+            means[f"{label}, mean of {len(members)}"] = _mean_row(members)
+    result = {**rows, **means} if len(rows) > len(means) else dict(rows)
+    if len(means) == len(VARIANTS):
+        with_elmo, without_elmo = means.values()
+        result["difference"] = {key: with_elmo[key] - without_elmo[key] for key in with_elmo if key in without_elmo}
+    return result
+
+
+def _read_row(metrics_path: Path, timing_path: Path) -> Row:
+    scores = srsly.read_json(metrics_path)
+    row = {title: scores[key] * 100 for title, key in SCORES.items() if scores.get(key) is not None}
+    if timing_path.exists():
+        row["Seconds"] = srsly.read_json(timing_path)["elapsed_s"]
+    return row
+
+
+def _mean_row(rows: Sequence[Row]) -> Row:
+    return {key: mean(row[key] for row in rows) for key in rows[0] if all(key in row for row in rows)}
+
+
+def _format(title: str, value: Optional[float]) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if title == "Seconds" else f"{value:.2f}"
+
+
+if __name__ == "__main__":
+    typer.run(compare_cli)

@@ -1,0 +1,69 @@
+"""The data sets of this project: what they teach and where their files lie."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, Optional, Tuple
+
+SPLITS = ("train", "dev", "test")
+PROJECT_DIR = Path(__file__).resolve().parent.parent
+DOWNLOAD_DIR = PROJECT_DIR / "assets" / "downloaded"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One data set, found by name in `DATASETS`.
+
+    pipeline (str): Middle of the config file's name: configs/elmo_<pipeline>.cfg.
+    files (Dict[str, Tuple[str, ...]]): Per split, where its file may lie below the assets folder, best first.
+    is_ours (bool): Its text is part of this repository.
+    """
+
+    pipeline: str
+    files: Dict[str, Tuple[str, ...]]
+    is_ours: bool = False
+
+
+DATASETS = {
+    "sample": Dataset("tagger_ner", {split: (f"{split}.txt",) for split in SPLITS}, is_ours=True),
+    "wnut17": Dataset(
+        "ner",
+        {
+            split: (f"wnut17/{upstream}", f"ner/wnut17/{split}.spacy", f"ner/wnut17/{split}.iob2")
+            for split, upstream in zip(
+                SPLITS, ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"), strict=True
+            )
+        },
+    ),
+    "ud_en_ewt": Dataset(
+        "tagger_morphologizer",
+        {
+            split: (
+                f"ud_en_ewt/en_ewt-ud-{split}.conllu",
+                f"ud/en_ewt/{split}.spacy",
+                f"ud/en_ewt/{split}.conllu.gz",
+                f"ud/en_ewt/{split}.conllu",
+            )
+            for split in SPLITS
+        },
+    ),
+}
+
+
+def find_dataset(name: str) -> Optional[Dataset]:
+    """RETURNS (Optional[Dataset]): None if no data set has this name."""
+    return DATASETS.get(name)
+
+
+def find_files(dataset: Dataset, assets_dir: Path) -> Tuple[Dict[str, Path], List[str]]:
+    """Look for a file of each split below a folder.
+
+    RETURNS (Tuple[Dict[str, Path], List[str]]): The files by split, and for each split that has none the paths tried.
+    """
+    found, missing = {}, []
+    for split, names in dataset.files.items():
+        paths = [assets_dir / name for name in names if (assets_dir / name).is_file()]
+        if paths:
+            found[split] = paths[0]
+        else:
+            missing.append(f"{split}: {' or '.join(names)}")
+    return found, missing

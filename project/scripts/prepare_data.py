@@ -1,0 +1,115 @@
+"""Convert a data set to spaCy's binary format: one .spacy file for train, dev and test."""
+
+import gzip
+import shutil
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, Tuple
+
+import typer
+from convert_sample import read_sample
+from known_datasets import DATASETS, DOWNLOAD_DIR, PROJECT_DIR, SPLITS, Dataset, find_dataset, find_files
+from spacy.tokens import Doc, DocBin
+from spacy.training.converters import conllu_to_docs
+from spacy.vocab import Vocab
+from wasabi import msg
+
+from spacy_elmo.errors import Errors
+
+SENTENCES_PER_DOC = 10
+
+
+def prepare_cli(
+    # fmt: off
+    dataset: str = typer.Argument(..., help=f"Data set: {', '.join(DATASETS)}"),
+    output_dir: Path = typer.Argument(..., help="Folder for train.spacy, dev.spacy and test.spacy", file_okay=False),
+    assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
+    # fmt: on
+) -> None:
+    """Convert a data set to spaCy's binary format and say how much there is of it."""
+    try:
+        counts = prepare(dataset, output_dir, assets_dir)
+    except (ValueError, FileNotFoundError) as e:
+        msg.fail(f"Cannot prepare the data set '{dataset}'", str(e), exits=1)
+    for path, (n_docs, n_tokens) in counts.items():
+        msg.good(f"{path}: {n_docs:,} docs, {n_tokens:,} tokens")
+
+
+def prepare(name: str, output_dir: Path, assets_dir: str = "") -> Dict[Path, Tuple[int, int]]:
+    """Write the .spacy files of a data set.
+
+    RETURNS (Dict[Path, Tuple[int, int]]): Number of docs and tokens by file written.
+    RAISES (ValueError): EL150 if the data set is not known.
+    RAISES (FileNotFoundError): EL151 or EL152 if its files are not there.
+    """
+    dataset = find_dataset(name)
+    if dataset is None:
+        raise ValueError(Errors.EL150.format(name=name, known=", ".join(DATASETS)))
+    sources = _find_sources(name, dataset, assets_dir)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    targets = {split: output_dir / f"{split}.spacy" for split in SPLITS}
+    return {target: convert(sources[split], target) for split, target in targets.items()}
+
+
+def convert(source: Path, output_path: Path) -> Tuple[int, int]:
+    """Write one file in spaCy's binary format. RETURNS (Tuple[int, int]): Number of docs and tokens."""
+    if source.suffix == ".spacy":
+        shutil.copyfile(source, output_path)
+        docs = list(DocBin().from_disk(source).get_docs(Vocab()))
+    else:
+        docs = _reader(source)(source)
+        DocBin(docs=docs).to_disk(output_path)
+    return len(docs), sum(len(doc) for doc in docs)
+
+
+def read_columns(path: Path) -> List[Doc]:
+    """Read lines of a token, a tab and its IOB2 tag, with an empty line after each sentence; one Doc per sentence."""
+    vocab = Vocab()
+    docs = []
+    for rows in _blocks(path.read_text(encoding="utf8")):
+        words, tags = zip(*rows, strict=True)
+        sent_starts = [i == 0 for i in range(len(words))]
+        docs.append(Doc(vocab, words=list(words), ents=list(tags), sent_starts=sent_starts))
+    return docs
+
+
+def read_conllu(path: Path) -> List[Doc]:
+    """Read CoNLL-U, plain or gzip, into Docs of ten sentences; a multiword token is one token with all its tags."""
+    text = gzip.decompress(path.read_bytes()).decode("utf8") if path.suffix == ".gz" else path.read_text("utf8")
+    return list(conllu_to_docs(text, n_sents=SENTENCES_PER_DOC, merge_subtokens=True, no_print=True))
+
+
+def _find_sources(name: str, dataset: Dataset, assets_dir: str) -> Dict[str, Path]:
+    if assets_dir and not (PROJECT_DIR / assets_dir).is_dir():
+        raise FileNotFoundError(_no_folder(assets_dir))
+    folder = PROJECT_DIR / assets_dir if assets_dir else DOWNLOAD_DIR
+    folder = PROJECT_DIR / "assets" / name if dataset.is_ours else folder.resolve()
+    found, missing = find_files(dataset, folder)
+    if missing:
+        raise FileNotFoundError(Errors.EL152.format(name=name, folder=folder, missing="; ".join(missing)))
+    return found
+
+
+def _no_folder(assets_dir: str) -> str:
+    resolved = (PROJECT_DIR / assets_dir).resolve()
+    beside = (PROJECT_DIR.parent / assets_dir).resolve()
+    hint = f" Did you mean '../{assets_dir}' ({beside})?" if beside.is_dir() else ""
+    return Errors.EL151.format(assets_dir=assets_dir, resolved=resolved, project_dir=PROJECT_DIR, hint=hint)
+
+
+def _reader(path: Path) -> Callable[[Path], List[Doc]]:
+    readers: Dict[str, Callable[[Path], List[Doc]]] = {".txt": read_sample, ".conllu": read_conllu, ".gz": read_conllu}
+    return readers.get(path.suffix, read_columns)
+
+
+def _blocks(text: str) -> Iterator[List[List[str]]]:
+    rows: List[List[str]] = []
+    for line in [*text.split("\n"), ""]:
+        if line.strip():
+            rows.append(line.split("\t"))
+        elif rows:
+            yield rows
+            rows = []
+
+
+if __name__ == "__main__":
+    typer.run(prepare_cli)

@@ -1,0 +1,75 @@
+"""Train a pipeline on a data set with the config made for it, and note the seconds it took."""
+
+import time
+from pathlib import Path
+from typing import Any, Dict
+
+import srsly
+import typer
+from known_datasets import DATASETS, PROJECT_DIR, find_dataset
+from spacy.cli.train import train as spacy_train
+from wasabi import msg
+
+from spacy_elmo.errors import Errors
+
+CONFIG_DIR = PROJECT_DIR.parent / "configs"
+VARIANTS = ("elmo", "baseline")
+
+
+def train_cli(
+    # fmt: off
+    dataset: str = typer.Argument(..., help=f"Data set: {', '.join(DATASETS)}"),
+    variant: str = typer.Argument(..., help=f"Network: {' or '.join(VARIANTS)}"),
+    output_dir: Path = typer.Argument(..., help="Folder for the trained pipeline", file_okay=False),
+    seed: int = typer.Option(0, "--seed", "-s", help="Seed of the training"),
+    max_steps: int = typer.Option(0, "--max-steps", "-n", help="Training steps; 0 for the number in the config file"),
+    bilm: str = typer.Option("", "--bilm", "-b", help="Name or path of the biLM; empty for the one in the config file"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU ID or -1 for CPU"),
+    # fmt: on
+) -> None:
+    """Train with or without ELMo; the same as `python -m spacy train` with the settings that are printed."""
+    try:
+        config_path = find_config(dataset, variant)
+    except ValueError as e:
+        msg.fail("Cannot train", str(e), exits=1)
+    overrides = make_overrides(dataset, seed=seed, max_steps=max_steps, bilm=bilm)
+    msg.info(f"{config_path} with " + " ".join(f"--{name} {value}" for name, value in overrides.items()))
+    elapsed_s = train(config_path, output_dir, overrides=overrides, gpu_id=gpu_id)
+    msg.good(f"Trained in {elapsed_s:.0f} s")
+
+
+def find_config(dataset_name: str, variant: str) -> Path:
+    """RETURNS (Path): The config file. RAISES (ValueError): EL150 or EL153 if data set or variant are not known."""
+    dataset = find_dataset(dataset_name)
+    if dataset is None:
+        raise ValueError(Errors.EL150.format(name=dataset_name, known=", ".join(DATASETS)))
+    if variant not in VARIANTS:
+        raise ValueError(Errors.EL153.format(variant=variant, known=", ".join(VARIANTS)))
+    return CONFIG_DIR / f"{variant}_{dataset.pipeline}.cfg"
+
+
+def make_overrides(dataset: str, *, seed: int = 0, max_steps: int = 0, bilm: str = "") -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Settings that replace those of the config file."""
+    overrides: Dict[str, Any] = {
+        "paths.train": f"corpus/{dataset}/train.spacy",
+        "paths.dev": f"corpus/{dataset}/dev.spacy",
+        "system.seed": seed,
+    }
+    if max_steps:
+        overrides["training.max_steps"] = max_steps
+    if bilm:
+        overrides["paths.bilm"] = bilm
+    return overrides
+
+
+def train(config_path: Path, output_dir: Path, *, overrides: Dict[str, Any], gpu_id: int = -1) -> float:
+    """Train, and write the seconds to `timing.json` beside the pipeline. RETURNS (float): Seconds, loading included."""
+    start_s = time.perf_counter()
+    spacy_train(config_path, output_dir, use_gpu=gpu_id, overrides=overrides)
+    elapsed_s = time.perf_counter() - start_s
+    srsly.write_json(output_dir / "timing.json", {"elapsed_s": elapsed_s})
+    return elapsed_s
+
+
+if __name__ == "__main__":
+    typer.run(train_cli)

@@ -1,0 +1,33 @@
+"""The project's scripts as modules, and a copy of the project to run in."""
+
+import importlib
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT_DIR = ROOT / "project"
+MADE = shutil.ignore_patterns("corpus", "training", "metrics", "packages", "downloaded", "project.lock", "__pycache__")
+
+
+@pytest.fixture
+def import_script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Import a script of the project by name; scripts import each other by bare name, which ends with the test."""
+    names = {path.stem for path in (PROJECT_DIR / "scripts").glob("*.py")}
+    before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    monkeypatch.syspath_prepend(str(PROJECT_DIR / "scripts"))
+    yield importlib.import_module
+    for name in names:
+        sys.modules.pop(name, None)
+    sys.modules.update(before)
+
+
+@pytest.fixture
+def project_copy(tmp_path: Path) -> Path:
+    """A fresh copy of project/ and configs/ side by side; the project's folder."""
+    for name in ("project", "configs"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=MADE)
+    return tmp_path / "project"

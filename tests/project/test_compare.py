@@ -1,0 +1,59 @@
+"""The table shows what the score files say."""
+
+from pathlib import Path
+from typing import Any, Callable, Dict
+
+import pytest
+import srsly
+import typer
+from typer.testing import CliRunner
+
+SCORES = {"elmo-0": 0.5, "elmo-1": 0.6, "baseline-0": 0.3, "baseline-1": 0.4}
+
+
+@pytest.fixture
+def script(import_script: Callable[[str], Any]) -> Any:
+    return import_script("compare")
+
+
+def _write(folder: Path, scores: Dict[str, float]) -> None:
+    for stem, score in scores.items():
+        (folder / "training" / stem).mkdir(parents=True)
+        srsly.write_json(folder / "training" / stem / "timing.json", {"elapsed_s": score * 100})
+        (folder / "metrics").mkdir(exist_ok=True)
+        srsly.write_json(folder / "metrics" / f"{stem}.json", {"ents_f": score, "tag_acc": None, "speed": 1.0})
+
+
+def test_compare_shows_seeds_means_and_difference(script: Any, tmp_path: Path) -> None:
+    _write(tmp_path, SCORES)
+    rows = script.with_means(script.read_results(tmp_path / "metrics", tmp_path / "training"))
+    assert list(rows) == [
+        "with ELMo, seed 0",
+        "with ELMo, seed 1",
+        "without ELMo, seed 0",
+        "without ELMo, seed 1",
+        "with ELMo, mean of 2",
+        "without ELMo, mean of 2",
+        "difference",
+    ]
+    assert rows["with ELMo, seed 1"] == pytest.approx({"NER F": 60.0, "Seconds": 60.0})
+    assert rows["without ELMo, mean of 2"] == pytest.approx({"NER F": 35.0, "Seconds": 35.0})
+    assert rows["difference"] == pytest.approx({"NER F": 20.0, "Seconds": 20.0})
+
+
+def test_compare_needs_no_means_of_one_seed(script: Any, tmp_path: Path) -> None:
+    _write(tmp_path, {"elmo-0": 0.5, "baseline-0": 0.3})
+    rows = script.with_means(script.read_results(tmp_path / "metrics", tmp_path / "training"))
+    assert list(rows) == ["with ELMo, seed 0", "without ELMo, seed 0", "difference"]
+
+
+def test_command_prints_one_table_or_fails(script: Any, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(script.compare_cli)
+    arguments = ["sample", str(tmp_path / "metrics"), str(tmp_path / "training")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1 and "project run all" in result.output
+    _write(tmp_path, SCORES)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    assert "55.00" in result.output and "Tag acc" not in result.output
