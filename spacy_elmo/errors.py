@@ -76,6 +76,57 @@ class Errors:
     EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
 
     # ml, pipeline: EL060 to EL099
+    EL060 = "The {block} has settings that make no sense: {problems}. Correct these settings."
+    EL061 = (
+        "contexts is 'sentences', but a Doc has no sentence boundaries: '{text}'. Put a component that sets them "
+        "('sentencizer', 'senter', 'parser') before this one, or choose contexts = \"auto\"."
+    )
+    EL062 = (
+        "There are no ELMo vectors for '{text}'. Run the Doc through a pipeline with `nlp.add_pipe(\"elmo\")` first; "
+        "the extension prefix asked for is '{name}'. Keep user data where a Doc is copied: `Doc.to_bytes()`, "
+        "`DocBin(store_user_data=True)`, `span.as_doc(copy_user_data=True)`."
+    )
+    EL063 = (
+        "The Doc has other tokens than when its ELMo vectors were computed (extension prefix '{name}'): '{text}'. "
+        "Compute them again with `nlp.get_pipe(\"elmo\")(doc)`, or retokenize before the ELMo component."
+    )
+    EL064 = (
+        "The Doc keeps the mixed vectors only, not the layers (extension prefix '{name}'). "
+        "Set store = \"both\" or \"layers\" in the config of the ELMo component."
+    )
+    EL065 = "The loader gave a {found}, but should give a BiLM. Use `spacy-elmo.BiLMLoader.v1` or a function like it."
+    EL066 = (
+        "The weights have other sizes than the model's `bilm` block asks for: {problems}. "
+        "Load other weights, or set bilm = null to take the sizes from the weights."
+    )
+    EL067 = (
+        "The ELMo model has no weights, and its `bilm` block asks for other sizes than the packaged biLM '{name}' has: "
+        "{problems}. Name the weights: [initialize.components.elmo.loader] with @misc = \"spacy-elmo.BiLMLoader.v1\"."
+    )
+    EL068 = (
+        "The listener mixes {wanted}, but found {found}. It was trained with another biLM: load that one, or train "
+        "the listening component again."
+    )
+    EL069 = (
+        "initial_weights has {n_weights} weights, but the biLM gives {n_layers} layers (the token layer included). "
+        "Give one weight per layer, or null for equal shares."
+    )
+    EL070 = (
+        "The ELMo listener got other Docs than the ELMo component upstream (batch {found}, wanted {wanted}). "
+        "A component between them must not change the tokens of a training batch."
+    )
+    EL071 = (
+        "The ELMo listener (upstream = '{upstream}') does not know its width. Put a component of the factory 'elmo' "
+        "before the component that listens, under the name that `upstream` says."
+    )
+    EL072 = (
+        "The ELMo listener (upstream = '{upstream}') found no layers on the Docs of a training batch. If the ELMo "
+        "component is in `frozen_components`, name it in `annotating_components` too."
+    )
+    EL073 = (
+        "There is already an extension attribute '{owner}._.{name}' that is not ours. "
+        "Choose another prefix in the config of the ELMo component."
+    )
 
     # pretraining: EL100 to EL129
     EL100 = "The [pretraining] block cannot be used: {problems}. Correct these settings."
@@ -91,6 +142,17 @@ class Errors:
     EL104 = "'{path}' exists already. Give another output folder, or --force to replace it."
 
     # cli, project: EL130 to EL169
+    EL130 = "Line {where} is no JSON: {reason}. Every line of a .jsonl file is one JSON object."
+    EL131 = (
+        "Line {where} is '{found}', but should be a JSON object with 'text' (a string) or 'words' (a list of strings)."
+    )
+    EL132 = "'{path}' cannot be read as a DocBin: {reason}. A .spacy file is what `DocBin.to_disk` writes."
+    EL133 = "There is nothing to read at '{path}'. Give a file, or a folder with files that end in {suffixes}."
+    EL134 = "There is already something at '{path}'. {remedy}"
+    EL135 = (
+        "The output '{path}' ends in '{suffix}', but should end in .npz (arrays) or .spacy (one DocBin), have no "
+        "suffix (a folder of DocBins), or be '-' (an .npz to stdout)."
+    )
     EL150 = "There is no data set '{name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
     EL151 = (
         "The folder of local assets '{assets_dir}' does not exist: it resolves to '{resolved}'. A relative path starts "
@@ -126,5 +188,9 @@ class Warnings:
     )
 
     # ml, pipeline: WL060 to WL079
+    WL060 = (
+        "The ELMo listener (upstream = '{upstream}') found no layers on {n_docs} Docs and uses zeros. "
+        "Is the ELMo component in the pipeline, before the component that listens, and enabled?"
+    )
 
     # the rest: WL100 and up
