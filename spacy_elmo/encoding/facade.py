@@ -1,0 +1,252 @@
+"""A biLM to use from Python: sentences in, layers out; perplexity; no pipeline needed."""
+
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..bilm.config import BiLMConfig
+from ..bilm.lm_head import SoftmaxHead
+from ..bilm.model import BiLMNetwork
+from ..errors import Errors
+from ..text.vocabulary import Vocabulary
+from .encoder import STATES, Encoder
+from .perplexity import Perplexity, perplexity, token_losses
+from .state import BiLMState
+from .word_encoder import WordCache
+
+Vectors = List[NDArray[np.float32]]
+Layers = Union[str, int]
+
+
+class BiLM:
+    """A biLM with its vocabulary and softmax, where it has them.
+
+    network (BiLMNetwork): The weights.
+    vocabulary (Optional[Vocabulary]): Words of the softmax, the word table or the token embeddings.
+    head (Optional[SoftmaxHead]): The softmax, for perplexities and further training.
+    token_embeddings (Optional[Tensor]): Shape (V, P), ready layer 0 of the vocabulary's words in place of characters;
+        other words get the vector of `<UNK>`.
+    meta (Optional[Dict[str, Any]]): Where the weights come from.
+    steady_state (Optional[BiLMState]): One row, if it is known already; else it is computed when first needed.
+    """
+
+    def __init__(
+        self,
+        network: BiLMNetwork,
+        *,
+        vocabulary: Optional[Vocabulary] = None,
+        head: Optional[SoftmaxHead] = None,
+        token_embeddings: Optional[Tensor] = None,
+        meta: Optional[Dict[str, Any]] = None,
+        steady_state: Optional[BiLMState] = None,
+    ) -> None:
+        self.network = network.eval()
+        self.vocabulary = vocabulary
+        self.head = head
+        self.token_embeddings = token_embeddings
+        self.meta: Dict[str, Any] = dict(meta or {})
+        self._encoder = Encoder(network, vocabulary, token_embeddings, steady_state=steady_state)
+
+    @property
+    def config(self) -> BiLMConfig:
+        """RETURNS (BiLMConfig): Sizes and switches."""
+        return self.network.config
+
+    @property
+    def device(self) -> torch.device:
+        """RETURNS (torch.device): Where the weights lie."""
+        return self._encoder.device
+
+    @property
+    def word_cache(self) -> WordCache:
+        """RETURNS (WordCache): Vectors of words met before; set its `max_bytes` to bound it, 0 for none."""
+        return self._encoder.words.cache
+
+    @property
+    def steady_state(self) -> BiLMState:
+        """RETURNS (BiLMState): One row, the settled state that `state="steady"` starts from."""
+        return self._encoder.steady_state
+
+    def to(self, device: Union[str, torch.device]) -> "BiLM":
+        """Move everything to a device, in place.
+
+        RETURNS (BiLM): The same object.
+        """
+        self.network.to(device)
+        if self.head is not None:
+            self.head.to(device)
+        if self.token_embeddings is not None:
+            self.token_embeddings = self.token_embeddings.to(device)
+        self.refresh()
+        return self
+
+    def refresh(self) -> None:
+        """Forget what was derived from the weights. To be called after they have changed."""
+        max_bytes = self.word_cache.max_bytes
+        self._encoder = Encoder(self.network, self.vocabulary, self.token_embeddings)
+        self.word_cache.max_bytes = max_bytes
+
+    def embed(
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        state: Union[str, BiLMState, None] = "reset",
+        return_state: bool = False,
+        layers: Layers = "all",
+        boundaries: bool = False,
+        batch_tokens: int = 4096,
+    ) -> Any:
+        """Contextual vectors of tokenized sentences.
+
+        sentences (Sequence[Sequence[str]]): Tokens of each sentence, without marks.
+        state (Union[str, BiLMState, None]): "reset": each sentence starts from zero. "steady": from the settled state.
+            "carry": each goes on where the one before stopped. A `BiLMState`: sentence i goes on from row i, as
+            bilm-tf and AllenNLP do; None: the same from zero.
+        return_state (bool): Also return the state after each sentence; rows beyond the batch keep theirs.
+        layers (Union[str, int]): "all": (L+1, n, D); "top", "mean" or the number of a layer: (n, D).
+        boundaries (bool): Keep the rows of `<S>` and `</S>`: n + 2 rows.
+        batch_tokens (int): Tokens computed at once, which bounds the working memory.
+        RETURNS (Union[Vectors, Tuple[Vectors, BiLMState]]): float32 arrays of their own, in the order given.
+        RAISES (ValueError): EL006 and EL009 for a state that does not fit, EL008 for unknown layers, EL011 for input
+            that is not tokenized.
+        """
+        _check_sentences(sentences)
+        choose = _layer_choice(layers, self.config.n_layers)
+        n_rows = len(sentences)
+        if return_state or not isinstance(state, str):
+            found, end = self._encoder.continue_rows(sentences, self._start(state, n_rows), batch_tokens)
+        else:
+            self._check_policy(state)
+            groups = [n_rows] if state == "carry" else None
+            found, end = self._encoder.slices(sentences, state, batch_tokens, groups, boundaries), None
+        vectors: Vectors = []
+        for start, stop, rows, has_marks in found:
+            lengths = [len(sentences[i]) + 2 * has_marks for i in range(start, stop)]
+            for part in rows.split(lengths, dim=1):
+                inner = part[:, 1:-1] if has_marks and not boundaries else part
+                vectors.append(choose(inner).cpu().numpy().astype("float32", copy=True))
+        return (vectors, end()) if return_state and end is not None else vectors
+
+    def encode(
+        self,
+        runs: Sequence[Sequence[str]],
+        *,
+        state: str = "reset",
+        batch_tokens: int = 4096,
+        group_lengths: Optional[Sequence[int]] = None,
+    ) -> Tensor:
+        """The layers of all runs, one after the other, on the device of the weights.
+
+        runs (Sequence[Sequence[str]]): Token runs, each read as one sequence; empty ones allowed.
+        state (str): "reset", "steady" or "carry".
+        batch_tokens (int): Tokens computed at once.
+        group_lengths (Optional[Sequence[int]]): For "carry": consecutive runs through which the state runs on.
+        RETURNS (Tensor): Shape (L+1, N, D), without gradients.
+        """
+        found = self.iter_encode(runs, state=state, batch_tokens=batch_tokens, group_lengths=group_lengths)
+        parts = [rows for _, _, rows in found]
+        if not parts:
+            return torch.zeros(self.config.n_layers + 1, 0, self.config.output_width, device=self.device)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def iter_encode(
+        self,
+        runs: Sequence[Sequence[str]],
+        *,
+        state: str = "reset",
+        batch_tokens: int = 4096,
+        group_lengths: Optional[Sequence[int]] = None,
+    ) -> Iterator[Tuple[int, int, Tensor]]:
+        """The same as `encode` in slices, so that the working memory is bounded whatever the number of runs.
+
+        YIELDS (Tuple[int, int, Tensor]): start, stop and the layers (L+1, n, D) of runs[start:stop].
+        """
+        self._check_policy(state)
+        for start, stop, rows, has_marks in self._encoder.slices(runs, state, batch_tokens, group_lengths, False):
+            yield start, stop, _without_marks(rows, [len(run) for run in runs[start:stop]]) if has_marks else rows
+
+    def encode_with_grad(self, runs: Sequence[Sequence[str]]) -> Tensor:
+        """The layers of all runs, attached to the graph of the weights, each run from a zero state.
+
+        runs (Sequence[Sequence[str]]): Token runs, each read as one sequence.
+        RETURNS (Tensor): Shape (L+1, N, D). Call `refresh` when the weights have changed.
+        """
+        return self._encoder.with_grad(runs)
+
+    def perplexity(
+        self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32
+    ) -> Perplexity:
+        """How well the biLM predicts a text; see `spacy_elmo.encoding.perplexity`.
+
+        RAISES (ValueError): EL007 without a softmax or a vocabulary.
+        """
+        head, vocabulary = self._language_model("perplexities")
+        return perplexity(self.network, head, vocabulary, sentences, state=state, batch_size=batch_size)
+
+    def token_losses(
+        self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32
+    ) -> NDArray[np.float32]:
+        """The negative log likelihood of every prediction that `perplexity` counts.
+
+        RETURNS (NDArray[np.float32]): Shape (d, tokens), in nats, ordered by step, then lane.
+        """
+        head, vocabulary = self._language_model("losses")
+        parts = token_losses(
+            self.network, head, vocabulary, list(sentences), state=state, batch_size=batch_size
+        )
+        return np.concatenate([losses for losses, _, _ in parts], axis=1)
+
+    def _language_model(self, purpose: str) -> Tuple[SoftmaxHead, Vocabulary]:
+        if self.head is None:
+            raise ValueError(Errors.EL007.format(part="softmax", what=purpose))
+        if self.vocabulary is None:
+            raise ValueError(Errors.EL007.format(part="vocabulary", what=purpose))
+        return self.head, self.vocabulary
+
+    def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> BiLMState:
+        if isinstance(state, BiLMState):
+            state.check(self.config)
+            return state.to(self.device).pad(n_rows)
+        if state == "steady":
+            steady = self.steady_state
+            return BiLMState(steady.h.expand(-1, n_rows, -1), steady.c.expand(-1, n_rows, -1))
+        if state is not None:
+            self._check_policy(state)
+        return BiLMState.zeros(self.config, n_rows, self.device)
+
+    def _check_policy(self, state: Any) -> None:
+        if state not in STATES:
+            raise ValueError(Errors.EL009.format(state=state, known=", ".join(STATES)))
+
+
+def _without_marks(rows: Tensor, lengths: Sequence[int]) -> Tensor:
+    sizes = np.asarray(lengths, dtype="int64")
+    keep = np.ones(int((sizes + 2).sum()), dtype=bool)
+    stops = np.cumsum(sizes + 2)
+    keep[stops - 1] = keep[stops - sizes - 2] = False
+    return rows[:, torch.from_numpy(keep).to(rows.device)]
+
+
+def _check_sentences(sentences: Sequence[Sequence[str]]) -> None:
+    for i, sentence in enumerate(sentences):
+        if isinstance(sentence, str) or not all(isinstance(word, str) for word in sentence):
+            raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
+
+
+def _kind(sentence: Any) -> str:
+    return "string" if isinstance(sentence, str) else f"{type(sentence).__name__} with items that are not strings"
+
+
+def _layer_choice(layers: Layers, n_layers: int) -> Any:
+    if layers == "all":
+        return lambda rows: rows
+    if layers == "top":
+        return lambda rows: rows[-1]
+    if layers == "mean":
+        return lambda rows: rows.mean(dim=0)
+    if isinstance(layers, int) and not isinstance(layers, bool) and 0 <= layers <= n_layers:
+        return lambda rows: rows[layers]
+    raise ValueError(Errors.EL008.format(layers=layers, n_layers=n_layers))

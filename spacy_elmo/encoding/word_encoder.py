@@ -1,0 +1,152 @@
+"""Words to vectors, each distinct word once, with a bounded cache while the weights stand still."""
+
+from collections import OrderedDict
+from typing import List, Optional, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..bilm.model import BiLMNetwork
+from ..errors import Errors
+from ..text.characters import PAD_CHARACTER, character_ids
+from ..text.vocabulary import Vocabulary
+
+DEFAULT_CACHE_BYTES = 64 * 2**20
+WORDS_AT_ONCE = 1024
+
+
+class WordCache:
+    """Vectors of words met before, the longest unused ones dropped first.
+
+    max_bytes (int): Bound of the vectors held, 0 for no cache.
+    width (int): P.
+    device (torch.device): Where the vectors lie.
+    """
+
+    def __init__(self, max_bytes: int, width: int, device: torch.device) -> None:
+        self.max_bytes = max_bytes
+        self._slots: "OrderedDict[str, int]" = OrderedDict()
+        self._table = torch.empty(0, width, device=device)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def capacity(self) -> int:
+        """RETURNS (int): Words that fit into `max_bytes`."""
+        return self.max_bytes // (self._table.shape[1] * self._table.element_size())
+
+    def missing(self, words: Sequence[str]) -> List[str]:
+        """RETURNS (List[str]): The words that are not held."""
+        slots = self._slots
+        return [word for word in words if word not in slots]
+
+    def touch(self, words: Sequence[str]) -> None:
+        """Count words as just used, those of them that are held."""
+        for word in words:
+            if word in self._slots:
+                self._slots.move_to_end(word)
+
+    def add(self, words: Sequence[str], vectors: Tensor) -> None:
+        """Hold new words, as many of them as fit.
+
+        words (Sequence[str]): Not held so far.
+        vectors (Tensor): Shape (len(words), P).
+        """
+        words = words[: self.capacity]
+        if not words:
+            return
+        slots = []
+        for word in words:
+            slot = len(self._slots) if len(self._slots) < self.capacity else self._slots.popitem(last=False)[1]
+            self._slots[word] = slot
+            slots.append(slot)
+        self._grow(max(slots) + 1)
+        self._table[torch.tensor(slots, device=self._table.device)] = vectors[: len(words)]
+
+    def get(self, words: Sequence[str]) -> Tensor:
+        """words (Sequence[str]): All of them held.
+        RETURNS (Tensor): Shape (len(words), P), a copy.
+        """
+        self.touch(words)
+        slots = self._slots
+        places = torch.tensor([slots[word] for word in words], dtype=torch.long)
+        return self._table[places.to(self._table.device)]
+
+    def _grow(self, n_rows: int) -> None:
+        if n_rows > len(self._table):
+            room = min(self.capacity, max(n_rows, 2 * len(self._table), 256))
+            table = self._table.new_empty(room, self._table.shape[1])
+            table[: len(self._table)] = self._table
+            self._table = table
+
+
+class WordEncoder:
+    """Layer 0 of the biLM: a vector for each distinct word.
+
+    network (BiLMNetwork): Gives the vectors of characters or of word ids.
+    vocabulary (Optional[Vocabulary]): Names the rows of a word table or of `token_embeddings`.
+    token_embeddings (Optional[Tensor]): Shape (V, P), ready vectors of the vocabulary's words; they replace the network.
+    max_cache_bytes (int): Bound of the cache, 0 for none.
+    RAISES (ValueError): EL010 if the rows have no names.
+    """
+
+    def __init__(
+        self,
+        network: BiLMNetwork,
+        vocabulary: Optional[Vocabulary],
+        token_embeddings: Optional[Tensor],
+        *,
+        max_cache_bytes: int = DEFAULT_CACHE_BYTES,
+    ) -> None:
+        self.network = network
+        self.vocabulary = vocabulary
+        self.table = token_embeddings if token_embeddings is not None else network.word_embedding
+        if self.table is not None:
+            n_words = 0 if vocabulary is None else len(vocabulary)
+            if n_words != len(self.table):
+                raise ValueError(Errors.EL010.format(n_words=n_words, n_rows=len(self.table)))
+        self.device: torch.device = next(network.parameters()).device
+        self.cache = WordCache(max_cache_bytes, network.config.projection_width, self.device)
+
+    @torch.no_grad()
+    def encode(self, words: Sequence[str]) -> Tensor:
+        """words (Sequence[str]): U distinct words; `<S>` and `</S>` are the sentence marks.
+        RETURNS (Tensor): Shape (U, P).
+        """
+        if self.table is not None:
+            return self._look_up(words)
+        if self.cache.capacity < len(words):
+            return self.spell(words)
+        missing = self.cache.missing(words)
+        if missing:
+            self.cache.touch(words)  # so that room is made by words of other calls
+        for start in range(0, len(missing), WORDS_AT_ONCE):
+            part = missing[start : start + WORDS_AT_ONCE]
+            self.cache.add(part, self.spell(part))
+        return self.cache.get(words)
+
+    def spell(self, words: Sequence[str]) -> Tensor:
+        """Encode words without the cache; with gradients where they are enabled.
+
+        words (Sequence[str]): U words.
+        RETURNS (Tensor): Shape (U, P).
+        """
+        if self.table is not None:
+            return self._look_up(words)
+        char_cnn = self.network.char_cnn
+        rows = character_ids(words, char_cnn.config.max_characters)  # type: ignore[union-attr]
+        lengths = (rows != PAD_CHARACTER + 1).sum(axis=1)
+        order = np.argsort(lengths, kind="stable")  # words of like length side by side
+        device = self.device
+        parts = [
+            self.network.word_vectors(torch.from_numpy(rows[some]).to(device), lengths[some].tolist())
+            for some in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
+        ]
+        back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
+        return torch.cat(parts)[back] if len(words) else torch.zeros(0, self.network.config.projection_width, device=self.device)
+
+    def _look_up(self, words: Sequence[str]) -> Tensor:
+        ids = torch.from_numpy(self.vocabulary.ids(words)).to(self.table.device)  # type: ignore[union-attr]
+        return torch.nn.functional.embedding(ids, self.table)  # type: ignore[arg-type]

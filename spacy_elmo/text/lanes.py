@@ -1,0 +1,100 @@
+"""Sequences of different length laid end to end in lanes, so that no padding is computed."""
+
+import heapq
+from dataclasses import dataclass
+from typing import List, Sequence, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LanePlan:
+    """Where each sequence lies: S steps, B lanes, slot = step * B + lane.
+
+    Lanes are sorted by their load, so that those still busy at a step are the first ones.
+
+    lengths (Ids): Tokens of each sequence.
+    lanes (Ids): Lane of each sequence.
+    offsets (Ids): Step at which each sequence begins.
+    n_active (Ids): Shape (S,), busy lanes at each step.
+    """
+
+    lengths: Ids
+    lanes: Ids
+    offsets: Ids
+    n_active: Ids
+
+    @property
+    def n_steps(self) -> int:
+        """RETURNS (int): S."""
+        return len(self.n_active)
+
+    @property
+    def n_lanes(self) -> int:
+        """RETURNS (int): B."""
+        return int(self.n_active[0]) if len(self.n_active) else 0
+
+    def slots(self, *, backward: bool = False) -> Ids:
+        """The slot of every token, sequence after sequence. A backward reader meets the last token first.
+
+        RETURNS (Ids): Shape (N,).
+        """
+        firsts = np.cumsum(self.lengths) - self.lengths
+        places = np.arange(self.lengths.sum()) - np.repeat(firsts, self.lengths)
+        if backward:
+            places = np.repeat(self.lengths, self.lengths) - 1 - places
+        steps = np.repeat(self.offsets, self.lengths) + places
+        return steps * self.n_lanes + np.repeat(self.lanes, self.lengths)
+
+    def begins(self) -> List[Tuple[Ids, Ids]]:
+        """RETURNS (List[Tuple[Ids, Ids]]): For each step the lanes in which a sequence begins, and which sequence."""
+        return self._by_step(self.offsets)
+
+    def ends(self) -> List[Tuple[Ids, Ids]]:
+        """RETURNS (List[Tuple[Ids, Ids]]): For each step the lanes in which a sequence ends with it, and which one."""
+        return self._by_step(self.offsets + self.lengths - 1)
+
+    def _by_step(self, steps: Ids) -> List[Tuple[Ids, Ids]]:
+        sequences = np.flatnonzero(self.lengths)
+        sequences = sequences[np.argsort(steps[sequences], kind="stable")]
+        edges = np.searchsorted(steps[sequences], np.arange(self.n_steps + 1))
+        return [
+            (self.lanes[sequences[start:end]], sequences[start:end]) for start, end in zip(edges[:-1], edges[1:])
+        ]
+
+
+def plan_lanes(lengths: Sequence[int], max_lanes: int) -> LanePlan:
+    """Spread sequences over lanes of about equal load: the longest first, each to the lane with least load.
+
+    No more lanes are opened than fill up: the longest sequence decides how many steps there are.
+
+    lengths (Sequence[int]): Tokens of each sequence, 0 allowed.
+    max_lanes (int): Most lanes.
+    RETURNS (LanePlan): The lanes.
+    """
+    sizes = np.asarray(lengths, dtype="int64").reshape(-1)
+    lanes, offsets = np.zeros_like(sizes), np.zeros_like(sizes)
+    if not sizes.any():
+        return LanePlan(sizes, lanes, offsets, np.zeros(0, dtype="int64"))
+    n_lanes = int(min(max_lanes, np.count_nonzero(sizes), -(-sizes.sum() // sizes.max())))
+    loads = [(0, lane) for lane in range(n_lanes)]
+    for sequence in np.argsort(-sizes, kind="stable").tolist():
+        size = int(sizes[sequence])
+        if not size:
+            break
+        load, lane = loads[0]
+        lanes[sequence], offsets[sequence] = lane, load
+        heapq.heapreplace(loads, (load + size, lane))
+    return _sort_lanes(sizes, lanes, offsets, loads)
+
+
+def _sort_lanes(sizes: Ids, lanes: Ids, offsets: Ids, loads: Sequence[Tuple[int, int]]) -> LanePlan:
+    ranked = sorted(loads, key=lambda item: (-item[0], item[1]))
+    new_number = np.empty(len(ranked), dtype="int64")
+    new_number[[lane for _, lane in ranked]] = np.arange(len(ranked))
+    totals = np.array([load for load, _ in ranked], dtype="int64")
+    n_active = (totals[None, :] > np.arange(totals[0])[:, None]).sum(axis=1)
+    return LanePlan(sizes, new_number[lanes], offsets, n_active.astype("int64"))
