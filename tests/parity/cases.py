@@ -1,0 +1,247 @@
+"""Our numbers beside those of bilm-tf and AllenNLP: every stored array of every case, and the largest difference.
+
+The cases lie in `elmo-groundtruth` and `elmo-fixtures` of the shared data; their READMEs describe the arrays.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Tuple
+
+import h5py
+import numpy as np
+import torch
+
+from spacy_elmo import BiLM, load_bilm
+from spacy_elmo.bilm.scalar_mix import ScalarMix
+from spacy_elmo.encoding.perplexity import token_losses
+from spacy_elmo.text.characters import character_ids
+
+# Both references work in float32 and differ from each other by up to 5.5e-6 (2.4e-5 with four layers).
+LIMIT = 2e-5
+LIMIT_DEEP = 1e-4
+MADE_CASES = ("small", "medium", "original")
+SLOW_CASES = ("medium", "original")
+CASES = (
+    *("fixture", "tiny-1layer", "tiny-2layer", "tiny-3layer-tanh", "tiny-maxchars20", "tiny-n261", "tiny-noclip"),
+    *("tiny-nocnnproj", "tiny-nohighway", "tiny-nohighwaykey", "tiny-noproj", "tiny-noskip", "tiny-odd-4layer"),
+    *("tiny-smallclip", *MADE_CASES),
+)
+LM_CASES = (
+    *("chars-1layer", "chars-2layer-forward-only", "chars-2layer-skip", "chars-2layer-tightclipnorm"),
+    *("chars-3layer-noskip-tanh", "words-2layer", "words-2layer-shared"),
+)
+FIXTURES = ("bilm-tf", "allennlp")
+
+Difference = Tuple[str, float]
+
+
+def limit_of(n_layers: int) -> float:
+    """The largest difference that rounding explains."""
+    return LIMIT_DEEP if n_layers >= 4 else LIMIT
+
+
+class Case:
+    """A folder with truth.npz. work: a folder for weights that have to be made."""
+
+    def __init__(self, shared: Path, name: str, work: Path) -> None:
+        self.shared, self.work = shared, work
+        self.folder = shared / "data" / "elmo-groundtruth" / name
+        self.facts: Dict[str, Any] = read_json(self.folder / "case.json")
+        self.texts: List[List[str]] = [item["tokens"] for item in read_json(self.folder.parent / "sentences.json")]
+        with np.load(self.folder / "truth.npz") as truth:
+            self.truth = dict(truth)
+        self.options = self.folder / "options.json"
+        self.weights = self._find_weights(name)
+        self.bilm = load_bilm(options=self.options, weights=self.weights)
+
+    def differences(self) -> Iterator[Difference]:
+        """Name and largest absolute difference of every array, all of them looked at."""
+        seen = set()
+        for name, found, wanted in self._pairs():
+            seen.add(name)
+            yield name, largest_difference(found, wanted)
+        missed = set(self.truth) - seen
+        assert not missed, f"arrays nobody compared: {missed}"
+
+    def _find_weights(self, name: str) -> Path:
+        if name == "fixture":
+            return self.shared / "data" / "elmo-fixtures" / "allennlp" / "lm_weights.hdf5"
+        if name not in MADE_CASES:
+            return self.folder / "weights.hdf5"
+        tool, origin = self.shared / "tools" / "make_weights.py", self.facts["origin"]
+        command = [sys.executable, str(tool), "--size", origin["size"], "--seed", str(origin["seed"])]
+        made = subprocess.run([*command, "--out", str(self.work)], check=True, capture_output=True, text=True)
+        assert origin["arrays_sha256"] in made.stdout
+        return self.work / "weights.hdf5"
+
+    def _pairs(self) -> Iterator[Tuple[str, Any, Any]]:
+        sentences = self._texts_of(self.facts["sentences"])
+        yield "stateless", join(self.bilm.embed(sentences, state="reset")), self.truth["stateless"]
+        if "char_ids" in self.truth:
+            words = [word for words in sentences for word in words]
+            yield "char_ids", character_ids(words, self.truth["char_ids"].shape[1]), self.truth["char_ids"]
+        if "stateful" in self.truth:
+            yield from self._stateful()
+        if "allennlp_with_marks" in self.truth:
+            found = join(self.bilm.embed(self._texts_of(self.facts["boundaries"]), boundaries=True))
+            yield "allennlp_with_marks", found, self.truth["allennlp_with_marks"]
+        if "mix" in self.facts:
+            yield from self._mixes()
+        if "vocab" in self.facts:
+            yield from self._cached()
+
+    def _texts_of(self, indices: List[int]) -> List[List[str]]:
+        return [self.texts[i] for i in indices]
+
+    def _stateful(self) -> Iterator[Tuple[str, Any, Any]]:
+        vectors: List[Any] = []
+        state = None
+        for batch in self.facts["stateful_batches"]:
+            found, state = self.bilm.embed(self._texts_of(batch), state=state, return_state=True)
+            vectors += found
+        assert state is not None
+        yield "stateful", join(vectors), self.truth["stateful"]
+        yield "state_h", state.h.numpy(), self.truth["state_h"]
+        yield "state_c", state.c.numpy(), self.truth["state_c"]
+
+    def _mixes(self) -> Iterator[Tuple[str, Any, Any]]:
+        batch = self._texts_of(self.facts["mix"]["batch"])
+        stacks = self.bilm.embed(batch, state="reset", boundaries=True)
+        for name in (name for name in self.truth if "_mix_" in name):
+            has_marks = name.endswith("marks1")
+            lengths = [len(words) + 2 * has_marks for words in batch]
+            wanted = self.truth[name]
+            if "_mask" in name:
+                yield name, padded([np.ones(length) for length in lengths], wanted.shape[1]), wanted
+                continue
+            rows = self._mix(name, stacks)
+            rows = [row if has_marks else row[1:-1] for row in rows]
+            # Outside the mask one reference has zeros, the other leftovers: compared is what is inside.
+            yield name, np.concatenate(rows), np.concatenate([row[:n] for row, n in zip(wanted, lengths)])
+        penalties = self.facts["bilm_tf"]["regularization"]
+        for name, value in penalties.items():
+            yield f"penalty of {name}", self._make_mix(f"bilm_tf_{name}").penalty().item(), np.sum(value)
+
+    def _make_mix(self, name: str) -> ScalarMix:
+        facts = self.facts["mix"]
+        norm = {"allennlp": "batch-allennlp", "bilm_tf": "batch-bilm-tf"}[name.split("_mix_")[0]]
+        module = ScalarMix(
+            len(facts["weights"]),
+            layer_norm=norm if "norm1" in name else "none",
+            is_top_only=name.endswith("top"),
+            l2_coef=0.0 if name.endswith("no_l2") else facts["l2_coef"],
+        )
+        if not name.endswith("default"):
+            with torch.no_grad():
+                module.weights.copy_(torch.tensor(facts["weights"]))
+                module.gamma.fill_(facts["gamma"])
+        return module
+
+    def _mix(self, name: str, stacks: List[Any]) -> List[Any]:
+        is_mark = np.concatenate([[True, *[False] * (stack.shape[1] - 2), True] for stack in stacks])
+        with torch.no_grad():
+            mixed = self._make_mix(name)(torch.from_numpy(join(stacks)), torch.from_numpy(is_mark)).numpy()
+        return np.split(mixed, np.cumsum([stack.shape[1] for stack in stacks])[:-1])
+
+    def _cached(self) -> Iterator[Tuple[str, Any, Any]]:
+        words = ["<S>", "</S>", "<UNK>", *self.facts["vocab"]]
+        vectors = word_vectors(self.bilm, words)
+        yield "bilm_tf_cached_vectors", vectors, self.truth["bilm_tf_cached_vectors"]
+        yield "allennlp_cached_vectors", vectors[3:], self.truth["allennlp_cached_vectors"]
+        with h5py.File(self.work / "cached.hdf5", "w") as file:
+            file["embedding"] = vectors
+        (self.work / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf8")
+        cached = load_bilm(
+            options=self.options,
+            weights=self.weights,
+            vocab=self.work / "vocab.txt",
+            token_embeddings=self.work / "cached.hdf5",
+        )
+        found = join(cached.embed(self.facts["vocab_sentences"]))
+        yield "bilm_tf_cached_stateless", found, self.truth["bilm_tf_cached_stateless"]
+
+
+def lm_differences(shared: Path, name: str) -> Iterator[Difference]:
+    """Losses of a language model: log perplexities, the loss of every step, and sentence by sentence."""
+    root = shared / "data" / "elmo-groundtruth" / "lm"
+    bilm = load_bilm(root / name, vocab=root / "vocab.txt")
+    text = [line.split() for line in (root / "text.txt").read_text(encoding="utf8").splitlines()]
+    facts = read_json(root / name / "bilm_tf.json")
+    with np.load(root / name / "bilm_tf.npz") as stored:
+        truth = {key: stored[key] for key in stored if key.startswith("step_")}
+    for n_lanes in (1, 4):
+        result = bilm.perplexity(text, state="carry", batch_size=n_lanes)
+        wanted = np.log(facts[f"test_perplexity_batch{n_lanes}"])
+        yield f"log perplexity, batch {n_lanes}", largest_difference(np.log(result.mean), wanted)
+        means = np.log([result.forward, result.backward][: bilm.config.n_directions])
+        yield f"mean loss, batch {n_lanes}", largest_difference(means, facts[f"mean_loss_batch{n_lanes}"])
+        losses, targets = losses_of(bilm, text, "carry", n_lanes)
+        steps = losses.reshape(len(losses), -1, n_lanes)  # (d, steps, lanes)
+        yield f"step losses, batch {n_lanes}", largest_difference(steps.mean(2).T, truth[f"step_losses_batch{n_lanes}"])
+        ids = targets.reshape(steps.shape).transpose(1, 0, 2)
+        yield f"step targets, batch {n_lanes}", largest_difference(ids, truth[f"step_targets_batch{n_lanes}"])
+    if (root / name / "allennlp.json").is_file():
+        wanted = np.array(read_json(root / name / "allennlp.json")["per_sentence_forward_backward_targets"])
+        losses, _ = losses_of(bilm, text, "reset", 1)
+        parts = np.split(losses, np.cumsum([len(words) + 1 for words in text])[:-1], axis=1)
+        yield "sentence losses, state reset", largest_difference([part.mean(1) for part in parts], wanted[:, :2])
+
+
+def fixture_differences(shared: Path, name: str) -> Iterator[Difference]:
+    """The test data of the two programs: the top layer with the state carried through ten batches of three."""
+    root = shared / "data" / "elmo-fixtures" / name
+    folder, texts = (root, "sentences.json") if name == "allennlp" else (root / "model", "lm_embeddings_sentences.json")
+    bilm = load_bilm(options=folder / "options.json", weights=folder / "lm_weights.hdf5")
+    columns = [[text.split() for text in column] for column in read_json(folder / texts)]
+    state = None
+    differences: Dict[int, List[float]] = {k: [] for k in range(len(columns))}
+    for i, batch in enumerate(zip(*columns)):
+        found, state = bilm.embed(list(batch), state=state, return_state=True, layers="top")
+        for k, vectors in enumerate(found):
+            with h5py.File(folder / f"lm_embeddings_{k}.hdf5", "r") as file:
+                forward, backward = file[str(i)][()]
+            differences[k].append(largest_difference(vectors, np.concatenate([forward, backward], axis=1)))
+    for k, values in differences.items():
+        yield f"lm_embeddings_{k}", max(values)
+    if (folder / "elmo_token_embeddings.hdf5").is_file():
+        words = (folder / "vocab_test.txt").read_text(encoding="utf8").split("\n")
+        with h5py.File(folder / "elmo_token_embeddings.hdf5", "r") as file:
+            yield "elmo_token_embeddings", largest_difference(word_vectors(bilm, words), file["embedding"][()])
+
+
+def word_vectors(bilm: BiLM, words: List[str]) -> Any:
+    """(U, P): what the biLM reads for each word, without context."""
+    layers = bilm.embed([[word] for word in words], layers=0)
+    return np.concatenate(layers)[:, : bilm.config.projection_width]
+
+
+def losses_of(bilm: BiLM, text: List[List[str]], state: str, n_lanes: int) -> Tuple[Any, Any]:
+    """Losses and targets (d, predictions), by step and then by lane."""
+    assert bilm.head is not None and bilm.vocabulary is not None
+    chunks = list(token_losses(bilm.network, bilm.head, bilm.vocabulary, text, state=state, batch_size=n_lanes))
+    losses, targets, _ = zip(*chunks)
+    return np.concatenate(losses, axis=1), np.concatenate(targets, axis=1)
+
+
+def largest_difference(found: Any, wanted: Any) -> float:
+    """Of arrays of the same shape; NaN counts as infinite."""
+    found, wanted = np.asarray(found, dtype="float64"), np.asarray(wanted, dtype="float64")
+    assert found.shape == wanted.shape, f"shape is {found.shape}, should be {wanted.shape}"
+    difference = np.abs(found - wanted)
+    return float(np.nan_to_num(difference, nan=np.inf).max(initial=0.0))
+
+
+def join(stacks: List[Any]) -> Any:
+    """(L+1, sum n, D)"""
+    return np.concatenate(stacks, axis=1)
+
+
+def padded(rows: List[Any], length: int) -> Any:
+    """(B, length), zero behind each row."""
+    return np.stack([np.pad(row, (0, length - len(row))) for row in rows])
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf8"))

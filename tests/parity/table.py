@@ -1,0 +1,60 @@
+"""Print case, array and largest absolute difference for everything stored of the reference programs.
+
+python tests/parity/table.py            # SPACY_ELMO_SHARED names the shared directory, default ../shared
+python tests/parity/table.py --fast     # without the two largest models
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Iterator, Tuple
+
+from cases import (
+    CASES,
+    FIXTURES,
+    LIMIT,
+    LM_CASES,
+    SLOW_CASES,
+    Case,
+    fixture_differences,
+    limit_of,
+    lm_differences,
+)
+
+ROOT = Path(__file__).parent.parent.parent
+Row = Tuple[str, str, float, float]
+
+
+def rows(shared: Path, is_fast: bool) -> Iterator[Row]:
+    """Case, array, largest difference, limit."""
+    for name in CASES:
+        if is_fast and name in SLOW_CASES:
+            continue
+        with tempfile.TemporaryDirectory() as work:
+            case = Case(shared, name, Path(work))
+            limit = limit_of(case.bilm.config.n_layers)
+            yield from ((name, array, value, limit) for array, value in case.differences())
+    for name in LM_CASES:
+        yield from ((f"lm/{name}", array, value, LIMIT) for array, value in lm_differences(shared, name))
+    for name in FIXTURES:
+        yield from ((f"fixtures/{name}", array, value, LIMIT) for array, value in fixture_differences(shared, name))
+
+
+def main() -> int:
+    """Print a Markdown table; exit code 1 if a difference is above its limit."""
+    shared = (ROOT / os.environ.get("SPACY_ELMO_SHARED", "../shared")).resolve()
+    if not (shared / "data").is_dir():
+        print(f"No directory {shared / 'data'}: set SPACY_ELMO_SHARED to the directory that holds data/.")
+        return 1
+    print("| case | array | largest difference | limit |\n| --- | --- | --- | --- |")
+    n_rows = n_above = 0
+    for case, array, value, limit in rows(shared, "--fast" in sys.argv[1:]):
+        print(f"| {case} | {array} | {value:.1e} | {limit:.0e} |{' **above**' if value > limit else ''}", flush=True)
+        n_rows, n_above = n_rows + 1, n_above + (value > limit)
+    print(f"\n{n_rows} arrays, {n_above} above their limit.")
+    return int(n_above > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Whatever the fast paths do, the numbers are those of the equations."""
+
+import numpy as np
+import pytest
+import torch
+from reference.numpy_bilm import NumpyBiLM, State
+from reference.seeded_weights import SENTENCES, VARIANTS, WORDS, make_arrays, make_options, make_softmax, write_model
+
+from spacy_elmo import load_bilm
+
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(params=VARIANTS)
+def pair(request, tmp_path):
+    """Our biLM and the plain one, with the same weights."""
+    options = make_options(**VARIANTS[request.param])
+    arrays = {**make_arrays(options, seed=7), **make_softmax(options)}
+    return load_bilm(write_model(tmp_path / "model", options, arrays, WORDS)), NumpyBiLM(options, arrays, WORDS)
+
+
+def assert_close(found, wanted):
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, atol=TOLERANCE, rtol=0)
+
+
+def row(state, i):
+    return State(state.h[:, i], state.c[:, i])
+
+
+def test_reset(pair):
+    bilm, plain = pair
+    with_marks = bilm.embed(SENTENCES, boundaries=True)
+    without = bilm.embed(SENTENCES, batch_tokens=11)
+    for words, full, inner in zip(SENTENCES, with_marks, without):
+        wanted, _ = plain.layers(words)
+        assert_close(full, wanted)
+        assert_close(inner, wanted[:, 1:-1])
+
+
+def test_carried_state_by_row(pair):
+    bilm, plain = pair
+    state, states = None, [plain.zero_state() for _ in range(3)]
+    for batch in (SENTENCES[:3], SENTENCES[3:5], [[]], SENTENCES[::2]):
+        vectors, state = bilm.embed(batch, state=state, return_state=True)
+        for i, words in enumerate(batch):
+            wanted, states[i] = plain.layers(words, states[i])
+            assert_close(vectors[i], wanted[:, 1:-1])
+    for i, wanted in enumerate(states):
+        assert_close(row(state, i).h.numpy(), wanted.h)
+        assert_close(row(state, i).c.numpy(), wanted.c)
+
+
+def test_steady(pair):
+    bilm, plain = pair
+    settled = plain.steady_state()
+    for words, found in zip(SENTENCES, bilm.embed(SENTENCES, state="steady", boundaries=True)):
+        assert_close(found, plain.layers(words, settled)[0])
+
+
+def test_layers_setting(pair):
+    bilm, plain = pair
+    for words in SENTENCES[:3]:
+        wanted = plain.layers(words)[0][:, 1:-1]
+        assert_close(bilm.embed([words], layers="top")[0], wanted[-1])
+        assert_close(bilm.embed([words], layers="mean")[0], wanted.mean(0))
+        for i in range(len(wanted)):
+            assert_close(bilm.embed([words], layers=i)[0], wanted[i])
+
+
+def test_with_gradients(pair):
+    bilm, plain = pair
+    layers = bilm.encode_with_grad(SENTENCES)
+    wanted = np.concatenate([plain.layers(words)[0][:, 1:-1] for words in SENTENCES], axis=1)
+    assert_close(layers.detach().numpy(), wanted)
+    layers.square().sum().backward()
+    gradients = [parameter.grad for parameter in bilm.network.parameters()]
+    assert all(gradient is not None and torch.isfinite(gradient).all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("state", ["carry", "reset"])
+def test_perplexity(pair, state):
+    bilm, plain = pair
+    sentences = [words for words in SENTENCES if words]
+    running, losses = None, []
+    for words in sentences:
+        found, new = plain.losses(words, running)
+        losses.append(found)
+        running = new if state == "carry" else None
+    result = bilm.perplexity(sentences, state=state, batch_size=1)
+    forward = np.exp(np.concatenate([part[0] for part in losses]).mean())
+    assert result.forward == pytest.approx(forward, rel=1e-4)
+    if plain.n_directions == 2:
+        backward = np.exp(np.concatenate([part[1] for part in losses]).mean())
+        assert result.backward == pytest.approx(backward, rel=1e-4)

@@ -1,0 +1,302 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from reference.numpy_bilm import NumpyBiLM
+from reference.seeded_weights import (
+    SENTENCES,
+    VARIANTS,
+    WORDS,
+    make_arrays,
+    make_options,
+    make_softmax,
+    read_arrays,
+    write_arrays,
+    write_model,
+)
+
+from spacy_elmo import BiLM, load_bilm, save_bilm
+from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.bilm.model import BiLMNetwork
+
+CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Write a model with changed options and arrays, give its folder."""
+
+    def write(options=None, arrays=None, vocab=None, **changes):
+        options = make_options(**changes) if options is None else options
+        return write_model(tmp_path / "model", options, make_arrays(options) if arrays is None else arrays, vocab)
+
+    return write
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_hdf5_round_trips_bit_for_bit(variant, make, tmp_path):
+    options = make_options(**VARIANTS[variant])
+    arrays = {**make_arrays(options), **make_softmax(options)}
+    bilm = load_bilm(make(options, arrays, WORDS))
+    save_bilm(bilm, tmp_path / "copy", format="bilm-tf")
+    copied = read_arrays(tmp_path / "copy" / "weights.hdf5")
+    assert sorted(copied) == sorted(arrays)
+    assert all(copied[name].tobytes() == arrays[name].tobytes() for name in arrays)
+    again = load_bilm(tmp_path / "copy")
+    assert again.config == bilm.config
+    assert again.vocabulary.words == WORDS
+
+
+def test_values_come_from_the_file_not_from_initialisation(make, tmp_path):
+    config = load_bilm(make()).config
+    torch.manual_seed(1)
+    first = BiLM(BiLMNetwork(config).eval(), head=SoftmaxHead(5, config.projection_width).eval())
+    save_bilm(first, tmp_path / "first", format="bilm-tf")
+    torch.manual_seed(2)
+    BiLMNetwork(config)
+    again = load_bilm(tmp_path / "first")
+    for key, tensor in first.network.state_dict().items():
+        assert torch.equal(again.network.state_dict()[key], tensor), key
+    assert torch.equal(again.head.weight, first.head.weight)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_other_float_types_are_read_as_float32(dtype, make):
+    arrays = {name: array.astype(dtype) for name, array in make_arrays(make_options()).items()}
+    bilm = load_bilm(make(arrays=arrays))
+    assert {tensor.dtype for tensor in bilm.network.state_dict().values()} == {torch.float32}
+    wanted = arrays[CELL + "B"].astype("float32")
+    np.testing.assert_array_equal(bilm.network.state_dict()["lstm.0.bias"][0].numpy(), wanted)
+
+
+def test_float16_export(make, tmp_path):
+    bilm = load_bilm(make())
+    save_bilm(bilm, tmp_path / "half", format="bilm-tf", dtype="float16")
+    assert {array.dtype for array in read_arrays(tmp_path / "half" / "weights.hdf5").values()} == {np.dtype("float16")}
+    load_bilm(tmp_path / "half")
+
+
+def rename_one_layer(name):
+    return name.replace("MultiRNNCell/Cell0/", "")
+
+
+def rename_forward(name):
+    endings = {"/W_P_0": "/projection/kernel", "/W_0": "/kernel", "/B": "/bias"}
+    for ours, theirs in endings.items():
+        if name.startswith("RNN_0") and name.endswith(ours):
+            return name.replace("RNN_0/RNN", "rnn").removesuffix(ours) + theirs
+    return name
+
+
+@pytest.mark.parametrize(
+    "variant, renames",
+    [
+        ("1layer", [rename_one_layer]),
+        ("forward", [rename_forward]),
+        ("forward1layer", [rename_one_layer]),
+        ("forward1layer", [rename_one_layer, rename_forward]),
+        ("wordsforward", [rename_one_layer, rename_forward]),
+    ],
+)
+def test_dumps_with_odd_names(variant, renames, make):
+    options = make_options(**VARIANTS[variant])
+    plain = make_arrays(options)
+    names = {name: name for name in plain}
+    for rename in renames:
+        names = {name: rename(new) for name, new in names.items()}
+    assert names != {name: name for name in plain}
+    regular = load_bilm(make(options, plain, WORDS)).network.state_dict()
+    odd = load_bilm(make(options, {names[name]: array for name, array in plain.items()}, WORDS)).network.state_dict()
+    assert all(torch.equal(odd[key], regular[key]) for key in regular)
+
+
+def test_forward_dump_needs_no_word_in_options(make):
+    options = make_options(**VARIANTS["forward"])
+    arrays = {rename_forward(name): array for name, array in make_arrays(options).items()}
+    del options["bidirectional"]
+    assert load_bilm(make(options, arrays)).config.directions == "forward"
+
+
+def test_mask_row_in_the_file_is_left_out(make):
+    arrays = make_arrays(make_options())
+    plain = load_bilm(make(arrays=arrays)).network.state_dict()["char_cnn.embedding"]
+    arrays["char_embed"] = np.concatenate([np.full((1, 4), 9.0, "float32"), arrays["char_embed"]])
+    assert torch.equal(load_bilm(make(arrays=arrays)).network.state_dict()["char_cnn.embedding"], plain)
+
+
+def test_projection_of_same_width_is_used(make):
+    options = make_options(lstm={"dim": 24, "projection_dim": 17})
+    rng = np.random.default_rng(5)
+    arrays = make_arrays(options)
+    arrays["CNN_proj/W_proj"] = rng.normal(0, 0.3, (17, 17)).astype("float32")
+    arrays["CNN_proj/b_proj"] = rng.normal(0, 0.3, 17).astype("float32")
+    bilm = load_bilm(make(options, arrays))
+    wanted, _ = NumpyBiLM(options, arrays).layers(SENTENCES[0])
+    np.testing.assert_allclose(bilm.embed(SENTENCES[:1], boundaries=True)[0], wanted, atol=1e-5)
+
+
+def test_softmax_in_its_own_file(make, tmp_path):
+    softmax = make_softmax(make_options())
+    path = write_arrays(tmp_path / "softmax.hdf5", softmax)
+    folder = make()
+    bilm = load_bilm(folder, softmax=path, vocab=make_vocab(tmp_path))
+    np.testing.assert_array_equal(bilm.head.weight.detach().numpy(), softmax["softmax/W"])
+    np.testing.assert_array_equal(bilm.head.bias.detach().numpy(), softmax["softmax/b"])
+    assert load_bilm(folder).head is None
+
+
+def test_softmax_shared_with_word_table(make, tmp_path):
+    options = make_options(char_cnn=..., share_embedding_softmax=True)
+    arrays = make_arrays(options)
+    arrays["softmax/b"] = make_softmax(options)["softmax/b"]
+    bilm = load_bilm(make(options, arrays, WORDS))
+    assert bilm.head.weight is bilm.network.word_embedding
+    for kind in ("bilm-tf", "native"):
+        save_bilm(bilm, tmp_path / kind, format=kind)
+        again = load_bilm(tmp_path / kind)
+        assert again.head.weight is again.network.word_embedding
+        assert torch.equal(again.head.weight, bilm.head.weight)
+    assert sorted(read_arrays(tmp_path / "bilm-tf" / "weights.hdf5")) == sorted(arrays)
+
+
+def make_vocab(tmp_path, words=WORDS):
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join(words), encoding="utf8")  # no line feed at the end
+    return path
+
+
+@pytest.fixture
+def embeddings(tmp_path):
+    table = np.random.default_rng(3).normal(size=(len(WORDS), 8)).astype("float32")
+    return write_arrays(tmp_path / "cached.hdf5", {"embedding": table}), table
+
+
+def test_token_embeddings_take_the_place_of_characters(make, tmp_path, embeddings):
+    path, table = embeddings
+    bilm = load_bilm(make(), vocab=make_vocab(tmp_path), token_embeddings=path)
+    reference = NumpyBiLM(make_options(), make_arrays(make_options()), WORDS)
+    reference.token_embeddings = table
+    for found, words in zip(bilm.embed(SENTENCES, boundaries=True), SENTENCES):
+        np.testing.assert_allclose(found, reference.layers(words)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bilm-tf", "native"])
+def test_token_embeddings_are_saved(kind, make, tmp_path, embeddings):
+    bilm = load_bilm(make(), vocab=make_vocab(tmp_path), token_embeddings=embeddings[0])
+    save_bilm(bilm, tmp_path / "copy", format=kind)
+    again = load_bilm(tmp_path / "copy")
+    np.testing.assert_array_equal(again.token_embeddings.numpy(), embeddings[1])
+
+
+def test_token_embeddings_need_a_vocabulary(make, embeddings):
+    with pytest.raises(ValueError, match="no vocabulary names its rows"):
+        load_bilm(make(), token_embeddings=embeddings[0])
+
+
+def test_token_embeddings_need_a_row_per_word(make, tmp_path, embeddings):
+    with pytest.raises(ValueError, match="11 words, but the token embeddings has 12 rows"):
+        load_bilm(make(), vocab=make_vocab(tmp_path, WORDS[:-1]), token_embeddings=embeddings[0])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"embedding": np.zeros((12, 9), "float32")}, {"other": np.zeros((12, 8), "float32")}]
+)
+def test_token_embeddings_of_another_kind(wrong, make, tmp_path):
+    with pytest.raises(ValueError, match="cannot be used as token embeddings"):
+        path = write_arrays(tmp_path / "cached.hdf5", wrong)
+        load_bilm(make(), vocab=make_vocab(tmp_path), token_embeddings=path)
+
+
+def test_one_error_lists_everything_that_is_wrong(make):
+    arrays = make_arrays(make_options())
+    del arrays[CELL + "B"], arrays["CNN_proj/b_proj"]
+    arrays["CNN_high_7/W_carry"] = np.zeros((3, 4), "float32")
+    arrays["char_embed"] = arrays["char_embed"][:200]
+    arrays["CNN/b_cnn_0"] = np.array([1, 2, 3])
+    arrays["CNN/b_cnn_1"][2] = np.nan
+    arrays["CNN/b_cnn_2"] = np.full(9, 1e300)
+    arrays["softmax/W"] = np.zeros((9, 5), "float32")
+    with pytest.raises(ValueError) as error:
+        load_bilm(make(arrays=arrays))
+    for part in (
+        "9 problems",
+        f"missing: {CELL}B [96]",
+        "missing: CNN_proj/b_proj [8]",
+        "unexpected: CNN_high_7/W_carry [3, 4]",
+        "wrong shape: char_embed is [200, 4], should be [261, 4]",
+        "wrong type: CNN/b_cnn_0 is int64",
+        "not finite: CNN/b_cnn_1 has 1 of 5 values",
+        "not finite: CNN/b_cnn_2 has 9 of 9 values",
+        "missing: softmax/b [9]",
+        "wrong shape: softmax/W is [9, 5], should be [9, 8]",
+    ):
+        assert part in str(error.value)
+
+
+def test_weights_of_other_options_are_refused(make):
+    options = make_options(lstm={"n_layers": 3}, char_cnn={"n_highway": 1})
+    with pytest.raises(ValueError, match="(?s)missing: RNN_0/RNN/MultiRNNCell/Cell2.*unexpected: CNN_high_1"):
+        load_bilm(make(options, make_arrays(make_options())))
+
+
+def test_weights_file_truncated(make):
+    path = make() / "weights.hdf5"
+    content = path.read_bytes()
+    for size in (0, 100, len(content) // 2, len(content) - 7):
+        path.write_bytes(content[:size])
+        with pytest.raises(ValueError, match="cannot be read as HDF5"):
+            load_bilm(path.parent)
+
+
+def test_weights_file_of_another_kind(make):
+    path = make() / "weights.hdf5"
+    path.write_text("<html>404 Not Found</html>" * 99)
+    with pytest.raises(ValueError, match="cannot be read as HDF5"):
+        load_bilm(path.parent)
+
+
+@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe", b"[1, 2]"])
+def test_options_file_of_another_kind(content, make):
+    folder = make()
+    (folder / "options.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"options\.json' (cannot be read as JSON|does not hold the settings)"):
+        load_bilm(folder)
+
+
+def test_vocabulary_must_fit_the_softmax(make):
+    options = make_options()
+    arrays = {**make_arrays(options), **make_softmax(options, n_words=40)}
+    with pytest.raises(ValueError, match="12 words, but the softmax has 40 rows"):
+        load_bilm(make(options, arrays, WORDS))
+
+
+def test_vocabulary_without_marks_is_ignored_only_if_nobody_needs_it(make, tmp_path):
+    folder = make(vocab=["a", "b"])
+    with pytest.warns(UserWarning, match="is ignored"):
+        assert load_bilm(folder).vocabulary is None
+    with pytest.raises(ValueError, match="cannot be used as vocabulary"):
+        load_bilm(folder, vocab=folder / "vocab.txt")
+    (tmp_path / "latin.txt").write_bytes("<S>\n</S>\n<UNK>\ncaf\u00e9\n".encode("latin1"))
+    with pytest.raises(ValueError, match="cannot be used as vocabulary"):
+        load_bilm(folder, vocab=tmp_path / "latin.txt")
+
+
+def test_vocabulary_words_may_hold_unicode_line_ends(make, tmp_path):
+    words = [*WORDS, "a\u2028b", "c\x85d", "e\x0bf"]
+    folder = make(vocab=words)
+    assert load_bilm(folder).vocabulary.words == words
+    save_bilm(load_bilm(folder), tmp_path / "native")
+    assert load_bilm(tmp_path / "native").vocabulary.words == words
+
+
+def test_exported_options_are_those_of_inference(make, tmp_path):
+    save_bilm(load_bilm(make(char_cnn={"n_characters": 261})), tmp_path / "copy", format="bilm-tf")
+    options = json.loads((tmp_path / "copy" / "options.json").read_text())
+    assert options["char_cnn"]["n_characters"] == 262
+    assert options["lstm"] == make_options()["lstm"]
+
+
+def test_word_input_needs_a_vocabulary(make):
+    with pytest.raises(ValueError, match=r"vocab=\.\.\."):
+        load_bilm(make(char_cnn=...))

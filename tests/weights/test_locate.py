@@ -1,0 +1,151 @@
+import shutil
+import zipfile
+
+import pytest
+from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
+
+import spacy_elmo.weights.locate
+from spacy_elmo import load_bilm, save_bilm
+
+
+@pytest.fixture
+def folder(tmp_path):
+    options = make_options()
+    return write_model(tmp_path / "model", options, {**make_arrays(options), **make_softmax(options)}, WORDS)
+
+
+def assert_is_model(bilm, folder):
+    wanted = load_bilm(options=folder / "options.json", weights=folder / "weights.hdf5")
+    for first, second in zip(bilm.embed(SENTENCES), wanted.embed(SENTENCES)):
+        assert (first == second).all()
+
+
+def test_folder(folder):
+    assert_is_model(load_bilm(folder), folder)
+    assert_is_model(load_bilm(str(folder)), folder)
+    assert load_bilm(folder).vocabulary.words == WORDS
+
+
+@pytest.mark.parametrize(
+    "options, weights",
+    [
+        ("options.json", "model.hdf5"),
+        ("elmo_2x24_options.json", "elmo_2x24_weights.hdf5"),
+        ("small.json", "small.hdf5"),
+        ("small_options.json", "small.hdf5"),
+        ("options.json", "weights.h5"),
+        ("my-options.json", "lm_weights.hdf5"),
+    ],
+)
+def test_weights_beside_their_options(options, weights, folder, tmp_path):
+    target = tmp_path / "renamed"
+    target.mkdir()
+    shutil.copy(folder / "options.json", target / options)
+    shutil.copy(folder / "weights.hdf5", target / weights)
+    assert_is_model(load_bilm(target / weights), folder)
+
+
+def test_weights_pick_options_of_the_same_prefix(folder):
+    (folder / "weights.hdf5").rename(folder / "a_weights.hdf5")
+    (folder / "options.json").rename(folder / "a_options.json")
+    (folder / "b_options.json").write_text("{}")
+    load_bilm(folder / "a_weights.hdf5")
+
+
+@pytest.mark.parametrize("inner", ["", "144/"])
+def test_zip_is_read_without_unpacking(inner, folder, tmp_path):
+    path = tmp_path / "144.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(folder / "weights.hdf5", inner + "model.hdf5")
+        for name in ("options.json", "vocab.txt"):
+            archive.write(folder / name, inner + name)
+        archive.writestr(inner + "meta.json", "{}")
+        archive.writestr(inner + "README", "text")
+    before = sorted(tmp_path.rglob("*"))
+    bilm = load_bilm(path)
+    assert_is_model(bilm, folder)
+    assert bilm.vocabulary.words == WORDS
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_zip_damaged(folder, tmp_path):
+    path = tmp_path / "144.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(folder / "options.json", "options.json")
+        archive.write(folder / "weights.hdf5", "model.hdf5")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="cannot be read as zip"):
+        load_bilm(path)
+
+
+def test_zip_without_a_model(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("README", "text")
+    with pytest.raises(ValueError, match="no options and HDF5 weights"):
+        load_bilm(tmp_path / "x.zip")
+
+
+def test_ambiguous_folder(folder):
+    shutil.copy(folder / "weights.hdf5", folder / "other.hdf5")
+    with pytest.raises(ValueError, match=r"2 files with HDF5 weights \(other.hdf5, weights.hdf5\)"):
+        load_bilm(folder)
+    (folder / "other.hdf5").unlink()
+    shutil.copy(folder / "options.json", folder / "b_options.json")
+    with pytest.raises(ValueError, match="2 files with options"):
+        load_bilm(folder)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "empty folder", "text file", "weights alone", "options alone"])
+def test_unknown_path_says_what_was_looked_for(kind, folder, tmp_path):
+    path = tmp_path / "some"
+    if kind == "empty folder":
+        path.mkdir()
+    elif kind == "text file":
+        path.write_text("hello")
+    elif kind == "weights alone":
+        path = folder / "weights.hdf5"
+        (folder / "options.json").unlink()
+    elif kind == "options alone":
+        path = folder
+        (folder / "weights.hdf5").unlink()
+    with pytest.raises(ValueError, match=r"(?s)No biLM at .*Looked for: .*options\.json"):
+        load_bilm(path)
+
+
+def test_named_files_must_exist(folder, tmp_path):
+    for name in ("vocab", "softmax", "token_embeddings"):
+        with pytest.raises(ValueError, match="there is no such file"):
+            load_bilm(folder, **{name: tmp_path / "nowhere"})
+    with pytest.raises(ValueError, match="there is no such file"):
+        load_bilm(options=folder / "options.json", weights=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("given", [(), ("options",), ("weights",), ("path", "options", "weights"), ("path", "options")])
+def test_path_or_both_files(given, folder):
+    files = {"path": folder, "options": folder / "options.json", "weights": folder / "weights.hdf5"}
+    with pytest.raises(ValueError, match="Pass one or the other"):
+        load_bilm(**{name: files[name] for name in given})
+
+
+def test_native_folder_without_config(folder, tmp_path):
+    save_bilm(load_bilm(folder), tmp_path / "native")
+    (tmp_path / "native" / "config.json").unlink()
+    with pytest.raises(ValueError, match=r"config\.json is missing"):
+        load_bilm(tmp_path / "native")
+
+
+def test_many_langs_folder_is_named(tmp_path):
+    for name in ("config.json", "encoder.pkl", "token_embedder.pkl"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(ValueError, match="ELMoForManyLangs"):
+        load_bilm(tmp_path)
+
+
+def test_packaged_name(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(spacy_elmo.weights.locate, "MODELS_DIR", tmp_path / "models")
+    with pytest.raises(ValueError, match="not part of this installation"):
+        load_bilm("en_elmo_sm")
+    save_bilm(load_bilm(folder), tmp_path / "models" / "en_elmo_sm")
+    assert_is_model(load_bilm("en_elmo_sm"), folder)

@@ -1,0 +1,187 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from reference.seeded_weights import VARIANTS, WORDS, make_arrays, make_options, make_softmax, write_model
+from safetensors.numpy import load_file, save_file
+
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
+
+
+def make_bilm(folder, has_softmax=True, **changes):
+    options = make_options(**changes)
+    arrays = make_arrays(options)
+    if has_softmax:
+        arrays.update(make_softmax(options))
+    return load_bilm(write_model(folder, options, arrays, WORDS))
+
+
+@pytest.fixture
+def bilm(tmp_path):
+    return make_bilm(tmp_path / "tf")
+
+
+def assert_equal(first, second, **tolerance):
+    assert first.config == second.config
+    for key, tensor in first.network.state_dict().items():
+        other = second.network.state_dict()[key]
+        assert other.dtype == torch.float32
+        torch.testing.assert_close(other, tensor, **(tolerance or {"rtol": 0, "atol": 0}))
+    assert (first.head is None) == (second.head is None)
+    if first.head is not None:
+        torch.testing.assert_close(second.head.weight, first.head.weight, **(tolerance or {"rtol": 0, "atol": 0}))
+    assert first.vocabulary == second.vocabulary
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_native_round_trip(variant, tmp_path):
+    bilm = make_bilm(tmp_path / "tf", variant != "noskip", **VARIANTS[variant])
+    save_bilm(bilm, tmp_path / "native")
+    assert_equal(bilm, load_bilm(tmp_path / "native"))
+    assert_equal(bilm, bilm_from_bytes(bilm_to_bytes(bilm)))
+
+
+def test_native_to_bilm_tf_and_back(bilm, tmp_path):
+    save_bilm(bilm, tmp_path / "native")
+    save_bilm(load_bilm(tmp_path / "native"), tmp_path / "tf2", format="bilm-tf")
+    content = (tmp_path / "tf2" / "weights.hdf5").read_bytes()
+    save_bilm(bilm, tmp_path / "tf3", format="bilm-tf")
+    assert content == (tmp_path / "tf3" / "weights.hdf5").read_bytes()
+
+
+def test_native_float16_is_float32_in_memory(bilm, tmp_path):
+    save_bilm(bilm, tmp_path / "half", dtype="float16")
+    assert {array.dtype for array in load_file(tmp_path / "half" / "weights.safetensors").values()} == {np.dtype("f2")}
+    again = load_bilm(tmp_path / "half")
+    assert_equal(bilm, again, atol=2e-3, rtol=1e-3)
+    save_bilm(again, tmp_path / "half2", dtype="float16")
+    first, second = (load_file(tmp_path / name / "weights.safetensors") for name in ("half", "half2"))
+    assert all(second[key].tobytes() == first[key].tobytes() for key in first)
+    assert set(second) - set(first) == {"steady.h", "steady.c"}  # which settled with the rounded weights
+
+
+def test_native_keeps_meta_and_says_its_format(bilm, tmp_path):
+    bilm.meta = {"corpus": "née", "tokens_seen": 12}
+    save_bilm(bilm, tmp_path / "native")
+    assert sorted(path.name for path in (tmp_path / "native").iterdir()) == [
+        "config.json",
+        "meta.json",
+        "vocab.txt",
+        "weights.safetensors",
+    ]
+    assert load_bilm(tmp_path / "native").meta == bilm.meta
+    assert bilm_from_bytes(bilm_to_bytes(bilm)).meta == bilm.meta
+    assert json.loads((tmp_path / "native" / "config.json").read_text())["format_version"] == 1
+
+
+def test_native_keeps_the_steady_state_of_its_very_weights(bilm, tmp_path):
+    save_bilm(bilm, tmp_path / "native")
+    save_bilm(bilm, tmp_path / "half", dtype="float16")
+    stored = load_file(tmp_path / "native" / "weights.safetensors")
+    np.testing.assert_array_equal(stored["steady.h"], bilm.steady_state.h.numpy())
+    np.testing.assert_array_equal(stored["steady.c"], bilm.steady_state.c.numpy())
+    assert torch.equal(load_bilm(tmp_path / "native").steady_state.h, bilm.steady_state.h)
+    assert torch.equal(bilm_from_bytes(bilm_to_bytes(bilm)).steady_state.c, bilm.steady_state.c)
+    # Rounded weights settle elsewhere: their state is computed anew.
+    assert "steady.h" not in load_file(tmp_path / "half" / "weights.safetensors")
+
+
+def test_bytes_are_reproducible_and_hold_no_pickle(bilm):
+    content = bilm_to_bytes(bilm)
+    assert content == bilm_to_bytes(bilm_from_bytes(content))
+    header = content[8 : 8 + int.from_bytes(content[:8], "little")]
+    assert json.loads(header)["bilm.lstm.0.bias"]["dtype"] == "F32"
+    numbers = [entry for name, entry in json.loads(header).items() if name != "__metadata__"]
+    n_bytes = sum(4 * int(np.prod(entry["shape"])) for entry in numbers)
+    assert len(content) == 8 + len(header) + n_bytes  # JSON and plain numbers, nothing else
+
+
+def test_bytes_float16(bilm):
+    content = bilm_to_bytes(bilm, dtype="float16")
+    assert len(content) < 0.6 * len(bilm_to_bytes(bilm))
+    assert_equal(bilm, bilm_from_bytes(content), atol=2e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04]\x94.", b"PK\x03\x04" + b"\x00" * 99])
+def test_bytes_of_another_kind(content):
+    with pytest.raises(ValueError, match="cannot be read as safetensors"):
+        bilm_from_bytes(content)
+
+
+def test_bytes_without_settings(bilm, tmp_path):
+    save_bilm(bilm, tmp_path / "native")
+    with pytest.raises(ValueError, match="no settings in the header"):
+        bilm_from_bytes((tmp_path / "native" / "weights.safetensors").read_bytes())
+
+
+def test_values_beyond_float16_are_refused(bilm, tmp_path):
+    with torch.no_grad():
+        bilm.network.lstm[0].bias[0, 0] = 1e6
+    for kind in ("native", "bilm-tf"):
+        with pytest.raises(ValueError, match=r"not finite for float16: .*"):
+            save_bilm(bilm, tmp_path / "half", format=kind, dtype="float16")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tf"]
+
+
+@pytest.fixture
+def native(bilm, tmp_path):
+    save_bilm(bilm, tmp_path / "native")
+    return tmp_path / "native"
+
+
+def test_native_lists_everything_that_is_wrong(native):
+    arrays = load_file(native / "weights.safetensors")
+    del arrays["bilm.lstm.0.bias"], arrays["softmax.bias"]
+    arrays["bilm.lstm.9.bias"] = np.zeros(3, "float32")
+    arrays["bilm.char_cnn.embedding"] = np.zeros((9, 4), "float32")
+    arrays["bilm.lstm.1.bias"][0, 0] = np.inf
+    save_file(arrays, native / "weights.safetensors")
+    with pytest.raises(ValueError) as error:
+        load_bilm(native)
+    for part in (
+        "5 problems",
+        "missing: bilm.lstm.0.bias [2, 96]",
+        "missing: softmax.bias [12]",
+        "unexpected: bilm.lstm.9.bias [3]",
+        "wrong shape: bilm.char_cnn.embedding is [9, 4], should be [262, 4]",
+        "not finite: bilm.lstm.1.bias has 1 of 192 values",
+    ):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "change, part",
+    [
+        ({"bilm": None}, "no block 'bilm'"),
+        ({"format_version": 99}, "format_version is 99"),
+        ({"bilm": {"n_layers": 0, "n_words": 3}}, "n_layers is 0"),
+        ({"bilm": {"n_layer": 2}}, "Unknown setting"),
+        ({"bilm": {"n_layers": "two", "n_words": 3}}, "settings of a biLM"),
+    ],
+)
+def test_native_config_of_another_kind(change, part, native):
+    record = json.loads((native / "config.json").read_text())
+    (native / "config.json").write_text(json.dumps({**record, **change}))
+    with pytest.raises(ValueError, match=part):
+        load_bilm(native)
+
+
+def test_native_damaged(native):
+    weights = native / "weights.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match="cannot be read as safetensors"):
+        load_bilm(native)
+    (native / "config.json").write_text("{")
+    with pytest.raises(ValueError, match="cannot be read as JSON"):
+        load_bilm(native)
+
+
+def test_native_vocabulary(native, tmp_path):
+    (tmp_path / "other.txt").write_text("\n".join(["<S>", "</S>", "<UNK>"]))
+    with pytest.raises(ValueError, match="3 words, but the softmax has 12 rows"):
+        load_bilm(native, vocab=tmp_path / "other.txt")
+    with pytest.raises(ValueError, match="cannot be added"):
+        load_bilm(native, softmax=tmp_path / "softmax.hdf5")

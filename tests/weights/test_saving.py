@@ -1,0 +1,72 @@
+import pytest
+from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
+
+import spacy_elmo.weights.native
+from spacy_elmo import load_bilm, save_bilm
+
+
+@pytest.fixture
+def bilm(tmp_path):
+    options = make_options()
+    arrays = {**make_arrays(options), **make_softmax(options)}
+    return load_bilm(write_model(tmp_path / "source", options, arrays, WORDS))
+
+
+@pytest.fixture
+def other(tmp_path):
+    options = make_options(lstm={"n_layers": 1})
+    return load_bilm(write_model(tmp_path / "other", options, make_arrays(options)))
+
+
+@pytest.mark.parametrize("kind", ["native", "bilm-tf"])
+def test_save_never_overwrites_without_force(kind, bilm, other, tmp_path):
+    target = tmp_path / "deep" / "er"
+    save_bilm(bilm, target, format=kind)
+    before = {path.name: path.read_bytes() for path in target.iterdir()}
+    with pytest.raises(ValueError, match="already a folder with files"):
+        save_bilm(other, target, format=kind)
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+    save_bilm(other, target, format=kind, force=True)
+    again = load_bilm(target)
+    assert again.config == other.config
+    assert again.head is None and again.vocabulary is None  # vocab.txt of the first model is gone
+    assert [path.name for path in target.parent.iterdir()] == ["er"]
+
+
+def test_save_over_another_format_leaves_one_model(bilm, tmp_path):
+    save_bilm(bilm, tmp_path / "model", format="bilm-tf")
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    save_bilm(bilm, tmp_path / "model", force=True)
+    names = sorted(path.name for path in (tmp_path / "model").iterdir())
+    assert names == ["config.json", "meta.json", "notes.txt", "vocab.txt", "weights.safetensors"]
+
+
+def test_save_never_replaces_a_file(bilm, tmp_path):
+    (tmp_path / "model").write_text("text")
+    for force in (False, True):
+        with pytest.raises(ValueError, match="already a file"):
+            save_bilm(bilm, tmp_path / "model", force=force)
+
+
+def test_save_into_an_empty_folder(bilm, tmp_path):
+    (tmp_path / "empty").mkdir()
+    save_bilm(bilm, tmp_path / "empty")
+    load_bilm(tmp_path / "empty")
+
+
+def test_save_that_fails_leaves_nothing(bilm, tmp_path, monkeypatch):
+    def fail(*args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(spacy_elmo.weights.native, "write_vocabulary", fail)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match="disk full"):
+        save_bilm(bilm, tmp_path / "model")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("setting", [{"format": "pickle"}, {"dtype": "int8"}])
+def test_save_refuses_unknown_settings(setting, bilm, tmp_path):
+    with pytest.raises(ValueError, match="should be one of"):
+        save_bilm(bilm, tmp_path / "model", **setting)
+    assert not (tmp_path / "model").exists()
