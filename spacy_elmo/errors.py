@@ -127,6 +127,11 @@ class Errors:
         "There is already an extension attribute '{owner}._.{name}' that is not ours. "
         "Choose another prefix in the config of the ELMo component."
     )
+    EL074 = (
+        "It is not clear whose ELMo vectors belong to '{text}' (extension prefix '{name}'): the Doc was joined from "
+        "spans that `as_doc` cut out, and two of them fit. Read `._.{name}` of each part once before `Doc.from_docs`, "
+        "or compute the joined Doc again."
+    )
 
     # pretraining: EL100 to EL129
     EL100 = "The [pretraining] block cannot be used: {problems}. Correct these settings."

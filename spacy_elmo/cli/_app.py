@@ -1,0 +1,52 @@
+"""The typer app of `elmo`. A command's module is imported when the command is called, not before."""
+
+from importlib import import_module
+from typing import Any, Dict, List
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+Arg = typer.Argument
+Opt = typer.Option
+
+# Name and one line of help for each command; its module in this package has the same name.
+COMMANDS: Dict[str, str] = {
+    "inspect": "Show what is in a file or folder with biLM weights, and what is wrong with it.",
+    "convert": "Write biLM weights in another format.",
+    "pretrain": "Train a biLM on text.",
+    "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
+    "embed": "Compute contextual vectors for texts, and save them.",
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group that knows its commands by name only, so that `python -m spacy` stays fast and cannot break on us."""
+
+    def list_commands(self, ctx: Any) -> List[str]:
+        """RETURNS (List[str]): All names, nothing imported."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """cmd_name (str): What the user typed.
+        RETURNS (Optional[Command]): The command, its module imported now; None for a name that is not ours.
+        """
+        if cmd_name not in COMMANDS:
+            return None
+        import_module(f"{__package__}.{cmd_name}")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.registered_commands = [info for info in app.registered_commands if info.name == cmd_name]
+        return get_command(alone)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands in the help text, nothing imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+app = typer.Typer(name="elmo", cls=LazyGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+
+@app.callback()
+def elmo_cli() -> None:
+    """ELMo: inspect, convert and pretrain biLMs, and compute contextual vectors."""

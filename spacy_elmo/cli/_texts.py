@@ -1,0 +1,105 @@
+"""Read texts for `elmo embed`, one after the other: plain text, JSONL, DocBin, or what comes in from a pipe."""
+
+import gzip
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Dict, Iterator, List, TextIO, Union, cast
+
+import srsly
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+
+from ..errors import Errors
+
+# A text to be tokenized, a list of words that is tokenized already, or a Doc.
+Item = Union[str, List[str], Doc]
+STDIN = "-"
+SUFFIXES: Dict[str, str] = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".spacy": "docbin"}
+FORMATS = ("text", "jsonl", "docbin")
+
+
+def read_items(path: str, nlp: Language, *, format: str = "auto", is_tokenized: bool = False) -> Iterator[Item]:
+    """Stream the texts of a file, of all files below a folder in the order of their names, or of stdin.
+
+    path (str): A file, a folder, or "-".
+    nlp (Language): Owner of the vocabulary of Docs.
+    format (str): "text", "jsonl" or "docbin"; "auto" goes by the suffix and takes stdin and others as text.
+    is_tokenized (bool): Tokens are separated by spaces already.
+    YIELDS (Item): One item per line or Doc; an empty line is an empty item, so that line numbers and Docs agree.
+    RAISES (ValueError): EL130 or EL131 for a line that is no such JSON, EL132 for a file that is no DocBin, EL133 for
+        a path with nothing to read.
+    """
+    for file in _files_of(path):
+        kind = format if format != "auto" else _format_of(file)
+        if kind == "docbin":
+            yield from _read_docbin(file, nlp)
+        else:
+            yield from _read_lines(file, kind, is_tokenized)
+
+
+def to_doc(item: Item, nlp: Language) -> Doc:
+    """RETURNS (Doc): The item, tokenized by the pipeline's tokenizer if it is a plain text."""
+    if isinstance(item, Doc):
+        return item
+    return nlp.make_doc(item) if isinstance(item, str) else Doc(nlp.vocab, words=item)
+
+
+def _files_of(path: str) -> List[str]:
+    if path == STDIN or Path(path).is_file():
+        return [path]
+    files = [str(file) for file in sorted(Path(path).rglob("*")) if _plain_suffix(file) in SUFFIXES]
+    if not files:
+        raise ValueError(Errors.EL133.format(path=path, suffixes=", ".join(SUFFIXES)))
+    return files
+
+
+def _plain_suffix(file: Path) -> str:
+    return file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
+
+
+def _format_of(file: str) -> str:
+    return SUFFIXES.get(_plain_suffix(Path(file)), "text")
+
+
+def _read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
+    try:
+        content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+        docs = DocBin().from_bytes(content)
+    # zlib, msgpack and spaCy each have errors of their own for bytes that are something else.
+    except Exception as error:
+        raise ValueError(Errors.EL132.format(path=file, reason=error)) from error
+    yield from docs.get_docs(nlp.vocab)
+
+
+def _read_lines(file: str, kind: str, is_tokenized: bool) -> Iterator[Item]:
+    with _open_text(file) as lines:
+        for number, line in enumerate(lines, start=1):
+            text = line.rstrip("\r\n")
+            item = _parse_json(text, f"{file}:{number}") if kind == "jsonl" else text
+            yield item.split() if is_tokenized and isinstance(item, str) else item
+
+
+def _parse_json(line: str, where: str) -> Item:
+    try:
+        record = srsly.json_loads(line)
+    except ValueError as error:
+        raise ValueError(Errors.EL130.format(where=where, reason=error)) from error
+    words = record.get("words", record.get("tokens")) if isinstance(record, dict) else None
+    if isinstance(words, list) and all(isinstance(word, str) for word in words):
+        return words
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        raise ValueError(Errors.EL131.format(where=where, found=line[:60]))
+    return cast(str, record["text"])
+
+
+@contextmanager
+def _open_text(file: str) -> Iterator[TextIO]:
+    if file == STDIN:
+        yield sys.stdin
+    elif file.endswith(".gz"):
+        with gzip.open(file, "rt", encoding="utf8") as lines:
+            yield cast(TextIO, lines)
+    else:
+        with open(file, encoding="utf8") as lines:
+            yield lines

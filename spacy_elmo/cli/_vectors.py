@@ -1,0 +1,169 @@
+"""Write the vectors of `elmo embed` as they come: NumPy's .npz, one DocBin, or a folder of DocBins."""
+
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Dict, Iterator, List, Optional, Protocol, Tuple, cast
+
+import numpy as np
+from spacy.tokens import Doc, DocBin
+from thinc.api import to_numpy
+
+from ..errors import Errors
+
+STDOUT = "-"
+DOCS_PER_FILE = 1000
+
+
+class Writer(Protocol):
+    """Takes one Doc after the other."""
+
+    def add(self, doc: Doc) -> None:
+        """doc (Doc): A Doc with vectors; it may be thrown away afterwards."""
+
+
+class NpzWriter:
+    """Rows of all Docs one after the other. They wait in plain files, so that memory does not grow.
+
+    folder (Path): A temporary folder.
+    arrays (Tuple[str, ...]): "mixed" (T, D) and/or "layers" (T, L+1, D); "lengths" comes by itself.
+    """
+
+    def __init__(self, folder: Path, arrays: Tuple[str, ...]) -> None:
+        self.folder = folder
+        self.lengths: List[int] = []
+        self._files: Dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in arrays}
+        self._headers: Dict[str, Tuple[Any, Tuple[int, ...]]] = {}
+
+    def add(self, doc: Doc) -> None:
+        """doc (Doc): A Doc with vectors."""
+        self.lengths.append(len(doc))
+        for name, file in self._files.items():
+            rows = to_numpy(doc._.elmo) if name == "mixed" else to_numpy(doc._.elmo_layers).swapaxes(0, 1)
+            self._headers[name] = (rows.dtype, rows.shape[1:])
+            file.write(np.ascontiguousarray(rows).data)
+
+    def close(self) -> None:
+        """No more rows will come."""
+        for file in self._files.values():
+            file.close()
+
+    def finish(self, target: IO[bytes]) -> None:
+        """target (IO[bytes]): Where the .npz goes after `close`; it need not be a file on disk."""
+        with zipfile.ZipFile(target, "w", allowZip64=True) as archive:
+            with archive.open("lengths.npy", "w") as member:
+                np.lib.format.write_array(member, np.asarray(self.lengths, dtype="int64"))
+            for name in self._headers:
+                self._copy(name, archive)
+
+    def _copy(self, name: str, archive: zipfile.ZipFile) -> None:
+        dtype, shape = self._headers[name]
+        header = {
+            "descr": np.lib.format.dtype_to_descr(dtype),
+            "fortran_order": False,
+            "shape": (sum(self.lengths), *shape),
+        }
+        with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+            np.lib.format.write_array_header_1_0(cast(Any, member), header)
+            with (self.folder / name).open("rb") as rows:
+                shutil.copyfileobj(rows, member)
+
+
+class DocBinWriter:
+    """DocBins with the vectors as user data: one, or parts of a bounded number of Docs.
+
+    folder (Path): Where the parts go.
+    docs_per_file (int): Docs in a part, 0 to put all into one.
+    """
+
+    def __init__(self, folder: Path, docs_per_file: int) -> None:
+        self.folder = folder
+        self.docs_per_file = docs_per_file
+        self.n_files = 0
+        self._docs = DocBin(store_user_data=True)
+
+    def add(self, doc: Doc) -> None:
+        """doc (Doc): A Doc with vectors."""
+        self._docs.add(doc)
+        if len(self._docs) == self.docs_per_file:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has come since the last time."""
+        self._docs.to_disk(self.folder / f"part-{self.n_files:06}.spacy")
+        self._docs = DocBin(store_user_data=True)
+        self.n_files += 1
+
+    def finish(self) -> None:
+        """Write the rest."""
+        if len(self._docs) or not self.n_files:
+            self.flush()
+
+
+@contextmanager
+def open_writer(
+    path: str, arrays: Tuple[str, ...], *, docs_per_file: int = DOCS_PER_FILE, force: bool = False
+) -> Iterator[Writer]:
+    """Write to a temporary name beside the target, and rename at the end: the output is complete or not there.
+
+    path (str): A file that ends in .npz or .spacy, a folder for parts, or "-" for an .npz to stdout.
+    arrays (Tuple[str, ...]): What an .npz holds.
+    docs_per_file (int): Docs per part in a folder.
+    force (bool): Replace what is there.
+    YIELDS (Writer): Takes the Docs.
+    RAISES (ValueError): EL134 if something is there, EL135 for a suffix that says nothing.
+    """
+    target = None if path == STDOUT else Path(path)
+    if target is not None:
+        _check_target(target, force)
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".embed.", dir=None if target is None else target.parent) as name:
+        if target is None or target.suffix == ".npz":
+            with _open_npz(Path(name), arrays, target) as npz:
+                yield npz
+        else:
+            parts = DocBinWriter(Path(name), 0 if target.suffix == ".spacy" else docs_per_file)
+            yield parts
+            parts.finish()
+            _put_parts(Path(name), target)
+
+
+@contextmanager
+def _open_npz(folder: Path, arrays: Tuple[str, ...], target: Optional[Path]) -> Iterator[NpzWriter]:
+    npz = NpzWriter(folder, arrays)
+    try:
+        yield npz
+    finally:
+        npz.close()
+    if target is None:
+        npz.finish(sys.stdout.buffer)
+        return
+    with (folder / "result").open("wb") as file:
+        npz.finish(file)
+    os.replace(folder / "result", target)
+
+
+def _check_target(target: Path, force: bool) -> None:
+    if target.suffix not in (".npz", ".spacy", ""):
+        raise ValueError(Errors.EL135.format(path=target, suffix=target.suffix))
+    if target.is_dir() != (target.suffix == "") and target.exists():
+        raise ValueError(Errors.EL134.format(path=target, remedy="Choose another path."))
+    is_taken = any(target.iterdir()) if target.is_dir() else target.exists()
+    if is_taken and not force:
+        raise ValueError(Errors.EL134.format(path=target, remedy="Choose another path, or replace it with --force."))
+
+
+def _put_parts(folder: Path, target: Path) -> None:
+    if target.suffix == ".spacy":
+        os.replace(folder / "part-000000.spacy", target)
+        return
+    if target.is_dir():
+        for old in target.glob("part-*.spacy"):
+            old.unlink()
+    target.mkdir(exist_ok=True)
+    for part in sorted(folder.iterdir()):
+        os.replace(part, target / part.name)

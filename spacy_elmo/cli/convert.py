@@ -1,0 +1,87 @@
+"""`elmo convert`: weights of any known format into another one."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Optional
+
+from ..encoding.facade import BiLM
+from ..weights import save_bilm
+from . import _common
+from ._app import Arg, Opt, app
+
+
+class Format(str, Enum):
+    """Formats that can be written."""
+
+    native = "native"
+    bilm_tf = "bilm-tf"
+
+
+class DType(str, Enum):
+    """Types of the numbers on disk."""
+
+    float32 = "float32"
+    float16 = "float16"
+
+
+@app.command("convert")
+def convert_cli(
+    # fmt: off
+    bilm_path: str = _common.BILM_ARG,
+    output_path: Path = Arg(..., help="Folder for the result."),
+    to: Format = Opt(Format.native, "--to", "-T", help="Format of the result: ours, or that of bilm-tf and AllenNLP."),
+    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the numbers on disk."),
+    options: Optional[Path] = _common.OPTIONS_OPT,
+    vocab: Optional[Path] = _common.VOCAB_OPT,
+    softmax: Optional[Path] = _common.SOFTMAX_OPT,
+    token_embeddings: Optional[Path] = _common.TOKEN_EMBEDDINGS_OPT,
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Write biLM weights in another format: from anything that `elmo inspect` can read, into our own or bilm-tf's.
+
+    Our own format is a folder with config.json, weights.safetensors, and, where there are any, vocab.txt and
+    meta.json. The format of bilm-tf is a folder with options.json and weights.hdf5.
+    """
+    with _common.show_errors():
+        bilm = convert(
+            bilm_path,
+            output_path,
+            format=to.value,
+            dtype=dtype.value,
+            options=options,
+            vocab=vocab,
+            softmax=softmax,
+            token_embeddings=token_embeddings,
+            force=force,
+        )
+    n_parameters = sum(parameter.numel() for parameter in bilm.network.parameters())
+    _common.msg.good(f"Saved {n_parameters:,} parameters as {dtype.value} ({to.value})", str(output_path))
+
+
+def convert(
+    bilm_path: str,
+    output_path: Path,
+    *,
+    format: str = "native",
+    dtype: str = "float32",
+    options: Optional[Path] = None,
+    vocab: Optional[Path] = None,
+    softmax: Optional[Path] = None,
+    token_embeddings: Optional[Path] = None,
+    force: bool = False,
+) -> BiLM:
+    """Load and save.
+
+    bilm_path (str): What `load_bilm` takes.
+    output_path (Path): A folder.
+    format (str): "native" or "bilm-tf".
+    dtype (str): "float32" or "float16".
+    force (bool): Replace what is there.
+    RETURNS (BiLM): The model, as loaded.
+    """
+    bilm = _common.open_bilm(
+        bilm_path, options=options, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings
+    )
+    save_bilm(bilm, output_path, format=format, dtype=dtype, force=force)
+    return bilm

@@ -1,0 +1,142 @@
+"""`elmo embed`: texts in, vectors out."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Any, Dict, Optional, Tuple
+
+import spacy
+from spacy.language import Language
+from spacy.util import minibatch
+from thinc.api import require_gpu
+from tqdm import tqdm
+
+from ..ml.elmo_model import set_bilm
+from . import _common
+from ._app import Arg, Opt, app
+from ._texts import read_items, to_doc
+from ._vectors import DOCS_PER_FILE, STDOUT, open_writer
+
+# Which arrays each choice of `--store` keeps.
+STORED: Dict[str, Tuple[str, ...]] = {"mixed": ("mixed",), "layers": ("layers",), "both": ("mixed", "layers")}
+
+
+class InputFormat(str, Enum):
+    """Formats of texts."""
+
+    auto = "auto"
+    text = "text"
+    jsonl = "jsonl"
+    docbin = "docbin"
+
+
+class Store(str, Enum):
+    """What is kept of a token."""
+
+    mixed = "mixed"
+    layers = "layers"
+    both = "both"
+
+
+class DType(str, Enum):
+    """Types of the stored numbers."""
+
+    float32 = "float32"
+    float16 = "float16"
+
+
+@app.command("embed")
+def embed_cli(
+    # fmt: off
+    bilm_path: str = _common.BILM_ARG,
+    input_path: str = Arg(..., help="Text (one per line), JSONL ('text' or 'words'), DocBin, a folder of these, or - for text from stdin."),
+    output_path: str = Arg(..., help="A file that ends in .npz (arrays) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout."),
+    input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input, by default what its suffix says."),
+    is_tokenized: bool = Opt(False, "--tokenized", "-k", help="Tokens of the text are separated by spaces already."),
+    lang: str = Opt("en", "--lang", "-l", help="Language whose tokenizer reads plain text."),
+    store: Store = Opt(Store.mixed, "--store", "-S", help="Keep the mean of the layers, all layers, or both."),
+    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the stored numbers."),
+    batch_size: int = Opt(64, "--batch-size", "-b", help="Docs that are held in memory at a time.", min=1),
+    docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs in each DocBin of a folder.", min=1),
+    options: Optional[Path] = _common.OPTIONS_OPT,
+    vocab: Optional[Path] = _common.VOCAB_OPT,
+    token_embeddings: Optional[Path] = _common.TOKEN_EMBEDDINGS_OPT,
+    gpu_id: int = _common.GPU_OPT,
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Compute contextual vectors for texts, and save them.
+
+    An .npz holds "lengths" (tokens of each text) and the rows of all tokens, one text after the other: "mixed"
+    (tokens, width) and/or "layers" (tokens, layers, width). A DocBin holds the Docs with their vectors: after
+    `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Texts are streamed, so memory
+    does not grow with their number (but one DocBin file is held in memory as a whole: use a folder for large corpora).
+    """
+    with _common.show_errors():
+        n_docs, n_tokens = embed(
+            bilm_path,
+            input_path,
+            output_path,
+            input_format=input_format.value,
+            is_tokenized=is_tokenized,
+            lang=lang,
+            store=store.value,
+            dtype=dtype.value,
+            batch_size=batch_size,
+            docs_per_file=docs_per_file,
+            gpu_id=gpu_id,
+            force=force,
+            files={"options": options, "vocab": vocab, "token_embeddings": token_embeddings},
+        )
+    if output_path != STDOUT:
+        _common.msg.good(f"Saved the vectors of {n_tokens:,} tokens in {n_docs:,} texts", output_path)
+
+
+def embed(
+    bilm_path: str,
+    input_path: str,
+    output_path: str,
+    *,
+    input_format: str = "auto",
+    is_tokenized: bool = False,
+    lang: str = "en",
+    store: str = "mixed",
+    dtype: str = "float32",
+    batch_size: int = 64,
+    docs_per_file: int = DOCS_PER_FILE,
+    gpu_id: int = -1,
+    force: bool = False,
+    files: Optional[Dict[str, Any]] = None,
+) -> Tuple[int, int]:
+    """Stream texts through the ELMo component into a file.
+
+    bilm_path (str): What `load_bilm` takes.
+    input_path (str): See `_texts.read_items`.
+    output_path (str): See `_vectors.open_writer`.
+    store (str): "mixed", "layers" or "both".
+    batch_size (int): Docs in memory at a time.
+    files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not beside the weights.
+    RETURNS (Tuple[int, int]): Texts and tokens read.
+    """
+    n_docs = n_tokens = 0
+    with open_writer(output_path, STORED[store], docs_per_file=docs_per_file, force=force) as writer:
+        if gpu_id >= 0:
+            require_gpu(gpu_id)
+        nlp = _make_pipeline(bilm_path, lang, {"store": store, "dtype": dtype}, {**(files or {}), "gpu_id": gpu_id})
+        items = read_items(input_path, nlp, format=input_format, is_tokenized=is_tokenized)
+        with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
+            for batch in minibatch(items, batch_size):
+                # Words seen only in this batch leave the vocabulary with it.
+                with nlp.memory_zone():
+                    for doc in nlp.pipe((to_doc(item, nlp) for item in batch), batch_size=batch_size):
+                        writer.add(doc)
+                        n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
+                        progress.update(len(doc))
+    return n_docs, n_tokens
+
+
+def _make_pipeline(bilm_path: str, lang: str, settings: Dict[str, Any], files: Dict[str, Any]) -> Language:
+    bilm = _common.open_bilm(bilm_path, **files)
+    nlp = spacy.blank(lang)
+    elmo = nlp.add_pipe("elmo", config=settings)
+    set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]
+    return nlp

@@ -1,0 +1,151 @@
+"""`elmo inspect`: what is in a file of biLM weights."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+import srsly
+import torch
+
+from ..bilm.model import BiLMNetwork
+from ..encoding.facade import BiLM
+from . import _common
+from ._app import app
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a biLM consists of.
+
+    settings (Dict[str, Any]): The config, nested blocks flattened with dots, and the width of a vector.
+    n_parameters (Dict[str, int]): Parameters by part.
+    gates (List[Tuple[str, str, float]]): Part, gate, and its mean opening at input zero, from 0 (shut) to 1.
+    vocabulary (Optional[Dict[str, Any]]): Number of words and the first of them.
+    meta (Dict[str, Any]): What is known of the training.
+    problems (List[str]): What this biLM cannot do, and why.
+    """
+
+    settings: Dict[str, Any]
+    n_parameters: Dict[str, int]
+    gates: List[Tuple[str, str, float]]
+    vocabulary: Optional[Dict[str, Any]]
+    meta: Dict[str, Any]
+    problems: List[str]
+
+
+@app.command("inspect")
+def inspect_cli(
+    # fmt: off
+    bilm_path: str = _common.BILM_ARG,
+    options: Optional[Path] = _common.OPTIONS_OPT,
+    vocab: Optional[Path] = _common.VOCAB_OPT,
+    softmax: Optional[Path] = _common.SOFTMAX_OPT,
+    token_embeddings: Optional[Path] = _common.TOKEN_EMBEDDINGS_OPT,
+    as_json: bool = _common.JSON_OPT,
+    # fmt: on
+) -> None:
+    """Show what is in a file or folder with biLM weights, and what is wrong with it.
+
+    Prints sizes, parameters by part, how far the gates stand open, vocabulary and meta data. Exits with 1 and a list
+    of everything that is wrong if the weights cannot be used.
+    """
+    with _common.show_errors():
+        bilm = _common.open_bilm(
+            bilm_path, options=options, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings
+        )
+    report = inspect(bilm)
+    if as_json:
+        print(srsly.json_dumps(asdict(report)))
+    else:
+        _print_report(report, bilm_path)
+
+
+def inspect(bilm: BiLM) -> Report:
+    """bilm (BiLM): A loaded model.
+    RETURNS (Report): All there is to know without computing a vector.
+    """
+    words = bilm.vocabulary.words if bilm.vocabulary is not None else None
+    return Report(
+        settings={**_flatten(bilm.config.to_dict()), "output_width": bilm.config.output_width},
+        n_parameters=_count_parameters(bilm),
+        gates=_read_gates(bilm.network),
+        vocabulary=None if words is None else {"n_words": len(words), "first": words[:8]},
+        meta=dict(bilm.meta or {}),
+        problems=_find_problems(bilm),
+    )
+
+
+def _flatten(record: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
+    flat: Dict[str, Any] = {}
+    for key, value in record.items():
+        flat.update(_flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
+    return flat
+
+
+def _count_parameters(bilm: BiLM) -> Dict[str, int]:
+    """Sizes of the parts, the character table without its mask row as papers count it."""
+    counts: Dict[str, int] = {}
+    for key, tensor in bilm.network.state_dict().items():
+        n_numbers = tensor[1:].numel() if key == "char_cnn.embedding" else tensor.numel()
+        counts[_part_of(key)] = counts.get(_part_of(key), 0) + n_numbers
+    counts["biLM"] = sum(counts.values())
+    if bilm.head is not None:
+        counts["softmax (not needed for vectors)"] = sum(tensor.numel() for tensor in bilm.head.state_dict().values())
+    if bilm.token_embeddings is not None:
+        counts["token embeddings"] = bilm.token_embeddings.numel()
+    return counts
+
+
+def _part_of(key: str) -> str:
+    """Name of the part that an entry of the state dict belongs to."""
+    first, second = [*key.split("."), ""][:2]
+    return {"lstm": f"LSTM layer {second}", "char_cnn": f"characters: {second}"}.get(first, "word table")
+
+
+@torch.no_grad()
+def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
+    """Mean opening of each gate if nothing but its bias counted."""
+    gates: List[Tuple[str, str, float]] = []
+    state = network.state_dict()
+    for key in (key for key in state if key.startswith("char_cnn.highways.") and key.endswith(".bias")):
+        gate = state[key].chunk(2)[1]
+        gates.append((f"highway {key.split('.')[2]}", "transform", float(torch.sigmoid(gate).mean())))
+    for layer in range(network.config.n_layers):
+        bias = state[f"lstm.{layer}.bias"]  # (d, 4H), columns i, j, f, o
+        for direction, row in zip(("forward", "backward"), bias):
+            i, _, f, o = row.chunk(4)
+            # The forget bias of 1 is not in the file.
+            for name, gate in (("input", i), ("forget", f + 1.0), ("output", o)):
+                gates.append((f"LSTM {layer} {direction}", name, float(torch.sigmoid(gate).mean())))
+    return gates
+
+
+def _find_problems(bilm: BiLM) -> List[str]:
+    problems = []
+    if bilm.vocabulary is None:
+        problems.append("no vocabulary: perplexity cannot be computed (vectors from characters need none)")
+    if bilm.head is None:
+        problems.append("no softmax: perplexity cannot be computed, and training cannot go on from here")
+    if bilm.config.directions == "forward":
+        problems.append("only the forward direction: a vector knows nothing of what follows its token")
+    if bilm.config.char_cnn is None:
+        problems.append("words come in as ids: all words that the vocabulary lacks get the same first layer")
+    return problems
+
+
+def _print_report(report: Report, title: str) -> None:
+    msg = _common.msg
+    msg.divider(title)
+    msg.table([(key, str(value)) for key, value in report.settings.items()], header=("Setting", "Value"), divider=True)
+    counts = [(part, f"{n:,}") for part, n in report.n_parameters.items()]
+    msg.table(counts, header=("Part", "Parameters"), aligns=("l", "r"), divider=True)
+    gates = [(part, gate, f"{opening:.3f}") for part, gate, opening in report.gates]
+    msg.table(gates, header=("Part", "Gate", "Mean opening"), aligns=("l", "l", "r"), divider=True)
+    if report.vocabulary is not None:
+        msg.text(f"Vocabulary: {report.vocabulary['n_words']:,} words, {' '.join(report.vocabulary['first'])} ...")
+    if report.meta:
+        msg.divider("Meta data")
+        print(srsly.json_dumps(report.meta, indent=2))
+    for problem in report.problems:
+        msg.warn(problem)
+    msg.good("These weights can be used")

@@ -1,0 +1,88 @@
+"""`elmo perplexity`: how well a biLM predicts a text."""
+
+import math
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import List, Optional
+
+import srsly
+
+from ..encoding.perplexity import Perplexity
+from ..pretraining.corpus import read_sentences
+from . import _common
+from ._app import Arg, Opt, app
+
+
+class PerplexityState(str, Enum):
+    """What the recurrent state does between sentences."""
+
+    carry = "carry"
+    reset = "reset"
+
+
+@app.command("perplexity")
+def perplexity_cli(
+    # fmt: off
+    bilm_path: str = _common.BILM_ARG,
+    corpus_path: List[Path] = Arg(..., help="Text or gzipped text, one sentence per line, a space between the tokens; several files are read one after the other.", exists=True, dir_okay=False),
+    batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences that are read side by side.", min=1),
+    state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf reports it, or reset it."),
+    options: Optional[Path] = _common.OPTIONS_OPT,
+    vocab: Optional[Path] = _common.VOCAB_OPT,
+    softmax: Optional[Path] = _common.SOFTMAX_OPT,
+    gpu_id: int = _common.GPU_OPT,
+    as_json: bool = _common.JSON_OPT,
+    # fmt: on
+) -> None:
+    """Report how well a biLM predicts a text, per direction, with standard error.
+
+    The biLM needs its softmax and its vocabulary. Perplexity is the exponential of the mean negative log likelihood
+    per token over the full vocabulary, the end of each sentence counted as a token; words that the vocabulary lacks
+    are predicted as <UNK>, so perplexities of different vocabularies cannot be compared.
+    """
+    with _common.show_errors():
+        result = perplexity(
+            bilm_path,
+            corpus_path,
+            batch_size=batch_size,
+            state=state.value,
+            options=options,
+            vocab=vocab,
+            softmax=softmax,
+            gpu_id=gpu_id,
+        )
+    if as_json:
+        # JSON has no NaN.
+        print(srsly.json_dumps({key: None if math.isnan(value) else value for key, value in asdict(result).items()}))
+        return
+    rows = [
+        (name, f"{getattr(result, name):,.2f}", f"{getattr(result, f'{name}_error'):,.2f}")
+        for name in ("forward", "backward", "mean")
+        if not math.isnan(getattr(result, name))
+    ]
+    _common.msg.table(rows, header=("Direction", "Perplexity", "Std. error"), aligns=("l", "r", "r"), divider=True)
+    _common.msg.text(f"{result.n_tokens:,} tokens, {result.unk_rate:.2%} of them <UNK>")
+    if result.n_dropped:
+        _common.msg.text(f"{result.n_dropped:,} tokens at the end were not counted (--state reset counts all)")
+
+
+def perplexity(
+    bilm_path: str,
+    corpus_paths: List[Path],
+    *,
+    batch_size: int = 32,
+    state: str = "carry",
+    options: Optional[Path] = None,
+    vocab: Optional[Path] = None,
+    softmax: Optional[Path] = None,
+    gpu_id: int = -1,
+) -> Perplexity:
+    """Load a biLM and score text.
+
+    bilm_path (str): What `load_bilm` takes.
+    corpus_paths (List[Path]): Plain or gzip text, one tokenized sentence a line.
+    RETURNS (Perplexity): Both directions.
+    """
+    bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)
+    return bilm.perplexity(list(read_sentences(corpus_paths)), state=state, batch_size=batch_size)

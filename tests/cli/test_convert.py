@@ -1,0 +1,50 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import app
+from spacy_elmo.weights import load_bilm
+
+
+@pytest.mark.parametrize("to", ["native", "bilm-tf"])
+def test_convert_keeps_the_vectors(bilm_path: Path, tmp_path: Path, to: str) -> None:
+    result = CliRunner().invoke(app, ["convert", str(bilm_path), str(tmp_path / "out"), "--to", to])
+    assert result.exit_code == 0, result.output
+    before, after = (load_bilm(path).embed([["the", "cat"]])[0] for path in (bilm_path, tmp_path / "out"))
+    assert np.array_equal(before, after)
+
+
+def test_convert_rounds_to_half_precision(bilm_path: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["convert", str(bilm_path), str(tmp_path / "out"), "--dtype", "float16"])
+    assert result.exit_code == 0, result.output
+    sizes = [(path / "weights.safetensors").stat().st_size for path in (bilm_path, tmp_path / "out")]
+    assert sizes[1] < 0.7 * sizes[0]
+
+
+def test_convert_does_not_overwrite_without_force(bilm_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("keep", encoding="utf8")
+    arguments = ["convert", str(bilm_path), str(tmp_path / "out")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "already" in result.output
+    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
+    assert (tmp_path / "out" / "notes.txt").is_file()
+
+
+def test_convert_says_what_a_missing_path_should_be(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["convert", str(tmp_path / "nothing"), str(tmp_path / "out")])
+    assert result.exit_code == 1
+    assert "no biLM" in result.output.replace("\n", " ") or "No biLM" in result.output
+
+
+def test_convert_takes_options_from_elsewhere(bilm_path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tf"
+    assert CliRunner().invoke(app, ["convert", str(bilm_path), str(folder), "--to", "bilm-tf"]).exit_code == 0
+    (folder / "options.json").rename(tmp_path / "settings.json")
+    weights = str(folder / "weights.hdf5")
+    arguments = ["convert", weights, str(tmp_path / "out"), "--options", str(tmp_path / "settings.json")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output

@@ -1,0 +1,119 @@
+import gzip
+import io
+from pathlib import Path
+from typing import Any, List
+
+import numpy as np
+import pytest
+import spacy
+import srsly
+from spacy.tokens import DocBin
+from typer.testing import CliRunner
+
+from spacy_elmo import register_extensions
+from spacy_elmo.cli._app import app
+from spacy_elmo.cli.embed import embed
+from spacy_elmo.weights import load_bilm
+
+LINES = ["the cat sat on the mat .", "", "a dog   sat"]
+
+
+def _read(path: Path) -> Any:
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays}
+
+
+@pytest.fixture
+def text_path(tmp_path: Path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf8")
+    return path
+
+
+def test_embed_writes_rows_of_all_texts(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.npz"
+    result = CliRunner().invoke(
+        app, ["embed", str(bilm_path), str(text_path), str(output), "--tokenized", "--store", "both"]
+    )
+    assert result.exit_code == 0, result.output
+    arrays = _read(output)
+    assert arrays["lengths"].tolist() == [7, 0, 3]
+    assert arrays["layers"].shape == (10, 3, 16) and arrays["mixed"].shape == (10, 16)
+    expected = load_bilm(bilm_path).embed([line.split() for line in LINES])
+    np.testing.assert_allclose(arrays["layers"], np.concatenate(expected, axis=1).swapaxes(0, 1), atol=1e-6)
+    np.testing.assert_allclose(arrays["mixed"], arrays["layers"].mean(axis=1), atol=1e-6)
+
+
+def test_embed_reads_the_same_from_every_format(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    srsly.write_jsonl(tmp_path / "texts.jsonl", [{"text": line} for line in LINES])
+    srsly.write_jsonl(tmp_path / "words.jsonl", [{"words": [t.text for t in nlp(line)]} for line in LINES])
+    DocBin(docs=[nlp(line) for line in LINES]).to_disk(tmp_path / "docs.spacy")
+    (tmp_path / "zipped.txt.gz").write_bytes(gzip.compress(text_path.read_bytes()))
+    results = []
+    for name in ("in.txt", "texts.jsonl", "words.jsonl", "docs.spacy", "zipped.txt.gz"):
+        embed(str(bilm_path), str(tmp_path / name), str(tmp_path / "out.npz"), batch_size=2, force=True)
+        results.append(_read(tmp_path / "out.npz"))
+    for result in results:
+        assert result["lengths"].tolist() == results[0]["lengths"].tolist()
+        np.testing.assert_allclose(result["mixed"], results[0]["mixed"], atol=1e-6)
+
+
+@pytest.mark.parametrize("name, files", [("out.spacy", 1), ("parts", 2)])
+def test_embed_writes_docs_with_vectors(
+    bilm_path: Path, text_path: Path, tmp_path: Path, name: str, files: int
+) -> None:
+    arguments = ["embed", str(bilm_path), str(text_path), str(tmp_path / name), "--docs-per-file", "2", "-d", "float16"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    register_extensions()
+    paths = sorted((tmp_path / name).iterdir()) if files > 1 else [tmp_path / name]
+    assert len(paths) == files
+    vocab = spacy.blank("en").vocab
+    docs: List[Any] = [doc for path in paths for doc in DocBin().from_disk(path).get_docs(vocab)]
+    assert [doc.text.strip() for doc in docs] == LINES
+    assert docs[0]._.elmo.shape == (7, 16) and docs[0]._.elmo.dtype == "float16"
+
+
+def test_embed_reads_stdin_and_writes_stdout(bilm_path: Path) -> None:
+    result = CliRunner().invoke(app, ["embed", str(bilm_path), "-", "-"], input="the cat\n")
+    assert result.exit_code == 0, result.output
+    with np.load(io.BytesIO(result.stdout_bytes)) as arrays:
+        assert arrays["mixed"].shape == (2, 16)
+
+
+def test_embed_does_not_overwrite_without_force(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.npz"
+    output.write_text("mine", encoding="utf8")
+    arguments = ["embed", str(bilm_path), str(text_path), str(output)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1 and "--force" in result.output
+    assert output.read_text(encoding="utf8") == "mine"
+    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "name, content, complaint",
+    [
+        ("in.jsonl", "{", "no JSON"),
+        ("in.jsonl", '{"words": "the cat"}', "should be a JSON object"),
+        ("in.spacy", "nothing", "DocBin"),
+    ],
+)
+def test_embed_names_the_line_it_cannot_read(
+    bilm_path: Path, tmp_path: Path, name: str, content: str, complaint: str
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf8")
+    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(tmp_path / name), str(tmp_path / "out.npz")])
+    assert result.exit_code == 1
+    assert complaint in result.output.replace("\n", " ")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith((".embed", "out"))] == []
+
+
+def test_embed_refuses_unknown_suffix_and_empty_folder(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    runner = CliRunner()
+    result = runner.invoke(app, ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.h5")])
+    assert result.exit_code == 1 and ".npz" in result.output
+    result = runner.invoke(app, ["embed", str(bilm_path), str(tmp_path / "empty"), str(tmp_path / "out.npz")])
+    assert result.exit_code == 1 and "nothing to read" in result.output.replace("\n", " ")

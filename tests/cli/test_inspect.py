@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import srsly
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import app
+from spacy_elmo.cli.inspect import inspect
+from spacy_elmo.encoding.facade import BiLM
+
+
+def test_inspect_prints_sizes_parts_and_vocabulary(bilm_path: Path) -> None:
+    result = CliRunner().invoke(app, ["inspect", str(bilm_path)])
+    assert result.exit_code == 0, result.output
+    for text in ("projection_width", "LSTM layer 1", "characters: filters", "9 words", '"corpus"', "forget"):
+        assert text in result.output
+
+
+def test_inspect_prints_json(bilm_path: Path) -> None:
+    result = CliRunner().invoke(app, ["inspect", str(bilm_path), "--json"])
+    assert srsly.json_loads(result.output)["settings"]["char_cnn.embedding_width"] == 4
+
+
+def test_inspect_reports_broken_weights(bilm_path: Path) -> None:
+    (bilm_path / "weights.safetensors").write_bytes(b"nothing")
+    result = CliRunner().invoke(app, ["inspect", str(bilm_path)])
+    assert result.exit_code == 1
+    assert "weights.safetensors" in result.output
+
+
+def test_inspect_counts_every_parameter_once(bilm: BiLM) -> None:
+    counts = dict(inspect(bilm).n_parameters)
+    # The mask row of the character table is no parameter of the paper.
+    assert counts.pop("biLM") == sum(parameter.numel() for parameter in bilm.network.parameters()) - 4
+    assert counts.pop("softmax (not needed for vectors)") == 9 * 8 + 9
+    assert counts["characters: embedding"] == 261 * 4
+
+
+def test_inspect_knows_the_forget_bias(bilm: BiLM) -> None:
+    forget = {opening for _, gate, opening in inspect(bilm).gates if gate == "forget"}
+    assert all(abs(opening - 0.731) < 1e-3 for opening in forget), "bias 0 in the file means 1"
+
+
+def test_inspect_names_what_is_missing(bilm: BiLM) -> None:
+    problems = inspect(BiLM(bilm.network)).problems
+    assert len(problems) == 2 and "vocabulary" in problems[0] and "softmax" in problems[1]

@@ -1,0 +1,47 @@
+import gzip
+from pathlib import Path
+
+import pytest
+import srsly
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import app
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.weights import save_bilm
+
+TEXT = "the cat sat on the mat .\nthe dog sat .\n" * 8
+
+
+@pytest.fixture
+def corpus_path(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text(TEXT, encoding="utf8")
+    return path
+
+
+def test_perplexity_prints_both_directions(bilm_path: Path, corpus_path: Path) -> None:
+    result = CliRunner().invoke(app, ["perplexity", str(bilm_path), str(corpus_path)])
+    assert result.exit_code == 0, result.output
+    for text in ("forward", "backward", "mean", "Std. error", "<UNK>"):
+        assert text in result.output
+
+
+def test_perplexity_prints_json_of_plain_and_gzipped_text(bilm_path: Path, corpus_path: Path) -> None:
+    zipped = corpus_path.with_suffix(".txt.gz")
+    zipped.write_bytes(gzip.compress(TEXT.encode("utf8")))
+    results = []
+    for path in (corpus_path, zipped):
+        arguments = ["perplexity", str(bilm_path), str(path), "--state", "reset", "--json"]
+        results.append(srsly.json_loads(CliRunner().invoke(app, arguments).output))
+    assert results[0] == results[1]
+    assert results[0]["n_tokens"] == 8 * (8 + 5)
+    # A random model of 9 words does hardly better or worse than a die of nine sides.
+    assert 3 < results[0]["forward"] < 30
+    assert results[0]["unk_rate"] == pytest.approx(1 / 13)
+
+
+def test_perplexity_needs_a_softmax(bilm: BiLM, corpus_path: Path, tmp_path: Path) -> None:
+    save_bilm(BiLM(bilm.network), tmp_path / "bare")
+    result = CliRunner().invoke(app, ["perplexity", str(tmp_path / "bare"), str(corpus_path)])
+    assert result.exit_code == 1
+    assert "softmax" in result.output

@@ -1,0 +1,80 @@
+"""The hook into spaCy's command line: there, light, and harmless."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import COMMANDS, app
+
+ROOT = Path(__file__).parents[2]
+LIGHT = """
+import sys
+import spacy.cli
+before = set(sys.modules)
+import spacy_elmo.cli.plugin
+print(sorted(name for name in set(sys.modules) - before))
+"""
+BROKEN = """
+import sys
+for name in ("torch", "h5py", "safetensors"):
+    sys.modules[name] = None
+import spacy_elmo.cli.plugin
+from spacy.cli import app
+from typer.testing import CliRunner
+result = CliRunner().invoke(app, ["elmo", "--help"])
+assert result.exit_code == 0, result.output
+assert "perplexity" in result.output
+print("works")
+"""
+
+
+def _python(source: str) -> str:
+    result = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.slow
+def test_plugin_imports_only_itself() -> None:
+    added = _python(LIGHT)
+    assert "spacy_elmo.cli.plugin" in added
+    for name in ("torch", "h5py", "safetensors", "spacy_elmo.weights", "spacy_elmo.ml", "spacy_elmo.encoding"):
+        assert f"'{name}'" not in added
+
+
+@pytest.mark.slow
+def test_help_works_while_libraries_are_broken() -> None:
+    assert "works" in _python(BROKEN)
+
+
+def test_plugin_adds_elmo_to_spacy_once() -> None:
+    from spacy.cli import app as spacy_app
+
+    from spacy_elmo.cli.plugin import add_to, elmo
+
+    add_to(spacy_app)
+    groups = [group for group in spacy_app.registered_groups if group.typer_instance is elmo]
+    assert len(groups) == 1
+    result = CliRunner().invoke(spacy_app, ["elmo", "--help"])
+    assert result.exit_code == 0
+    assert all(name in result.output for name in COMMANDS)
+
+
+def test_app_lists_all_commands_with_a_sentence_each() -> None:
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
+    assert all(name in result.output and text.endswith(".") for name, text in COMMANDS.items())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_has_help(name: str) -> None:
+    result = CliRunner().invoke(app, [name, "--help"])
+    assert result.exit_code == 0, result.output
+    assert "Usage" in result.output
+
+
+def test_unknown_command_is_refused() -> None:
+    assert CliRunner().invoke(app, ["transmogrify"]).exit_code != 0

@@ -1,0 +1,114 @@
+"""What is installed: entry points that agree with the registered names, and a wheel and sdist that hold the model."""
+
+import ast
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Dict, List, Set, Tuple
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parent.parent
+MODEL = ROOT / "spacy_elmo" / "models" / "en_elmo_sm"
+
+
+def _setup_arguments() -> Dict[str, Any]:
+    """Run setup.py with a `setup` that only listens."""
+    module = ModuleType("setup_script")
+    module.__dict__["__file__"] = str(ROOT / "setup.py")
+    exec((ROOT / "setup.py").read_text(encoding="utf8"), module.__dict__)
+    found: Dict[str, Any] = {}
+    module.__dict__["setup"] = lambda **arguments: found.update(arguments)
+    module.__dict__["setup_package"]()
+    return found
+
+
+def _entry_points() -> List[Tuple[str, str, str]]:
+    groups = _setup_arguments()["entry_points"]
+    return [(group, *(part.strip() for part in line.split("="))) for group, lines in groups.items() for line in lines]
+
+
+def _registered_names() -> Set[Tuple[str, str]]:
+    """Names that decorators in ml/ and pipeline/ register, read from the source."""
+    names = set()
+    for path in sorted((ROOT / "spacy_elmo").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf8"))
+        constants = {
+            node.targets[0].id: node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and isinstance(node.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
+            for call in getattr(node, "decorator_list", []):
+                text = ast.unparse(call)
+                match = re.match(r"(?:registry\.(\w+)|Language\.(factory))\((.+?)[,)]", text)
+                if match:
+                    name = match[3].strip("'\"")
+                    names.add((f"spacy_{match[1] or 'factories'}", str(constants.get(name, name))))
+    return names
+
+
+def test_setup_reads_the_version_without_importing_the_package() -> None:
+    from spacy_elmo.about import __version__
+
+    assert _setup_arguments()["version"] == __version__
+    assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf8")
+
+
+@pytest.mark.parametrize("group, name, target", _entry_points())
+def test_entry_point_leads_somewhere(group: str, name: str, target: str) -> None:
+    module, _, attribute = target.partition(":")
+    assert hasattr(import_module(module), attribute)
+
+
+def test_every_registered_name_has_an_entry_point() -> None:
+    declared = {(group, name) for group, name, _ in _entry_points() if group != "spacy_cli"}
+    assert declared == _registered_names()
+
+
+def test_constraints_pin_every_requirement() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf8").splitlines()
+    pins = {line.partition("==")[0].lower(): line.partition("==")[2] for line in lines if not line.startswith("#")}
+    arguments = _setup_arguments()
+    wanted = arguments["install_requires"] + sum(arguments["extras_require"].values(), [])
+    for requirement in map(Requirement, wanted):
+        assert requirement.specifier.contains(pins[requirement.name.lower()]), requirement
+    assert pins["torch"] == "2.13.0"
+    assert "://" not in "\n".join(lines)
+
+
+def test_ci_runs_the_two_commands_of_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf8")
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf8")
+    for first, second in [
+        ("pip install -c constraints.txt .", "python -m spacy project run all project"),
+        ('pip install -c constraints.txt ".[test]"', "python -m pytest"),
+    ]:
+        assert f"{first} && {second}" in readme
+        assert f"{first} && {second}" in script
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MODEL.is_dir(), reason="the packaged biLM is absent")
+def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
+    # The wheel is built from the sdist, so that what the sdist lacks is missing in both.
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-2000:]
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        in_wheel = {name for name in wheel.namelist() if name.startswith("spacy_elmo/")}
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as sdist:
+        in_sdist = {name.partition("/")[2] for name in sdist.getnames()}
+    wanted = {path.relative_to(ROOT).as_posix() for path in MODEL.iterdir()}
+    wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "spacy_elmo").rglob("*.py")}
+    wanted.add("spacy_elmo/py.typed")
+    assert wanted <= in_wheel and wanted <= in_sdist
+    assert {"LICENSE", "README.md", "constraints.txt", "project/project.yml"} <= in_sdist
