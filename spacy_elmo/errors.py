@@ -141,8 +141,12 @@ class Errors:
         "Set n_negatives below a half of that, or softmax = \"full\"."
     )
     EL103 = (
-        "The loss is {loss} at step {step}, after {n_tokens} tokens. The last good checkpoint is in '{path}'. "
+        "The loss is not a finite number at step {step}, after {n_tokens} tokens. The last checkpoint is in '{path}'. "
         "Lower learn_rate or grad_clip, and start again."
+    )
+    EL105 = (
+        "[paths] {name} is {place!r}, and no text file is there (looked at: {resolved}). Give a file, a folder with .txt "
+        "or .gz files, or a pattern such as 'corpus/*.txt.gz', for instance by --paths.{name}."
     )
     EL104 = "'{path}' exists already. Give another output folder, or --force to replace it."
 

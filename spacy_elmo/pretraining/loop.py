@@ -1,9 +1,9 @@
 """The training loop: chunks of lanes, one update each, a report at intervals."""
 
-import logging
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ContextManager, Iterable, Iterator, List, Optional, Sequence
 
 import torch
@@ -18,8 +18,6 @@ from ..text.vocabulary import Vocabulary
 from ..text.word_table import WordTable
 from .config import PretrainConfig
 from .objective import SampledSoftmax
-
-logger = logging.getLogger("spacy_elmo")
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,15 @@ def train(
     sentences: Iterable[Sequence[str]],
     config: PretrainConfig,
     *,
+    checkpoint: Path,
     report_every: int = 20,
 ) -> Iterator[Progress]:
     """Train in place: truncated back-propagation through time with carried state (Peters et al. 2018).
 
     network (BiLMNetwork), head (SoftmaxHead): Changed at each step.
     sentences (Iterable[Sequence[str]]): The text, endless or not; training also ends where it ends.
-    report_every (int): Updates between two yields.
+    checkpoint (Path): Where the caller saves, for error messages.
+    report_every (int): Updates between two yields, apart from those at which a validation is due.
     YIELDS (Progress): At intervals and after the last update. The caller validates and saves between two yields.
     RAISES (ValueError): EL103 if the loss is not finite; the weights before that update are kept.
     """
@@ -66,12 +66,16 @@ def train(
         if chunk is None:
             break
         learn_rate = _learn_rate(config, step, n_tokens)
-        losses.append(trainer.update(chunk, learn_rate, step, n_tokens))
+        loss = trainer.update(chunk, learn_rate)
+        if loss is None:
+            raise ValueError(Errors.EL103.format(step=step, n_tokens=n_tokens, path=checkpoint))
+        losses.append(loss)
         step += 1
         n_tokens += chunk.inputs[0].size
-        if step % report_every == 0 or n_tokens >= config.max_tokens:
-            loss = float(torch.stack(losses).mean())
-            yield Progress(step, n_tokens, loss, time.perf_counter() - started, learn_rate)
+        is_due = step % report_every == 0 or step % config.eval_every == 0
+        if is_due or n_tokens >= config.max_tokens:
+            mean_loss = float(torch.stack(losses).mean())
+            yield Progress(step, n_tokens, mean_loss, time.perf_counter() - started, learn_rate)
             losses.clear()
 
 
@@ -97,15 +101,14 @@ class _Trainer:
         self.generator = torch.Generator().manual_seed(config.seed)
         self.sampled = _sampled(head, config)
 
-    def update(self, chunk: Chunk, learn_rate: float, step: int, n_tokens: int) -> Tensor:
+    def update(self, chunk: Chunk, learn_rate: float) -> Optional[Tensor]:
+        """RETURNS (Optional[Tensor]): The loss, or None if it is not finite: nothing is changed then."""
         self.network.train()
         self.optimizer.zero_grad()
         with _autocast(self.config, self.head.weight.device):
             loss = self._loss(chunk)
         if not bool(torch.isfinite(loss)):
-            raise ValueError(
-                Errors.EL103.format(loss=float(loss), step=step, n_tokens=n_tokens, path="the output folder")
-            )
+            return None
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
         for group in self.optimizer.param_groups:
