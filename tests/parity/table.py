@@ -1,7 +1,7 @@
 """Print case, array and largest absolute difference for everything stored of the reference programs.
 
-python tests/parity/table.py            # SPACY_ELMO_SHARED names the shared directory, default ../shared
-python tests/parity/table.py --fast     # without the two largest models
+python -m tests.parity.table         # SPACY_ELMO_SHARED names the shared directory, default ../shared
+python -m tests.parity.table --fast     # without the two largest models
 """
 
 import os
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Iterator, Tuple
 
-from cases import (
+from .cases import (
     CASES,
     FIXTURES,
     LIMIT,
