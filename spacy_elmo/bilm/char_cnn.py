@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from .config import N_CHARACTERS, CharCNNConfig
 from .highway import Highway
 
-
 N_BUCKETS = 6  # groups of words of like length, each a product of its own
 MIN_BUCKET = 64  # words
 

@@ -35,7 +35,7 @@ def run_recurrence(
     projection_clip (Optional[float]): Bound of h.
     RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, R) float32, last h, last c (both detached).
     """
-    outputs, cells = _Recurrence.apply(
+    outputs, cells = _Recurrence.apply(  # type: ignore[no-untyped-call]
         gates, recurrent_weight, projection_weight, h, c, resets, cell_clip, projection_clip
     )
     return outputs, outputs[:, -1].detach(), cells[-1].detach()
@@ -43,7 +43,7 @@ def run_recurrence(
 
 class _Recurrence(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         gates: Tensor,
         recurrent_weight: Tensor,
@@ -66,8 +66,9 @@ class _Recurrence(torch.autograd.Function):
         keeps = _keeps(resets, n_steps, exact)
         last_h, last_c = h.to(exact), c.to(exact)
         for s in range(n_steps):
-            if keeps[s] is not None:
-                last_h, last_c = last_h * keeps[s], last_c * keeps[s]
+            keep = keeps[s]
+            if keep is not None:
+                last_h, last_c = last_h * keep, last_c * keep
             act, cell = acts[s], cells[s]
             act.copy_(torch.baddbmm(gates[:, s], last_h.to(dtype), recurrent))
             i, j, f, o = act.chunk(4, dim=2)  # 4 x (d, B, H)
@@ -92,7 +93,7 @@ class _Recurrence(torch.autograd.Function):
         return outputs, cells
 
     @staticmethod
-    def backward(ctx: Any, d_outputs: Optional[Tensor], _: Any) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
+    def backward(ctx: Any, d_outputs: Optional[Tensor], _: Any) -> Tuple[Optional[Tensor], ...]:
         if d_outputs is None:
             return (None,) * 8
         acts, cells, outputs, squashed, recurrent, projection, h, c = ctx.saved_tensors

@@ -1,6 +1,6 @@
 """Token runs to layers: distinct words, a lane plan, the right starting state, in slices of bounded size."""
 
-from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -44,7 +44,7 @@ class Encoder:
         self.device = self.words.device
         self._steady = None if steady_state is None else steady_state.to(self.device)
         self._runner: Optional[LaneRunner] = None
-        self._after_mark: "dict[str, LayerStates]" = {}
+        self._after_mark: Dict[str, LayerStates] = {}
 
     @property
     def runner(self) -> LaneRunner:
@@ -194,7 +194,7 @@ class Encoder:
         return state
 
 
-def _distinct(runs: Runs) -> "Tuple[List[str], dict[str, int]]":
+def _distinct(runs: Runs) -> Tuple[List[str], Dict[str, int]]:
     """Distinct words in the order met, marks first, and the number of each."""
     number = {SENTENCE_BEGIN: 0, SENTENCE_END: 1}
     for run in runs:
@@ -216,9 +216,7 @@ def _cut_by_budget(runs: Runs, batch_tokens: int) -> Iterator[Tuple[int, int]]:
         yield start, len(runs)
 
 
-def _cut_groups(
-    runs: Runs, batch_tokens: int, group_lengths: Sequence[int]
-) -> Iterator[List[Tuple[int, int, bool]]]:
+def _cut_groups(runs: Runs, batch_tokens: int, group_lengths: Sequence[int]) -> Iterator[List[Tuple[int, int, bool]]]:
     """Like `_cut_by_budget`, each slice as pieces of groups: start, stop, whether it goes on with a cut group."""
     stops = np.cumsum(group_lengths).tolist()
     group = 0

@@ -194,9 +194,7 @@ class BiLM:
         RETURNS (NDArray[np.float32]): Shape (d, tokens), in nats, ordered by step, then lane.
         """
         head, vocabulary = self._language_model("losses")
-        parts = token_losses(
-            self.network, head, vocabulary, list(sentences), state=state, batch_size=batch_size
-        )
+        parts = token_losses(self.network, head, vocabulary, list(sentences), state=state, batch_size=batch_size)
         return np.concatenate([losses for losses, _, _ in parts], axis=1)
 
     def _language_model(self, purpose: str) -> Tuple[SoftmaxHead, Vocabulary]:

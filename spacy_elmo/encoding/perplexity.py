@@ -66,7 +66,9 @@ def perplexity(
     RAISES (ValueError): EL004 for an unknown state or a text without sentences.
     """
     if state not in STATES:
-        raise ValueError(Errors.EL004.format(name="state of a perplexity", value=repr(state), wanted=f"one of {STATES}"))
+        raise ValueError(
+            Errors.EL004.format(name="state of a perplexity", value=repr(state), wanted=f"one of {STATES}")
+        )
     text = list(sentences)
     if not text:
         raise ValueError(Errors.EL004.format(name="text", value="empty", wanted="at least one sentence"))
@@ -150,7 +152,7 @@ def run_chunk(
 
     RETURNS (Tuple[List[Tensor], State]): Layers (d, S, B, P) and the new state.
     """
-    device = network.lstm[0].bias.device
+    device = next(network.parameters()).device
     d = network.config.n_directions
     numbers, index = np.unique(chunk.inputs[:d], return_inverse=True)
     lengths = table.lengths(numbers)
@@ -158,10 +160,10 @@ def run_chunk(
     index = np.argsort(order, kind="stable")[index]
     numbers = numbers[order]
     if network.char_cnn is not None:
-        ids = torch.from_numpy(table.characters(numbers)).to(device)  # type: ignore[arg-type]
+        ids = torch.from_numpy(table.characters(numbers)).to(device)
         vectors = network.word_vectors(ids, lengths[order].tolist())
     else:
-        vectors = network.word_vectors(torch.from_numpy(table.targets(numbers)).to(device))  # type: ignore[arg-type]
+        vectors = network.word_vectors(torch.from_numpy(table.targets(numbers)).to(device))
     places = torch.from_numpy(index.reshape(chunk.inputs[:d].shape)).to(device)  # (d, S, B)
     resets = torch.from_numpy(chunk.begins).to(device) if with_resets else None
     return network(vectors, places, state, resets=resets, input_dropout=input_dropout)  # type: ignore[no-any-return]

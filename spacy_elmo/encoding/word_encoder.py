@@ -26,7 +26,7 @@ class WordCache:
 
     def __init__(self, max_bytes: int, width: int, device: torch.device) -> None:
         self.max_bytes = max_bytes
-        self._slots: "OrderedDict[str, int]" = OrderedDict()
+        self._slots: OrderedDict[str, int] = OrderedDict()
         self._table = torch.empty(0, width, device=device)
 
     def __len__(self) -> int:
@@ -87,7 +87,7 @@ class WordEncoder:
 
     network (BiLMNetwork): Gives the vectors of characters or of word ids.
     vocabulary (Optional[Vocabulary]): Names the rows of a word table or of `token_embeddings`.
-    token_embeddings (Optional[Tensor]): Shape (V, P), ready vectors of the vocabulary's words; they replace the network.
+    token_embeddings (Optional[Tensor]): Shape (V, P), vectors of the vocabulary's words that replace the network.
     max_cache_bytes (int): Bound of the cache, 0 for none.
     RAISES (ValueError): EL010 if the rows have no names.
     """
@@ -145,7 +145,11 @@ class WordEncoder:
             for some in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
         ]
         back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
-        return torch.cat(parts)[back] if len(words) else torch.zeros(0, self.network.config.projection_width, device=self.device)
+        return (
+            torch.cat(parts)[back]
+            if len(words)
+            else torch.zeros(0, self.network.config.projection_width, device=self.device)
+        )
 
     def _look_up(self, words: Sequence[str]) -> Tensor:
         ids = torch.from_numpy(self.vocabulary.ids(words)).to(self.table.device)  # type: ignore[union-attr]

@@ -30,10 +30,11 @@ def repeat_sentences(paths: Sequence[Path]) -> Iterator[List[str]]:
     RAISES (ValueError): EL101 if there is not one sentence.
     """
     while True:
-        n_sentences = 0
-        for n_sentences, tokens in enumerate(read_sentences(paths), start=1):
+        is_empty = True
+        for tokens in read_sentences(paths):
+            is_empty = False
             yield tokens
-        if not n_sentences:
+        if is_empty:
             raise ValueError(Errors.EL101.format(source=", ".join(str(path) for path in paths)))
 
 

@@ -109,7 +109,7 @@ class _Trainer:
             loss = self._loss(chunk)
         if not bool(torch.isfinite(loss)):
             return None
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
         for group in self.optimizer.param_groups:
             group["lr"] = learn_rate
@@ -151,4 +151,4 @@ def _learn_rate(config: PretrainConfig, step: int, n_tokens: int) -> float:
 def _autocast(config: PretrainConfig, device: torch.device) -> ContextManager[None]:
     if config.precision == "float32":
         return nullcontext()
-    return torch.autocast(device.type, torch.bfloat16)  # type: ignore[return-value]
+    return torch.autocast(device.type, torch.bfloat16)

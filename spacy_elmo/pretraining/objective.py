@@ -43,10 +43,12 @@ class SampledSoftmax(nn.Module):
         places = torch.searchsorted(negatives, targets).clamp_(max=len(negatives) - 1)
         places = torch.where(negatives[places] == targets, places, -1)  # where the target is among the negatives
         sampled_weight = nn.functional.embedding(negatives, weight)  # (K, P)
-        others = _LogSumScores.apply(outputs, sampled_weight, bias[negatives] - log_counts[negatives], places)
+        corrected = bias[negatives] - log_counts[negatives]
+        others: Tensor = _LogSumScores.apply(outputs, sampled_weight, corrected, places)  # type: ignore[no-untyped-call]
         own = (outputs.float() * nn.functional.embedding(targets, weight)).sum(dim=1)
         own = own + bias[targets] - log_counts[targets]
-        return torch.logaddexp(others, own) - own
+        losses: Tensor = torch.logaddexp(others, own) - own
+        return losses
 
     def _sample(self, generator: Optional[torch.Generator], device: torch.device) -> Tensor:
         uniform = torch.rand(self.n_tries, generator=generator, dtype=torch.float64)
@@ -58,7 +60,7 @@ class _LogSumScores(torch.autograd.Function):
     """log sum_k exp(x W_k + b_k), a block of rows at a time, so that scores stay in the processor's cache."""
 
     @staticmethod
-    def forward(ctx: Any, outputs: Tensor, weight: Tensor, bias: Tensor, hits: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, outputs: Tensor, weight: Tensor, bias: Tensor, hits: Tensor) -> Tensor:
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else outputs.dtype
         rows, columns = outputs.to(dtype), weight.to(dtype)
         exps = torch.empty(len(rows), len(columns), dtype=dtype, device=rows.device)
@@ -78,7 +80,7 @@ class _LogSumScores(torch.autograd.Function):
         return logs
 
     @staticmethod
-    def backward(ctx: Any, d_logs: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
+    def backward(ctx: Any, d_logs: Tensor) -> Tuple[Optional[Tensor], ...]:
         rows, columns, exps, totals = ctx.saved_tensors
         scale = (d_logs / totals).unsqueeze(1)
         d_rows = torch.empty_like(rows)

@@ -47,7 +47,8 @@ class LanePlan:
         if backward:
             places = np.repeat(self.lengths, self.lengths) - 1 - places
         steps = np.repeat(self.offsets, self.lengths) + places
-        return steps * self.n_lanes + np.repeat(self.lanes, self.lengths)
+        slots: Ids = steps * self.n_lanes + np.repeat(self.lanes, self.lengths)
+        return slots
 
     def begins(self) -> List[Tuple[Ids, Ids]]:
         """RETURNS (List[Tuple[Ids, Ids]]): For each step the lanes in which a sequence begins, and which sequence."""
@@ -61,9 +62,7 @@ class LanePlan:
         sequences = np.flatnonzero(self.lengths)
         sequences = sequences[np.argsort(steps[sequences], kind="stable")]
         edges = np.searchsorted(steps[sequences], np.arange(self.n_steps + 1))
-        return [
-            (self.lanes[sequences[start:end]], sequences[start:end]) for start, end in zip(edges[:-1], edges[1:])
-        ]
+        return [(self.lanes[sequences[start:end]], sequences[start:end]) for start, end in zip(edges[:-1], edges[1:])]
 
 
 def plan_lanes(lengths: Sequence[int], max_lanes: int) -> LanePlan:

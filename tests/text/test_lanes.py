@@ -1,0 +1,45 @@
+"""Lanes without padding."""
+
+import numpy as np
+import pytest
+
+from spacy_elmo.text.lanes import plan_lanes
+
+
+@pytest.mark.parametrize("lengths", [[1], [5, 1, 3], [0, 4, 0, 4], list(range(40)), [100] + [3] * 200])
+@pytest.mark.parametrize("max_lanes", [1, 4, 128])
+def test_every_token_has_a_slot_of_its_own(lengths, max_lanes):
+    plan = plan_lanes(lengths, max_lanes)
+    for backward in (False, True):
+        slots = plan.slots(backward=backward)
+        assert len(slots) == len(set(slots.tolist())) == sum(lengths)
+        steps, lanes = np.divmod(slots, max(1, plan.n_lanes))
+        assert (lanes < plan.n_active[steps]).all()
+    assert plan.n_active.sum() == sum(lengths)  # nothing else is computed
+    assert plan.n_lanes <= max_lanes
+
+
+def test_busy_lanes_come_first_and_load_is_even():
+    plan = plan_lanes([7, 5, 5, 4, 4, 3, 3, 2, 1], 4)
+    assert (np.diff(plan.n_active) <= 0).all()
+    assert plan.n_steps <= 10
+
+
+def test_backward_slots_mirror_each_sequence():
+    plan = plan_lanes([3, 2], 1)
+    assert plan.slots().tolist() == [0, 1, 2, 3, 4]
+    assert plan.slots(backward=True).tolist() == [2, 1, 0, 4, 3]
+
+
+def test_begins_and_ends_name_lane_and_sequence():
+    plan = plan_lanes([3, 0, 2], 1)
+    begins = [(s, lanes.tolist(), seqs.tolist()) for s, (lanes, seqs) in enumerate(plan.begins()) if len(lanes)]
+    ends = [(s, lanes.tolist(), seqs.tolist()) for s, (lanes, seqs) in enumerate(plan.ends()) if len(lanes)]
+    assert begins == [(0, [0], [0]), (3, [0], [2])]
+    assert ends == [(2, [0], [0]), (4, [0], [2])]
+
+
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0]])
+def test_nothing_to_read_gives_no_steps(lengths):
+    plan = plan_lanes(lengths, 8)
+    assert plan.n_steps == plan.n_lanes == 0 and len(plan.slots()) == 0

@@ -1,0 +1,28 @@
+"""Words and ids."""
+
+import pytest
+
+from spacy_elmo.text.vocabulary import Vocabulary
+
+MARKS = ["<S>", "</S>", "<UNK>"]
+
+
+def test_ids_follow_the_order_and_unknown_words_are_unk():
+    vocabulary = Vocabulary.from_lines(line + "\n" for line in [*MARKS, "the", "cat"])
+    assert vocabulary.ids(["cat", "dog", "<S>"]).tolist() == [4, 2, 0]
+    assert (vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id) == (0, 1, 2)
+    assert "cat" in vocabulary and "dog" not in vocabulary and len(vocabulary) == 5
+
+
+def test_marks_may_stand_anywhere():
+    assert Vocabulary(["the", "</S>", "<UNK>", "<S>"]).bos_id == 3
+
+
+@pytest.mark.parametrize("words", [["<S>", "</S>", "the"], [*MARKS, "the", "the"], []])
+def test_unusable_vocabulary_is_an_error(words):
+    with pytest.raises(ValueError, match="vocabulary cannot be used"):
+        Vocabulary(words)
+
+
+def test_words_with_spaces_and_line_separators_keep_their_form():
+    assert Vocabulary.from_lines([*MARKS, "a b\n", "c\u2028d\r\n"]).words[3:] == ["a b", "c\u2028d"]
