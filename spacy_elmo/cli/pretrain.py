@@ -29,9 +29,16 @@ WIDTHS = (8, 12, 8, 9, 9, 8)
 def pretrain_cli(
     # fmt: off
     ctx: typer.Context,
-    config_path: Path = Arg(..., help="Config file with the blocks [paths], [vocabulary], [bilm] and [pretraining].", exists=True, dir_okay=False),
+    config_path: Path = Arg(
+        ...,
+        help="Config file with the blocks [paths], [vocabulary], [bilm] and [pretraining].",
+        exists=True,
+        dir_okay=False,
+    ),
     output_path: Path = Arg(..., help="Folder for the models, the vocabulary and the log.", file_okay=False),
-    code_path: Optional[Path] = Opt(None, "--code", "-c", help="Python file with additional code to import first.", exists=True, dir_okay=False),
+    code_path: Optional[Path] = Opt(
+        None, "--code", "-c", help="Python file with additional code to import first.", exists=True, dir_okay=False
+    ),
     gpu_id: int = _common.GPU_OPT,
     force: bool = Opt(False, "--force", "-F", help="Write into a folder that holds a run already."),
     verbose: bool = Opt(False, "--verbose", "-V", help="Also report every block of the config that is used."),

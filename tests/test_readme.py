@@ -1,0 +1,147 @@
+"""Every code block of README.md and docs/ runs.
+
+The blocks of a page run one after the other, Python and commands alike, with what the page takes for granted around
+them: tiny weights, a small corpus, annotated Docs. Without --slow, commands that train are left out. While the
+packaged biLM is absent, a tiny random one stands in for it.
+"""
+
+import gzip
+import re
+import shlex
+from pathlib import Path
+from typing import Dict, List, NamedTuple
+
+import pytest
+import spacy
+import srsly
+import torch
+from spacy.cli import app as spacy_app
+from spacy.tokens import DocBin, Span
+from thinc.api import Config
+from typer.testing import CliRunner
+
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
+from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.cli._app import COMMANDS
+from spacy_elmo.cli._app import app as elmo_app
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.weights import locate, save_bilm
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))]
+SENTENCES = ["She sat on the bank .", "Ada Lovelace met Charles Babbage in London ."] * 20
+# What makes a command of a page short enough for a test.
+SHORTER: Dict[str, List[str]] = {
+    "pretrain": "--bilm.cell_width 16 --bilm.projection_width 8 --bilm.char_cnn.filters [[1,8]] "
+    "--pretraining.batch_size 2 --pretraining.max_tokens 128 --pretraining.softmax full "
+    "--pretraining.precision float32".split(),
+    "train": ["--training.max_steps", "2", "--training.eval_frequency", "1"],
+}
+LONG = (["elmo", "pretrain"], ["init", "fill-config"], ["train"])
+
+
+class Block(NamedTuple):
+    """A fenced block: its language and its text."""
+
+    language: str
+    text: str
+
+
+def read_blocks(page: str) -> List[Block]:
+    """page (str): A Markdown file, from the root of the repository.
+    RETURNS (List[Block]): Its fenced blocks, in order.
+    """
+    text = (ROOT / page).read_text(encoding="utf8")
+    return [Block(*found) for found in re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.M | re.S)]
+
+
+def read_commands(block: Block) -> List[List[str]]:
+    """RETURNS (List[List[str]]): The lines of a bash block, split as a shell does."""
+    commands = [shlex.split(line, comments=True) for line in block.text.splitlines()]
+    return [command for command in commands if command]
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with everything that the pages speak of."""
+    folder = tmp_path
+    (folder / "configs").symlink_to(ROOT / "configs")
+    bilm = _make_bilm()
+    save_bilm(bilm, folder / "weights" / "elmo_small", format="bilm-tf")
+    text = "\n".join(SENTENCES)
+    (folder / "corpus").mkdir()
+    (folder / "corpus" / "valid.txt").write_text(text, encoding="utf8")
+    (folder / "corpus" / "train.txt.gz").write_bytes(gzip.compress(text.encode("utf8")))
+    for name in ("train.spacy", "dev.spacy"):
+        _make_docs().to_disk(folder / name)
+    for block in read_blocks("README.md"):
+        if block.language == "ini":
+            (folder / "base.cfg").write_text(block.text, encoding="utf8")
+    monkeypatch.chdir(folder)
+    if not (locate.MODELS_DIR / "en_elmo_sm").is_dir():
+        save_bilm(bilm, folder / "models" / "en_elmo_sm")
+        monkeypatch.setattr(locate, "MODELS_DIR", folder / "models")
+    return folder
+
+
+def _make_bilm() -> BiLM:
+    torch.manual_seed(0)
+    characters = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), n_highway=1)
+    config = BiLMConfig(char_cnn=characters, n_layers=2, cell_width=16, projection_width=8)
+    words = ["<S>", "</S>", "<UNK>", *sorted(set(" ".join(SENTENCES).split()))]
+    head = SoftmaxHead(len(words), 8).eval()
+    return BiLM(BiLMNetwork(config).eval(), vocabulary=Vocabulary(words), head=head)
+
+
+def _make_docs() -> DocBin:
+    nlp = spacy.blank("en")
+    docs = [nlp(text) for text in SENTENCES]
+    for doc in docs:
+        doc.ents = [Span(doc, 0, 2, label="PERSON")] if doc[0].text == "Ada" else []
+    return DocBin(docs=docs)
+
+
+@pytest.mark.parametrize("is_long", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("page", PAGES)
+def test_page_runs(page: str, is_long: bool, workplace: Path) -> None:
+    space: Dict[str, object] = {}
+    for number, block in enumerate(read_blocks(page)):
+        if block.language == "python":
+            exec(compile(block.text, f"{page}, block {number}", "exec"), space)
+        elif block.language == "bash":
+            for command in read_commands(block):
+                _run(command, is_long)
+
+
+def _run(command: List[str], is_long: bool) -> None:
+    """Run a command of spaCy or of ours; the project and the installation have tests of their own."""
+    arguments = ["elmo", *command[3:]] if command[:3] == ["python", "-m", "spacy_elmo"] else command[3:]
+    is_left_out = not is_long and any(arguments[: len(start)] == start for start in LONG)
+    if command[0] != "python" or arguments[0] == "project" or is_left_out:
+        return
+    app, arguments = (elmo_app, arguments[1:]) if arguments[0] == "elmo" else (spacy_app, arguments)
+    result = CliRunner().invoke(app, [*arguments, *SHORTER.get(arguments[0], [])])
+    assert result.exit_code == 0, f"{' '.join(arguments)}\n{result.output}\n{result.exception!r}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_config_blocks_parse(page: str) -> None:
+    for block in read_blocks(page):
+        if block.language == "ini":
+            assert Config().from_str(block.text, interpolate=False)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_are_known(page: str) -> None:
+    project = srsly.read_yaml(ROOT / "project" / "project.yml")
+    steps = {*project["workflows"], *(command["name"] for command in project["commands"])}
+    commands = [command for block in read_blocks(page) if block.language == "bash" for command in read_commands(block)]
+    for command in commands:
+        text = " ".join(command)
+        assert command[0] in ("pip", "python", "bash"), text
+        if command[:5] == ["python", "-m", "spacy", "project", "run"]:
+            assert command[5] in steps, text
+        elif command[:4] == ["python", "-m", "spacy", "elmo"]:
+            assert command[4] in COMMANDS, text
