@@ -247,4 +247,4 @@ def _layer_choice(layers: Layers, n_layers: int) -> Any:
         return lambda rows: rows.mean(dim=0)
     if isinstance(layers, int) and not isinstance(layers, bool) and 0 <= layers <= n_layers:
         return lambda rows: rows[layers]
-    raise ValueError(Errors.EL008.format(layers=layers, n_layers=n_layers))
+    raise ValueError(Errors.EL008.format(value=layers, n_layers=n_layers))

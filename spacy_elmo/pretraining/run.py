@@ -1,6 +1,7 @@
 """A whole pretraining run: vocabulary, training, validation, checkpoints, log."""
 
 import itertools
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
@@ -50,7 +51,8 @@ class Report:
         }
         if self.validation is not None:
             row["forward"] = round(self.validation.forward, 3)
-            row["backward"] = round(self.validation.backward, 3)
+            has_backward = not math.isnan(self.validation.backward)
+            row["backward"] = round(self.validation.backward, 3) if has_backward else None
         return row
 
 
@@ -135,7 +137,7 @@ def _meta(
     if validation is not None:
         training["perplexity"] = {
             "forward": round(validation.forward, 2),
-            "backward": round(validation.backward, 2),
+            "backward": None if math.isnan(validation.backward) else round(validation.backward, 2),
             "n_tokens": validation.n_tokens,
             "unk_rate": round(validation.unk_rate, 5),
         }

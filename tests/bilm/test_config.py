@@ -1,0 +1,49 @@
+"""Sizes and switches."""
+
+import pytest
+
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
+
+
+def test_config_round_trips_through_plain_types():
+    config = BiLMConfig(char_cnn=CharCNNConfig(filters=((1, 4), (2, 8)), n_highway=0), cell_width=8, projection_width=4)
+    assert BiLMConfig.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(
+    "settings, wanted",
+    [
+        ({"n_words": 5, "cell_width": 8, "projection_width": 8}, {"has_projection": False, "output_width": 16}),
+        ({"n_words": 5, "cell_width": 8, "projection_width": 4, "directions": "forward"}, {"output_width": 4}),
+        (
+            {"char_cnn": {"filters": [[1, 4]]}, "cell_width": 8, "projection_width": 4},
+            {"has_cnn_projection": False, "has_projection": True},
+        ),
+    ],
+)
+def test_derived_sizes(settings, wanted):
+    config = BiLMConfig.from_dict(settings)
+    assert {name: getattr(config, name) for name in wanted} == wanted
+
+
+def test_all_problems_are_listed_at_once():
+    with pytest.raises(ValueError) as error:
+        BiLMConfig.from_dict({"n_words": 5, "n_layers": 0, "cell_clip": -1.0, "directions": "sideways"})
+    assert all(name in str(error.value) for name in ("n_layers", "cell_clip", "sideways"))
+
+
+@pytest.mark.parametrize(
+    "settings, name",
+    [
+        ({"n_words": 5, "cell_widht": 8}, "cell_widht"),
+        ({"char_cnn": {"n_highways": 1}}, "n_highways"),
+        ({}, "exactly one"),
+        ({"n_words": 3, "char_cnn": {}}, "exactly one"),
+        ({"char_cnn": {"filters": [[60, 4]]}}, "60"),
+        ({"char_cnn": {"activation": "gelu"}}, "gelu"),
+        ({"n_words": 5, "cell_width": 4, "projection_width": 8}, "projection_width"),
+    ],
+)
+def test_wrong_settings_are_named(settings, name):
+    with pytest.raises(ValueError, match=name):
+        BiLMConfig.from_dict(settings)

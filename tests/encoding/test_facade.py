@@ -1,0 +1,165 @@
+"""What a sentence's vectors depend on, and on what they do not."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.encoding.state import BiLMState
+
+CONFIG = BiLMConfig.from_dict(
+    {
+        "char_cnn": {"embedding_width": 4, "filters": [[1, 4], [3, 8]], "n_highway": 1},
+        "cell_width": 16,
+        "projection_width": 6,
+    }
+)
+LIMIT = 1e-6
+
+
+@pytest.fixture(scope="module")
+def bilm():
+    torch.manual_seed(0)
+    return BiLM(BiLMNetwork(CONFIG))
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    rng = random.Random(0)
+    words = ["the", "bank", "river", "She", "sat", ".", "quickly", "東京", "x" * 80, ""]
+    return [[rng.choice(words) for _ in range(rng.randrange(0, 30))] for _ in range(120)]
+
+
+@pytest.mark.parametrize("state", ["reset", "steady"])
+@pytest.mark.parametrize("batch_tokens", [1, 50, 100_000])
+def test_vectors_do_not_depend_on_batch_order_or_company(bilm, sentences, state, batch_tokens):
+    alone = [bilm.embed([sentence], state=state)[0] for sentence in sentences]
+    order = list(range(len(sentences)))
+    random.Random(1).shuffle(order)
+    company = [sentences[i] for i in order] + [["long"] * 2000]
+    together = bilm.embed(company, state=state, batch_tokens=batch_tokens)
+    for i, found in zip(order, together):
+        np.testing.assert_allclose(found, alone[i], rtol=0, atol=LIMIT)
+
+
+@pytest.mark.parametrize("state", ["reset", "steady"])
+def test_skipping_the_marks_changes_nothing(bilm, sentences, state):
+    with_marks = bilm.embed(sentences, state=state, boundaries=True)
+    for rows, marked in zip(bilm.embed(sentences, state=state), with_marks):
+        assert marked.shape[1] == rows.shape[1] + 2
+        np.testing.assert_allclose(marked[:, 1:-1], rows, rtol=0, atol=LIMIT)
+
+
+def test_word_cache_changes_nothing_and_stays_bounded(sentences):
+    torch.manual_seed(0)
+    bilm = BiLM(BiLMNetwork(CONFIG))
+    wanted = bilm.embed(sentences)
+    bytes_per_word = 4 * CONFIG.projection_width
+    for n_words in (0, 3, 12, 1000):
+        bilm.word_cache.max_bytes = n_words * bytes_per_word
+        bilm.refresh()
+        for _ in range(2):
+            for start in range(0, len(sentences), 7):
+                for found, want in zip(bilm.embed(sentences[start : start + 7]), wanted[start : start + 7]):
+                    np.testing.assert_allclose(found, want, rtol=0, atol=LIMIT)
+            assert len(bilm.word_cache) <= n_words
+
+
+def test_refresh_sees_changed_weights(sentences):
+    torch.manual_seed(0)
+    bilm = BiLM(BiLMNetwork(CONFIG))
+    before = bilm.embed(sentences[:3])
+    with torch.no_grad():
+        for parameter in bilm.network.parameters():
+            parameter.mul_(0.5)
+    bilm.refresh()
+    assert all(np.abs(a - b).max() > 1e-3 for a, b in zip(before, bilm.embed(sentences[:3])) if a.size)
+
+
+def test_layers_choose_and_shapes_fit(bilm):
+    words = ["She", "sat", "."]
+    every = bilm.embed([words, []])
+    assert every[0].shape == (3, 3, 12) and every[1].shape == (3, 0, 12) and every[0].dtype == np.float32
+    np.testing.assert_array_equal(bilm.embed([words], layers="top")[0], every[0][-1])
+    np.testing.assert_array_equal(bilm.embed([words], layers=1)[0], every[0][1])
+    np.testing.assert_allclose(bilm.embed([words], layers="mean")[0], every[0].mean(axis=0), atol=LIMIT)
+    assert bilm.embed([]) == []
+
+
+def test_arrays_are_their_own(bilm):
+    first, second = bilm.embed([["a", "b"], ["c"]])
+    first[:] = 7
+    assert first.base is None and not (second == 7).any()
+
+
+def test_layer_zero_is_the_word_vector_twice(bilm):
+    rows = bilm.embed([["the", "bank"], ["bank"]])
+    np.testing.assert_array_equal(rows[0][0][:, :6], rows[0][0][:, 6:])
+    np.testing.assert_array_equal(rows[0][0][1], rows[1][0][0])
+
+
+def test_rows_beyond_the_batch_keep_their_state(bilm, sentences):
+    three = [sentence for sentence in sentences if sentence][:3]
+    _, state = bilm.embed(three, state=None, return_state=True)
+    assert state.h.shape == (2, 3, 12) and state.c.shape == (2, 3, 32)
+    _, after = bilm.embed(three[:1], state=state, return_state=True)
+    torch.testing.assert_close(after.h[:, 1:], state.h[:, 1:])
+    assert (after.h[:, 0] - state.h[:, 0]).abs().max() > 1e-6
+
+
+def test_carry_by_hand_equals_carry_by_group(bilm, sentences):
+    texts = [sentences[:4], sentences[4:5], sentences[5:9]]
+    runs = [run for text in texts for run in text]
+    for batch_tokens in (1, 30, 4096):
+        rows = bilm.encode(runs, state="carry", group_lengths=[4, 1, 4], batch_tokens=batch_tokens)
+        start = 0
+        for text in texts:
+            state = None
+            for run in text:
+                (found,), state = bilm.embed([run], state=state, return_state=True)
+                np.testing.assert_allclose(rows[:, start : start + len(run)].numpy(), found, rtol=0, atol=LIMIT)
+                start += len(run)
+
+
+def test_steady_state_stands_still(bilm):
+    steady = bilm.steady_state
+    _, after = bilm.embed([[]], state=steady, return_state=True)
+    assert (after.h - steady.h).abs().max() < 1e-5 and (after.c - steady.c).abs().max() < 1e-5
+
+
+def test_gradient_path_gives_the_same_numbers(bilm, sentences):
+    with_grad = bilm.encode_with_grad(sentences[:20])
+    assert with_grad.requires_grad
+    torch.testing.assert_close(with_grad.detach(), bilm.encode(sentences[:20]), rtol=0, atol=5e-6)
+    with_grad.sum().backward()
+    assert all(parameter.grad is not None for parameter in bilm.network.parameters())
+    bilm.network.zero_grad()
+
+
+def test_slices_are_consecutive_and_small(bilm, sentences):
+    found = list(bilm.iter_encode(sentences, batch_tokens=40))
+    assert [start for start, _, _ in found] == [0, *(stop for _, stop, _ in found[:-1])]
+    assert found[-1][1] == len(sentences)
+    assert all(rows.shape[1] <= 40 for _, _, rows in found)
+    assert bilm.encode([[], []]).shape == (3, 0, 12) and bilm.encode([]).shape == (3, 0, 12)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda b: b.embed(["not tokenized"]), "list of strings"),
+        (lambda b: b.embed([["a", 3]]), "not strings"),
+        (lambda b: b.embed([["a"]], layers="bottom"), "bottom"),
+        (lambda b: b.embed([["a"]], layers=3), "0 to 2"),
+        (lambda b: b.embed([["a"]], state="settled"), "settled"),
+        (lambda b: b.embed([["a"]], state=BiLMState(torch.zeros(2, 1, 5), torch.zeros(2, 1, 32))), "shape"),
+        (lambda b: b.perplexity([["a"]]), "no softmax"),
+    ],
+)
+def test_wrong_input_says_what_is_wanted(bilm, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(bilm)
