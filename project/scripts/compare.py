@@ -20,19 +20,20 @@ SCORES = {
     "NER F": "ents_f",
 }
 VARIANTS = {"elmo": "with ELMo", "baseline": "without ELMo"}
+METRICS = "metrics.json"  # from `spacy evaluate`
+TIMING = "timing.json"  # from train.py
 Row = Dict[str, float]
 
 
 def compare_cli(
     # fmt: off
     dataset: str = typer.Argument(..., help="Data set, for the title"),
-    metrics_dir: Path = typer.Argument(..., help="Folder with <variant>-<seed>.json from `spacy evaluate`"),
-    training_dir: Path = typer.Argument(..., help="Folder with <variant>-<seed>/timing.json"),
+    training_dir: Path = typer.Argument(..., help="Folder with <variant>-<seed>/metrics.json and timing.json"),
     # fmt: on
 ) -> None:
     """Print one table of all results of a data set."""
     try:
-        rows = read_results(metrics_dir, training_dir)
+        rows = read_results(training_dir)
     except FileNotFoundError as e:
         msg.fail("Nothing to compare", str(e), exits=1)
     columns = [title for title in [*SCORES, "Seconds"] if any(title in row for row in rows.values())]
@@ -41,7 +42,7 @@ def compare_cli(
     msg.table(body, header=["", *columns], divider=True, aligns=["l", *("r" for _ in columns)])
 
 
-def read_results(metrics_dir: Path, training_dir: Path) -> Dict[str, Row]:
+def read_results(training_dir: Path) -> Dict[str, Row]:
     """Collect scores (in percent) and training seconds.
 
     RETURNS (Dict[str, Row]): By "<variant>, seed <seed>", in the order of variants and seeds.
@@ -49,11 +50,13 @@ def read_results(metrics_dir: Path, training_dir: Path) -> Dict[str, Row]:
     """
     rows = {}
     for variant, label in VARIANTS.items():
-        for path in sorted(metrics_dir.glob(f"{variant}-*.json"), key=lambda p: int(p.stem.rpartition("-")[2])):
-            seed = path.stem.rpartition("-")[2]
-            rows[f"{label}, seed {seed}"] = _read_row(path, training_dir / path.stem / "timing.json")
+        runs = {
+            int(path.parent.name.rpartition("-")[2]): path.parent
+            for path in training_dir.glob(f"{variant}-*/{METRICS}")
+        }
+        rows.update({f"{label}, seed {seed}": _read_row(runs[seed]) for seed in sorted(runs)})
     if not rows:
-        raise FileNotFoundError(Errors.EL154.format(metrics_dir=metrics_dir.resolve()))
+        raise FileNotFoundError(Errors.EL154.format(training_dir=training_dir.resolve()))
     return rows
 
 
@@ -71,11 +74,11 @@ def with_means(rows: Dict[str, Row]) -> Dict[str, Row]:
     return result
 
 
-def _read_row(metrics_path: Path, timing_path: Path) -> Row:
-    scores = srsly.read_json(metrics_path)
+def _read_row(run_dir: Path) -> Row:
+    scores = srsly.read_json(run_dir / METRICS)
     row = {title: scores[key] * 100 for title, key in SCORES.items() if scores.get(key) is not None}
-    if timing_path.exists():
-        row["Seconds"] = srsly.read_json(timing_path)["elapsed_s"]
+    if (run_dir / TIMING).exists():
+        row["Seconds"] = srsly.read_json(run_dir / TIMING)["elapsed_s"]
     return row
 
 

@@ -15,7 +15,10 @@ from wasabi import msg
 
 from spacy_elmo.errors import Errors
 
-SENTENCES_PER_DOC = 10
+# Docs of ten sentences, as `spacy convert --n-sents 10` makes them; of the sample shorter ones, since
+# `spacy debug data` wants 100 to train on.
+UD_SENTENCES_PER_DOC = 10
+SAMPLE_SENTENCES_PER_DOC = 3
 
 
 def prepare_cli(
@@ -61,6 +64,11 @@ def convert(source: Path, output_path: Path) -> Tuple[int, int]:
     return len(docs), sum(len(doc) for doc in docs)
 
 
+def read_passages(path: Path) -> List[Doc]:
+    """Read the sample into Docs of up to three sentences, all of one passage."""
+    return [part for doc in read_sample(path) for part in _split_doc(doc)]
+
+
 def read_columns(path: Path) -> List[Doc]:
     """Read lines of a token, a tab and its IOB2 tag, with an empty line after each sentence; one Doc per sentence."""
     vocab = Vocab()
@@ -75,7 +83,7 @@ def read_columns(path: Path) -> List[Doc]:
 def read_conllu(path: Path) -> List[Doc]:
     """Read CoNLL-U, plain or gzip, into Docs of ten sentences; a multiword token is one token with all its tags."""
     text = gzip.decompress(path.read_bytes()).decode("utf8") if path.suffix == ".gz" else path.read_text("utf8")
-    return list(conllu_to_docs(text, n_sents=SENTENCES_PER_DOC, merge_subtokens=True, no_print=True))
+    return list(conllu_to_docs(text, n_sents=UD_SENTENCES_PER_DOC, merge_subtokens=True, no_print=True))
 
 
 def _find_sources(name: str, dataset: Dataset, assets_dir: str) -> Dict[str, Path]:
@@ -97,8 +105,19 @@ def _no_folder(assets_dir: str) -> str:
 
 
 def _reader(path: Path) -> Callable[[Path], List[Doc]]:
-    readers: Dict[str, Callable[[Path], List[Doc]]] = {".txt": read_sample, ".conllu": read_conllu, ".gz": read_conllu}
+    readers: Dict[str, Callable[[Path], List[Doc]]] = {
+        ".txt": read_passages,
+        ".conllu": read_conllu,
+        ".gz": read_conllu,
+    }
     return readers.get(path.suffix, read_columns)
+
+
+def _split_doc(doc: Doc) -> Iterator[Doc]:
+    sents = list(doc.sents)
+    for i in range(0, len(sents), SAMPLE_SENTENCES_PER_DOC):
+        part = sents[i : i + SAMPLE_SENTENCES_PER_DOC]
+        yield doc[part[0].start : part[-1].end].as_doc()
 
 
 def _blocks(text: str) -> Iterator[List[List[str]]]:

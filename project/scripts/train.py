@@ -57,6 +57,7 @@ def make_overrides(dataset: str, *, seed: int = 0, max_steps: int = 0, bilm: str
     }
     if max_steps:
         overrides["training.max_steps"] = max_steps
+        overrides["training.optimizer.learn_rate.total_steps"] = max_steps
     if bilm:
         overrides["paths.bilm"] = bilm
     return overrides

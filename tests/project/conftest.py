@@ -8,6 +8,11 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.weights import save_bilm
+
 ROOT = Path(__file__).parents[2]
 PROJECT_DIR = ROOT / "project"
 MADE = shutil.ignore_patterns("corpus", "training", "metrics", "packages", "downloaded", "project.lock", "__pycache__")
@@ -31,3 +36,17 @@ def project_copy(tmp_path: Path) -> Path:
     for name in ("project", "configs"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=MADE)
     return tmp_path / "project"
+
+
+@pytest.fixture(scope="session")
+def tiny_bilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A biLM with random weights, in native files."""
+    config = BiLMConfig(
+        char_cnn=CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), n_highway=1),
+        n_layers=2,
+        cell_width=16,
+        projection_width=8,
+    )
+    path = tmp_path_factory.mktemp("bilm") / "tiny"
+    save_bilm(BiLM(BiLMNetwork(config).eval()), path)
+    return path

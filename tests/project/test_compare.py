@@ -18,15 +18,14 @@ def script(import_script: Callable[[str], Any]) -> Any:
 
 def _write(folder: Path, scores: Dict[str, float]) -> None:
     for stem, score in scores.items():
-        (folder / "training" / stem).mkdir(parents=True)
-        srsly.write_json(folder / "training" / stem / "timing.json", {"elapsed_s": score * 100})
-        (folder / "metrics").mkdir(exist_ok=True)
-        srsly.write_json(folder / "metrics" / f"{stem}.json", {"ents_f": score, "tag_acc": None, "speed": 1.0})
+        (folder / stem).mkdir()
+        srsly.write_json(folder / stem / "timing.json", {"elapsed_s": score * 100})
+        srsly.write_json(folder / stem / "metrics.json", {"ents_f": score, "tag_acc": None, "speed": 1.0})
 
 
 def test_compare_shows_seeds_means_and_difference(script: Any, tmp_path: Path) -> None:
     _write(tmp_path, SCORES)
-    rows = script.with_means(script.read_results(tmp_path / "metrics", tmp_path / "training"))
+    rows = script.with_means(script.read_results(tmp_path))
     assert list(rows) == [
         "with ELMo, seed 0",
         "with ELMo, seed 1",
@@ -43,14 +42,14 @@ def test_compare_shows_seeds_means_and_difference(script: Any, tmp_path: Path) -
 
 def test_compare_needs_no_means_of_one_seed(script: Any, tmp_path: Path) -> None:
     _write(tmp_path, {"elmo-0": 0.5, "baseline-0": 0.3})
-    rows = script.with_means(script.read_results(tmp_path / "metrics", tmp_path / "training"))
+    rows = script.with_means(script.read_results(tmp_path))
     assert list(rows) == ["with ELMo, seed 0", "without ELMo, seed 0", "difference"]
 
 
 def test_command_prints_one_table_or_fails(script: Any, tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(script.compare_cli)
-    arguments = ["sample", str(tmp_path / "metrics"), str(tmp_path / "training")]
+    arguments = ["sample", str(tmp_path)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1 and "project run all" in result.output
     _write(tmp_path, SCORES)

@@ -43,6 +43,8 @@ def test_sample_is_prepared(script: Any, tmp_path: Path) -> None:
     assert [path.name for path in counts] == ["train.spacy", "dev.spacy", "test.spacy"]
     docs = _docs(tmp_path / "train.spacy")
     assert (len(docs), sum(len(doc) for doc in docs)) == counts[tmp_path / "train.spacy"]
+    assert len(docs) >= 100  # or `spacy debug data` fails
+    assert max(len(list(doc.sents)) for doc in docs) == script.SAMPLE_SENTENCES_PER_DOC
     assert all(doc.has_annotation(name) for doc in docs for name in ("TAG", "ENT_IOB", "SENT_START"))
 
 

@@ -1,0 +1,93 @@
+"""The training configs are complete, explained, clean, and differ in nothing but ELMo."""
+
+from pathlib import Path
+from typing import Any, Dict, List
+
+import pytest
+from spacy import util
+from spacy.cli.debug_config import debug_config
+from spacy.cli.debug_data import debug_data
+from spacy.cli.init_config import fill_config
+from thinc.api import Config
+
+import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory
+
+CONFIG_DIR = Path(__file__).parents[2] / "configs"
+CONFIGS = sorted(path for path in CONFIG_DIR.glob("*.cfg") if path.name.startswith(("elmo_", "baseline_")))
+NAMES = [path.name for path in CONFIGS]
+PIPELINES = ("tagger_ner", "ner", "tagger_morphologizer")
+every_config = pytest.mark.parametrize("path", CONFIGS, ids=NAMES)
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    return dict(Config().from_disk(path, interpolate=False))
+
+
+def _without_elmo(config: Any) -> Any:
+    """Take away what a config with ELMo has more: one path, one component, its loader, and the listeners."""
+    if not isinstance(config, dict):
+        return [name for name in config if name != "elmo"] if isinstance(config, list) else config
+    config = {key: _without_elmo(value) for key, value in config.items() if key not in ("elmo", "bilm")}
+    if config.get("@architectures") == "spacy-elmo.Tok2VecWithElmo.v1":
+        config["@architectures"] = "spacy.Tok2Vec.v2"
+    return config
+
+
+def test_every_pipeline_has_two_configs() -> None:
+    assert set(NAMES) >= {f"{variant}_{pipeline}.cfg" for variant in ("elmo", "baseline") for pipeline in PIPELINES}
+
+
+@every_config
+def test_config_equals_filled_config(path: Path, tmp_path: Path) -> None:
+    fill_config(tmp_path / "filled.cfg", path)
+    assert _read(path) == _read(tmp_path / "filled.cfg")
+
+
+@every_config
+def test_every_setting_is_explained_above_it(path: Path) -> None:
+    lines = path.read_text(encoding="utf8").splitlines()
+    assert [line[:2] for line in lines[:4]] == ["# ", "# ", "# ", ""]
+    settings = [i for i, line in enumerate(lines) if " = " in line and not line.startswith("#")]
+    assert [lines[i] for i in settings if not lines[i - 1].startswith("# ")] == []
+    assert [line for line in lines if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_configs_differ_only_in_elmo(pipeline: str) -> None:
+    with_elmo = _read(CONFIG_DIR / f"elmo_{pipeline}.cfg")
+    assert with_elmo["nlp"]["pipeline"][0] == "elmo"
+    assert _without_elmo(with_elmo) == _read(CONFIG_DIR / f"baseline_{pipeline}.cfg")
+
+
+@pytest.fixture
+def overrides(import_script: Any, tiny_bilm: Path, tmp_path: Path) -> Dict[str, Any]:
+    """What a user must supply: the sample, and a biLM with random weights."""
+    import_script("prepare_data").prepare("sample", tmp_path)
+    corpus = {f"paths.{split}": str(tmp_path / f"{split}.spacy") for split in ("train", "dev")}
+    return {**corpus, "paths.bilm": str(tiny_bilm)}
+
+
+def _fitting(path: Path, overrides: Dict[str, Any]) -> Dict[str, Any]:
+    return {key: value for key, value in overrides.items() if path.name.startswith("elmo") or key != "paths.bilm"}
+
+
+@every_config
+def test_debug_config_is_clean(path: Path, overrides: Dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    debug_config(path, overrides=_fitting(path, overrides))
+    assert "Config is valid" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*W:UserWarning")
+@every_config
+def test_debug_data_finds_no_fault(path: Path, overrides: Dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    debug_data(path, config_overrides=_fitting(path, overrides), silent=False)  # exits with 1 if there is one
+    assert "failed" not in capsys.readouterr().out
+
+
+def test_pipelines_name_their_components(tmp_path: Path) -> None:
+    components: Dict[str, List[str]] = {name: util.load_config(CONFIG_DIR / name)["nlp"]["pipeline"] for name in NAMES}
+    assert all(
+        pipeline.split("_") == [c for c in components[f"baseline_{pipeline}.cfg"] if c != "tok2vec"]
+        for pipeline in PIPELINES
+    )

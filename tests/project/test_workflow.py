@@ -1,0 +1,68 @@
+"""The commands that a user types, run in a copy of the project."""
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spacy_elmo
+
+PACKAGE_PARENT = Path(spacy_elmo.__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def needs_entry_points() -> None:
+    """Subprocesses find the factory only through the entry point."""
+    if "elmo" not in entry_points(group="spacy_factories").names:
+        pytest.skip("the package is not installed: pip install -e .")
+
+
+def _spacy_project(*arguments: object, cwd: Path) -> Any:
+    path = os.pathsep.join([str(PACKAGE_PARENT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "default"}
+    command = [sys.executable, "-m", "spacy", "project", "run", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=500)
+
+
+@pytest.mark.slow
+def test_all_runs_from_the_root(project_copy: Path, tiny_bilm: Path) -> None:
+    variables = ("--vars.max_steps", 2, "--vars.bilm", tiny_bilm)
+    result = _spacy_project("all", "project", *variables, cwd=project_copy.parent)
+    assert result.returncode == 0, result.stdout + result.stderr
+    for text in ("with ELMo, seed 0", "without ELMo, seed 0", "difference", "Learned layer weights", "LSTM layer 2"):
+        assert text in result.stdout
+    assert (project_copy / "packages" / "en_elmo_sample-0.1.0" / "dist" / "en_elmo_sample-0.1.0.tar.gz").is_file()
+    again = _spacy_project("train", ".", *variables, cwd=project_copy)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "Skipping 'train-elmo'" in again.stdout
+
+
+@pytest.mark.slow
+def test_train_takes_another_dataset_by_one_variable(project_copy: Path, tiny_bilm: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "local" / "ner" / "wnut17"
+    folder.mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.iob2").write_text("New\tB-location\nYork\tI-location\nsleeps\tO\n\n" * 9, encoding="utf8")
+    variables = ("--vars.max_steps", 2, "--vars.bilm", tiny_bilm, "--vars.assets_dir", "../local")
+    result = _spacy_project("train", ".", "--vars.dataset", "wnut17", *variables, cwd=project_copy)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert (project_copy / "training" / "wnut17" / "elmo-0" / "model-best" / "ner").is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "variables, message",
+    [
+        (("--vars.dataset", "conll2003"), "Known data sets: sample, wnut17, ud_en_ewt"),
+        (("--vars.dataset", "wnut17"), "spacy project assets"),
+        (("--vars.dataset", "wnut17", "--vars.assets_dir", "../none"), "does not exist"),
+    ],
+)
+def test_train_says_what_is_missing(project_copy: Path, variables: Any, message: str) -> None:
+    result = _spacy_project("train", ".", *variables, cwd=project_copy)
+    assert result.returncode == 1
+    assert message in " ".join(result.stdout.split())
