@@ -59,16 +59,6 @@ def setup_package() -> None:
                 "spacy-elmo.BiLMLoader.v1 = spacy_elmo.ml.loaders:BiLMLoader",
                 "spacy-elmo.RandomBiLM.v1 = spacy_elmo.ml.loaders:RandomBiLM",
             ],
-            "spacy_architectures": [
-                "spacy-elmo.ElmoModel.v1 = spacy_elmo.ml.elmo_model:ElmoModel",
-                "spacy-elmo.ElmoListener.v1 = spacy_elmo.ml.listener:build_listener",
-                "spacy-elmo.ElmoTok2Vec.v1 = spacy_elmo.ml.replace:ElmoTok2Vec",
-                "spacy-elmo.Tok2VecWithElmo.v1 = spacy_elmo.ml.tok2vec:Tok2VecWithElmo",
-            ],
-            "spacy_misc": [
-                "spacy-elmo.BiLMLoader.v1 = spacy_elmo.ml.loaders:BiLMLoader",
-                "spacy-elmo.RandomBiLM.v1 = spacy_elmo.ml.loaders:RandomBiLM",
-            ],
         },
         keywords=["spacy", "elmo", "contextual embeddings", "biLM", "nlp"],
         classifiers=[
