@@ -9,8 +9,8 @@ class Errors:
     EL002 = "The {block} does not describe a biLM: {problems}. Correct these settings."
 
     EL003 = (
-        "The vocabulary cannot be used: special words missing: {missing}; words that stand more than once: {n_repeated} "
-        "(first: {repeated}). A vocabulary has one word a line, `<S>`, `</S>` and `<UNK>` among them, each once."
+        "The vocabulary cannot be used: special words missing: {missing}; words that stand more than once: "
+        "{n_repeated} (first: {repeated}). A vocabulary has one word a line, `<S>`, `</S>` and `<UNK>` among them, each once."
     )
     EL004 = "The {name} is {value}, but should be {wanted}."
     EL005 = (
@@ -145,8 +145,8 @@ class Errors:
         "Lower learn_rate or grad_clip, and start again."
     )
     EL105 = (
-        "[paths] {name} is {place!r}, and no text file is there (looked at: {resolved}). Give a file, a folder with .txt "
-        "or .gz files, or a pattern such as 'corpus/*.txt.gz', for instance by --paths.{name}."
+        "[paths] {name} is {place!r}, and no text file is there (looked at: {resolved}). Give a file, a folder with "
+        ".txt or .gz files, or a pattern such as 'corpus/*.txt.gz', for instance by --paths.{name}."
     )
     EL104 = "'{path}' exists already. Give another output folder, or --force to replace it."
 
@@ -172,7 +172,7 @@ class Errors:
         "Fetch them with `python -m spacy project assets`, or say where local copies are with `--vars.assets_dir`."
     )
     EL153 = "There is no network '{variant}'. Known networks: {known}."
-    EL154 = "There are no scores in '{metrics_dir}'. Run `python -m spacy project run all` first."
+    EL154 = "There are no scores below '{training_dir}'. Run `python -m spacy project run all` first."
     EL155 = (
         "The pipeline '{path}' has no component that listens to ELMo. Give the pipeline that was trained with ELMo, "
         "for example 'training/sample/elmo-0/model-best'."

@@ -1,0 +1,1 @@
+"""Thinc layers around the biLM, reading Docs."""

@@ -1,0 +1,110 @@
+"""From Docs to the token runs that the biLM reads, and back to rows in Doc order."""
+
+from dataclasses import dataclass
+from typing import Dict, Iterator, List, Sequence, Tuple
+
+import numpy
+from numpy.typing import NDArray
+from spacy.attrs import IS_SPACE, ORTH, SENT_START
+from spacy.tokens import Doc
+
+from ..errors import Errors
+from ..text.windows import Window, split_windows
+from .settings import ElmoSettings
+
+Rows = NDArray[numpy.int64]
+
+
+@dataclass(frozen=True)
+class DocRuns:
+    """The sequences that the biLM reads for a batch of Docs.
+
+    runs (List[List[str]]): Words of each sequence, space tokens left out, overlaps included.
+    kept (List[Tuple[int, int]]): Positions of each run whose vectors are kept; the rest is context.
+    rows (List[Rows]): For each run, the rows (tokens of all Docs, counted through) of the kept positions, rising.
+    doc_runs (List[int]): Number of runs of each Doc.
+    lengths (List[int]): Tokens of each Doc.
+    """
+
+    runs: List[List[str]]
+    kept: List[Tuple[int, int]]
+    rows: List[Rows]
+    doc_runs: List[int]
+    lengths: List[int]
+
+    def gather(self, start: int, end: int) -> Tuple[Rows, Rows]:
+        """start (int): First run of a slice.
+        end (int): The run after its last one.
+        RETURNS (Tuple[Rows, Rows]): Positions to keep of the slice's runs laid end to end, and their rows.
+        """
+        offset, positions = 0, [numpy.zeros(0, dtype="int64")]
+        for run, (keep_start, keep_end) in zip(self.runs[start:end], self.kept[start:end]):
+            positions.append(numpy.arange(offset + keep_start, offset + keep_end, dtype="int64"))
+            offset += len(run)
+        return numpy.concatenate(positions), numpy.concatenate([positions[0], *self.rows[start:end]])
+
+
+def read_docs(docs: Sequence[Doc], settings: ElmoSettings) -> DocRuns:
+    """Cut Docs into the runs that the settings ask for.
+
+    docs (Sequence[Doc]): Docs of any length; empty ones and ones of spaces give no run.
+    settings (ElmoSettings): `contexts`, `max_tokens`, `overlap` and `state` matter here.
+    RETURNS (DocRuns): The runs, in Doc order.
+    RAISES (ValueError): EL061 for sentence contexts without sentence boundaries.
+    """
+    found = DocRuns([], [], [], [], [len(doc) for doc in docs])
+    texts: Dict[int, str] = {}  # one string per distinct word, however long the Docs are
+    first_row = 0
+    for doc in docs:
+        n_before = len(found.runs)
+        for words, rows in _sequences(doc, settings.contexts, texts):
+            for window in _cut(len(words), settings):
+                found.runs.append(words[window.start : window.end])
+                found.kept.append((window.keep_start - window.start, window.keep_end - window.start))
+                found.rows.append(first_row + rows[window.keep_start : window.keep_end])
+        found.doc_runs.append(len(found.runs) - n_before)
+        first_row += len(doc)
+    return found
+
+
+def _cut(n_tokens: int, settings: ElmoSettings) -> List[Window]:
+    """RETURNS (List[Window]): Overlapping windows, or plain pieces where the state is carried from one to the next."""
+    if settings.state != "carry":
+        return split_windows(n_tokens, settings.max_tokens, settings.overlap)
+    starts = range(0, n_tokens, settings.max_tokens)
+    edges = [(start, min(start + settings.max_tokens, n_tokens)) for start in starts]
+    return [Window(start, end, start, end) for start, end in edges]
+
+
+def _sequences(doc: Doc, contexts: str, texts: Dict[int, str]) -> Iterator[Tuple[List[str], Rows]]:
+    """YIELDS (Tuple[List[str], Rows]): The words of a sequence and their places in the Doc."""
+    if len(doc) == 0:
+        return
+    orths = doc.to_array(ORTH)
+    is_word = doc.to_array(IS_SPACE) == 0
+    starts = _sequence_starts(doc, contexts)
+    for start, end in zip(starts, [*starts[1:], len(doc)]):
+        rows = start + numpy.flatnonzero(is_word[start:end])
+        if len(rows):
+            yield [_text_of(doc, orth, texts) for orth in orths[rows].tolist()], rows
+
+
+def _text_of(doc: Doc, orth: int, texts: Dict[int, str]) -> str:
+    if orth not in texts:
+        texts[orth] = doc.vocab.strings[orth]
+    return texts[orth]
+
+
+def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
+    """RETURNS (List[int]): The tokens that begin a sequence, the first of them 0."""
+    if contexts == "doc":
+        return [0]
+    if not doc.has_annotation("SENT_START"):
+        if contexts == "sentences":
+            raise ValueError(Errors.EL061.format(text=doc.text[:40]))
+        return [0]
+    if "sents" in doc.user_hooks:
+        return [sent.start for sent in doc.sents]
+    marks = doc.to_array(SENT_START).astype("int64")  # 1 begins a sentence, -1 does not, 0 unknown
+    marks[0] = 1
+    return numpy.flatnonzero(marks == 1).tolist()

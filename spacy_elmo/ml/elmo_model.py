@@ -1,0 +1,197 @@
+"""The ELMo model: Docs in, the layers of the biLM out.
+
+The model is built empty; weights come from a loader at `initialize`, from bytes, or from the packaged biLM.
+"""
+
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, cast
+
+import numpy
+from spacy.tokens import Doc
+from spacy.util import registry
+from thinc.api import Model
+from thinc.types import Floats3d, Ints1d
+from thinc.util import torch2xp, xp2torch
+
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from ..weights import load_bilm
+from .contexts import DocRuns, read_docs
+from .replace import replace_listener, replace_listener_cfg
+from .settings import ElmoSettings
+from .torch_bilm import TorchBiLM, survive_fork
+from .types import ElmoBatch
+
+PACKAGED_BILM = "en_elmo_sm"
+MODEL_NAME = "elmo_model"
+Backprop = Callable[[Floats3d], List[Doc]]
+
+
+@registry.architectures("spacy-elmo.ElmoModel.v1")
+def ElmoModel(
+    bilm: Optional[Dict[str, Any]] = None,
+    frozen: bool = True,
+    contexts: str = "auto",
+    state: str = "reset",
+    max_tokens: int = 512,
+    overlap: int = 64,
+    batch_tokens: int = 4096,
+    word_cache_mb: float = 64.0,
+) -> Model[List[Doc], ElmoBatch]:
+    """Build the model around a biLM, without weights.
+
+    bilm (Optional[Dict[str, Any]]): Sizes that the weights must have (the keys of `BiLMConfig`); null takes any.
+    frozen (bool): The biLM is used as it is; false trains it together with the components that listen.
+    contexts (str): What the biLM reads as one sequence: "sentences", "doc", or "auto": sentences where boundaries are
+        set on the Doc, else the whole Doc.
+    state (str): Recurrent state at the start of a sequence: "reset" to zeros, "steady" (the state after many empty
+        sentences) or "carry" (the state runs on through a Doc, as in bilm-tf).
+    max_tokens (int): Longer sequences are cut into windows of this many tokens.
+    overlap (int): Tokens that neighbouring windows share; each token is taken where it has most context on both sides.
+    batch_tokens (int): Tokens computed at once; bounds the working memory, not the result.
+    word_cache_mb (float): Megabytes for the vectors of words seen before; 0 for no cache.
+    RETURNS (Model[List[Doc], ElmoBatch]): The model.
+    RAISES (ValueError): EL060 for settings that make no sense, EL001 and EL002 for such a `bilm`.
+    """
+    settings = ElmoSettings(bilm, frozen, contexts, state, max_tokens, overlap, batch_tokens, word_cache_mb)
+    return Model(
+        MODEL_NAME,
+        forward,
+        init=init,
+        dims={"nO": None, "nL": None},
+        shims=[TorchBiLM(word_cache_mb)],
+        # Thinc saves attributes that msgpack knows, and what is saved wins over the config when a pipeline is loaded.
+        # A dataclass is not saved, so that `spacy.load(path, config={...})` can change a setting.
+        attrs={
+            "settings": settings,
+            "replace_listener": replace_listener,
+            "replace_listener_cfg": replace_listener_cfg,
+        },
+    )
+
+
+def init(model: Model[List[Doc], ElmoBatch], X: Optional[List[Doc]] = None, Y: Any = None) -> None:
+    """Take the packaged biLM if there are no weights yet."""
+    fill(model)
+
+
+def get_settings(model: Model[List[Doc], ElmoBatch]) -> ElmoSettings:
+    """RETURNS (ElmoSettings): The settings of an ELMo model."""
+    settings: ElmoSettings = model.attrs["settings"]
+    return settings
+
+
+def get_bilm(model: Model[List[Doc], ElmoBatch]) -> Optional[BiLM]:
+    """RETURNS (Optional[BiLM]): The biLM of an ELMo model, None if it has no weights yet."""
+    return _shim(model).bilm
+
+
+def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
+    """Give a model its weights.
+
+    model (Model): An ELMo model.
+    bilm (BiLM): The biLM, whose sizes must be those of the model's `bilm` setting if there is one.
+    RAISES (ValueError): EL065 for something else than a biLM, EL066 for other sizes.
+    """
+    if not isinstance(bilm, BiLM):
+        raise ValueError(Errors.EL065.format(found=type(bilm).__name__))
+    problems = _other_sizes(get_settings(model), bilm)
+    if problems:
+        raise ValueError(Errors.EL066.format(problems=problems))
+    _shim(model).set_bilm(bilm)
+    model.set_dim("nO", bilm.config.output_width, force=True)
+    model.set_dim("nL", bilm.config.n_layers + 1, force=True)
+
+
+def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
+    """Make sure that a model has weights: the packaged ones if nobody gave others.
+
+    model (Model): An ELMo model.
+    RETURNS (BiLM): Its biLM.
+    RAISES (ValueError): EL067 if the model's `bilm` setting asks for other sizes than those of the packaged biLM.
+    """
+    bilm = get_bilm(model)
+    if bilm is None:
+        bilm = load_bilm(PACKAGED_BILM)
+        problems = _other_sizes(get_settings(model), bilm)
+        if problems:
+            raise ValueError(Errors.EL067.format(name=PACKAGED_BILM, problems=problems))
+        set_bilm(model, bilm)
+    return bilm
+
+
+def _shim(model: Model[List[Doc], ElmoBatch]) -> TorchBiLM:
+    return cast(TorchBiLM, model.shims[0])
+
+
+def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
+    """RETURNS (str): Sizes that differ from the settings', an empty string if they are the same."""
+    if settings.bilm is None:
+        return ""
+    wanted = type(bilm.config).from_dict(settings.bilm).to_dict()
+    found = bilm.config.to_dict()
+    return "; ".join(f"{key} is {found[key]}, not {wanted[key]}" for key in wanted if wanted[key] != found[key])
+
+
+def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool) -> Tuple[ElmoBatch, Backprop]:
+    """docs (List[Doc]): The Docs.
+    is_train (bool): Whether a gradient may come back; it goes on into the biLM if that is not frozen.
+    RETURNS (Tuple[ElmoBatch, Callable]): Layers of all tokens, and the callback that takes their gradient.
+    """
+    if is_train and not get_settings(model).frozen:
+        return _forward_with_grad(model, docs)
+    n_rows = sum(len(doc) for doc in docs)
+    fill(model)
+    layers = model.ops.alloc3f(model.get_dim("nL"), n_rows, model.get_dim("nO"))
+    for rows, slice_layers in iter_layers(model, docs):
+        layers[:, rows] = slice_layers
+    return ElmoBatch(layers, [len(doc) for doc in docs]), _no_backprop
+
+
+def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iterator[Tuple[Ints1d, Floats3d]]:
+    """Compute the layers in slices of about `batch_tokens` tokens, so that the memory in use does not grow.
+
+    model (Model): An ELMo model.
+    docs (Sequence[Doc]): The Docs.
+    YIELDS (Tuple[Ints1d, Floats3d]): Rows (tokens of all Docs, counted through, rising) and their layers. Rows of space
+        tokens never come.
+    """
+    survive_fork()
+    bilm, settings = fill(model), get_settings(model)
+    found = read_docs(docs, settings)
+    slices = bilm.iter_encode(
+        found.runs, state=settings.state, batch_tokens=settings.batch_tokens, group_lengths=found.doc_runs
+    )
+    for start, end, tensor in slices:
+        positions, rows = found.gather(start, end)
+        if len(positions) < tensor.shape[1]:
+            tensor = tensor[:, xp2torch(positions, device=tensor.device)]
+        yield rows, torch2xp(tensor, ops=model.ops)
+
+
+def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
+    survive_fork()
+    bilm, ops = fill(model), model.ops
+    found: DocRuns = read_docs(docs, get_settings(model))
+    layers = ops.alloc3f(model.get_dim("nL"), sum(found.lengths), model.get_dim("nO"))
+    if not found.runs:
+        return ElmoBatch(layers, found.lengths), _no_backprop
+    positions, rows = found.gather(0, len(found.runs))
+    tensor = bilm.encode_with_grad(found.runs)[:, xp2torch(positions, device=bilm.device)]  # (L+1, kept, D)
+    layers[:, rows] = torch2xp(tensor, ops=ops)
+
+    def backprop(d_layers: Floats3d) -> List[Doc]:
+        tensor.backward(xp2torch(ops.xp.ascontiguousarray(d_layers[:, rows]), device=tensor.device))
+        return []
+
+    return ElmoBatch(layers, found.lengths), backprop
+
+
+def _no_backprop(d_layers: Floats3d) -> List[Doc]:
+    return []
+
+
+def row_bounds(lengths: Sequence[int]) -> "numpy.ndarray[Any, Any]":
+    """lengths (Sequence[int]): Tokens of each Doc.
+    RETURNS (ndarray): The row each Doc begins at, and the number of all rows.
+    """
+    return numpy.concatenate([[0], numpy.cumsum(lengths, dtype="int64")]).astype("int64")

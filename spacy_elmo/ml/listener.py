@@ -1,0 +1,247 @@
+"""The listener: stands for the shared biLM inside a task's model, and holds that task's own layer mix.
+
+It follows the protocol of spaCy's `Tok2VecListener`: in training the ELMo component hands it the layers of the batch,
+at prediction it reads them from the Docs.
+"""
+
+import warnings
+import weakref
+from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol, Sequence, Tuple
+
+from spacy.tokens import Doc
+from spacy.util import registry
+from thinc.api import Model
+from thinc.types import Floats2d, Floats3d
+
+from ..errors import Errors, Warnings
+from .doc_data import get_layers, has_layers
+from .scalar_mix import MixSettings, ScalarMix, get_mix_settings, set_sizes
+from .types import ElmoBatch
+
+ANY_UPSTREAM = "*"
+# Takes the gradient of the layers; None where the biLM is frozen and no gradient is wanted.
+LayersBackprop = Optional[Callable[[Floats3d], None]]
+Backprop = Callable[[List[Floats2d]], List[Doc]]
+
+
+class Upstream(Protocol):
+    """What a listener knows of the component it listens to."""
+
+    name: str
+    prefix: str
+
+    @property
+    def sizes(self) -> Optional[Tuple[int, int]]:
+        """RETURNS (Optional[Tuple[int, int]]): L+1 and D, None while there are no weights."""
+
+    def fill(self) -> None:
+        """Load the packaged weights if there are none yet."""
+
+    def remove_listener(self, listener: "ElmoListener", component_name: str) -> bool:
+        """Forget a listener of a component."""
+
+
+class ElmoListener(Model[List[Doc], List[Floats2d]]):
+    """Mixes the layers that an ELMo component upstream computes.
+
+    upstream_name (str): Name of the component to listen to, "*" for the nearest before this one.
+    settings (MixSettings): The task's own mix.
+    """
+
+    name = "elmo-listener"
+    _batch_id: Optional[int]
+    _outputs: Optional[ElmoBatch]
+    _backprop: LayersBackprop
+
+    def __init__(self, upstream_name: str, settings: MixSettings) -> None:
+        super().__init__(
+            self.name, forward, init=init, dims={"nO": settings.projection_width}, layers=[ScalarMix(settings)]
+        )
+        self.upstream_name = upstream_name
+        self.prefix = "elmo"
+        self._upstream: Optional[weakref.ReferenceType[Any]] = None
+        self._sample: Any = None
+        self.forget_batch()
+
+    @property
+    def mix(self) -> Model[Floats3d, Floats2d]:
+        """RETURNS (Model[Floats3d, Floats2d]): The layer mix of this task."""
+        return self.layers[0]
+
+    @property
+    def upstream(self) -> Optional[Upstream]:
+        """RETURNS (Optional[Upstream]): The component it listens to, None if it is not linked."""
+        return None if self._upstream is None else self._upstream()
+
+    def link(self, upstream: Upstream, component_name: str) -> None:
+        """Listen to a component; a listener of "*" leaves the one it listened to before.
+
+        upstream (Upstream): The ELMo component.
+        component_name (str): The component that this listener belongs to.
+        """
+        if self.upstream is not None and self.upstream is not upstream:
+            self.upstream.remove_listener(self, component_name)
+        self._upstream = weakref.ref(upstream)
+        self.prefix = upstream.prefix
+        # Sizes of a trained listener stay; whether they fit is seen when vectors arrive.
+        if upstream.sizes is not None and not self.mix.has_param("w"):
+            self.set_sizes(*upstream.sizes)
+
+    def set_sizes(self, n_layers: int, width: int) -> None:
+        """n_layers (int): Layers to mix, L+1.
+        width (int): D.
+        RAISES (ValueError): EL068 if the mix was made for other sizes, EL069 for another number of initial weights.
+        """
+        set_sizes(self.mix, n_layers, width)
+        self.set_dim("nO", self.mix.get_dim("nO"), force=True)
+
+    @classmethod
+    def get_batch_id(cls, docs: Iterable[Doc]) -> int:
+        """RETURNS (int): A number that depends on the words of a batch, to notice a wrong one."""
+        return sum(sum(token.orth for token in doc) for doc in docs)
+
+    def receive(self, batch_id: int, outputs: ElmoBatch, backprop: LayersBackprop) -> None:
+        """Take what the component upstream computed for a training batch.
+
+        batch_id (int): What `get_batch_id` gives for the batch.
+        outputs (ElmoBatch): Layers of the batch.
+        backprop (LayersBackprop): Takes the gradient of the layers; None if the biLM is frozen.
+        """
+        self._batch_id, self._outputs, self._backprop = batch_id, outputs, backprop
+
+    def forget_batch(self) -> None:
+        """Let go of the last training batch."""
+        self._batch_id, self._outputs, self._backprop = None, None, None
+
+    def verify_inputs(self, docs: Sequence[Doc]) -> bool:
+        """RETURNS (bool): True.
+        RAISES (ValueError): EL070 if these are not the Docs of the batch that was received.
+        """
+        if self._batch_id is None or self.get_batch_id(docs) != self._batch_id:
+            raise ValueError(Errors.EL070.format(found=self.get_batch_id(docs), wanted=self._batch_id))
+        return True
+
+    def __getstate__(self) -> Dict[str, Any]:
+        """A pickled listener leaves the batch and the component behind, but knows where its data lies on a Doc."""
+        slots = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
+        lost = ("_upstream", "_sample", "_batch_id", "_outputs", "_backprop")
+        return {**slots, **{name: value for name, value in self.__dict__.items() if name not in lost}}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._upstream, self._sample = None, None
+        self.forget_batch()
+
+
+@registry.architectures("spacy-elmo.ElmoListener.v1")
+def build_listener(
+    upstream: str = ANY_UPSTREAM,
+    initial_weights: Optional[List[float]] = None,
+    learn_weights: bool = True,
+    initial_gamma: float = 1.0,
+    learn_gamma: bool = True,
+    layer_dropout: float = 0.0,
+    weights_l2: float = 0.0,
+    layer_norm: Optional[str] = None,
+    output_dropout: float = 0.0,
+    projection_width: Optional[int] = None,
+) -> Model[List[Doc], List[Floats2d]]:
+    """Listen to an ELMo component, with a layer mix of its own; takes the place of a `tok2vec` layer.
+
+    The width is that of the biLM, or `projection_width`; it is known once the listener is linked to a loaded component.
+    upstream (str): Name of the ELMo component, "*" for the nearest before this one.
+    initial_weights, learn_weights, initial_gamma, learn_gamma, layer_dropout, weights_l2, layer_norm, output_dropout,
+    projection_width: See `MixSettings`.
+    RETURNS (Model[List[Doc], List[Floats2d]]): The listener.
+    RAISES (ValueError): EL060 for settings that make no sense.
+    """
+    settings = MixSettings(
+        initial_weights=initial_weights,
+        learn_weights=learn_weights,
+        initial_gamma=initial_gamma,
+        learn_gamma=learn_gamma,
+        layer_dropout=layer_dropout,
+        weights_l2=weights_l2,
+        layer_norm=layer_norm,
+        output_dropout=output_dropout,
+        projection_width=projection_width,
+    )
+    return ElmoListener(upstream, settings)
+
+
+def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
+    """Take the sizes from upstream and set the start values of the mix."""
+    model._sample = X  # layers around this one are sized by predicting it, before anything upstream has run
+    if model.upstream is not None:
+        model.upstream.fill()
+        if model.upstream.sizes is not None:
+            model.mix.set_param("w", None)  # a new start, maybe with other sizes
+            model.set_sizes(*model.upstream.sizes)
+    if not model.has_dim("nO") or not model.mix.has_dim("nL"):
+        raise ValueError(Errors.EL071.format(upstream=model.upstream_name))
+    model.mix.initialize()
+
+
+def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[List[Floats2d], Backprop]:
+    """docs (Sequence[Doc]): The Docs.
+    is_train (bool): Whether they are the batch that was received, or come with annotations of a frozen component.
+    RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the callback that takes their gradients.
+    """
+    lengths = [len(doc) for doc in docs]
+    layers, backprop_layers = _training_layers(model, docs) if is_train else _doc_layers(model, docs)
+    mixed, backprop_mix = model.mix(layers, is_train)
+
+    def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
+        d_layers = backprop_mix(model.ops.flatten(list(d_outputs)), backprop_layers is not None)
+        if backprop_layers is not None and d_layers is not None:
+            backprop_layers(d_layers)
+        return []
+
+    return model.ops.unflatten(mixed, model.ops.asarray1i(lengths)), backprop
+
+
+def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[Floats3d, LayersBackprop]:
+    """RETURNS (Tuple[Floats3d, LayersBackprop]): The layers received, or those that a frozen component left on Docs."""
+    if model._outputs is not None:
+        model.verify_inputs(docs)
+        return model._outputs.layers, model._backprop
+    if not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
+        raise ValueError(Errors.EL072.format(upstream=model.upstream_name))
+    return _doc_layers(model, docs)
+
+
+def _doc_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[Floats3d, None]:
+    """RETURNS (Tuple[Floats3d, None]): Layers that the Docs keep, zeros (and one warning) for Docs without."""
+    n_layers, width = model.mix.get_dim("nL"), model.mix.get_dim("nI")
+    layers = model.ops.alloc3f(n_layers, sum(len(doc) for doc in docs), width)
+    row, n_missing = 0, 0
+    for doc in docs:
+        if has_layers(doc, model.prefix):
+            found = get_layers(doc, model.prefix, 0, len(doc))
+            _check_sizes(model, found)
+            layers[:, row : row + len(doc)] = model.ops.asarray(found)
+        else:
+            n_missing += len(doc) > 0
+        row += len(doc)
+    if n_missing and docs is not model._sample:
+        warnings.warn(Warnings.WL060.format(n_docs=n_missing, upstream=model.upstream_name), stacklevel=2)
+    return layers, None
+
+
+def _check_sizes(model: ElmoListener, layers: Floats3d) -> None:
+    wanted = (model.mix.get_dim("nL"), model.mix.get_dim("nI"))
+    found = (layers.shape[0], layers.shape[2])
+    if wanted != found:
+        text = "{} layers of width {}"
+        raise ValueError(Errors.EL068.format(wanted=text.format(*wanted), found=text.format(*found)))
+
+
+def get_listeners(model: Model[Any, Any]) -> List[ElmoListener]:
+    """RETURNS (List[ElmoListener]): The listeners inside a component's model."""
+    return [node for node in model.walk() if isinstance(node, ElmoListener)]
+
+
+def settings_of(listener: ElmoListener) -> MixSettings:
+    """RETURNS (MixSettings): The mix settings of a listener."""
+    return get_mix_settings(listener.mix)

@@ -1,0 +1,56 @@
+"""Where weights come from: the callbacks of `[initialize.components.elmo.loader]`."""
+
+from functools import partial
+from typing import Any, Callable, Dict, Optional
+
+import torch
+from spacy.util import registry
+
+from ..bilm.config import BiLMConfig
+from ..bilm.model import BiLMNetwork
+from ..encoding.facade import BiLM
+from ..weights import load_bilm
+
+Loader = Callable[[], BiLM]
+
+
+@registry.misc("spacy-elmo.BiLMLoader.v1")
+def BiLMLoader(
+    path: Optional[str] = "en_elmo_sm",
+    options: Optional[str] = None,
+    weights: Optional[str] = None,
+    vocab: Optional[str] = None,
+    token_embeddings: Optional[str] = None,
+) -> Loader:
+    """Load a biLM from files.
+
+    path (Optional[str]): A packaged name, or a folder, zip or file in any known format; null if `weights` is given.
+    options (Optional[str]): An options file, where it does not lie beside the weights.
+    weights (Optional[str]): A weights file.
+    vocab (Optional[str]): A vocabulary, one word a line.
+    token_embeddings (Optional[str]): A file of cached word vectors in the order of `vocab`.
+    RETURNS (Callable[[], BiLM]): Opens the files when it is called.
+    """
+    given = {"options": options, "weights": weights, "vocab": vocab, "token_embeddings": token_embeddings}
+    return partial(load_bilm, path if weights is None else None, **given)
+
+
+@registry.misc("spacy-elmo.RandomBiLM.v1")
+def RandomBiLM(bilm: Dict[str, Any], seed: int = 0) -> Loader:
+    """Make a biLM with random weights, for tests and for timing. Its vectors mean nothing.
+
+    bilm (Dict[str, Any]): Its sizes, the keys of `BiLMConfig`.
+    seed (int): Seed of the weights.
+    RETURNS (Callable[[], BiLM]): Makes the biLM when it is called.
+    """
+    return partial(make_random_bilm, bilm, seed)
+
+
+def make_random_bilm(bilm: Dict[str, Any], seed: int) -> BiLM:
+    """bilm (Dict[str, Any]): Sizes, the keys of `BiLMConfig`.
+    seed (int): Seed of the weights; torch's own generator is left as it is.
+    RETURNS (BiLM): A biLM with random weights.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return BiLM(BiLMNetwork(BiLMConfig.from_dict(bilm)).eval(), meta={"random_seed": seed})

@@ -1,0 +1,91 @@
+"""Arithmetic of the layer mix, on NumPy or cupy arrays: Peters et al. (2018), eq. 1.
+
+elmo = gamma * sum_j softmax(w)_j h_j, with an optional normalisation of each h_j before it is weighed.
+"""
+
+from typing import Callable, List, Optional, Sequence, Tuple
+
+from thinc.types import Floats1d, Floats2d, Floats3d
+from thinc.util import get_array_module
+
+# Name of the norm -> epsilon under the root. The two references differ in it, and in whether the sentence marks are
+# part of the batch; Docs hold no marks, so here both are over the tokens.
+LAYER_NORMS = {"token": 1e-12, "bilm-tf": 1e-12, "allennlp": 1e-13}
+
+
+def softmax(weights: Floats1d) -> Floats1d:
+    """weights (Floats1d): Raw weights, shape (L+1,).
+    RETURNS (Floats1d): Positive weights that sum to one.
+    """
+    exps: Floats1d = get_array_module(weights).exp(weights - weights.max())
+    return exps / exps.sum()
+
+
+def softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
+    """shares (Floats1d): What `softmax` gave.
+    RETURNS (Floats1d): The gradient of the raw weights.
+    """
+    return shares * (d_shares - (shares * d_shares).sum())
+
+
+def weigh(layers: Floats3d, shares: Floats1d, gamma: float) -> Floats2d:
+    """layers (Floats3d): Shape (L+1, T, D).
+    shares (Floats1d): Shape (L+1,), what `softmax` gave.
+    RETURNS (Floats2d): Shape (T, D), in the dtype of the layers or float32, the wider of the two.
+    """
+    xp = get_array_module(layers)
+    shares = xp.asarray(shares, dtype=xp.promote_types(layers.dtype, "float32")) * gamma
+    mixed = layers[0] * shares[0]
+    for layer, share in zip(layers[1:], shares[1:]):
+        mixed += layer * share
+    return mixed
+
+
+def mix_layers(layers: Floats3d, weights: Sequence[float], gamma: float, norm: Optional[str] = None) -> Floats2d:
+    """Mix the layers of finished Docs; the norm must not depend on the company, so only "token" is known here.
+
+    layers (Floats3d): Shape (L+1, T, D).
+    weights (Sequence[float]): Raw weights, L+1 of them.
+    gamma (float): Scale of the result.
+    norm (Optional[str]): "token" or None.
+    RETURNS (Floats2d): Shape (T, D).
+    """
+    if norm is not None:
+        layers, _ = layer_norm(layers, norm)
+    shares = softmax(get_array_module(layers).asarray(weights, dtype="float64"))
+    return weigh(layers, shares, gamma)
+
+
+def layer_norm(layers: Floats3d, norm: str) -> Tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
+    """Shift and scale to mean 0, variance 1: each token of each layer ("token"), or each layer over all tokens.
+
+    Rows of zeros (space tokens) stay zeros and do not count.
+    layers (Floats3d): Shape (L+1, T, D).
+    norm (str): A name in `LAYER_NORMS`.
+    RETURNS (Tuple[Floats3d, Callable]): Normalised layers and the callback from their gradient to that of `layers`.
+    """
+    xp = get_array_module(layers)
+    layers = layers.astype(xp.promote_types(layers.dtype, "float32"), copy=False)
+    axes = (2,) if norm == "token" else (1, 2)
+    mask = layers.any(axis=(0, 2))[None, :, None].astype(layers.dtype)  # (1, T, 1)
+    n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()), 1.0) * layers.shape[2]
+    centred = (layers - layers.sum(axis=axes, keepdims=True) / n_values) * mask
+    variance = (centred**2).sum(axis=axes, keepdims=True) / n_values
+    scale = 1.0 / xp.sqrt(variance + LAYER_NORMS[norm])  # (L+1, T or 1, 1)
+    normed = centred * scale
+
+    def backprop(d_normed: Floats3d) -> Floats3d:
+        d_normed = d_normed * mask
+        mean = d_normed.sum(axis=axes, keepdims=True) / n_values
+        slope = (d_normed * normed).sum(axis=axes, keepdims=True) / n_values
+        d_layers: Floats3d = scale * (d_normed - mean - normed * slope) * mask
+        return d_layers
+
+    return normed, backprop
+
+
+def equal_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:
+    """weights (Optional[Sequence[float]]): Raw weights, None for the plain mean.
+    RETURNS (List[float]): Raw weights of `n_layers` layers.
+    """
+    return [0.0] * n_layers if weights is None else [float(weight) for weight in weights]

@@ -1,0 +1,177 @@
+"""The layer mix as a Thinc layer: Peters et al. (2018), eq. 1, elmo = gamma * sum_j softmax(w)_j h_j.
+
+bilm-tf writes softmax(w + 1/n), which is the same; its L2 on `w` pulls towards the plain mean.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Callable, List, Optional, Tuple
+
+from thinc.api import Linear, Model
+from thinc.types import Floats1d, Floats2d, Floats3d
+
+from ..errors import Errors
+from .mixing import LAYER_NORMS, equal_weights, layer_norm, softmax, softmax_backward, weigh
+
+DROPPED = -1e13  # stands for minus infinity, so that a batch with all layers dropped gives equal shares
+
+
+@dataclass(frozen=True)
+class MixSettings:
+    """How a task mixes the layers.
+
+    initial_weights (Optional[List[float]]): Raw weights w at the start, one per layer, the token layer included; None
+        for equal shares.
+    learn_weights (bool): Train w.
+    initial_gamma (float): Scale of the mix at the start.
+    learn_gamma (bool): Train the scale.
+    layer_dropout (float): Chance that a layer is left out of the softmax, for one batch.
+    weights_l2 (float): Strength of the pull of w towards zero: weights_l2 * sum(w^2) is added to the loss.
+    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of one token), "bilm-tf" or
+        "allennlp" (over all tokens of the batch, as the reference does it: the result depends on the batch), or None.
+    output_dropout (float): Dropout of the mixed vector, beside the dropout of the training.
+    projection_width (Optional[int]): Width of a linear layer after the mix, None for none.
+    """
+
+    initial_weights: Optional[List[float]] = None
+    learn_weights: bool = True
+    initial_gamma: float = 1.0
+    learn_gamma: bool = True
+    layer_dropout: float = 0.0
+    weights_l2: float = 0.0
+    layer_norm: Optional[str] = None
+    output_dropout: float = 0.0
+    projection_width: Optional[int] = None
+
+    def __post_init__(self) -> None:
+        problems = self._problems()
+        if problems:
+            raise ValueError(Errors.EL060.format(block="mix", problems="; ".join(problems)))
+
+    def _problems(self) -> List[str]:
+        norms = (None, *LAYER_NORMS)
+        checks = [
+            (0 <= self.layer_dropout < 1, f"layer_dropout is {self.layer_dropout}, should be from 0 to below 1"),
+            (0 <= self.output_dropout < 1, f"output_dropout is {self.output_dropout}, should be from 0 to below 1"),
+            (self.weights_l2 >= 0, f"weights_l2 is {self.weights_l2}, should be 0 or more"),
+            (self.layer_norm in norms, f"layer_norm is '{self.layer_norm}', should be one of {norms}"),
+            (
+                self.projection_width is None or self.projection_width >= 1,
+                f"projection_width is {self.projection_width}, should be 1 or more, or null",
+            ),
+        ]
+        return [text for is_fine, text in checks if not is_fine]
+
+
+def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
+    """Build the layer. Parameters: `w`, shape (L+1,), and `gamma`, shape (1,).
+
+    settings (MixSettings): Start values, what is learned, what follows the mix.
+    RETURNS (Model[Floats3d, Floats2d]): From layers (L+1, T, D) to (T, D), or (T, projection width).
+    """
+    width = settings.projection_width
+    return Model(
+        "scalar_mix",
+        forward,
+        init=init,
+        dims={"nL": None, "nI": None, "nO": width},
+        params={"w": None, "gamma": None},
+        layers=[] if width is None else [Linear(width)],
+        attrs={"mix": settings},
+    )
+
+
+def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int) -> None:
+    """Tell a mix what it will get.
+
+    model (Model): A `ScalarMix`.
+    n_layers (int): Layers to mix, L+1.
+    width (int): D.
+    RAISES (ValueError): EL068 if it was made or trained for other sizes.
+    """
+    known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
+    if model.has_param("w") and known != (n_layers, width):
+        raise ValueError(Errors.EL068.format(wanted=_shape(*known), found=_shape(n_layers, width)))
+    weights = get_mix_settings(model).initial_weights
+    if weights is not None and len(weights) != n_layers:
+        raise ValueError(Errors.EL069.format(n_weights=len(weights), n_layers=n_layers))
+    model.set_dim("nL", n_layers, force=True)
+    model.set_dim("nI", width, force=True)
+    if not model.layers:
+        model.set_dim("nO", width, force=True)
+
+
+def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any = None) -> None:
+    """Set the start values. The sizes must be known, from `X` or `set_sizes`."""
+    if X is not None:
+        set_sizes(model, X.shape[0], X.shape[2])
+    settings, ops = get_mix_settings(model), model.ops
+    model.set_param("w", ops.asarray1f(equal_weights(settings.initial_weights, model.get_dim("nL"))))
+    model.set_param("gamma", ops.asarray1f([settings.initial_gamma]))
+    for projection in model.layers:
+        projection.set_dim("nI", model.get_dim("nI"))
+        projection.initialize()
+
+
+def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
+    """RETURNS (MixSettings): The settings of a `ScalarMix`."""
+    settings: MixSettings = model.attrs["mix"]
+    return settings
+
+
+def forward(
+    model: Model[Floats3d, Floats2d], layers: Floats3d, is_train: bool
+) -> Tuple[Floats2d, Callable[..., Optional[Floats3d]]]:
+    """layers (Floats3d): Shape (L+1, T, D).
+    is_train (bool): Whether to drop layers and values.
+    RETURNS (Tuple[Floats2d, Callable]): Mixed vectors, and the callback from their gradient to that of `layers`; with
+        `has_input_grad=False` it leaves that out and returns None.
+    """
+    mixed, backprop_mix = _mix(model, layers, is_train)
+    projected, backprop_projection = model.layers[0](mixed, is_train) if model.layers else (mixed, _same)
+    dropout = get_mix_settings(model).output_dropout if is_train else 0.0
+    mask = model.ops.get_dropout_mask(projected.shape, dropout) if dropout else None
+
+    def backprop(d_output: Floats2d, has_input_grad: bool = True) -> Optional[Floats3d]:
+        d_projected = d_output if mask is None else d_output * mask
+        return backprop_mix(backprop_projection(d_projected), has_input_grad)
+
+    return projected if mask is None else projected * mask, backprop
+
+
+def _mix(
+    model: Model[Floats3d, Floats2d], layers: Floats3d, is_train: bool
+) -> Tuple[Floats2d, Callable[[Floats2d, bool], Optional[Floats3d]]]:
+    settings, xp = get_mix_settings(model), model.ops.xp
+    weights, gamma = model.get_param("w"), model.get_param("gamma")
+    backprop_norm: Callable[[Floats3d], Floats3d] = _same
+    if settings.layer_norm is not None:
+        layers, backprop_norm = layer_norm(layers, settings.layer_norm)
+    kept = xp.ones(weights.shape, dtype=bool)
+    if is_train and settings.layer_dropout:
+        kept = xp.random.uniform(size=weights.shape) >= settings.layer_dropout
+    shares = softmax(xp.where(kept, weights, DROPPED).astype(weights.dtype))
+
+    def backprop(d_mixed: Floats2d, has_input_grad: bool) -> Optional[Floats3d]:
+        d_scaled_shares = xp.einsum("td,ltd->l", d_mixed, layers)  # (L+1,), before gamma
+        if settings.learn_gamma:
+            model.inc_grad("gamma", (shares * d_scaled_shares).sum(keepdims=True))
+        if settings.learn_weights:
+            d_weights = softmax_backward(shares, gamma * d_scaled_shares) * kept
+            model.inc_grad("w", _as_kind(d_weights + 2 * settings.weights_l2 * weights, weights))
+        if not has_input_grad:
+            return None
+        return backprop_norm((gamma * shares)[:, None, None] * d_mixed[None])
+
+    return weigh(layers, shares, gamma), backprop
+
+
+def _as_kind(array: Floats1d, like: Floats1d) -> Floats1d:
+    return array.astype(like.dtype, copy=False)
+
+
+def _same(array: Any) -> Any:
+    return array
+
+
+def _shape(n_layers: Optional[int], width: Optional[int]) -> str:
+    return f"{n_layers} layers of width {width}"

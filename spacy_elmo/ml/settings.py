@@ -1,0 +1,56 @@
+"""How Docs are read by the biLM: one frozen record of settings, checked once."""
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional
+
+from ..errors import Errors
+
+CONTEXTS = ("auto", "sentences", "doc")
+STATES = ("reset", "steady", "carry")
+
+
+@dataclass(frozen=True)
+class ElmoSettings:
+    """The settings of an ELMo model. They live in the config, never in the weights.
+
+    bilm (Optional[Dict[str, Any]]): Sizes the weights must have (see `BiLMConfig`), None to take any.
+    frozen (bool): The biLM gets no gradient.
+    contexts (str): What is read as one sequence: "sentences", "doc", or "auto" (sentences where boundaries are set).
+    state (str): Recurrent state at the start of a sequence: "reset", "steady" or "carry".
+    max_tokens (int): Longer sequences are cut into windows of this many tokens.
+    overlap (int): Tokens that two neighbouring windows share.
+    batch_tokens (int): Tokens that are computed at once; bounds the working memory.
+    word_cache_mb (float): Memory for vectors of words seen before, in megabytes.
+    """
+
+    bilm: Optional[Dict[str, Any]] = None
+    frozen: bool = True
+    contexts: str = "auto"
+    state: str = "reset"
+    max_tokens: int = 512
+    overlap: int = 64
+    batch_tokens: int = 4096
+    word_cache_mb: float = 64.0
+
+    def __post_init__(self) -> None:
+        problems = self._problems()
+        if problems:
+            raise ValueError(Errors.EL060.format(block="ELMo model", problems="; ".join(problems)))
+
+    def _problems(self) -> List[str]:
+        checks = [
+            (self.contexts in CONTEXTS, f"contexts is '{self.contexts}', should be one of {CONTEXTS}"),
+            (self.state in STATES, f"state is '{self.state}', should be one of {STATES}"),
+            (self.max_tokens >= 1, f"max_tokens is {self.max_tokens}, should be 1 or more"),
+            (
+                0 <= 2 * self.overlap < self.max_tokens,
+                f"overlap is {self.overlap}, should be 0 or more, and below half of max_tokens ({self.max_tokens})",
+            ),
+            (self.batch_tokens >= 1, f"batch_tokens is {self.batch_tokens}, should be 1 or more"),
+            (self.word_cache_mb >= 0, f"word_cache_mb is {self.word_cache_mb}, should be 0 or more"),
+            (
+                self.frozen or self.state == "reset",
+                f"state is '{self.state}', should be 'reset' while the biLM is trained (frozen = false)",
+            ),
+        ]
+        return [text for is_fine, text in checks if not is_fine]

@@ -1,0 +1,30 @@
+"""ELMo beside spaCy's own embedding inside one `tok2vec` layer."""
+
+from typing import List, Optional
+
+from spacy.tokens import Doc
+from spacy.util import registry
+from thinc.api import Linear, Model, chain, concatenate, with_array
+from thinc.types import Floats2d
+
+
+@registry.architectures("spacy-elmo.Tok2VecWithElmo.v1")
+def Tok2VecWithElmo(
+    embed: Model[List[Doc], List[Floats2d]],
+    elmo: Model[List[Doc], List[Floats2d]],
+    encode: Optional[Model[List[Floats2d], List[Floats2d]]] = None,
+) -> Model[List[Doc], List[Floats2d]]:
+    """Lay the vectors of an embedding and of ELMo side by side; with an encoder, bring them to its width and encode.
+
+    embed (Model[List[Doc], List[Floats2d]]): An embedding or a whole tok2vec, such as `spacy.MultiHashEmbed.v2` or
+        `spacy.HashEmbedCNN.v2`.
+    elmo (Model[List[Doc], List[Floats2d]]): `spacy-elmo.ElmoListener.v1`.
+    encode (Optional[Model[List[Floats2d], List[Floats2d]]]): An encoder with as wide an input as output, such as
+        `spacy.MaxoutWindowEncoder.v2`; null for the joined vectors themselves.
+    RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
+    """
+    joined: Model[List[Doc], List[Floats2d]] = concatenate(embed, elmo)
+    if encode is None:
+        return joined
+    to_width: Model[List[Floats2d], List[Floats2d]] = with_array(Linear(encode.maybe_get_dim("nO")))
+    return chain(joined, to_width, encode)

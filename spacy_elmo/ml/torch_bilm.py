@@ -1,0 +1,146 @@
+"""A biLM inside a Thinc model: the shim that saves, copies, moves and trains it.
+
+Thinc's own PyTorchShim saves with `torch.save`, that is with pickle; this one saves in our native format, so that
+loading a pipeline can never run code.
+"""
+
+import contextlib
+import copy
+import os
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+
+import torch
+from thinc.api import Optimizer
+from thinc.shims import Shim
+from thinc.types import FloatsXd
+from thinc.util import get_torch_default_device, torch2xp, xp2torch
+
+from ..encoding.facade import BiLM
+from ..weights.native import bilm_from_bytes, bilm_to_bytes
+
+BYTES_PER_MB = 1024 * 1024
+_process = {"pid": os.getpid()}
+
+
+class TorchBiLM(Shim):
+    """Holds a `BiLM`, or nothing yet.
+
+    word_cache_mb (float): Memory for the vectors of words seen before.
+    """
+
+    def __init__(self, word_cache_mb: float) -> None:
+        super().__init__(None)
+        self.word_cache_mb = word_cache_mb
+
+    @property
+    def bilm(self) -> Optional[BiLM]:
+        """RETURNS (Optional[BiLM]): The biLM, None before weights were loaded."""
+        bilm: Optional[BiLM] = self._model
+        return bilm
+
+    def set_bilm(self, bilm: BiLM) -> None:
+        """Take a biLM, on the device that Thinc works on. The softmax of pretraining is left behind.
+
+        bilm (BiLM): The biLM; it belongs to the shim from now on.
+        """
+        bilm.head = None
+        if bilm.device != get_torch_default_device():
+            bilm.to(get_torch_default_device())
+        bilm.word_cache.max_bytes = int(self.word_cache_mb * BYTES_PER_MB)
+        self._model = bilm
+
+    def finish_update(self, optimizer: Optimizer) -> None:
+        """Let the optimizer change each parameter that has a gradient.
+
+        optimizer (Optimizer): A Thinc optimizer; keys are (id of the shim, name of the parameter).
+        """
+        if self.bilm is None:
+            return
+        is_changed = False
+        for name, parameter in self.bilm.network.named_parameters():
+            if parameter.grad is not None:
+                weights, gradient = torch2xp(parameter.data), torch2xp(parameter.grad)
+                updated, _ = optimizer((self.id, name), weights, gradient)
+                parameter.data = xp2torch(updated, device=parameter.device)
+                parameter.grad = None
+                is_changed = True
+        if is_changed:
+            self.bilm.refresh()
+
+    @contextlib.contextmanager
+    def use_params(self, params: Dict[Tuple[int, str], FloatsXd]) -> Iterator[None]:
+        """Work with other weights for a while, the optimizer's averages say.
+
+        params (Dict[Tuple[int, str], FloatsXd]): Weights by (id of the shim, name of the parameter).
+        """
+        backup = self._swap({name: array for (owner, name), array in params.items() if owner == self.id})
+        yield
+        self._swap(backup)
+
+    def _swap(self, arrays: Dict[str, Any]) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): The weights that were replaced."""
+        replaced: Dict[str, Any] = {}
+        if self.bilm is None or not arrays:
+            return replaced
+        for name, parameter in self.bilm.network.named_parameters():
+            if name in arrays:
+                replaced[name] = parameter.data
+                parameter.data = torch.as_tensor(arrays[name], device=parameter.device)
+        self.bilm.refresh()
+        return replaced
+
+    def copy(self) -> "TorchBiLM":
+        """RETURNS (TorchBiLM): A shim with weights of its own."""
+        copied = TorchBiLM(self.word_cache_mb)
+        if self.bilm is not None:
+            copied.set_bilm(copy_bilm(self.bilm))
+        return copied
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        """device_type (str): "cpu" or "gpu".
+        device_id (int): Number of the GPU.
+        """
+        if self.bilm is not None:
+            self.bilm.to(torch.device("cuda", device_id) if device_type == "gpu" else torch.device("cpu"))
+
+    def to_bytes(self) -> bytes:
+        """RETURNS (bytes): The biLM in native format, nothing if there is none."""
+        return b"" if self.bilm is None else bilm_to_bytes(self.bilm)
+
+    def from_bytes(self, data: bytes) -> "TorchBiLM":
+        """data (bytes): What `to_bytes` gave.
+        RETURNS (TorchBiLM): The shim.
+        """
+        if data:
+            self.set_bilm(bilm_from_bytes(data))
+        else:
+            self._model = None
+        return self
+
+    def __reduce__(self) -> Tuple[Callable[..., "TorchBiLM"], Tuple[Any, ...]]:
+        return _restore, (self.id, self.word_cache_mb, self.to_bytes())
+
+
+def copy_bilm(bilm: BiLM) -> BiLM:
+    """bilm (BiLM): A biLM.
+    RETURNS (BiLM): One with the same weights in memory of its own.
+    """
+    return BiLM(
+        copy.deepcopy(bilm.network),
+        vocabulary=bilm.vocabulary,
+        token_embeddings=bilm.token_embeddings,
+        meta=copy.deepcopy(bilm.meta),
+    )
+
+
+def survive_fork() -> None:
+    """Compute with one thread after a fork: torch's thread pool stays in the parent, and waiting for it hangs."""
+    if os.getpid() != _process["pid"]:
+        _process["pid"] = os.getpid()
+        torch.set_num_threads(1)
+
+
+def _restore(shim_id: int, word_cache_mb: float, data: bytes) -> TorchBiLM:
+    shim = TorchBiLM(word_cache_mb)
+    shim.id = shim_id
+    return shim.from_bytes(data)

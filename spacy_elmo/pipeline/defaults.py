@@ -1,0 +1,64 @@
+"""The component's default config, and what its settings may be."""
+
+from typing import Any, Dict
+
+from thinc.api import Config
+
+from ..errors import Errors
+
+STORES = ("mixed", "layers", "both")
+DTYPES = ("float32", "float16")
+COMPONENT_NORMS = (None, "token")
+
+DEFAULT_CONFIG = """
+[elmo]
+
+# Docs to layers. Weights come from [initialize.components.elmo.loader], without one from the packaged biLM.
+[elmo.model]
+@architectures = "spacy-elmo.ElmoModel.v1"
+# Sizes the weights must have (the settings of BiLMConfig); null takes those of the weights.
+bilm = null
+# true: the biLM stays as it is. false: it is trained with the components that listen.
+frozen = true
+# What is read as one sequence: "sentences", "doc", or "auto" (sentences where boundaries are set, else the Doc).
+contexts = "auto"
+# State of the LSTMs where a sequence begins: "reset" (zeros), "steady" (settled) or "carry" (runs on through the Doc).
+state = "reset"
+# Longer sequences are cut into windows of this many tokens.
+max_tokens = 512
+# Tokens that neighbouring windows share.
+overlap = 64
+# Tokens computed at once; bounds the working memory.
+batch_tokens = 4096
+# Megabytes for the vectors of words seen before.
+word_cache_mb = 64.0
+
+# The component's own mix of the layers, for doc._.elmo; it is not trained. Listeners have their own.
+[elmo.mix]
+# Raw weights, one per layer, the token layer first; null for the plain mean.
+weights = null
+# Scale of the mixed vectors.
+gamma = 1.0
+# Norm of each layer before the mix: "token" (mean 0, variance 1 over the values of a token) or null.
+layer_norm = null
+"""
+DEFAULT_BLOCKS = Config().from_str(DEFAULT_CONFIG)["elmo"]
+
+
+def check_settings(mix: Dict[str, Any], store: str, dtype: str, prefix: str) -> None:
+    """RAISES (ValueError): EL060 with everything that is wrong."""
+    known = ("weights", "gamma", "layer_norm")
+    checks = [
+        (set(mix) == set(known), f"mix has {sorted(mix)}, should have {known}"),
+        (
+            mix["layer_norm"] in COMPONENT_NORMS,
+            f"mix.layer_norm is '{mix['layer_norm']}', should be one of {COMPONENT_NORMS}: vectors of a Doc must not "
+            "depend on the other Docs of a batch",
+        ),
+        (store in STORES, f"store is '{store}', should be one of {STORES}"),
+        (dtype in DTYPES, f"dtype is '{dtype}', should be one of {DTYPES}"),
+        (prefix.isidentifier(), f"prefix is '{prefix}', should be a Python name"),
+    ]
+    problems = "; ".join(text for is_fine, text in checks if not is_fine)
+    if problems:
+        raise ValueError(Errors.EL060.format(block="ELMo component", problems=problems))

@@ -1,0 +1,103 @@
+"""The extension attributes that give a Doc's ELMo vectors.
+
+Getters are module-level classes that know only their prefix, so that they reach the workers of `nlp.pipe` by spawn.
+"""
+
+from typing import Any, Callable, List, Tuple, Type, Union
+
+from spacy.tokens import Doc, Span, Token
+from thinc.types import Floats1d, Floats2d, Floats3d
+
+from ..errors import Errors
+from ..ml.doc_data import get_layers, get_mixed
+
+
+class _Getter:
+    """A getter of one prefix; two of the same class and prefix are equal.
+
+    prefix (str): The extension prefix.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.__dict__ == self.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self.prefix))
+
+
+class DocVectorsGetter(_Getter):
+    """`doc._.elmo`: the mixed vectors, shape (n, D)."""
+
+    def __call__(self, doc: Doc) -> Floats2d:
+        return get_mixed(doc, self.prefix, 0, len(doc))
+
+
+class TokenVectorGetter(_Getter):
+    """`token._.elmo`: the mixed vector, shape (D,)."""
+
+    def __call__(self, token: Token) -> Floats1d:
+        vector: Floats1d = get_mixed(token.doc, self.prefix, token.i, token.i + 1)[0]
+        return vector
+
+
+class SpanVectorGetter(_Getter):
+    """`span._.elmo`: the mean of its tokens' mixed vectors, shape (D,); zeros for an empty span."""
+
+    def __call__(self, span: Span) -> Floats1d:
+        return _mean(get_mixed(span.doc, self.prefix, span.start, span.end), axis=0)
+
+
+class DocLayersGetter(_Getter):
+    """`doc._.elmo_layers`: all layers, shape (L+1, n, D)."""
+
+    def __call__(self, doc: Doc) -> Floats3d:
+        return get_layers(doc, self.prefix, 0, len(doc))
+
+
+class TokenLayersGetter(_Getter):
+    """`token._.elmo_layers`: the token in all layers, shape (L+1, D)."""
+
+    def __call__(self, token: Token) -> Floats2d:
+        layers: Floats2d = get_layers(token.doc, self.prefix, token.i, token.i + 1)[:, 0]
+        return layers
+
+
+class SpanLayersGetter(_Getter):
+    """`span._.elmo_layers`: the mean of its tokens in all layers, shape (L+1, D); zeros for an empty span."""
+
+    def __call__(self, span: Span) -> Floats2d:
+        return _mean(get_layers(span.doc, self.prefix, span.start, span.end), axis=1)
+
+
+def register_extensions(prefix: str = "elmo") -> None:
+    """Register the attributes `._.elmo` and `._.elmo_layers` of Doc, Span and Token; again does no harm.
+
+    The ELMo component does it by itself. Call it for Docs that were read from a file without a pipeline.
+    prefix (str): The component's `prefix` setting, in place of "elmo" in the names.
+    RAISES (ValueError): EL073 if a name is taken.
+    """
+    for owner, name, getter in _attributes(prefix):
+        if not owner.has_extension(name):
+            owner.set_extension(name, getter=getter)
+        elif owner.get_extension(name)[2] != getter:
+            raise ValueError(Errors.EL073.format(owner=owner.__name__, name=name))
+
+
+def _attributes(prefix: str) -> List[Tuple[Union[Type[Doc], Type[Span], Type[Token]], str, Callable[..., Any]]]:
+    return [
+        (Doc, prefix, DocVectorsGetter(prefix)),
+        (Token, prefix, TokenVectorGetter(prefix)),
+        (Span, prefix, SpanVectorGetter(prefix)),
+        (Doc, f"{prefix}_layers", DocLayersGetter(prefix)),
+        (Token, f"{prefix}_layers", TokenLayersGetter(prefix)),
+        (Span, f"{prefix}_layers", SpanLayersGetter(prefix)),
+    ]
+
+
+def _mean(vectors: Any, axis: int) -> Any:
+    """RETURNS (Any): The mean over tokens, zeros if there are none; half precision is summed in single."""
+    n_tokens = max(vectors.shape[axis], 1)
+    return (vectors.sum(axis=axis, dtype="float32") / n_tokens).astype(vectors.dtype)

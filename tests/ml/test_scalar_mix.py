@@ -1,0 +1,187 @@
+"""The layer mix: its equation, its gradients, its regularisers."""
+
+import numpy
+import pytest
+from thinc.api import Adam
+
+from spacy_elmo.ml.mixing import layer_norm, mix_layers, softmax
+from spacy_elmo.ml.scalar_mix import MixSettings, ScalarMix, set_sizes
+
+N_LAYERS, N_TOKENS, WIDTH = 3, 5, 4
+
+
+def make_layers(seed=0, n_tokens=N_TOKENS):
+    layers = numpy.random.default_rng(seed).normal(1.0, 2.0, (N_LAYERS, n_tokens, WIDTH))
+    layers[:, 2:3] = 0.0  # a space token
+    return layers
+
+
+def make_mix(**settings):
+    """A mix in double precision, so that finite differences say something."""
+    mix = ScalarMix(MixSettings(**settings))
+    set_sizes(mix, N_LAYERS, WIDTH)
+    mix.initialize()
+    mix.set_param("w", numpy.asarray([0.3, -0.5, 0.9]))
+    mix.set_param("gamma", numpy.asarray([1.7]))
+    return mix
+
+
+def loss_of(mix, layers, d_output):
+    return float((mix.predict(layers) * d_output).sum())
+
+
+def numeric_gradient(array, function, step=1e-5):
+    gradient = numpy.zeros_like(array)
+    for i in numpy.ndindex(*array.shape):
+        before = array[i]
+        array[i] = before + step
+        above = function()
+        array[i] = before - step
+        gradient[i] = (above - function()) / (2 * step)
+        array[i] = before
+    return gradient
+
+
+def test_scalar_mix_matches_equation():
+    layers, weights = make_layers(), numpy.asarray([0.3, -0.5, 0.9])
+    shares = numpy.exp(weights) / numpy.exp(weights).sum()
+    expected = 1.7 * sum(share * layer for share, layer in zip(shares, layers))
+    numpy.testing.assert_allclose(make_mix().predict(layers), expected, atol=1e-12)
+    numpy.testing.assert_allclose(mix_layers(layers, weights, 1.7), expected, atol=1e-12)
+
+
+def test_softmax_of_large_weights_is_finite():
+    numpy.testing.assert_allclose(softmax(numpy.asarray([1e4, 0.0])), [1.0, 0.0])
+
+
+@pytest.mark.parametrize("norm", [None, "token", "bilm-tf", "allennlp"])
+def test_scalar_mix_gradients_match_finite_differences(norm):
+    mix, layers = make_mix(layer_norm=norm), make_layers()
+    output, backprop = mix(layers, is_train=True)
+    d_output = numpy.random.default_rng(1).normal(size=output.shape)
+    d_layers = backprop(d_output)
+    is_word = layers.any(axis=(0, 2))
+
+    def loss():
+        return loss_of(mix, layers, d_output)
+
+    for name in ("w", "gamma"):
+        expected = numeric_gradient(mix.get_param(name), loss)
+        numpy.testing.assert_allclose(mix.get_grad(name), expected, atol=1e-6, err_msg=name)
+    expected = numeric_gradient(layers, loss)
+    numpy.testing.assert_allclose(d_layers[:, is_word], expected[:, is_word], atol=1e-5)
+
+
+def test_projection_gradients_match_finite_differences():
+    mix = ScalarMix(MixSettings(projection_width=2))
+    layers = make_layers().astype("float32")
+    mix.initialize(X=layers)
+    output, backprop = mix(layers, is_train=True)
+    assert output.shape == (N_TOKENS, 2) and mix.get_dim("nO") == 2
+    d_output = numpy.random.default_rng(1).normal(size=output.shape).astype("float32")
+    d_layers = backprop(d_output)
+    pairs = [(mix.get_param("w"), mix.get_grad("w")), (mix.get_param("gamma"), mix.get_grad("gamma"))]
+    pairs += [(mix.layers[0].get_param("W"), mix.layers[0].get_grad("W")), (layers, d_layers)]
+    for array, gradient in pairs:
+        expected = numeric_gradient(array, lambda: loss_of(mix, layers, d_output), step=1e-2)
+        numpy.testing.assert_allclose(gradient, expected, atol=1e-2)
+
+
+def test_scalar_mix_without_input_gradient_gives_none_but_learns():
+    mix, layers = make_mix(), make_layers()
+    output, backprop = mix(layers, is_train=True)
+    assert backprop(output, has_input_grad=False) is None
+    assert mix.has_grad("w") and mix.has_grad("gamma")
+
+
+@pytest.mark.parametrize("norm", ["token", "bilm-tf", "allennlp"])
+def test_layer_norm_has_mean_zero_and_variance_one_and_keeps_space_rows(norm):
+    layers = make_layers(n_tokens=50)
+    normed, _ = layer_norm(layers, norm)
+    words = normed[:, layers.any(axis=(0, 2))]
+    axes = (2,) if norm == "token" else (1, 2)
+    numpy.testing.assert_allclose(words.mean(axis=axes), 0.0, atol=1e-9)
+    numpy.testing.assert_allclose(words.var(axis=axes), 1.0, atol=1e-6)
+    assert not normed[:, 2].any()
+
+
+def test_layer_norm_of_nothing_is_nothing():
+    assert layer_norm(numpy.zeros((3, 0, 4), dtype="f"), "bilm-tf")[0].shape == (3, 0, 4)
+
+
+def test_fixed_weights_and_gamma_get_no_gradient():
+    mix, layers = make_mix(learn_weights=False, learn_gamma=False), make_layers()
+    output, backprop = mix(layers, is_train=True)
+    backprop(output)
+    assert not mix.has_grad("w") and not mix.has_grad("gamma")
+    mix.finish_update(Adam(0.1))
+    numpy.testing.assert_allclose(mix.get_param("w"), [0.3, -0.5, 0.9])
+
+
+def test_initial_weights_and_gamma_are_taken():
+    mix = ScalarMix(MixSettings(initial_weights=[0.0, 1.0, 2.0], initial_gamma=0.5))
+    mix.initialize(X=make_layers())
+    numpy.testing.assert_allclose(mix.get_param("w"), [0.0, 1.0, 2.0])
+    numpy.testing.assert_allclose(mix.get_param("gamma"), [0.5])
+
+
+def test_wrong_number_of_initial_weights_is_an_error():
+    mix = ScalarMix(MixSettings(initial_weights=[0.0, 1.0]))
+    with pytest.raises(ValueError, match="2 weights"):
+        mix.initialize(X=make_layers())
+
+
+def test_weights_l2_adds_to_the_gradient():
+    layers, grads = make_layers(), []
+    for strength in (0.0, 0.25):
+        mix = make_mix(weights_l2=strength)
+        output, backprop = mix(layers, is_train=True)
+        backprop(output)
+        grads.append(mix.get_grad("w"))
+    numpy.testing.assert_allclose(grads[1] - grads[0], 2 * 0.25 * numpy.asarray([0.3, -0.5, 0.9]))
+
+
+def test_layer_dropout_leaves_layers_out_of_the_softmax():
+    mix, layers = make_mix(layer_dropout=0.5), make_layers()
+    seen = set()
+    for _ in range(60):
+        output, backprop = mix(layers, is_train=True)
+        backprop(output)
+        for kept in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]:
+            weights = numpy.asarray([0.3, -0.5, 0.9])[list(kept)]
+            if numpy.allclose(output, mix_layers(layers[list(kept)], weights, 1.7)):
+                seen.add(kept)
+    assert len(seen) > 3
+    numpy.testing.assert_allclose(mix.predict(layers), make_mix().predict(layers))
+
+
+def test_dropped_layer_gets_no_gradient():
+    mix, layers = make_mix(layer_dropout=0.999999), make_layers()
+    output, backprop = mix(layers, is_train=True)
+    backprop(output)
+    numpy.testing.assert_allclose(output, mix_layers(layers, [0.0, 0.0, 0.0], 1.7))
+    numpy.testing.assert_allclose(mix.get_grad("w"), 0.0)
+
+
+def test_output_dropout_acts_in_training_only():
+    mix, layers = make_mix(output_dropout=0.5), make_layers(n_tokens=40)
+    output, backprop = mix(layers, is_train=True)
+    plain = mix.predict(layers)
+    dropped = (output == 0) & (plain != 0)
+    assert 0 < dropped.sum() < plain.size
+    numpy.testing.assert_allclose(output[~dropped], 2 * plain[~dropped])
+    assert not backprop(numpy.ones_like(plain))[:, dropped].any()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"layer_dropout": 1.0}, {"output_dropout": -1}, {"weights_l2": -1}, {"layer_norm": "x"}, {"projection_width": 0}],
+)
+def test_senseless_settings_are_an_error(settings):
+    with pytest.raises(ValueError, match="Correct these settings"):
+        MixSettings(**settings)
+
+
+def test_other_sizes_than_trained_are_an_error():
+    with pytest.raises(ValueError, match="3 layers of width 4"):
+        set_sizes(make_mix(), 2, WIDTH)

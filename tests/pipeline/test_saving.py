@@ -1,0 +1,211 @@
+"""Pipelines to bytes and disk, pickled, sourced, with replaced listeners."""
+
+import pickle
+import pickletools
+
+import numpy
+import pytest
+import spacy
+from spacy.lang.en import English
+
+from .test_listener import TOK2VECS, get_bilm_weights, tagger_with, train
+from .tiny import LISTENER, WIDTH, add_elmo, listening, make_examples
+
+TEXT = "She sat on the bank of the river."
+
+
+def check_same(one, two, text=TEXT):
+    a, b = one(text), two(text)
+    numpy.testing.assert_allclose(a._.elmo_layers, b._.elmo_layers, atol=1e-6)
+    assert [token.tag_ for token in a] == [token.tag_ for token in b]
+
+
+def has_pickle(data):
+    """Whether a pickle with any content starts somewhere in the bytes."""
+    start = data.find(b"\x80")
+    while start != -1:
+        try:
+            if len(list(pickletools.genops(data[start:]))) > 2:
+                return True
+        except Exception:  # noqa: B902  whatever is no pickle fails in its own way
+            pass
+        start = data.find(b"\x80", start + 1)
+    return False
+
+
+def test_to_bytes_and_back():
+    nlp = tagger_with(LISTENER)
+    train(nlp)
+    fresh = spacy.blank("en")
+    fresh.add_pipe("elmo")
+    fresh.add_pipe("tagger", config=listening())
+    fresh.from_bytes(nlp.to_bytes())
+    check_same(nlp, fresh)
+    assert fresh.get_pipe("elmo").to_bytes() == nlp.get_pipe("elmo").to_bytes()
+
+
+def test_to_disk_and_back(tmp_path):
+    nlp = tagger_with(LISTENER, model={"frozen": False})
+    train(nlp)
+    nlp.to_disk(tmp_path / "pipeline")
+    loaded = spacy.load(tmp_path / "pipeline")
+    check_same(nlp, loaded)
+    assert loaded.get_pipe("elmo").listening_components == ["tagger"]
+    assert loaded.get_pipe("elmo").listeners[0].get_dim("nO") == WIDTH
+    train(loaded)
+
+
+def test_settings_can_be_changed_when_loading(tmp_path):
+    nlp = tagger_with(LISTENER)
+    nlp.to_disk(tmp_path / "pipeline")
+    config = {"components": {"elmo": {"model": {"batch_tokens": 7, "contexts": "doc"}}}}
+    loaded = spacy.load(tmp_path / "pipeline", config=config)
+    assert loaded.get_pipe("elmo").model.attrs["settings"].batch_tokens == 7
+    check_same(nlp, loaded)
+
+
+def test_model_bytes_hold_no_pickle():
+    nlp = tagger_with(LISTENER)
+    data = nlp.get_pipe("elmo").model.to_bytes()
+    assert has_pickle(pickle.dumps({"a": 1})) and not has_pickle(data)
+    assert b"PK\x03\x04" not in data and b"torch" not in data
+
+
+def test_component_and_pipeline_are_picklable():
+    nlp = tagger_with(LISTENER)
+    train(nlp)
+    elmo = pickle.loads(pickle.dumps(nlp.get_pipe("elmo")))
+    doc = elmo(nlp.make_doc(TEXT))
+    numpy.testing.assert_allclose(doc._.elmo, nlp(TEXT)._.elmo, atol=1e-6)
+    tagger = pickle.loads(pickle.dumps(nlp.get_pipe("tagger")))
+    assert [token.tag_ for token in tagger(doc)] == [token.tag_ for token in nlp(TEXT)]
+    assert isinstance(pickle.loads(pickle.dumps(nlp)), English)
+
+
+def test_copied_model_has_weights_of_its_own():
+    nlp = tagger_with(LISTENER)
+    elmo = nlp.get_pipe("elmo")
+    copied = elmo.model.copy()
+    before = copied.predict([nlp.make_doc(TEXT)]).layers.copy()
+    for parameter in elmo.model.shims[0].bilm.network.parameters():
+        parameter.data.zero_()
+    copied.shims[0].bilm.refresh()
+    numpy.testing.assert_allclose(copied.predict([nlp.make_doc(TEXT)]).layers, before, atol=1e-6)
+
+
+PATHS = {
+    "listener": ["model.tok2vec"],
+    "projection": ["model.tok2vec"],
+    "concatenate": ["model.tok2vec.*.elmo"],
+    "twice": ["model.tok2vec.*.one", "model.tok2vec.*.two"],
+    "with elmo": ["model.tok2vec.elmo"],
+    "encoded": ["model.tok2vec.elmo"],
+    "embed": ["model.tok2vec.embed"],
+}
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("tok2vec", list(PATHS))
+def test_replaced_listeners_give_the_same(tok2vec, frozen, tmp_path):
+    nlp = tagger_with(TOK2VECS[tok2vec], model={"frozen": frozen})
+    train(nlp)
+    tagger = nlp.get_pipe("tagger")
+    tok2vec_before = tagger.model.get_ref("tok2vec").predict([nlp(TEXT)])[0]
+    nlp.replace_listeners("elmo", "tagger", PATHS[tok2vec])
+    assert not nlp.get_pipe("elmo").listeners
+    nlp.remove_pipe("elmo")
+    doc = nlp(TEXT)
+    numpy.testing.assert_allclose(tagger.model.get_ref("tok2vec").predict([doc])[0], tok2vec_before, atol=1e-5)
+    nlp.to_disk(tmp_path / "pipeline")
+    loaded = spacy.load(tmp_path / "pipeline")
+    found = loaded.get_pipe("tagger").model.get_ref("tok2vec").predict([loaded(TEXT)])[0]
+    numpy.testing.assert_allclose(found, tok2vec_before, atol=1e-5)
+    before = {node.id: node.get_param("w").copy() for node in tagger.model.walk() if node.has_param("w")}
+    train(nlp)
+    changed = [
+        node.id for node in tagger.model.walk() if node.id in before and (node.get_param("w") != before[node.id]).any()
+    ]
+    assert len(changed) == len(PATHS[tok2vec])
+
+
+def test_replaced_listener_can_be_initialized_again(tmp_path):
+    """The config that `replace_listeners` leaves behind trains from scratch, given weights."""
+    nlp = tagger_with(LISTENER)
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    block = nlp.get_pipe_config("tagger")["model"]["tok2vec"]
+    assert block["@architectures"] == "spacy-elmo.ElmoTok2Vec.v1"
+    nlp.get_pipe("tagger").initialize(lambda: make_examples(nlp), nlp=nlp)
+    train(nlp)
+
+
+def test_component_and_its_elmo_can_be_sourced(tmp_path):
+    source = tagger_with(LISTENER)
+    train(source)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", source=source)
+    nlp.add_pipe("tagger", source=source)
+    check_same(source, nlp)
+    assert nlp.get_pipe("elmo").listening_components == ["tagger"]
+    nlp.to_disk(tmp_path / "pipeline")
+    check_same(source, spacy.load(tmp_path / "pipeline"))
+
+
+def test_components_are_sourced_through_the_config(tmp_path):
+    source = tagger_with(LISTENER)
+    train(source)
+    source.to_disk(tmp_path / "source")
+    config = {
+        "nlp": {"lang": "en", "pipeline": ["elmo", "tagger", "ner"]},
+        "components": {
+            "elmo": {"source": str(tmp_path / "source")},
+            "tagger": {"source": str(tmp_path / "source")},
+            "ner": {"factory": "ner", "model": {"tok2vec": LISTENER}},
+        },
+    }
+    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+    with nlp.select_pipes(enable=["ner"]):
+        nlp.initialize(lambda: make_examples(nlp))
+    check_same(source, nlp)
+    before = get_bilm_weights(nlp)
+    train(nlp, exclude=["elmo", "tagger"], annotates=["elmo"])
+    check_same(source, nlp)
+    assert all((before[key] == value).all() for key, value in get_bilm_weights(nlp).items())
+    assert set(nlp.get_pipe("elmo").listening_components) == {"tagger", "ner"}
+
+
+def test_sourced_with_replaced_listener():
+    source = tagger_with(LISTENER)
+    train(source)
+    expected = [token.tag_ for token in source(TEXT)]
+    source.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger", source=source)
+    assert [token.tag_ for token in nlp(TEXT)] == expected
+
+
+def test_select_pipes():
+    nlp = tagger_with(LISTENER)
+    with nlp.select_pipes(enable=["elmo"]):
+        doc = nlp(TEXT)
+    assert doc._.elmo.any() and not doc[0].tag_
+    assert nlp(TEXT)[0].tag_
+
+
+def test_memory_zone():
+    nlp = tagger_with(LISTENER)
+    expected = nlp("Unseen wordforms within zones")._.elmo.copy()
+    for _ in range(2):
+        with nlp.memory_zone():
+            docs = list(nlp.pipe(["Unseen wordforms within zones", "another zoneword"] * 3))
+            numpy.testing.assert_allclose(docs[2]._.elmo, expected, atol=1e-6)
+            numpy.testing.assert_allclose(docs[2][1]._.elmo, expected[1], atol=1e-6)
+    numpy.testing.assert_allclose(nlp("Unseen wordforms within zones")._.elmo, expected, atol=1e-6)
+
+
+def test_loading_into_an_untouched_pipeline_needs_no_packaged_weights():
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    fresh = spacy.blank("en")
+    fresh.add_pipe("elmo")
+    fresh.from_bytes(nlp.to_bytes())
+    numpy.testing.assert_allclose(fresh(TEXT)._.elmo, nlp(TEXT)._.elmo, atol=1e-6)
