@@ -162,6 +162,7 @@ class Errors:
         "The output '{path}' ends in '{suffix}', but should end in .npz (arrays) or .spacy (one DocBin), have no "
         "suffix (a folder of DocBins), or be '-' (an .npz to stdout)."
     )
+    EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
     EL150 = "There is no data set '{name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
     EL151 = (
         "The folder of local assets '{assets_dir}' does not exist: it resolves to '{resolved}'. A relative path starts "

@@ -4,11 +4,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, Optional
 
+import torch
 import typer
-from thinc.api import require_gpu
 from wasabi import Printer
 
 from ..encoding.facade import BiLM
+from ..errors import Errors
 from ..weights import load_bilm
 from ._app import Arg, Opt
 
@@ -58,7 +59,16 @@ def open_bilm(
         bilm = load_bilm(
             options=options, weights=path, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings
         )
-    if gpu_id >= 0:
-        require_gpu(gpu_id)
-        bilm.to(f"cuda:{gpu_id}")
-    return bilm
+    return bilm.to(device_of(gpu_id))
+
+
+def device_of(gpu_id: int) -> str:
+    """gpu_id (int): Number of a GPU, -1 for the CPU.
+    RETURNS (str): The name of the device in torch.
+    RAISES (ValueError): EL136 if there is no such GPU.
+    """
+    if gpu_id < 0:
+        return "cpu"
+    if gpu_id >= torch.cuda.device_count():
+        raise ValueError(Errors.EL136.format(gpu_id=gpu_id, n=torch.cuda.device_count()))
+    return f"cuda:{gpu_id}"

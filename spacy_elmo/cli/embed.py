@@ -119,9 +119,10 @@ def embed(
     """
     n_docs = n_tokens = 0
     with open_writer(output_path, STORED[store], docs_per_file=docs_per_file, force=force) as writer:
-        if gpu_id >= 0:
+        # The component computes where Thinc does, which takes CuPy.
+        if _common.device_of(gpu_id) != "cpu":
             require_gpu(gpu_id)
-        nlp = _make_pipeline(bilm_path, lang, {"store": store, "dtype": dtype}, {**(files or {}), "gpu_id": gpu_id})
+        nlp = _make_pipeline(bilm_path, lang, {"store": store, "dtype": dtype}, files or {})
         items = read_items(input_path, nlp, format=input_format, is_tokenized=is_tokenized)
         with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
             for batch in minibatch(items, batch_size):

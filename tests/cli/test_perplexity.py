@@ -45,3 +45,9 @@ def test_perplexity_needs_a_softmax(bilm: BiLM, corpus_path: Path, tmp_path: Pat
     result = CliRunner().invoke(app, ["perplexity", str(tmp_path / "bare"), str(corpus_path)])
     assert result.exit_code == 1
     assert "softmax" in result.output
+
+
+def test_perplexity_on_a_gpu_that_is_not_there(bilm_path: Path, corpus_path: Path) -> None:
+    result = CliRunner().invoke(app, ["perplexity", str(bilm_path), str(corpus_path), "--gpu-id", "99"])
+    assert result.exit_code == 1
+    assert "no GPU number 99" in result.output
