@@ -44,7 +44,16 @@ def setup_package() -> None:
         ],
         extras_require={
             "plot": ["matplotlib>=3.8"],
-            "test": ["build", "hypothesis", "mypy", "pytest>=8", "pytest-timeout", "ruff", "setuptools>=77", "types-tqdm"],
+            "test": [
+                "build",
+                "hypothesis",
+                "mypy",
+                "pytest>=8",
+                "pytest-timeout",
+                "ruff",
+                "setuptools>=77",
+                "types-tqdm",
+            ],
         },
         entry_points={
             "spacy_cli": ["elmo = spacy_elmo.cli.plugin:elmo"],

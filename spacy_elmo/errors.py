@@ -10,7 +10,8 @@ class Errors:
 
     EL003 = (
         "The vocabulary cannot be used: special words missing: {missing}; words that stand more than once: "
-        "{n_repeated} (first: {repeated}). A vocabulary has one word a line, `<S>`, `</S>` and `<UNK>` among them, each once."
+        "{n_repeated} (first: {repeated}). A vocabulary has one word a line, `<S>`, `</S>` and `<UNK>` among them, "
+        "each once."
     )
     EL004 = "The {name} is {value}, but should be {wanted}."
     EL005 = (
@@ -68,7 +69,10 @@ class Errors:
         "for each word of the vocabulary, as wide as one direction of the biLM."
     )
     EL030 = "Values too large or not finite for {dtype}: {names}. Save as float32, or check how the model was trained."
-    EL031 = "A biLM is loaded from a path, or from options and weights together, but given were: {given}. Pass one or the other."
+    EL031 = (
+        "A biLM is loaded from a path, or from options and weights together, but given were: {given}. Pass one or "
+        "the other."
+    )
     EL032 = (
         "The biLM in '{path}' is in our own format, which holds all its parts: {given} cannot be added. Load the "
         "original files with them and save the result."
@@ -166,7 +170,8 @@ class Errors:
     EL150 = "There is no data set '{name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
     EL151 = (
         "The folder of local assets '{assets_dir}' does not exist: it resolves to '{resolved}'. A relative path starts "
-        "at '{project_dir}'.{hint} Correct `--vars.assets_dir`, or leave it out and run `python -m spacy project assets`."
+        "at '{project_dir}'.{hint} Correct `--vars.assets_dir`, or leave it out and run `python -m spacy project "
+        "assets`."
     )
     EL152 = (
         "Files of the data set '{name}' are missing below '{folder}' (split: names tried): {missing}. "

@@ -53,7 +53,8 @@ class SampledSoftmax(nn.Module):
     def _sample(self, generator: Optional[torch.Generator], device: torch.device) -> Tensor:
         uniform = torch.rand(self.n_tries, generator=generator, dtype=torch.float64)
         ranks = torch.exp(uniform * self.log_range).long() - 1
-        return torch.unique(ranks.clamp_(0, self.head.weight.shape[0] - 1)).to(device)
+        distinct: Tensor = torch.unique(ranks.clamp_(0, self.head.weight.shape[0] - 1))
+        return distinct.to(device)
 
 
 class _LogSumScores(torch.autograd.Function):
