@@ -97,9 +97,11 @@ def _count_parameters(bilm: BiLM) -> Dict[str, int]:
 
 
 def _part_of(key: str) -> str:
-    """Name of the part that an entry of the state dict belongs to."""
+    """Name of the part that an entry of the state dict belongs to; layer 0 are the words, so LSTM layers begin at 1."""
     first, second = [*key.split("."), ""][:2]
-    return {"lstm": f"LSTM layer {second}", "char_cnn": f"characters: {second}"}.get(first, "word table")
+    if first == "lstm":
+        return f"LSTM layer {int(second) + 1}"
+    return f"characters: {second}" if first == "char_cnn" else "word table"
 
 
 @torch.no_grad()
@@ -109,14 +111,14 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
     state = network.state_dict()
     for key in (key for key in state if key.startswith("char_cnn.highways.") and key.endswith(".bias")):
         gate = state[key].chunk(2)[1]
-        gates.append((f"highway {key.split('.')[2]}", "transform", float(torch.sigmoid(gate).mean())))
+        gates.append((f"highway {int(key.split('.')[2]) + 1}", "transform", float(torch.sigmoid(gate).mean())))
     for layer in range(network.config.n_layers):
         bias = state[f"lstm.{layer}.bias"]  # (d, 4H), columns i, j, f, o
         for direction, row in zip(("forward", "backward"), bias):
             i, _, f, o = row.chunk(4)
             # The forget bias of 1 is not in the file.
             for name, gate in (("input", i), ("forget", f + 1.0), ("output", o)):
-                gates.append((f"LSTM {layer} {direction}", name, float(torch.sigmoid(gate).mean())))
+                gates.append((f"LSTM layer {layer + 1} {direction}", name, float(torch.sigmoid(gate).mean())))
     return gates
 
 
