@@ -73,16 +73,14 @@ def _fitting(path: Path, overrides: Dict[str, Any]) -> Dict[str, Any]:
 
 @every_config
 def test_debug_config_is_clean(path: Path, overrides: Dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    debug_config(path, overrides=_fitting(path, overrides))
-    assert "Config is valid" not in capsys.readouterr().err
+    debug_config(path, overrides=_fitting(path, overrides))  # exits with 1 if there is a fault
+    assert "Config is valid" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*W:UserWarning")
 @every_config
-def test_debug_data_finds_no_fault(path: Path, overrides: Dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    debug_data(path, config_overrides=_fitting(path, overrides), silent=False)  # exits with 1 if there is one
-    assert "failed" not in capsys.readouterr().out
+def test_debug_data_finds_no_fault(path: Path, overrides: Dict[str, Any]) -> None:
+    debug_data(path, config_overrides=_fitting(path, overrides), silent=True)  # exits with 1 if there is one
 
 
 def test_pipelines_name_their_components(tmp_path: Path) -> None:
