@@ -136,6 +136,11 @@ class Errors:
         "spans that `as_doc` cut out, and two of them fit. Read `._.{name}` of each part once before `Doc.from_docs`, "
         "or compute the joined Doc again."
     )
+    EL075 = (
+        "The component '{name}' has no weights, but [initialize.components.{name}.loader] names some. "
+        "Call `nlp.initialize()` first. If '{name}' is in `frozen_components`, take it out: spaCy initialises no frozen "
+        "component, and `frozen = true` in its model already keeps the biLM as it is."
+    )
 
     # pretraining: EL100 to EL129
     EL100 = "The [pretraining] block cannot be used: {problems}. Correct these settings."

@@ -109,6 +109,7 @@ def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
     RETURNS (BiLM): Its biLM.
     RAISES (ValueError): EL067 if the model's `bilm` setting asks for other sizes than those of the packaged biLM.
     """
+    survive_fork()
     bilm = get_bilm(model)
     if bilm is None:
         bilm = load_bilm(PACKAGED_BILM)
@@ -155,7 +156,6 @@ def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iter
     YIELDS (Tuple[Ints1d, Floats3d]): Rows (tokens of all Docs, counted through, rising) and their layers. Rows of space
         tokens never come.
     """
-    survive_fork()
     bilm, settings = fill(model), get_settings(model)
     found = read_docs(docs, settings)
     slices = bilm.iter_encode(
@@ -169,7 +169,6 @@ def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iter
 
 
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
-    survive_fork()
     bilm, ops = fill(model), model.ops
     found: DocRuns = read_docs(docs, get_settings(model))
     layers = ops.alloc3f(model.get_dim("nL"), sum(found.lengths), model.get_dim("nO"))

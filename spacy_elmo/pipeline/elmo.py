@@ -1,6 +1,7 @@
 """The component `elmo`: contextual vectors on Docs, and layers for the components that listen."""
 
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+import weakref
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
@@ -19,6 +20,7 @@ from ..ml.elmo_model import fill, get_bilm, get_settings, iter_layers, row_bound
 from ..ml.listener import ElmoListener, get_listeners
 from ..ml.mixing import equal_weights, mix_layers
 from ..ml.types import ElmoBatch
+from .callbacks import fill_before_fork
 from .defaults import DEFAULT_BLOCKS, check_settings
 from .extensions import register_extensions
 from .pending import PendingGradient
@@ -60,7 +62,9 @@ def make_elmo(
     set_vectors (bool): Also fill `doc.tensor`, and let `vector` and `similarity` of Doc, span and token use it.
     RETURNS (Elmo): The component.
     """
-    return Elmo(nlp.vocab, model, name, mix=mix, store=store, dtype=dtype, prefix=prefix, set_vectors=set_vectors)
+    elmo = Elmo(nlp.vocab, model, name, mix=mix, store=store, dtype=dtype, prefix=prefix, set_vectors=set_vectors)
+    elmo.belong_to(nlp)
+    return elmo
 
 
 class Elmo(TrainablePipe):  # type: ignore[misc]
@@ -97,8 +101,14 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         self.store, self.dtype, self.prefix, self.set_vectors = store, dtype, prefix, set_vectors
         self.listener_map: Dict[str, List[ElmoListener]] = {}
         self._pending: Optional[PendingGradient] = None
+        self._nlp: Optional[weakref.ReferenceType[Language]] = None
         check_settings(self.mix, store, dtype, prefix)
         register_extensions(prefix)
+        fill_before_fork(self)
+
+    def belong_to(self, nlp: Language) -> None:
+        """nlp (Language): The pipeline, asked for a loader before packaged weights are taken."""
+        self._nlp = weakref.ref(nlp)
 
     # Listeners, as in spaCy's Tok2Vec
 
@@ -152,8 +162,19 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
     # Prediction
 
     def fill(self) -> None:
-        """Load the packaged biLM if nobody gave the component other weights."""
+        """Load the packaged biLM if nobody gave the component other weights.
+
+        RAISES (ValueError): EL067 if the config asks for other sizes, EL075 if it names a loader that was not called.
+        """
+        if self.sizes is None and self._has_loader():
+            raise ValueError(Errors.EL075.format(name=self.name))
         fill(self.model)
+
+    def _has_loader(self) -> bool:
+        """RETURNS (bool): Whether the pipeline's config says where the weights come from."""
+        nlp = None if self._nlp is None else self._nlp()
+        blocks: Dict[str, Any] = {} if nlp is None else nlp.config["initialize"]["components"]
+        return bool(blocks.get(self.name, {}).get("loader"))
 
     def predict(self, docs: Iterable[Doc]) -> List[DocVectors]:
         """docs (Iterable[Doc]): The Docs.
@@ -295,9 +316,18 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         self.fill()
         super().to_disk(path, exclude=exclude)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce__(self) -> Tuple[Any, ...]:
         self.fill()
-        return super().__reduce_ex__(protocol)
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_pending", "_nlp")}
+        return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state)
+
+
+def _restore(cls: Type[Elmo], vocab: Vocab, model: Any, name: str, cfg: Dict[str, Any], state: Dict[str, Any]) -> Elmo:
+    """RETURNS (Elmo): A component that was pickled."""
+    elmo = cls(vocab, model, name, prefix=state["prefix"])
+    elmo.cfg = cfg
+    elmo.__dict__.update(state)
+    return elmo
 
 
 def _raw_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:

@@ -204,9 +204,6 @@ def test_untouched_component_takes_the_packaged_weights(packaged):
     check(nlp)
     numpy.testing.assert_allclose(next(fresh().pipe([text]))._.elmo_layers, expected, atol=1e-5)
     check(fresh().from_bytes(fresh().to_bytes()))
-    packaged.undo()
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
 
 
 def test_untouched_component_is_saved_with_the_packaged_weights(packaged, tmp_path):
@@ -254,6 +251,17 @@ def test_loader_of_the_config_fills_the_component(tmp_path):
     nlp.initialize()
     expected = make_random_bilm(BILM, 3).embed([["bank"]])[0]
     numpy.testing.assert_allclose(nlp("bank")._.elmo_layers, expected, atol=1e-6)
+
+
+def test_loader_of_the_config_is_never_passed_over(packaged):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.config["initialize"]["components"]["elmo"] = loader_block()
+    for use in (lambda: nlp("text"), nlp.to_bytes):
+        with pytest.raises(ValueError, match="nlp.initialize"):
+            use()
+    nlp.initialize()
+    assert nlp("text")._.elmo.any()
 
 
 def test_loader_with_other_sizes_than_the_config_is_an_error():

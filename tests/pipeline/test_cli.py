@@ -1,0 +1,103 @@
+"""spaCy's own commands on a pipeline with ELMo: fill-config, train, evaluate, apply, package."""
+
+import subprocess
+import sys
+
+import numpy
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from spacy.util import registry
+from thinc.api import Config
+
+from .tiny import BILM, LISTENER, TAGGED, loader_block
+
+pytestmark = pytest.mark.slow
+FROZEN = {"frozen_components": ["elmo"], "annotating_components": ["elmo"]}
+
+
+def run(*command):
+    result = subprocess.run(
+        [sys.executable, "-m", "spacy", *map(str, command)], capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def write_corpus(path):
+    nlp, docs = spacy.blank("en"), DocBin()
+    for words, tags in TAGGED * 4:
+        eg = Example.from_dict(Doc(nlp.vocab, words=words), {"words": words, "tags": tags})
+        docs.add(eg.reference)
+    docs.to_disk(path)
+
+
+def write_config(path, corpus, training, elmo=None, initialize=None):
+    config = {
+        "paths": {"train": str(corpus), "dev": str(corpus)},
+        "nlp": {"lang": "en", "pipeline": ["elmo", "tagger"]},
+        "components": {
+            "elmo": {"factory": "elmo", **(elmo or {})},
+            "tagger": {"factory": "tagger", "model": {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}},
+        },
+        "corpora": {name: {"@readers": "spacy.Corpus.v1", "path": f"${{paths.{name}}}"} for name in ("train", "dev")},
+        "training": {"max_steps": 4, "eval_frequency": 2, **training},
+        "initialize": {"components": {"elmo": loader_block()} if initialize is None else initialize},
+    }
+    Config(config).to_disk(path)
+
+
+@pytest.mark.parametrize("training,elmo", [({}, None), (FROZEN, None), ({}, {"model": {"frozen": False}})])
+def test_train_evaluate_apply_package(training, elmo, tmp_path):
+    write_corpus(tmp_path / "train.spacy")
+    write_config(tmp_path / "base.cfg", tmp_path / "train.spacy", {}, elmo)
+    run("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg")
+    config = Config().from_disk(tmp_path / "config.cfg")
+    assert config["components"]["elmo"]["model"]["max_tokens"] == 512
+    assert config["components"]["tagger"]["model"]["tok2vec"]["learn_gamma"] is True
+    run("init", "fill-config", tmp_path / "config.cfg", tmp_path / "again.cfg")
+    assert Config().from_disk(tmp_path / "again.cfg") == config
+    if training:
+        # A frozen component is never initialised, so it comes from a pipeline that was.
+        nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+        nlp.remove_pipe("tagger")
+        nlp.config["initialize"]["components"] = {"elmo": loader_block()}
+        nlp.initialize()
+        nlp.to_disk(tmp_path / "source")
+        config["components"]["elmo"] = {"source": str(tmp_path / "source")}
+        config["initialize"]["components"] = {}
+        config["training"].update(training)
+        config.to_disk(tmp_path / "config.cfg")
+    run("debug", "config", tmp_path / "config.cfg")
+    run("train", tmp_path / "config.cfg", "--output", tmp_path / "out")
+    best = tmp_path / "out" / "model-best"
+    run("evaluate", best, tmp_path / "train.spacy", "--output", tmp_path / "scores.json")
+    nlp = spacy.load(best)
+    doc = nlp("She sat on the bank")
+    assert doc._.elmo.any()
+    last = spacy.load(tmp_path / "out" / "model-last")
+    assert abs(last.get_pipe("elmo").listeners[0].mix.get_param("w")).max() > 0
+    (tmp_path / "texts.txt").write_text("She sat on the bank\nRivers flow\n")
+    run("apply", best, tmp_path / "texts.txt", tmp_path / "applied.spacy")
+    run("package", best, tmp_path, "--name", "elmo_test", "--build", "none")
+    (packaged,) = tmp_path.glob("en_elmo_test-*/en_elmo_test/en_elmo_test-*")
+    numpy.testing.assert_allclose(spacy.load(packaged)("She sat on the bank")._.elmo, doc._.elmo, atol=1e-6)
+
+
+def test_frozen_component_without_source_takes_the_packaged_weights(tmp_path, monkeypatch):
+    from spacy.training.initialize import init_nlp
+    from spacy.training.loop import train
+
+    import spacy_elmo.ml.elmo_model as elmo_model
+    from spacy_elmo.ml.loaders import make_random_bilm
+
+    monkeypatch.setattr(elmo_model, "load_bilm", lambda name: make_random_bilm(BILM, 7))
+    write_corpus(tmp_path / "train.spacy")
+    write_config(tmp_path / "config.cfg", tmp_path / "train.spacy", FROZEN, initialize={})
+    config = Config().from_disk(tmp_path / "config.cfg", interpolate=False)
+    nlp = init_nlp(spacy.util.load_model_from_config(config, auto_fill=True).config)
+    (tmp_path / "out").mkdir()
+    train(nlp, tmp_path / "out")
+    assert spacy.load(tmp_path / "out" / "model-last")("Rivers flow")._.elmo.any()
+    assert registry.architectures.get("spacy-elmo.ElmoListener.v1")

@@ -1,0 +1,86 @@
+"""Vectors do not depend on the batch, its order or its company, nor on the process."""
+
+import gzip
+import random
+
+import numpy
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+from .tiny import BILM, add_elmo
+
+N_DOCS, TOLERANCE = 25, 1e-5
+
+
+def make_docs(nlp, sentences):
+    return [Doc(nlp.vocab, words=words) for words in sentences]
+
+
+def make_sentences(n_sentences=N_DOCS, seed=0):
+    generator = random.Random(seed)
+    words = ["the", "bank", "river", "Ana", "sat", "on", ".", ",", "unbelievably", "\n", "🌊", "a" * 60]
+    return [[generator.choice(words) for _ in range(generator.randrange(0, 40))] for _ in range(n_sentences)]
+
+
+def max_difference(one, two):
+    differences = [abs(a._.elmo_layers - b._.elmo_layers).max() for a, b in zip(one, two) if len(a)]
+    return float(max(differences))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"batch_tokens": 50}, {"state": "steady"}, {"state": "carry", "overlap": 0, "max_tokens": 16}],
+)
+def test_vectors_do_not_depend_on_batches_order_or_company(settings):
+    nlp = spacy.blank("en")
+    bilm = {**BILM, "cell_width": 64, "projection_width": 32}
+    add_elmo(nlp, bilm=bilm, model=settings)
+    sentences = make_sentences()
+    alone = [nlp(doc) for doc in make_docs(nlp, sentences)]
+    for batch_size in (2, 7, 25):
+        assert max_difference(alone, list(nlp.pipe(make_docs(nlp, sentences), batch_size=batch_size))) <= TOLERANCE
+    order = list(range(N_DOCS))
+    random.Random(1).shuffle(order)
+    shuffled = list(nlp.pipe(make_docs(nlp, [sentences[i] for i in order])))
+    assert max_difference([alone[i] for i in order], shuffled) <= TOLERANCE
+    long_doc = [word for words in make_sentences(60, seed=2) for word in words]
+    assert len(long_doc) > 1000
+    company = list(nlp.pipe(make_docs(nlp, [long_doc, *sentences, long_doc])))
+    assert max_difference(alone, company[1:-1]) <= TOLERANCE
+    assert max_difference(company[:1], company[-1:]) <= TOLERANCE
+
+
+@pytest.mark.slow
+def test_vectors_of_real_sentences_do_not_depend_on_company(shared_data):
+    """200 sentences of UD EWT dev, as acceptance asks; prints the differences."""
+    path = shared_data / "ud" / "en_ewt" / "dev.conllu.gz"
+    sentences = read_conllu(path)[:200]
+    nlp = spacy.blank("en")
+    add_elmo(nlp, bilm={**BILM, "cell_width": 256, "projection_width": 64})
+    alone = [nlp(doc) for doc in make_docs(nlp, sentences)]
+    order = list(range(len(sentences)))
+    random.Random(0).shuffle(order)
+    long_doc = [word for words in read_conllu(path)[200:] for word in words][:2000]
+    found = {
+        "batches": list(nlp.pipe(make_docs(nlp, sentences), batch_size=32)),
+        "long company": list(nlp.pipe(make_docs(nlp, [long_doc, *sentences])))[1:],
+        "two processes": list(nlp.pipe(make_docs(nlp, sentences), n_process=2)),
+    }
+    shuffled = list(nlp.pipe(make_docs(nlp, [sentences[i] for i in order])))
+    found["shuffled"] = [shuffled[order.index(i)] for i in range(len(order))]
+    for name, docs in found.items():
+        differences = [abs(a._.elmo_layers - b._.elmo_layers).max() for a, b in zip(alone, docs)]
+        print(f"{name}: median {numpy.median(differences):.1e}, maximum {max(differences):.1e}")
+        assert max(differences) <= TOLERANCE
+
+
+def read_conllu(path):
+    sentences = [[]]
+    for line in gzip.decompress(path.read_bytes()).decode("utf8").splitlines():
+        fields = line.split("\t")
+        if not line:
+            sentences.append([])
+        elif fields[0].isdigit():
+            sentences[-1].append(fields[1])
+    return [words for words in sentences if words]

@@ -1,0 +1,73 @@
+"""Workers of `nlp.pipe`: by fork after the parent has computed with several threads, and by spawn."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SCRIPT = """
+import multiprocessing
+import sys
+
+import numpy
+import spacy
+import torch
+
+from tests.pipeline.tiny import BILM, LISTENER, TEXTS, add_elmo, make_examples
+
+BIG = {**BILM, "cell_width": 512, "projection_width": 128}
+METHOD, FILL = sys.argv[1], sys.argv[2]
+
+
+def packaged(name):
+    from spacy_elmo.ml.loaders import make_random_bilm
+
+    return make_random_bilm(BIG, 1)
+
+
+def main():
+    multiprocessing.set_start_method(METHOD)
+    torch.set_num_threads(2)
+    nlp = spacy.blank("en")
+    if FILL == "packaged":
+        import spacy_elmo.ml.elmo_model as elmo_model
+
+        elmo_model.load_bilm = packaged
+        nlp.add_pipe("elmo")
+    else:
+        add_elmo(nlp, bilm=BIG)
+        nlp.add_pipe("tagger", config={"model": {"tok2vec": LISTENER}})
+        nlp.initialize(lambda: make_examples(nlp))
+        # The parent's thread pool is busy before the workers exist.
+        list(nlp.pipe([" ".join(TEXTS)] * 20))
+        nlp.update(make_examples(nlp))
+    texts = TEXTS * 5
+    elmo = nlp.get_pipe("elmo")
+    found = list(nlp.pipe(texts, n_process=2, batch_size=4))
+    assert elmo.sizes  # filled in the parent, whatever the start method
+    for doc, text in zip(found, texts):
+        alone = nlp(text)
+        assert doc.text == text
+        numpy.testing.assert_allclose(doc._.elmo_layers, alone._.elmo_layers, atol=1e-5)
+        numpy.testing.assert_allclose(doc._.elmo, alone._.elmo, atol=1e-5)
+        assert [token.tag_ for token in doc] == [token.tag_ for token in alone]
+        for token, other in zip(doc, alone):
+            numpy.testing.assert_allclose(token._.elmo, other._.elmo, atol=1e-5)
+    print("equal")
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("fill", ["loaded", "packaged"])
+def test_workers_give_equal_vectors_and_do_not_hang(method, fill, tmp_path, pytestconfig):
+    (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", str(tmp_path / "script.py"), method, fill]
+    environment = {"PYTHONPATH": str(pytestconfig.rootpath), "OMP_NUM_THREADS": "2"}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert result.returncode == 0 and result.stdout.strip() == "equal", result.stderr
