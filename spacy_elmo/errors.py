@@ -138,8 +138,8 @@ class Errors:
     )
     EL075 = (
         "The component '{name}' has no weights, but [initialize.components.{name}.loader] names some. "
-        "Call `nlp.initialize()` first. If '{name}' is in `frozen_components`, take it out: spaCy initialises no frozen "
-        "component, and `frozen = true` in its model already keeps the biLM as it is."
+        "Call `nlp.initialize()` first. If '{name}' is in `frozen_components`, take it out: spaCy initializes no "
+        "frozen component, and `frozen = true` in its model already keeps the biLM as it is."
     )
 
     # pretraining: EL100 to EL129
