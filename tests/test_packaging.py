@@ -102,7 +102,7 @@ def test_ci_runs_the_two_commands_of_the_readme() -> None:
 def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
     # A copy, since a build leaves folders behind that the next one reads. The wheel is built from the sdist, so that
     # what the sdist lacks is missing in both.
-    skipped = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "corpus", "training", "packages", "runs")
+    skipped = shutil.ignore_patterns(".*", "build", "*.egg-info", "corpus", "training", "packages", "runs")
     shutil.copytree(ROOT, tmp_path / "source", ignore=skipped)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(tmp_path / "source")]
     result = subprocess.run(command, capture_output=True, text=True)
