@@ -1,74 +1,70 @@
-"""One LSTM layer prepared for inference: few operations a step, all in place, nothing recorded.
+"""One LSTM layer prepared for inference: few operations a step, nothing recorded.
 
 tanh(x) = 2 sigmoid(2x) - 1, so that one sigmoid over all gates is enough; the factors 2 are folded into the weights
 and into the memory cell, which is kept doubled. Powers of two change no digit.
 """
 
-from typing import Optional
+from typing import List, Optional, Union
 
 import torch
 from torch import Tensor
 
 from .lstm import LSTMLayer
+from .products import BatchedProduct, PackedProduct, has_packing
+
+Product = Union[BatchedProduct, PackedProduct]
+
+
+def split_directions(layer: LSTMLayer) -> List[slice]:
+    """RETURNS (List[slice]): Directions to compute together: all, or each by itself where weights can be packed."""
+    d = len(layer.bias)
+    return [slice(k, k + 1) for k in range(d)] if has_packing(layer.bias) else [slice(0, d)]
 
 
 class PackedLayer:
-    """Weights of a layer in the form that `step` wants. Changes of the layer afterwards are not seen.
+    """Weights of d directions of a layer in the form that `step` wants; made anew when the layer changes.
 
-    layer (LSTMLayer): Its parameters are copied.
+    layer (LSTMLayer): The parameters.
+    directions (slice): Which of them.
     """
 
-    def __init__(self, layer: LSTMLayer) -> None:
-        with torch.no_grad():
-            gates = layer.bias.shape[1]
-            scale = layer.bias.new_ones(4, gates // 4)
-            scale[1] = 2.0  # the candidate goes through tanh
-            scale = scale.view(-1)
-            self.input_weight = (layer.input_weight * scale).contiguous()  # (d, P, 4H)
-            self.recurrent_weight = (layer.recurrent_weight * scale).contiguous()  # (d, R, 4H)
-            self.bias = (layer.full_bias() * scale).unsqueeze(1).contiguous()  # (d, 1, 4H)
-            self.projection_weight: Optional[Tensor] = None
-            if layer.projection_weight is not None:
-                self.projection_weight = (layer.projection_weight * 2.0).contiguous()  # (d, H, R)
+    @torch.no_grad()
+    def __init__(self, layer: LSTMLayer, directions: slice) -> None:
+        make: type = PackedProduct if has_packing(layer.bias) else BatchedProduct
+        self.cell_width = layer.bias.shape[1] // 4
+        scale = layer.bias.new_ones(4, self.cell_width)
+        scale[1] = 2.0  # the candidate goes through tanh
+        scale = scale.view(-1)  # (4H,)
+        self.bias = (layer.full_bias()[directions] * scale).unsqueeze(1)  # (d, 1, 4H)
+        self._from_input: Product = make(layer.input_weight.detach()[directions], scale)
+        self._from_output: Product = make(layer.recurrent_weight.detach()[directions], scale)
+        self._project: Optional[Product] = None
+        if layer.projection_weight is not None:
+            self._project = make(layer.projection_weight.detach()[directions], 2.0)
         self.cell_clip = None if layer.cell_clip is None else 2.0 * layer.cell_clip
         self.projection_clip = layer.projection_clip
-
-    @property
-    def cell_width(self) -> int:
-        """RETURNS (int): H."""
-        return self.bias.shape[2] // 4
-
-    @property
-    def output_width(self) -> int:
-        """RETURNS (int): R, the width of one direction's output."""
-        return self.recurrent_weight.shape[1]
 
     def input_gates(self, inputs: Tensor) -> Tensor:
         """inputs (Tensor): Shape (d, N, P), or (1, N, P) for all directions.
         RETURNS (Tensor): Shape (d, N, 4H).
         """
-        d = self.bias.shape[0]
-        return torch.baddbmm(self.bias, inputs.expand(d, -1, -1), self.input_weight)
+        return self._from_input(inputs.expand(len(self.bias), -1, -1), self.bias)
 
-    def step(self, acts: Tensor, h: Tensor, c2: Tensor, out: Tensor, squashed: Tensor) -> None:
+    def step(self, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
         """One step of some lanes.
 
-        acts (Tensor): Shape (d, b, 4H), the input side of the gates; overwritten.
-        h (Tensor): Shape (d, b, R), outputs of the step before.
+        gates (Tensor): Shape (d, b, 4H), their input side.
+        h (Tensor): Shape (d, b, P), outputs of the step before.
         c2 (Tensor): Shape (d, b, H), twice the memory cell; updated in place.
-        out (Tensor): Shape (d, b, R), receives the outputs.
-        squashed (Tensor): Shape (d, b, H), room for intermediate values.
+        RETURNS (Tensor): Shape (d, b, P), the outputs.
         """
-        acts.baddbmm_(h, self.recurrent_weight).sigmoid_()
+        acts = self._from_output.plus(h, gates).sigmoid_()
         i, j, f, o = acts.chunk(4, dim=2)  # 4 x (d, b, H)
         c2.mul_(f).addcmul_(i, j.sub_(0.5), value=4.0)
         if self.cell_clip is not None:
             c2.clamp_(-self.cell_clip, self.cell_clip)
-        torch.sigmoid(c2, out=squashed)
-        squashed.sub_(0.5).mul_(o)
-        if self.projection_weight is None:
-            torch.mul(squashed, 2.0, out=out)
-            return
-        torch.bmm(squashed, self.projection_weight, out=out)
-        if self.projection_clip is not None:
-            out.clamp_(-self.projection_clip, self.projection_clip)
+        squashed = torch.sigmoid(c2).sub_(0.5).mul_(o)  # half of o * tanh(c)
+        if self._project is None:
+            return squashed.mul_(2.0)
+        out = self._project(squashed)
+        return out if self.projection_clip is None else out.clamp_(-self.projection_clip, self.projection_clip)

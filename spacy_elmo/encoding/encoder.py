@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from ..bilm.model import BiLMNetwork
-from ..bilm.stepper import PackedLayer
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.lanes import plan_lanes
 from ..text.vocabulary import Vocabulary
@@ -48,10 +47,9 @@ class Encoder:
 
     @property
     def runner(self) -> LaneRunner:
-        """RETURNS (LaneRunner): The packed layers, made when first needed."""
+        """RETURNS (LaneRunner): Made when first needed."""
         if self._runner is None:
-            layers = [PackedLayer(layer) for layer in self.network.lstm]  # type: ignore[arg-type]
-            self._runner = LaneRunner(self.config, layers)
+            self._runner = LaneRunner(self.config, list(self.network.lstm))  # type: ignore[arg-type]
         return self._runner
 
     @property
