@@ -177,7 +177,9 @@ def _assemble(doc: Doc, pieces: List[Tuple[Any, Piece]], owners: Rows, rows: Row
     whole: Piece = {name: parts[0][0][name] for name in ("weights", "gamma", "norm")}
     whole.update(starts=_starts(doc)[start:end], orths=_orths(doc)[start:end], n_chars=len(doc.text))
     if all("layers" in piece for piece, _ in parts):
-        whole["layers"] = _concatenate([piece["layers"][:, part_rows] for piece, part_rows in parts], axis=1)
+        whole["layers"] = _concatenate(
+            [piece["layers"][:, _indices(piece["layers"], part_rows)] for piece, part_rows in parts], axis=1
+        )
     if len(mixes) > 1 or any("mixed" in piece for piece, _ in parts):
         whole["mixed"] = _concatenate([_mixed_rows(piece, part_rows) for piece, part_rows in parts], axis=0)
     return whole
@@ -185,10 +187,15 @@ def _assemble(doc: Doc, pieces: List[Tuple[Any, Piece]], owners: Rows, rows: Row
 
 def _mixed_rows(piece: Piece, rows: Union[Rows, slice]) -> Floats2d:
     if "mixed" in piece:
-        mixed: Floats2d = piece["mixed"][rows]
+        mixed: Floats2d = piece["mixed"][_indices(piece["mixed"], rows)]
         return mixed
-    layers = piece["layers"][:, rows]
+    layers = piece["layers"][:, _indices(piece["layers"], rows)]
     return mix_layers(layers, piece["weights"], piece["gamma"], piece["norm"]).astype(layers.dtype, copy=False)
+
+
+def _indices(array: Any, rows: Union[Rows, slice]) -> Any:
+    """RETURNS (Any): Rows as an index for this kind of array."""
+    return rows if isinstance(rows, slice) else get_array_module(array).asarray(rows)
 
 
 def _concatenate(arrays: List[Any], axis: int) -> Any:

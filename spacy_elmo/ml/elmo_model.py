@@ -144,7 +144,7 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     fill(model)
     layers = model.ops.alloc3f(model.get_dim("nL"), n_rows, model.get_dim("nO"))
     for rows, slice_layers in iter_layers(model, docs):
-        layers[:, rows] = slice_layers
+        layers[:, model.ops.xp.asarray(rows)] = slice_layers
     return ElmoBatch(layers, [len(doc) for doc in docs]), _no_backprop
 
 
@@ -176,10 +176,11 @@ def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> T
         return ElmoBatch(layers, found.lengths), _no_backprop
     positions, rows = found.gather(0, len(found.runs))
     tensor = bilm.encode_with_grad(found.runs)[:, xp2torch(positions, device=bilm.device)]  # (L+1, kept, D)
-    layers[:, rows] = torch2xp(tensor, ops=ops)
+    places = ops.xp.asarray(rows)
+    layers[:, places] = torch2xp(tensor, ops=ops)
 
     def backprop(d_layers: Floats3d) -> List[Doc]:
-        tensor.backward(xp2torch(ops.xp.ascontiguousarray(d_layers[:, rows]), device=tensor.device))
+        tensor.backward(xp2torch(ops.xp.ascontiguousarray(d_layers[:, places]), device=tensor.device))
         return []
 
     return ElmoBatch(layers, found.lengths), backprop

@@ -12,6 +12,15 @@ COMPONENT_NORMS = (None, "token")
 
 DEFAULT_CONFIG = """
 [elmo]
+# What a Doc keeps: "mixed" vectors, "layers" (mixed when read) or "both". While components listen, layers are kept in
+# any case: listeners read them from the Doc.
+store = "both"
+# Precision of what a Doc keeps: "float32" or "float16".
+dtype = "float32"
+# Name of the extension attributes: doc._.elmo, doc._.elmo_layers; a second ELMo component needs another.
+prefix = "elmo"
+# true: also fill doc.tensor, and let vector and similarity of Doc, span and token use it.
+set_vectors = false
 
 # Docs to layers. Weights come from [initialize.components.elmo.loader], without one from the packaged biLM.
 [elmo.model]

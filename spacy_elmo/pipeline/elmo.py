@@ -30,14 +30,7 @@ from .vector_hooks import set_vector_hooks
 @Language.factory(
     "elmo",
     assigns=[f"{owner}._.{name}" for owner in ("doc", "span", "token") for name in ("elmo", "elmo_layers")],
-    default_config={
-        "model": DEFAULT_BLOCKS["model"],
-        "mix": DEFAULT_BLOCKS["mix"],
-        "store": "both",
-        "dtype": "float32",
-        "prefix": "elmo",
-        "set_vectors": False,
-    },
+    default_config=DEFAULT_BLOCKS,
 )
 def make_elmo(
     nlp: Language,
@@ -218,6 +211,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
 
     def _keep(self, vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
         """Write what was computed for some tokens of a Doc into its arrays."""
+        rows = self.model.ops.xp.asarray(rows)
         if vectors.layers is not None:
             vectors.layers[:, rows] = layers
         if vectors.mixed is not None:

@@ -41,6 +41,7 @@ def test_getters_are_picklable():
     assert pickle.loads(pickle.dumps(DocVectorsGetter("elmo"))) == DocVectorsGetter("elmo")
 
 
+@pytest.mark.slow
 def test_docs_are_read_without_a_pipeline(nlp, tmp_path):
     doc = nlp(TEXT)
     DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "docs.spacy")
