@@ -53,6 +53,11 @@ class Encoder:
         return self._runner
 
     @property
+    def known_steady_state(self) -> Optional[BiLMState]:
+        """RETURNS (Optional[BiLMState]): The settled state if it has been computed or given, else None."""
+        return self._steady
+
+    @property
     def steady_state(self) -> BiLMState:
         """The state after empty sentences `<S> </S>`, repeated from zero until it stands still.
 
@@ -98,6 +103,8 @@ class Encoder:
 
     def with_grad(self, runs: Runs) -> Tensor:
         """RETURNS (Tensor): Shape (L+1, N, D), attached to the graph; every run from zero, marks read but left out."""
+        if not runs:
+            return torch.zeros(self.config.n_layers + 1, 0, self.config.output_width, device=self.device)
         distinct, number = _distinct(runs)
         vectors = self.words.spell(distinct)  # (U, P)
         marked = [[number[SENTENCE_BEGIN], *(number[word] for word in run), number[SENTENCE_END]] for run in runs]

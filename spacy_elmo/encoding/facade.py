@@ -80,14 +80,12 @@ class BiLM:
             self.head.to(device)
         if self.token_embeddings is not None:
             self.token_embeddings = self.token_embeddings.to(device)
-        self.refresh()
+        self._derive(self._encoder.known_steady_state)
         return self
 
     def refresh(self) -> None:
         """Forget what was derived from the weights. To be called after they have changed."""
-        max_bytes = self.word_cache.max_bytes
-        self._encoder = Encoder(self.network, self.vocabulary, self.token_embeddings)
-        self.word_cache.max_bytes = max_bytes
+        self._derive(None)
 
     def embed(
         self,
@@ -203,6 +201,11 @@ class BiLM:
         if self.vocabulary is None:
             raise ValueError(Errors.EL007.format(part="vocabulary", what=purpose))
         return self.head, self.vocabulary
+
+    def _derive(self, steady_state: Optional[BiLMState]) -> None:
+        max_bytes = self.word_cache.max_bytes
+        self._encoder = Encoder(self.network, self.vocabulary, self.token_embeddings, steady_state=steady_state)
+        self.word_cache.max_bytes = max_bytes
 
     def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> BiLMState:
         if isinstance(state, BiLMState):

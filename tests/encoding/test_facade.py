@@ -131,10 +131,21 @@ def test_steady_state_stands_still(bilm):
     assert (after.h - steady.h).abs().max() < 1e-5 and (after.c - steady.c).abs().max() < 1e-5
 
 
+def test_moving_keeps_a_steady_state_that_is_known(sentences):
+    torch.manual_seed(0)
+    network = BiLMNetwork(CONFIG)
+    given = BiLMState(torch.full((2, 1, 12), 0.5), torch.full((2, 1, 32), 0.5))
+    bilm = BiLM(network, steady_state=given)
+    torch.testing.assert_close(bilm.to("cpu").steady_state.h, given.h)
+    bilm.refresh()
+    assert (bilm.steady_state.h - given.h).abs().max() > 1e-3
+
+
 def test_gradient_path_gives_the_same_numbers(bilm, sentences):
     with_grad = bilm.encode_with_grad(sentences[:20])
     assert with_grad.requires_grad
     torch.testing.assert_close(with_grad.detach(), bilm.encode(sentences[:20]), rtol=0, atol=5e-6)
+    assert bilm.encode_with_grad([]).shape == (3, 0, 12)
     with_grad.sum().backward()
     assert all(parameter.grad is not None for parameter in bilm.network.parameters())
     bilm.network.zero_grad()
