@@ -73,6 +73,7 @@ def pretrain_from_config(
     YIELDS (Report): At intervals.
     RAISES (ValueError): EL001 for unknown blocks or settings, EL105 for paths that lead nowhere.
     """
+    device = _common.device_of(gpu_id)
     unknown = sorted(set(config) - set(BLOCKS))
     if unknown:
         raise ValueError(Errors.EL001.format(block="the config", unknown=", ".join(unknown), known=", ".join(BLOCKS)))
@@ -92,7 +93,7 @@ def pretrain_from_config(
         valid_paths,
         output,
         meta=config.get("meta"),
-        device="cpu" if gpu_id < 0 else f"cuda:{gpu_id}",
+        device=device,
         force=force,
     )
 

@@ -51,6 +51,7 @@ def test_pretrain_writes_a_model_that_knows_its_origin(text, tmp_path):
         (["--pretraining.lern_rate", "1"], "lern_rate"),
         (["--bilm.cell_width", "0"], "cell_width"),
         (["--optimizer.name", "Adam"], "optimizer"),
+        (["--gpu-id", "99"], "99"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_written(text, tmp_path, change, message):
