@@ -1,4 +1,4 @@
-"""spaCy's own commands on a pipeline with ELMo: fill-config, train, evaluate, apply, package."""
+"""spaCy's own commands on a pipeline with ELMo: fill-config, train, evaluate, benchmark, apply, package."""
 
 import subprocess
 import sys
@@ -83,6 +83,8 @@ def test_train_evaluate_apply_package(training, elmo, tmp_path):
     run("debug", "config", tmp_path / "config.cfg")
     (tmp_path / "texts.txt").write_text("She sat on the bank\nRivers flow\n")
     run("evaluate", best, tmp_path / "train.spacy", "--output", tmp_path / "scores.json")
+    run("benchmark", "accuracy", best, tmp_path / "train.spacy")
+    run("benchmark", "speed", best, tmp_path / "train.spacy", "--batches", "30", "--warmup", "1")
     run("apply", best, tmp_path / "texts.txt", tmp_path / "applied.spacy")
     run("package", best, tmp_path, "--name", "elmo_test", "--build", "none")
     (packaged,) = tmp_path.glob("en_elmo_test-*/en_elmo_test/en_elmo_test-*")
