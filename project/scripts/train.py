@@ -8,6 +8,7 @@ import srsly
 import typer
 from known_datasets import DATASETS, PROJECT_DIR, find_dataset
 from spacy.cli.train import train as spacy_train
+from spacy.util import load_config
 from wasabi import msg
 
 from spacy_elmo.errors import Errors
@@ -32,7 +33,9 @@ def train_cli(
         config_path = find_config(dataset, variant)
     except ValueError as e:
         msg.fail("Cannot train", str(e), exits=1)
-    overrides = make_overrides(dataset, seed=seed, max_steps=max_steps, bilm=bilm)
+    overrides = make_overrides(dataset, seed=seed, bilm=bilm)
+    if max_steps:
+        overrides.update(shorten_training(config_path, max_steps))
     msg.info(f"{config_path} with " + " ".join(f"--{name} {value}" for name, value in overrides.items()))
     elapsed_s = train(config_path, output_dir, overrides=overrides, gpu_id=gpu_id)
     msg.good(f"Trained in {elapsed_s:.0f} s")
@@ -48,18 +51,24 @@ def find_config(dataset_name: str, variant: str) -> Path:
     return CONFIG_DIR / f"{variant}_{dataset.pipeline}.cfg"
 
 
-def make_overrides(dataset: str, *, seed: int = 0, max_steps: int = 0, bilm: str = "") -> Dict[str, Any]:
+def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Settings that replace those of the config file."""
     overrides: Dict[str, Any] = {
         "paths.train": f"corpus/{dataset}/train.spacy",
         "paths.dev": f"corpus/{dataset}/dev.spacy",
         "system.seed": seed,
     }
-    if max_steps:
-        overrides["training.max_steps"] = max_steps
-        overrides["training.optimizer.learn_rate.total_steps"] = max_steps
     if bilm:
         overrides["paths.bilm"] = bilm
+    return overrides
+
+
+def shorten_training(config_path: Path, max_steps: int) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Settings for fewer steps; a falling learning rate ends with them."""
+    overrides = {"training.max_steps": max_steps}
+    learn_rate = load_config(config_path)["training"]["optimizer"]["learn_rate"]
+    if isinstance(learn_rate, dict) and "total_steps" in learn_rate:
+        overrides["training.optimizer.learn_rate.total_steps"] = max_steps
     return overrides
 
 

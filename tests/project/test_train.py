@@ -1,0 +1,32 @@
+"""Training takes the config of the data set, and says so when there is none."""
+
+from typing import Any, Callable
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+
+@pytest.fixture
+def script(import_script: Callable[[str], Any]) -> Any:
+    return import_script("train")
+
+
+@pytest.mark.parametrize("variant", ["elmo", "baseline"])
+@pytest.mark.parametrize("dataset", ["sample", "wnut17", "ud_en_ewt"])
+def test_every_data_set_has_its_configs(script: Any, dataset: str, variant: str) -> None:
+    assert script.find_config(dataset, variant).is_file()
+
+
+def test_fewer_steps_shorten_a_falling_learning_rate(script: Any) -> None:
+    falling = script.shorten_training(script.find_config("sample", "elmo"), 7)
+    assert falling == {"training.max_steps": 7, "training.optimizer.learn_rate.total_steps": 7}
+    assert script.shorten_training(script.find_config("wnut17", "elmo"), 7) == {"training.max_steps": 7}
+
+
+@pytest.mark.parametrize("arguments, known", [(["conll2003", "elmo"], "wnut17"), (["sample", "bert"], "baseline")])
+def test_command_lists_what_is_known(script: Any, arguments: Any, known: str, tmp_path: Any) -> None:
+    app = typer.Typer()
+    app.command()(script.train_cli)
+    result = CliRunner().invoke(app, [*arguments, str(tmp_path)])
+    assert result.exit_code == 1 and known in result.output
