@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 Scale = Union[float, Tensor]
+SHORT_ROW = 1024  # oneDNN adds up a longer row that is alone in another order, but not faster than two of them
 
 
 def has_packing(weight: Tensor) -> bool:
@@ -20,7 +21,10 @@ def has_packing(weight: Tensor) -> bool:
 
 
 class PackedProduct:
-    """x -> x (W * scale), for x of some rows. The weight is rearranged when first needed.
+    """x -> x (W * scale). The weight is rearranged when first needed.
+
+    A row comes out the same to the last bit, whatever the number of rows, so that vectors do not depend on what shares
+    their batch. (BLAS takes another way for one row: faster, but with other rounding errors.)
 
     weight (Tensor): Shape (1, n_in, n_out), not copied.
     scale (Scale): One factor, or one per column.
@@ -36,10 +40,9 @@ class PackedProduct:
         bias (Optional[Tensor]): Shape (1, 1, n_out), added.
         RETURNS (Tensor): Shape (1, N, n_out), new.
         """
-        if rows.shape[1] == 1:  # a product with one row reads each weight once, however it is arranged
-            product = torch.mm(rows[0], self._weight).mul_(self._scale)
-            return (product if bias is None else product.add_(bias[0])).unsqueeze(0)
         flat_bias = None if bias is None else bias[0, 0]
+        if rows.shape[1] == 1 and rows.shape[2] > SHORT_ROW:
+            return _onednn.linear(rows[0].repeat(2, 1), self._pack(), flat_bias)[None, :1]
         return _onednn.linear(rows[0], self._pack(), flat_bias).unsqueeze(0)
 
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
@@ -47,8 +50,6 @@ class PackedProduct:
         other (Tensor): Shape (1, N, n_out), added.
         RETURNS (Tensor): Shape (1, N, n_out), new.
         """
-        if rows.shape[1] == 1:
-            return torch.addcmul(other, torch.mm(rows[0], self._weight), self._scale)
         return _onednn.linear_plus(rows[0], other[0], self._pack()).unsqueeze(0)
 
     def _pack(self) -> Tensor:

@@ -1,0 +1,42 @@
+"""Products with packed weights equal torch's own, with and without oneDNN."""
+
+import pytest
+import torch
+
+from spacy_elmo.bilm import stepper
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.products import BatchedProduct, PackedProduct, has_packing
+from spacy_elmo.encoding.facade import BiLM
+
+WIDE, NARROW = 2048, 24
+needs_packing = pytest.mark.skipif(not has_packing(torch.zeros(1)), reason="torch without oneDNN")
+
+
+def make_weight(n_in=WIDE, n_out=NARROW):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(1, n_in, n_out, generator=generator) / n_in**0.5
+
+
+@needs_packing
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 64])
+@pytest.mark.parametrize("scale", [2.0, torch.arange(1.0, NARROW + 1)])
+def test_packed_product_equals_batched(n_rows, scale):
+    weight, rows = make_weight(), torch.randn(1, n_rows, WIDE)
+    other, bias = torch.randn(1, n_rows, NARROW), torch.randn(1, 1, NARROW)
+    packed, batched = PackedProduct(weight, scale), BatchedProduct(weight, scale)
+    torch.testing.assert_close(packed(rows), batched(rows), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(packed(rows, bias), batched(rows, bias), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(packed.plus(rows, other), batched.plus(rows, other), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("directions", ["both", "forward"])
+def test_layers_are_the_same_without_packing(monkeypatch, directions):
+    char_cnn = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), activation="relu", n_highway=1)
+    config = BiLMConfig(char_cnn, None, 2, 16, 8, 3.0, 3.0, directions=directions)
+    network = BiLMNetwork(config).eval()
+    sentences = [["She", "sat"], [], ["the", "bank", "of", "the", "river"], ["Oslo"]]
+    found = BiLM(network).embed(sentences, state="steady")
+    monkeypatch.setattr(stepper, "has_packing", lambda weight: False)
+    for one, other in zip(found, BiLM(network).embed(sentences, state="steady")):
+        torch.testing.assert_close(torch.from_numpy(one), torch.from_numpy(other), atol=1e-5, rtol=0.0)
