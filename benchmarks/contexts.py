@@ -1,0 +1,120 @@
+"""Which contexts and which start of state serve a biLM best: perplexity, and a linear probe of UPOS on UD EWT.
+
+python benchmarks/contexts.py en_elmo_sm --shared ../shared
+"""
+
+import gzip
+import time
+from pathlib import Path
+from typing import Iterator, List, Sequence, Tuple
+
+import numpy as np
+import spacy
+import torch
+import typer
+from spacy.tokens import DocBin
+
+from spacy_elmo import BiLM, load_bilm
+from spacy_elmo.text.windows import split_windows
+
+MAX_TOKENS = 256
+OVERLAP = 64
+Text = List[List[str]]
+
+
+def main(
+    # fmt: off
+    bilm_path: str = typer.Argument(..., help="Weights in any known format, with a softmax."),
+    shared: Path = typer.Option(Path("../shared"), "--shared", "-s", help="Folder that holds `data/`."),
+    n_documents: int = typer.Option(150, "--documents", "-d", help="Held-out documents to read for perplexities."),
+    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
+    # fmt: on
+) -> None:
+    """Compare whole-document with sentence contexts, and a zero with the settled state."""
+    torch.set_num_threads(threads)
+    bilm = load_bilm(bilm_path)
+    documents = list(_documents(shared / "data" / "lm-english"))[:n_documents]
+    train, dev = (_tagged(shared / "data" / "ud" / "en_ewt" / f"{split}.spacy") for split in ("train", "dev"))
+    print(f"{len(documents)} documents, {sum(len(s) for doc in documents for s in doc)} tokens; EWT dev {len(dev[1])}")
+    print("contexts   state    forward perplexity   EWT dev UPOS (linear probe)   seconds")
+    for contexts in ("sentences", "doc"):
+        for state in ("reset", "steady"):
+            started = time.perf_counter()
+            score = _perplexity(bilm, documents, contexts, state)
+            accuracy = _probe(bilm, train, dev, contexts, state)
+            print(f"{contexts:10} {state:8} {score:18.2f}   {accuracy:27.2%} {time.perf_counter() - started:9.0f}")
+
+
+def _documents(folder: Path) -> Iterator[Text]:
+    """Documents of the held-out text, each a list of sentences."""
+    with gzip.open(folder / "valid.txt.gz", "rt", encoding="utf8") as text:
+        lines = [line.split() for line in text]
+    with gzip.open(folder / "documents.tsv.gz", "rt", encoding="utf8") as table:
+        header = next(table).rstrip("\n").split("\t")
+        for row in (dict(zip(header, line.rstrip("\n").split("\t"))) for line in table):
+            if row["shard"].startswith("valid"):
+                first = int(row["first_line"])
+                yield lines[first : first + int(row["lines"])]
+
+
+def _runs(document: Text, contexts: str) -> List[Tuple[List[str], int, int]]:
+    """Sequences with the part of each that counts."""
+    if contexts == "sentences":
+        return [(sentence, 0, len(sentence)) for sentence in document]
+    words = [word for sentence in document for word in sentence]
+    return [
+        (words[w.start : w.end], w.keep_start - w.start, w.keep_end - w.start)
+        for w in split_windows(len(words), MAX_TOKENS, OVERLAP)
+    ]
+
+
+def _perplexity(bilm: BiLM, documents: Sequence[Text], contexts: str, state: str) -> float:
+    """Of the words (not the ends of sentences), each predicted by the forward direction from what stands before."""
+    width = bilm.config.projection_width
+    losses = []
+    for document in documents:
+        runs = _runs(document, contexts)
+        rows = bilm.embed([run for run, _, _ in runs], state=state, layers="top", boundaries=True)
+        for (run, start, end), row in zip(runs, rows):
+            before = torch.from_numpy(row[start:end, :width])
+            targets = torch.from_numpy(bilm.vocabulary.ids(run[start:end]))
+            with torch.no_grad():
+                losses.append(bilm.head.token_losses(before, targets).numpy())
+    return float(np.exp(np.concatenate(losses).mean()))
+
+
+def _tagged(path: Path) -> Tuple[List[Text], List[str]]:
+    docs = list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
+    text = [[[token.text for token in sentence] for sentence in doc.sents] for doc in docs]
+    return text, [token.pos_ for doc in docs for token in doc]
+
+
+def _vectors(bilm: BiLM, documents: Sequence[Text], contexts: str, state: str) -> torch.Tensor:
+    runs = [run for document in documents for run in _runs(document, contexts)]
+    rows = bilm.embed([run for run, _, _ in runs], state=state, layers="all")
+    return torch.from_numpy(np.concatenate([r[:, a:b] for r, (_, a, b) in zip(rows, runs)], axis=1)).mean(dim=0)
+
+
+def _probe(
+    bilm: BiLM, train: Tuple[List[Text], List[str]], dev: Tuple[List[Text], List[str]], contexts: str, state: str
+) -> float:
+    """Accuracy of one linear layer over the mean of the biLM's layers."""
+    torch.manual_seed(0)
+    names = sorted(set(train[1]))
+    places = {name: i for i, name in enumerate(names)}
+    vectors = _vectors(bilm, train[0], contexts, state)
+    wanted = torch.tensor([places[name] for name in train[1]])
+    probe = torch.nn.Linear(vectors.shape[1], len(names))
+    optimizer = torch.optim.Adam(probe.parameters(), lr=0.003)
+    for _ in range(4):
+        for batch in torch.randperm(len(wanted)).split(512):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(probe(vectors[batch]), wanted[batch]).backward()
+            optimizer.step()
+    with torch.no_grad():
+        found = probe(_vectors(bilm, dev[0], contexts, state)).argmax(dim=1).tolist()
+    return float(np.mean([names[i] == tag for i, tag in zip(found, dev[1])]))
+
+
+if __name__ == "__main__":
+    typer.run(main)
