@@ -143,7 +143,7 @@ class Errors:
     )
 
     # pretraining: EL100 to EL129
-    EL100 = "The [pretraining] block cannot be used: {problems}. Correct these settings."
+    EL100 = "The {block} block cannot be used: {problems}. Correct these settings."
     EL101 = "The corpus has no sentences: {source}. Give text with one tokenized sentence a line."
     EL102 = (
         "softmax = \"sampled\" wants {n_negatives} distinct negatives, but the vocabulary has {n_words} words. "

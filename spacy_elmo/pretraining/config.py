@@ -1,87 +1,215 @@
-"""The settings of a pretraining run."""
+"""The settings of a pretraining run, block by block, checked once when they are made."""
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Dict, List, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, TypeVar
 
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
 
-SOFTMAXES = ("sampled", "full")
-PRECISIONS = ("float32", "bfloat16")
+SOFTMAXES = ("sampled", "full", "adaptive")
+PRECISIONS = ("float32", "bfloat16", "float16")
+OPTIMIZERS = ("adagrad", "adam", "adamw")
+SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt", "slanted_triangular")
+Check = Tuple[bool, str]
+SettingsT = TypeVar("SettingsT")
+
+
+@dataclass(frozen=True)
+class SoftmaxConfig:
+    """What is predicted, and against what.
+
+    kind (str): "sampled" (log-uniform negatives), "full", or "adaptive" (clusters by frequency, Grave et al. 2017).
+    n_negatives (int): Distinct negatives to expect per update, shared by the batch, for "sampled".
+    tie_weights (bool): The softmax shares its rows with the word embedding; for word input only.
+    cutoffs (Tuple[int, ...]): First word of each tail cluster, ascending, for "adaptive".
+    div_value (float): Each cluster is narrower than the one before by this factor, for "adaptive".
+    """
+
+    kind: str = "sampled"
+    n_negatives: int = 2048
+    tie_weights: bool = False
+    cutoffs: Tuple[int, ...] = (2000, 10000)
+    div_value: float = 4.0
+
+    def __post_init__(self) -> None:
+        ascending = list(self.cutoffs) == sorted(set(self.cutoffs)) and all(cutoff >= 1 for cutoff in self.cutoffs)
+        _refuse(
+            "[pretraining.softmax]",
+            [
+                (self.kind in SOFTMAXES, f"kind is '{self.kind}', should be one of {SOFTMAXES}"),
+                (self.n_negatives >= 1, f"n_negatives is {self.n_negatives}, should be 1 or more"),
+                (ascending, f"cutoffs is {list(self.cutoffs)}, should be ascending numbers of words"),
+                (self.div_value >= 1, f"div_value is {self.div_value}, should be 1 or more"),
+                (self.kind != "adaptive" or not self.tie_weights, "tie_weights should be false with kind 'adaptive'"),
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """How gradients change weights.
+
+    name (str): "adagrad" (bilm-tf), "adam" or "adamw".
+    learn_rate (float): Peak; the schedule multiplies it.
+    initial_accumulator (float): Where Adagrad's sums of squares begin.
+    beta1 (float), beta2 (float), eps (float): Of Adam.
+    weight_decay (float): Decoupled, for "adamw".
+    grad_clip (float): Largest global norm of the gradient.
+    sparse (bool): Only the rows of softmax and word embedding that an update met are changed. The same result with
+        Adagrad; with Adam the moments of the other rows rest.
+    discriminative (float): The rate of each layer below the top is divided by this once more (Howard & Ruder 2018).
+    unfreeze_tokens (int): After every so many tokens one more layer, from the top, is trained; 0 trains all at once.
+    """
+
+    name: str = "adam"
+    learn_rate: float = 0.002
+    initial_accumulator: float = 1.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    grad_clip: float = 1.0
+    sparse: bool = False
+    discriminative: float = 1.0
+    unfreeze_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        positive = ("learn_rate", "grad_clip")
+        not_negative = ("initial_accumulator", "eps", "weight_decay", "unfreeze_tokens")
+        checks = [_above(self, name, 0) for name in positive] + [_at_least(self, name, 0) for name in not_negative]
+        checks += [
+            (self.name in OPTIMIZERS, f"name is '{self.name}', should be one of {OPTIMIZERS}"),
+            (self.discriminative >= 1, f"discriminative is {self.discriminative}, should be 1 or more"),
+            *((0 <= getattr(self, beta) < 1, f"{beta} should be from 0 to below 1") for beta in ("beta1", "beta2")),
+            (self.name == "adamw" or not self.weight_decay, "weight_decay should be 0 unless name is 'adamw'"),
+            (self.name != "adamw" or not self.sparse, "sparse should be false with name 'adamw'"),
+        ]
+        _refuse("[pretraining.optimizer]", checks)
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """How the learning rate moves, as a factor of its peak.
+
+    name (str): "constant", "linear" and "cosine" (to zero at `max_tokens`), "inverse_sqrt", or "slanted_triangular"
+        (Howard & Ruder 2018).
+    warmup_steps (int): Updates of linear warm-up before all but "slanted_triangular".
+    cut_frac (float): Share of the run that rises, for "slanted_triangular".
+    ratio (float): Peak over the lowest rate, for "slanted_triangular".
+    """
+
+    name: str = "linear"
+    warmup_steps: int = 500
+    cut_frac: float = 0.1
+    ratio: float = 32.0
+
+    def __post_init__(self) -> None:
+        _refuse(
+            "[pretraining.schedule]",
+            [
+                (self.name in SCHEDULES, f"name is '{self.name}', should be one of {SCHEDULES}"),
+                _at_least(self, "warmup_steps", 0),
+                (0 < self.cut_frac < 1, f"cut_frac is {self.cut_frac}, should be between 0 and 1"),
+                (self.ratio >= 1, f"ratio is {self.ratio}, should be 1 or more"),
+            ],
+        )
 
 
 @dataclass(frozen=True)
 class PretrainConfig:
     """How to train: text layout, objective, optimiser, reports.
 
-    seed (int): Of weights, samples and dropout.
-    batch_size (int): B, lanes of text read side by side.
+    seed (int): Of weights, samples, shuffling and dropout.
+    batch_size (int): B, lanes of text read side by side, those of all ranks together.
     unroll_steps (int): S, tokens per lane between two updates; gradients are cut there, the state is carried.
+    accumulate (int): Chunks whose gradients are averaged into one update.
     block_sentences (int): Consecutive sentences a lane reads before it takes the next block of the corpus.
     reset_blocks (bool): Start each block from a zero state, so that the model also learns to begin.
+    shuffle_blocks (int): Blocks held in memory to draw from at random; 0 keeps the order of the corpus.
+    max_sentence_tokens (int): Longer sentences are cut into pieces of this length.
     max_tokens (int): Predictions per direction to train on; the corpus is repeated if it is shorter.
-    softmax (str): "sampled" or "full".
-    n_negatives (int): Distinct negatives to expect per update, for "sampled".
-    dropout (float): Share of each LSTM input, and of the last output, that is dropped.
-    learn_rate (float): Peak of Adam's learning rate.
-    warmup_steps (int): Updates of linear warm-up; afterwards the rate falls linearly to zero at `max_tokens`.
-    grad_clip (float): Largest global norm of the gradient.
-    precision (str): Of the matrix products, "float32" or "bfloat16"; weights, states and sums are float32.
-    eval_every (int): Updates between two validations and checkpoints.
+    dropout (float): Share of each LSTM input that is dropped.
+    output_dropout (Optional[float]): Share of the last output that is dropped; None: the same as `dropout`.
+    recurrent_dropout (float): Share of the recurrent inputs, the same ones at all steps of a chunk (Gal & Ghahramani
+        2016).
+    precision (str): Of the matrix products, "float32", "bfloat16" or "float16"; weights, states and sums are float32.
+    compile (bool): Let `torch.compile` fuse the character CNN and the loss; needs a C++ compiler.
+    scale_loss (bool): Multiply the loss by `unroll_steps` before the gradients are clipped, as bilm-tf does.
+    report_every (int): Updates between two lines of the log.
+    eval_every (int): Updates between two validations.
     eval_sentences (int): Sentences of the held-out text that a validation reads.
+    patience (int): Validations without a better one after which the run ends; 0 for never.
+    checkpoint_every (int): Updates between two checkpoints to resume from; 0 means at each validation.
+    keep_checkpoints (int): Checkpoints that are kept, the newest ones.
     """
 
     seed: int = 0
     batch_size: int = 64
     unroll_steps: int = 32
+    accumulate: int = 1
     block_sentences: int = 8
     reset_blocks: bool = True
+    shuffle_blocks: int = 0
+    max_sentence_tokens: int = 1000
     max_tokens: int = 20_000_000
-    softmax: str = "sampled"
-    n_negatives: int = 2048
     dropout: float = 0.0
-    learn_rate: float = 0.002
-    warmup_steps: int = 500
-    grad_clip: float = 1.0
+    output_dropout: Optional[float] = None
+    recurrent_dropout: float = 0.0
     precision: str = "float32"
+    compile: bool = False
+    scale_loss: bool = False
+    report_every: int = 20
     eval_every: int = 1000
     eval_sentences: int = 1000
+    patience: int = 0
+    checkpoint_every: int = 0
+    keep_checkpoints: int = 2
+    softmax: SoftmaxConfig = field(default_factory=SoftmaxConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
-        problems = self._problems()
-        if problems:
-            raise ValueError(Errors.EL100.format(problems="; ".join(problems)))
+        one = ("batch_size", "unroll_steps", "accumulate", "block_sentences", "max_sentence_tokens", "max_tokens")
+        one += ("report_every", "eval_every", "eval_sentences", "keep_checkpoints")
+        checks = [_at_least(self, name, 1) for name in one]
+        checks += [_at_least(self, name, 0) for name in ("shuffle_blocks", "patience", "checkpoint_every")]
+        checks.append((self.precision in PRECISIONS, f"precision is '{self.precision}', should be one of {PRECISIONS}"))
+        for name in ("dropout", "output_dropout", "recurrent_dropout"):
+            value = getattr(self, name)
+            checks.append((value is None or 0.0 <= value < 1.0, f"{name} is {value}, should be from 0 to below 1"))
+        _refuse("[pretraining]", checks)
+
+    @property
+    def checkpoint_steps(self) -> int:
+        """RETURNS (int): Updates between two checkpoints."""
+        return self.checkpoint_every or self.eval_every
+
+    @property
+    def last_dropout(self) -> float:
+        """RETURNS (float): Dropped share of the last output."""
+        return self.dropout if self.output_dropout is None else self.output_dropout
 
     def to_dict(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): Plain JSON types, the inverse of `from_dict`."""
-        return asdict(self)
+        record = asdict(self)
+        record["softmax"]["cutoffs"] = list(self.softmax.cutoffs)
+        return record
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "PretrainConfig":
         """record (Mapping[str, Any]): Settings left out get their default.
         RAISES (ValueError): EL001 for unknown settings, EL100 for impossible values.
         """
-        known = [field.name for field in fields(cls)]
-        unknown = sorted(set(record) - set(known))
-        if unknown:
-            raise ValueError(
-                Errors.EL001.format(block="[pretraining]", unknown=", ".join(unknown), known=", ".join(known))
-            )
-        return cls(**record)
-
-    def _problems(self) -> List[str]:
-        positive = ("batch_size", "unroll_steps", "block_sentences", "max_tokens", "n_negatives", "eval_every")
-        checks = [(getattr(self, name) >= 1, f"{name} should be 1 or more") for name in positive]
-        checks += [
-            (self.softmax in SOFTMAXES, f"softmax should be one of {SOFTMAXES}"),
-            (self.precision in PRECISIONS, f"precision should be one of {PRECISIONS}"),
-            (0.0 <= self.dropout < 1.0, "dropout should be from 0 to below 1"),
-            (self.learn_rate > 0, "learn_rate should be above 0"),
-            (self.grad_clip > 0, "grad_clip should be above 0"),
-            (self.warmup_steps >= 0, "warmup_steps should be 0 or more"),
-            (self.eval_sentences >= 1, "eval_sentences should be 1 or more"),
-        ]
-        return [text for is_fine, text in checks if not is_fine]
+        settings = dict(record)
+        blocks: Dict[str, Type[Any]] = {"softmax": SoftmaxConfig, "optimizer": OptimizerConfig, "schedule": ScheduleConfig}
+        for name, block in blocks.items():
+            value = settings.get(name, {})
+            if not is_dataclass(value):
+                if isinstance(value, Mapping) and "cutoffs" in value:
+                    value = {**value, "cutoffs": tuple(value["cutoffs"])}
+                settings[name] = _make(block, value, f"[pretraining.{name}]")
+        return _make(cls, settings, "[pretraining]")
 
 
 def default_bilm_config() -> BiLMConfig:
@@ -93,3 +221,43 @@ def default_bilm_config() -> BiLMConfig:
             "projection_width": 128,
         }
     )
+
+
+def refuse_unknown(given: Mapping[str, Any], known: List[str], block: str) -> None:
+    """RAISES (ValueError): EL001 if a name is not known; it says which known one is meant."""
+    unknown = sorted(set(given) - set(known))
+    if not unknown:
+        return
+    named = [f"{name}{_did_you_mean(name, known)}" for name in unknown]
+    raise ValueError(Errors.EL001.format(block=block, unknown=", ".join(named), known=", ".join(known)))
+
+
+def _did_you_mean(name: str, known: List[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _make(cls: Type[SettingsT], settings: Any, block: str) -> SettingsT:
+    if not isinstance(settings, Mapping):
+        raise ValueError(Errors.EL100.format(block=block, problems=f"it is {settings!r}, should be a block of settings"))
+    refuse_unknown(settings, [item.name for item in fields(cls)], block)  # type: ignore[arg-type]
+    try:
+        return cls(**settings)
+    except TypeError as error:  # a value of another type, met by a comparison
+        raise ValueError(Errors.EL100.format(block=block, problems=error)) from error
+
+
+def _refuse(block: str, checks: List[Check]) -> None:
+    problems = [text for is_fine, text in checks if not is_fine]
+    if problems:
+        raise ValueError(Errors.EL100.format(block=block, problems="; ".join(problems)))
+
+
+def _at_least(settings: Any, name: str, lowest: int) -> Check:
+    value = getattr(settings, name)
+    return value >= lowest, f"{name} is {value}, should be {lowest} or more"
+
+
+def _above(settings: Any, name: str, lowest: int) -> Check:
+    value = getattr(settings, name)
+    return value > lowest, f"{name} is {value}, should be above {lowest}"
