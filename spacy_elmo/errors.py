@@ -35,6 +35,14 @@ class Errors:
         "the table {n_rows} rows. Load it with the vocabulary it was trained with (vocab=...)."
     )
     EL011 = "Sentence {i} is a {kind}, but should be a list of strings: pass tokenized text, one list per sentence."
+    EL012 = (
+        "An adaptive softmax over {n_words} words cannot have cutoffs {cutoffs} with div_value {div_value}. Cutoffs "
+        "are one or more ascending numbers from 1 to below the size of the vocabulary, div_value is 1 or more."
+    )
+    EL013 = (
+        "The softmax cannot share the word table: this biLM reads characters and has none. Set tie_weights to false, "
+        "or give the biLM word input (n_words in place of char_cnn)."
+    )
 
     # weights: EL020 to EL059
     EL020 = "No biLM at '{path}': {reason}. Looked for: {wanted}. Check the path."
@@ -157,6 +165,25 @@ class Errors:
         "[paths] {name} is {place!r}, and no text file is there (looked at: {resolved}). Give a file, a folder with "
         ".txt or .gz files, or a pattern such as 'corpus/*.txt.gz', for instance by --paths.{name}."
     )
+    EL125 = (
+        "batch_size is {batch_size}, which {n_ranks} processes cannot share out evenly. "
+        "Set batch_size to a multiple of {n_ranks}: it counts the lanes of all processes together."
+    )
+    EL126 = (
+        "{n_processes} processes want a GPU each on this node, but it has {n_gpus}. "
+        "Start fewer with `torchrun --nproc-per-node`."
+    )
+    EL127 = (
+        "Process {rank} has lost the others and stops: {reason}. What went wrong stands in the output of the process that "
+        "ended first. Start the same command with --resume to go on from the last checkpoint."
+    )
+    EL128 = (
+        "The checkpoint '{path}' could not be written: {reason}. The newest one that can be resumed from: {last}. "
+        "Make room, then start the same command with --resume."
+    )
+    EL129 = (
+        "No checkpoint in '{path}' is whole: {problems}. Start again with --force, or from a saved biLM by --paths.init."
+    )
     EL104 = "'{path}' exists already. Give another output folder, or --force to replace it."
 
     # cli, project: EL130 to EL169
@@ -205,6 +232,10 @@ class Warnings:
     WL020 = (
         "The vocabulary '{path}' beside the weights is ignored, the model does not need it: {reason} "
         "Pass vocab=... to use another one."
+    )
+    WL021 = (
+        "The adaptive softmax over {n_words} words is left out: files of bilm-tf know only the full one. Vectors do "
+        "not need it; save with format \"native\" to keep it for perplexities and further training."
     )
 
     # ml, pipeline: WL060 to WL079

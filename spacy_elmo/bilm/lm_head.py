@@ -1,11 +1,15 @@
-"""The softmax over the vocabulary that both directions share (Peters et al. 2018, sec. 3.1)."""
+"""Words from the outputs of a biLM, with one set of weights for both directions (Peters et al. 2018, sec. 3.1)."""
+
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from ..errors import Errors
 
-class SoftmaxHead(nn.Module):
-    """Scores of all words, one set of weights for both directions.
+
+class LMHead(nn.Module):
+    """What every softmax can do, however its scores come about.
 
     n_words (int): V.
     width (int): P, the width of one direction.
@@ -13,15 +17,23 @@ class SoftmaxHead(nn.Module):
 
     def __init__(self, n_words: int, width: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_words, width))
-        self.bias = nn.Parameter(torch.zeros(n_words))
-        nn.init.normal_(self.weight, std=width**-0.5)
+        self.n_words = n_words
+        self.width = width
+
+    @property
+    def n_scores(self) -> int:
+        """RETURNS (int): Scores that one row of `row_losses` needs."""
+        return self.n_words
 
     def forward(self, outputs: Tensor) -> Tensor:
         """outputs (Tensor): Shape (N, P).
-        RETURNS (Tensor): Shape (N, V), before the softmax.
+        RETURNS (Tensor): Shape (N, V), scores whose softmax are the probabilities of all words.
         """
-        return nn.functional.linear(outputs, self.weight, self.bias)
+        raise NotImplementedError
+
+    def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The same as `token_losses`, all rows at once."""
+        return _cross_entropy(self(outputs), targets)
 
     def token_losses(self, outputs: Tensor, targets: Tensor, *, max_scores: int = 2**25) -> Tensor:
         """Negative log likelihood of each target, with the scores of a bounded number of rows at a time.
@@ -31,9 +43,146 @@ class SoftmaxHead(nn.Module):
         max_scores (int): Scores held at once.
         RETURNS (Tensor): Shape (N,), in nats.
         """
-        n_rows = max(1, max_scores // self.weight.shape[0])
-        parts = [
-            nn.functional.cross_entropy(self(rows), wanted, reduction="none")
-            for rows, wanted in zip(outputs.split(n_rows), targets.split(n_rows))
-        ]
+        n_rows = max(1, max_scores // self.n_scores)
+        parts = [self.row_losses(rows, wanted) for rows, wanted in zip(outputs.split(n_rows), targets.split(n_rows))]
         return torch.cat(parts) if parts else outputs.new_zeros(0)
+
+
+class SoftmaxHead(LMHead):
+    """A score for every word.
+
+    n_words (int): V.
+    width (int): P, the width of one direction.
+    """
+
+    def __init__(self, n_words: int, width: int) -> None:
+        super().__init__(n_words, width)
+        self.weight = nn.Parameter(torch.empty(n_words, width))
+        self.bias = nn.Parameter(torch.zeros(n_words))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    @classmethod
+    def tied(cls, word_table: Optional[nn.Parameter]) -> "SoftmaxHead":
+        """Make a softmax whose rows are those of the word table, the very same parameter (Press & Wolf 2017).
+
+        word_table (Optional[nn.Parameter]): Shape (V, P), `BiLMNetwork.word_embedding`.
+        RETURNS (SoftmaxHead): With a bias of its own.
+        RAISES (ValueError): EL013 if words come in as characters, so that there is no table.
+        """
+        if word_table is None:
+            raise ValueError(Errors.EL013)
+        n_words, width = word_table.shape
+        with torch.device("meta"):
+            head = cls(n_words, width)
+        head.weight = word_table
+        head.bias = nn.Parameter(torch.zeros(n_words, dtype=word_table.dtype, device=word_table.device))
+        return head
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """outputs (Tensor): Shape (N, P).
+        RETURNS (Tensor): Shape (N, V), before the softmax.
+        """
+        return nn.functional.linear(outputs, self.weight, self.bias)
+
+
+class AdaptiveTail(nn.Module):
+    """A cluster of rarer words: outputs are narrowed first, so that a word costs less.
+
+    n_words (int): Words of the cluster.
+    width (int): P.
+    tail_width (int): What remains of it.
+    """
+
+    def __init__(self, n_words: int, width: int, tail_width: int) -> None:
+        super().__init__()
+        self.narrow = nn.Parameter(torch.empty(tail_width, width))
+        self.weight = nn.Parameter(torch.empty(n_words, tail_width))
+        self.bias = nn.Parameter(torch.zeros(n_words))
+        nn.init.normal_(self.narrow, std=width**-0.5)
+        nn.init.normal_(self.weight, std=tail_width**-0.5)
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """outputs (Tensor): Shape (N, P).
+        RETURNS (Tensor): Shape (N, words of the cluster), before the softmax.
+        """
+        return nn.functional.linear(nn.functional.linear(outputs, self.narrow), self.weight, self.bias)
+
+
+class AdaptiveHead(LMHead):
+    """A softmax over frequent words and clusters of rarer ones, each with a softmax of its own (Grave et al. 2017).
+
+    P(word) = P(word among the frequent words and the clusters), times P(word in its cluster) if it is in one. It is
+    exact: nothing is sampled. Words are sorted by frequency.
+
+    n_words (int): V.
+    width (int): P.
+    cutoffs (Sequence[int]): First word of each cluster, ascending, below V.
+    div_value (float): Cluster k works with P / div_value^(k + 1) features, k from 0.
+    """
+
+    def __init__(self, n_words: int, width: int, cutoffs: Sequence[int], div_value: float = 4.0) -> None:
+        super().__init__(n_words, width)
+        self.cutoffs = [int(cutoff) for cutoff in cutoffs]
+        self.div_value = float(div_value)
+        bounds = [0, *self.cutoffs, n_words]
+        if not self.cutoffs or sorted(set(bounds)) != bounds or self.div_value < 1:
+            raise ValueError(Errors.EL012.format(cutoffs=list(cutoffs), div_value=div_value, n_words=n_words))
+        n_first = self.cutoffs[0] + len(self.cutoffs)
+        self.weight = nn.Parameter(torch.empty(n_first, width))
+        self.bias = nn.Parameter(torch.zeros(n_first))
+        nn.init.normal_(self.weight, std=width**-0.5)
+        self.tails = nn.ModuleList(
+            AdaptiveTail(stop - start, width, max(1, int(width / self.div_value ** (k + 1))))
+            for k, (start, stop) in enumerate(zip(bounds[1:], bounds[2:]))
+        )
+
+    @property
+    def settings(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Arguments to make such a head but for the width, plain JSON types."""
+        return {"n_words": self.n_words, "cutoffs": list(self.cutoffs), "div_value": self.div_value}
+
+    @property
+    def n_scores(self) -> int:
+        """RETURNS (int): The frequent words and the largest cluster."""
+        bounds = [*self.cutoffs, self.n_words]
+        return self.cutoffs[0] + len(self.cutoffs) + max(stop - start for start, stop in zip(bounds, bounds[1:]))
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """outputs (Tensor): Shape (N, P).
+        RETURNS (Tensor): Shape (N, V), log probabilities, which are scores too.
+        """
+        first = _log_softmax(nn.functional.linear(outputs, self.weight, self.bias))
+        n_frequent = self.cutoffs[0]
+        parts: List[Tensor] = [first[:, :n_frequent]]
+        for k, tail in enumerate(self.tails):
+            parts.append(first[:, n_frequent + k, None] + _log_softmax(tail(outputs)))
+        return torch.cat(parts, dim=1)
+
+    def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Only the clusters of the targets are looked into.
+
+        A cluster that no target is in takes part with no row, so that all parameters have a gradient at every update.
+        """
+        n_frequent = self.cutoffs[0]
+        cuts = torch.as_tensor(self.cutoffs, device=targets.device)
+        cluster = torch.bucketize(targets, cuts, right=True)  # 0: a frequent word
+        first_targets = torch.where(cluster == 0, targets, n_frequent - 1 + cluster)
+        losses = _cross_entropy(nn.functional.linear(outputs, self.weight, self.bias), first_targets)
+        for k, tail in enumerate(self.tails):
+            rows = (cluster == k + 1).nonzero().squeeze(1)
+            within = _cross_entropy(tail(outputs[rows]), targets[rows] - self.cutoffs[k])
+            losses = losses.index_add(0, rows, within)
+        return losses
+
+
+def _cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(_exact(scores), targets, reduction="none")
+
+
+def _log_softmax(scores: Tensor) -> Tensor:
+    return torch.log_softmax(_exact(scores), dim=1)
+
+
+def _exact(scores: Tensor) -> Tensor:
+    """Sums over many words want float32, whatever type a product gave under autocast."""
+    return scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores

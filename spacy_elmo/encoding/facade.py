@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.config import BiLMConfig
-from ..bilm.lm_head import SoftmaxHead
+from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
@@ -26,7 +26,7 @@ class BiLM:
 
     network (BiLMNetwork): The weights.
     vocabulary (Optional[Vocabulary]): Words of the softmax, the word table or the token embeddings.
-    head (Optional[SoftmaxHead]): The softmax, for perplexities and further training.
+    head (Optional[LMHead]): The softmax, for perplexities and further training.
     token_embeddings (Optional[Tensor]): Shape (V, P), ready layer 0 of the vocabulary's words in place of characters;
         other words get the vector of `<UNK>`.
     meta (Optional[Dict[str, Any]]): Where the weights come from.
@@ -38,7 +38,7 @@ class BiLM:
         network: BiLMNetwork,
         *,
         vocabulary: Optional[Vocabulary] = None,
-        head: Optional[SoftmaxHead] = None,
+        head: Optional[LMHead] = None,
         token_embeddings: Optional[Tensor] = None,
         meta: Optional[Dict[str, Any]] = None,
         steady_state: Optional[BiLMState] = None,
@@ -195,7 +195,7 @@ class BiLM:
         parts = token_losses(self.network, head, vocabulary, list(sentences), state=state, batch_size=batch_size)
         return np.concatenate([losses for losses, _, _ in parts], axis=1)
 
-    def _language_model(self, purpose: str) -> Tuple[SoftmaxHead, Vocabulary]:
+    def _language_model(self, purpose: str) -> Tuple[LMHead, Vocabulary]:
         if self.head is None:
             raise ValueError(Errors.EL007.format(part="softmax", what=purpose))
         if self.vocabulary is None:

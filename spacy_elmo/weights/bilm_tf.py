@@ -1,6 +1,7 @@
 """Models of bilm-tf and AllenNLP: options.json and an HDF5 file, read into a `BiLM` and written back bit for bit."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any, Dict, Optional
 
@@ -8,10 +9,10 @@ import srsly
 from torch import from_numpy, nn
 
 from ..bilm.config import N_CHARACTERS, BiLMConfig
-from ..bilm.lm_head import SoftmaxHead
+from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from ..text.vocabulary import Vocabulary
 from .hdf5 import read_hdf5, write_hdf5
 from .key_map import Array, Shape, export_arrays, find_misfits, import_arrays
@@ -79,22 +80,30 @@ def read_bilm_tf(files: TFFiles, *, softmax: Optional[Source] = None, is_vocab_g
 def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     """Write options.json and weights.hdf5 (and vocab.txt), which bilm-tf and AllenNLP open.
 
-    bilm (BiLM): The model; its softmax goes into the weights file.
+    bilm (BiLM): The model; its softmax goes into the weights file, an adaptive one is left out with a warning.
     folder (Path): An empty folder.
     dtype (str): "float32", or "float16", which AllenNLP and bilm-tf were not made for.
     """
     arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
     n_vocabulary = bilm.config.n_words
-    if bilm.head is not None:
-        head_arrays = to_arrays(bilm.head)
-        n_vocabulary = len(head_arrays["bias"])
+    head = _writable_head(bilm.head)
+    if head is not None:
+        head_arrays = to_arrays(head)
+        n_vocabulary = head.n_words
         arrays[SOFTMAX_BIAS] = head_arrays["bias"]
-        if not is_head_shared(bilm.network, bilm.head):
+        if not is_head_shared(bilm.network, head):
             arrays[SOFTMAX_WEIGHT] = head_arrays["weight"]
     options = write_options(bilm.config, n_vocabulary)
-    if is_head_shared(bilm.network, bilm.head):
+    if is_head_shared(bilm.network, head):
         options["share_embedding_softmax"] = True
     _write_files(bilm, folder, options, arrays, dtype)
+
+
+def _writable_head(head: Optional[LMHead]) -> Optional[LMHead]:
+    if not isinstance(head, AdaptiveHead):
+        return head
+    warnings.warn(Warnings.WL021.format(n_words=head.n_words), stacklevel=2)
+    return None
 
 
 def _write_files(bilm: BiLM, folder: Path, options: Any, arrays: Dict[str, Array], dtype: str) -> None:

@@ -2,26 +2,25 @@
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import safetensors
 import srsly
 from safetensors.numpy import load, save
-from torch import from_numpy, nn
+from torch import from_numpy
 
 from ..bilm.config import BiLMConfig
-from ..bilm.lm_head import SoftmaxHead
-from ..bilm.model import BiLMNetwork
+from ..bilm.lm_head import AdaptiveHead
 from ..encoding.facade import BiLM
 from ..encoding.state import BiLMState
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
+from .heads import empty_adaptive_head, head_from_arrays, head_record, head_shapes, head_to_arrays, n_rows
 from .key_map import Array, Shape, find_misfits
 from .locate import Source, require_file
 from .parts import (
     as_float32,
-    build_head,
     build_network,
     check_dtype_fits,
     check_vocabulary,
@@ -35,7 +34,6 @@ from .tf_layout import state_shapes
 
 FORMAT_VERSION = 1
 NETWORK_PREFIX = "bilm."
-HEAD_KEYS = ("softmax.weight", "softmax.bias")
 EMBEDDINGS_KEY = "token_embeddings"
 STEADY_KEYS = ("steady.h", "steady.c")
 BYTES_KEY = "spacy_elmo"
@@ -105,16 +103,13 @@ def _config_record(bilm: BiLM) -> Dict[str, Any]:
         "format_version": FORMAT_VERSION,
         "bilm": bilm.config.to_dict(),
         "shares_softmax": is_head_shared(bilm.network, bilm.head),
+        **head_record(bilm.head),
     }
 
 
 def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
     arrays = {NETWORK_PREFIX + key: array for key, array in to_arrays(bilm.network).items()}
-    if bilm.head is not None:
-        head = to_arrays(bilm.head)
-        arrays[HEAD_KEYS[1]] = head["bias"]
-        if not is_head_shared(bilm.network, bilm.head):
-            arrays[HEAD_KEYS[0]] = head["weight"]
+    arrays.update(head_to_arrays(bilm.network, bilm.head))
     if bilm.token_embeddings is not None:
         arrays[EMBEDDINGS_KEY] = bilm.token_embeddings.detach().cpu().numpy()
     check_dtype_fits(arrays, dtype)
@@ -129,12 +124,12 @@ def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
 def _build(
     record: Any, arrays: Dict[str, Array], vocabulary: Optional[Vocabulary], meta: Dict[str, Any], where: str
 ) -> BiLM:
-    config, is_shared = _read_config(record, where)
-    _check_fit(config, arrays, is_shared, where)
+    config, is_shared, adaptive = _read_config(record, where)
+    _check_fit(config, arrays, is_shared, adaptive, where)
     arrays = {key: as_float32(array) for key, array in arrays.items()}
     state = {key[len(NETWORK_PREFIX) :]: arrays[key] for key in arrays if key.startswith(NETWORK_PREFIX)}
     network = build_network(config, state)
-    head = _build_head(network, arrays, is_shared)
+    head = head_from_arrays(network, adaptive, arrays, is_shared)
     embeddings = arrays.get(EMBEDDINGS_KEY)
     check_vocabulary(vocabulary, table_rows(config, head, embeddings))
     return BiLM(
@@ -147,7 +142,7 @@ def _build(
     )
 
 
-def _read_config(record: Any, where: str) -> Tuple[BiLMConfig, bool]:
+def _read_config(record: Any, where: str) -> Tuple[BiLMConfig, bool, Optional[AdaptiveHead]]:
     settings = record.get("bilm") if isinstance(record, Mapping) else None
     if not isinstance(settings, Mapping):
         raise ValueError(Errors.EL023.format(path=where, problems="config.json has no block 'bilm'"))
@@ -155,14 +150,18 @@ def _read_config(record: Any, where: str) -> Tuple[BiLMConfig, bool]:
         problem = f"format_version is {record.get('format_version')}, but this package reads {FORMAT_VERSION}"
         raise ValueError(Errors.EL023.format(path=where, problems=problem))
     try:
-        return BiLMConfig.from_dict(settings), bool(record.get("shares_softmax"))
+        config = BiLMConfig.from_dict(settings)
+        return config, bool(record.get("shares_softmax")), empty_adaptive_head(record, config.projection_width)
     except (ValueError, TypeError) as error:
         raise ValueError(Errors.EL023.format(path=where, problems=error)) from error
 
 
-def _check_fit(config: BiLMConfig, arrays: Dict[str, Array], is_shared: bool, where: str) -> None:
+def _check_fit(
+    config: BiLMConfig, arrays: Dict[str, Array], is_shared: bool, adaptive: Optional[AdaptiveHead], where: str
+) -> None:
     wanted = {NETWORK_PREFIX + key: shape for key, shape in state_shapes(config).items()}
-    wanted.update(_optional_shapes(config, arrays, is_shared))
+    wanted.update(head_shapes(config, adaptive, arrays, is_shared))
+    wanted.update(_optional_shapes(config, arrays))
     problems = find_misfits(wanted, arrays)
     if problems:
         text = "\n- ".join(["", *problems])
@@ -171,33 +170,15 @@ def _check_fit(config: BiLMConfig, arrays: Dict[str, Array], is_shared: bool, wh
         )
 
 
-def _optional_shapes(config: BiLMConfig, arrays: Dict[str, Array], is_shared: bool) -> Dict[str, Shape]:
+def _optional_shapes(config: BiLMConfig, arrays: Dict[str, Array]) -> Dict[str, Shape]:
     """Shapes of the parts that a model may lack; a part that is there has to be there as a whole."""
     shapes: Dict[str, Shape] = {}
-    if any(key in arrays for key in HEAD_KEYS):
-        n_words = _n_rows(arrays, HEAD_KEYS[::-1]) if not is_shared else config.n_words or 0
-        shapes[HEAD_KEYS[1]] = (n_words,)
-        if not is_shared:
-            shapes[HEAD_KEYS[0]] = (n_words, config.projection_width)
     if EMBEDDINGS_KEY in arrays:
-        shapes[EMBEDDINGS_KEY] = (_n_rows(arrays, [EMBEDDINGS_KEY]), config.projection_width)
+        shapes[EMBEDDINGS_KEY] = (n_rows(arrays, [EMBEDDINGS_KEY]), config.projection_width)
     if any(key in arrays for key in STEADY_KEYS):
         shapes[STEADY_KEYS[0]] = (config.n_layers, 1, config.output_width)
         shapes[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
     return shapes
-
-
-def _n_rows(arrays: Dict[str, Array], keys: Sequence[str]) -> int:
-    sizes: List[int] = [len(arrays[key]) for key in keys if key in arrays and arrays[key].shape]
-    return sizes[0] if sizes else 0
-
-
-def _build_head(network: BiLMNetwork, arrays: Dict[str, Array], is_shared: bool) -> Optional[SoftmaxHead]:
-    weight_key, bias_key = HEAD_KEYS
-    if bias_key not in arrays:
-        return None
-    weight = network.word_embedding if is_shared else None
-    return build_head(nn.Parameter(from_numpy(arrays[weight_key])) if weight is None else weight, arrays[bias_key])
 
 
 def _build_steady(arrays: Dict[str, Array]) -> Optional[BiLMState]:

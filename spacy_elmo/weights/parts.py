@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..bilm.config import BiLMConfig
-from ..bilm.lm_head import SoftmaxHead
+from ..bilm.lm_head import LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors, Warnings
 from ..text.vocabulary import Vocabulary
@@ -44,9 +44,9 @@ def build_head(weight: nn.Parameter, bias: Array) -> SoftmaxHead:
     return head.eval()
 
 
-def is_head_shared(network: BiLMNetwork, head: Optional[SoftmaxHead]) -> bool:
+def is_head_shared(network: BiLMNetwork, head: Optional[LMHead]) -> bool:
     """RETURNS (bool): Whether the softmax is the word table itself (bilm-tf's share_embedding_softmax)."""
-    return head is not None and head.weight is network.word_embedding
+    return isinstance(head, SoftmaxHead) and head.weight is network.word_embedding
 
 
 def to_arrays(module: nn.Module) -> Dict[str, Array]:
@@ -97,13 +97,13 @@ def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) 
         raise ValueError(Errors.EL028.format(n_words=len(vocabulary), misfits="; ".join(misfits)))
 
 
-def table_rows(config: BiLMConfig, head: Optional[SoftmaxHead], embeddings: Optional[Array] = None) -> Dict[str, int]:
+def table_rows(config: BiLMConfig, head: Optional[LMHead], embeddings: Optional[Array] = None) -> Dict[str, int]:
     """RETURNS (Dict[str, int]): Rows of every table that goes by the vocabulary."""
     rows: Dict[str, int] = {}
     if config.n_words is not None:
         rows["the word table"] = config.n_words
     if head is not None:
-        rows["the softmax"] = len(head.bias)
+        rows["the softmax"] = head.n_words
     if embeddings is not None:
         rows["the token embeddings"] = len(embeddings)
     return rows

@@ -17,7 +17,7 @@ from reference.seeded_weights import (
 )
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"
@@ -300,3 +300,13 @@ def test_exported_options_are_those_of_inference(make, tmp_path):
 def test_word_input_needs_a_vocabulary(make):
     with pytest.raises(ValueError, match=r"vocab=\.\.\."):
         load_bilm(make(char_cnn=...))
+
+
+def test_adaptive_softmax_is_left_out_with_a_warning(make, tmp_path):
+    bilm = load_bilm(make(vocab=WORDS))
+    bilm.head = AdaptiveHead(len(WORDS), bilm.config.projection_width, [4, 7]).eval()
+    with pytest.warns(UserWarning, match="adaptive softmax over 12 words is left out"):
+        save_bilm(bilm, tmp_path / "copy", format="bilm-tf")
+    again = load_bilm(tmp_path / "copy")
+    assert again.head is None and again.vocabulary == bilm.vocabulary
+    np.testing.assert_array_equal(again.embed([WORDS[3:]])[0], bilm.embed([WORDS[3:]])[0])

@@ -6,7 +6,11 @@ import torch
 from reference.seeded_weights import VARIANTS, WORDS, make_arrays, make_options, make_softmax, write_model
 from safetensors.numpy import load_file, save_file
 
-from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo import BiLM, load_bilm, save_bilm
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
 
 
@@ -185,3 +189,52 @@ def test_native_vocabulary(native, tmp_path):
         load_bilm(native, vocab=tmp_path / "other.txt")
     with pytest.raises(ValueError, match="cannot be added"):
         load_bilm(native, softmax=tmp_path / "softmax.hdf5")
+
+
+def with_adaptive_head(bilm):
+    torch.manual_seed(0)
+    bilm.head = AdaptiveHead(len(WORDS), bilm.config.projection_width, [4, 7], div_value=2.0).eval()
+    return bilm
+
+
+@pytest.mark.parametrize("through_bytes", [True, False])
+def test_native_keeps_an_adaptive_softmax(through_bytes, bilm, tmp_path):
+    bilm = with_adaptive_head(bilm)
+    if through_bytes:
+        again = bilm_from_bytes(bilm_to_bytes(bilm))
+    else:
+        save_bilm(bilm, tmp_path / "native")
+        again = load_bilm(tmp_path / "native")
+    assert again.head.settings == bilm.head.settings and not again.head.training
+    for key, tensor in bilm.head.state_dict().items():
+        assert torch.equal(again.head.state_dict()[key], tensor), key
+    text = [WORDS[3:9]] * 3
+    np.testing.assert_array_equal(again.token_losses(text), bilm.token_losses(text))
+
+
+@pytest.mark.parametrize(
+    "change, part",
+    [
+        ({"cutoffs": [70]}, "cutoffs"),
+        ({"depth": 3}, "depth"),
+        ({"cutoffs": [4, 8]}, "wrong shape: adaptive.tails.0.bias"),
+        ({"n_words": 13}, "wrong shape: adaptive.tails.1.bias"),
+    ],
+)
+def test_native_adaptive_softmax_that_does_not_fit(change, part, bilm, tmp_path):
+    save_bilm(with_adaptive_head(bilm), tmp_path / "native")
+    record = json.loads((tmp_path / "native" / "config.json").read_text())
+    record["adaptive_softmax"].update(change)
+    (tmp_path / "native" / "config.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=part):
+        load_bilm(tmp_path / "native")
+
+
+def test_native_keeps_a_tied_softmax(tmp_path):
+    network = BiLMNetwork(BiLMConfig(n_words=len(WORDS), cell_width=8, projection_width=4)).eval()
+    bilm = BiLM(network, vocabulary=Vocabulary(WORDS), head=SoftmaxHead.tied(network.word_embedding).eval())
+    for name, format in (("native", "native"), ("tf", "bilm-tf")):
+        save_bilm(bilm, tmp_path / name, format=format)
+        again = load_bilm(tmp_path / name)
+        assert again.head.weight is again.network.word_embedding
+        assert torch.equal(again.head.weight, network.word_embedding)

@@ -1,0 +1,125 @@
+"""Softmaxes: exact, bounded, shared, in clusters."""
+
+import math
+
+import pytest
+import torch
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
+from spacy_elmo.bilm.model import BiLMNetwork
+
+N_WORDS, WIDTH = 60, 16
+
+
+@pytest.fixture(params=["full", "adaptive"])
+def head(request):
+    torch.manual_seed(0)
+    if request.param == "full":
+        head = SoftmaxHead(N_WORDS, WIDTH)
+    else:
+        head = AdaptiveHead(N_WORDS, WIDTH, [10, 25], div_value=2.0)
+    for parameter in head.parameters():
+        torch.nn.init.normal_(parameter)
+    return head.double()
+
+
+@pytest.fixture
+def rows():
+    return torch.randn(90, WIDTH, dtype=torch.float64), torch.arange(90) % N_WORDS
+
+
+def test_probabilities_of_all_words_add_up_to_one(head, rows):
+    every_word = torch.arange(N_WORDS)
+    losses = head.token_losses(rows[0][:1].expand(N_WORDS, -1), every_word)
+    assert float(torch.exp(-losses).sum()) == pytest.approx(1.0)
+
+
+def test_losses_are_those_of_the_scores(head, rows):
+    outputs, targets = rows
+    wanted = torch.nn.functional.cross_entropy(head(outputs), targets, reduction="none")
+    torch.testing.assert_close(head.token_losses(outputs, targets), wanted)
+
+
+@pytest.mark.parametrize("max_scores", [1, 200])
+def test_parts_change_nothing(head, rows, max_scores):
+    torch.testing.assert_close(head.token_losses(*rows, max_scores=max_scores), head.token_losses(*rows))
+
+
+def test_no_rows_give_no_losses(head):
+    assert head.token_losses(torch.zeros(0, WIDTH), torch.zeros(0, dtype=torch.long)).shape == (0,)
+
+
+def test_gradients_equal_finite_differences(head, rows):
+    outputs, targets = rows[0][:7].clone().requires_grad_(), torch.tensor([0, 9, 10, 24, 25, 59, 3])
+    names = [name for name, _ in head.named_parameters()]
+
+    def losses(outputs, *parameters):
+        return torch.func.functional_call(_Losses(head), dict(zip(_prefixed(names), parameters)), (outputs, targets))
+
+    assert torch.autograd.gradcheck(losses, (outputs, *head.parameters()))
+
+
+class _Losses(torch.nn.Module):
+    def __init__(self, head):
+        super().__init__()
+        self.head = head
+
+    def forward(self, outputs, targets):
+        return self.head.token_losses(outputs, targets)
+
+
+def _prefixed(names):
+    return [f"head.{name}" for name in names]
+
+
+def test_adaptive_head_equals_the_one_of_torch():
+    torch.manual_seed(0)
+    theirs = torch.nn.AdaptiveLogSoftmaxWithLoss(WIDTH, N_WORDS, [10, 25], div_value=4.0, head_bias=True)
+    ours = AdaptiveHead(N_WORDS, WIDTH, [10, 25], div_value=4.0)
+    with torch.no_grad():
+        ours.weight.copy_(theirs.head.weight)
+        ours.bias.copy_(theirs.head.bias)
+        for our_tail, their_tail in zip(ours.tails, theirs.tail):
+            our_tail.narrow.copy_(their_tail[0].weight)
+            our_tail.weight.copy_(their_tail[1].weight)
+    outputs, targets = torch.randn(80, WIDTH), torch.randint(0, N_WORDS, (80,))
+    torch.testing.assert_close(ours.token_losses(outputs, targets), -theirs(outputs, targets).output)
+    torch.testing.assert_close(ours(outputs), theirs.log_prob(outputs))
+
+
+def test_clusters_without_a_target_have_zero_gradients():
+    head = AdaptiveHead(N_WORDS, WIDTH, [10, 25])
+    head.token_losses(torch.randn(4, WIDTH), torch.tensor([0, 1, 11, 12])).mean().backward()
+    gradients = {name: parameter.grad for name, parameter in head.named_parameters()}
+    assert all(gradient is not None for gradient in gradients.values())
+    assert float(gradients["tails.0.weight"].abs().max()) > 0 == float(gradients["tails.1.weight"].abs().max())
+
+
+def test_sums_are_exact_under_autocast(head, rows):
+    outputs, targets = rows[0].float(), rows[1]
+    wanted = head.float().token_losses(outputs, targets)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = head.token_losses(outputs, targets)
+    assert found.dtype == torch.float32
+    assert float((found - wanted).detach().abs().mean()) < 0.1
+
+
+@pytest.mark.parametrize("cutoffs, div_value", [([], 4), ([0, 5], 4), ([9, 5], 4), ([5, 5], 4), ([60], 4), ([5], 0.5)])
+def test_impossible_clusters_are_an_error(cutoffs, div_value):
+    with pytest.raises(ValueError, match="adaptive softmax over 60 words"):
+        AdaptiveHead(N_WORDS, WIDTH, cutoffs, div_value)
+
+
+def test_tied_head_is_the_word_table():
+    network = BiLMNetwork(BiLMConfig(n_words=9, cell_width=8, projection_width=4))
+    head = SoftmaxHead.tied(network.word_embedding)
+    assert head.weight is network.word_embedding and (head.n_words, head.width) == (9, 4)
+    loss = head.token_losses(torch.randn(3, 4), torch.tensor([1, 2, 3])).mean()
+    loss.backward()
+    assert network.word_embedding.grad is not None and math.isfinite(float(loss.detach()))
+
+
+def test_characters_cannot_be_tied():
+    with pytest.raises(ValueError, match="tie_weights"):
+        SoftmaxHead.tied(None)
