@@ -86,6 +86,11 @@ class Errors:
         "original files with them and save the result."
     )
     EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
+    EL050 = (
+        "A biLM with highway_between = true cannot be written in the format of bilm-tf: neither bilm-tf nor AllenNLP "
+        "knows highways between LSTM layers, and without them the vectors would be others. Save it with format "
+        "\"native\", or train one with has_skip = true."
+    )
 
     # ml, pipeline: EL060 to EL099
     EL060 = "The {block} has settings that make no sense: {problems}. Correct these settings."
@@ -154,8 +159,8 @@ class Errors:
     EL100 = "The {block} block cannot be used: {problems}. Correct these settings."
     EL101 = "The corpus has no sentences: {source}. Give text with one tokenized sentence a line."
     EL102 = (
-        "softmax = \"sampled\" wants {n_negatives} distinct negatives, but the vocabulary has {n_words} words. "
-        "Set n_negatives below a half of that, or softmax = \"full\"."
+        "The sampled softmax wants {n_negatives} distinct negatives, but the vocabulary has {n_words} words. "
+        "In [pretraining.softmax], set n_negatives to a half of that or less, or kind = \"full\"."
     )
     EL103 = (
         "The loss is not a finite number at step {step}, after {n_tokens} tokens. The last checkpoint is in '{path}'. "
@@ -164,6 +169,30 @@ class Errors:
     EL105 = (
         "[paths] {name} is {place!r}, and no text file is there (looked at: {resolved}). Give a file, a folder with "
         ".txt or .gz files, or a pattern such as 'corpus/*.txt.gz', for instance by --paths.{name}."
+    )
+    EL106 = (
+        "Reading '{path}' takes the package {package}, which is not installed. Install it with "
+        "`pip install {package}`, or give plain or .gz text."
+    )
+    EL107 = (
+        "The stored position in the corpus is that of another corpus or layout: {different}. Resume with the corpus "
+        "and the settings the run was started with, or start a new run."
+    )
+    EL108 = (
+        "'{path}' cannot be decompressed to its end: {reason}. The file is truncated, damaged or of another kind; "
+        "make or fetch it again."
+    )
+    EL109 = (
+        "'{name}' ended before record {n_items}, up to which the stopped run had read it. Has the file changed since? "
+        "Put the one back that the run was started with, or start a new run."
+    )
+    EL116 = (
+        "The state of an optimizer does not fit this run: {n_problems} problems: {problems}. Was the checkpoint made "
+        "with other settings or another model? Start a new run, or go on with the settings it was made with."
+    )
+    EL117 = (
+        "[pretraining.softmax] kind is \"{kind}\", but the model's softmax is of class {found}, should be {wanted}. "
+        "Choose the kind the model has, or start with a new softmax."
     )
     EL125 = (
         "batch_size is {batch_size}, which {n_ranks} processes cannot share out evenly. "
@@ -187,6 +216,18 @@ class Errors:
     EL104 = "'{path}' exists already. Give another output folder, or --force to replace it."
 
     # cli, project: EL130 to EL169
+    EL146 = (
+        "The run in '{path}' was started with other settings: {different}. Use those again, or begin a new run in "
+        "another folder."
+    )
+    EL147 = (
+        "[paths] vocab has {found:,} words that differ from the {wanted:,} words of the biLM '{init}', whose softmax "
+        "cannot predict them. Leave paths.vocab out, or set vocabulary.new_head = true to train a new softmax."
+    )
+    EL148 = (
+        "The [bilm] block differs from the biLM '{init}' that training starts from: {different}. "
+        "Leave the block out to take the sizes of that biLM."
+    )
     EL130 = "Line {where} is no JSON: {reason}. Every line of a .jsonl file is one JSON object."
     EL131 = (
         "Line {where} is '{found}', but should be a JSON object with 'text' (a string) or 'words' (a list of strings)."
@@ -199,6 +240,19 @@ class Errors:
         "suffix (a folder of DocBins), or be '-' (an .npz to stdout)."
     )
     EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
+    EL140 = (
+        "There is no tokenizer for the language '{lang}': {reason} Give a code that `spacy.blank` knows ('en', 'de', "
+        "'xx' for any), or leave --lang out for text with spaces between the tokens."
+    )
+    EL141 = (
+        "The data set '{name}' cannot be opened: {reason}. A data set is hf:NAME[:SPLIT][:COLUMN], NAME what "
+        "`datasets.load_dataset` takes (NAME@CONFIG for one of its configurations) or a folder of `save_to_disk`."
+    )
+    EL142 = (
+        "The data set '{name}' has no column to read: {found}. Wanted: {wanted}. Name a column of strings or of lists "
+        "of strings: hf:NAME:SPLIT:COLUMN."
+    )
+    EL143 = "The format '{format}' is not known. Choose one of: {known}."
     EL150 = "There is no data set '{name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
     EL151 = (
         "The folder of local assets '{assets_dir}' does not exist: it resolves to '{resolved}'. A relative path starts "

@@ -4,12 +4,36 @@ Sampled softmax as in Jozefowicz et al. (2016) and bilm-tf: log-uniform negative
 scores corrected by the log of the expected count, the target itself never among its negatives.
 """
 
-from typing import Any, List, Optional, Tuple
+from typing import Optional
 
 import torch
 from torch import Tensor, nn
 
-from ..bilm.lm_head import SoftmaxHead
+from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
+from ..errors import Errors
+from .config import SoftmaxConfig
+from .scores import gather_rows, log_sum_scores, own_scores
+
+
+def make_objective(head: LMHead, settings: SoftmaxConfig, *, sparse: bool = False) -> nn.Module:
+    """A module that takes outputs (N, P), targets (N,) and a random generator, and gives the losses (N,) in nats.
+
+    head (LMHead): The softmax that is trained.
+    settings (SoftmaxConfig): Over which words.
+    sparse (bool): Gradients of the rows of a sampled softmax hold the rows that were met, and nothing else.
+    RAISES (ValueError): EL102 for more negatives than there can be, EL117 for a head of another kind.
+    """
+    wanted = AdaptiveHead if settings.kind == "adaptive" else SoftmaxHead
+    if not isinstance(head, wanted):
+        found = type(head).__name__
+        raise ValueError(Errors.EL117.format(kind=settings.kind, found=found, wanted=wanted.__name__))
+    if isinstance(head, AdaptiveHead):
+        return AdaptiveLoss(head)
+    if settings.kind == "full":
+        return FullSoftmax(head)
+    if settings.n_negatives > head.n_words // 2:
+        raise ValueError(Errors.EL102.format(n_negatives=settings.n_negatives, n_words=head.n_words))
+    return SampledSoftmax(head, settings.n_negatives, sparse=sparse)
 
 
 class SampledSoftmax(nn.Module):
@@ -17,14 +41,15 @@ class SampledSoftmax(nn.Module):
 
     head (SoftmaxHead): Its rows are sorted by frequency, the most frequent word first.
     n_negatives (int): Distinct negatives to expect, below the size of the vocabulary.
+    sparse (bool): Give sparse gradients to the rows.
     """
 
-    def __init__(self, head: SoftmaxHead, n_negatives: int) -> None:
+    def __init__(self, head: SoftmaxHead, n_negatives: int, *, sparse: bool = False) -> None:
         super().__init__()
         self.head = head
-        n_words = head.weight.shape[0]
-        ranks = torch.arange(n_words, dtype=torch.float64)
-        log_range = torch.log(torch.tensor(n_words + 1.0, dtype=torch.float64))
+        self.sparse = sparse
+        ranks = torch.arange(head.n_words, dtype=torch.float64)
+        log_range = torch.log(torch.tensor(head.n_words + 1.0, dtype=torch.float64))
         probs = (torch.log(ranks + 2) - torch.log(ranks + 1)) / log_range
         self.n_tries = _tries_for(probs, n_negatives)
         log_counts = torch.log(-torch.expm1(self.n_tries * torch.log1p(-probs)))
@@ -34,70 +59,108 @@ class SampledSoftmax(nn.Module):
     def forward(self, outputs: Tensor, targets: Tensor, generator: Optional[torch.Generator] = None) -> Tensor:
         """outputs (Tensor): Shape (N, P).
         targets (Tensor): Shape (N,) int64.
-        generator (Optional[torch.Generator]): Source of the sample.
+        generator (Optional[torch.Generator]): Source of the sample, on the CPU.
         RETURNS (Tensor): Shape (N,), losses in nats; an estimate that full softmax reaches with all words.
         """
         log_counts: Tensor = self.log_counts  # type: ignore[assignment]
-        negatives = self._sample(generator, outputs.device)  # (K,) sorted
-        weight, bias = self.head.weight, self.head.bias
-        places = torch.searchsorted(negatives, targets).clamp_(max=len(negatives) - 1)
-        places = torch.where(negatives[places] == targets, places, -1)  # where the target is among the negatives
-        sampled_weight = nn.functional.embedding(negatives, weight)  # (K, P)
-        corrected = bias[negatives] - log_counts[negatives]
-        others: Tensor = _LogSumScores.apply(outputs, sampled_weight, corrected, places)  # type: ignore[no-untyped-call]
-        own = (outputs.float() * nn.functional.embedding(targets, weight)).sum(dim=1)
-        own = own + bias[targets] - log_counts[targets]
-        losses: Tensor = torch.logaddexp(others, own) - own
-        return losses
+        negatives = self.sample(generator).to(outputs.device)  # (K,)
+        return sampled_losses(
+            outputs,
+            self.head.weight,
+            self.head.bias,
+            targets,
+            negatives,
+            log_counts[targets],
+            log_counts[negatives],
+            sparse=self.sparse,
+        )
 
-    def _sample(self, generator: Optional[torch.Generator], device: torch.device) -> Tensor:
+    def sample(self, generator: Optional[torch.Generator] = None) -> Tensor:
+        """Draw with replacement, and count no word twice.
+
+        RETURNS (Tensor): Shape (K,) int64, distinct words; K varies from call to call.
+        """
         uniform = torch.rand(self.n_tries, generator=generator, dtype=torch.float64)
         ranks = torch.exp(uniform * self.log_range).long() - 1
-        distinct: Tensor = torch.unique(ranks.clamp_(0, self.head.weight.shape[0] - 1))
-        return distinct.to(device)
+        distinct: Tensor = torch.unique(ranks.clamp_(0, self.head.n_words - 1))
+        return distinct
 
 
-class _LogSumScores(torch.autograd.Function):
-    """log sum_k exp(x W_k + b_k), a block of rows at a time, so that scores stay in the processor's cache."""
+def sampled_losses(
+    outputs: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    negatives: Tensor,
+    target_log_counts: Tensor,
+    negative_log_counts: Tensor,
+    *,
+    sparse: bool = False,
+) -> Tensor:
+    """Cross entropy of each target against a sample, as `sampled_softmax_loss` of TensorFlow.
 
-    @staticmethod
-    def forward(ctx: Any, outputs: Tensor, weight: Tensor, bias: Tensor, hits: Tensor) -> Tensor:
-        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else outputs.dtype
-        rows, columns = outputs.to(dtype), weight.to(dtype)
-        exps = torch.empty(len(rows), len(columns), dtype=dtype, device=rows.device)
-        totals = torch.empty(len(rows), device=rows.device)
-        logs = torch.empty_like(totals)
-        for block in _blocks(len(rows)):
-            scores = (rows[block] @ columns.t()).float().add_(bias)  # (n, K)
-            places = hits[block]
-            where = (places >= 0).nonzero().squeeze(1)
-            scores[where, places[where]] = -1e30
-            largest = scores.amax(dim=1, keepdim=True)
-            scores.sub_(largest).exp_()
-            totals[block] = scores.sum(dim=1)
-            logs[block] = totals[block].log() + largest.squeeze(1)
-            exps[block] = scores
-        ctx.save_for_backward(rows, columns, exps, totals)
-        return logs
-
-    @staticmethod
-    def backward(ctx: Any, d_logs: Tensor) -> Tuple[Optional[Tensor], ...]:
-        rows, columns, exps, totals = ctx.saved_tensors
-        scale = (d_logs / totals).unsqueeze(1)
-        d_rows = torch.empty_like(rows)
-        d_columns = torch.zeros(columns.shape, device=rows.device)
-        d_bias = torch.zeros(len(columns), device=rows.device)
-        for block in _blocks(len(rows)):
-            d_scores = exps[block].float().mul_(scale[block])
-            d_bias += d_scores.sum(dim=0)
-            d_scores = d_scores.to(rows.dtype)
-            d_rows[block] = d_scores @ columns
-            d_columns += d_scores.t() @ rows[block]
-        return d_rows.float(), d_columns, d_bias, None
+    outputs (Tensor): Shape (N, P).
+    weight (Tensor): Shape (V, P).
+    bias (Tensor): Shape (V,).
+    targets (Tensor): Shape (N,) int64.
+    negatives (Tensor): Shape (K,) int64, distinct words.
+    target_log_counts (Tensor): Shape (N,), log of how often the sampler is expected to give each target.
+    negative_log_counts (Tensor): Shape (K,), the same of the negatives.
+    sparse (bool): Give sparse gradients to `weight` and `bias`.
+    RETURNS (Tensor): Shape (N,), in nats.
+    """
+    n_negatives = len(negatives)
+    words, places = torch.unique(torch.cat([negatives, targets]), return_inverse=True)  # each row is read once
+    others, own = places[:n_negatives], places[n_negatives:]
+    rows, row_bias = gather_rows(weight, words, sparse=sparse), gather_rows(bias, words, sparse=sparse)
+    hits = torch.full_like(words, -1)
+    hits[others] = torch.arange(n_negatives, device=words.device)
+    corrected = row_bias[others] - negative_log_counts
+    log_sums = log_sum_scores(outputs, rows.index_select(0, others), corrected, hits[own])
+    return nn.functional.softplus(log_sums - own_scores(outputs, rows, row_bias, own) + target_log_counts)
 
 
-def _blocks(n_rows: int, size: int = 256) -> List[slice]:
-    return [slice(start, start + size) for start in range(0, n_rows, size)]
+class FullSoftmax(nn.Module):
+    """Cross entropy over all words, with bounded memory.
+
+    head (SoftmaxHead): The softmax.
+    """
+
+    def __init__(self, head: SoftmaxHead) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, outputs: Tensor, targets: Tensor, generator: Optional[torch.Generator] = None) -> Tensor:
+        """outputs (Tensor): Shape (N, P).
+        targets (Tensor): Shape (N,) int64.
+        generator (Optional[torch.Generator]): Not used.
+        RETURNS (Tensor): Shape (N,), losses in nats.
+        """
+        weight, bias = self.head.weight, self.head.bias
+        log_sums = log_sum_scores(outputs, weight, bias, targets)
+        words, own = torch.unique(targets, return_inverse=True)
+        return nn.functional.softplus(
+            log_sums - own_scores(outputs, gather_rows(weight, words), gather_rows(bias, words), own)
+        )
+
+
+class AdaptiveLoss(nn.Module):
+    """Cross entropy of a softmax in clusters, exact.
+
+    head (AdaptiveHead): The softmax.
+    """
+
+    def __init__(self, head: AdaptiveHead) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, outputs: Tensor, targets: Tensor, generator: Optional[torch.Generator] = None) -> Tensor:
+        """outputs (Tensor): Shape (N, P).
+        targets (Tensor): Shape (N,) int64.
+        generator (Optional[torch.Generator]): Not used.
+        RETURNS (Tensor): Shape (N,), losses in nats.
+        """
+        return self.head.token_losses(outputs, targets)
 
 
 def _tries_for(probs: Tensor, n_negatives: int) -> int:

@@ -1,12 +1,15 @@
-"""Sampled softmax against the formula and against the full softmax."""
+"""The losses of pretraining against their formulas, and their gradients against autograd."""
 
 import math
 
 import pytest
 import torch
 
-from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.pretraining.objective import SampledSoftmax, _LogSumScores
+from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
+from spacy_elmo.pretraining import scores
+from spacy_elmo.pretraining.config import SoftmaxConfig
+from spacy_elmo.pretraining.objective import AdaptiveLoss, FullSoftmax, SampledSoftmax, make_objective, sampled_losses
+from spacy_elmo.pretraining.scores import log_sum_scores
 
 N_WORDS, WIDTH = 300, 8
 
@@ -14,43 +17,168 @@ N_WORDS, WIDTH = 300, 8
 @pytest.fixture
 def sampled():
     torch.manual_seed(0)
-    return SampledSoftmax(SoftmaxHead(N_WORDS, WIDTH), 100)
+    head = SoftmaxHead(N_WORDS, WIDTH)
+    torch.nn.init.normal_(head.bias)
+    return SampledSoftmax(head, 100)
+
+
+@pytest.fixture(params=[0, 2**26], ids=["computed twice", "kept"])
+def max_kept(request, monkeypatch):
+    """Scores are kept for the backward pass, or not."""
+    monkeypatch.setattr(scores, "MAX_KEPT", request.param)
+    monkeypatch.setattr(scores, "BLOCK_SCORES", 7000)  # several blocks
+
+
+def _batch(n=700, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(1)
+    outputs = torch.randn(n, WIDTH, generator=generator, dtype=dtype, requires_grad=True)
+    return outputs, torch.randint(0, N_WORDS, (n,), generator=generator)
+
+
+def _gradients(losses, outputs, head):
+    """Of outputs, weight and bias, for a different share of each loss."""
+    shares = torch.linspace(0.5, 2.0, len(losses), dtype=losses.dtype)
+    return torch.autograd.grad(losses, (outputs, head.weight, head.bias), shares)
 
 
 def test_expected_counts_follow_the_log_uniform_distribution(sampled):
     generator = torch.Generator().manual_seed(0)
-    n_calls = 3000
+    n_calls = 1000
     seen = torch.zeros(N_WORDS)
     for _ in range(n_calls):
-        seen[sampled._sample(generator, torch.device("cpu"))] += 1
+        seen[sampled.sample(generator)] += 1
     wanted = sampled.log_counts.exp()
     assert abs(float(wanted.sum()) - 100) < 1  # as many distinct words as asked for
     assert float((seen / n_calls - wanted).abs().max()) < 5 * math.sqrt(0.25 / n_calls)
 
 
-def test_losses_equal_the_formula(sampled):
-    outputs, targets = torch.randn(700, WIDTH), torch.randint(0, N_WORDS, (700,))
+def test_sampled_losses_equal_the_formula(sampled):
+    outputs, targets = _batch()
     losses = sampled(outputs, targets, torch.Generator().manual_seed(5))
-    negatives = sampled._sample(torch.Generator().manual_seed(5), torch.device("cpu"))
+    negatives = sampled.sample(torch.Generator().manual_seed(5))
     with torch.no_grad():
-        scores = sampled.head(outputs) - sampled.log_counts
-    for row, target, loss in zip(scores[:50], targets, losses):
+        all_scores = sampled.head(outputs) - sampled.log_counts
+    for row, target, loss in zip(all_scores[:50], targets, losses):
         others = negatives[negatives != target]
         wanted = torch.logsumexp(torch.cat([row[target][None], row[others]]), 0) - row[target]
         assert float(loss.detach()) == pytest.approx(float(wanted), abs=1e-4)
 
 
-def test_gradients_equal_autograd():
+def test_sampled_losses_do_not_depend_on_the_order_of_the_sample(sampled):
+    outputs, targets = _batch(50)
+    negatives = torch.randperm(N_WORDS, generator=torch.Generator().manual_seed(2))[:90]
+    counts = sampled.log_counts
+    head = sampled.head
+    arguments = (outputs, head.weight, head.bias, targets)
+    first = sampled_losses(*arguments, negatives, counts[targets], counts[negatives])
+    negatives = negatives.sort().values
+    second = sampled_losses(*arguments, negatives, counts[targets], counts[negatives])
+    torch.testing.assert_close(first, second)
+
+
+def test_all_words_as_negatives_give_the_full_softmax(sampled):
+    outputs, targets = _batch()
+    head, none = sampled.head, torch.zeros(N_WORDS)
+    found = sampled_losses(outputs, head.weight, head.bias, targets, torch.arange(N_WORDS), none[targets], none)
+    wanted = head.token_losses(outputs, targets)
+    torch.testing.assert_close(found, wanted)
+    for got, want in zip(_gradients(found, outputs, head), _gradients(wanted, outputs, head)):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_sparse_gradients_hold_the_same_numbers(sampled):
+    outputs, targets = _batch(20)
+    gradients = []
+    for sparse in (False, True):
+        sampled.sparse = sparse
+        gradients.append(_gradients(sampled(outputs, targets, torch.Generator().manual_seed(5)), outputs, sampled.head))
+    negatives = sampled.sample(torch.Generator().manual_seed(5))
+    for dense, found in zip(gradients[0][1:], gradients[1][1:]):
+        assert found.is_sparse and found.is_coalesced()
+        assert torch.equal(found.indices()[0], torch.cat([negatives, targets]).unique())
+        assert torch.equal(found.to_dense(), dense)
+    assert torch.equal(gradients[0][0], gradients[1][0])
+
+
+def test_gradients_equal_finite_differences(sampled, max_kept):
+    head = sampled.head.double()
+    outputs, targets = _batch(12, torch.float64)
+    counts = sampled.log_counts.double()
+    negatives = torch.arange(0, N_WORDS, 9)
+
+    def losses(rows, weight, bias):
+        return sampled_losses(rows, weight, bias, targets, negatives, counts[targets], counts[negatives])
+
+    weight, bias = head.weight.detach().requires_grad_(), head.bias.detach().requires_grad_()
+    assert torch.autograd.gradcheck(losses, (outputs, weight, bias), fast_mode=True)
+
+
+def test_full_softmax_equals_cross_entropy(sampled, max_kept):
+    outputs, targets = _batch()
+    head = sampled.head
+    found, wanted = FullSoftmax(head)(outputs, targets), head.token_losses(outputs, targets)
+    torch.testing.assert_close(found, wanted)
+    for got, want in zip(_gradients(found, outputs, head), _gradients(wanted, outputs, head)):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_log_sums_have_the_gradients_of_autograd(max_kept):
     torch.manual_seed(0)
     outputs, weight, bias = (torch.randn(*shape, requires_grad=True) for shape in ((700, 8), (90, 8), (90,)))
     hits = torch.randint(-1, 90, (700,))
-    seed = torch.randn(700)
+    shares = torch.randn(700)
     mask = torch.zeros(700, 90)
     rows = (hits >= 0).nonzero().squeeze(1)
     mask[rows, hits[rows]] = -1e30
     wanted = torch.logsumexp(outputs @ weight.t() + bias + mask, 1)
-    found = _LogSumScores.apply(outputs, weight, bias, hits)
+    found = log_sum_scores(outputs, weight, bias, hits)
     torch.testing.assert_close(found, wanted)
     parameters = (outputs, weight, bias)
-    for got, want in zip(torch.autograd.grad(found, parameters, seed), torch.autograd.grad(wanted, parameters, seed)):
+    pairs = zip(torch.autograd.grad(found, parameters, shares), torch.autograd.grad(wanted, parameters, shares))
+    for got, want in pairs:
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_frozen_bilm_gets_no_gradient(sampled):
+    outputs, targets = _batch()
+    sampled(outputs.detach(), targets, torch.Generator().manual_seed(5)).mean().backward()
+    assert outputs.grad is None and float(sampled.head.weight.grad.abs().sum()) > 0
+
+
+@pytest.mark.parametrize("kind", ["sampled", "full", "adaptive"])
+def test_autocast_changes_losses_little(kind, sampled):
+    outputs, targets = _batch()
+    head = AdaptiveHead(N_WORDS, WIDTH, [50, 150]) if kind == "adaptive" else sampled.head
+    loss = make_objective(head, SoftmaxConfig(kind=kind, n_negatives=100))
+    wanted = loss(outputs, targets, torch.Generator().manual_seed(5))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = loss(outputs, targets, torch.Generator().manual_seed(5))
+    assert found.dtype == torch.float32
+    assert 0 < float((found - wanted).detach().abs().max()) < 0.1
+    for part in torch.autograd.grad(found.mean(), (outputs, head.weight)):
+        assert part.dtype == torch.float32 and bool(torch.isfinite(part).all())
+
+
+def test_adaptive_losses_are_those_of_the_head():
+    torch.manual_seed(0)
+    outputs, targets = _batch()
+    head = AdaptiveHead(N_WORDS, WIDTH, [50, 150])
+    wanted = -torch.log_softmax(head(outputs), 1)[torch.arange(len(targets)), targets]
+    loss = make_objective(head, SoftmaxConfig(kind="adaptive"))
+    assert isinstance(loss, AdaptiveLoss)
+    torch.testing.assert_close(loss(outputs, targets), wanted)
+
+
+@pytest.mark.parametrize("kind", ["sampled", "full"])
+def test_the_loss_of_no_prediction_is_empty(kind, sampled):
+    loss = make_objective(sampled.head, SoftmaxConfig(kind=kind, n_negatives=100))
+    assert loss(torch.zeros(0, WIDTH), torch.zeros(0, dtype=torch.int64)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [({"kind": "sampled", "n_negatives": 151}, "distinct negatives"), ({"kind": "adaptive"}, "should be Adaptive")],
+)
+def test_what_does_not_fit_the_head_is_an_error(settings, message, sampled):
+    with pytest.raises(ValueError, match=message):
+        make_objective(sampled.head, SoftmaxConfig(**settings))
