@@ -1,0 +1,51 @@
+"""The parameters of a biLM and its softmax, layer by layer from the top.
+
+Howard & Ruder (2018) train the layers at rates of their own and thaw them one after the other, the top one first.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Dict, List, Set
+
+from torch import nn
+
+from ..bilm.model import BiLMNetwork
+
+
+@dataclass(frozen=True)
+class LayerGroup:
+    """Parameters that are thawed together and share a rate.
+
+    name (str): "head", "lstm.1", "lstm.0", "words".
+    parameters (Dict[str, nn.Parameter]): By a name that is stable from run to run, e.g. "network.lstm.0.bias".
+    """
+
+    name: str
+    parameters: Dict[str, nn.Parameter]
+
+
+def layer_groups(network: BiLMNetwork, head: nn.Module) -> List[LayerGroup]:
+    """A parameter that both use (`tie_weights`) stands once, with the network's.
+
+    network (BiLMNetwork): Its word encoder is the lowest layer.
+    head (nn.Module): The highest.
+    RETURNS (List[LayerGroup]): The softmax, the LSTM layers from the top, the character CNN or word embedding.
+    """
+    names = ["head", *(f"lstm.{layer}" for layer in reversed(range(network.config.n_layers))), "words"]
+    groups: Dict[str, Dict[str, nn.Parameter]] = {name: {} for name in names}
+    seen: Set[int] = set()
+    for name, parameter in network.named_parameters():
+        groups[_layer_of(name)][f"network.{name}"] = parameter
+        seen.add(id(parameter))
+    for name, parameter in head.named_parameters():
+        if id(parameter) not in seen:
+            groups["head"][f"head.{name}"] = parameter
+    return [LayerGroup(name, parameters) for name, parameters in groups.items()]
+
+
+def _layer_of(name: str) -> str:
+    """RETURNS (str): Group of a parameter of the network."""
+    found = re.match(r"(lstm|between)\.(\d+)\.", name)
+    if found is None:
+        return "words"
+    return f"lstm.{int(found.group(2)) + (found.group(1) == 'between')}"  # the first gate is the second layer's

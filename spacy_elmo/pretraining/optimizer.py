@@ -1,0 +1,166 @@
+"""From gradients to changed weights: one norm for all of them, a rate for each layer, layers thawed from the top."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, Mapping, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from ..bilm.model import BiLMNetwork
+from ..errors import Errors
+from .config import OptimizerConfig, ScheduleConfig
+from .layer_groups import layer_groups
+from .schedule import rate_factor
+from .update_rules import SLOTS, make_rule, new_step, update_rows
+
+OptimizerState = Tuple[Dict[str, Tensor], Dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """What an update did.
+
+    learn_rate (float): Of the top layer.
+    grad_norm (float): Global norm of the gradient before clipping; if it is not finite, nothing was changed.
+    clipped (bool): Whether it was above the bound.
+    """
+
+    learn_rate: float
+    grad_norm: float
+    clipped: bool
+
+
+class PretrainOptimizer:
+    """Changes a biLM and its softmax by their gradients.
+
+    network (BiLMNetwork), head (nn.Module): Changed in place; parameters they share are changed once.
+    settings (OptimizerConfig): Which rule, rates, clipping, thawing.
+    schedule (ScheduleConfig): How the rate moves.
+    max_tokens (int): Predictions per direction of the whole run.
+    """
+
+    def __init__(
+        self,
+        network: BiLMNetwork,
+        head: nn.Module,
+        settings: OptimizerConfig,
+        schedule: ScheduleConfig,
+        *,
+        max_tokens: int,
+    ) -> None:
+        self.settings, self.schedule, self.max_tokens = settings, schedule, max_tokens
+        self.groups = layer_groups(network, head)
+        self.named = {name: parameter for group in self.groups for name, parameter in group.parameters.items()}
+        self.parameters = list(self.named.values())
+        self._rule = make_rule(self.groups, settings)
+        self.n_trained = 1 if settings.unfreeze_tokens else len(self.groups)
+        self._freeze()
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def step(self, *, step: int, n_tokens: int) -> StepInfo:
+        """Clip the gradients in place and change the weights by them. A layer that is thawed here, its tokens being
+        over, has a gradient from the next update on. Weights without gradient stand still, and so do their moments.
+
+        step (int): Updates done before this one.
+        n_tokens (int): Predictions per direction trained on before this one.
+        RETURNS (StepInfo): Rate and norm.
+        """
+        factor = rate_factor(self.schedule, step=step, n_tokens=n_tokens, max_tokens=self.max_tokens)
+        learn_rate, clip = self.settings.learn_rate * factor, self.settings.grad_clip
+        values = [_coalesced_values(parameter) for parameter in self.parameters if parameter.grad is not None]
+        grad_norm = global_norm(values)
+        if math.isfinite(grad_norm):
+            if grad_norm > clip:
+                for part in values:
+                    part.mul_(clip / grad_norm)
+            self._update(learn_rate)
+            self._thaw(n_tokens)
+        return StepInfo(learn_rate, grad_norm, grad_norm > clip)
+
+    def state_dict(self) -> OptimizerState:
+        """RETURNS (OptimizerState): Tensors by "<parameter>.<slot>", not copied, and the rest as plain JSON types."""
+        moments = self._rule.state
+        tensors = {
+            f"{name}.{slot}": tensor
+            for name, parameter in self.named.items()
+            for slot, tensor in moments[parameter].items()
+        }
+        return tensors, {"name": self.settings.name, "n_trained": self.n_trained}
+
+    def load_state_dict(self, state: OptimizerState) -> None:
+        """state (OptimizerState): From `state_dict`; its tensors are copied.
+        RAISES (ValueError): EL116 with everything that does not fit.
+        """
+        tensors, record = state
+        self._check_fit(tensors, record)
+        self._rule.state.clear()
+        for name, parameter in self.named.items():
+            if f"{name}.step" in tensors:
+                slots = {slot: tensors[f"{name}.{slot}"] for slot in SLOTS[self.settings.name]}
+                step = new_step(self._rule, parameter).copy_(slots.pop("step"))
+                moments = {slot: torch.empty_like(parameter).copy_(tensor) for slot, tensor in slots.items()}
+                self._rule.state[parameter] = {"step": step, **moments}
+        self.n_trained = int(record["n_trained"])
+        self._freeze()
+
+    def _update(self, learn_rate: float) -> None:
+        for group in self._rule.param_groups:
+            group["lr"] = learn_rate / self.settings.discriminative ** group["depth"]
+            for parameter in group["params"]:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    update_rows(self._rule, parameter, group["lr"], self.settings)
+                    parameter.grad = None
+        self._rule.step()
+
+    def _thaw(self, n_tokens: int) -> None:
+        if self.settings.unfreeze_tokens and self.n_trained < len(self.groups):
+            due = min(len(self.groups), 1 + n_tokens // self.settings.unfreeze_tokens)
+            if due > self.n_trained:
+                self.n_trained = due
+                self._freeze()
+
+    def _freeze(self) -> None:
+        """Let the layers that are not trained yet have no gradients, so that none is computed for them."""
+        for depth, group in enumerate(self.groups):
+            for parameter in group.parameters.values():
+                parameter.requires_grad_(depth < self.n_trained)
+
+    def _check_fit(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
+        name, problems = record["name"], []
+        if name != self.settings.name:
+            problems.append(f"it is of '{name}', should be of '{self.settings.name}'")
+        known = {f"{name}.{slot}": name for name in self.named for slot in SLOTS[self.settings.name]}
+        # Adagrad holds sums of every parameter from the start, Adam moments of those that had a gradient.
+        begun = {known[key] for key in tensors if key in known} if name != "adagrad" else set(self.named)
+        missing = sorted(key for key, name in known.items() if name in begun and key not in tensors)
+        problems += [f"unexpected: {key}" for key in sorted(set(tensors) - set(known))]
+        problems += [f"missing: {key}" for key in missing]
+        for key in sorted(set(tensors) & set(known)):
+            shape = list(tensors[key].shape)
+            wanted = [] if key.endswith(".step") else list(self.named[known[key]].shape)
+            if shape != wanted:
+                problems.append(f"wrong shape: {key} is {shape}, should be {wanted}")
+        if problems:
+            raise ValueError(Errors.EL116.format(n_problems=len(problems), problems="; ".join(problems)))
+
+
+def global_norm(values: Iterable[Tensor]) -> float:
+    """values (Iterable[Tensor]): All gradients; of sparse ones the values of distinct rows.
+    RETURNS (float): The norm of all of them as one vector, 0 for none.
+    """
+    norms = [torch.linalg.vector_norm(part) for part in values]
+    return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
+
+
+def _coalesced_values(parameter: nn.Parameter) -> Tensor:
+    """The numbers of a gradient, to be changed in place."""
+    grad: Tensor = parameter.grad  # type: ignore[assignment]
+    if not grad.is_sparse:
+        return grad
+    parameter.grad = grad.coalesce()
+    return parameter.grad.values()

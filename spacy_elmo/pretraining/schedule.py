@@ -1,0 +1,35 @@
+"""How the learning rate moves during a run, as a factor of its peak.
+
+Rises are counted in updates, falls in tokens read, so that a run of another batch size falls over the same text.
+"slanted_triangular" is eq. 3 of Howard & Ruder (2018), "inverse_sqrt" that of Vaswani et al. (2017), sec. 5.3.
+"""
+
+import math
+
+from .config import ScheduleConfig
+
+
+def rate_factor(settings: ScheduleConfig, *, step: int, n_tokens: int, max_tokens: int) -> float:
+    """settings (ScheduleConfig): Shape of the curve.
+    step (int): Updates done before this one.
+    n_tokens (int): Predictions per direction trained on before this one.
+    max_tokens (int): Those of the whole run.
+    RETURNS (float): From 0 to 1.
+    """
+    done = min(1.0, n_tokens / max_tokens)
+    if settings.name == "slanted_triangular":
+        return _slanted_triangle(done, settings.cut_frac, settings.ratio)
+    n_warmup = max(1, settings.warmup_steps)
+    rise = min(1.0, (step + 1) / n_warmup)
+    if settings.name == "linear":
+        return rise * (1.0 - done)
+    if settings.name == "cosine":
+        return rise * 0.5 * (1.0 + math.cos(math.pi * done))
+    if settings.name == "inverse_sqrt":
+        return rise * min(1.0, math.sqrt(n_warmup / (step + 1)))
+    return rise
+
+
+def _slanted_triangle(done: float, cut_frac: float, ratio: float) -> float:
+    height = done / cut_frac if done < cut_frac else (1.0 - done) / (1.0 - cut_frac)
+    return (1.0 + height * (ratio - 1.0)) / ratio

@@ -1,0 +1,268 @@
+"""Updates against the formulas of their papers, dense and sparse, layer by layer."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.pretraining.config import OptimizerConfig, ScheduleConfig
+from spacy_elmo.pretraining.layer_groups import layer_groups
+from spacy_elmo.pretraining.optimizer import PretrainOptimizer, global_norm
+
+BILM = BiLMConfig(n_words=9, n_layers=2, cell_width=6, projection_width=4)
+CONSTANT = ScheduleConfig(name="constant", warmup_steps=0)
+ADAGRAD = OptimizerConfig(name="adagrad", learn_rate=0.2, grad_clip=1e9)
+ADAM = replace(ADAGRAD, name="adam", learn_rate=0.01)
+ADAMW = replace(ADAM, name="adamw", weight_decay=0.1)
+CASES = [(ADAGRAD, False), (ADAGRAD, True), (ADAM, False), (ADAM, True), (ADAMW, False)]  # settings, sparse or not
+ROW_NAMES = ("network.word_embedding", "head.weight", "head.bias")  # what can have sparse gradients
+
+
+class Training:
+    """A network and a head whose gradients are drawn at random."""
+
+    def __init__(self, settings, *, tied=False, schedule=CONSTANT, sparse=False):
+        torch.manual_seed(0)
+        self.network = BiLMNetwork(BILM)
+        self.head = SoftmaxHead.tied(self.network.word_embedding) if tied else SoftmaxHead(9, 4)
+        self.optimizer = PretrainOptimizer(self.network, self.head, settings, schedule, max_tokens=1000)
+        self.sparse = sparse
+        self.generator = torch.Generator().manual_seed(1)
+
+    def draw(self):
+        """Give every trained parameter a gradient, zero in most rows of a table."""
+        for name, parameter in self.optimizer.named.items():
+            grad = torch.randn(parameter.shape, generator=self.generator)
+            if name in ROW_NAMES:
+                rows = torch.randint(0, 9, (3,), generator=self.generator)  # may hold a row twice
+                values = torch.randn(3, *parameter.shape[1:], generator=self.generator)
+                grad = torch.sparse_coo_tensor(rows[None], values, parameter.shape, check_invariants=True)
+                grad = grad if self.sparse else grad.to_dense()
+            if parameter.requires_grad:
+                parameter.grad = grad
+
+    def update(self, step=0, n_tokens=0):
+        self.optimizer.zero_grad()
+        self.draw()
+        return self.optimizer.step(step=step, n_tokens=n_tokens)
+
+    def weights(self):
+        return {name: parameter.detach().clone() for name, parameter in self.optimizer.named.items()}
+
+    def changed(self, *arguments):
+        """Names of the layers that an update changes."""
+        before = self.weights()
+        self.update(*arguments)
+        after = self.weights()
+        groups = self.optimizer.groups
+        return [group.name for group in groups if any(not torch.equal(before[k], after[k]) for k in group.parameters)]
+
+
+@pytest.fixture(params=["adagrad", "adam", "adamw"])
+def settings(request):
+    return {"adagrad": ADAGRAD, "adam": ADAM, "adamw": ADAMW}[request.param]
+
+
+def test_layers_are_ordered_from_the_top():
+    characters = {"embedding_width": 4, "filters": [[1, 4], [2, 4]], "n_highway": 1}
+    config = BiLMConfig.from_dict({"char_cnn": characters, "n_layers": 3, "cell_width": 6, "projection_width": 4})
+    network, head = BiLMNetwork(config), SoftmaxHead(9, 4)
+    groups = layer_groups(network, head)
+    assert [group.name for group in groups] == ["head", "lstm.2", "lstm.1", "lstm.0", "words"]
+    assert set(groups[0].parameters) == {"head.weight", "head.bias"}
+    assert all(name.startswith("network.lstm.2.") for name in groups[1].parameters)
+    assert all(name.startswith("network.char_cnn.") for name in groups[4].parameters)
+    n_all = len(list(network.parameters())) + len(list(head.parameters()))
+    assert sum(len(group.parameters) for group in groups) == n_all
+
+
+def test_a_gate_between_layers_goes_with_the_upper_one():
+    network = BiLMNetwork(replace(BILM, n_layers=3, has_skip=False, highway_between=True))
+    groups = layer_groups(network, SoftmaxHead(9, 4))
+    between = {group.name: [name for name in group.parameters if "between" in name] for group in groups}
+    assert all("between.1." in name for name in between["lstm.2"]) and between["lstm.2"]
+    assert all("between.0." in name for name in between["lstm.1"]) and between["lstm.1"]
+    assert not between["lstm.0"] and not between["words"]
+
+
+def test_a_shared_table_stands_once():
+    training = Training(ADAGRAD, tied=True)
+    assert len({id(part) for part in training.optimizer.parameters}) == len(training.optimizer.parameters)
+    assert set(training.optimizer.groups[0].parameters) == {"head.bias"}
+    training.draw()
+    wanted = sum(float(part.grad.square().sum()) for part in training.optimizer.parameters) ** 0.5
+    assert training.optimizer.step(step=0, n_tokens=0).grad_norm == pytest.approx(wanted, rel=1e-6)
+
+
+def test_adagrad_follows_duchi_with_sums_that_begin_at_one():
+    training = Training(ADAGRAD)
+    weights, sums = training.weights(), dict.fromkeys(training.optimizer.named, 1.0)
+    for _ in range(3):
+        training.optimizer.zero_grad()
+        training.draw()
+        grads = {name: part.grad.clone() for name, part in training.optimizer.named.items()}
+        training.optimizer.step(step=0, n_tokens=0)
+        for name, grad in grads.items():
+            sums[name] = sums[name] + grad**2
+            weights[name] = weights[name] - 0.2 * grad / sums[name] ** 0.5
+    for name, part in training.optimizer.named.items():
+        torch.testing.assert_close(part.detach(), weights[name])
+
+
+def test_adagrad_from_zero_does_not_divide_by_zero():
+    training = Training(replace(ADAGRAD, initial_accumulator=0.0))
+    training.update()
+    assert all(bool(torch.isfinite(part).all()) for part in training.optimizer.parameters)
+
+
+def test_sparse_adagrad_equals_dense_adagrad():
+    dense, sparse = Training(ADAGRAD), Training(ADAGRAD, sparse=True)
+    for step in range(5):
+        infos = [training.update(step) for training in (dense, sparse)]
+        assert infos[0].grad_norm == pytest.approx(infos[1].grad_norm, rel=1e-6)
+    for name, part in sparse.optimizer.named.items():
+        torch.testing.assert_close(part, dense.optimizer.named[name])
+    found, wanted = sparse.optimizer.state_dict()[0], dense.optimizer.state_dict()[0]
+    assert set(found) == set(wanted)
+    for name, part in found.items():
+        torch.testing.assert_close(part, wanted[name])
+
+
+def test_sparse_adam_changes_the_rows_it_meets_as_adam_and_no_others():
+    dense, sparse = Training(ADAM), Training(ADAM, sparse=True)
+    start = sparse.weights()
+    for training in (dense, sparse):
+        training.update()
+    for name in ROW_NAMES:
+        torch.testing.assert_close(sparse.optimizer.named[name], dense.optimizer.named[name])
+    met = sparse.optimizer.state_dict()[0]["head.weight.exp_avg_sq"].sum(1) > 0
+    assert 0 < int(met.sum()) < 9
+    assert torch.equal(sparse.head.weight[~met].detach(), start["head.weight"][~met])
+
+
+def test_dense_and_sparse_gradients_are_clipped_by_one_norm():
+    for sparse in (False, True):
+        training = Training(replace(ADAGRAD, grad_clip=1.5), sparse=sparse)
+        training.draw()
+        dense = [part.grad.to_dense().clone() for part in training.optimizer.parameters]
+        norm = float(torch.cat([part.flatten() for part in dense]).norm())
+        before = training.weights()
+        info = training.optimizer.step(step=0, n_tokens=0)
+        assert info.grad_norm == pytest.approx(norm, rel=1e-6) and info.clipped and norm > 1.5
+        for (name, part), grad in zip(training.optimizer.named.items(), dense):
+            scaled = grad * 1.5 / norm
+            torch.testing.assert_close(part.detach(), before[name] - 0.2 * scaled / (1 + scaled**2).sqrt())
+
+
+def test_a_small_gradient_is_not_scaled():
+    training = Training(replace(ADAGRAD, grad_clip=1e3))
+    training.draw()
+    grad = training.head.weight.grad.clone()
+    info = training.optimizer.step(step=0, n_tokens=0)
+    assert not info.clipped and torch.equal(training.head.weight.grad, grad)
+    assert global_norm([]) == 0.0
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_changes_nothing(settings, bad):
+    training = Training(settings)
+    training.update()
+    before, moments = training.weights(), {k: v.clone() for k, v in training.optimizer.state_dict()[0].items()}
+    training.draw()
+    training.network.lstm[0].bias.grad[0, 0] = bad
+    info = training.optimizer.step(step=1, n_tokens=10)
+    assert info.grad_norm != info.grad_norm or info.grad_norm == float("inf")
+    assert all(torch.equal(part, before[name]) for name, part in training.optimizer.named.items())
+    assert all(torch.equal(part, moments[name]) for name, part in training.optimizer.state_dict()[0].items())
+
+
+def test_no_gradients_change_nothing(settings):
+    training = Training(settings)
+    before = training.weights()
+    assert training.optimizer.step(step=0, n_tokens=0).grad_norm == 0.0
+    assert all(torch.equal(part, before[name]) for name, part in training.optimizer.named.items())
+
+
+def test_adamw_decays_weights_but_no_bias():
+    training = Training(ADAMW)
+    for part in training.optimizer.parameters:
+        torch.nn.init.ones_(part)
+        part.grad = torch.zeros_like(part)
+    training.optimizer.step(step=0, n_tokens=0)
+    for name, part in training.optimizer.named.items():
+        wanted = 1.0 if name.endswith("bias") else 1.0 - 0.01 * 0.1
+        assert float(part.detach().flatten()[0]) == pytest.approx(wanted), name
+
+
+def test_rates_fall_from_layer_to_layer():
+    # Adam's first update is the learning rate, whatever the gradient.
+    training = Training(replace(ADAM, discriminative=2.6))
+    before = training.weights()
+    info = training.update()
+    assert info.learn_rate == 0.01
+    for depth, group in enumerate(training.optimizer.groups):
+        for name, part in group.parameters.items():
+            change = float((part.detach() - before[name]).abs().max())
+            assert change == pytest.approx(0.01 / 2.6**depth, rel=1e-3), name
+
+
+def test_the_schedule_moves_the_rate():
+    training = Training(ADAM, schedule=ScheduleConfig(name="linear", warmup_steps=4))
+    rates = [training.update(step, n_tokens).learn_rate for step, n_tokens in ((0, 0), (3, 0), (9, 500))]
+    assert rates == pytest.approx([0.0025, 0.01, 0.005])
+
+
+@pytest.mark.parametrize("settings, sparse", CASES)
+def test_layers_thaw_from_the_top(settings, sparse):
+    training = Training(replace(settings, unfreeze_tokens=100), sparse=sparse)
+    order = ["head", "lstm.1", "lstm.0", "words"]
+    assert training.changed(0, 0) == training.changed(1, 99) == order[:1]
+    assert training.changed(2, 100) == order[:1]  # the update that finds the tokens are over
+    assert training.changed(3, 110) == order[:2]
+    training.update(4, 250)
+    assert training.changed(5, 250) == order[:3]
+    training.update(6, 900)
+    assert training.changed(7, 900) == order
+
+
+def test_frozen_layers_have_no_gradients_and_no_moments():
+    training = Training(replace(ADAM, unfreeze_tokens=100))
+    trained = {name for name, part in training.optimizer.named.items() if part.requires_grad}
+    assert trained == {"head.weight", "head.bias"}
+    training.update()
+    assert {name.rpartition(".")[0] for name in training.optimizer.state_dict()[0]} == trained
+
+
+@pytest.mark.parametrize("settings, sparse", CASES)
+def test_a_stored_state_goes_on_to_the_last_bit(settings, sparse):
+    settings = replace(settings, unfreeze_tokens=20, grad_clip=1.0)
+    whole = Training(settings, sparse=sparse)
+    for step in range(3):
+        whole.update(step, 10 * step)
+    rest = Training(settings, sparse=sparse)
+    tensors, record = whole.optimizer.state_dict()
+    rest.optimizer.load_state_dict(({name: part.clone() for name, part in tensors.items()}, dict(record)))
+    rest.generator.set_state(whole.generator.get_state())
+    with torch.no_grad():
+        for name, part in whole.optimizer.named.items():
+            rest.optimizer.named[name].copy_(part)
+    for step in range(3, 6):
+        assert whole.update(step, 10 * step) == rest.update(step, 10 * step)
+    for name, part in whole.optimizer.named.items():
+        assert torch.equal(part, rest.optimizer.named[name])
+    assert rest.optimizer.n_trained == whole.optimizer.n_trained == 3
+
+
+def test_a_state_that_does_not_fit_is_an_error():
+    training = Training(ADAM)
+    training.update()
+    tensors, record = training.optimizer.state_dict()
+    tensors = {**tensors, "head.bias.exp_avg": torch.zeros(5), "head.gain.step": torch.zeros(())}
+    del tensors["head.weight.step"]
+    with pytest.raises(ValueError, match="4 problems") as error:
+        Training(ADAM).optimizer.load_state_dict((tensors, {**record, "name": "adamw"}))
+    for part in ("'adamw'", "unexpected: head.gain.step", "missing: head.weight.step", "head.bias.exp_avg is [5]"):
+        assert part in str(error.value)
