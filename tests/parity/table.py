@@ -21,6 +21,7 @@ from .cases import (
     limit_of,
     lm_differences,
 )
+from .training import LIMIT_TRAINED, sampled_difference, training_differences
 
 ROOT = Path(__file__).parent.parent.parent
 Row = Tuple[str, str, float, float]
@@ -37,6 +38,9 @@ def rows(shared: Path, is_fast: bool) -> Iterator[Row]:
             yield from ((name, array, value, limit) for array, value in case.differences())
     for name in LM_CASES:
         yield from ((f"lm/{name}", array, value, LIMIT) for array, value in lm_differences(shared, name))
+        trained = training_differences(shared, name)
+        yield from ((f"lm/{name}", array, value, LIMIT_TRAINED) for array, value in trained)
+    yield "lm/sampled_softmax.npz", "losses", sampled_difference(shared, sparse=True), LIMIT
     for name in FIXTURES:
         yield from ((f"fixtures/{name}", array, value, LIMIT) for array, value in fixture_differences(shared, name))
 
