@@ -1,27 +1,290 @@
-"""A corpus as a stream of tokenized sentences, and its vocabulary."""
+"""A corpus as an endless stream of blocks of tokenized sentences, whose position can be stored and found again."""
 
-import gzip
-from collections import Counter
+from collections import deque
+from dataclasses import asdict, dataclass, fields
+from itertools import chain
 from pathlib import Path
-from typing import Iterable, Iterator, List, Sequence, TextIO, cast
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence
 
 from ..errors import Errors
-from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
-from ..text.vocabulary import UNKNOWN, Vocabulary
+from ..text.vocabulary import Vocabulary
+from . import counting
+from .lines import STDIN, decode, open_bytes, pass_over, read_lines
+from .shuffle import Block, ShuffleBuffer
+
+# One line of a file, paragraph, Doc or row of a data set: the sentences in it, none for an empty line.
+Record = List[List[str]]
+
+
+@dataclass
+class Counts:
+    """What was met while reading.
+
+    n_sentences (int): Sentences given out, each piece of a long one included.
+    n_tokens (int): Their tokens.
+    n_empty (int): Records without a token: lines, texts or Docs that were passed over.
+    n_long (int): Sentences that were cut into pieces.
+    n_undecodable (int): Sequences of bytes that were not UTF-8 and became U+FFFD.
+    """
+
+    n_sentences: int = 0
+    n_tokens: int = 0
+    n_empty: int = 0
+    n_long: int = 0
+    n_undecodable: int = 0
+
+    def to_dict(self) -> Dict[str, int]:
+        """RETURNS (Dict[str, int]): Plain JSON types, the inverse of `from_dict`."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, int]) -> "Counts":
+        """RETURNS (Counts): The inverse of `to_dict`."""
+        return cls(**{item.name: int(record.get(item.name, 0)) for item in fields(cls)})
+
+    def add(self, other: "Counts") -> None:
+        """other (Counts): Of other text."""
+        for item in fields(self):
+            setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
+
+
+class Shard(Protocol):
+    """One file or one piece of a data set. Classes that derive from this need `read_records` only.
+
+    name (str): For reports, and to recognise the corpus when a run is resumed.
+    """
+
+    name: str
+
+    def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
+        """Stream the records.
+
+        counts (Counts): Empty records and undecodable bytes are added here, when the record is given out.
+        skip (int): Records to pass over first, without tokenizing and counting them.
+        YIELDS (Record): The sentences of each record, empty for an empty one.
+        RAISES (ValueError): EL109 if there are fewer records than `skip`.
+        """
+        ...
+
+    def read(self, counts: Counts) -> Iterator[List[str]]:
+        """counts (Counts): Empty records and undecodable bytes are added here.
+        RETURNS (Iterator[List[str]]): The tokens of each sentence, from the start; none is empty.
+        """
+        return chain.from_iterable(self.read_records(counts))
+
+
+class TextShard(Shard):
+    """A text file with one tokenized sentence a line, tokens separated by spaces.
+
+    path (Path): Plain, .gz, .xz or .zst.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name if path != STDIN else "stdin"
+
+    def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
+        """See `Shard.read_records`; a record is a line."""
+        with open_bytes(self.path) as file:
+            for line in pass_over(read_lines(file), skip, name=self.name):
+                text, n_replaced = decode(line)
+                tokens = text.split()
+                counts.n_undecodable += n_replaced
+                if tokens:
+                    yield [tokens]
+                else:
+                    counts.n_empty += 1
+                    yield []
+
+
+class ListShard(Shard):
+    """Sentences that are in memory.
+
+    name (str): For reports.
+    sentences (Sequence[Sequence[str]]): Each is a record.
+    """
+
+    def __init__(self, name: str, sentences: Sequence[Sequence[str]]) -> None:
+        self.name = name
+        self.sentences = sentences
+
+    def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
+        """See `Shard.read_records`."""
+        for tokens in pass_over(iter(self.sentences), skip, name=self.name):
+            counts.n_empty += not tokens
+            yield [list(tokens)] if tokens else []
+
+
+class BlockStream:
+    """Blocks of consecutive sentences of one shard; the last one of a shard may be shorter.
+
+    Each pass over the corpus gives every sentence once. Memory holds the shuffle buffer and one record.
+
+    shards (Sequence[Shard]): The corpus.
+    block_sentences (int): Sentences in a block.
+    seed (int): Of the shuffling.
+    shuffle_blocks (int): Blocks that wait in a buffer to be drawn at random; 0 keeps the order of a shard.
+    shuffle_shards (bool): Read the shards in another order in each pass.
+    repeat (bool): Read the corpus again and again, else once.
+    max_sentence_tokens (int): Longer sentences are cut into pieces of this length.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        *,
+        block_sentences: int,
+        seed: int,
+        shuffle_blocks: int = 0,
+        shuffle_shards: bool = False,
+        repeat: bool = True,
+        max_sentence_tokens: int = 1000,
+    ) -> None:
+        self.shards = list(shards)
+        self.counts = Counts()
+        self.epoch = 0
+        self.repeat = repeat
+        self.max_sentence_tokens = max_sentence_tokens
+        self._layout = {
+            "shards": [shard.name for shard in self.shards],
+            "block_sentences": block_sentences,
+            "shuffle_blocks": shuffle_blocks,
+            "shuffle_shards": shuffle_shards,
+            "max_sentence_tokens": max_sentence_tokens,
+        }
+        self._block_sentences = block_sentences
+        self._shuffle_shards = shuffle_shards
+        self._buffer = ShuffleBuffer(shuffle_blocks, seed=seed)
+        self._waiting: Deque[List[str]] = deque()  # sentences of the records read last that are in no block yet
+        self._records: Optional[Iterator[Record]] = None  # of the shard that is being read
+        self._begin_pass()
+
+    def __iter__(self) -> "BlockStream":
+        return self
+
+    def __next__(self) -> Block:
+        """RETURNS (Block): The tokens of each sentence of a block.
+        RAISES (ValueError): EL101 if a whole pass finds no sentence.
+        """
+        self._fill_buffer()
+        block = self._buffer.draw()
+        while block is None:
+            self._end_pass()
+            self._fill_buffer()
+            block = self._buffer.draw()
+        return block
+
+    def state_dict(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Plain JSON types. A stream over the same shards that loads it goes on from here."""
+        return {
+            "layout": dict(self._layout),
+            "epoch": self.epoch,
+            "order": list(self._order),
+            "n_shards": self._n_shards,
+            "n_records": self._n_records,
+            "waiting": list(self._waiting),
+            "is_empty": self._is_empty,
+            "counts": self.counts.to_dict(),
+            "buffer": self._buffer.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another stream was; the file that it was reading is passed over line by line up to there.
+
+        state (Mapping[str, Any]): From `state_dict`.
+        RAISES (ValueError): EL107 if that stream read other shards, or in another way.
+        """
+        different = [name for name, value in self._layout.items() if state["layout"].get(name) != value]
+        if different:
+            raise ValueError(Errors.EL107.format(different=_describe(different, state["layout"], self._layout)))
+        self.epoch, self._order, self._n_shards = state["epoch"], list(state["order"]), state["n_shards"]
+        self._n_records, self._is_empty = state["n_records"], state["is_empty"]
+        self._waiting = deque(list(sentence) for sentence in state["waiting"])
+        self.counts = Counts.from_dict(state["counts"])
+        self._buffer.load_state_dict(state["buffer"])
+        self._records = None
+
+    def _begin_pass(self) -> None:
+        n = len(self.shards)
+        self._order = self._buffer.permutation(n) if self._shuffle_shards else list(range(n))
+        self._n_shards = self._n_records = 0  # done with, of the order; read, of the shard that comes next in it
+        self._is_empty = True
+
+    def _end_pass(self) -> None:
+        if self._is_empty:
+            raise ValueError(Errors.EL101.format(source=_name_some(self.shards)))
+        if not self.repeat:
+            raise StopIteration
+        self.epoch += 1
+        self._begin_pass()
+
+    def _fill_buffer(self) -> None:
+        while not self._buffer.is_full:
+            block = self._read_block()
+            if not block:
+                return
+            self._buffer.add(block)
+
+    def _read_block(self) -> Block:
+        """The next sentences of the shard that is being read, or of the next one; none at the end of a pass."""
+        while self._n_shards < len(self._order):
+            block: Block = []
+            while len(block) < self._block_sentences and (self._waiting or self._read_record()):
+                block.append(self._waiting.popleft())
+            if block:
+                return block
+            self._n_shards, self._n_records, self._records = self._n_shards + 1, 0, None
+        return []
+
+    def _read_record(self) -> bool:
+        """Let the sentences of the next record wait that has some; False at the end of the shard."""
+        if self._records is None:
+            shard = self.shards[self._order[self._n_shards]]
+            self._records = shard.read_records(self.counts, skip=self._n_records)
+        for record in self._records:
+            self._n_records += 1
+            for tokens in record:
+                self._add_sentence(tokens)
+            if record:
+                return True
+        return False
+
+    def _add_sentence(self, tokens: List[str]) -> None:
+        n_tokens, longest = len(tokens), self.max_sentence_tokens
+        self._is_empty = False
+        self.counts.n_tokens += n_tokens
+        if n_tokens <= longest:
+            self.counts.n_sentences += 1
+            self._waiting.append(tokens)
+            return
+        pieces = [tokens[i : i + longest] for i in range(0, n_tokens, longest)]
+        self.counts.n_sentences += len(pieces)
+        self.counts.n_long += 1
+        self._waiting.extend(pieces)
+
+
+def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Iterator[List[str]]:
+    """Stream all sentences of a corpus once, in order and whole.
+
+    shards (Iterable[Shard]): The corpus.
+    counts (Optional[Counts]): What is met is added here.
+    YIELDS (List[str]): The tokens of one sentence.
+    """
+    counts = Counts() if counts is None else counts
+    for shard in shards:
+        for tokens in shard.read(counts):
+            counts.n_sentences += 1
+            counts.n_tokens += len(tokens)
+            yield tokens
 
 
 def read_sentences(paths: Sequence[Path]) -> Iterator[List[str]]:
-    """Stream plain or gzip text, one tokenized sentence a line, tokens separated by spaces.
+    """Stream text files with one tokenized sentence a line.
 
-    paths (Sequence[Path]): Files, read in the order given; bytes that are not UTF-8 become U+FFFD.
-    YIELDS (List[str]): The tokens of one sentence; empty lines are passed over.
+    paths (Sequence[Path]): Files, read in the order given.
+    RETURNS (Iterator[List[str]]): The tokens of each sentence; empty lines are passed over.
     """
-    for path in paths:
-        with _open_text(path) as lines:
-            for line in lines:
-                tokens = line.split()
-                if tokens:
-                    yield tokens
+    return read_shards(TextShard(path) for path in paths)
 
 
 def repeat_sentences(paths: Sequence[Path]) -> Iterator[List[str]]:
@@ -29,13 +292,8 @@ def repeat_sentences(paths: Sequence[Path]) -> Iterator[List[str]]:
 
     RAISES (ValueError): EL101 if there is not one sentence.
     """
-    while True:
-        is_empty = True
-        for tokens in read_sentences(paths):
-            is_empty = False
-            yield tokens
-        if is_empty:
-            raise ValueError(Errors.EL101.format(source=", ".join(str(path) for path in paths)))
+    blocks = BlockStream([TextShard(path) for path in paths], block_sentences=1, seed=0)
+    return chain.from_iterable(blocks)
 
 
 def count_vocabulary(sentences: Iterable[Sequence[str]], n_words: int) -> Vocabulary:
@@ -45,17 +303,18 @@ def count_vocabulary(sentences: Iterable[Sequence[str]], n_words: int) -> Vocabu
     n_words (int): Words to keep, without the three special ones in front.
     RETURNS (Vocabulary): `<S>`, `</S>`, `<UNK>`, then the words.
     """
-    counts: Counter[str] = Counter()
-    for tokens in sentences:
-        counts.update(tokens)
-    special = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
-    for mark in special:
-        counts.pop(mark, None)
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return Vocabulary([*special, *(word for word, _ in ranked[:n_words])])
+    return counting.count_vocabulary(sentences, n_words=n_words).vocabulary()
 
 
-def _open_text(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return cast(TextIO, gzip.open(path, "rt", encoding="utf8", errors="replace"))
-    return path.open(encoding="utf8", errors="replace")
+def _name_some(shards: Sequence[Shard]) -> str:
+    names = [shard.name for shard in shards[:3]]
+    return ", ".join(names) + (f" and {len(shards) - 3} more" if len(shards) > 3 else "") if names else "no files"
+
+
+def _describe(names: Sequence[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    return "; ".join(f"{name} was {_short(before.get(name))}, is {_short(now[name])}" for name in names)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."

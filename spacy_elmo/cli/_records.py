@@ -1,0 +1,89 @@
+"""Shards of raw text, JSONL and DocBin, cut into tokens and sentences by spaCy."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Iterable, Iterator, List, Tuple, cast
+
+from ..pretraining.corpus import Counts, Record, Shard
+from ..pretraining.lines import REPLACEMENT, STDIN, decode, open_bytes, pass_over, read_lines
+from ._sentences import Item, Read, SentenceCutter, make_nlp
+from ._texts import _parse_json, _read_docbin
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class _CutShard(Shard):
+    """Items of a file, cut by spaCy.
+
+    path (Path): The file.
+    cutter (SentenceCutter): Makes sentences of items.
+    """
+
+    def __init__(self, path: Path, cutter: SentenceCutter) -> None:
+        self.path = path
+        self.name = path.name if path != STDIN else "stdin"
+        self._cutter = cutter
+
+    def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
+        """See `Shard.read_records`; a record is a line or a Doc."""
+        return count_records(self._cutter.records(self._read_items(skip)), counts)
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        raise NotImplementedError
+
+
+class RawTextShard(_CutShard):
+    """A text a line: a paragraph or a sentence."""
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        with open_bytes(self.path) as file:
+            for line in pass_over(read_lines(file), skip, name=self.name):
+                text, n_replaced = decode(line)
+                yield text.strip(), n_replaced
+
+
+class JsonShard(_CutShard):
+    """A JSON object a line, with `text`, or with `words` or `tokens`; an empty line is an empty record."""
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        with open_bytes(self.path) as file:
+            lines = pass_over(read_lines(file, longest=sys.maxsize), skip, name=self.name)
+            for number, line in enumerate(lines, start=skip + 1):
+                text, n_replaced = decode(line)
+                item = _parse_json(text, f"{self.path}:{number}") if text.strip() else ""
+                if SURROGATE_ESCAPE.search(text):
+                    item, n_surrogates = _replace_surrogates(item)
+                    n_replaced += n_surrogates
+                yield item, n_replaced
+
+
+class DocBinShard(_CutShard):
+    """Docs, by sentences where boundaries are set. The file is held in memory as a whole."""
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        # A vocabulary of their own: DocBin adds all its strings, and they are given back with the file.
+        docs = _read_docbin(str(self.path), make_nlp("xx"))
+        return ((doc, 0) for doc in pass_over(docs, skip, name=self.name))
+
+
+def count_records(records: Iterable[Tuple[Record, int]], counts: Counts) -> Iterator[Record]:
+    """Count what is met, as it is given out.
+
+    records (Iterable[Tuple[Record, int]]): Sentences, and undecodable sequences of bytes.
+    counts (Counts): Added to.
+    YIELDS (Record): The sentences.
+    """
+    for record, n_replaced in records:
+        counts.n_undecodable += n_replaced
+        counts.n_empty += not record
+        yield record
+
+
+def _replace_surrogates(item: Item) -> Read:
+    """Lone surrogates have no UTF-8 form, and spaCy stops at them."""
+    words = [item] if isinstance(item, str) else cast(List[str], item)
+    replaced = [SURROGATE.subn(REPLACEMENT, word) for word in words]
+    n_replaced = sum(n for _, n in replaced)
+    return (replaced[0][0] if isinstance(item, str) else [word for word, _ in replaced]), n_replaced
