@@ -14,6 +14,7 @@ Opt = typer.Option
 COMMANDS: Dict[str, str] = {
     "inspect": "Show what is in a file or folder with biLM weights, and what is wrong with it.",
     "convert": "Write biLM weights in another format.",
+    "vocab": "Count the words of a text, and write the vocabulary of a biLM.",
     "pretrain": "Train a biLM on text.",
     "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
     "embed": "Compute contextual vectors for texts, and save them.",

@@ -1,0 +1,120 @@
+"""`elmo vocab`: the words that a biLM will predict."""
+
+import os
+from enum import Enum
+from pathlib import Path
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
+
+from tqdm import tqdm
+
+from ..errors import Errors
+from ..pretraining.corpus import Counts, Shard, read_shards
+from ..pretraining.counting import VocabularyCounts, count_vocabulary
+from . import _common
+from ._app import Arg, Opt, app
+from ._shards import describe_counts, find_shards
+
+
+class CorpusFormat(str, Enum):
+    """Formats of the files of a corpus."""
+
+    auto = "auto"
+    text = "text"
+    jsonl = "jsonl"
+    docbin = "docbin"
+
+
+@app.command("vocab")
+def vocab_cli(
+    # fmt: off
+    corpus_path: List[str] = Arg(..., help="Text (plain, .gz, .xz, .zst), JSONL or DocBin: files, folders, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for text from stdin."),
+    output_path: Path = Arg(..., help="Text file for the words, one per line.", dir_okay=False),
+    n_words: int = Opt(30000, "--n-words", "-n", help="Words to keep, the most frequent ones, without the three special ones; 0 keeps all.", min=0),
+    min_count: int = Opt(1, "--min-count", "-m", help="Leave out words that occur less often.", min=1),
+    corpus_format: CorpusFormat = Opt(CorpusFormat.auto, "--format", "-f", help="Format of the files, by default what their suffix says."),
+    lang: Optional[str] = Opt(None, "--lang", "-l", help="Language whose tokenizer reads raw text; by default tokens are separated by spaces."),
+    running_text: bool = Opt(False, "--running-text", "-r", help="A line has several sentences, cut it after each."),
+    max_entries: int = Opt(5_000_000, "--max-entries", "-M", help="Distinct words in memory; beyond that, counts wait in temporary files beside the output.", min=1),
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Count the words of a text, and write the vocabulary of a biLM.
+
+    The file has <S>, </S> and <UNK>, then the words, most frequent first, ties by spelling: the order that the sampled
+    and the adaptive softmax need. Memory depends on --max-entries, not on the size of the text.
+    """
+    with _common.show_errors():
+        counts, result = vocab(
+            corpus_path,
+            output_path,
+            n_words=n_words or None,
+            min_count=min_count,
+            format=corpus_format.value,
+            lang=lang,
+            running_text=running_text,
+            max_entries=max_entries,
+            force=force,
+        )
+    _common.msg.text(describe_counts(counts))
+    _common.msg.text(f"Kept {len(result.words):,} of {result.n_types:,} distinct words")
+    _common.msg.text(f"{result.unk_rate:.2%} of the tokens become <UNK>")
+    _common.msg.good(f"Saved a vocabulary of {len(result.words) + 3:,} words", output_path)
+
+
+def vocab(
+    places: Sequence[str],
+    output: Path,
+    *,
+    n_words: Optional[int] = 30000,
+    min_count: int = 1,
+    format: str = "auto",
+    lang: Optional[str] = None,
+    running_text: bool = False,
+    max_entries: int = 5_000_000,
+    force: bool = False,
+) -> Tuple[Counts, VocabularyCounts]:
+    """Count the words of a corpus, and write the most frequent ones.
+
+    places (Sequence[str]): See `_shards.find_shards`, also for `format`, `lang` and `running_text`.
+    output (Path): One word a line; it is complete or not there.
+    n_words (Optional[int]): Words to keep, None for all.
+    min_count (int), max_entries (int): See `count_vocabulary`.
+    force (bool): Replace the output.
+    RETURNS (Tuple[Counts, VocabularyCounts]): What was read, and what was kept.
+    RAISES (ValueError): EL101 for a corpus without sentences, EL133 for a place with nothing to read, EL134 if the
+        output is there already.
+    """
+    if output.exists() and not force:
+        raise ValueError(Errors.EL134.format(path=output, remedy="Choose another path, or replace it with --force."))
+    shards = find_shards(places, lang=lang, format=format, running_text=running_text)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    counts = Counts()
+    result = count_vocabulary(
+        _with_progress(shards, counts),
+        n_words=n_words,
+        min_count=min_count,
+        max_entries=max_entries,
+        folder=output.parent,
+    )
+    if not counts.n_sentences:
+        raise ValueError(Errors.EL101.format(source=", ".join(map(str, places))))
+    _write_lines(output, result.vocabulary().words)
+    return counts, result
+
+
+def _with_progress(shards: Sequence[Shard], counts: Counts) -> Iterator[List[str]]:
+    with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
+        for tokens in read_shards(shards, counts):
+            yield tokens
+            progress.update(len(tokens))
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Under a temporary name beside the target, then rename."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,84 @@
+"""`elmo vocab`: a text in, a vocabulary out."""
+
+import gzip
+
+import pytest
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import app
+from spacy_elmo.text.vocabulary import Vocabulary
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "corpus" / "text.txt"
+    path.parent.mkdir()
+    path.write_text("b a b c <UNK> ß\n\n" * 5 + "c d .", encoding="utf8")
+    return path
+
+
+def _run(*arguments, **settings):
+    return CliRunner().invoke(app, ["vocab", *(str(argument) for argument in arguments)], **settings)
+
+
+def _words(path):
+    return path.read_text(encoding="utf8").split("\n")
+
+
+def test_vocab_is_sorted_and_reports(text, tmp_path):
+    output = tmp_path / "new" / "vocab.txt"
+    result = _run(text, output, "--n-words", 4)
+    assert result.exit_code == 0, result.output
+    assert _words(output) == ["<S>", "</S>", "<UNK>", "b", "c", "a", "ß", ""]
+    with output.open(encoding="utf8") as lines:
+        assert len(Vocabulary.from_lines(lines)) == 7
+    told = " ".join(result.output.split())
+    for part in ("33 tokens in 6 sentences", "5 empty", "Kept 4 of 6 distinct words", "21.21%", "7 words"):
+        assert part in told
+    assert [path.name for path in output.parent.iterdir()] == ["vocab.txt"]
+
+
+def test_several_places_and_little_memory_give_the_same(text, tmp_path):
+    more = tmp_path / "corpus" / "more.txt.gz"
+    more.write_bytes(gzip.compress("e é\n".encode()))
+    assert _run(text, more, tmp_path / "a.txt", "--min-count", 1).exit_code == 0
+    assert _run(text.parent, tmp_path / "b.txt", "-n", 0, "--max-entries", 2).exit_code == 0
+    assert _words(tmp_path / "a.txt") == _words(tmp_path / "b.txt")
+    assert "é" in _words(tmp_path / "a.txt")
+    assert _run(text, tmp_path / "c.txt", "--min-count", 5).exit_code == 0
+    assert _words(tmp_path / "c.txt")[3:-1] == ["b", "c", "a", "ß"]
+
+
+def test_raw_text_is_tokenized_and_stdin_is_read(tmp_path):
+    output = tmp_path / "vocab.txt"
+    result = _run("-", output, "--lang", "en", "--running-text", input="It's late. It's cold.")
+    assert result.exit_code == 0, result.output
+    assert "8 tokens in 2 sentences" in " ".join(result.output.split())
+    assert _words(output)[3:] == ["'s", ".", "It", "cold", "late", ""]
+
+
+def test_vocab_is_replaced_by_force_only(text, tmp_path):
+    output = tmp_path / "vocab.txt"
+    output.write_text("mine")
+    result = _run(text, output)
+    assert result.exit_code == 1 and "--force" in result.output and output.read_text() == "mine"
+    assert _run(text, output, "--force").exit_code == 0
+    assert _words(output)[0] == "<S>"
+
+
+@pytest.mark.parametrize(
+    "content, options, message",
+    [
+        (b"\n \n", [], "no sentences"),
+        (b"a", ["--lang", "qq"], "no tokenizer"),
+        (b"a", ["--format", "docbin"], "DocBin"),
+        (None, [], "nothing to read"),
+    ],
+)
+def test_mistakes_leave_nothing_behind(tmp_path, content, options, message):
+    (tmp_path / "in").mkdir()
+    if content is not None:
+        (tmp_path / "in" / "text.txt").write_bytes(content)
+    result = _run(tmp_path / "in", tmp_path / "vocab.txt", *options)
+    assert result.exit_code == 1 and message in " ".join(result.output.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
