@@ -9,9 +9,10 @@ from typing import List, Optional
 import srsly
 
 from ..encoding.perplexity import Perplexity
-from ..pretraining.corpus import read_sentences
+from ..pretraining.corpus import read_shards
 from . import _common
 from ._app import Arg, Opt, app
+from ._shards import find_shards
 
 
 class PerplexityState(str, Enum):
@@ -19,6 +20,7 @@ class PerplexityState(str, Enum):
 
     carry = "carry"
     reset = "reset"
+    steady = "steady"
 
 
 @app.command("perplexity")
@@ -27,7 +29,7 @@ def perplexity_cli(
     bilm_path: str = _common.BILM_ARG,
     corpus_path: List[Path] = Arg(..., help="Text or gzipped text, one sentence per line, a space between the tokens; several files are read one after the other.", exists=True, dir_okay=False),
     batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences that are read side by side.", min=1),
-    state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf reports it, or reset it."),
+    state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf reports it, or begin each one from zero or from the settled state."),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     softmax: Optional[Path] = _common.SOFTMAX_OPT,
@@ -85,4 +87,4 @@ def perplexity(
     RETURNS (Perplexity): Both directions.
     """
     bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)
-    return bilm.perplexity(list(read_sentences(corpus_paths)), state=state, batch_size=batch_size)
+    return bilm.perplexity(list(read_shards(find_shards(corpus_paths))), state=state, batch_size=batch_size)

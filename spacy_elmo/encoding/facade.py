@@ -13,7 +13,8 @@ from ..bilm.model import BiLMNetwork
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from .encoder import STATES, Encoder
-from .perplexity import Perplexity, perplexity, token_losses
+from .perplexity import STATES as READINGS
+from .perplexity import STEPS, Losses, Perplexity, carried_losses, sentence_losses, summarize
 from .state import BiLMState
 from .word_encoder import WordCache
 
@@ -177,23 +178,45 @@ class BiLM:
     def perplexity(
         self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32
     ) -> Perplexity:
-        """How well the biLM predicts a text; see `spacy_elmo.encoding.perplexity`.
+        """How well the biLM predicts a text.
 
-        RAISES (ValueError): EL007 without a softmax or a vocabulary.
+        sentences (Iterable[Sequence[str]]): Tokenized, without marks.
+        state (str): "carry" reads as bilm-tf does: sentences run on in `batch_size` lanes in step, until the first lane
+            runs dry. "reset" and "steady" read each sentence by itself, from zero or from the settled state, and drop
+            nothing.
+        batch_size (int): Sentences read side by side.
+        RETURNS (Perplexity): Both directions, over the full softmax.
+        RAISES (ValueError): EL004 for an unknown state or a text without sentences, EL007 without a softmax or a
+            vocabulary.
         """
-        head, vocabulary = self._language_model("perplexities")
-        return perplexity(self.network, head, vocabulary, sentences, state=state, batch_size=batch_size)
+        parts, vocabulary = self._losses(sentences, state, batch_size, "perplexities")
+        return summarize(parts, vocabulary)
 
     def token_losses(
         self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32
     ) -> NDArray[np.float32]:
         """The negative log likelihood of every prediction that `perplexity` counts.
 
-        RETURNS (NDArray[np.float32]): Shape (d, tokens), in nats, ordered by step, then lane.
+        RETURNS (NDArray[np.float32]): Shape (d, tokens), in nats, ordered by step, then lane; for "reset" and "steady"
+            by sentence, then word.
         """
-        head, vocabulary = self._language_model("losses")
-        parts = token_losses(self.network, head, vocabulary, list(sentences), state=state, batch_size=batch_size)
+        parts, _ = self._losses(sentences, state, batch_size, "losses")
         return np.concatenate([losses for losses, _, _ in parts], axis=1)
+
+    def _losses(
+        self, sentences: Iterable[Sequence[str]], state: str, batch_size: int, what: str
+    ) -> Tuple[Iterator[Losses], Vocabulary]:
+        head, vocabulary = self._language_model(what)
+        if state not in READINGS:
+            wanted = f"one of {READINGS}"
+            raise ValueError(Errors.EL004.format(name=f"state of {what}", value=repr(state), wanted=wanted))
+        text = list(sentences)
+        if not text:
+            raise ValueError(Errors.EL004.format(name="text", value="empty", wanted="at least one sentence"))
+        if state == "carry":
+            return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size), vocabulary
+        slices = self._encoder.slices(text, state, STEPS * batch_size, None, True)
+        return sentence_losses(slices, head, vocabulary, text, self.config.n_directions), vocabulary
 
     def _language_model(self, purpose: str) -> Tuple[LMHead, Vocabulary]:
         if self.head is None:

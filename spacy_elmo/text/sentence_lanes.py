@@ -6,8 +6,7 @@ As in bilm-tf a sentence of n words gives n + 1 predictions: the forward model r
 
 import heapq
 from dataclasses import dataclass
-from itertools import islice
-from typing import Iterable, Iterator, List, Optional, Tuple
+from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,18 +27,20 @@ class Chunk:
     targets: Ids
     begins: NDArray[np.bool_]
 
+    def of_lanes(self, lanes: slice) -> "Chunk":
+        """RETURNS (Chunk): Some of the lanes."""
+        return Chunk(self.inputs[:, :, lanes], self.targets[:, :, lanes], self.begins[:, lanes])
+
 
 class SentenceLanes:
     """Hand blocks of sentences to the lane that is free first.
 
-    sentences (Iterable[Ids]): Word numbers of each sentence, without marks.
+    blocks (Iterable[Sequence[Ids]]): Consecutive sentences that one lane reads in a row, as word numbers without marks.
     n_lanes (int): B.
-    block_sentences (int): Consecutive sentences that one lane reads in a row.
     """
 
-    def __init__(self, sentences: Iterable[Ids], n_lanes: int, *, block_sentences: int = 1) -> None:
-        self._sentences: Iterator[Ids] = iter(sentences)
-        self._block_sentences = block_sentences
+    def __init__(self, blocks: Iterable[Sequence[Ids]], n_lanes: int) -> None:
+        self._blocks: Iterator[Sequence[Ids]] = iter(blocks)
         self._free_at: List[Tuple[int, int]] = [(0, lane) for lane in range(n_lanes)]
         self._waiting: List[List[NDArray[np.int64]]] = [[] for _ in range(n_lanes)]
         self._now = 0
@@ -69,9 +70,37 @@ class SentenceLanes:
         rows = np.stack([self._take(lane, n_ready) for lane in range(self.n_lanes)], axis=2)  # (5, S, B)
         return Chunk(inputs=rows[0:2], targets=rows[2:4], begins=rows[4].astype(bool))
 
+    def state_dict(self) -> Dict[str, NDArray[np.int64]]:
+        """RETURNS (Dict[str, NDArray]): Where the lanes stand and what they hold, for `load_state_dict`."""
+        held = [block for waiting in self._waiting for block in waiting]
+        return {
+            "now": np.array([self._now], dtype="int64"),
+            "free_at": np.array(self._free_at, dtype="int64"),  # (B, 2), the heap as it lies
+            "n_blocks": np.array([len(waiting) for waiting in self._waiting], dtype="int64"),
+            "lengths": np.array([block.shape[1] for block in held], dtype="int64"),
+            "rows": np.concatenate([np.zeros((5, 0), dtype="int64"), *held], axis=1),
+        }
+
+    def load_state_dict(self, state: Mapping[str, NDArray[np.int64]]) -> None:
+        """state (Mapping[str, NDArray]): From `state_dict`; the blocks that follow are the caller's to provide."""
+        self._now = int(state["now"][0])
+        self._free_at = [(int(time), int(lane)) for time, lane in state["free_at"]]
+        held = iter(np.split(state["rows"], np.cumsum(state["lengths"])[:-1], axis=1))
+        self._waiting = [[next(held) for _ in range(n_blocks)] for n_blocks in state["n_blocks"]]
+
+    def held_numbers(self) -> Ids:
+        """RETURNS (Ids): The distinct word numbers that lanes hold, ascending."""
+        return np.unique(self.state_dict()["rows"][:4])
+
+    def renumber(self, new_numbers: Ids) -> None:
+        """new_numbers (Ids): For each word number so far the one that replaces it."""
+        for waiting in self._waiting:
+            for block in waiting:
+                block[:4] = new_numbers[block[:4]]
+
     def _next_block(self) -> Optional[NDArray[np.int64]]:
-        sentences = list(islice(self._sentences, self._block_sentences))
-        if not sentences:
+        sentences = next(self._blocks, None)
+        if sentences is None:
             return None
         block = np.concatenate([_read_and_predict(sentence) for sentence in sentences], axis=1)
         block[4, 0] = 1

@@ -36,6 +36,27 @@ class WordTable:
     def __len__(self) -> int:
         return len(self._words)
 
+    @property
+    def words(self) -> List[str]:
+        """RETURNS (List[str]): The words by number, the marks first."""
+        return list(self._words)
+
+    def keep(self, numbers: Ids) -> Ids:
+        """Forget all words but some, so that a table stays small whatever the length of the text.
+
+        numbers (Ids): Words to keep, besides the marks.
+        RETURNS (Ids): For each number so far the new one, 0 for words that are gone.
+        """
+        kept = np.union1d(numbers, (self.BEGIN, self.END)).astype("int64")
+        new_numbers = np.zeros(len(self._words), dtype="int64")
+        new_numbers[kept] = np.arange(len(kept))
+        words = [self._words[number] for number in kept]
+        self._numbers.clear()
+        self._words.clear()
+        self._n_spelled = 0
+        self.numbers_of(words)
+        return new_numbers
+
     def numbers_of(self, words: Sequence[str]) -> Ids:
         """RETURNS (Ids): Shape (n,), the numbers of words; new words are added."""
         known = self._numbers

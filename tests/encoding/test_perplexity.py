@@ -30,11 +30,12 @@ def bilm(request):
     return BiLM(BiLMNetwork(config), vocabulary=Vocabulary(WORDS), head=SoftmaxHead(len(WORDS), 6))
 
 
-def test_reset_equals_the_embeddings_through_the_softmax(bilm):
-    result = bilm.perplexity(TEXT, state="reset")
+@pytest.mark.parametrize("state", ["reset", "steady"])
+def test_sentences_by_themselves_equal_the_embeddings_through_the_softmax(bilm, state):
+    result = bilm.perplexity(TEXT, state=state)
     forward = []
     for sentence in TEXT:
-        rows = torch.from_numpy(bilm.embed([sentence], boundaries=True)[0][-1][:-1, :6])
+        rows = torch.from_numpy(bilm.embed([sentence], boundaries=True, state=state)[0][-1][:-1, :6])
         targets = torch.from_numpy(bilm.vocabulary.ids([*sentence, "</S>"]))
         forward.append(torch.nn.functional.cross_entropy(bilm.head(rows), targets, reduction="none").detach())
     losses = torch.cat(forward).double().numpy()
@@ -44,6 +45,17 @@ def test_reset_equals_the_embeddings_through_the_softmax(bilm):
     assert result.forward_error == pytest.approx(result.forward * error, rel=1e-4)
     assert result.unk_rate == pytest.approx(6 / len(losses))
     assert math.isnan(result.backward) == (bilm.config.directions == "forward")
+
+
+def test_backward_losses_of_sentences_by_themselves(bilm):
+    if bilm.config.directions == "forward":
+        return
+    losses = bilm.token_losses(TEXT, state="reset", batch_size=1)
+    rows = torch.from_numpy(bilm.embed([TEXT[0]], boundaries=True)[0][-1][1:, 6:])
+    targets = torch.from_numpy(bilm.vocabulary.ids(["<S>", *TEXT[0]]))
+    wanted = torch.nn.functional.cross_entropy(bilm.head(rows), targets, reduction="none").detach()
+    np.testing.assert_allclose(losses[1, : len(wanted)], wanted, atol=1e-5)
+    np.testing.assert_allclose(losses, bilm.token_losses(TEXT, state="reset"), atol=1e-5)
 
 
 def test_carry_counts_or_reports_every_token(bilm):
@@ -65,7 +77,7 @@ def test_softmax_in_parts_gives_the_same(bilm):
     torch.testing.assert_close(bilm.head.token_losses(outputs, targets, max_scores=20), whole)
 
 
-@pytest.mark.parametrize("arguments", [{"sentences": []}, {"sentences": TEXT, "state": "steady"}])
+@pytest.mark.parametrize("arguments", [{"sentences": []}, {"sentences": TEXT, "state": "settled"}])
 def test_wrong_input_is_an_error(bilm, arguments):
     with pytest.raises(ValueError, match="should be"):
         bilm.perplexity(**arguments)

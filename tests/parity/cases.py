@@ -15,7 +15,6 @@ import torch
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.bilm.scalar_mix import ScalarMix
-from spacy_elmo.encoding.perplexity import token_losses
 from spacy_elmo.text.characters import character_ids
 
 # Both references work in float32 and differ from each other by up to 5.5e-6 (2.4e-5 with four layers).
@@ -218,10 +217,8 @@ def word_vectors(bilm: BiLM, words: List[str]) -> Any:
 
 
 def losses_of(bilm: BiLM, text: List[List[str]], state: str, n_lanes: int) -> Tuple[Any, Any]:
-    """Losses and targets (d, predictions), by step and then by lane."""
-    assert bilm.head is not None and bilm.vocabulary is not None
-    chunks = list(token_losses(bilm.network, bilm.head, bilm.vocabulary, text, state=state, batch_size=n_lanes))
-    losses, targets, _ = zip(*chunks)
+    """Losses and targets (d, predictions), by step and then by lane, or by sentence where each is read by itself."""
+    losses, targets, _ = zip(*bilm._losses(text, state, n_lanes, "losses")[0])
     return np.concatenate(losses, axis=1), np.concatenate(targets, axis=1)
 
 

@@ -1,6 +1,7 @@
 """Text laid in lanes for language modelling."""
 
 import numpy as np
+import pytest
 
 from spacy_elmo.text.sentence_lanes import SentenceLanes
 from spacy_elmo.text.vocabulary import Vocabulary
@@ -17,13 +18,13 @@ def _read(lanes, n_steps):
 
 
 def _numbered(table):
-    return [table.numbers_of(sentence) for sentence in SENTENCES]
+    return [[table.numbers_of(sentence)] for sentence in SENTENCES]
 
 
 def test_one_lane_reads_everything_in_order():
     table = WordTable()
     chunks = _read(SentenceLanes(_numbered(table), 1), 4)
-    words = np.array(table._words)
+    words = np.array(table.words)
     inputs, targets = (
         np.concatenate([getattr(chunk, name)[:, :, 0] for chunk in chunks], axis=1) for name in ("inputs", "targets")
     )
@@ -50,7 +51,8 @@ def test_the_free_lane_takes_the_next_sentence_and_the_rest_is_counted():
 
 
 def test_blocks_keep_consecutive_sentences_in_one_lane():
-    lanes = SentenceLanes(_numbered(WordTable()), 2, block_sentences=2)
+    sentences = [sentence for block in _numbered(WordTable()) for sentence in block]
+    lanes = SentenceLanes([sentences[0:2], sentences[2:4], sentences[4:]], 2)
     chunk = lanes.next_chunk(5)
     assert chunk.begins.sum() == 2 and chunk.begins[0].all()
 
@@ -65,3 +67,31 @@ def test_word_table_spells_each_word_once_and_grows():
     assert table.characters(numbers[:2]).shape == (2, 20)
     more = table.numbers_of([f"v{i}" for i in range(3000)])
     assert table.targets(numbers[[7]]).tolist() == [3] and table.lengths(more[:1]).tolist() == [4]
+
+
+@pytest.mark.parametrize("n_before", [0, 1, 3])
+def test_lanes_go_on_where_they_stood(n_before):
+    table, wanted_table = WordTable(), WordTable()
+    wanted = SentenceLanes(_numbered(wanted_table), 2)
+    source = iter(SENTENCES)
+    lanes = SentenceLanes(([table.numbers_of(sentence)] for sentence in source), 2)
+    for _ in range(n_before):
+        wanted.next_chunk(2), lanes.next_chunk(2)
+    lanes.renumber(table.keep(lanes.held_numbers()))
+    assert set(table.words[2:]) <= {word for sentence in SENTENCES for word in sentence} and len(table) <= 12
+    again_table = WordTable()
+    again_table.numbers_of(table.words)
+    again = SentenceLanes(([again_table.numbers_of(sentence)] for sentence in source), 2)
+    again.load_state_dict(lanes.state_dict())
+    for chunk, other in zip(_read(again, 2), _read(wanted, 2), strict=True):
+        for name in ("inputs", "targets"):
+            words = np.array(again_table.words)[getattr(chunk, name)]
+            assert (words == np.array(wanted_table.words)[getattr(other, name)]).all()
+        assert (chunk.begins == other.begins).all()
+    assert again.n_dropped == wanted.n_dropped
+
+
+def test_a_part_of_the_lanes():
+    chunk = SentenceLanes(_numbered(WordTable()), 2).next_chunk(4)
+    part = chunk.of_lanes(slice(1, 2))
+    assert part.inputs.shape == (2, 4, 1) and (part.targets == chunk.targets[:, :, 1:]).all() and part.begins.all() == 0
