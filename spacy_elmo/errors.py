@@ -203,15 +203,16 @@ class Errors:
         "Start fewer with `torchrun --nproc-per-node`."
     )
     EL127 = (
-        "Process {rank} has lost the others and stops: {reason}. What went wrong stands in the output of the process that "
-        "ended first. Start the same command with --resume to go on from the last checkpoint."
+        "Process {rank} has lost the others and stops: {reason}. What went wrong stands in the output of the process "
+        "that ended first. Start the same command with --resume to go on from the last checkpoint."
     )
     EL128 = (
         "The checkpoint '{path}' could not be written: {reason}. The newest one that can be resumed from: {last}. "
         "Make room, then start the same command with --resume."
     )
     EL129 = (
-        "No checkpoint in '{path}' is whole: {problems}. Start again with --force, or from a saved biLM by --paths.init."
+        "No checkpoint in '{path}' is whole: {problems}. "
+        "Start again with --force, or go on from a saved biLM by --paths.init."
     )
     EL104 = "'{path}' exists already. Give another output folder, or --force to replace it."
 
@@ -221,8 +222,12 @@ class Errors:
         "another folder."
     )
     EL147 = (
-        "[paths] vocab has {found:,} words that differ from the {wanted:,} words of the biLM '{init}', whose softmax "
+        "[paths] vocab has {found} words that differ from the {wanted} words of the biLM '{init}', whose softmax "
         "cannot predict them. Leave paths.vocab out, or set vocabulary.new_head = true to train a new softmax."
+    )
+    EL149 = (
+        "[paths] {name} is '-', but pretraining reads its texts more than once. Write stdin to a file first, or count "
+        "the words of it with `elmo vocab`."
     )
     EL148 = (
         "The [bilm] block differs from the biLM '{init}' that training starts from: {different}. "

@@ -35,7 +35,7 @@ SENTENCES = ["She sat on the bank .", "Ada Lovelace met Charles Babbage in Londo
 # What makes a command of a page short enough for a test.
 SHORTER: Dict[str, List[str]] = {
     "pretrain": "--bilm.cell_width 16 --bilm.projection_width 8 --bilm.char_cnn.filters [[1,8]] "
-    "--pretraining.batch_size 2 --pretraining.max_tokens 128 --pretraining.softmax full "
+    "--pretraining.batch_size 2 --pretraining.max_tokens 128 --pretraining.softmax.kind full "
     "--pretraining.precision float32".split(),
     "train": ["--training.max_steps", "2", "--training.eval_frequency", "1"],
 }

@@ -116,6 +116,9 @@ class ScheduleConfig:
         )
 
 
+BLOCKS: Dict[str, Type[Any]] = {"softmax": SoftmaxConfig, "optimizer": OptimizerConfig, "schedule": ScheduleConfig}
+
+
 @dataclass(frozen=True)
 class PretrainConfig:
     """How to train: text layout, objective, optimiser, reports.
@@ -134,7 +137,6 @@ class PretrainConfig:
     recurrent_dropout (float): Share of the recurrent inputs, the same ones at all steps of a chunk (Gal & Ghahramani
         2016).
     precision (str): Of the matrix products, "float32", "bfloat16" or "float16"; weights, states and sums are float32.
-    compile (bool): Let `torch.compile` fuse the character CNN and the loss; needs a C++ compiler.
     scale_loss (bool): Multiply the loss by `unroll_steps` before the gradients are clipped, as bilm-tf does.
     report_every (int): Updates between two lines of the log.
     eval_every (int): Updates between two validations.
@@ -157,7 +159,6 @@ class PretrainConfig:
     output_dropout: Optional[float] = None
     recurrent_dropout: float = 0.0
     precision: str = "float32"
-    compile: bool = False
     scale_loss: bool = False
     report_every: int = 20
     eval_every: int = 1000
@@ -170,9 +171,9 @@ class PretrainConfig:
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
-        one = ("batch_size", "unroll_steps", "accumulate", "block_sentences", "max_sentence_tokens", "max_tokens")
-        one += ("report_every", "eval_every", "eval_sentences", "keep_checkpoints")
-        checks = [_at_least(self, name, 1) for name in one]
+        layout = ("batch_size", "unroll_steps", "accumulate", "block_sentences", "max_sentence_tokens", "max_tokens")
+        reports = ("report_every", "eval_every", "eval_sentences", "keep_checkpoints")
+        checks = [_at_least(self, name, 1) for name in (*layout, *reports)]
         checks += [_at_least(self, name, 0) for name in ("shuffle_blocks", "patience", "checkpoint_every")]
         checks.append((self.precision in PRECISIONS, f"precision is '{self.precision}', should be one of {PRECISIONS}"))
         for name in ("dropout", "output_dropout", "recurrent_dropout"):
@@ -202,8 +203,7 @@ class PretrainConfig:
         RAISES (ValueError): EL001 for unknown settings, EL100 for impossible values.
         """
         settings = dict(record)
-        blocks: Dict[str, Type[Any]] = {"softmax": SoftmaxConfig, "optimizer": OptimizerConfig, "schedule": ScheduleConfig}
-        for name, block in blocks.items():
+        for name, block in BLOCKS.items():
             value = settings.get(name, {})
             if not is_dataclass(value):
                 if isinstance(value, Mapping) and "cutoffs" in value:
@@ -239,7 +239,8 @@ def _did_you_mean(name: str, known: List[str]) -> str:
 
 def _make(cls: Type[SettingsT], settings: Any, block: str) -> SettingsT:
     if not isinstance(settings, Mapping):
-        raise ValueError(Errors.EL100.format(block=block, problems=f"it is {settings!r}, should be a block of settings"))
+        problem = f"it is {settings!r}, should be a block of settings"
+        raise ValueError(Errors.EL100.format(block=block, problems=problem))
     refuse_unknown(settings, [item.name for item in fields(cls)], block)  # type: ignore[arg-type]
     try:
         return cls(**settings)

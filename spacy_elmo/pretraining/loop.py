@@ -1,154 +1,244 @@
-"""The training loop: chunks of lanes, one update each, a report at intervals."""
+"""Updates of a biLM, one after the other, and all that a later one needs from those before.
 
+Truncated back-propagation through time with carried state (Peters et al. 2018, sec. 3.1): lanes of text are read chunk
+by chunk, each chunk is one step down the gradient, the recurrent state goes on into the next.
+"""
+
+import math
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ContextManager, Iterable, Iterator, List, Optional, Sequence
+from typing import Any, ContextManager, Dict, Iterator, List, Mapping, Optional, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..bilm.lm_head import SoftmaxHead
-from ..bilm.model import BiLMNetwork
+from ..bilm.lm_head import LMHead
+from ..bilm.model import BiLMNetwork, State
 from ..encoding.perplexity import run_chunk
-from ..errors import Errors
 from ..text.sentence_lanes import Chunk, SentenceLanes
 from ..text.vocabulary import Vocabulary
-from ..text.word_table import WordTable
+from ..text.word_table import Ids, WordTable
+from .checkpoint import Snapshot
 from .config import PretrainConfig
-from .objective import SampledSoftmax
+from .corpus import BlockStream
+from .distributed import Ranks
+from .loss_scale import LossScale
+from .objective import make_objective
+from .optimizer import PretrainOptimizer
+
+AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True)
-class Progress:
-    """Where a run stands after an update.
+class Update:
+    """What one update did.
 
-    step (int): Updates done.
-    n_tokens (int): Predictions per direction trained on.
-    loss (float): Mean training loss since the last report, in nats, both directions.
-    elapsed_s (float): Seconds since the start.
-    learn_rate (float): Of this update.
+    loss (Tensor): Mean over its tokens and both directions on this rank, in nats; shape ().
+    learn_rate (float): Of the top layer.
+    grad_norm (float): Global norm before clipping.
+    is_finite (bool): False if the gradient was not a finite number: nothing was changed then.
+    is_skipped (bool): Whether float16 overflowed, which is expected now and then: nothing was changed either.
+    data_s (float): Seconds spent on reading and preparing the text.
     """
 
-    step: int
-    n_tokens: int
-    loss: float
-    elapsed_s: float
+    loss: Tensor
     learn_rate: float
+    grad_norm: float
+    is_finite: bool
+    is_skipped: bool
+    data_s: float
 
 
-def train(
-    network: BiLMNetwork,
-    head: SoftmaxHead,
-    vocabulary: Vocabulary,
-    sentences: Iterable[Sequence[str]],
-    config: PretrainConfig,
-    *,
-    checkpoint: Path,
-    report_every: int = 20,
-) -> Iterator[Progress]:
-    """Train in place: truncated back-propagation through time with carried state (Peters et al. 2018).
+class LossModule(nn.Module):
+    """One chunk of lanes in, its mean loss out: what several processes compute side by side.
 
-    network (BiLMNetwork), head (SoftmaxHead): Changed at each step.
-    sentences (Iterable[Sequence[str]]): The text, endless or not; training also ends where it ends.
-    checkpoint (Path): Where the caller saves, for error messages.
-    report_every (int): Updates between two yields, apart from those at which a validation is due.
-    YIELDS (Progress): At intervals and after the last update. The caller validates and saves between two yields.
-    RAISES (ValueError): EL103 if the loss is not finite; the weights before that update are kept.
+    network (BiLMNetwork), objective (nn.Module): Whose parameters are trained.
+    config (PretrainConfig): Dropout, resets.
     """
-    trainer = _Trainer(network, head, vocabulary, sentences, config)
-    started = time.perf_counter()
-    losses: List[Tensor] = []
-    step = n_tokens = 0
-    while n_tokens < config.max_tokens:
-        chunk = trainer.lanes.next_chunk(config.unroll_steps)
-        if chunk is None:
-            break
-        learn_rate = _learn_rate(config, step, n_tokens)
-        loss = trainer.update(chunk, learn_rate)
-        if loss is None:
-            raise ValueError(Errors.EL103.format(step=step, n_tokens=n_tokens, path=checkpoint))
-        losses.append(loss)
-        step += 1
-        n_tokens += chunk.inputs[0].size
-        is_due = step % report_every == 0 or step % config.eval_every == 0
-        if is_due or n_tokens >= config.max_tokens:
-            mean_loss = float(torch.stack(losses).mean())
-            yield Progress(step, n_tokens, mean_loss, time.perf_counter() - started, learn_rate)
-            losses.clear()
+
+    def __init__(self, network: BiLMNetwork, objective: nn.Module, config: PretrainConfig) -> None:
+        super().__init__()
+        self.network, self.objective, self.config = network, objective, config
+
+    def forward(self, table: WordTable, chunk: Chunk, state: State, generator: torch.Generator) -> Any:
+        """RETURNS (Tuple[Tensor, State]): The loss, shape (), and the state after the chunk."""
+        config, d = self.config, self.network.config.n_directions
+        layers, state = run_chunk(
+            self.network,
+            table,
+            chunk,
+            state,
+            with_resets=config.reset_blocks,
+            input_dropout=config.dropout,
+            recurrent_dropout=config.recurrent_dropout,
+        )
+        outputs = nn.functional.dropout(layers[-1], config.last_dropout).flatten(0, 2)  # (d * S * B, P)
+        targets = torch.from_numpy(table.targets(chunk.targets[:d]).reshape(-1)).to(outputs.device)
+        return self.objective(outputs, targets, generator).mean(), state
 
 
-class _Trainer:
-    """What an update needs from the one before."""
+class Trainer:
+    """A biLM in training.
+
+    network (BiLMNetwork), head (LMHead): Changed by each update.
+    vocabulary (Vocabulary): Words of the head.
+    stream (BlockStream): The text.
+    config (PretrainConfig): How to train.
+    ranks (Ranks): This process among those that train together.
+    """
 
     def __init__(
         self,
         network: BiLMNetwork,
-        head: SoftmaxHead,
+        head: LMHead,
         vocabulary: Vocabulary,
-        sentences: Iterable[Sequence[str]],
+        stream: BlockStream,
         config: PretrainConfig,
+        ranks: Ranks,
     ) -> None:
-        self.network, self.head, self.config = network, head, config
+        self.network, self.head, self.stream, self.config, self.ranks = network, head, stream, config, ranks
+        self.own_lanes = ranks.lanes(config.batch_size)
         characters = network.config.char_cnn
         self.table = WordTable(vocabulary, max_characters=characters.max_characters if characters else 50)
-        numbered = (self.table.numbers_of(list(words)) for words in sentences)
-        self.lanes = SentenceLanes(numbered, config.batch_size, block_sentences=config.block_sentences)
-        self.parameters = [*network.parameters(), *head.parameters()]
-        self.optimizer = torch.optim.Adam(self.parameters, lr=config.learn_rate, fused=True)
-        self.state = network.zero_state(config.batch_size)
+        self.lanes = SentenceLanes(self._blocks(), config.batch_size)
+        self.optimizer = PretrainOptimizer(
+            network, head, config.optimizer, config.schedule, max_tokens=config.max_tokens
+        )
+        objective = make_objective(head, config.softmax, sparse=config.optimizer.sparse).to(ranks.device)
+        self.module = LossModule(network, objective, config)
+        self.sparse = list(head.parameters()) if config.optimizer.sparse else []
+        if config.optimizer.sparse and network.word_embedding is not None:
+            self.sparse.append(network.word_embedding)
+        self._wrapped: Optional[nn.Module] = None
+        self._wrapped_for: List[bool] = []
+        self.state = network.zero_state(self.own_lanes.stop - self.own_lanes.start)
         self.generator = torch.Generator().manual_seed(config.seed)
-        self.sampled = _sampled(head, config)
+        self.loss_scale = LossScale(is_on=config.precision == "float16")
+        self.step = self.n_tokens = 0
 
-    def update(self, chunk: Chunk, learn_rate: float) -> Optional[Tensor]:
-        """RETURNS (Optional[Tensor]): The loss, or None if it is not finite: nothing is changed then."""
+    def update(self) -> Optional[Update]:
+        """RETURNS (Optional[Update]): None where the text ends."""
+        started = time.perf_counter()
+        chunks = self._next_chunks()
+        data_s = time.perf_counter() - started
+        if not chunks:
+            return None
         self.network.train()
         self.optimizer.zero_grad()
-        with _autocast(self.config, self.head.weight.device):
-            loss = self._loss(chunk)
-        if not bool(torch.isfinite(loss)):
-            return None
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learn_rate
-        self.optimizer.step()
-        return loss.detach()
+        loss = self._backward(chunks)
+        self.ranks.average_gradients(self.sparse)
+        is_overflow = self.loss_scale.unscale(self.optimizer.parameters)
+        info = self.optimizer.step(step=self.step, n_tokens=self.n_tokens)
+        is_finite = is_overflow or math.isfinite(info.grad_norm)
+        if is_finite:
+            self.step += 1
+            self.n_tokens += sum(chunk.inputs[0].size for chunk in chunks) * self.ranks.world_size
+        return Update(loss, info.learn_rate, info.grad_norm, is_finite, is_overflow, data_s)
 
-    def _loss(self, chunk: Chunk) -> Tensor:
-        config, d = self.config, self.network.config.n_directions
-        layers, self.state = run_chunk(
-            self.network,
-            self.table,
-            chunk,
-            self.state,
-            with_resets=config.reset_blocks,
-            input_dropout=config.dropout,
-        )
-        outputs = nn.functional.dropout(layers[-1], config.dropout).flatten(0, 2)  # (d * S * B, P)
-        targets = torch.from_numpy(self.table.targets(chunk.targets[:d]).reshape(-1)).to(outputs.device)
-        if self.sampled is None:
-            return self.head.token_losses(outputs, targets).mean()
-        return self.sampled(outputs, targets, self.generator).mean()  # type: ignore[no-any-return]
+    def snapshot(self) -> Snapshot:
+        """RETURNS (Snapshot): Everything that `restore` needs, the same on all ranks.
 
+        To be taken on all ranks at once. Words that are not in use any more are forgotten here.
+        """
+        self.lanes.renumber(self.table.keep(self.lanes.held_numbers()))
+        moments, optimizer = self.optimizer.state_dict()
+        tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        tensors.update({f"head.{name}": tensor for name, tensor in self.head.state_dict().items()})
+        tensors.update({f"optimizer.{name}": tensor for name, tensor in moments.items()})
+        tensors.update({f"lanes.{name}": torch.from_numpy(part) for name, part in self.lanes.state_dict().items()})
+        for i, parts in enumerate(self.state):
+            tensors.update({f"state.{i}.{name}": self.ranks.gather(part, 1) for name, part in zip("hc", parts)})
+        for rank, states in enumerate(self.ranks.gather_objects(_random_states(self.ranks.device))):
+            tensors.update({f"random.{rank}.{name}": state for name, state in states.items()})
+        tensors["random.sampler"] = self.generator.get_state()
+        record = {
+            "step": self.step,
+            "n_tokens": self.n_tokens,
+            "words": self.table.words,
+            "stream": self.stream.state_dict(),
+            "optimizer": optimizer,
+            "loss_scale": self.loss_scale.to_dict(),
+            "n_ranks": self.ranks.world_size,
+        }
+        return Snapshot({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, record)
 
-def _sampled(head: SoftmaxHead, config: PretrainConfig) -> Optional[SampledSoftmax]:
-    if config.softmax == "full":
-        return None
-    n_words = head.weight.shape[0]
-    if config.n_negatives > n_words // 2:
-        raise ValueError(Errors.EL102.format(n_negatives=config.n_negatives, n_words=n_words))
-    return SampledSoftmax(head, config.n_negatives).to(head.weight.device)
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot. With another number of ranks only dropout differs from the run that stopped.
 
+        snapshot (Snapshot): From `snapshot`.
+        """
+        tensors, record, device = snapshot.tensors, snapshot.record, self.ranks.device
+        self.network.load_state_dict(_under("network.", tensors))
+        self.head.load_state_dict(_under("head.", tensors))
+        self.optimizer.load_state_dict((_under("optimizer.", tensors), record["optimizer"]))
+        self.step, self.n_tokens = record["step"], record["n_tokens"]
+        self.stream.load_state_dict(record["stream"])
+        self.table.keep(np.zeros(0, dtype="int64"))
+        self.table.numbers_of(record["words"])
+        self.lanes = SentenceLanes(self._blocks(), self.config.batch_size)
+        self.lanes.load_state_dict({name: part.numpy() for name, part in _under("lanes.", tensors).items()})
+        states = [[tensors[f"state.{i}.{name}"] for name in "hc"] for i in range(len(self.state))]
+        self.state = [(h[:, self.own_lanes].to(device), c[:, self.own_lanes].to(device)) for h, c in states]
+        self.generator.set_state(tensors["random.sampler"])
+        self.loss_scale.load_dict(record["loss_scale"])
+        if record["n_ranks"] == self.ranks.world_size:
+            _set_random_states(_under(f"random.{self.ranks.rank}.", tensors), device)
 
-def _learn_rate(config: PretrainConfig, step: int, n_tokens: int) -> float:
-    """Linear warm-up by updates, linear decay by tokens."""
-    warmup = min(1.0, (step + 1) / max(1, config.warmup_steps))
-    return config.learn_rate * warmup * max(0.0, 1.0 - n_tokens / config.max_tokens)
+    def _next_chunks(self) -> List[Chunk]:
+        """This rank's lanes of the chunks of one update; fewer at the end of the text."""
+        chunks: List[Chunk] = []
+        for _ in range(self.config.accumulate):
+            chunk = self.lanes.next_chunk(self.config.unroll_steps)
+            if chunk is not None:
+                chunks.append(chunk.of_lanes(self.own_lanes))
+        return chunks
+
+    def _backward(self, chunks: Sequence[Chunk]) -> Tensor:
+        """Gradients of all chunks, added up. RETURNS (Tensor): Their mean loss, shape ()."""
+        module, config = self._wrap(), self.config
+        factor = self.loss_scale.factor * (config.unroll_steps if config.scale_loss else 1.0) / len(chunks)
+        total = torch.zeros((), device=self.ranks.device)
+        for i, chunk in enumerate(chunks):
+            is_last = i == len(chunks) - 1
+            with nullcontext() if is_last or module is self.module else module.no_sync():  # type: ignore[operator]
+                with _autocast(config, self.ranks.device):
+                    loss, self.state = module(self.table, chunk, self.state, self.generator)
+                (loss * factor).backward()
+            total += loss.detach() / len(chunks)
+        return total
+
+    def _wrap(self) -> nn.Module:
+        """The module for all ranks, wrapped anew when other layers than before are trained."""
+        trained = [parameter.requires_grad for parameter in self.module.parameters()]
+        if self._wrapped is None or trained != self._wrapped_for:
+            self._wrapped, self._wrapped_for = self.ranks.wrap(self.module, self.sparse), trained
+        return self._wrapped
+
+    def _blocks(self) -> Iterator[List[Ids]]:
+        for block in self.stream:
+            yield [self.table.numbers_of(words) for words in block]
 
 
 def _autocast(config: PretrainConfig, device: torch.device) -> ContextManager[None]:
     if config.precision == "float32":
         return nullcontext()
-    return torch.autocast(device.type, torch.bfloat16)
+    return torch.autocast(device.type, AUTOCAST[config.precision])
+
+
+def _random_states(device: torch.device) -> Dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def _set_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> Dict[str, Tensor]:
+    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}

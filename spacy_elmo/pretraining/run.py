@@ -1,144 +1,306 @@
-"""A whole pretraining run: vocabulary, training, validation, checkpoints, log."""
+"""A whole pretraining run: training, validation, models, checkpoints, log; begun anew or resumed."""
 
-import itertools
+import hashlib
 import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
-import srsly
 import torch
 
 from ..about import __version__
-from ..bilm.config import BiLMConfig
-from ..bilm.lm_head import SoftmaxHead
+from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
 from ..encoding.perplexity import Perplexity
+from ..encoding.state import BiLMState
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from ..weights import save_bilm
+from .checkpoint import FOLDER, Snapshot, list_checkpoints, load_checkpoint, save_checkpoint
 from .config import PretrainConfig
-from .corpus import read_sentences, repeat_sentences
-from .loop import Progress, train
+from .corpus import BlockStream, Shard
+from .distributed import Ranks
+from .loop import Trainer, Update
+from .run_log import LOG, RunLog
+from .validation import BestSoFar, Sentences
 
 LAST = "model-last"
 BEST = "model-best"
-LOG = "log.jsonl"
+# Settings that a resumed run may have otherwise than the run that stopped.
+FREE = ("max_tokens", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What there is to tell after some updates.
+    """Where a run stands after some updates.
 
-    progress (Progress): Where the run stands.
+    step (int): Updates done.
+    n_tokens (int): Predictions per direction trained on.
+    loss (float): Mean training loss since the last report, in nats, both directions.
+    learn_rate (float): Of the last update.
+    grad_norm (float): Of the last update, before clipping.
+    elapsed_s (float): Seconds of training and validation, those before a resume included.
+    tokens_per_s (float): Of training since the last report.
+    data_share (float): Share of that time spent on reading and preparing the text.
     validation (Optional[Perplexity]): Of the held-out text, when it was just computed.
     is_best (bool): Whether this is the best validation so far.
     """
 
-    progress: Progress
+    step: int
+    n_tokens: int
+    loss: float
+    learn_rate: float
+    grad_norm: float
+    elapsed_s: float
+    tokens_per_s: float
+    data_share: float
     validation: Optional[Perplexity] = None
     is_best: bool = False
 
     def to_row(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): A line of the log, plain JSON types."""
         row: Dict[str, Any] = {
-            "step": self.progress.step,
-            "n_tokens": self.progress.n_tokens,
-            "loss": round(self.progress.loss, 5),
-            "learn_rate": round(self.progress.learn_rate, 8),
-            "elapsed_s": round(self.progress.elapsed_s, 1),
+            "step": self.step,
+            "n_tokens": self.n_tokens,
+            "loss": self.loss,
+            "learn_rate": self.learn_rate,
+            "grad_norm": self.grad_norm,
+            "elapsed_s": round(self.elapsed_s, 1),
+            "tokens_per_s": round(self.tokens_per_s, 1),
+            "data_share": round(self.data_share, 4),
         }
         if self.validation is not None:
-            row["forward"] = round(self.validation.forward, 3)
-            has_backward = not math.isnan(self.validation.backward)
-            row["backward"] = round(self.validation.backward, 3) if has_backward else None
+            row.update(_perplexities(self.validation))
         return row
 
 
-def pretrain(
-    bilm_config: BiLMConfig,
-    config: PretrainConfig,
-    vocabulary: Vocabulary,
-    train_paths: Sequence[Path],
-    valid_paths: Sequence[Path],
-    output: Path,
-    *,
-    meta: Optional[Mapping[str, Any]] = None,
-    device: str = "cpu",
-    force: bool = False,
-) -> Iterator[Report]:
-    """Train a biLM; `model-last` and `model-best` in the output folder are complete models at any moment.
+@dataclass
+class _Interval:
+    """What happened since the last report."""
 
-    bilm_config (BiLMConfig): Sizes; word input takes its rows from the vocabulary.
+    losses: List[float]
+    began: float
+    n_tokens: int
+    data_s: float = 0.0
+
+
+class Pretraining:
+    """One run, into one folder.
+
+    network (BiLMNetwork), head (LMHead): To be trained, on the device of this rank.
+    vocabulary (Vocabulary): Words of the head, sorted by frequency.
+    shards (Sequence[Shard]): The training text.
+    held_out (Sentences): Text for validations.
     config (PretrainConfig): How to train.
-    vocabulary (Vocabulary): Words to predict, sorted by frequency.
-    train_paths (Sequence[Path]), valid_paths (Sequence[Path]): Text, one tokenized sentence a line.
-    output (Path): Folder for models and log.
-    meta (Optional[Mapping[str, Any]]): Saved with the model: name, language, sources, licences.
-    device (str): "cpu" or "cuda:0".
-    force (bool): Write into a folder that holds a run already.
-    YIELDS (Report): At intervals.
-    RAISES (ValueError): EL101 for an empty text, EL103 for a loss that is not finite, EL104 for an existing run.
+    output (Path): Folder for models, checkpoints and log.
+    meta (Mapping[str, Any]): Saved with the model: name, language, sources, licences.
+    ranks (Ranks): This process among those that train together.
     """
-    if (output / LOG).exists() and not force:
-        raise ValueError(Errors.EL104.format(path=output))
-    held_out = _held_out(valid_paths, config.eval_sentences)
-    torch.manual_seed(config.seed)
-    network = BiLMNetwork(bilm_config).to(device)
-    head = SoftmaxHead(len(vocabulary), bilm_config.projection_width).to(device)
-    output.mkdir(parents=True, exist_ok=True)
-    log = output / LOG
-    log.write_text("", encoding="utf8")
-    best = float("inf")
-    text = repeat_sentences(train_paths)
-    for progress in train(network, head, vocabulary, text, config, checkpoint=output / LAST):
-        report = Report(progress)
-        is_end = progress.n_tokens >= config.max_tokens
-        if is_end or progress.step % config.eval_every == 0:
-            bilm = BiLM(network, vocabulary=vocabulary, head=head)
-            validation = bilm.perplexity(held_out, batch_size=min(32, config.batch_size))
-            report = Report(progress, validation, validation.mean < best)
-            best = min(best, validation.mean)
-            bilm.meta = _meta(meta or {}, config, train_paths, valid_paths, report)
-            for name in (LAST, BEST) if report.is_best else (LAST,):
-                save_bilm(bilm, output / name, force=True)
-        with log.open("a", encoding="utf8") as lines:
-            lines.write(srsly.json_dumps(report.to_row()) + "\n")
-        yield report
 
+    def __init__(
+        self,
+        network: BiLMNetwork,
+        head: LMHead,
+        vocabulary: Vocabulary,
+        shards: Sequence[Shard],
+        held_out: Sentences,
+        config: PretrainConfig,
+        output: Path,
+        *,
+        meta: Optional[Mapping[str, Any]] = None,
+        ranks: Ranks = Ranks(),
+    ) -> None:
+        self.vocabulary, self.held_out, self.config = vocabulary, held_out, config
+        self.output, self.ranks = output, ranks
+        self.meta = dict(meta or {})
+        self.shards = shards
+        self.stream = BlockStream(
+            shards,
+            block_sentences=config.block_sentences,
+            seed=config.seed,
+            shuffle_blocks=config.shuffle_blocks,
+            shuffle_shards=bool(config.shuffle_blocks),
+            max_sentence_tokens=config.max_sentence_tokens,
+        )
+        self.trainer = Trainer(network, head, vocabulary, self.stream, config, ranks)
+        self.best = BestSoFar()
+        self.elapsed_s = 0.0
+        self.warnings: List[str] = []
+        self._losses: List[float] = []
+        self._log: Optional[RunLog] = None
 
-def _held_out(paths: Sequence[Path], n_sentences: int) -> List[List[str]]:
-    """Sentences from all over the held-out text."""
-    sentences = list(read_sentences(paths))
-    if not sentences:
-        raise ValueError(Errors.EL101.format(source=", ".join(str(path) for path in paths)))
-    every = max(1, len(sentences) // n_sentences)
-    return list(itertools.islice(sentences, 0, every * n_sentences, every))
+    def begin(self, *, resume: bool = False, force: bool = False) -> None:
+        """Make the folder ready; with `resume` go on from the newest whole checkpoint, if there is one.
 
+        resume (bool): Continue the run that the folder holds.
+        force (bool): Begin anew in a folder that holds a run.
+        RAISES (ValueError): EL104 for a folder that holds a run, EL129 if all checkpoints are damaged, EL146 if the
+            run that stopped had other settings.
+        """
+        snapshot = self._found() if resume else None
+        if snapshot is not None:
+            self._restore(snapshot)
+        elif (self.output / LOG).exists() and not force and not resume:
+            raise ValueError(Errors.EL104.format(path=self.output))
+        if snapshot is None:
+            torch.manual_seed(self.config.seed + self.ranks.rank)  # each rank drops other values
+        if self.ranks.is_writer:
+            self.output.mkdir(parents=True, exist_ok=True)
+            if snapshot is None:
+                _forget_checkpoints(self.output)
+            n_bytes = int(snapshot.record["log_bytes"]) if snapshot is not None else 0
+            self._log = RunLog(self.output, n_bytes=n_bytes, step=self.trainer.step)
 
-def _meta(
-    given: Mapping[str, Any],
-    config: PretrainConfig,
-    train_paths: Sequence[Path],
-    valid_paths: Sequence[Path],
-    report: Report,
-) -> Dict[str, Any]:
-    validation = report.validation
-    training = {
-        "spacy_elmo_version": __version__,
-        "corpus": [path.name for path in train_paths],
-        "held_out": [path.name for path in valid_paths],
-        "settings": config.to_dict(),
-        "n_tokens": report.progress.n_tokens,
-        "n_updates": report.progress.step,
-        "elapsed_s": round(report.progress.elapsed_s),
-    }
-    if validation is not None:
-        training["perplexity"] = {
-            "forward": round(validation.forward, 2),
-            "backward": None if math.isnan(validation.backward) else round(validation.backward, 2),
-            "n_tokens": validation.n_tokens,
-            "unk_rate": round(validation.unk_rate, 5),
+    def reports(self) -> Iterator[Report]:
+        """Train to the end.
+
+        YIELDS (Report): At intervals, on all ranks alike. The models, the log and the checkpoint are written then.
+        RAISES (ValueError): EL101 for a corpus without sentences, EL103 for a loss that is not finite, EL128 if a
+            checkpoint cannot be written.
+        """
+        trainer, config = self.trainer, self.config
+        interval = _Interval(self._losses, time.perf_counter(), trainer.n_tokens)
+        is_end = trainer.n_tokens >= config.max_tokens or self.best.is_hopeless(config.patience)
+        while not is_end:
+            update = trainer.update()
+            if update is None:
+                break
+            if not update.is_finite:
+                raise ValueError(self._not_finite())
+            interval.data_s += update.data_s
+            if not update.is_skipped:
+                interval.losses.append(float(update.loss))
+            is_end = trainer.n_tokens >= config.max_tokens
+            is_eval = is_end or trainer.step % config.eval_every == 0
+            if is_eval or trainer.step % config.report_every == 0:
+                report = self._report(update, interval, is_eval)
+                is_end = is_end or self.best.is_hopeless(config.patience)
+                interval = _Interval([], time.perf_counter(), trainer.n_tokens)
+                self._losses = interval.losses
+                yield report
+            if is_end or trainer.step % config.checkpoint_steps == 0:
+                self._save_checkpoint()
+
+    def _report(self, update: Update, interval: _Interval, is_eval: bool) -> Report:
+        trainer, ranks = self.trainer, self.ranks
+        seconds = time.perf_counter() - interval.began
+        mean_loss = torch.tensor(interval.losses or [math.nan], dtype=torch.float64).mean()
+        loss = float(ranks.average(mean_loss.to(ranks.device)))
+        validation = self._validate() if is_eval else None
+        is_best = validation is not None and self.best.add(trainer.step, validation)
+        self.elapsed_s += time.perf_counter() - interval.began
+        report = Report(
+            step=trainer.step,
+            n_tokens=trainer.n_tokens,
+            loss=loss,
+            learn_rate=update.learn_rate,
+            grad_norm=update.grad_norm,
+            elapsed_s=self.elapsed_s,
+            tokens_per_s=(trainer.n_tokens - interval.n_tokens) / seconds,
+            data_share=interval.data_s / seconds,
+            validation=validation,
+            is_best=is_best,
+        )
+        if self._log is not None:
+            if validation is not None:
+                self._save_models(report)
+            self._log.write(report.to_row())
+        return report
+
+    def _validate(self) -> Perplexity:
+        """By the first rank; the others wait for what it found."""
+        found: Optional[Perplexity] = None
+        if self.ranks.is_writer:
+            found = self._bilm().perplexity(self.held_out, batch_size=min(32, self.config.batch_size))
+        return self.ranks.from_writer(found)  # type: ignore[no-any-return]
+
+    def _bilm(self, steady_state: Optional[BiLMState] = None) -> BiLM:
+        network, head = self.trainer.network, self.trainer.head
+        return BiLM(network, vocabulary=self.vocabulary, head=head, steady_state=steady_state)
+
+    def _save_models(self, report: Report) -> None:
+        steady_state = self._bilm().steady_state  # computed now, so that it is saved
+        bilm = self._bilm(steady_state)
+        bilm.meta = {**self.meta, "training": self._origin(report)}
+        for name in (LAST, BEST) if report.is_best else (LAST,):
+            save_bilm(bilm, self.output / name, force=True)
+
+    def _origin(self, report: Report) -> Dict[str, Any]:
+        return {
+            "spacy_elmo_version": __version__,
+            "corpus": [shard.name for shard in self.shards],
+            "corpus_counts": self.stream.counts.to_dict(),
+            "settings": self.config.to_dict(),
+            "n_tokens": report.n_tokens,
+            "n_updates": report.step,
+            "elapsed_s": round(report.elapsed_s),
+            "perplexity": _perplexities(report.validation) if report.validation is not None else None,
         }
-    return {**given, "training": training}
+
+    def _save_checkpoint(self) -> None:
+        snapshot = self.trainer.snapshot()
+        if not self.ranks.is_writer or self._log is None:
+            return
+        record = {
+            **snapshot.record,
+            "settings": self.config.to_dict(),
+            "bilm": self.trainer.network.config.to_dict(),
+            "vocabulary": fingerprint(self.vocabulary),
+            "best": self.best.to_dict(),
+            "losses": self._losses,
+            "elapsed_s": self.elapsed_s,
+            "log_bytes": self._log.n_bytes,
+        }
+        full = Snapshot(snapshot.tensors, record)
+        save_checkpoint(self.output, self.trainer.step, full, keep=self.config.keep_checkpoints)
+
+    def _found(self) -> Optional[Snapshot]:
+        snapshot, damaged = load_checkpoint(self.output)
+        self.warnings += [f"A damaged checkpoint is passed over: {text}" for text in damaged]
+        return snapshot
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        record = snapshot.record
+        given = {
+            **{name: value for name, value in self.config.to_dict().items() if name not in FREE},
+            "bilm": self.trainer.network.config.to_dict(),
+            "vocabulary": fingerprint(self.vocabulary),
+        }
+        found = {**record["settings"], "bilm": record["bilm"], "vocabulary": record["vocabulary"]}
+        names = [name for name, value in given.items() if found.get(name) != value]
+        different = [f"{name}: {found.get(name)} then, {given[name]} now" for name in names]
+        if different:
+            raise ValueError(Errors.EL146.format(path=self.output, different="; ".join(different)))
+        self.trainer.restore(snapshot)
+        self.best = BestSoFar.from_dict(record["best"])
+        self._losses = list(record["losses"])
+        self.elapsed_s = float(record["elapsed_s"])
+
+    def _not_finite(self) -> str:
+        newest = next(iter(list_checkpoints(self.output)), self.output / LAST)
+        return Errors.EL103.format(step=self.trainer.step, n_tokens=self.trainer.n_tokens, path=newest)
+
+
+def fingerprint(vocabulary: Vocabulary) -> str:
+    """RETURNS (str): sha256 of the words in their order."""
+    return hashlib.sha256("\n".join(vocabulary.words).encode("utf8", "surrogatepass")).hexdigest()
+
+
+def _perplexities(validation: Perplexity) -> Dict[str, Any]:
+    has_backward = not math.isnan(validation.backward)
+    return {
+        "forward": round(validation.forward, 4),
+        "backward": round(validation.backward, 4) if has_backward else None,
+        "unk_rate": round(validation.unk_rate, 5),
+    }
+
+
+def _forget_checkpoints(output: Path) -> None:
+    for path in list_checkpoints(output):
+        for file in path.iterdir():
+            file.unlink()
+        path.rmdir()
+    if (output / FOLDER).is_dir():
+        (output / FOLDER).rmdir()

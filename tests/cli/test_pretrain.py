@@ -10,13 +10,12 @@ from typer.testing import CliRunner
 from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.cli._app import app
-from spacy_elmo.cli.pretrain import find_texts
 from spacy_elmo.pretraining.config import PretrainConfig
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 SMALL = [
     *("--pretraining.batch_size", "4", "--pretraining.unroll_steps", "8", "--pretraining.max_tokens", "320"),
-    *("--pretraining.eval_every", "5", "--pretraining.softmax", "full", "--pretraining.precision", "float32"),
+    *("--pretraining.eval_every", "5", "--pretraining.softmax.kind", "full", "--pretraining.precision", "float32"),
     *("--bilm.char_cnn.filters", "[[1,4],[2,8]]", "--bilm.cell_width", "16", "--bilm.projection_width", "8"),
 ]
 
@@ -47,8 +46,11 @@ def test_pretrain_writes_a_model_that_knows_its_origin(text, tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (["--paths.train", "no/such.txt"], "no text file is there"),
-        (["--pretraining.lern_rate", "1"], "lern_rate"),
+        (["--paths.train", "no/such.txt"], "nothing to read"),
+        (["--pretraining.optimizer.lern_rate", "1"], "did you mean learn_rate?"),
+        (["--corpus.langs", "en"], "did you mean lang?"),
+        (["--paths.train", "-"], "more than once"),
+        (["--pretraining.softmax.n_negatives", "99999", "--pretraining.softmax.kind", "sampled"], "distinct negatives"),
         (["--bilm.cell_width", "0"], "cell_width"),
         (["--optimizer.name", "Adam"], "optimizer"),
         (["--gpu-id", "99"], "99"),
@@ -66,9 +68,52 @@ def test_config_names_every_setting():
     assert PretrainConfig.from_dict(config["pretraining"]).to_dict() == config["pretraining"]
 
 
-def test_texts_are_found_by_file_folder_and_pattern(text):
-    (text.parent / "more.txt").write_text("a\n")
-    (text.parent / "notes.md").write_text("a\n")
-    assert find_texts("train", str(text)) == [text]
-    assert [path.name for path in find_texts("train", str(text.parent))] == ["more.txt", "text.txt"]
-    assert [path.name for path in find_texts("train", str(text.parent / "t*.txt"))] == ["text.txt"]
+def test_a_stopped_run_goes_on(text, tmp_path):
+    """The log of a run that was made longer is that of a run that was long from the start."""
+    paths = ["--paths.train", text, "--paths.valid", text, *SMALL, "--pretraining.schedule.name", "constant"]
+    assert _run(CONFIG, tmp_path / "a", *paths, "--pretraining.checkpoint_every", "1").exit_code == 0
+    result = _run(CONFIG, tmp_path / "a", *paths, "--pretraining.max_tokens", "640", "--resume")
+    assert result.exit_code == 0 and "Resumed at step 10" in result.output, result.output
+    assert _run(CONFIG, tmp_path / "b", *paths, "--pretraining.max_tokens", "640").exit_code == 0
+    first, second = (list(srsly.read_jsonl(tmp_path / name / "log.jsonl")) for name in "ab")
+    assert [row["loss"] for row in first] == [row["loss"] for row in second] and len(first) == 4
+
+
+def test_going_on_from_another_bilm(text, tmp_path):
+    paths = ["--paths.train", text, "--paths.valid", text, *SMALL]
+    assert _run(CONFIG, tmp_path / "a", *paths).exit_code == 0
+    result = _run(CONFIG, tmp_path / "b", *paths, "--paths.init", tmp_path / "a" / "model-last")
+    assert result.exit_code == 0, result.output
+    first, second = (list(srsly.read_jsonl(tmp_path / name / "log.jsonl")) for name in "ab")
+    assert second[-1]["forward"] < first[-1]["forward"]
+    other = tmp_path / "words.txt"
+    other.write_text("<S>\n</S>\n<UNK>\nmat\n")
+    result = _run(CONFIG, tmp_path / "c", *paths, "--paths.init", tmp_path / "a" / "model-last", "--paths.vocab", other)
+    assert result.exit_code == 1 and "new_head" in result.output
+    result = _run(
+        *(CONFIG, tmp_path / "c", *paths, "--paths.init", tmp_path / "a" / "model-last", "--paths.vocab", other),
+        *("--vocabulary.new_head", "true"),
+    )
+    assert result.exit_code == 0, result.output
+    assert load_bilm(tmp_path / "c" / "model-last").vocabulary.words == ["<S>", "</S>", "<UNK>", "mat"]
+    result = _run(CONFIG, tmp_path / "d", *paths, "--paths.init", tmp_path / "a" / "model-last", "--bilm.n_layers", "1")
+    assert result.exit_code == 1 and "n_layers: 1 in the block, 2 there" in " ".join(result.output.split())
+
+
+def test_the_curve_is_drawn_from_the_log(text, tmp_path):
+    pytest.importorskip("matplotlib")
+    result = _run(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL)
+    assert result.exit_code == 0
+    assert (tmp_path / "out" / "perplexity.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_was_read_is_reported(text, tmp_path):
+    raw = tmp_path / "raw.txt"
+    raw.write_bytes(b"The cat sat. It slept!\n\nA \xff mat.\n" * 20)
+    result = _run(
+        *(CONFIG, tmp_path / "out", "--paths.train", raw, "--paths.valid", raw, *SMALL),
+        *("--corpus.lang", "en", "--corpus.running_text", "true"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "empty lines" in result.output
+    assert load_bilm(tmp_path / "out" / "model-last").vocabulary.ids(["slept"])[0] > 2

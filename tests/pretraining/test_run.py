@@ -5,68 +5,46 @@ import gzip
 import pytest
 import srsly
 import torch
+from pretraining.small_run import make_run, write_text
 
 from spacy_elmo import load_bilm
-from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.pretraining.config import PretrainConfig
-from spacy_elmo.pretraining.corpus import count_vocabulary, read_sentences
-from spacy_elmo.pretraining.run import pretrain
+from spacy_elmo.pretraining.corpus import Counts, TextShard
+from spacy_elmo.pretraining.validation import BestSoFar, read_held_out
 
-BILM = BiLMConfig.from_dict(
-    {
-        "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [3, 8]], "n_highway": 1},
-        "cell_width": 24,
-        "projection_width": 8,
-    }
-)
-SETTINGS = {
-    "batch_size": 4,
-    "unroll_steps": 8,
-    "max_tokens": 32 * 60,
-    "eval_every": 30,
-    "learn_rate": 0.02,
-    "warmup_steps": 5,
-    "n_negatives": 7,
-}
+PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0, "report_every": 20, "checkpoint_every": 0}
 
 
 @pytest.fixture
 def text(tmp_path):
-    path = tmp_path / "text.txt"
-    words = "the river runs past the old mill and the bank of the town where she sat and read".split()
-    lines = [" ".join(words[i % 7 : i % 7 + 3 + i % 9]) for i in range(50)]
-    path.write_text("\n".join(lines), encoding="utf8")
-    return path
+    return write_text(tmp_path / "text.txt")
 
 
-def _pretrain(text, output, *, bilm=BILM, **settings):
-    vocabulary = count_vocabulary(read_sentences([text]), 100)
-    config = PretrainConfig.from_dict({**SETTINGS, **settings})
-    return list(pretrain(bilm, config, vocabulary, [text], [text], output, meta={"name": "tiny"}))
+def _pretrain(text, output, **settings):
+    run = make_run(output, text, meta={"name": "tiny"}, **{**PLAIN, **settings})
+    run.begin()
+    return list(run.reports())
 
 
 @pytest.mark.parametrize("softmax", ["sampled", "full"])
 @pytest.mark.parametrize("directions", ["both", "forward"])
 def test_perplexity_falls_and_the_model_can_be_used(text, tmp_path, softmax, directions):
-    bilm_config = BiLMConfig.from_dict({**BILM.to_dict(), "directions": directions})
-    if softmax == "sampled":
-        reports = _pretrain(text, tmp_path / "out", bilm=bilm_config, max_tokens=32 * 60)
-    else:
-        reports = _pretrain(text, tmp_path / "out", bilm=bilm_config, softmax="full")
+    reports = _pretrain(
+        text, tmp_path / "out", bilm={"directions": directions}, softmax={"kind": softmax, "n_negatives": 7}
+    )
     scores = [report.validation.forward for report in reports if report.validation is not None]
     assert len(scores) == 2 and scores[-1] < scores[0] < 15
     bilm = load_bilm(tmp_path / "out" / "model-last")
-    assert bilm.config == bilm_config and bilm.meta["name"] == "tiny"
+    assert bilm.config.directions == directions and bilm.meta["name"] == "tiny"
     assert bilm.meta["training"]["n_tokens"] == 32 * 60
-    again = bilm.perplexity(list(read_sentences([text])), batch_size=4)
-    assert again.forward == pytest.approx(scores[-1], rel=1e-5)
+    sentences = read_held_out([TextShard(text)], 1000)
+    assert bilm.perplexity(sentences, batch_size=4).forward == pytest.approx(scores[-1], rel=1e-5)
 
 
 def test_log_has_a_line_per_report(text, tmp_path):
     reports = _pretrain(text, tmp_path / "out")
     rows = list(srsly.read_jsonl(tmp_path / "out" / "log.jsonl"))
-    assert [row["step"] for row in rows] == [report.progress.step for report in reports] == [20, 30, 40, 60]
-    assert rows[-1]["n_tokens"] == 32 * 60 and "forward" in rows[-1]
+    assert [row["step"] for row in rows] == [report.step for report in reports] == [20, 30, 40, 60]
+    assert rows[-1]["n_tokens"] == 32 * 60 and "forward" in rows[-1] and 0 <= rows[0]["data_share"] < 1
 
 
 def test_the_same_seed_gives_the_same_model(text, tmp_path):
@@ -76,45 +54,79 @@ def test_the_same_seed_gives_the_same_model(text, tmp_path):
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
-def test_word_input_trains_too(text, tmp_path):
-    n_words = len(count_vocabulary(read_sentences([text]), 100))
-    bilm = BiLMConfig(n_words=n_words, cell_width=12, projection_width=6)
-    reports = _pretrain(text, tmp_path / "out", bilm=bilm, softmax="full", dropout=0.1)
-    assert reports[-1].validation.forward < 15
+def test_the_settled_state_is_stored(text, tmp_path):
+    _pretrain(text, tmp_path / "out", max_tokens=320)
+    bilm = load_bilm(tmp_path / "out" / "model-last")
+    stored = bilm.steady_state
+    bilm.refresh()
+    assert torch.allclose(stored.h, bilm.steady_state.h, atol=1e-6)
+    assert (tmp_path / "out" / "model-last" / "weights.safetensors").read_bytes().find(b"steady") > 0
+
+
+def test_halves_are_averaged_into_the_gradient_of_the_whole(text, tmp_path):
+    """Two chunks of 4 steps read the same tokens as one of 8, but the state's gradient is cut between them."""
+    whole, halves = make_run(tmp_path / "a", text, **PLAIN), make_run(tmp_path / "b", text, **PLAIN, accumulate=2)
+    for run in (whole, halves):
+        run.begin()
+    first, second, both = whole.trainer.update(), whole.trainer.update(), halves.trainer.update()
+    assert halves.trainer.n_tokens == whole.trainer.n_tokens
+    assert float(both.loss) == pytest.approx((float(first.loss) + float(second.loss)) / 2, rel=0.02)
+
+
+def test_the_run_ends_early_when_there_is_no_hope(text, tmp_path):
+    reports = _pretrain(
+        text, tmp_path / "out", eval_every=5, patience=2, schedule={"name": "constant"}, optimizer={"learn_rate": 1e-9}
+    )
+    scored = [report.is_best for report in reports if report.validation is not None]
+    assert reports[-1].step < 60 and scored[-2:] == [False, False] and scored[0]
+    assert not any(first is second is False for first, second in zip(scored[:-2], scored[1:-1]))
+
+
+def test_best_so_far_counts_those_that_are_not_better():
+    best = BestSoFar()
+    assert BestSoFar.from_dict(best.to_dict()) == best and not best.is_hopeless(0)
 
 
 def test_an_existing_run_is_not_overwritten(text, tmp_path):
     _pretrain(text, tmp_path / "out", max_tokens=64)
     with pytest.raises(ValueError, match="exists already"):
         _pretrain(text, tmp_path / "out")
+    run = make_run(tmp_path / "out", text, **PLAIN, max_tokens=32)
+    run.begin(force=True)
+    assert [report.step for report in run.reports()] == [1]
 
 
-def test_a_loss_that_is_not_finite_stops_the_run(text, tmp_path, monkeypatch):
-    from spacy_elmo.pretraining import loop
-
-    monkeypatch.setattr(loop.nn.utils, "clip_grad_norm_", lambda parameters, _: parameters[0].data.fill_(float("nan")))
-    with pytest.raises(ValueError, match="not a finite number at step 1"):
-        _pretrain(text, tmp_path / "out")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_loss_that_is_not_finite_stops_the_run(text, tmp_path, precision):
+    run = make_run(tmp_path / "out", text, **{**PLAIN, "checkpoint_every": 10}, precision=precision)
+    run.begin()
+    with pytest.raises(ValueError, match=r"not a finite number at step 20, after 640 tokens.*step-00000020"):
+        for _ in run.reports():
+            with torch.no_grad():
+                run.trainer.head.bias.fill_(float("nan"))
 
 
 def test_gzip_text_reads_the_same(text, tmp_path):
     packed = tmp_path / "text.txt.gz"
     packed.write_bytes(gzip.compress(text.read_bytes()))
-    assert list(read_sentences([packed])) == list(read_sentences([text]))
-
-
-def test_vocabulary_is_sorted_by_frequency_then_spelling():
-    vocabulary = count_vocabulary([["b", "a", "c"], ["c", "<UNK>", "<S>"]], 3)
-    assert vocabulary.words == ["<S>", "</S>", "<UNK>", "c", "a", "b"]
+    assert list(TextShard(packed).read(Counts())) == list(TextShard(text).read(Counts()))
 
 
 @pytest.mark.parametrize(
     "settings, message",
-    [({"n_negatives": 50}, "distinct negatives"), ({"softmax": "half"}, "softmax"), ({"lerning_rate": 1}, "lerning")],
+    [
+        ({"softmax": {"n_negatives": 50}}, "distinct negatives"),
+        ({"softmax": {"kind": "half"}}, "should be one of"),
+        ({"lerning_rate": 1}, "lerning_rate"),
+        ({"optimizer": {"lern_rate": 1}}, r"lern_rate \(did you mean learn_rate\?\)"),
+        ({"batch_size": "many"}, r"\[pretraining\]"),
+        ({"schedule": 3}, "should be a block"),
+    ],
 )
 def test_wrong_settings_are_errors(text, tmp_path, settings, message):
     with pytest.raises(ValueError, match=message):
         _pretrain(text, tmp_path / "out", **settings)
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_empty_corpus_is_an_error(tmp_path):

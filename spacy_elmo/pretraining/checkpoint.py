@@ -1,0 +1,104 @@
+"""Everything a run needs to go on as if it had never stopped, on disk.
+
+A checkpoint is a folder `step-00001000` with `state.safetensors` (all tensors), `state.json` (all the rest) and
+`checksums.json` (sha256 of both). It appears by one rename, so that a half-written one is never found.
+"""
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+import srsly
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..errors import Errors
+from ..weights.atomic import atomic_folder
+
+FOLDER = "checkpoints"
+TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
+NAMES = (TENSORS, RECORD, CHECKSUMS)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a run after an update.
+
+    tensors (Dict[str, Tensor]): Weights, moments, recurrent states, random number generators, by name.
+    record (Dict[str, Any]): Plain JSON types: counters, the position in the corpus, settings.
+    """
+
+    tensors: Dict[str, Tensor]
+    record: Dict[str, Any]
+
+
+def save_checkpoint(output: Path, step: int, snapshot: Snapshot, *, keep: int) -> Path:
+    """Write a checkpoint, then remove the oldest ones.
+
+    output (Path): Folder of the run.
+    step (int): Updates done.
+    keep (int): Checkpoints to keep, this one included.
+    RETURNS (Path): Its folder.
+    RAISES (ValueError): EL128 if it cannot be written, a full disk for instance; older ones are still there.
+    """
+    path = output / FOLDER / f"step-{step:08d}"
+    try:
+        with atomic_folder(path, force=True, own_names=NAMES) as folder:
+            tensors = {name: tensor.detach().contiguous() for name, tensor in snapshot.tensors.items()}
+            save_file(tensors, folder / TENSORS)
+            srsly.write_json(folder / RECORD, snapshot.record)
+            srsly.write_json(folder / CHECKSUMS, {name: _sha256(folder / name) for name in (TENSORS, RECORD)})
+    # safetensors has an error class of its own for what the system refuses.
+    except Exception as error:
+        newest = next(iter(list_checkpoints(output)), None)
+        raise ValueError(Errors.EL128.format(path=path, reason=error, last=newest or "none")) from error
+    for old in list_checkpoints(output)[keep:]:
+        shutil.rmtree(old)
+    return path
+
+
+def list_checkpoints(output: Path) -> List[Path]:
+    """RETURNS (List[Path]): Folders of the checkpoints of a run, the newest first."""
+    return sorted((output / FOLDER).glob("step-*"), reverse=True)
+
+
+def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
+    """Read the newest checkpoint that is whole.
+
+    output (Path): Folder of the run.
+    RETURNS (Tuple[Optional[Snapshot], List[str]]): None if there is none at all; what is wrong with newer ones.
+    RAISES (ValueError): EL129 if there are some, and every one is damaged.
+    """
+    damaged: List[str] = []
+    for path in list_checkpoints(output):
+        problem = _problem(path)
+        if problem is None:
+            return Snapshot(load_file(path / TENSORS), srsly.read_json(path / RECORD)), damaged
+        damaged.append(f"{path.name}: {problem}")
+    if damaged:
+        raise ValueError(Errors.EL129.format(path=output / FOLDER, problems="; ".join(damaged)))
+    return None, damaged
+
+
+def _problem(path: Path) -> Optional[str]:
+    missing = [name for name in NAMES if not (path / name).is_file()]
+    if missing:
+        return f"{', '.join(missing)} missing"
+    try:
+        sums = srsly.read_json(path / CHECKSUMS)
+    except ValueError:
+        return f"{CHECKSUMS} is no JSON"
+    if not isinstance(sums, dict):
+        return f"{CHECKSUMS} is no JSON object"
+    changed = [name for name in (TENSORS, RECORD) if sums.get(name) != _sha256(path / name)]
+    return f"checksum of {', '.join(changed)} differs" if changed else None
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(2**20):
+            digest.update(part)
+    return digest.hexdigest()

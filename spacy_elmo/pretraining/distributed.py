@@ -1,0 +1,173 @@
+"""Several processes that train one biLM, started by `torchrun`: who computes which lanes, and how they agree.
+
+Every rank plans all lanes of the global batch and computes its own share of them, so that N ranks see exactly what
+one process with the same global batch sees. Dense gradients are averaged by `DistributedDataParallel`, sparse ones
+here: only the rows that some rank has met travel.
+"""
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Iterable, Iterator, List, Optional
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ..errors import Errors
+
+# A validation by the first rank keeps the others waiting.
+TIMEOUT = timedelta(hours=2)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those that train together.
+
+    rank (int): Number of this process, 0 is the one that writes.
+    world_size (int): Number of processes.
+    device (torch.device): Where this process computes.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    device: torch.device = torch.device("cpu")
+
+    @property
+    def is_writer(self) -> bool:
+        """RETURNS (bool): Whether this process writes models, checkpoints and the log."""
+        return self.rank == 0
+
+    def lanes(self, batch_size: int) -> slice:
+        """batch_size (int): Lanes of all ranks together.
+        RETURNS (slice): The lanes of this rank.
+        RAISES (ValueError): EL125 if they cannot be shared out evenly.
+        """
+        share, rest = divmod(batch_size, self.world_size)
+        if rest or not share:
+            raise ValueError(Errors.EL125.format(batch_size=batch_size, n_ranks=self.world_size))
+        return slice(self.rank * share, (self.rank + 1) * share)
+
+    def average(self, value: Tensor) -> Tensor:
+        """RETURNS (Tensor): The mean over all ranks, the same on each."""
+        if self.world_size == 1:
+            return value
+        total = value.clone()
+        dist.all_reduce(total)
+        return total / self.world_size
+
+    def gather(self, part: Tensor, dim: int) -> Tensor:
+        """part (Tensor): This rank's share, of the same shape on all ranks.
+        RETURNS (Tensor): All shares joined along a dimension, in the order of the ranks.
+        """
+        if self.world_size == 1:
+            return part
+        parts = [torch.empty_like(part) for _ in range(self.world_size)]
+        dist.all_gather(parts, part.contiguous())
+        return torch.cat(parts, dim=dim)
+
+    def gather_objects(self, value: Any) -> List[Any]:
+        """RETURNS (List[Any]): What each rank gave, in the order of the ranks."""
+        if self.world_size == 1:
+            return [value]
+        values: List[Any] = [None] * self.world_size
+        dist.all_gather_object(values, value)
+        return values
+
+    def from_writer(self, value: Any) -> Any:
+        """RETURNS (Any): What the writer gave, on every rank."""
+        if self.world_size == 1:
+            return value
+        values = [value]
+        dist.broadcast_object_list(values, src=0)
+        return values[0]
+
+    def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Average the gradients of parameters that `wrap` was told to leave alone, sparse or dense, in place."""
+        if self.world_size == 1:
+            return
+        for parameter in parameters:
+            if parameter.grad is None:
+                continue
+            grad = parameter.grad
+            parameter.grad = self._average_rows(grad.coalesce()) if grad.is_sparse else self.average(grad)
+
+    def wrap(self, module: nn.Module, left_alone: Iterable[nn.Parameter]) -> nn.Module:
+        """Let the dense gradients of a module be averaged while they are computed.
+
+        module (nn.Module): Its forward pass gives the loss.
+        left_alone (Iterable[nn.Parameter]): Parameters whose gradients may be sparse, see `average_gradients`.
+        RETURNS (nn.Module): The module itself if there is one rank only, or nothing to average.
+        """
+        ignored = {id(parameter) for parameter in left_alone}
+        others = [parameter for parameter in module.parameters() if id(parameter) not in ignored]
+        if self.world_size == 1 or not any(parameter.requires_grad for parameter in others):
+            return module
+        names = [name for name, parameter in module.named_parameters() if id(parameter) in ignored]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, names)
+        return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
+
+    def _average_rows(self, grad: Tensor) -> Tensor:
+        """Join the rows of all ranks; lengths differ, so shorter ones are padded with rows that add nothing."""
+        n_rows = torch.tensor([grad._nnz()], device=grad.device)
+        longest = int(self.gather(n_rows, 0).max())
+        missing = longest - grad._nnz()
+        indices = nn.functional.pad(grad.indices(), (0, missing))  # (1, longest), row 0 repeated
+        values = torch.cat([grad.values(), grad.values().new_zeros(missing, *grad.values().shape[1:])])
+        indices, values = self.gather(indices, 1), self.gather(values, 0) / self.world_size
+        return torch.sparse_coo_tensor(indices, values, grad.shape, check_invariants=False).coalesce()
+
+
+@contextmanager
+def connect(device: str) -> Iterator[Ranks]:
+    """Join the processes that `torchrun` started; without it this process is alone.
+
+    device (str): "cpu", or a GPU: each rank then takes the one with its local number.
+    YIELDS (Ranks): This process among them.
+    RAISES (ValueError): EL126 if a node has fewer GPUs than processes, EL127 if another rank is gone.
+    """
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    if world_size == 1:
+        yield Ranks(device=torch.device(device))
+        return
+    rank, own = int(os.environ["RANK"]), _own_device(device, int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("nccl" if own.type == "cuda" else "gloo", timeout=TIMEOUT)
+    try:
+        with tell_of_lost_ranks(rank):
+            yield Ranks(rank, world_size, own)
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def tell_of_lost_ranks(rank: int) -> Iterator[None]:
+    """RAISES (ValueError): EL127 in place of what the network library says when a peer has gone."""
+    try:
+        yield
+    except (dist.DistError, RuntimeError) as error:
+        if _is_of_the_network(error):
+            raise ValueError(Errors.EL127.format(rank=rank, reason=str(error).splitlines()[0])) from error
+        raise
+
+
+def restart_count() -> Optional[int]:
+    """RETURNS (Optional[int]): How often `torchrun --max-restarts` has begun anew, None without torchrun."""
+    count = os.environ.get("TORCHELASTIC_RESTART_COUNT")
+    return None if count is None else int(count)
+
+
+def _own_device(device: str, local_rank: int) -> torch.device:
+    if torch.device(device).type == "cpu":
+        return torch.device("cpu")
+    if local_rank >= torch.cuda.device_count():
+        raise ValueError(Errors.EL126.format(n_processes=local_rank + 1, n_gpus=torch.cuda.device_count()))
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
+
+
+def _is_of_the_network(error: Exception) -> bool:
+    text = str(error).lower()
+    signs = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe", "timed out")
+    return isinstance(error, dist.DistError) or any(sign in text for sign in signs)

@@ -1,0 +1,45 @@
+"""What a run tells while it goes: `log.jsonl`, and TensorBoard where it is installed."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+import srsly
+
+from .._compat import has_tensorboard
+
+LOG = "log.jsonl"
+TENSORBOARD = "tensorboard"
+
+
+class RunLog:
+    """A line per report.
+
+    output (Path): Folder of the run.
+    n_bytes (int): Length of the log to go on from; what a stopped run wrote after its last checkpoint is cut off.
+    step (int): Updates done before, for TensorBoard.
+    """
+
+    def __init__(self, output: Path, *, n_bytes: int = 0, step: int = 0) -> None:
+        self.path = output / LOG
+        with self.path.open("ab") as file:
+            file.truncate(n_bytes)
+        self._board: Optional[Any] = None
+        if has_tensorboard:
+            writer = import_module("torch.utils.tensorboard").SummaryWriter
+            self._board = writer(str(output / TENSORBOARD), purge_step=step + 1)
+
+    @property
+    def n_bytes(self) -> int:
+        """RETURNS (int): Length of the log so far."""
+        return self.path.stat().st_size
+
+    def write(self, row: Dict[str, Any]) -> None:
+        """row (Dict[str, Any]): Plain JSON types; numbers also go to TensorBoard under their name."""
+        with self.path.open("a", encoding="utf8") as lines:
+            lines.write(srsly.json_dumps(row) + "\n")
+        if self._board is not None:
+            for name, value in row.items():
+                if isinstance(value, (int, float)) and name != "step":
+                    self._board.add_scalar(name, value, row["step"])
+            self._board.flush()

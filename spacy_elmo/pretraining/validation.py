@@ -1,0 +1,63 @@
+"""Held-out text: what is read of it, which validation is the best, and when there is no hope of a better one."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any, Dict, List, Sequence
+
+from ..encoding.perplexity import Perplexity
+from ..errors import Errors
+from .corpus import Counts, Shard
+
+Sentences = List[List[str]]
+
+
+def read_held_out(shards: Sequence[Shard], n_sentences: int) -> Sentences:
+    """Sentences from all over the held-out text.
+
+    shards (Sequence[Shard]): The text, small enough to be held in memory.
+    n_sentences (int): How many to take, evenly spaced.
+    RETURNS (Sentences): All of them if there are fewer.
+    RAISES (ValueError): EL101 if there is none.
+    """
+    sentences = [tokens for shard in shards for tokens in shard.read(Counts())]
+    if not sentences:
+        raise ValueError(Errors.EL101.format(source=", ".join(shard.name for shard in shards)))
+    every = max(1, len(sentences) // n_sentences)
+    return list(itertools.islice(sentences, 0, every * n_sentences, every))
+
+
+@dataclass
+class BestSoFar:
+    """The best validation of a run.
+
+    mean (float): Its perplexity, the mean of both directions.
+    step (int): The update it came after.
+    n_worse (int): Validations since then.
+    """
+
+    mean: float = math.inf
+    step: int = 0
+    n_worse: int = 0
+
+    def add(self, step: int, validation: Perplexity) -> bool:
+        """RETURNS (bool): Whether this validation is better than all before."""
+        is_better = validation.mean < self.mean
+        if is_better:
+            self.mean, self.step, self.n_worse = validation.mean, step, 0
+        else:
+            self.n_worse += 1
+        return is_better
+
+    def is_hopeless(self, patience: int) -> bool:
+        """patience (int): Validations to wait for a better one, 0 for ever."""
+        return bool(patience) and self.n_worse >= patience
+
+    def to_dict(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Plain JSON types; infinity becomes None."""
+        return {"mean": self.mean if math.isfinite(self.mean) else None, "step": self.step, "n_worse": self.n_worse}
+
+    @classmethod
+    def from_dict(cls, record: Dict[str, Any]) -> "BestSoFar":
+        """record (Dict[str, Any]): From `to_dict`."""
+        return cls(**{**record, "mean": math.inf if record["mean"] is None else record["mean"]})

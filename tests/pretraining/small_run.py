@@ -1,0 +1,95 @@
+"""A small run as a process of its own, for tests that kill it or start several.
+
+python small_run.py OUTPUT TEXT [--kill-at STEP] [--kill-in-checkpoint] [--settings JSON]
+"""
+
+import argparse
+import json
+import os
+import signal
+from pathlib import Path
+
+import torch
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.pretraining import checkpoint
+from spacy_elmo.pretraining.config import PretrainConfig
+from spacy_elmo.pretraining.corpus import Counts, TextShard
+from spacy_elmo.pretraining.counting import count_vocabulary
+from spacy_elmo.pretraining.distributed import Ranks, connect, restart_count, tell_of_lost_ranks
+from spacy_elmo.pretraining.run import Pretraining
+from spacy_elmo.pretraining.validation import read_held_out
+
+BILM = {
+    "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [3, 8]], "n_highway": 1},
+    "cell_width": 24,
+    "projection_width": 8,
+}
+SETTINGS = {
+    "batch_size": 4,
+    "unroll_steps": 8,
+    "max_tokens": 32 * 60,
+    "eval_every": 30,
+    "report_every": 1,
+    "checkpoint_every": 7,
+    "shuffle_blocks": 3,
+    "block_sentences": 2,
+    "dropout": 0.1,
+    "recurrent_dropout": 0.1,
+    "softmax": {"n_negatives": 7},
+    "optimizer": {"learn_rate": 0.02},
+    "schedule": {"warmup_steps": 5},
+}
+
+
+def write_text(path, n_lines=90):
+    """A text with some structure to learn."""
+    words = "the river runs past the old mill and the bank of the town where she sat and read".split()
+    lines = [" ".join(words[i % 7 : i % 7 + 3 + (i * i) % 9]) for i in range(n_lines)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf8")
+    return path
+
+
+def make_run(output, text, *, bilm=None, ranks=Ranks(), meta=None, **settings):
+    """RETURNS (Pretraining): Not begun yet."""
+    shards = [TextShard(Path(text))]
+    config = PretrainConfig.from_dict({**SETTINGS, **settings})
+    vocabulary = count_vocabulary(shards[0].read(Counts()), n_words=100).vocabulary()
+    torch.manual_seed(config.seed)
+    sizes = BiLMConfig.from_dict({**BILM, **(bilm or {})})
+    network = BiLMNetwork(sizes)
+    head = SoftmaxHead(len(vocabulary), sizes.projection_width)
+    held_out = read_held_out(shards, config.eval_sentences)
+    return Pretraining(network, head, vocabulary, shards, held_out, config, Path(output), meta=meta, ranks=ranks)
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("output")
+    parser.add_argument("text")
+    parser.add_argument("--kill-at", type=int, default=-1)
+    parser.add_argument("--kill-rank", type=int, default=0)
+    parser.add_argument("--kill-in-checkpoint", action="store_true")
+    parser.add_argument("--settings", type=json.loads, default={})
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    with connect("cpu") as ranks:
+        run = make_run(arguments.output, arguments.text, ranks=ranks, **arguments.settings)
+        is_mortal = ranks.rank == arguments.kill_rank and not restart_count()
+        if arguments.kill_in_checkpoint:
+            checkpoint._sha256 = lambda path: die()  # both files are written, the folder is not in place
+        run.begin(resume=True)
+        with tell_of_lost_ranks(ranks.rank):
+            for report in run.reports():
+                if is_mortal and report.step == arguments.kill_at:
+                    die()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""A run that is stopped and resumed tells the same as one that never stopped, to the last bit."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import srsly
+import torch
+from pretraining.small_run import make_run, write_text
+
+from spacy_elmo import load_bilm
+from spacy_elmo.pretraining.checkpoint import RECORD, TENSORS, list_checkpoints, load_checkpoint
+
+RUNNER = Path(__file__).parent / "small_run.py"
+TIMES = ("elapsed_s", "tokens_per_s", "data_share")
+
+
+@pytest.fixture
+def text(tmp_path):
+    return write_text(tmp_path / "text.txt")
+
+
+def _rows(output):
+    """Lines of the log without what a clock said."""
+    rows = list(srsly.read_jsonl(output / "log.jsonl"))
+    return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
+
+
+def _train(run, n_reports=None, **begin):
+    run.begin(**begin)
+    for number, _ in enumerate(run.reports(), start=1):
+        if number == n_reports:
+            break
+    return run
+
+
+def _same_models(output, other):
+    for name in ("model-last", "model-best"):
+        first, second = (load_bilm(folder / name) for folder in (output, other))
+        weights, others = first.network.state_dict(), second.network.state_dict()
+        assert all(torch.equal(weights[key], others[key]) for key in weights)
+        assert torch.equal(first.steady_state.h, second.steady_state.h)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"softmax": {"kind": "full"}, "optimizer": {"name": "adagrad", "learn_rate": 0.2, "grad_clip": 10.0}},
+        {"optimizer": {"sparse": True}, "precision": "bfloat16", "accumulate": 2},
+    ],
+    ids=["adam", "adagrad", "sparse"],
+)
+def test_resumed_in_one_process(text, tmp_path, settings):
+    _train(make_run(tmp_path / "whole", text, **settings))
+    for n_reports in (10, 15):
+        _train(make_run(tmp_path / "parts", text, **settings), n_reports, resume=True)
+    last = _train(make_run(tmp_path / "parts", text, **settings), resume=True)
+    assert _rows(tmp_path / "parts") == _rows(tmp_path / "whole")
+    assert len(_rows(tmp_path / "whole")) == last.trainer.step
+    _same_models(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_finished_run_can_go_on(text, tmp_path):
+    _train(make_run(tmp_path / "run", text, schedule={"name": "constant"}))
+    longer = {"max_tokens": 32 * 80, "schedule": {"name": "constant"}}
+    run = _train(make_run(tmp_path / "run", text, **longer), resume=True)
+    _train(make_run(tmp_path / "whole", text, **longer))
+    assert run.trainer.step == 80 and _rows(tmp_path / "run")[-1] == _rows(tmp_path / "whole")[-1]
+
+
+def test_old_checkpoints_are_removed(text, tmp_path):
+    run = _train(make_run(tmp_path / "run", text, keep_checkpoints=3))
+    assert [path.name for path in list_checkpoints(run.output)] == ["step-00000060", "step-00000056", "step-00000049"]
+
+
+@pytest.mark.parametrize("harm", ["cut", "changed", "missing", "no checksums"])
+def test_a_damaged_checkpoint_is_passed_over(text, tmp_path, harm):
+    _train(make_run(tmp_path / "run", text), 40)
+    newest, older = list_checkpoints(tmp_path / "run")
+    tensors = (newest / TENSORS).read_bytes()
+    if harm == "cut":
+        (newest / TENSORS).write_bytes(tensors[: len(tensors) // 2])
+    elif harm == "changed":
+        (newest / TENSORS).write_bytes(tensors[:-1] + bytes([tensors[-1] ^ 1]))
+    elif harm == "missing":
+        (newest / RECORD).unlink()
+    else:
+        (newest / "checksums.json").write_text("{")
+    run = _train(make_run(tmp_path / "run", text), 1, resume=True)
+    assert run.trainer.step == int(older.name[5:]) + 1
+    assert len(run.warnings) == 1 and newest.name in run.warnings[0]
+
+
+def test_when_all_checkpoints_are_damaged_nothing_is_begun_in_silence(text, tmp_path):
+    _train(make_run(tmp_path / "run", text), 40)
+    for path in list_checkpoints(tmp_path / "run"):
+        (path / TENSORS).write_bytes(b"")
+    with pytest.raises(ValueError, match="EL129|No checkpoint .* is whole"):
+        make_run(tmp_path / "run", text).begin(resume=True)
+
+
+def test_other_settings_cannot_be_resumed(text, tmp_path):
+    _train(make_run(tmp_path / "run", text), 10)
+    with pytest.raises(ValueError, match="unroll_steps: 8 then, 9 now"):
+        make_run(tmp_path / "run", text, unroll_steps=9).begin(resume=True)
+    with pytest.raises(ValueError, match="exists already"):
+        make_run(tmp_path / "run", text).begin()
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(text, tmp_path, monkeypatch):
+    from spacy_elmo.pretraining import checkpoint
+
+    def refuse(*arguments):
+        raise OSError(28, "No space left on device")
+
+    run = make_run(tmp_path / "run", text)
+    run.begin()
+    with pytest.raises(ValueError, match="No space left on device.*step-00000014"):
+        for report in run.reports():
+            if report.step == 15:
+                monkeypatch.setattr(checkpoint, "save_file", refuse)
+    assert [path.name for path in list_checkpoints(tmp_path / "run")] == ["step-00000014", "step-00000007"]
+    assert load_checkpoint(tmp_path / "run")[0].record["step"] == 14
+    assert not list((tmp_path / "run" / "checkpoints").glob(".*"))
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_random_steps(text, tmp_path):
+    settings = {"max_tokens": 32 * 110}
+    _train(make_run(tmp_path / "whole", text, **settings))
+    steps = sorted(random.Random(0).sample(range(1, 110), 20))
+    for number, step in enumerate(steps):
+        kill = ["--kill-in-checkpoint"] if number % 5 == 4 else ["--kill-at", str(step)]
+        command = [sys.executable, RUNNER, tmp_path / "killed", text, *kill, "--settings", json.dumps(settings)]
+        result = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        assert result.returncode == -9, result.stderr
+    _train(make_run(tmp_path / "killed", text, **settings), resume=True)
+    assert _rows(tmp_path / "killed") == _rows(tmp_path / "whole")
+    _same_models(tmp_path / "whole", tmp_path / "killed")
