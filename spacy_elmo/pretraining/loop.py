@@ -180,7 +180,8 @@ class Trainer:
         self.lanes = SentenceLanes(self._blocks(), self.config.batch_size)
         self.lanes.load_state_dict({name: part.numpy() for name, part in _under("lanes.", tensors).items()})
         states = [[tensors[f"state.{i}.{name}"] for name in "hc"] for i in range(len(self.state))]
-        self.state = [(h[:, self.own_lanes].to(device), c[:, self.own_lanes].to(device)) for h, c in states]
+        # Copies: torch aligns its own memory, and products of numbers that lie otherwise may differ in the last bit.
+        self.state = [(_own(h[:, self.own_lanes], device), _own(c[:, self.own_lanes], device)) for h, c in states]
         self.generator.set_state(tensors["random.sampler"])
         self.loss_scale.load_dict(record["loss_scale"])
         if record["n_ranks"] == self.ranks.world_size:
@@ -238,6 +239,10 @@ def _set_random_states(states: Mapping[str, Tensor], device: torch.device) -> No
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def _own(part: Tensor, device: torch.device) -> Tensor:
+    return torch.empty(part.shape, dtype=part.dtype, device=device).copy_(part)
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> Dict[str, Tensor]:

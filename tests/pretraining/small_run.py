@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+import spacy_elmo
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
@@ -63,6 +64,11 @@ def make_run(output, text, *, bilm=None, ranks=Ranks(), meta=None, **settings):
     head = SoftmaxHead(len(vocabulary), sizes.projection_width)
     held_out = read_held_out(shards, config.eval_sentences)
     return Pretraining(network, head, vocabulary, shards, held_out, config, Path(output), meta=meta, ranks=ranks)
+
+
+def environment():
+    """RETURNS (Dict[str, str]): For a process that finds the same package as this one."""
+    return {**os.environ, "PYTHONPATH": str(Path(spacy_elmo.__file__).parents[1])}
 
 
 def die():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import srsly
 import torch
-from pretraining.small_run import make_run, write_text
+from pretraining.small_run import environment, make_run, write_text
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining.distributed import Ranks
@@ -26,7 +26,7 @@ def _torchrun(output, text, n_ranks, *arguments, settings=None, launch=()):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", n_ranks]
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", *launch]
     command += [RUNNER, output, text, "--settings", json.dumps({**PLAIN, **(settings or {})}), *arguments]
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240)
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240, env=environment())
 
 
 def _alone(output, text, **settings):

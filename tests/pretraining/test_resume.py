@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import srsly
 import torch
-from pretraining.small_run import make_run, write_text
+from pretraining.small_run import environment, make_run, write_text
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining.checkpoint import RECORD, TENSORS, list_checkpoints, load_checkpoint
@@ -21,6 +21,15 @@ TIMES = ("elapsed_s", "tokens_per_s", "data_share")
 @pytest.fixture
 def text(tmp_path):
     return write_text(tmp_path / "text.txt")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As in the processes that are killed: another number of threads adds up in another order."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)
 
 
 def _rows(output):
@@ -136,7 +145,7 @@ def test_killed_at_twenty_random_steps(text, tmp_path):
     for number, step in enumerate(steps):
         kill = ["--kill-in-checkpoint"] if number % 5 == 4 else ["--kill-at", str(step)]
         command = [sys.executable, RUNNER, tmp_path / "killed", text, *kill, "--settings", json.dumps(settings)]
-        result = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        result = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment())
         assert result.returncode == -9, result.stderr
     _train(make_run(tmp_path / "killed", text, **settings), resume=True)
     assert _rows(tmp_path / "killed") == _rows(tmp_path / "whole")
