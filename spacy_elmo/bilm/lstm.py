@@ -58,7 +58,12 @@ class LSTMLayer(nn.Module):
         return torch.baddbmm(self.full_bias().unsqueeze(1), inputs.expand(d, -1, -1), self.input_weight)
 
     def forward(
-        self, gates: Tensor, h: Tensor, c: Tensor, resets: Optional[Tensor] = None
+        self,
+        gates: Tensor,
+        h: Tensor,
+        c: Tensor,
+        resets: Optional[Tensor] = None,
+        recurrent_dropout: float = 0.0,
     ) -> Tuple[Tensor, Tensor, Tensor]:
         """Run over time, with gradients for everything but the state that comes in.
 
@@ -66,8 +71,13 @@ class LSTMLayer(nn.Module):
         h (Tensor): Shape (d, B, P), output before the first step.
         c (Tensor): Shape (d, B, H), memory cell before the first step.
         resets (Optional[Tensor]): Shape (S, B) bool, true where a sequence begins and the state is zero.
+        recurrent_dropout (float): Share of each lane's h that the gates do not see while training, the same places at
+            all steps (Gal & Ghahramani 2016).
         RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, P), h and c after the last step, detached.
         """
+        mask: Optional[Tensor] = None
+        if recurrent_dropout and self.training:
+            mask = nn.functional.dropout(torch.ones_like(h), recurrent_dropout)  # (d, B, P)
         return run_recurrence(
             gates,
             self.recurrent_weight,
@@ -75,6 +85,7 @@ class LSTMLayer(nn.Module):
             h,
             c,
             resets=resets,
+            mask=mask,
             cell_clip=self.cell_clip,
             projection_clip=self.projection_clip,
         )

@@ -6,10 +6,14 @@ step. Here the loop keeps the gates, walks back once, and leaves the weight grad
 tanh(x) is computed as 2 sigmoid(2x) - 1, which is several times faster in torch on CPUs and exact to 1e-7.
 """
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple
 
+import numpy as np
 import torch
 from torch import Tensor
+
+HALF = (torch.bfloat16, torch.float16)
+Keeps = List[Optional[Tensor]]
 
 
 def run_recurrence(
@@ -20,25 +24,56 @@ def run_recurrence(
     c: Tensor,
     *,
     resets: Optional[Tensor] = None,
+    mask: Optional[Tensor] = None,
     cell_clip: Optional[float] = None,
     projection_clip: Optional[float] = None,
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Step through time: i, j, f, o = gates + h W; c = clip(i j + f c); h = clip(W_P (o tanh(c))).
 
-    gates (Tensor): Shape (d, S, B, 4H), input side and bias of the gates, order i, j, f, o; float32 or bfloat16.
+    Beyond a clip there is no gradient; exactly at it there is, as in torch and TensorFlow.
+
+    gates (Tensor): Shape (d, S, B, 4H), input side and bias of the gates, order i, j, f, o; the products have its type,
+        states and sums are float32 at least.
     recurrent_weight (Tensor): Shape (d, R, 4H).
     projection_weight (Optional[Tensor]): Shape (d, H, R), or None if R == H.
     h (Tensor): Shape (d, B, R). No gradient flows into it: back-propagation is truncated here.
     c (Tensor): Shape (d, B, H). The same.
     resets (Optional[Tensor]): Shape (S, B) bool, where the state is set to zero before the step.
+    mask (Optional[Tensor]): Shape (d, B, R), what h is multiplied by on its way to the gates, the same at all steps:
+        variational dropout (Gal & Ghahramani 2016). Outputs and states are not masked.
     cell_clip (Optional[float]): Bound of c.
     projection_clip (Optional[float]): Bound of h.
     RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, R) float32, last h, last c (both detached).
     """
-    outputs, cells = _Recurrence.apply(  # type: ignore[no-untyped-call]
-        gates, recurrent_weight, projection_weight, h, c, resets, cell_clip, projection_clip
+    outputs, last_c = _Recurrence.apply(  # type: ignore[no-untyped-call]
+        gates, recurrent_weight, projection_weight, h, c, resets, mask, cell_clip, projection_clip
     )
-    return outputs, outputs[:, -1].detach(), cells[-1].detach()
+    return outputs, outputs[:, -1].detach(), last_c
+
+
+class _Kept(NamedTuple):
+    """What the way back needs of each step.
+
+    acts (Tensor): Shape (S, 4, d, B, H), the open gates i, f, o and the candidate j.
+    cells (Tensor): Shape (S, d, B, H), after the clip.
+    tanhs (Tensor): Shape (S, d, B, H), of the cells.
+    outputs (Tensor): Shape (d, S, B, R), after the clip.
+    raw_cells (Tensor): Before it; the same tensor as `cells` if there is none.
+    raw_outputs (Tensor): Likewise.
+    """
+
+    acts: Tensor
+    cells: Tensor
+    tanhs: Tensor
+    outputs: Tensor
+    raw_cells: Tensor
+    raw_outputs: Tensor
+
+    def by_step(self) -> List["_Kept"]:
+        """RETURNS (List[_Kept]): The same for each step, without the axis S."""
+        columns = [tensor.unbind(0) for tensor in (self.acts, self.cells, self.tanhs)]
+        columns += [self.outputs.unbind(1), self.raw_cells.unbind(0), self.raw_outputs.unbind(1)]
+        return [_Kept(*row) for row in zip(*columns)]
 
 
 class _Recurrence(torch.autograd.Function):
@@ -51,104 +86,193 @@ class _Recurrence(torch.autograd.Function):
         h: Tensor,
         c: Tensor,
         resets: Optional[Tensor],
+        mask: Optional[Tensor],
         cell_clip: Optional[float],
         projection_clip: Optional[float],
     ) -> Tuple[Tensor, Tensor]:
-        d, n_steps, n_lanes, width = gates.shape
-        dtype = gates.dtype  # of the products; gate arithmetic and states are float32, or float64 with float64
-        exact = torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
-        recurrent = recurrent_weight.to(dtype)
-        projection = None if projection_weight is None else projection_weight.to(dtype)
-        acts = torch.empty(n_steps, d, n_lanes, width, dtype=exact, device=gates.device)
-        cells = torch.empty(n_steps, d, n_lanes, width // 4, dtype=exact, device=gates.device)
-        outputs = torch.empty(d, n_steps, n_lanes, recurrent.shape[1], dtype=exact, device=gates.device)
-        squashed = torch.empty(d, n_steps, n_lanes, width // 4, dtype=dtype, device=gates.device)
-        keeps = _keeps(resets, n_steps, exact)
-        last_h, last_c = h.to(exact), c.to(exact)
-        for s in range(n_steps):
-            keep = keeps[s]
-            if keep is not None:
-                last_h, last_c = last_h * keep, last_c * keep
-            act, cell = acts[s], cells[s]
-            act.copy_(torch.baddbmm(gates[:, s], last_h.to(dtype), recurrent))
-            i, j, f, o = act.chunk(4, dim=2)  # 4 x (d, B, H)
-            j.mul_(2)
-            act.sigmoid_()
-            j.mul_(2).sub_(1)
-            torch.mul(f, last_c, out=cell).addcmul_(i, j)
-            if cell_clip is not None:
-                cell.clamp_(-cell_clip, cell_clip)
-            output = _tanh(cell).mul_(o)  # (d, B, H)
-            squashed[:, s] = output  # what the projection reads
-            if projection is not None:
-                output = torch.bmm(squashed[:, s], projection).to(exact)  # (d, B, R)
-                if projection_clip is not None:
-                    output.clamp_(-projection_clip, projection_clip)
-            outputs[:, s] = output
-            last_h, last_c = output, cell
-        ctx.save_for_backward(acts, cells, outputs, squashed, recurrent, projection, h, c)
-        ctx.keeps, ctx.cell_clip, ctx.projection_clip = keeps, cell_clip, projection_clip
-        ctx.mark_non_differentiable(cells)
+        exact = torch.float32 if gates.dtype in HALF else gates.dtype
+        recurrent = recurrent_weight.to(gates.dtype)
+        projection = None if projection_weight is None else projection_weight.to(gates.dtype)
+        output_clip = None if projection is None else projection_clip
+        kept = _make_room(gates, recurrent.shape[1], exact, cell_clip is not None, output_clip is not None)
+        layer = _Layer(recurrent, projection, _keeps(resets, gates.shape[1], exact), mask, cell_clip, output_clip)
+        start_h, start_c = h.to(exact), c.to(exact)
+        _run_forward(layer, kept, gates, start_h, start_c)
+        ctx.save_for_backward(*kept, recurrent, projection, start_h, start_c, mask)
+        ctx.keeps, ctx.clips = layer.keeps, (cell_clip, output_clip)
+        last_c = kept.cells[-1].clone()
+        ctx.mark_non_differentiable(last_c)
         ctx.set_materialize_grads(False)
-        return outputs, cells
+        return kept.outputs, last_c
 
     @staticmethod
     def backward(ctx: Any, d_outputs: Optional[Tensor], _: Any) -> Tuple[Optional[Tensor], ...]:
         if d_outputs is None:
-            return (None,) * 8
-        acts, cells, outputs, squashed, recurrent, projection, h, c = ctx.saved_tensors
-        n_steps, d, n_lanes, width = acts.shape
-        dtype, exact = squashed.dtype, acts.dtype
-        d_gates = torch.empty(d, n_steps, n_lanes, width, dtype=dtype, device=acts.device)
-        d_squashed_from = torch.empty(d, n_steps, n_lanes, outputs.shape[3], dtype=dtype, device=acts.device)
-        recurrent_t = recurrent.transpose(1, 2).contiguous()
-        projection_t = None if projection is None else projection.transpose(1, 2).contiguous()
-        d_h: Optional[Tensor] = None
-        d_c: Optional[Tensor] = None
-        for s in reversed(range(n_steps)):
-            i, j, f, o = acts[s].chunk(4, dim=2)
-            cell = cells[s]
-            d_h = d_outputs[:, s] if d_h is None else d_h.to(exact).add_(d_outputs[:, s])
-            if projection_t is not None:
-                if ctx.projection_clip is not None:
-                    d_h = d_h * (outputs[:, s].abs() < ctx.projection_clip)
-                d_squashed_from[:, s] = d_h
-                d_m = torch.bmm(d_squashed_from[:, s], projection_t).to(exact)
-            else:
-                d_m = d_h
-            t = _tanh(cell)
-            d_act = torch.empty(d, n_lanes, width, dtype=exact, device=acts.device)
-            d_i, d_j, d_f, d_o = d_act.chunk(4, dim=2)
-            torch.mul(d_m, t, out=d_o)
-            d_cell = torch.mul(d_m, o).mul_(t.square_().neg_().add_(1))
-            if d_c is not None:
-                d_cell.add_(d_c)
-            if ctx.cell_clip is not None:
-                d_cell.mul_(cell.abs() < ctx.cell_clip)
-            torch.mul(d_cell, j, out=d_i)
-            torch.mul(d_cell, i, out=d_j).mul_(1 - j * j)
-            torch.mul(d_cell, _before(cells, c, ctx.keeps, s), out=d_f)
-            d_i.mul_(i).mul_(1 - i)
-            d_f.mul_(f).mul_(1 - f)
-            d_o.mul_(o).mul_(1 - o)
-            d_gates[:, s] = d_act
-            if s > 0:
-                d_c = d_cell.mul_(f)
-                d_h = torch.bmm(d_gates[:, s], recurrent_t)
-                if ctx.keeps[s] is not None:
-                    d_c, d_h = d_c * ctx.keeps[s], d_h * ctx.keeps[s]
-        d_recurrent = torch.bmm(_previous_outputs(outputs, h, ctx.keeps).to(dtype), d_gates.flatten(1, 2))
-        d_projection = None
+            return (None,) * 9
+        *tensors, recurrent, projection, h, c, mask = ctx.saved_tensors
+        kept, dtype, exact = _Kept(*tensors), recurrent.dtype, h.dtype
+        layer = _Layer(recurrent, projection, ctx.keeps, mask, *ctx.clips)
+        d_gates, d_projected = _run_backward(layer, kept, d_outputs, c)
+        read = _read_outputs(kept.outputs, h, mask, ctx.keeps).to(dtype)  # (d, S * B, R)
+        d_recurrent = torch.bmm(read.transpose(1, 2), d_gates.flatten(1, 2)).to(exact)
+        d_projection: Optional[Tensor] = None
         if projection is not None:
-            d_projection = torch.bmm(squashed.flatten(1, 2).transpose(1, 2), d_squashed_from.flatten(1, 2)).to(exact)
-        return d_gates, d_recurrent.to(exact), d_projection, None, None, None, None, None
+            squashed = (kept.acts[:, 3] * kept.tanhs).to(dtype).transpose(0, 1)  # (d, S, B, H)
+            d_projection = torch.bmm(squashed.flatten(1, 2).transpose(1, 2), d_projected.flatten(1, 2)).to(exact)
+        return d_gates, d_recurrent, d_projection, None, None, None, None, None, None
 
 
-def _tanh(values: Tensor) -> Tensor:
-    return torch.mul(values, 2).sigmoid_().mul_(2).sub_(1)
+class _Layer(NamedTuple):
+    """The weights in the type of the products, and the settings."""
+
+    recurrent: Tensor
+    projection: Optional[Tensor]
+    keeps: Keeps
+    mask: Optional[Tensor]
+    cell_clip: Optional[float]
+    output_clip: Optional[float]
 
 
-def _keeps(resets: Optional[Tensor], n_steps: int, dtype: torch.dtype) -> List[Optional[Tensor]]:
+def _run_forward(layer: _Layer, kept: _Kept, gates: Tensor, h: Tensor, c: Tensor) -> None:
+    """Fill `kept`. gates (d, S, B, 4H), h (d, B, R), c (d, B, H)."""
+    d, _, n_lanes, width = gates.shape
+    closed = torch.empty(d, n_lanes, width, dtype=gates.dtype, device=gates.device)
+    by_gate = closed.view(d, n_lanes, 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
+    for at, gate, keep in zip(kept.by_step(), gates.unbind(1), layer.keeps):
+        if keep is not None:
+            h, c = h * keep, c * keep
+        read = h if layer.mask is None else h * layer.mask
+        torch.baddbmm(gate, read.to(gate.dtype), layer.recurrent, out=closed)
+        by_gate[1].mul_(2)
+        torch.sigmoid(by_gate.to(c.dtype), out=at.acts)
+        _move_cells(at, c, layer.cell_clip)
+        _project(at, layer)
+        h, c = at.outputs, at.cells
+
+
+def _move_cells(at: _Kept, c: Tensor, clip: Optional[float]) -> None:
+    i, j, f, _ = at.acts.unbind(0)  # 4 x (d, B, H)
+    j.mul_(2).sub_(1)
+    torch.mul(f, c, out=at.raw_cells).addcmul_(i, j)
+    if clip is not None:
+        torch.clamp(at.raw_cells, -clip, clip, out=at.cells)
+    torch.mul(at.cells, 2, out=at.tanhs).sigmoid_().mul_(2).sub_(1)
+
+
+def _project(at: _Kept, layer: _Layer) -> None:
+    squashed = at.acts[3] * at.tanhs  # (d, B, H)
+    if layer.projection is not None:
+        squashed = torch.bmm(squashed.to(layer.projection.dtype), layer.projection)  # (d, B, R)
+    at.raw_outputs.copy_(squashed)
+    if layer.output_clip is not None:
+        torch.clamp(at.raw_outputs, -layer.output_clip, layer.output_clip, out=at.outputs)
+
+
+def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor) -> Tuple[Tensor, Tensor]:
+    """RETURNS (Tuple[Tensor, Tensor]): Gradients of the gates (d, S, B, 4H), and of what was projected (d, S, B, R)."""
+    recurrent = layer.recurrent
+    d_gates = recurrent.new_empty(*kept.outputs.shape[:3], recurrent.shape[2])
+    d_projected = recurrent.new_empty(kept.outputs.shape)
+    d_act = torch.empty_like(kept.acts[0])  # (4, d, B, H)
+    steps, d_steps, d_closed = kept.by_step(), d_outputs.unbind(1), d_gates.unbind(1)
+    d_h: Optional[Tensor] = None
+    d_c: Optional[Tensor] = None
+    for s in reversed(range(len(steps))):
+        at, keep = steps[s], layer.keeps[s]
+        d_h = d_steps[s] if d_h is None else d_h.to(d_act.dtype).add_(d_steps[s])
+        before = c if s == 0 else steps[s - 1].cells
+        d_squashed = _unproject(at, layer, d_h, d_projected[:, s])
+        by_gate = d_closed[s].view(*d_act.shape[1:3], 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
+        d_c = _turn_cells(at, d_act, d_squashed, d_c, before if keep is None else before * keep, layer.cell_clip)
+        _close_gates(at, d_act, d_act if by_gate.dtype != d_act.dtype else by_gate)
+        if by_gate.dtype != d_act.dtype:
+            by_gate.copy_(d_act)
+        if s > 0:
+            d_h = torch.bmm(d_closed[s], recurrent.transpose(1, 2))  # (d, B, R)
+            d_h = d_h if layer.mask is None else d_h * layer.mask
+            if keep is not None:
+                d_h, d_c = d_h * keep, d_c * keep
+    return d_gates, d_projected
+
+
+def _unproject(at: _Kept, layer: _Layer, d_h: Tensor, d_projected: Tensor) -> Tensor:
+    """RETURNS (Tensor): Shape (d, B, H), new."""
+    if layer.projection is None:
+        return d_h.clone()
+    if layer.output_clip is not None:
+        d_h = _unclip(d_h, at.raw_outputs, layer.output_clip)
+    d_projected.copy_(d_h)
+    return torch.bmm(d_projected, layer.projection.transpose(1, 2)).to(at.tanhs.dtype)
+
+
+def _turn_cells(
+    at: _Kept, d_act: Tensor, d_squashed: Tensor, d_c: Optional[Tensor], before: Tensor, clip: Optional[float]
+) -> Tensor:
+    """Set `d_act` to the gradient of the open gates.
+
+    RETURNS (Tensor): Shape (d, B, H), the gradient of the cells of the step before.
+    """
+    i, j, f, o = at.acts.unbind(0)
+    d_i, d_j, d_f, d_o = d_act.unbind(0)
+    torch.mul(d_squashed, at.tanhs, out=d_o)
+    d_cell = d_squashed.mul_(o)
+    _tanh_backward(d_cell, at.tanhs, d_cell)
+    if d_c is not None:
+        d_cell.add_(d_c)
+    if clip is not None:
+        d_cell = _unclip(d_cell, at.raw_cells, clip)
+    torch.mul(d_cell, j, out=d_i)
+    torch.mul(d_cell, i, out=d_j)
+    torch.mul(d_cell, before, out=d_f)
+    return d_cell.mul_(f)
+
+
+def _close_gates(at: _Kept, d_act: Tensor, d_closed: Tensor) -> None:
+    """Set `d_closed` to the gradient of the gates before they were opened."""
+    _sigmoid_backward(d_act[0], at.acts[0], d_closed[0])
+    _tanh_backward(d_act[1], at.acts[1], d_closed[1])
+    _sigmoid_backward(d_act[2:], at.acts[2:], d_closed[2:])
+
+
+def _make_room(
+    gates: Tensor, output_width: int, exact: torch.dtype, has_cell_clip: bool, has_output_clip: bool
+) -> _Kept:
+    """Where nothing is clipped, before and after the clip is the same tensor."""
+    d, n_steps, n_lanes, width = gates.shape
+
+    def room(*shape: int) -> Tensor:
+        return torch.empty(*shape, dtype=exact, device=gates.device)
+
+    cells, outputs = room(n_steps, d, n_lanes, width // 4), room(d, n_steps, n_lanes, output_width)
+    return _Kept(
+        acts=room(n_steps, 4, d, n_lanes, width // 4),
+        cells=cells,
+        tanhs=torch.empty_like(cells),
+        outputs=outputs,
+        raw_cells=torch.empty_like(cells) if has_cell_clip else cells,
+        raw_outputs=torch.empty_like(outputs) if has_output_clip else outputs,
+    )
+
+
+def _unclip(gradient: Tensor, raw: Tensor, clip: float) -> Tensor:
+    """The gradient where |raw| <= clip, else zero. The operation leaves out its bounds, so they are one number on."""
+    numbers = np.float64 if raw.dtype == torch.float64 else np.float32
+    bound = float(np.nextafter(numbers(clip), numbers(np.inf)))
+    unclipped: Tensor = torch.ops.aten.hardtanh_backward(gradient, raw, -bound, bound)
+    return unclipped
+
+
+def _sigmoid_backward(gradient: Tensor, values: Tensor, out: Tensor) -> None:
+    """Multiply a gradient by y (1 - y)."""
+    torch.ops.aten.sigmoid_backward.grad_input(gradient, values, grad_input=out)
+
+
+def _tanh_backward(gradient: Tensor, values: Tensor, out: Tensor) -> None:
+    """Multiply a gradient by 1 - y^2."""
+    torch.ops.aten.tanh_backward.grad_input(gradient, values, grad_input=out)
+
+
+def _keeps(resets: Optional[Tensor], n_steps: int, dtype: torch.dtype) -> Keeps:
     """One factor (B, 1) for each step that resets something, None for the others."""
     if resets is None:
         return [None] * n_steps
@@ -156,16 +280,12 @@ def _keeps(resets: Optional[Tensor], n_steps: int, dtype: torch.dtype) -> List[O
     return [(~row).to(dtype).unsqueeze(1) if needed else None for row, needed in zip(resets, is_needed)]
 
 
-def _before(cells: Tensor, c: Tensor, keeps: List[Optional[Tensor]], s: int) -> Tensor:
-    before = c.to(cells.dtype) if s == 0 else cells[s - 1]
-    keep = keeps[s]
-    return before if keep is None else before * keep
-
-
-def _previous_outputs(outputs: Tensor, h: Tensor, keeps: List[Optional[Tensor]]) -> Tensor:
-    """What the recurrent product read at each step, shape (d, R, S * B)."""
-    previous = torch.cat([h.to(outputs.dtype).unsqueeze(1), outputs[:, :-1]], dim=1)  # (d, S, B, R)
+def _read_outputs(outputs: Tensor, h: Tensor, mask: Optional[Tensor], keeps: Keeps) -> Tensor:
+    """What the recurrent product read at each step, shape (d, S * B, R)."""
+    read = torch.cat([h.unsqueeze(1), outputs[:, :-1]], dim=1)  # (d, S, B, R)
     for s, keep in enumerate(keeps):
         if keep is not None:
-            previous[:, s] *= keep
-    return previous.flatten(1, 2).transpose(1, 2)
+            read[:, s] *= keep
+    if mask is not None:
+        read *= mask.unsqueeze(1)
+    return read.flatten(1, 2)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spacy_elmo.bilm.char_cnn import MIN_BUCKET, CharCNN
+from spacy_elmo.bilm.char_cnn import MIN_BUCKET, CharCNN, _first_equal, _LargestWindow
 from spacy_elmo.bilm.config import CharCNNConfig
 from spacy_elmo.text.characters import character_ids
 
@@ -34,3 +34,63 @@ def test_new_weights_are_drawn_as_documented():
     bias = char_cnn.highways[0].bias
     assert (bias[:300] == 0).all() and (bias[300:] == -2).all()
     assert abs(float(char_cnn.highways[0].weight.detach().std()) - 300**-0.5) < 0.002
+
+
+def _words(n_words=30, n_characters=14):
+    generator = torch.Generator().manual_seed(3)
+    char_ids = torch.randint(1, 40, (n_words, n_characters), generator=generator)
+    lengths = torch.randint(3, n_characters - 4, (n_words,), generator=generator).sort().values.tolist()
+    for row, length in zip(char_ids, lengths):
+        row[length:] = 261  # padding, of which equal windows consist
+    return char_ids, lengths
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("has_lengths", [True, False])
+def test_training_path_equals_the_plain_one(activation, has_lengths, monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr("spacy_elmo.bilm.char_cnn.MIN_BUCKET", 4)
+    config = CharCNNConfig(embedding_width=4, filters=((1, 5), (2, 3), (4, 6)), activation=activation, n_highway=1)
+    cnn = CharCNN(config, 6).double()
+    for char_filter in cnn.filters:
+        torch.nn.init.normal_(char_filter.weight)
+    char_ids, lengths = _words()
+    lengths = lengths if has_lengths else None
+    found = cnn(char_ids, lengths)
+    with torch.no_grad():
+        torch.testing.assert_close(cnn(char_ids, lengths), found)
+    monkeypatch.setattr(cnn, "_pool_with_grad", lambda parts: torch.cat([cnn._pool(rows) for rows in parts]))
+    wanted = cnn(char_ids, lengths)
+    seed = torch.randn(found.shape, dtype=torch.float64)
+    gradients = (torch.autograd.grad(vectors, list(cnn.parameters()), seed) for vectors in (found, wanted))
+    for (name, _), got, want in zip(cnn.named_parameters(), *gradients):
+        torch.testing.assert_close(got, want, msg=name)
+
+
+def test_gradients_equal_finite_differences():
+    torch.manual_seed(0)
+    table = torch.randn(9, 2, 3, dtype=torch.float64, requires_grad=True)
+    parts = torch.randint(0, 9, (4, 7)), torch.randint(0, 9, (2, 5))
+    assert torch.autograd.gradcheck(lambda table: _LargestWindow.apply(table, *parts), (table,))
+
+
+@pytest.mark.parametrize("n_windows", [4, 300])
+def test_first_of_equal_windows_is_found(n_windows):
+    scores = torch.zeros(2, n_windows, 3)
+    scores[0, 2, 0] = scores[0, 3, 0] = 1.0
+    scores[1, n_windows - 1, 2] = 5.0
+    wanted = torch.tensor([[2, 0, 0], [0, 0, n_windows - 1]])
+    assert torch.equal(_first_equal(scores, scores.amax(dim=1)), wanted)
+
+
+def test_a_loss_that_is_no_number_does_not_crash():
+    table = torch.full((9, 2, 3), float("nan"), requires_grad=True)
+    _LargestWindow.apply(table, torch.randint(0, 9, (4, 7))).sum().backward()
+
+
+def test_autocast_leaves_the_sums_exact():
+    torch.manual_seed(0)
+    cnn = CharCNN(CharCNNConfig(embedding_width=4, filters=((1, 5), (3, 3)), n_highway=0), 8)
+    char_ids, _ = _words()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert cnn._pool_with_grad([char_ids]).dtype == torch.float32

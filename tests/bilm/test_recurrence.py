@@ -27,14 +27,20 @@ def _resets():
     return resets
 
 
-def _plain(gates, recurrent, projection, h, c, resets, cell_clip, projection_clip):
+def _mask(width):
+    kept = torch.rand(D, LANES, width, generator=torch.Generator().manual_seed(2)) < 0.6
+    return kept / 0.6
+
+
+def _plain(gates, recurrent, projection, h, c, resets, cell_clip, projection_clip, mask=None):
     """The equations, step by step, for autograd."""
     outputs = []
     for s in range(gates.shape[1]):
         if resets is not None:
             h = torch.where(resets[s][:, None], torch.zeros_like(h), h)
             c = torch.where(resets[s][:, None], torch.zeros_like(c), c)
-        i, j, f, o = (gates[:, s] + h @ recurrent).chunk(4, dim=2)
+        read = h if mask is None else h * mask
+        i, j, f, o = (gates[:, s] + read @ recurrent).chunk(4, dim=2)
         c = torch.sigmoid(i) * torch.tanh(j) + torch.sigmoid(f) * c
         c = c if cell_clip is None else c.clamp(-cell_clip, cell_clip)
         h = torch.sigmoid(o) * torch.tanh(c)
@@ -48,27 +54,98 @@ def _plain(gates, recurrent, projection, h, c, resets, cell_clip, projection_cli
 @pytest.mark.parametrize("resets", [None, _resets()], ids=["carried", "reset"])
 @pytest.mark.parametrize("with_projection", [True, False], ids=["projected", "plain"])
 @pytest.mark.parametrize("clips", [(None, None), (0.6, 0.7)], ids=["free", "clipped"])
-def test_gradients_equal_autograd_through_the_equations(resets, with_projection, clips):
-    weights, h, c = _inputs(torch.float64, with_projection=with_projection)
+@pytest.mark.parametrize("has_mask", [False, True], ids=["whole", "masked"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_gradients_equal_autograd_through_the_equations(resets, with_projection, clips, has_mask, dtype):
+    weights, h, c = _inputs(dtype, with_projection=with_projection)
     gates, recurrent, projection = (*weights, None)[:3]
-    wanted, last_h, last_c = _plain(gates, recurrent, projection, h, c, resets, *clips)
+    mask = _mask(h.shape[2]).to(dtype) if has_mask else None
+    wanted, last_h, last_c = _plain(gates, recurrent, projection, h, c, resets, *clips, mask)
     found, found_h, found_c = run_recurrence(
-        gates, recurrent, projection, h, c, resets=resets, cell_clip=clips[0], projection_clip=clips[1]
+        gates, recurrent, projection, h, c, resets=resets, mask=mask, cell_clip=clips[0], projection_clip=clips[1]
     )
-    torch.testing.assert_close(found, wanted)
-    torch.testing.assert_close((found_h, found_c), (last_h, last_c))
-    seed = torch.randn(wanted.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    close = {} if dtype == torch.float64 else {"atol": 2e-6, "rtol": 1e-5}
+    torch.testing.assert_close(found, wanted, **close)
+    torch.testing.assert_close((found_h, found_c), (last_h, last_c), **close)
+    seed = torch.randn(wanted.shape, dtype=dtype, generator=torch.Generator().manual_seed(1))
     for got, want in zip(torch.autograd.grad(found, weights, seed), torch.autograd.grad(wanted, weights, seed)):
-        torch.testing.assert_close(got, want)
+        torch.testing.assert_close(got, want, **({} if dtype == torch.float64 else {"atol": 1e-5, "rtol": 1e-4}))
 
 
-def test_gradients_equal_finite_differences():
-    weights, h, c = _inputs(torch.float64)
+@pytest.mark.parametrize("with_projection, has_mask", [(True, True), (False, False)], ids=["all", "plain"])
+def test_gradients_equal_finite_differences(with_projection, has_mask):
+    weights, h, c = _inputs(torch.float64, with_projection=with_projection)
+    mask = _mask(h.shape[2]).double() if has_mask else None
 
-    def outputs(*parts):
-        return run_recurrence(*parts, h, c, resets=_resets(), cell_clip=0.8, projection_clip=0.9)[0]
+    def outputs(gates, recurrent, projection=None):
+        found, _, _ = run_recurrence(
+            gates, recurrent, projection, h, c, resets=_resets(), mask=mask, cell_clip=0.8, projection_clip=0.9
+        )
+        return found
 
     assert torch.autograd.gradcheck(outputs, weights)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("place, has_gradient", [("inside", True), ("at", True), ("beyond", False)])
+def test_gradient_at_the_clip_of_the_cell(place, has_gradient, sign, dtype):
+    """Gates of zero let half of the old cell through, exactly: 0.5 * 2 clip = clip."""
+    clip = 0.6
+    weights, h, c = _zeros(dtype, [clip, 2 * _moved(clip, place, dtype) * sign])
+    _assert_kink(weights, h, c, {"cell_clip": clip}, clip * sign, has_gradient, part="cell")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("place, has_gradient", [("inside", True), ("at", True), ("beyond", False)])
+def test_gradient_at_the_clip_of_the_output(place, has_gradient, sign, dtype):
+    """A cell of 100 has the hyperbolic tangent 1 and the gate of zero lets half through: 0.5 * 2 clip = clip."""
+    clip = 0.7
+    weights, h, c = _zeros(dtype, [0.0, 200.0])
+    weights[2].data[0, 1, 0] = 2 * _moved(clip, place, dtype) * sign
+    _assert_kink(weights, h, c, {"projection_clip": clip}, clip * sign, has_gradient, part="output")
+
+
+def _moved(clip, place, dtype):
+    """The clip as the type holds it, or the next number inside or beyond."""
+    number = torch.tensor(clip, dtype=dtype)
+    towards = {"inside": 0.0, "at": float(number), "beyond": 9.0}[place]
+    return float(torch.nextafter(number, torch.tensor(towards, dtype=dtype)))
+
+
+def _zeros(dtype, cells):
+    """One lane of one step, no gates, two cells of which the second is looked at, and an output of one."""
+    shapes = (1, 1, 1, 8), (1, 1, 8), (1, 2, 1)
+    weights = [torch.zeros(shape, dtype=dtype) for shape in shapes]
+    weights[2][0, 1, 0] = 1.0
+    c = torch.tensor(cells, dtype=dtype).view(1, 1, 2)
+    return [weight.requires_grad_() for weight in weights], torch.ones(1, 1, 1, dtype=dtype), c
+
+
+def _assert_kink(weights, h, c, clips, bound, has_gradient, part):
+    settings = {"cell_clip": None, "projection_clip": None, **clips}
+    found, _, last_c = run_recurrence(*weights, h, c, **settings)
+    wanted, _, _ = _plain(*weights, h, c, None, settings["cell_clip"], settings["projection_clip"])
+    value = last_c[0, 0, 1] if part == "cell" else found.detach()[0, 0, 0, 0]
+    assert float(value) == pytest.approx(bound, abs=1e-6)
+    gradients = torch.autograd.grad(found.sum(), weights)
+    for got, want in zip(gradients, torch.autograd.grad(wanted.sum(), weights)):
+        torch.testing.assert_close(got, want)
+    # Of the candidate below a clipped cell, of the output gate below a clipped output.
+    looked_at = gradients[0][0, 0, 0, 3 if part == "cell" else 7]
+    assert bool(looked_at != 0) == has_gradient
+
+
+def test_nothing_that_comes_in_is_changed():
+    weights, h, c = _inputs(torch.float32)
+    seed = torch.randn(D, STEPS, LANES, OUT)
+    before = [tensor.detach().clone() for tensor in (*weights, h, c, seed)]
+    outputs, _, _ = run_recurrence(*weights, h, c, resets=_resets(), cell_clip=0.8, projection_clip=0.9)
+    kept = outputs.detach().clone()
+    outputs.backward(seed)
+    for tensor, copy in zip((*weights, h, c, seed, outputs), (*before, kept)):
+        assert torch.equal(tensor.detach(), copy)
 
 
 def test_state_comes_out_without_gradient():
