@@ -73,6 +73,7 @@ class BiLMConfig:
     cell_clip (Optional[float]): Largest absolute value of the memory cell, None for no clip.
     projection_clip (Optional[float]): Largest absolute value of a projected output, None for no clip.
     has_skip (bool): From the second layer on, the input is added to the output.
+    highway_between (bool): In place of that a gate mixes the two, from the second layer on (Srivastava et al. 2015).
     directions (str): "both", or "forward" for a plain language model.
     """
 
@@ -85,6 +86,7 @@ class BiLMConfig:
     projection_clip: Optional[float] = 3.0
     has_skip: bool = True
     directions: str = "both"
+    highway_between: bool = False
 
     def __post_init__(self) -> None:
         problems = self._problems()
@@ -148,6 +150,10 @@ class BiLMConfig:
             (
                 self.projection_clip is None or self.projection_clip > 0,
                 f"projection_clip is {self.projection_clip}, should be above 0 or null",
+            ),
+            (
+                not (self.has_skip and self.highway_between),
+                "has_skip should be false where highway_between is true: the gate takes the place of the sum",
             ),
             (self.directions in DIRECTIONS, f"directions is '{self.directions}', should be one of {DIRECTIONS}"),
         ]

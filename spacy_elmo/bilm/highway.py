@@ -1,4 +1,4 @@
-"""Highway layers over the pooled character filters (Srivastava et al. 2015)."""
+"""Highways (Srivastava et al. 2015): over the pooled character filters, and past a recurrent layer."""
 
 import torch
 from torch import Tensor, nn
@@ -33,3 +33,28 @@ class Highway(nn.Module):
         """
         transform, gate = nn.functional.linear(features, self.weight, self.bias).chunk(2, dim=1)  # 2 x (U, F)
         return features + torch.sigmoid(gate) * (torch.relu(transform) - features)
+
+
+class LayerHighway(nn.Module):
+    """Mix what an LSTM layer gives with what it read: y = g * LSTM(x) + (1 - g) * x, g = sigmoid(W x + b).
+
+    The learned form of a skip connection; each direction has a gate of its own.
+
+    n_directions (int): d.
+    width (int): P.
+    """
+
+    def __init__(self, n_directions: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_directions, width, width))
+        self.bias = nn.Parameter(torch.empty(n_directions, width))
+        nn.init.normal_(self.weight, std=width**-0.5)
+        nn.init.constant_(self.bias, -2.0)  # a new layer mostly carries, as in `Highway`
+
+    def forward(self, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """inputs (Tensor): Shape (d, S, B, P), what the layer read.
+        outputs (Tensor): Shape (d, S, B, P), what it gave.
+        RETURNS (Tensor): Shape (d, S, B, P).
+        """
+        gate = torch.baddbmm(self.bias.unsqueeze(1), inputs.flatten(1, 2), self.weight).sigmoid()  # (d, S * B, P)
+        return inputs + gate.view(inputs.shape) * (outputs - inputs)

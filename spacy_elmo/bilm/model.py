@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from .char_cnn import CharCNN
 from .config import BiLMConfig
+from .highway import LayerHighway
 from .lstm import LSTMLayer
 
 State = List[Tuple[Tensor, Tensor]]
@@ -29,6 +30,10 @@ class BiLMNetwork(nn.Module):
             self.word_embedding = nn.Parameter(torch.empty(config.n_words, config.projection_width))
             nn.init.uniform_(self.word_embedding, -1.0, 1.0)
         self.lstm = nn.ModuleList(LSTMLayer(config) for _ in range(config.n_layers))
+        n_highways = config.n_layers - 1 if config.highway_between else 0
+        self.between = nn.ModuleList(
+            LayerHighway(config.n_directions, config.projection_width) for _ in range(n_highways)
+        )
 
     def word_vectors(self, ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
         """Encode distinct words.
@@ -56,6 +61,7 @@ class BiLMNetwork(nn.Module):
         *,
         resets: Optional[Tensor] = None,
         input_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
     ) -> Tuple[List[Tensor], State]:
         """Run all layers over lanes, attached to the graph.
 
@@ -64,6 +70,7 @@ class BiLMNetwork(nn.Module):
         state (State): Where the lanes stand, from `zero_state` or the call before.
         resets (Optional[Tensor]): Shape (S, B) bool, where a sequence begins and the state is zero.
         input_dropout (float): Dropped share of every LSTM input while training.
+        recurrent_dropout (float): Dropped share of every recurrent input while training, the same places at all steps.
         RETURNS (Tuple[List[Tensor], State]): One (d, S, B, P) per layer, and the state after the last step.
         """
         d, n_steps, n_lanes = index.shape
@@ -76,11 +83,17 @@ class BiLMNetwork(nn.Module):
             else:
                 dropped = nn.functional.dropout(inputs, input_dropout, self.training)
                 gates = layer.input_gates(dropped.flatten(1, 2)).view(d, n_steps, n_lanes, -1)  # type: ignore[operator]
-            outputs, h, c = layer(gates, h, c, resets)  # (d, S, B, P)
+            outputs, h, c = layer(gates, h, c, resets, recurrent_dropout)  # (d, S, B, P)
             new_state.append((h, c))
-            inputs = outputs if inputs is None or not self.config.has_skip else outputs + inputs
+            inputs = outputs if inputs is None else self._past(len(layers) - 1, inputs, outputs)
             layers.append(inputs)
         return layers, new_state
+
+    def _past(self, k: int, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """What goes on from a layer above the first; `k` counts from 0."""
+        if self.config.highway_between:
+            return self.between[k](inputs, outputs)  # type: ignore[no-any-return]
+        return outputs + inputs if self.config.has_skip else outputs
 
     def _first_gates(self, vectors: Tensor, index: Tensor, input_dropout: float) -> Tensor:
         """Input product of the first layer: once per distinct word, unless dropout makes every token its own."""
@@ -91,5 +104,6 @@ class BiLMNetwork(nn.Module):
             inputs = nn.functional.dropout(inputs, input_dropout)
             return layer.input_gates(inputs).view(d, n_steps, n_lanes, -1)  # type: ignore[operator, no-any-return]
         by_word = layer.input_gates(vectors.unsqueeze(0))  # type: ignore[operator]  # (d, U, 4H)
-        rows = [nn.functional.embedding(index[k], by_word[k]) for k in range(d)]  # d x (S, B, 4H)
-        return torch.stack(rows)
+        n_words = len(vectors)
+        firsts = torch.arange(0, d * n_words, n_words, device=index.device).view(d, 1, 1)
+        return nn.functional.embedding(index + firsts, by_word.flatten(0, 1))  # (d, S, B, 4H)

@@ -83,6 +83,9 @@ class BatchedProduct:
         return torch.baddbmm(other, rows, self._weight)
 
 
+Product = Union[BatchedProduct, PackedProduct]
+
+
 class _onednn:
     """The operations that torch.compile uses for linear layers on CPUs; not public, therefore tried first."""
 

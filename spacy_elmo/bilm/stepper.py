@@ -4,15 +4,14 @@ tanh(x) = 2 sigmoid(2x) - 1, so that one sigmoid over all gates is enough; the f
 and into the memory cell, which is kept doubled. Powers of two change no digit.
 """
 
-from typing import List, Optional, Union
+from typing import List, Optional
 
 import torch
 from torch import Tensor
 
+from .highway import LayerHighway
 from .lstm import LSTMLayer
-from .products import BatchedProduct, PackedProduct, has_packing
-
-Product = Union[BatchedProduct, PackedProduct]
+from .products import BatchedProduct, PackedProduct, Product, has_packing
 
 
 def split_directions(layer: LSTMLayer) -> List[slice]:
@@ -68,3 +67,24 @@ class PackedLayer:
             return squashed.mul_(2.0)
         out = self._project(squashed)
         return out if self.projection_clip is None else out.clamp_(-self.projection_clip, self.projection_clip)
+
+
+class PackedHighway:
+    """The same for the highway past a layer.
+
+    highway (LayerHighway): The parameters.
+    directions (slice): Which of them.
+    """
+
+    @torch.no_grad()
+    def __init__(self, highway: LayerHighway, directions: slice) -> None:
+        make: type = PackedProduct if has_packing(highway.bias) else BatchedProduct
+        self.bias = highway.bias.detach()[directions].unsqueeze(1)  # (d, 1, P)
+        self._from_input: Product = make(highway.weight.detach()[directions], 1.0)
+
+    def mix(self, inputs: Tensor, outputs: Tensor) -> None:
+        """inputs (Tensor): Shape (d, K, b, P), what the layer read in K steps of b lanes.
+        outputs (Tensor): Shape (d, K, b, P), what it gave; changed in place.
+        """
+        gate = self._from_input(inputs.flatten(1, 2), self.bias).sigmoid_()  # (d, K * b, P)
+        outputs.sub_(inputs).mul_(gate.view(inputs.shape)).add_(inputs)

@@ -49,7 +49,8 @@ class Encoder:
     def runner(self) -> LaneRunner:
         """RETURNS (LaneRunner): Made when first needed."""
         if self._runner is None:
-            self._runner = LaneRunner(self.config, list(self.network.lstm))  # type: ignore[arg-type]
+            layers, highways = list(self.network.lstm), list(self.network.between)
+            self._runner = LaneRunner(self.config, layers, highways)  # type: ignore[arg-type]
         return self._runner
 
     @property

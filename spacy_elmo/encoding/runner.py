@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from ..bilm.config import BiLMConfig
+from ..bilm.highway import LayerHighway
 from ..bilm.lstm import LSTMLayer
-from ..bilm.stepper import PackedLayer, split_directions
+from ..bilm.stepper import PackedHighway, PackedLayer, split_directions
 from ..text.lanes import Ids, LanePlan
 from .state import LayerStates
 
@@ -29,13 +30,19 @@ class LaneRunner:
 
     config (BiLMConfig): Sizes and switches.
     layers (Sequence[LSTMLayer]): From the lowest up.
+    highways (Sequence[LayerHighway]): Past the second layer and those above, if the config says so.
     """
 
-    def __init__(self, config: BiLMConfig, layers: Sequence[LSTMLayer]) -> None:
+    def __init__(self, config: BiLMConfig, layers: Sequence[LSTMLayer], highways: Sequence[LayerHighway] = ()) -> None:
         self.config = config
         self.device = layers[0].bias.device
         self._stacks = [
-            _Stack(config, directions, [PackedLayer(layer, directions) for layer in layers])
+            _Stack(
+                config,
+                directions,
+                [PackedLayer(layer, directions) for layer in layers],
+                [PackedHighway(highway, directions) for highway in highways],
+            )
             for directions in split_directions(layers[0])
         ]
 
@@ -84,6 +91,7 @@ class _Stack:
     config: BiLMConfig
     directions: slice
     layers: Sequence[PackedLayer]
+    highways: Sequence[PackedHighway]
 
 
 class _Steps:
@@ -164,6 +172,8 @@ class _Run:
             outputs = self.outputs[number][:, first:end, :n_lanes]  # (d, K, b, P), a view
             if inputs is not None and self.stack.config.has_skip:
                 outputs += inputs
+            elif inputs is not None and self.stack.config.highway_between:
+                self.stack.highways[number - 1].mix(inputs, outputs)
             inputs = outputs
 
     def write(self, layers: Tensor) -> None:

@@ -83,7 +83,10 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     bilm (BiLM): The model; its softmax goes into the weights file, an adaptive one is left out with a warning.
     folder (Path): An empty folder.
     dtype (str): "float32", or "float16", which AllenNLP and bilm-tf were not made for.
+    RAISES (ValueError): EL050 for a biLM with highways between its layers, which these programs do not know.
     """
+    if bilm.config.highway_between:
+        raise ValueError(Errors.EL050)
     arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
     n_vocabulary = bilm.config.n_words
     head = _writable_head(bilm.head)

@@ -53,6 +53,9 @@ def state_shapes(config: BiLMConfig) -> Dict[str, Shape]:
         shapes[f"lstm.{layer}.bias"] = (d, 4 * h)
         if config.has_projection:
             shapes[f"lstm.{layer}.projection_weight"] = (d, h, p)
+    for k in range(config.n_layers - 1 if config.highway_between else 0):
+        shapes[f"between.{k}.weight"] = (d, p, p)
+        shapes[f"between.{k}.bias"] = (d, p)
     return shapes
 
 

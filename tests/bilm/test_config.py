@@ -42,6 +42,7 @@ def test_all_problems_are_listed_at_once():
         ({"char_cnn": {"filters": [[60, 4]]}}, "60"),
         ({"char_cnn": {"activation": "gelu"}}, "gelu"),
         ({"n_words": 5, "cell_width": 4, "projection_width": 8}, "projection_width"),
+        ({"n_words": 5, "highway_between": True}, "has_skip should be false"),
     ],
 )
 def test_wrong_settings_are_named(settings, name):

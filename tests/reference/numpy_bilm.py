@@ -47,6 +47,7 @@ class NumpyBiLM:
         self.width: int = lstm["projection_dim"]
         self.cell_clip, self.projection_clip = lstm.get("cell_clip"), lstm.get("proj_clip")
         self.has_skip = bool(lstm.get("use_skip_connections"))
+        self.has_highways = bool(lstm.get("highways_between"))  # an option and arrays of our own
         self.n_directions = 1 if options.get("bidirectional") is False else 2
         self.vocab = {word: i for i, word in enumerate(vocab)}
         self.token_embeddings: Optional[np.ndarray] = None
@@ -101,6 +102,13 @@ class NumpyBiLM:
             outputs.append(h)
         return np.stack(outputs), h, c
 
+    def _past(self, direction: int, layer: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if self.has_highways:
+            name = f"highway_{direction}_{layer}/"
+            gate = sigmoid(x @ self.arrays[name + "W"] + self.arrays[name + "b"])
+            return gate * y + (1.0 - gate) * x
+        return y + x if self.has_skip else y
+
     def _direction(self, direction: int, x: np.ndarray, state: State) -> Tuple[List[np.ndarray], State]:
         """Layers in reading order of the direction, and the state after the last step."""
         p, width = self.width, self.cell_width
@@ -109,7 +117,7 @@ class NumpyBiLM:
             h = state.h[layer, direction * p : (direction + 1) * p]
             c = state.c[layer, direction * width : (direction + 1) * width]
             y, h, c = self._lstm(direction, layer, x, h, c)
-            x = y + x if self.has_skip and layer > 0 else y
+            x = self._past(direction, layer, x, y) if layer > 0 else y
             layers.append(x)
             hs.append(h)
             cs.append(c)

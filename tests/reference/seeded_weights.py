@@ -109,6 +109,18 @@ def _char_arrays(options: Mapping[str, Any], width: int, draw: Any) -> Dict[str,
     return arrays
 
 
+def make_highways(options: Mapping[str, Any], seed: int = 0) -> Dict[str, np.ndarray]:
+    """Highways between the layers, which files of bilm-tf cannot have, under names of our own."""
+    draw = np.random.default_rng(seed + 2000).normal
+    width = options["lstm"]["projection_dim"]
+    arrays: Dict[str, np.ndarray] = {}
+    for direction in range(1 if options.get("bidirectional") is False else 2):
+        for layer in range(1, options["lstm"]["n_layers"]):
+            arrays[f"highway_{direction}_{layer}/W"] = draw(0, width**-0.5, (width, width))
+            arrays[f"highway_{direction}_{layer}/b"] = draw(-0.5, 0.5, width)
+    return {name: array.astype("float32") for name, array in arrays.items()}
+
+
 def make_softmax(options: Mapping[str, Any], seed: int = 0, n_words: int = len(WORDS)) -> Dict[str, np.ndarray]:
     """softmax/W and softmax/b."""
     draw = np.random.default_rng(seed + 1000).normal

@@ -1,22 +1,57 @@
 """Whatever the fast paths do, the numbers are those of the equations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from reference.numpy_bilm import NumpyBiLM, State
-from reference.seeded_weights import SENTENCES, VARIANTS, WORDS, make_arrays, make_options, make_softmax, write_model
+from reference.seeded_weights import (
+    SENTENCES,
+    VARIANTS,
+    WORDS,
+    make_arrays,
+    make_highways,
+    make_options,
+    make_softmax,
+    write_model,
+)
 
-from spacy_elmo import load_bilm
+from spacy_elmo import BiLM, load_bilm
+from spacy_elmo.bilm.model import BiLMNetwork
 
 TOLERANCE = 1e-5
 
 
-@pytest.fixture(params=VARIANTS)
+# Variants with highways between the layers; bilm-tf's files cannot hold these.
+HIGHWAYS = {
+    "highways": {"lstm": {"use_skip_connections": False, "n_layers": 3}},
+    "highwaysforward": {"bidirectional": False, "lstm": {"use_skip_connections": False}},
+}
+
+
+@pytest.fixture(params=[*VARIANTS, *HIGHWAYS])
 def pair(request, tmp_path):
     """Our biLM and the plain one, with the same weights."""
-    options = make_options(**VARIANTS[request.param])
+    options = make_options(**{**VARIANTS, **HIGHWAYS}[request.param])
     arrays = {**make_arrays(options, seed=7), **make_softmax(options)}
-    return load_bilm(write_model(tmp_path / "model", options, arrays, WORDS)), NumpyBiLM(options, arrays, WORDS)
+    bilm = load_bilm(write_model(tmp_path / "model", options, arrays, WORDS))
+    if request.param in HIGHWAYS:
+        highways = make_highways(options)
+        bilm = with_highways(bilm, highways)
+        arrays = {**arrays, **highways}
+        options["lstm"]["highways_between"] = True
+    return bilm, NumpyBiLM(options, arrays, WORDS)
+
+
+def with_highways(bilm, arrays):
+    network = BiLMNetwork(replace(bilm.config, highway_between=True))
+    network.load_state_dict(bilm.network.state_dict(), strict=False)
+    for k, highway in enumerate(network.between):
+        for direction in range(bilm.config.n_directions):
+            for name, parameter in (("W", highway.weight), ("b", highway.bias)):
+                parameter.data[direction] = torch.from_numpy(arrays[f"highway_{direction}_{k + 1}/{name}"])
+    return BiLM(network, vocabulary=bilm.vocabulary, head=bilm.head)
 
 
 def assert_close(found, wanted):
