@@ -101,6 +101,8 @@ def _part_of(key: str) -> str:
     first, second = [*key.split("."), ""][:2]
     if first == "lstm":
         return f"LSTM layer {int(second) + 1}"
+    if first == "between":
+        return f"highway past LSTM layer {int(second) + 2}"
     return f"characters: {second}" if first == "char_cnn" else "word table"
 
 
@@ -119,6 +121,10 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
             # The forget bias of 1 is not in the file.
             for name, gate in (("input", i), ("forget", f + 1.0), ("output", o)):
                 gates.append((f"LSTM layer {layer + 1} {direction}", name, float(torch.sigmoid(gate).mean())))
+    for k, highway in enumerate(network.between):
+        for direction, row in zip(("forward", "backward"), highway.bias):  # type: ignore[arg-type]
+            opening = float(torch.sigmoid(row).mean())
+            gates.append((f"highway past LSTM layer {k + 2} {direction}", "transform", opening))
     return gates
 
 

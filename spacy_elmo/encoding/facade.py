@@ -84,6 +84,14 @@ class BiLM:
         self._derive(self._encoder.known_steady_state)
         return self
 
+    def settle(self) -> BiLMState:
+        """Compute the settled state anew, from the weights as they are; `save_bilm` stores it beside them.
+
+        RETURNS (BiLMState): One row.
+        """
+        self.refresh()
+        return self.steady_state
+
     def refresh(self) -> None:
         """Forget what was derived from the weights. To be called after they have changed."""
         self._derive(None)

@@ -3,9 +3,12 @@ from pathlib import Path
 import srsly
 from typer.testing import CliRunner
 
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli.inspect import inspect
 from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.text.vocabulary import Vocabulary
 
 
 def test_inspect_prints_sizes_parts_and_vocabulary(bilm_path: Path) -> None:
@@ -33,6 +36,14 @@ def test_inspect_counts_every_parameter_once(bilm: BiLM) -> None:
     assert counts.pop("biLM") == sum(parameter.numel() for parameter in bilm.network.parameters()) - 4
     assert counts.pop("softmax (not needed for vectors)") == 9 * 8 + 9
     assert counts["characters: embedding"] == 261 * 4
+
+
+def test_inspect_shows_highways_between_layers() -> None:
+    config = BiLMConfig(n_words=9, cell_width=8, projection_width=4, has_skip=False, highway_between=True)
+    report = inspect(BiLM(BiLMNetwork(config), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>", *"abcdef"])))
+    assert report.n_parameters["highway past LSTM layer 2"] == 2 * (4 * 4 + 4)
+    openings = [opening for part, _, opening in report.gates if part.startswith("highway past LSTM layer 2")]
+    assert len(openings) == 2 and all(abs(opening - 0.119) < 1e-3 for opening in openings)
 
 
 def test_inspect_knows_the_forget_bias(bilm: BiLM) -> None:

@@ -238,3 +238,43 @@ def test_native_keeps_a_tied_softmax(tmp_path):
         again = load_bilm(tmp_path / name)
         assert again.head.weight is again.network.word_embedding
         assert torch.equal(again.head.weight, network.word_embedding)
+
+
+def with_highways():
+    torch.manual_seed(0)
+    config = BiLMConfig(
+        n_words=len(WORDS), n_layers=3, cell_width=8, projection_width=4, has_skip=False, highway_between=True
+    )
+    return BiLM(BiLMNetwork(config), vocabulary=Vocabulary(WORDS))
+
+
+def test_native_keeps_highways_between_layers(tmp_path):
+    bilm = with_highways()
+    save_bilm(bilm, tmp_path / "native")
+    assert_equal(bilm, load_bilm(tmp_path / "native"))
+    assert_equal(bilm, bilm_from_bytes(bilm_to_bytes(bilm)))
+
+
+def test_bilm_tf_has_no_highways_between_layers(tmp_path):
+    with pytest.raises(ValueError, match="highway_between = true cannot be written"):
+        save_bilm(with_highways(), tmp_path / "tf", format="bilm-tf")
+    assert not any(tmp_path.iterdir())
+
+
+def test_native_files_from_before_a_setting_was_there(native):
+    record = json.loads((native / "config.json").read_text())
+    del record["bilm"]["highway_between"]
+    (native / "config.json").write_text(json.dumps(record))
+    assert not load_bilm(native).config.highway_between
+
+
+def test_native_settles_anew_after_training(bilm, tmp_path):
+    before = bilm.steady_state
+    with torch.no_grad():
+        bilm.network.lstm[0].bias.add_(0.1)
+    after = bilm.settle()
+    assert not torch.equal(after.h, before.h)
+    save_bilm(bilm, tmp_path / "native")
+    arrays = load_file(tmp_path / "native" / "weights.safetensors")
+    np.testing.assert_array_equal(arrays["steady.h"], after.h.numpy())
+    assert torch.equal(load_bilm(tmp_path / "native").settle().c, after.c)
