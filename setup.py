@@ -44,15 +44,20 @@ def setup_package() -> None:
         ],
         extras_require={
             "plot": ["matplotlib>=3.8"],
+            "zstd": ["zstandard>=0.22"],
+            "datasets": ["datasets>=2.19"],
+            "tensorboard": ["tensorboard>=2.15"],
             "test": [
                 "build",
                 "hypothesis",
+                "matplotlib>=3.8",
                 "mypy",
                 "pytest>=8",
                 "pytest-timeout",
                 "ruff",
                 "setuptools>=77",
                 "types-tqdm",
+                "zstandard>=0.22",
             ],
         },
         entry_points={

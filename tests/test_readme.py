@@ -60,8 +60,14 @@ def read_blocks(page: str) -> List[Block]:
 def read_commands(block: Block) -> List[List[str]]:
     """RETURNS (List[List[str]]): The lines of a bash block, split as a shell does; a backslash continues a line."""
     lines = block.text.replace("\\\n", " ").splitlines()
-    commands = [shlex.split(line, comments=True) for line in lines]
+    commands = [_of_one_process(shlex.split(line, comments=True)) for line in lines]
     return [command for command in commands if command]
+
+
+def _of_one_process(command: List[str]) -> List[str]:
+    """What each of the processes runs that `torch.distributed.run` starts."""
+    is_launcher = "torch.distributed.run" in command
+    return ["python", "-m", *command[command.index("spacy_elmo") :]] if is_launcher else command
 
 
 @pytest.fixture
