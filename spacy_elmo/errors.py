@@ -78,6 +78,7 @@ class Errors:
         "original files with them and save the result."
     )
     EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
+    EL034 = "The biLM '{path}' cannot be used, {n_problems} things are wrong. Correct all of them:{problems}"
 
     # ml, pipeline: EL060 to EL099
     EL060 = "The {block} has settings that make no sense: {problems}. Correct these settings."

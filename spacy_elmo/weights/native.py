@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import safetensors
@@ -17,6 +17,7 @@ from ..encoding.facade import BiLM
 from ..encoding.state import BiLMState
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
+from .faults import Faults
 from .key_map import Array, Shape, find_misfits
 from .locate import Source, require_file
 from .parts import (
@@ -47,15 +48,15 @@ def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
     folder (Path): Holds config.json and weights.safetensors, maybe meta.json and vocab.txt.
     vocabulary (Optional[Vocabulary]): Takes the place of vocab.txt.
     RETURNS (BiLM): float32, whatever the file holds.
-    RAISES (ValueError): EL020, EL022, EL023, EL026 or EL028.
+    RAISES (ValueError): EL020, EL022, EL023, EL026 to EL028, or EL034 if several parts are wrong.
     """
-    record = _read_json(folder / "config.json")
-    weights = folder / "weights.safetensors"
-    require_file(weights)
-    meta = _read_json(folder / "meta.json") if (folder / "meta.json").is_file() else {}
+    faults = Faults()
+    settings = faults.attempt(_read_settings, folder)
+    arrays = faults.attempt(_read_weights, folder / "weights.safetensors")
+    meta = faults.attempt(_read_json, folder / "meta.json") if (folder / "meta.json").is_file() else {}
     if vocabulary is None and (folder / "vocab.txt").is_file():
-        vocabulary = read_vocabulary(Source(folder / "vocab.txt"), True)
-    return _build(record, _load(weights.read_bytes(), str(weights)), vocabulary, meta, str(folder))
+        vocabulary = faults.attempt(read_vocabulary, Source(folder / "vocab.txt"), True)
+    return _build(faults, settings, arrays, vocabulary, meta or {}, str(folder))
 
 
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
@@ -97,7 +98,8 @@ def bilm_from_bytes(content: bytes) -> BiLM:
     record = _read_header(content)
     words: Optional[Sequence[str]] = record.get("vocabulary")
     vocabulary = None if words is None else Vocabulary(words)
-    return _build(record.get("config"), arrays, vocabulary, record.get("meta", {}), "bytes")
+    settings = _read_config(record.get("config"), "bytes")
+    return _build(Faults(), settings, arrays, vocabulary, record.get("meta", {}), "bytes")
 
 
 def _config_record(bilm: BiLM) -> Dict[str, Any]:
@@ -127,24 +129,41 @@ def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
 
 
 def _build(
-    record: Any, arrays: Dict[str, Array], vocabulary: Optional[Vocabulary], meta: Dict[str, Any], where: str
+    faults: Faults,
+    settings: Optional[Tuple[BiLMConfig, bool]],
+    arrays: Optional[Dict[str, Array]],
+    vocabulary: Optional[Vocabulary],
+    meta: Dict[str, Any],
+    where: str,
 ) -> BiLM:
-    config, is_shared = _read_config(record, where)
-    _check_fit(config, arrays, is_shared, where)
-    arrays = {key: as_float32(array) for key, array in arrays.items()}
+    """The model, or one error with all faults; a part that could not be read is None, its fault known already."""
+    if arrays is not None:
+        faults.attempt(_check_fit, settings, arrays, where)
+        tables = (arrays.get(NETWORK_PREFIX + "word_embedding"), arrays.get(HEAD_KEYS[1]), arrays.get(EMBEDDINGS_KEY))
+        faults.attempt(check_vocabulary, vocabulary, table_rows(*tables))
+    faults.raise_together(where)
+    config, is_shared = cast(Tuple[BiLMConfig, bool], settings)
+    arrays = {key: as_float32(array) for key, array in (arrays or {}).items()}
     state = {key[len(NETWORK_PREFIX) :]: arrays[key] for key in arrays if key.startswith(NETWORK_PREFIX)}
     network = build_network(config, state)
-    head = _build_head(network, arrays, is_shared)
     embeddings = arrays.get(EMBEDDINGS_KEY)
-    check_vocabulary(vocabulary, table_rows(config, head, embeddings))
     return BiLM(
         network,
         vocabulary=vocabulary,
-        head=head,
+        head=_build_head(network, arrays, is_shared),
         token_embeddings=None if embeddings is None else from_numpy(embeddings),
         meta=meta,
         steady_state=_build_steady(arrays),
     )
+
+
+def _read_settings(folder: Path) -> Tuple[BiLMConfig, bool]:
+    return _read_config(_read_json(folder / "config.json"), str(folder))
+
+
+def _read_weights(path: Path) -> Dict[str, Array]:
+    require_file(path)
+    return _load(path.read_bytes(), str(path))
 
 
 def _read_config(record: Any, where: str) -> Tuple[BiLMConfig, bool]:
@@ -157,12 +176,16 @@ def _read_config(record: Any, where: str) -> Tuple[BiLMConfig, bool]:
     try:
         return BiLMConfig.from_dict(settings), bool(record.get("shares_softmax"))
     except (ValueError, TypeError) as error:
-        raise ValueError(Errors.EL023.format(path=where, problems=error)) from error
+        raise ValueError(Errors.EL023.format(path=where, problems=str(error).rstrip("."))) from error
 
 
-def _check_fit(config: BiLMConfig, arrays: Dict[str, Array], is_shared: bool, where: str) -> None:
-    wanted = {NETWORK_PREFIX + key: shape for key, shape in state_shapes(config).items()}
-    wanted.update(_optional_shapes(config, arrays, is_shared))
+def _check_fit(settings: Optional[Tuple[BiLMConfig, bool]], arrays: Dict[str, Array], where: str) -> None:
+    """Raise one error for everything that is wrong with the arrays; without settings their values count alone."""
+    wanted = {key: array.shape for key, array in arrays.items()}
+    if settings is not None:
+        config, is_shared = settings
+        wanted = {NETWORK_PREFIX + key: shape for key, shape in state_shapes(config).items()}
+        wanted.update(_optional_shapes(config, arrays, is_shared))
     problems = find_misfits(wanted, arrays)
     if problems:
         text = "\n- ".join(["", *problems])

@@ -97,16 +97,16 @@ def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) 
         raise ValueError(Errors.EL028.format(n_words=len(vocabulary), misfits="; ".join(misfits)))
 
 
-def table_rows(config: BiLMConfig, head: Optional[SoftmaxHead], embeddings: Optional[Array] = None) -> Dict[str, int]:
-    """RETURNS (Dict[str, int]): Rows of every table that goes by the vocabulary."""
-    rows: Dict[str, int] = {}
-    if config.n_words is not None:
-        rows["the word table"] = config.n_words
-    if head is not None:
-        rows["the softmax"] = len(head.bias)
-    if embeddings is not None:
-        rows["the token embeddings"] = len(embeddings)
-    return rows
+def table_rows(
+    words: Optional[Array] = None, softmax_bias: Optional[Array] = None, embeddings: Optional[Array] = None
+) -> Dict[str, int]:
+    """words (Optional[Array]): The word table.
+    softmax_bias (Optional[Array]): One number a word.
+    embeddings (Optional[Array]): Cached word vectors.
+    RETURNS (Dict[str, int]): Rows of every table that goes by the vocabulary.
+    """
+    tables = {"the word table": words, "the softmax": softmax_bias, "the token embeddings": embeddings}
+    return {name: len(table) for name, table in tables.items() if table is not None and table.shape}
 
 
 def check_dtype_fits(arrays: Mapping[str, Array], dtype: str) -> None:
