@@ -28,7 +28,8 @@ class Errors:
     )
     EL008 = "The setting layers is {value!r}, but should be 'all', 'top', 'mean' or an int from 0 to {n_layers}."
     EL009 = (
-        "State '{state}' is not known. Known are: {known}, a BiLMState, or None together with return_state=True."
+        "The state is {state}, but should be one of {known}, a BiLMState that `embed(..., return_state=True)` of this "
+        "biLM gave, or None for zero. Choose one of these."
     )
     EL010 = (
         "This biLM takes word ids, and some rows of its table are missing a name: the vocabulary has {n_words} words, "
@@ -133,9 +134,10 @@ class Errors:
         "Choose another prefix in the config of the ELMo component."
     )
     EL074 = (
-        "It is not clear whose ELMo vectors belong to '{text}' (extension prefix '{name}'): the Doc was joined from "
-        "spans that `as_doc` cut out, and two of them fit. Read `._.{name}` of each part once before `Doc.from_docs`, "
-        "or compute the joined Doc again."
+        "It is not clear whose ELMo vectors belong to '{text}' (extension prefix '{name}'): `as_doc` and "
+        "`Doc.from_docs` were called more than once in a row, and they do not tell which tokens they took. Read "
+        "`._.{name}` of each part once before the next step (`part._.{name}`, then `Doc.from_docs([part, ...])`), or "
+        "compute the Doc again."
     )
     EL075 = (
         "The component '{name}' has no weights, but [initialize.components.{name}.loader] names some. "

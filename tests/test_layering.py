@@ -41,7 +41,7 @@ RINGS: Dict[str, Ring] = {
     "text": _ring("", "numpy", has_files=False),
     "encoding": _ring("bilm text", "torch numpy", has_files=False),
     "weights": _ring("bilm text encoding", "torch numpy srsly safetensors h5py"),
-    "ml": _ring("bilm text encoding weights", "thinc spacy torch numpy cupy"),
+    "ml": _ring("bilm text encoding weights", "thinc spacy srsly torch numpy cupy"),
     "pipeline": _ring("ml", "thinc spacy numpy srsly cupy"),
     "pretraining": _ring("bilm text encoding weights", "torch numpy srsly tqdm thinc"),
     "analysis": _ring("ml pipeline encoding weights", "numpy spacy sklearn matplotlib"),
