@@ -114,6 +114,13 @@ def test_ci_runs_and_counts_every_test_once() -> None:
     assert result.stdout.strip() == "4"
 
 
+def test_torch_has_what_is_used() -> None:
+    """`get_autocast_dtype`, `is_autocast_enabled` with a device and the fused Adam on a CPU came with torch 2.4."""
+    requirement = next(text for text in _setup_arguments()["install_requires"] if text.startswith("torch"))
+    assert requirement == "torch>=2.4"
+    assert "torch 2.4 or newer" in (ROOT / "README.md").read_text(encoding="utf8")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not MODEL.is_dir(), reason="the packaged biLM is absent")
 def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
