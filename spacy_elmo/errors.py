@@ -80,6 +80,10 @@ class Errors:
     )
     EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
     EL034 = "The biLM '{path}' cannot be used, {n_problems} things are wrong. Correct all of them:{problems}"
+    EL035 = (
+        "{n_words} words of the vocabulary cannot stand in {path}, which has one word a line in UTF-8: {words}. Replace "
+        "these words: no line feed, no carriage return at the end, no lone surrogate."
+    )
 
     # ml, pipeline: EL060 to EL099
     EL060 = "The {block} has settings that make no sense: {problems}. Correct these settings."

@@ -17,6 +17,7 @@ from .key_map import Array
 from .locate import Source
 
 DTYPES = ("float32", "float16")
+MAX_NAMED = 10  # words that an error names
 
 
 def build_network(config: BiLMConfig, state: Mapping[str, Array]) -> BiLMNetwork:
@@ -81,8 +82,17 @@ def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
 def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:
     """path (Path): A text file, one word a line.
     vocabulary (Vocabulary): The words.
+    RAISES (ValueError): EL035 with words that would not be read back as they are.
     """
+    bad = [ascii(word) for word in vocabulary.words if not _fits_line(word)]
+    if bad:
+        raise ValueError(Errors.EL035.format(path=path.name, n_words=len(bad), words=", ".join(bad[:MAX_NAMED])))
     path.write_bytes("".join(f"{word}\n" for word in vocabulary.words).encode("utf8"))
+
+
+def _fits_line(word: str) -> bool:
+    """No line feed, no carriage return at the end (a line end on Windows), no half of a surrogate pair."""
+    return "\n" not in word and not word.endswith("\r") and not any("\ud800" <= char <= "\udfff" for char in word)
 
 
 def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) -> None:
