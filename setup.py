@@ -33,7 +33,7 @@ def setup_package() -> None:
         install_requires=[
             "spacy>=3.8.7,<3.9",
             "thinc>=8.3.4,<8.4",
-            "torch>=2.2",
+            "torch>=2.4",
             "numpy>=1.26",
             "srsly>=2.4.8",
             "safetensors>=0.4.3",

@@ -28,7 +28,8 @@ class Errors:
     )
     EL008 = "The setting layers is {value!r}, but should be 'all', 'top', 'mean' or an int from 0 to {n_layers}."
     EL009 = (
-        "State '{state}' is not known. Known are: {known}, a BiLMState, or None together with return_state=True."
+        "The state is {state}, but should be one of {known}, a BiLMState that `embed(..., return_state=True)` of this "
+        "biLM gave, or None for zero. Choose one of these."
     )
     EL010 = (
         "This biLM takes word ids, and some rows of its table are missing a name: the vocabulary has {n_words} words, "
@@ -91,6 +92,11 @@ class Errors:
         "knows highways between LSTM layers, and without them the vectors would be others. Save it with format "
         "\"native\", or train one with has_skip = true."
     )
+    EL034 = "The biLM '{path}' cannot be used, {n_problems} things are wrong. Correct all of them:{problems}"
+    EL035 = (
+        "{n_words} words of the vocabulary cannot stand in {path}, which has one word a line in UTF-8: {words}. "
+        "Replace these words: no line feed, no carriage return at the end, no lone surrogate."
+    )
 
     # ml, pipeline: EL060 to EL099
     EL060 = "The {block} has settings that make no sense: {problems}. Correct these settings."
@@ -145,9 +151,10 @@ class Errors:
         "Choose another prefix in the config of the ELMo component."
     )
     EL074 = (
-        "It is not clear whose ELMo vectors belong to '{text}' (extension prefix '{name}'): the Doc was joined from "
-        "spans that `as_doc` cut out, and two of them fit. Read `._.{name}` of each part once before `Doc.from_docs`, "
-        "or compute the joined Doc again."
+        "It is not clear whose ELMo vectors belong to '{text}' (extension prefix '{name}'): `as_doc` and "
+        "`Doc.from_docs` were called more than once in a row, and they do not tell which tokens they took. Read "
+        "`._.{name}` of each part once before the next step (`part._.{name}`, then `Doc.from_docs([part, ...])`), or "
+        "compute the Doc again."
     )
     EL075 = (
         "The component '{name}' has no weights, but [initialize.components.{name}.loader] names some. "

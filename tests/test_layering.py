@@ -1,6 +1,7 @@
 """The rings of the design, enforced: who may import whom, with which libraries, and how long a file may be.
 
-The source is parsed, not imported, so that a rule also holds for imports inside functions and under TYPE_CHECKING.
+The length counts for every file that people read, inside the package and beside it. The source is parsed, not
+imported, so that a rule also holds for imports inside functions and under TYPE_CHECKING.
 """
 
 import ast
@@ -14,6 +15,10 @@ import pytest
 PACKAGE = "spacy_elmo"
 ROOT = Path(__file__).parent.parent / PACKAGE
 MAX_LINES = 400
+# What people read beside the package, without what `spacy project` makes.
+READ_FOLDERS = ("configs", "docs", "tests", "project", "benchmarks")
+READ_SUFFIXES = (".py", ".cfg", ".yml", ".md")
+MADE = ("corpus", "training", "packages", "downloaded")
 # Open to all, and nothing but the standard library inside.
 OPEN = ("errors", "about", "_compat")
 # Optional or slow to import: only inside the function that needs them.
@@ -41,7 +46,7 @@ RINGS: Dict[str, Ring] = {
     "text": _ring("", "numpy", has_files=False),
     "encoding": _ring("bilm text", "torch numpy", has_files=False),
     "weights": _ring("bilm text encoding", "torch numpy srsly safetensors h5py"),
-    "ml": _ring("bilm text encoding weights", "thinc spacy torch numpy cupy"),
+    "ml": _ring("bilm text encoding weights", "thinc spacy srsly torch numpy cupy"),
     "pipeline": _ring("ml", "thinc spacy numpy srsly cupy"),
     "pretraining": _ring("bilm text encoding weights", "torch numpy srsly tqdm thinc safetensors"),
     "analysis": _ring("ml pipeline encoding weights", "numpy spacy sklearn matplotlib"),
@@ -105,12 +110,24 @@ def find_violations(root: Path) -> List[str]:
     found = []
     for path in sorted(root.rglob("*.py")):
         where = path.relative_to(root)
-        if len(path.read_text(encoding="utf8").splitlines()) > MAX_LINES:
-            found.append(f"{where}: more than {MAX_LINES} lines")
+        found += [f"{where}: more than {MAX_LINES} lines"] if is_too_long(path) else []
         found += [f"{where}:{line}: {problem}" for line, problem in _import_violations(path, root)]
         if not RINGS.get(ring_of(module_name(path, root)), RINGS["cli"]).has_files:
             found += [f"{where}:{line}: opens a file" for line in _open_calls(path)]
     return found + [f"import cycle: {' -> '.join(cycle)}" for cycle in find_cycles(root)]
+
+
+def is_too_long(path: Path) -> bool:
+    """Whether a file hits the wall of the house style."""
+    return len(path.read_text(encoding="utf8").splitlines()) > MAX_LINES
+
+
+def find_readable(checkout: Path) -> List[Path]:
+    """Files beside the package that people read: at the top, and in the folders above."""
+    inside = [path for folder in READ_FOLDERS for path in sorted((checkout / folder).rglob("*"))]
+    paths = [*sorted(checkout.glob("*")), *inside]
+    is_made = [set(MADE) & set(path.relative_to(checkout).parts) for path in paths]
+    return [path for path, made in zip(paths, is_made) if path.suffix in READ_SUFFIXES and not made]
 
 
 def _import_violations(path: Path, root: Path) -> Iterator[Tuple[int, str]]:
@@ -200,6 +217,13 @@ def _visit(
 def test_package_keeps_the_layers() -> None:
     violations = find_violations(ROOT)
     assert not violations, "\n".join(violations)
+
+
+def test_no_file_is_too_long() -> None:
+    paths = find_readable(ROOT.parent)
+    assert {path.suffix for path in paths} == set(READ_SUFFIXES)
+    assert {path.name for path in paths} >= {"README.md", "setup.py", "test_layering.py", "project.yml"}
+    assert [str(path) for path in paths if is_too_long(path)] == []
 
 
 def test_every_directory_is_a_ring() -> None:

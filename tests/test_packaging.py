@@ -97,6 +97,30 @@ def test_ci_runs_the_two_commands_of_the_readme() -> None:
         assert f"{first} && {second}" in script
 
 
+def test_ci_runs_and_counts_every_test_once() -> None:
+    """The second command leaves out what is slow, so the last stage takes that and nothing else."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf8")
+    logged = re.findall(r"python -m pytest(.*?) 2>&1 \| tee \"\$logs/", script)
+    assert [arguments.split() for arguments in logged] == [[], ["--slow", "-m", "slow"]]
+    count = re.search(r"awk -F'\[\]\[\]' '(.+)'\)", script)
+    assert count
+    lines = [
+        "SKIPPED [3] tests/conftest.py:43: no shared data: set SPACY_ELMO_SHARED (looked at ../shared)",
+        "SKIPPED [2] tests/weights/test_bilm_tf.py:29: needs --slow",
+        "SKIPPED [1] tests/pipeline/test_elmo.py:43: needs --gpu",
+        "== 3 passed, 6 skipped ==",
+    ]
+    result = subprocess.run(["awk", "-F[][]", count[1]], input="\n".join(lines), capture_output=True, text=True)
+    assert result.stdout.strip() == "4"
+
+
+def test_torch_has_what_is_used() -> None:
+    """`get_autocast_dtype`, `is_autocast_enabled` with a device and the fused Adam on a CPU came with torch 2.4."""
+    requirement = next(text for text in _setup_arguments()["install_requires"] if text.startswith("torch"))
+    assert requirement == "torch>=2.4"
+    assert "torch 2.4 or newer" in (ROOT / "README.md").read_text(encoding="utf8")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not MODEL.is_dir(), reason="the packaged biLM is absent")
 def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:

@@ -16,10 +16,12 @@ import spacy
 import srsly
 import torch
 from spacy.cli import app as spacy_app
+from spacy.cli.init_config import fill_config
 from spacy.tokens import DocBin, Span
 from thinc.api import Config
 from typer.testing import CliRunner
 
+import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
@@ -140,6 +142,21 @@ def test_config_blocks_parse(page: str) -> None:
     for block in read_blocks(page):
         if block.language == "ini":
             assert Config().from_str(_missing_parents(block.text) + block.text, interpolate=False)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_config_blocks_to_paste_can_be_filled(page: str, tmp_path: Path) -> None:
+    """A block with [nlp] is pasted as it stands; a later excerpt is pasted below it."""
+    pasted = ""
+    for block in read_blocks(page):
+        if block.language != "ini":
+            continue
+        pasted = block.text if "[nlp]" in block.text else pasted and pasted + block.text
+        if pasted:
+            (tmp_path / "base.cfg").write_text(pasted, encoding="utf8")
+            _, filled = fill_config(tmp_path / "filled.cfg", tmp_path / "base.cfg")
+            nlp = spacy.util.load_model_from_config(filled)
+            assert nlp.pipe_names == filled["nlp"]["pipeline"]
 
 
 def _missing_parents(text: str) -> str:

@@ -37,6 +37,17 @@ class CharCNNConfig:
         if problems:
             raise ValueError(Errors.EL002.format(block="char_cnn block", problems="; ".join(problems)))
 
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "CharCNNConfig":
+        """record (Mapping[str, Any]): Plain JSON types; settings left out get their default.
+        RAISES (ValueError): EL001 for unknown settings, EL002 for values that fit no character CNN.
+        """
+        settings = dict(record)
+        _refuse_unknown(cls, settings, "the char_cnn block")
+        if "filters" in settings:
+            settings["filters"] = tuple((int(width), int(n)) for width, n in settings["filters"])
+        return cls(**settings)
+
     @property
     def n_filters(self) -> int:
         """RETURNS (int): F, the filters of all widths together."""
@@ -127,13 +138,20 @@ class BiLMConfig:
         """
         settings = dict(record)
         _refuse_unknown(cls, settings, "the biLM config")
+        problems: List[str] = []
         if settings.get("char_cnn") is not None:
-            characters = dict(settings["char_cnn"])
-            _refuse_unknown(CharCNNConfig, characters, "the char_cnn block")
-            if "filters" in characters:
-                characters["filters"] = tuple((int(width), int(n)) for width, n in characters["filters"])
-            settings["char_cnn"] = CharCNNConfig(**characters)
-        return cls(**settings)
+            try:
+                settings["char_cnn"] = CharCNNConfig.from_dict(settings["char_cnn"])
+            except ValueError as error:
+                # A sound block in its place shows what else is wrong.
+                problems, settings["char_cnn"] = [str(error)], CharCNNConfig()
+        try:
+            config = cls(**settings)
+        except ValueError as error:
+            raise ValueError(" ".join([*problems, str(error)])) from error
+        if problems:
+            raise ValueError(problems[0])
+        return config
 
     def _problems(self) -> List[str]:
         has_one_input = (self.char_cnn is None) != (self.n_words is None)

@@ -76,7 +76,8 @@ class Encoder:
         YIELDS (Slice): start, stop, layers (L+1, n, D) of runs[start:stop], and whether they hold rows of marks.
         """
         if state == "carry":
-            yield from self._carry(runs, batch_tokens, group_lengths or [1] * len(runs))
+            for found, _ in self._carry(runs, batch_tokens, group_lengths or [1] * len(runs)):
+                yield found
             return
         start = self._start(state) if with_marks else self._state_after_mark(state)
         for first, stop in _cut_by_budget(runs, batch_tokens):
@@ -101,6 +102,19 @@ class Encoder:
                 yield first, stop, rows, True
 
         return slices(), lambda: BiLMState(h, c)
+
+    def carry_on(self, runs: Runs, batch_tokens: int) -> Tuple[Iterator[Slice], Callable[[], BiLMState]]:
+        """From a zero state through all runs, as one text.
+
+        RETURNS (Tuple): Slices, and a function that gives the state, one row, once they are consumed.
+        """
+        ends = [self._start("reset")]
+
+        def slices() -> Iterator[Slice]:
+            for found, ends[0] in self._carry(runs, batch_tokens, [len(runs)]):
+                yield found
+
+        return slices(), lambda: BiLMState.from_layers(ends[0])
 
     def with_grad(self, runs: Runs) -> Tensor:
         """RETURNS (Tensor): Shape (L+1, N, D), attached to the graph; every run from zero, marks read but left out."""
@@ -128,8 +142,13 @@ class Encoder:
         upper = [torch.cat([layer[k].flatten(0, 1)[rows[k]] for k in range(d)], dim=1) for layer in layers]
         return torch.stack([first, *upper])
 
-    def _carry(self, runs: Runs, batch_tokens: int, group_lengths: Sequence[int]) -> Iterator[Slice]:
-        """Sequences of a group lie end to end in one lane and nothing is reset between them."""
+    def _carry(
+        self, runs: Runs, batch_tokens: int, group_lengths: Sequence[int]
+    ) -> Iterator[Tuple[Slice, LayerStates]]:
+        """Sequences of a group lie end to end in one lane and nothing is reset between them.
+
+        YIELDS (Tuple[Slice, LayerStates]): A slice, and the state of its last group, one row.
+        """
         last: Optional[LayerStates] = None  # of a group that the budget cut
         zero = self._start("reset")
         for pieces in _cut_groups(runs, batch_tokens, group_lengths):
@@ -141,7 +160,7 @@ class Encoder:
             groups = [runs[first:stop] for first, stop, _ in pieces]
             rows, ends = self._run_groups(groups, joined)
             last = [(h[:, -1:], c[:, -1:]) for h, c in ends]
-            yield pieces[0][0], pieces[-1][1], rows, True
+            yield (pieces[0][0], pieces[-1][1], rows, True), last
 
     def _run_groups(self, groups: Sequence[Runs], start: LayerStates) -> Tuple[Tensor, LayerStates]:
         """The backward direction reads each run from its end, but the runs of a group in text order."""

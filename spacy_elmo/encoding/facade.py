@@ -112,7 +112,8 @@ class BiLM:
         state (Union[str, BiLMState, None]): "reset": each sentence starts from zero. "steady": from the settled state.
             "carry": each goes on where the one before stopped. A `BiLMState`: sentence i goes on from row i, as
             bilm-tf and AllenNLP do; None: the same from zero.
-        return_state (bool): Also return the state after each sentence; rows beyond the batch keep theirs.
+        return_state (bool): Also return the state after each sentence, a row each; rows beyond the batch keep theirs.
+            With "carry" it is one row, the state after the last sentence, from which one more sentence can go on.
         layers (Union[str, int]): "all": (L+1, n, D); "top", "mean" or the number of a layer: (n, D).
         boundaries (bool): Keep the rows of `<S>` and `</S>`: n + 2 rows.
         batch_tokens (int): Tokens computed at once, which bounds the working memory.
@@ -123,12 +124,13 @@ class BiLM:
         _check_sentences(sentences)
         choose = _layer_choice(layers, self.config.n_layers)
         n_rows = len(sentences)
-        if return_state or not isinstance(state, str):
+        if isinstance(state, str) and state == "carry":
+            found, end = self._encoder.carry_on(sentences, batch_tokens)
+        elif return_state or not isinstance(state, str):
             found, end = self._encoder.continue_rows(sentences, self._start(state, n_rows), batch_tokens)
         else:
             self._check_policy(state)
-            groups = [n_rows] if state == "carry" else None
-            found, end = self._encoder.slices(sentences, state, batch_tokens, groups, boundaries), None
+            found, end = self._encoder.slices(sentences, state, batch_tokens, None, boundaries), None
         vectors: Vectors = []
         for start, stop, rows, has_marks in found:
             lengths = [len(sentences[i]) + 2 * has_marks for i in range(start, stop)]
@@ -242,16 +244,17 @@ class BiLM:
         if isinstance(state, BiLMState):
             state.check(self.config)
             return state.to(self.device).pad(n_rows)
+        if state is not None:
+            self._check_policy(state)
         if state == "steady":
             steady = self.steady_state
             return BiLMState(steady.h.expand(-1, n_rows, -1), steady.c.expand(-1, n_rows, -1))
-        if state is not None:
-            self._check_policy(state)
         return BiLMState.zeros(self.config, n_rows, self.device)
 
     def _check_policy(self, state: Any) -> None:
-        if state not in STATES:
-            raise ValueError(Errors.EL009.format(state=state, known=", ".join(STATES)))
+        if not isinstance(state, str) or state not in STATES:
+            found = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
+            raise ValueError(Errors.EL009.format(state=found, known=", ".join(f"'{name}'" for name in STATES)))
 
 
 def _without_marks(rows: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -279,6 +282,6 @@ def _layer_choice(layers: Layers, n_layers: int) -> Any:
         return lambda rows: rows[-1]
     if layers == "mean":
         return lambda rows: rows.mean(dim=0)
-    if isinstance(layers, int) and not isinstance(layers, bool) and 0 <= layers <= n_layers:
-        return lambda rows: rows[layers]
+    if isinstance(layers, (int, np.integer)) and not isinstance(layers, bool) and 0 <= layers <= n_layers:
+        return lambda rows: rows[int(layers)]
     raise ValueError(Errors.EL008.format(value=layers, n_layers=n_layers))

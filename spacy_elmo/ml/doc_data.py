@@ -2,8 +2,9 @@
 
 The vectors of a Doc lie in `doc.user_data` as one *piece* under the key of a span extension,
 `("._.", name, start, end)`: spaCy shifts such keys in `Doc.from_docs` and `Span.as_doc(copy_user_data=True)`, and warns
-about all others. A piece knows the first character and the text of each of its tokens, so a token finds its row
-whatever the Doc went through, and retokenization is noticed.
+about all others. A piece knows the first character and the text of each of its tokens, so a token finds its row after
+one such step, and retokenization is noticed. Where a Doc went through two of them unread it is not always clear whose
+the rows are (see `piece.py`): then reading is an error.
 """
 
 from hashlib import blake2b
@@ -18,9 +19,9 @@ from thinc.util import get_array_module, to_numpy
 
 from ..errors import Errors
 from .mixing import mix_layers
+from .piece import Piece, carried
 
-NO_ROW, CONTESTED = -1, -2
-Piece = Dict[str, Any]
+NO_ROW, UNCLEAR = -1, -2
 Rows = NDArray[numpy.int64]
 
 
@@ -48,13 +49,15 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
     prefix (str): The component's extension prefix.
     vectors (DocVectors): One row per token.
     """
-    piece: Piece = {"starts": _starts(doc), "orths": _orths(doc), "n_chars": len(doc.text)}
+    for key, _ in _find_pieces(doc, prefix):
+        del doc.user_data[key]
+    piece = _make_piece(doc, 0, len(doc))
     if vectors.mixed is not None:
         piece["mixed"] = vectors.mixed
     if vectors.layers is not None:
         piece["layers"] = vectors.layers
     piece.update(weights=list(vectors.weights), gamma=vectors.gamma, norm=vectors.norm)
-    _put_piece(doc, prefix, piece)
+    _put_piece(doc, prefix, piece, 0)
 
 
 def has_layers(doc: Doc, prefix: str) -> bool:
@@ -68,7 +71,7 @@ def get_mixed(doc: Doc, prefix: str, start: int, end: int) -> Floats2d:
     start (int): First token.
     end (int): The token after the last one.
     RETURNS (Floats2d): The mixed vectors of the tokens, shape (end - start, D).
-    RAISES (ValueError): EL062 without data, EL063 after retokenization.
+    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL074 if the Doc was cut and joined unread.
     """
     piece, row = _piece_of(doc, prefix, start, end)
     if "mixed" in piece and end - start == len(piece["starts"]):
@@ -83,7 +86,8 @@ def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
     start (int): First token.
     end (int): The token after the last one.
     RETURNS (Floats3d): The layers of the tokens, shape (L+1, end - start, D).
-    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL064 if only mixed vectors are kept.
+    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL064 if only mixed vectors are kept, EL074 if
+        the Doc was cut and joined unread.
     """
     piece, row = _piece_of(doc, prefix, start, end)
     if "layers" not in piece:
@@ -95,62 +99,91 @@ def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
 def _piece_of(doc: Doc, prefix: str, start: int, end: int) -> Tuple[Piece, int]:
     """RETURNS (Tuple[Piece, int]): A piece that holds all these tokens, and the row of the first."""
     pieces = _find_pieces(doc, prefix)
-    if len(pieces) == 1 and _is_untouched(doc, pieces[0], start, end):
-        return pieces[0][1], start
     if not pieces:
         raise ValueError(Errors.EL062.format(name=prefix, text=doc.text[:40]))
-    return _join_pieces(doc, prefix, pieces, start, end)
+    for key, piece in pieces:
+        row = _known_row(doc, key[2], piece, start, end)
+        if row is not None:
+            return piece, row
+    return _settle_pieces(doc, prefix, pieces, start, end)
 
 
-def _is_untouched(doc: Doc, found: Tuple[Any, Piece], start: int, end: int) -> bool:
-    """A quick look, so that reading token after token stays cheap: same place, same number, same tokens here."""
-    (_, _, first_char, _), piece = found
-    if first_char != 0 or len(piece["starts"]) != len(doc):
-        return False
-    if end - start == 1:
-        token = doc[start]
-        return bool(piece["starts"][start] == token.idx and piece["orths"][start] == token.orth)
-    same_starts = numpy.array_equal(piece["starts"], _starts(doc))
-    return same_starts and numpy.array_equal(piece["orths"], _orths(doc))
+def _known_row(doc: Doc, first_char: int, piece: Piece, start: int, end: int) -> Optional[int]:
+    """A quick look, so that reading token after token stays cheap: made for this Doc, and the same tokens here.
+
+    RETURNS (Optional[int]): The row of the first token, None if a closer look is needed.
+    """
+    if carried(piece) or piece["n_tokens"] != len(doc):
+        return None
+    if end - start == len(doc):
+        is_same = first_char == 0 and _is_same(piece, _starts(doc), _orths(doc))
+        return 0 if is_same else None
+    if start == end:
+        return 0
+    row = start - piece["first"]
+    if row < 0:
+        return None
+    found = doc[start:end].to_array([IDX, ORTH])  # type: ignore[attr-defined]
+    rows = {name: piece[name][row : row + end - start] for name in ("starts", "orths")}
+    return row if _is_same(rows, found[:, 0].astype("int64") - first_char, found[:, 1]) else None
 
 
-def _join_pieces(doc: Doc, prefix: str, pieces: List[Tuple[Any, Piece]], start: int, end: int) -> Tuple[Piece, int]:
+def _is_same(piece: Dict[str, Any], starts: Rows, orths: NDArray[numpy.uint64]) -> bool:
+    return numpy.array_equal(piece["starts"], starts) and numpy.array_equal(piece["orths"], orths)
+
+
+def _settle_pieces(doc: Doc, prefix: str, pieces: List[Tuple[Any, Piece]], start: int, end: int) -> Tuple[Piece, int]:
     """Find the rows of a Doc that was cut out of another or joined from several.
 
-    A Doc that is covered from end to end gets one piece of its own: the work is done once, and what `Span.as_doc`
-    carried along in excess is dropped.
+    Each run of tokens that has vectors gets one piece of its own, so that the work is done once, and what
+    `Span.as_doc` carried along in excess is dropped: from then on the pieces say exactly which tokens they hold.
     RETURNS (Tuple[Piece, int]): A piece that holds the tokens, and the row of the first.
     """
     owners, rows = _claim_tokens(doc, pieces)
     if _is_retokenized(doc, pieces, owners):
         raise ValueError(Errors.EL063.format(name=prefix, text=doc.text[:40]))
+    runs = [(a, b, _assemble(doc, pieces, owners, rows, a, b)) for a, b in _covered_runs(owners)]
+    for key, piece in pieces:
+        if _is_clear(doc, key[2], piece):
+            del doc.user_data[key]
+    for a, _, piece in runs:
+        _put_piece(doc, prefix, piece, doc[a].idx)
+    if (owners[start:end] == UNCLEAR).any():
+        raise ValueError(Errors.EL074.format(name=prefix, text=doc[start:end].text[:40]))
     if (owners[start:end] == NO_ROW).any():
         raise ValueError(Errors.EL062.format(name=prefix, text=doc[start:end].text[:40]))
-    if (owners[start:end] == CONTESTED).any():
-        raise ValueError(Errors.EL074.format(name=prefix, text=doc[start:end].text[:40]))
-    if (owners < 0).any():
-        return _assemble(doc, pieces, owners, rows, start, end), 0
-    whole = _assemble(doc, pieces, owners, rows, 0, len(doc))
-    _put_piece(doc, prefix, whole)
-    return whole, start
+    found = [(piece, start - a) for a, b, piece in runs if a <= start and end <= b]
+    return found[0] if found else (pieces[0][1], 0)  # of an empty span
 
 
 def _claim_tokens(doc: Doc, pieces: List[Tuple[Any, Piece]]) -> Tuple[Rows, Rows]:
     """Find the piece that has each token: the same text at the same place.
 
-    A piece that `Span.as_doc` carried along reaches beyond its span, so that after a later `Doc.from_docs` a word of
-    another Doc may lie by chance where the piece has the same word. Then nobody can tell whose it is.
     RETURNS (Tuple[Rows, Rows]): The number of the piece and the row in it for each token; instead of a number `NO_ROW`
-        for none and `CONTESTED` for several.
+        for none, and `UNCLEAR` where it only seems to be the token's.
     """
     owners, owned_rows = numpy.full(len(doc), NO_ROW), numpy.full(len(doc), NO_ROW)
     starts, orths = _starts(doc), _orths(doc)
     for number, ((_, _, first_char, _), piece) in enumerate(pieces):
         rows = _match(starts - first_char, orths, piece)
         is_mine = rows != NO_ROW
-        owners[is_mine] = numpy.where(owners[is_mine] == NO_ROW, number, CONTESTED)
+        if not _is_clear(doc, first_char, piece):
+            owners[is_mine & (owners == NO_ROW)] = UNCLEAR
+            continue
+        owners[is_mine] = numpy.where(owners[is_mine] < 0, number, UNCLEAR)
         owned_rows[is_mine] = rows[is_mine]
     return owners, owned_rows
+
+
+def _is_clear(doc: Doc, first_char: int, piece: Piece) -> bool:
+    """Whether each token of the Doc that a piece seems to have really is its own.
+
+    After one step from Doc to Doc that is so: either the Doc was cut out of the one that the piece was made for, and
+    has no other tokens, or it was joined of Docs among which is that one, with all its tokens.
+    """
+    if carried(piece) <= 1:
+        return True
+    return not isinstance(piece, Piece) and first_char == 0 and _is_same(piece, _starts(doc), _orths(doc))
 
 
 def _match(starts: Rows, orths: NDArray[numpy.uint64], piece: Piece) -> Rows:
@@ -163,10 +196,18 @@ def _match(starts: Rows, orths: NDArray[numpy.uint64], piece: Piece) -> Rows:
 
 
 def _is_retokenized(doc: Doc, pieces: List[Tuple[Any, Piece]], owners: Rows) -> bool:
-    """RETURNS (bool): Whether a token lies inside the text of a piece that does not know it."""
-    lost = _starts(doc)[owners == NO_ROW]
-    ranges = [(first_char, first_char + piece["n_chars"]) for (_, _, first_char, _), piece in pieces]
+    """RETURNS (bool): Whether a token lies inside the text of a piece that should know it and does not."""
+    lost = _starts(doc)[owners < 0]
+    clear = [(key[2], piece) for key, piece in pieces if _is_clear(doc, key[2], piece)]
+    ranges = [(first_char, first_char + piece["n_chars"]) for first_char, piece in clear]
     return any(((lost >= first) & (lost < last)).any() for first, last in ranges)
+
+
+def _covered_runs(owners: Rows) -> List[Tuple[int, int]]:
+    """RETURNS (List[Tuple[int, int]]): First token, and the one after the last, of each run of tokens with vectors."""
+    is_covered = numpy.concatenate([[False], owners >= 0, [False]])
+    edges = numpy.flatnonzero(is_covered[1:] != is_covered[:-1]).tolist()
+    return list(zip(edges[::2], edges[1::2]))
 
 
 def _assemble(doc: Doc, pieces: List[Tuple[Any, Piece]], owners: Rows, rows: Rows, start: int, end: int) -> Piece:
@@ -174,8 +215,8 @@ def _assemble(doc: Doc, pieces: List[Tuple[Any, Piece]], owners: Rows, rows: Row
     bounds = [start, *(numpy.flatnonzero(numpy.diff(owners[start:end])) + start + 1).tolist(), end]
     parts = [(pieces[owners[a]][1], rows[a:b]) for a, b in zip(bounds, bounds[1:])]
     mixes = {(tuple(piece["weights"]), piece["gamma"], piece["norm"]) for piece, _ in parts}
-    whole: Piece = {name: parts[0][0][name] for name in ("weights", "gamma", "norm")}
-    whole.update(starts=_starts(doc)[start:end], orths=_orths(doc)[start:end], n_chars=len(doc.text))
+    whole = _make_piece(doc, start, end)
+    whole.update({name: parts[0][0][name] for name in ("weights", "gamma", "norm")})
     if all("layers" in piece for piece, _ in parts):
         whole["layers"] = _concatenate(
             [piece["layers"][:, _indices(piece["layers"], part_rows)] for piece, part_rows in parts], axis=1
@@ -202,12 +243,23 @@ def _concatenate(arrays: List[Any], axis: int) -> Any:
     return get_array_module(arrays[0]).concatenate(arrays, axis=axis)
 
 
-def _put_piece(doc: Doc, prefix: str, piece: Piece) -> None:
-    """Keep a piece that holds the whole Doc, in place of what was there."""
-    for key, _ in _find_pieces(doc, prefix):
-        del doc.user_data[key]
+def _make_piece(doc: Doc, start: int, end: int) -> Piece:
+    """RETURNS (Piece): A piece for a run of tokens, without vectors yet."""
+    starts, text = _starts(doc)[start:end], doc[start:end].text
+    return Piece(
+        starts=starts - starts[:1],
+        orths=_orths(doc)[start:end],
+        n_chars=len(text),
+        first=start,
+        n_tokens=len(doc),
+        n_carried=0,
+    )
+
+
+def _put_piece(doc: Doc, prefix: str, piece: Piece, first_char: int) -> None:
+    """Keep a piece on the Doc that it was made for."""
     user_data: Dict[Any, Any] = doc.user_data
-    user_data[("._.", _data_name(prefix), 0, _fingerprint(piece))] = piece
+    user_data[("._.", _data_name(prefix), first_char, _fingerprint(piece) + first_char)] = piece
 
 
 def _fingerprint(piece: Piece) -> int:

@@ -3,7 +3,7 @@
 import json
 import warnings
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple, cast
 
 import srsly
 from torch import from_numpy, nn
@@ -14,6 +14,7 @@ from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
 from ..errors import Errors, Warnings
 from ..text.vocabulary import Vocabulary
+from .faults import Faults
 from .hdf5 import read_hdf5, write_hdf5
 from .key_map import Array, Shape, export_arrays, find_misfits, import_arrays
 from .locate import TOKEN_EMBEDDINGS_NAME, Source, TFFiles
@@ -52,27 +53,40 @@ def read_bilm_tf(files: TFFiles, *, softmax: Optional[Source] = None, is_vocab_g
     softmax (Optional[Source]): HDF5 file with the softmax, if it is not in the weights.
     is_vocab_given (bool): The user named the vocabulary, so it must be usable; one merely found may be ignored.
     RETURNS (BiLM): float32, whatever the files hold.
-    RAISES (ValueError): EL020 to EL029, with everything that is wrong with the file at hand.
+    RAISES (ValueError): EL020 to EL029, or EL034 if several parts are wrong: everything that is wrong, at once.
     """
-    options = _read_json(files.options)
-    arrays, is_forward_dump = _read_regular(files.weights)
-    config = _read_config(options, files.options, arrays, is_forward_dump)
-    head_arrays = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
+    faults = Faults()
+    arrays, is_forward_dump = faults.attempt(_read_regular, files.weights) or (None, False)
+    settings = faults.attempt(_read_options, files.options, arrays or {}, is_forward_dump)
+    config, says_shared = settings or (None, False)
+    head_arrays: Optional[Dict[str, Array]] = {}
+    if arrays is not None:
+        head_arrays = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
     if softmax is not None:
-        head_arrays = read_hdf5(softmax)
-    is_shared = WORD_TABLE in arrays and SOFTMAX_WEIGHT not in head_arrays and _says_shared(options)
-    _check_fit(config, arrays, head_arrays, is_shared, files, softmax)
+        head_arrays = faults.attempt(read_hdf5, softmax)
+    is_shared = says_shared and WORD_TABLE in (arrays or {}) and SOFTMAX_WEIGHT not in (head_arrays or {})
+    _check_fit(faults, config, arrays, head_arrays, is_shared, files, softmax)
+    embeddings = faults.attempt(_read_token_embeddings, files.token_embeddings, config)
+    rows = table_rows((arrays or {}).get(WORD_TABLE), (head_arrays or {}).get(SOFTMAX_BIAS), embeddings)
+    vocabulary = faults.attempt(_read_words, files, rows, is_vocab_given)
+    faults.raise_together(files.weights)
+    return _build(cast(BiLMConfig, config), arrays or {}, head_arrays or {}, is_shared, vocabulary, embeddings)
+
+
+def _build(
+    config: BiLMConfig,
+    arrays: Dict[str, Array],
+    head_arrays: Dict[str, Array],
+    is_shared: bool,
+    vocabulary: Optional[Vocabulary],
+    embeddings: Optional[Array],
+) -> BiLM:
     network = build_network(config, import_arrays(tf_datasets(config), arrays, state_shapes(config)))
-    head = _build_head(network, head_arrays, is_shared)
-    embeddings = _read_token_embeddings(files.token_embeddings, config)
-    rows = table_rows(config, head, embeddings)
-    vocabulary = read_vocabulary(files.vocab, is_vocab_given or bool(rows)) if files.vocab is not None else None
-    _check_words(vocabulary, rows, files)
     return BiLM(
         network,
         vocabulary=vocabulary,
-        head=head,
-        token_embeddings=None if embeddings is None else from_numpy(embeddings),
+        head=_build_head(network, head_arrays, is_shared),
+        token_embeddings=None if embeddings is None else from_numpy(as_float32(embeddings)),
         meta={"source_format": "bilm-tf"},
     )
 
@@ -142,37 +156,47 @@ def _read_regular(weights: Source) -> "tuple[Dict[str, Array], bool]":
     return arrays, any(name.startswith(FORWARD_ONLY_PREFIX) for name in found)
 
 
-def _read_config(options: Any, source: Source, arrays: Dict[str, Array], is_forward_dump: bool) -> BiLMConfig:
+def _read_options(source: Source, arrays: Dict[str, Array], is_forward_dump: bool) -> Tuple[BiLMConfig, bool]:
+    """Sizes and switches, and whether the softmax is said to be the word table."""
+    options = _read_json(source)
     table = arrays.get(WORD_TABLE)
-    return read_options(
+    config = read_options(
         options,
         str(source),
         has_projection=CHAR_PROJECTION in arrays,
         n_words=None if table is None or not table.shape else len(table),
         forward_only=is_forward_dump,
     )
-
-
-def _says_shared(options: Any) -> bool:
-    return bool(options.get("share_embedding_softmax"))
+    return config, bool(options.get("share_embedding_softmax"))
 
 
 def _check_fit(
-    config: BiLMConfig,
-    arrays: Dict[str, Array],
-    head_arrays: Dict[str, Array],
+    faults: Faults,
+    config: Optional[BiLMConfig],
+    arrays: Optional[Dict[str, Array]],
+    head_arrays: Optional[Dict[str, Array]],
     is_shared: bool,
     files: TFFiles,
     softmax: Optional[Source],
 ) -> None:
-    """Raise one error for everything that is wrong with the arrays."""
-    wanted: Dict[str, Shape] = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
+    """One fault for everything that is wrong with the arrays of a file; without a config its values count alone."""
     if softmax is None:
-        wanted.update(_head_shapes(config, head_arrays, is_shared))
-        arrays = {**arrays, **head_arrays}
-    else:
-        _refuse(find_misfits(_head_shapes(config, head_arrays, is_shared, True), head_arrays), softmax, files.options)
-    _refuse(find_misfits(wanted, arrays), files.weights, files.options)
+        arrays, head_arrays = None if arrays is None else {**arrays, **(head_arrays or {})}, head_arrays or {}
+    if arrays is not None:
+        wanted = _shapes_of(arrays)
+        if config is not None:
+            wanted = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
+            wanted.update(_head_shapes(config, head_arrays or {}, is_shared) if softmax is None else {})
+        faults.attempt(_refuse, find_misfits(wanted, arrays), files.weights, files.options)
+    if softmax is not None and head_arrays is not None:
+        wanted = _shapes_of(head_arrays)
+        if config is not None:
+            wanted = _head_shapes(config, head_arrays, is_shared, is_needed=True)
+        faults.attempt(_refuse, find_misfits(wanted, head_arrays), softmax, files.options)
+
+
+def _shapes_of(arrays: Dict[str, Array]) -> Dict[str, Shape]:
+    return {name: array.shape for name, array in arrays.items()}
 
 
 def _refuse(problems: "list[str]", path: Source, options: Source) -> None:
@@ -204,20 +228,24 @@ def _build_head(network: BiLMNetwork, head_arrays: Dict[str, Array], is_shared: 
     return build_head(weight, as_float32(head_arrays[SOFTMAX_BIAS]))
 
 
-def _read_token_embeddings(source: Optional[Source], config: BiLMConfig) -> Optional[Array]:
+def _read_token_embeddings(source: Optional[Source], config: Optional[BiLMConfig]) -> Optional[Array]:
     if source is None:
         return None
     arrays = read_hdf5(source)
     table = arrays.get(WORD_TABLE)
     n_words = len(table) if table is not None and table.shape else 0
-    problems = find_misfits({WORD_TABLE: (n_words, config.projection_width)}, arrays)
+    wanted = _shapes_of(arrays) if config is None else {WORD_TABLE: (n_words, config.projection_width)}
+    problems = find_misfits(wanted, arrays)
     if problems:
         raise ValueError(Errors.EL029.format(path=source, problems="; ".join(problems)))
-    return as_float32(arrays[WORD_TABLE])
+    return table
 
 
-def _check_words(vocabulary: Optional[Vocabulary], rows: Dict[str, int], files: TFFiles) -> None:
-    if vocabulary is None and files.token_embeddings is not None:
+def _read_words(files: TFFiles, rows: Dict[str, int], is_given: bool) -> Optional[Vocabulary]:
+    """The vocabulary, which has to fit the tables that go by it."""
+    if files.vocab is None and files.token_embeddings is not None:
         problems = "no vocabulary names its rows: pass vocab=..., one word a line in the order of the rows"
         raise ValueError(Errors.EL029.format(path=files.token_embeddings, problems=problems))
+    vocabulary = read_vocabulary(files.vocab, is_given or bool(rows)) if files.vocab is not None else None
     check_vocabulary(vocabulary, rows)
+    return vocabulary

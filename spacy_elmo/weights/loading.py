@@ -31,7 +31,7 @@ def load_bilm(
     token_embeddings (Optional[PathLike]): HDF5 file with cached vectors of the vocabulary's words.
     softmax (Optional[PathLike]): HDF5 file with softmax/W and softmax/b, if they are not in `weights`.
     RETURNS (BiLM): The model, in evaluation mode, on the CPU.
-    RAISES (ValueError): EL020 to EL029; everything wrong with a file is in one message.
+    RAISES (ValueError): EL020 to EL034; everything that is wrong with any of the files is in one message.
     """
     if (path is None) != (options is not None and weights is not None) or (options is None) != (weights is None):
         given = {"path": path, "options": options, "weights": weights}

@@ -11,6 +11,7 @@ from ..errors import Errors
 MODELS_DIR = Path(__file__).parent.parent / "models"
 PACKAGED_NAMES = ("en_elmo_sm",)
 
+ZIP_MAGIC = b"PK\x03\x04"
 HDF5_SUFFIXES = (".hdf5", ".h5")
 TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
 NATIVE_NAMES = ("config.json", "weights.safetensors")
@@ -80,7 +81,8 @@ class NativeFiles:
 def locate(path: PathLike) -> Union[TFFiles, NativeFiles]:
     """path (PathLike): Folder, .hdf5 file, .zip file, or the name of a packaged model.
     RETURNS (Union[TFFiles, NativeFiles]): What is there.
-    RAISES (ValueError): EL020 if there is nothing known, EL021 if it is not clear which files are meant.
+    RAISES (ValueError): EL020 if there is nothing known, EL021 if it is not clear which files are meant, EL022 for a
+        damaged zip.
     """
     if isinstance(path, str) and path in PACKAGED_NAMES:
         return _packaged(path)
@@ -89,7 +91,7 @@ def locate(path: PathLike) -> Union[TFFiles, NativeFiles]:
         return _in_folder(path)
     if path.suffix in HDF5_SUFFIXES and path.is_file():
         return _beside_weights(path)
-    if path.is_file() and zipfile.is_zipfile(path):
+    if path.is_file() and _is_meant_as_zip(path):
         return _in_zip(path)
     reason = "the file is of no known kind" if path.exists() else "there is no such file or folder"
     raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=_WANTED))
@@ -129,9 +131,19 @@ def _in_folder(folder: Path) -> Union[TFFiles, NativeFiles]:
     return _pick(str(folder), [Source(path) for path in sorted(folder.iterdir()) if path.is_file()])
 
 
+def _is_meant_as_zip(path: Path) -> bool:
+    """By its name or first bytes: a truncated zip lacks the end, which makes it one for zipfile."""
+    with path.open("rb") as file:
+        return path.suffix == ".zip" or file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+
+
 def _in_zip(path: Path) -> TFFiles:
-    with zipfile.ZipFile(path) as archive:
-        members = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError) as error:
+        raise ValueError(Errors.EL022.format(path=path, kind="zip", reason=error)) from error
+    members = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX")]
     return _pick(str(path), [Source(path, member) for member in sorted(members)])
 
 

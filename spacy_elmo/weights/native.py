@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import safetensors
@@ -16,7 +16,8 @@ from ..encoding.facade import BiLM
 from ..encoding.state import BiLMState
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
-from .heads import empty_adaptive_head, head_from_arrays, head_record, head_shapes, head_to_arrays, n_rows
+from .faults import Faults
+from .heads import BIAS_KEY, empty_adaptive_head, head_from_arrays, head_record, head_shapes, head_to_arrays, n_rows
 from .key_map import Array, Shape, find_misfits
 from .locate import Source, require_file
 from .parts import (
@@ -38,6 +39,9 @@ EMBEDDINGS_KEY = "token_embeddings"
 STEADY_KEYS = ("steady.h", "steady.c")
 BYTES_KEY = "spacy_elmo"
 
+# What config.json says: the biLM, whether the softmax shares the word table, an adaptive softmax without weights.
+Settings = Tuple[BiLMConfig, bool, Optional[AdaptiveHead]]
+
 
 def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
     """Read a folder in our own format.
@@ -45,15 +49,15 @@ def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
     folder (Path): Holds config.json and weights.safetensors, maybe meta.json and vocab.txt.
     vocabulary (Optional[Vocabulary]): Takes the place of vocab.txt.
     RETURNS (BiLM): float32, whatever the file holds.
-    RAISES (ValueError): EL020, EL022, EL023, EL026 or EL028.
+    RAISES (ValueError): EL020, EL022, EL023, EL026 to EL028, or EL034 if several parts are wrong.
     """
-    record = _read_json(folder / "config.json")
-    weights = folder / "weights.safetensors"
-    require_file(weights)
-    meta = _read_json(folder / "meta.json") if (folder / "meta.json").is_file() else {}
+    faults = Faults()
+    settings = faults.attempt(_read_settings, folder)
+    arrays = faults.attempt(_read_weights, folder / "weights.safetensors")
+    meta = faults.attempt(_read_json, folder / "meta.json") if (folder / "meta.json").is_file() else {}
     if vocabulary is None and (folder / "vocab.txt").is_file():
-        vocabulary = read_vocabulary(Source(folder / "vocab.txt"), True)
-    return _build(record, _load(weights.read_bytes(), str(weights)), vocabulary, meta, str(folder))
+        vocabulary = faults.attempt(read_vocabulary, Source(folder / "vocab.txt"), True)
+    return _build(faults, settings, arrays, vocabulary, meta or {}, str(folder))
 
 
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
@@ -95,7 +99,8 @@ def bilm_from_bytes(content: bytes) -> BiLM:
     record = _read_header(content)
     words: Optional[Sequence[str]] = record.get("vocabulary")
     vocabulary = None if words is None else Vocabulary(words)
-    return _build(record.get("config"), arrays, vocabulary, record.get("meta", {}), "bytes")
+    settings = _read_config(record.get("config"), "bytes")
+    return _build(Faults(), settings, arrays, vocabulary, record.get("meta", {}), "bytes")
 
 
 def _config_record(bilm: BiLM) -> Dict[str, Any]:
@@ -122,27 +127,47 @@ def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
 
 
 def _build(
-    record: Any, arrays: Dict[str, Array], vocabulary: Optional[Vocabulary], meta: Dict[str, Any], where: str
+    faults: Faults,
+    settings: Optional[Settings],
+    arrays: Optional[Dict[str, Array]],
+    vocabulary: Optional[Vocabulary],
+    meta: Dict[str, Any],
+    where: str,
 ) -> BiLM:
-    config, is_shared, adaptive = _read_config(record, where)
-    _check_fit(config, arrays, is_shared, adaptive, where)
-    arrays = {key: as_float32(array) for key, array in arrays.items()}
+    """The model, or one error with all faults; a part that could not be read is None, its fault known already."""
+    if arrays is not None:
+        faults.attempt(_check_fit, settings, arrays, where)
+        tables = (arrays.get(NETWORK_PREFIX + "word_embedding"), arrays.get(BIAS_KEY), arrays.get(EMBEDDINGS_KEY))
+        rows = table_rows(*tables)
+        if settings is not None and settings[2] is not None:
+            rows["the softmax"] = settings[2].n_words
+        faults.attempt(check_vocabulary, vocabulary, rows)
+    faults.raise_together(where)
+    config, is_shared, adaptive = cast(Settings, settings)
+    arrays = {key: as_float32(array) for key, array in (arrays or {}).items()}
     state = {key[len(NETWORK_PREFIX) :]: arrays[key] for key in arrays if key.startswith(NETWORK_PREFIX)}
     network = build_network(config, state)
-    head = head_from_arrays(network, adaptive, arrays, is_shared)
     embeddings = arrays.get(EMBEDDINGS_KEY)
-    check_vocabulary(vocabulary, table_rows(config, head, embeddings))
     return BiLM(
         network,
         vocabulary=vocabulary,
-        head=head,
+        head=head_from_arrays(network, adaptive, arrays, is_shared),
         token_embeddings=None if embeddings is None else from_numpy(embeddings),
         meta=meta,
         steady_state=_build_steady(arrays),
     )
 
 
-def _read_config(record: Any, where: str) -> Tuple[BiLMConfig, bool, Optional[AdaptiveHead]]:
+def _read_settings(folder: Path) -> Settings:
+    return _read_config(_read_json(folder / "config.json"), str(folder))
+
+
+def _read_weights(path: Path) -> Dict[str, Array]:
+    require_file(path)
+    return _load(path.read_bytes(), str(path))
+
+
+def _read_config(record: Any, where: str) -> Settings:
     settings = record.get("bilm") if isinstance(record, Mapping) else None
     if not isinstance(settings, Mapping):
         raise ValueError(Errors.EL023.format(path=where, problems="config.json has no block 'bilm'"))
@@ -153,15 +178,17 @@ def _read_config(record: Any, where: str) -> Tuple[BiLMConfig, bool, Optional[Ad
         config = BiLMConfig.from_dict(settings)
         return config, bool(record.get("shares_softmax")), empty_adaptive_head(record, config.projection_width)
     except (ValueError, TypeError) as error:
-        raise ValueError(Errors.EL023.format(path=where, problems=error)) from error
+        raise ValueError(Errors.EL023.format(path=where, problems=str(error).rstrip("."))) from error
 
 
-def _check_fit(
-    config: BiLMConfig, arrays: Dict[str, Array], is_shared: bool, adaptive: Optional[AdaptiveHead], where: str
-) -> None:
-    wanted = {NETWORK_PREFIX + key: shape for key, shape in state_shapes(config).items()}
-    wanted.update(head_shapes(config, adaptive, arrays, is_shared))
-    wanted.update(_optional_shapes(config, arrays))
+def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: str) -> None:
+    """Raise one error for everything that is wrong with the arrays; without settings their values count alone."""
+    wanted = {key: array.shape for key, array in arrays.items()}
+    if settings is not None:
+        config, is_shared, adaptive = settings
+        wanted = {NETWORK_PREFIX + key: shape for key, shape in state_shapes(config).items()}
+        wanted.update(head_shapes(config, adaptive, arrays, is_shared))
+        wanted.update(_optional_shapes(config, arrays))
     problems = find_misfits(wanted, arrays)
     if problems:
         text = "\n- ".join(["", *problems])

@@ -17,6 +17,7 @@ from .key_map import Array
 from .locate import Source
 
 DTYPES = ("float32", "float16")
+MAX_NAMED = 10  # words that an error names
 
 
 def build_network(config: BiLMConfig, state: Mapping[str, Array]) -> BiLMNetwork:
@@ -81,8 +82,17 @@ def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
 def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:
     """path (Path): A text file, one word a line.
     vocabulary (Vocabulary): The words.
+    RAISES (ValueError): EL035 with words that would not be read back as they are.
     """
+    bad = [ascii(word) for word in vocabulary.words if not _fits_line(word)]
+    if bad:
+        raise ValueError(Errors.EL035.format(path=path.name, n_words=len(bad), words=", ".join(bad[:MAX_NAMED])))
     path.write_bytes("".join(f"{word}\n" for word in vocabulary.words).encode("utf8"))
+
+
+def _fits_line(word: str) -> bool:
+    """No line feed, no carriage return at the end (a line end on Windows), no half of a surrogate pair."""
+    return "\n" not in word and not word.endswith("\r") and not any("\ud800" <= char <= "\udfff" for char in word)
 
 
 def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) -> None:
@@ -97,16 +107,16 @@ def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) 
         raise ValueError(Errors.EL028.format(n_words=len(vocabulary), misfits="; ".join(misfits)))
 
 
-def table_rows(config: BiLMConfig, head: Optional[LMHead], embeddings: Optional[Array] = None) -> Dict[str, int]:
-    """RETURNS (Dict[str, int]): Rows of every table that goes by the vocabulary."""
-    rows: Dict[str, int] = {}
-    if config.n_words is not None:
-        rows["the word table"] = config.n_words
-    if head is not None:
-        rows["the softmax"] = head.n_words
-    if embeddings is not None:
-        rows["the token embeddings"] = len(embeddings)
-    return rows
+def table_rows(
+    words: Optional[Array] = None, softmax_bias: Optional[Array] = None, embeddings: Optional[Array] = None
+) -> Dict[str, int]:
+    """words (Optional[Array]): The word table.
+    softmax_bias (Optional[Array]): One number a word.
+    embeddings (Optional[Array]): Cached word vectors.
+    RETURNS (Dict[str, int]): Rows of every table that goes by the vocabulary.
+    """
+    tables = {"the word table": words, "the softmax": softmax_bias, "the token embeddings": embeddings}
+    return {name: len(table) for name, table in tables.items() if table is not None and table.shape}
 
 
 def check_dtype_fits(arrays: Mapping[str, Array], dtype: str) -> None:

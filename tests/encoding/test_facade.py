@@ -85,7 +85,8 @@ def test_layers_choose_and_shapes_fit(bilm):
     every = bilm.embed([words, []])
     assert every[0].shape == (3, 3, 12) and every[1].shape == (3, 0, 12) and every[0].dtype == np.float32
     np.testing.assert_array_equal(bilm.embed([words], layers="top")[0], every[0][-1])
-    np.testing.assert_array_equal(bilm.embed([words], layers=1)[0], every[0][1])
+    for number in (1, np.int64(1), np.uint8(1)):
+        np.testing.assert_array_equal(bilm.embed([words], layers=number)[0], every[0][1])
     np.testing.assert_allclose(bilm.embed([words], layers="mean")[0], every[0].mean(axis=0), atol=LIMIT)
     assert bilm.embed([]) == []
 
@@ -123,6 +124,23 @@ def test_carry_by_hand_equals_carry_by_group(bilm, sentences):
                 (found,), state = bilm.embed([run], state=state, return_state=True)
                 np.testing.assert_allclose(rows[:, start : start + len(run)].numpy(), found, rtol=0, atol=LIMIT)
                 start += len(run)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 30, 4096])
+def test_carry_gives_the_same_vectors_with_and_without_the_state(bilm, sentences, batch_tokens):
+    text, rest = sentences[:9], sentences[9]
+    wanted = bilm.embed([*text, rest], state="carry")
+    found, state = bilm.embed(text, state="carry", return_state=True, batch_tokens=batch_tokens)
+    assert state.n_rows == 1
+    (last,), _ = bilm.embed([rest], state=state, return_state=True)
+    for rows, want in zip([*found, last], wanted):
+        np.testing.assert_allclose(rows, want, rtol=0, atol=LIMIT)
+    assert np.abs(wanted[1] - bilm.embed(text)[1]).max() > 1e-4
+
+
+def test_carry_through_nothing_ends_where_it_began(bilm):
+    vectors, state = bilm.embed([], state="carry", return_state=True)
+    assert vectors == [] and state.n_rows == 1 and not state.h.any() and not state.c.any()
 
 
 def test_steady_state_stands_still(bilm):
@@ -166,7 +184,11 @@ def test_slices_are_consecutive_and_small(bilm, sentences):
         (lambda b: b.embed([["a", 3]]), "not strings"),
         (lambda b: b.embed([["a"]], layers="bottom"), "bottom"),
         (lambda b: b.embed([["a"]], layers=3), "0 to 2"),
+        (lambda b: b.embed([["a"]], layers=True), "0 to 2"),
         (lambda b: b.embed([["a"]], state="settled"), "settled"),
+        (lambda b: b.embed([["a"]], state=np.zeros(3)), "The state is a ndarray, but should be"),
+        (lambda b: b.embed([["a"]], state=np.zeros(3), return_state=True), "The state is a ndarray, but should be"),
+        (lambda b: b.encode([["a"]], state=["carry"]), "The state is a list, but should be"),
         (lambda b: b.embed([["a"]], state=BiLMState(torch.zeros(2, 1, 5), torch.zeros(2, 1, 32))), "shape"),
         (lambda b: b.perplexity([["a"]]), "no softmax"),
     ],

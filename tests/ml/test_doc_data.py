@@ -1,6 +1,7 @@
 """Vectors on Docs: every copy, cut and join of a Doc gives the right rows or an error, never wrong rows."""
 
 import pickle
+import time
 import warnings
 
 import numpy
@@ -124,27 +125,90 @@ def test_as_doc_without_user_data_is_an_error():
         get_mixed(doc[1:3].as_doc(), "elmo", 0, 1)
 
 
-@pytest.mark.parametrize("is_read", [True, False])
-def test_as_doc_then_from_docs_keeps_rows(is_read):
+def test_as_doc_then_from_docs_keeps_rows_of_parts_that_were_read():
     doc, mixed, layers = make_doc(spaces=[True] * len(WORDS))
     parts = [doc[a:b].as_doc(copy_user_data=True) for a, b in [(0, 3), (3, 5), (5, 10)]]
-    if is_read:
-        for part in parts:
-            get_mixed(part, "elmo", 0, 1)
+    for part in parts:
+        get_mixed(part, "elmo", 0, 1)
     check(Doc.from_docs(parts), mixed, layers)
 
 
-def test_contested_tokens_are_an_error_unless_the_parts_were_read():
+# What follows a cut part may be the words that followed it in the Doc, others, or more of either.
+FOLLOWERS = [["the", "dog"], ["the", "dog", "ran"], ["the", "cat"], ["zzz", "yyy", "xxx", "www"], ["dog"]]
+
+
+@pytest.mark.parametrize("words", FOLLOWERS)
+@pytest.mark.parametrize("start,end", [(0, 2), (1, 2), (0, 0)])
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("how", ["memory", "bytes", "bytes before", "docbin"])
+def test_cut_part_beside_a_doc_without_vectors(words, start, end, is_first, how):
+    """Read first: right rows and no vectors. Unread: nobody knows how long the part was, so no rows at all."""
+    doc, mixed, _ = make_doc(["the", "cat", "the", "dog"], [True] * 4)
+    if how == "bytes before":
+        doc = Doc(VOCAB).from_bytes(doc.to_bytes())
+    for is_read in (True, False):
+        part, plain = doc[start:end].as_doc(copy_user_data=True), Doc(VOCAB, words=words)
+        if is_read:
+            numpy.testing.assert_array_equal(get_mixed(part, "elmo", 0, len(part)), mixed[start:end])
+        joined = Doc.from_docs([part, plain] if is_first else [plain, part])
+        if how == "bytes":
+            joined = Doc(VOCAB).from_bytes(joined.to_bytes())
+        elif how == "docbin":
+            data = DocBin(docs=[joined], store_user_data=True).to_bytes()
+            joined = next(DocBin(store_user_data=True).from_bytes(data).get_docs(VOCAB))
+        first = 0 if is_first else len(words)
+        for i in range(len(joined)):
+            is_part = first <= i < first + end - start
+            if is_part and is_read:
+                numpy.testing.assert_array_equal(get_mixed(joined, "elmo", i, i + 1)[0], mixed[start + i - first])
+                continue
+            unread = "not clear whose" if is_part else "not clear whose|no ELMo vectors"
+            with pytest.raises(ValueError, match="no ELMo vectors" if is_read else unread):
+                get_mixed(joined, "elmo", i, i + 1)
+
+
+def test_part_of_bytes_that_were_read_without_the_package_is_not_taken_for_the_whole():
+    doc, mixed, _ = make_doc(["the", "cat", "the", "dog"], [True] * 4)
+    ((key, piece),) = doc.user_data.items()
+    doc.user_data[key] = dict(piece)
+    check(doc, mixed)
+    ((key, piece),) = doc.user_data.items()
+    doc.user_data[key] = dict(piece)
+    joined = Doc.from_docs([doc[0:2].as_doc(copy_user_data=True), Doc(VOCAB, words=["the", "dog", "ran"])])
+    for i in range(len(joined)):
+        with pytest.raises(ValueError, match="not clear whose|no ELMo vectors"):
+            get_mixed(joined, "elmo", i, i + 1)
+
+
+def test_cut_of_a_joined_doc_that_was_read_keeps_rows():
+    one, two = make_doc(), make_doc(seed=1)
+    joined = Doc.from_docs([Doc(VOCAB, words=["plain"]), one[0], Doc(VOCAB, words=["words"]), two[0]])
+    numpy.testing.assert_array_equal(get_mixed(joined, "elmo", 1, 11), one[1])
+    numpy.testing.assert_array_equal(get_mixed(joined[9:16].as_doc(copy_user_data=True), "elmo", 0, 2), one[1][8:])
+    part = joined[9:16].as_doc(copy_user_data=True)
+    numpy.testing.assert_array_equal(get_mixed(part, "elmo", 3, 7), two[1][:4])
+    with pytest.raises(ValueError, match="no ELMo vectors"):
+        get_mixed(part, "elmo", 2, 3)
+    again = Doc.from_docs([part, joined])
+    numpy.testing.assert_array_equal(get_mixed(again, "elmo", 8, 18), one[1])
+
+
+def test_cut_or_joined_twice_unread_is_an_error_and_says_what_to_do():
     doc, mixed, _ = make_doc()
-    cuts = [(0, 3), (3, 10)]  # no space after the first part: "!" fits into both
-    parts = [doc[a:b].as_doc(copy_user_data=True) for a, b in cuts]
-    joined = Doc.from_docs(parts)
-    numpy.testing.assert_array_equal(get_mixed(joined, "elmo", 3, 10), mixed[3:])
-    with pytest.raises(ValueError, match="not clear whose"):
-        get_mixed(joined, "elmo", 2, 3)
-    for part in parts:
-        get_mixed(part, "elmo", 0, 1)
-    check(Doc.from_docs(parts), mixed)
+    joined = Doc.from_docs([Doc.from_docs([doc, doc]), doc])
+    with pytest.raises(ValueError, match="Read `._.elmo` of each part"):
+        get_mixed(joined, "elmo", 0, 1)
+    twice = Doc.from_docs([doc, doc])
+    get_mixed(twice, "elmo", 0, 1)
+    check(Doc.from_docs([twice, doc]), numpy.concatenate([mixed] * 3))
+
+
+def test_reading_a_span_of_a_long_doc_does_not_look_at_all_of_it():
+    doc, _, _ = make_doc([f"w{i % 100}" for i in range(20_000)], [True] * 20_000)
+    started = time.perf_counter()
+    for i in range(200):
+        get_mixed(doc, "elmo", i, i + 2)
+    assert time.perf_counter() - started < 0.1  # 0.4 s where each call reads all tokens
 
 
 CUTS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 9), st.integers(1, 10)), min_size=1, max_size=4)

@@ -73,7 +73,9 @@ def test_copies_of_docs_keep_rows(nlp, how):
     elif how == "copy":
         found = doc.copy()
     elif how == "from_docs":
-        found = Doc.from_docs([other, doc])[len(other) :].as_doc(copy_user_data=True)
+        joined = Doc.from_docs([other, doc])
+        assert joined._.elmo.any()  # read between two such steps
+        found = joined[len(other) :].as_doc(copy_user_data=True)
     else:
         found, expected, layers = doc[3:8].as_doc(copy_user_data=True), expected[3:8], layers[:, 3:8]
     numpy.testing.assert_array_equal(found._.elmo, expected)

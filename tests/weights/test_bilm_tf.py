@@ -234,6 +234,52 @@ def test_one_error_lists_everything_that_is_wrong(make):
         assert part in str(error.value)
 
 
+def test_one_error_lists_the_faults_of_all_files(make, tmp_path):
+    options = make_options(lstm={"n_layers": 0}, char_cnn={"activation": "gelu"})
+    arrays = make_arrays(make_options())
+    arrays["CNN/b_cnn_1"][2] = np.nan
+    softmax = make_softmax(make_options())
+    softmax["softmax/b"][0] = np.inf
+    (tmp_path / "latin.txt").write_bytes("<S>\n</S>\n<UNK>\ncaf\u00e9\n".encode("latin1"))
+    with pytest.raises(ValueError) as error:
+        load_bilm(
+            make(options, arrays),
+            softmax=write_arrays(tmp_path / "softmax.hdf5", softmax),
+            vocab=tmp_path / "latin.txt",
+            token_embeddings=tmp_path / "nowhere.hdf5",
+        )
+    for part in (
+        "lstm.n_layers is 0",
+        "char_cnn.activation is 'gelu'",
+        "not finite: CNN/b_cnn_1 has 1 of 5 values",
+        "not finite: softmax/b has 1 of 12 values",
+        "latin.txt' cannot be used as vocabulary",
+        "nowhere.hdf5': there is no such file",
+    ):
+        assert part in str(error.value)
+
+
+def test_one_error_lists_weights_softmax_and_vocabulary_that_do_not_fit(make, tmp_path):
+    options = make_options(lstm={"projection_dim": 9})
+    softmax = write_arrays(tmp_path / "softmax.hdf5", make_softmax(make_options(), n_words=40))
+    with pytest.raises(ValueError) as error:
+        load_bilm(make(options, make_arrays(make_options())), softmax=softmax, vocab=make_vocab(tmp_path))
+    for part in (
+        "wrong shape: CNN_proj/W_proj is [17, 8], should be [17, 9]",
+        "wrong shape: softmax/W is [40, 8], should be [40, 9]",
+        "12 words, but the softmax has 40 rows",
+    ):
+        assert part in str(error.value)
+
+
+def test_unreadable_files_are_listed_together(make):
+    folder = make()
+    (folder / "options.json").write_text("{")
+    (folder / "weights.hdf5").write_text("nothing")
+    with pytest.raises(ValueError, match=r"(?s)2 things are wrong.*cannot be read as HDF5.*cannot be read as JSON"):
+        load_bilm(folder)
+
+
 def test_weights_of_other_options_are_refused(make):
     options = make_options(lstm={"n_layers": 3}, char_cnn={"n_highway": 1})
     with pytest.raises(ValueError, match="(?s)missing: RNN_0/RNN/MultiRNNCell/Cell2.*unexpected: CNN_high_1"):

@@ -80,6 +80,24 @@ def test_zip_damaged(folder, tmp_path):
         load_bilm(path)
 
 
+@pytest.mark.parametrize("part", [0.01, 0.5, 0.99])
+def test_zip_truncated(part, folder, tmp_path):
+    path = tmp_path / "144.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(folder / "options.json", "options.json")
+        archive.write(folder / "weights.hdf5", "model.hdf5")
+    content = path.read_bytes()
+    path.write_bytes(content[: int(part * len(content))])
+    with pytest.raises(ValueError, match="cannot be read as zip: .*truncated"):
+        load_bilm(path)
+
+
+def test_zip_that_is_another_file(tmp_path):
+    (tmp_path / "144.zip").write_text("<html>404 Not Found</html>")
+    with pytest.raises(ValueError, match="cannot be read as zip"):
+        load_bilm(tmp_path / "144.zip")
+
+
 def test_zip_without_a_model(tmp_path):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("README", "text")

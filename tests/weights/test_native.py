@@ -172,6 +172,22 @@ def test_native_config_of_another_kind(change, part, native):
         load_bilm(native)
 
 
+def test_native_lists_the_faults_of_all_files(native):
+    record = json.loads((native / "config.json").read_text())
+    record["bilm"].update(n_layers=0)
+    record["bilm"]["char_cnn"].update(activation="gelu")
+    (native / "config.json").write_text(json.dumps(record))
+    arrays = load_file(native / "weights.safetensors")
+    arrays["bilm.lstm.1.bias"][0, 0] = np.inf
+    save_file(arrays, native / "weights.safetensors")
+    (native / "vocab.txt").write_text("no marks")
+    with pytest.raises(ValueError) as error:
+        load_bilm(native)
+    for part in ("n_layers is 0", "activation is 'gelu'", "not finite: bilm.lstm.1.bias", "special words missing"):
+        assert part in str(error.value)
+    assert ".." not in str(error.value)
+
+
 def test_native_damaged(native):
     weights = native / "weights.safetensors"
     content = weights.read_bytes()

@@ -3,6 +3,7 @@ from reference.seeded_weights import WORDS, make_arrays, make_options, make_soft
 
 import spacy_elmo.weights.native
 from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.text.vocabulary import Vocabulary
 
 
 @pytest.fixture
@@ -63,6 +64,16 @@ def test_save_that_fails_leaves_nothing(bilm, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         save_bilm(bilm, tmp_path / "model")
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("kind", ["native", "bilm-tf"])
+def test_save_refuses_words_that_no_line_can_hold(kind, bilm, tmp_path):
+    bad = ["two\nlines", "carriage\r", "half\ud800"]
+    bilm.vocabulary = Vocabulary([*WORDS[: -len(bad)], *bad])
+    with pytest.raises(ValueError, match="3 words .*vocab.txt") as error:
+        save_bilm(bilm, tmp_path / "model", format=kind)
+    assert all(ascii(word) in str(error.value) for word in bad)
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize("setting", [{"format": "pickle"}, {"dtype": "int8"}])
