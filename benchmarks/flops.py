@@ -2,7 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import List
+from typing import List, Sequence
+
+import numpy as np
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.text.sentence_lanes import Chunk
+from spacy_elmo.text.word_table import WordTable
 
 
 def count_flops(weights: Path, sentences: List[List[str]]) -> float:
@@ -21,3 +27,30 @@ def count_flops(weights: Path, sentences: List[List[str]]) -> float:
     in_loop = n_layers * (gates + projection)
     inputs = (n_layers - 1) * gates + gates * n_distinct / n_tokens
     return 2 * (in_loop + inputs)
+
+
+def count_training_flops(config: BiLMConfig, chunks: Sequence[Chunk], table: WordTable, n_negatives: int) -> float:
+    """Of an update: forward, and twice that for the gradients of weights and inputs.
+
+    Each distinct word of a chunk is spelled and goes into layer 1 once. A filter looks at every window up to the first
+    one without a character, its gradient needs only the window that was largest.
+
+    config (BiLMConfig): Sizes.
+    chunks (Sequence[Chunk]): Some of the text.
+    table (WordTable): Of the chunks' numbers.
+    n_negatives (int): Words that each prediction is scored against.
+    RETURNS (float): Operations per token.
+    """
+    cnn, d, width = config.char_cnn, config.n_directions, config.projection_width
+    assert cnn is not None, "words come in as characters"
+    n_tokens = sum(chunk.inputs[0].size for chunk in chunks)
+    words = [np.unique(chunk.inputs[:d]) for chunk in chunks]
+    words_per_token = sum(len(numbers) for numbers in words) / n_tokens
+    windows_per_token = sum(int((table.lengths(numbers) + 1).sum()) for numbers in words) / n_tokens
+    filters = sum(cnn.embedding_width * size * n for size, n in cnn.filters)
+    spelling = cnn.n_highway * 2 * cnn.n_filters**2 + cnn.n_filters * width
+    gates, projection = width * 4 * config.cell_width, config.cell_width * width
+    by_word = spelling + d * gates
+    by_token = d * (config.n_layers * (gates + projection) + (config.n_layers - 1) * gates + n_negatives * width)
+    pooling = filters * (windows_per_token + 2 * words_per_token)
+    return 2.0 * (pooling + 3 * (by_word * words_per_token + by_token))

@@ -12,6 +12,7 @@ from plain_loop import PlainBiLM
 
 Documents = List[List[List[str]]]
 PEAK_SIZES = (1024, 2048)
+GPU_PEAK_SIZES = (4096, 8192)
 PEAK_SECONDS = 1.0
 
 
@@ -89,13 +90,13 @@ class Plain(measure.System):
             self.bilm(batch)
 
 
-def matrix_peak() -> float:
-    """RETURNS (float): GFLOP/s of the fastest float32 product found: torch's own, and one with a packed weight."""
+def matrix_peak(dtype: torch.dtype = torch.float32, device: str = "cpu") -> float:
+    """RETURNS (float): GFLOP/s of the fastest product found: torch's own, and one with a packed weight."""
     from spacy_elmo.bilm.products import PackedProduct, has_packing
 
     best = 0.0
-    for size in PEAK_SIZES:
-        left, right, out = torch.randn(size, size), torch.randn(size, size), torch.empty(size, size)
+    for size in PEAK_SIZES if device == "cpu" else GPU_PEAK_SIZES:
+        left, right, out = (torch.randn(size, size, device=device).to(dtype) for _ in range(3))
         best = max(best, _speed(lambda a=left, b=right, c=out: torch.mm(a, b, out=c), size))
         if has_packing(right):
             packed, rows = PackedProduct(right.unsqueeze(0)), left.unsqueeze(0)
@@ -107,7 +108,8 @@ def _speed(product: Any, size: int) -> float:
     fastest, until = float("inf"), time.perf_counter() + PEAK_SECONDS
     while time.perf_counter() < until:
         started = time.perf_counter()
-        product()
+        if product().is_cuda:
+            torch.cuda.synchronize()
         fastest = min(fastest, time.perf_counter() - started)
     return 2.0 * size**3 / fastest / 1e9
 

@@ -1,0 +1,314 @@
+"""How fast a biLM trains, next to plain autograd through a loop over time, on the same text, weights and threads.
+
+python benchmarks/pretraining.py --threads 2 --json out.json
+"""
+
+import gzip
+import json
+import statistics
+import sys
+import time
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+import typer
+from corpus import default_shared
+from flops import count_training_flops
+from plain_training import PlainLanguageModel, PlainSampler
+from systems import matrix_peak
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.cli.pretrain import _keep_large_blocks as keep_large_blocks
+from spacy_elmo.pretraining.config import OptimizerConfig, PretrainConfig, ScheduleConfig, SoftmaxConfig
+from spacy_elmo.pretraining.corpus import BlockStream, TextShard
+from spacy_elmo.pretraining.distributed import Ranks
+from spacy_elmo.pretraining.loop import Trainer
+from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
+from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.word_table import WordTable
+
+TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
+BASELINE = "plain autograd"
+SEED = 7
+TOLERANCE = 1e-3
+N_CHECKED = 3  # updates
+N_COUNTED = 20  # chunks, whose distinct words are counted
+ADAGRAD = OptimizerConfig(name="adagrad", learn_rate=0.2, grad_clip=10.0, sparse=True)  # bilm-tf's
+OPTIMIZERS = {"adagrad": ADAGRAD, "adam": OptimizerConfig(name="adam", learn_rate=0.002, grad_clip=10.0)}
+Result = Dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is trained on what.
+
+    cell_width (int), projection_width (int): H and P, of two layers in both directions.
+    filters (Sequence[Sequence[int]]): Pairs of width and number.
+    n_highway (int): Layers over the filters.
+    n_lanes (int), n_steps (int): B and S, tokens of an update.
+    n_words (int), n_negatives (int): Of the sampled softmax.
+    """
+
+    cell_width: int
+    projection_width: int
+    filters: Sequence[Sequence[int]]
+    n_highway: int
+    n_lanes: int
+    n_steps: int
+    n_words: int
+    n_negatives: int
+
+    def __str__(self) -> str:
+        return (
+            f"cell {self.cell_width}, projection {self.projection_width}, {sum(n for _, n in self.filters)} filters, "
+            f"{self.n_lanes} x {self.n_steps} tokens, {self.n_words:,} words, {self.n_negatives:,} negatives"
+        )
+
+
+FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 128], [6, 128]]
+PACKAGED = [[1, 32], [2, 64], [3, 160], [4, 256], [5, 256], [6, 256]]
+ORIGINAL = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+SHAPES = {
+    "10k": Shape(512, 128, FILTERS, 1, 32, 20, 10_000, 1024),
+    "30k": Shape(512, 128, FILTERS, 1, 32, 20, 30_000, 8192),
+    "en_elmo_sm": Shape(640, 128, PACKAGED, 1, 64, 32, 30_000, 2048),
+    "original": Shape(4096, 512, ORIGINAL, 2, 128, 20, 30_000, 8192),
+}
+
+
+class Ours:
+    """`Trainer.update`, as `elmo pretrain` calls it."""
+
+    def __init__(self, shape: Shape, text: Path, vocabulary: Vocabulary, config: PretrainConfig, device: str) -> None:
+        network, head = make_bilm(shape)
+        stream = make_stream(text, config)
+        ranks = Ranks(device=torch.device(device))
+        self.name = f"spacy_elmo {config.precision}"
+        self.trainer = Trainer(network.to(device), head.to(device), vocabulary, stream, config, ranks)
+
+    def update(self) -> Tuple[float, float, float]:
+        """RETURNS (Tuple[float, float, float]): Loss in nats, norm of the gradient, seconds of data preparation."""
+        update = self.trainer.update()
+        assert update is not None, "the text is repeated"
+        return float(update.loss), update.grad_norm, update.data_s
+
+
+class Plain:
+    """The same update with `plain_training.py`; the text comes in the same lanes."""
+
+    name = BASELINE
+
+    def __init__(self, shape: Shape, text: Path, vocabulary: Vocabulary, config: PretrainConfig, device: str) -> None:
+        self.config, self.device = config, device
+        self.table = WordTable(vocabulary)
+        self.lanes = make_lanes(text, config, self.table)
+        network, head = make_bilm(shape)
+        n_tries = _objective(head, config).n_tries
+        self.model = PlainLanguageModel(network, head, config.dropout).to(device)
+        self.sampler = PlainSampler(head.n_words, n_tries, config.seed)
+        self.log_counts = self.sampler.log_counts.to(device)
+        self.state = self.model.zero_state(config.batch_size)
+        self.optimizer = _plain_optimizer(self.model, config.optimizer)
+
+    def update(self) -> Tuple[float, float, float]:
+        """RETURNS (Tuple[float, float, float]): Loss in nats, norm of the gradient, seconds of data preparation."""
+        started = time.perf_counter()
+        ids, targets = self._next_text()
+        data_s = time.perf_counter() - started
+        negatives = self.sampler().to(self.device)
+        self.optimizer.zero_grad()
+        loss, self.state = self.model(ids, targets, self.state, negatives, self.log_counts)
+        (loss * self.config.unroll_steps if self.config.scale_loss else loss).backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.grad_clip)
+        self.optimizer.step()
+        return float(loss.detach()), float(norm), data_s
+
+    def _next_text(self) -> Tuple[torch.Tensor, torch.Tensor]:
+        chunk = self.lanes.next_chunk(self.config.unroll_steps)
+        assert chunk is not None, "the text is repeated"
+        ids = self.table.characters(chunk.inputs.reshape(-1)).reshape(*chunk.inputs.shape, -1)
+        targets = self.table.targets(chunk.targets)
+        return torch.from_numpy(ids).to(self.device), torch.from_numpy(targets).to(self.device)
+
+
+def main(
+    # fmt: off
+    shape: List[str] = typer.Option(["10k", "30k", "en_elmo_sm"], "--shape", "-s", help=f"Of {', '.join(SHAPES)}."),
+    precision: List[str] = typer.Option(["float32"], "--precision", "-p", help="Of our products, a row for each."),
+    optimizer: str = typer.Option("adagrad", "--optimizer", "-o", help="adagrad (bilm-tf's) or adam."),
+    dropout: float = typer.Option(0.0, "--dropout", "-d", help="While timing; losses are compared without."),
+    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
+    updates: int = typer.Option(20, "--updates", "-u", help="Updates of one measurement."),
+    repeats: int = typer.Option(3, "--repeats", "-r", help="Measurements of each system, which take turns."),
+    device: str = typer.Option("cpu", "--device", "-D", help="cpu or cuda."),
+    baseline: bool = typer.Option(True, "--baseline/--no-baseline", help="Measure plain autograd, too."),
+    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder that holds `data`.", exists=True),
+    json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
+    # fmt: on
+) -> None:
+    """Print tokens/s, ratios to plain autograd, the share of the matrix-product peak and of data preparation."""
+    torch.set_num_threads(threads)
+    keep_large_blocks()  # as `elmo pretrain` does; the baseline has it, too
+    text, everything = shared / TEXT, {}
+    for name in shape:
+        made = SHAPES[name]
+        vocabulary, config = make_vocabulary(text, made.n_words), make_config(made, OPTIMIZERS[optimizer])
+        given = (made, text, vocabulary)
+        if baseline:
+            check_agreement(Plain(*given, config, device), Ours(*given, config, device))
+        timed = replace(config, dropout=dropout)
+        systems = [Plain(*given, timed, device)] if baseline else []
+        systems += [Ours(*given, replace(timed, precision=kind), device) for kind in precision]
+        results = measure(systems, updates, repeats, device)
+        flops = count_training_flops(make_bilm(made)[0].config, *count_text(text, config), made.n_negatives)
+        print(f"\n{name}: {made}\n{optimizer}, dropout {dropout}, {_place(device, threads)}")
+        peaks = print_table(results, flops, made.n_lanes * made.n_steps)
+        everything[name] = {"flops_per_token": flops, "peaks": peaks, "results": results}
+    if json_path is not None:
+        json_path.write_text(json.dumps(everything, indent=1), encoding="utf8")
+
+
+def measure(systems: Sequence[Any], updates: int, repeats: int, device: str) -> List[Result]:
+    """The systems take turns, the peaks of the machine among them.
+
+    RETURNS (List[Result]): Everything measured.
+    """
+    results: List[Result] = []
+    for system in systems:
+        system.update()
+    for _ in range(repeats):
+        for kind in sorted({_product_kind(system.name) for system in systems}, reverse=True):
+            results.append({"system": f"peak {kind}", "gflops": matrix_peak(getattr(torch, kind), device)})
+        for system in systems:
+            started, cpu, data_s = time.perf_counter(), time.process_time(), 0.0
+            for _ in range(updates):
+                data_s += system.update()[2]
+            seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu
+            result = {"system": system.name, "update_s": seconds / updates, "cpu_s": cpu_s / updates}
+            result["data_share"] = data_s / seconds
+            if device != "cpu":
+                result["memory_mb"] = torch.cuda.max_memory_allocated() / 2**20  # all systems live side by side
+            results.append(result)
+    return results
+
+
+def print_table(results: Sequence[Result], flops: float, n_tokens: int) -> Dict[str, float]:
+    """Print medians. flops (float): Per token. n_tokens (int): Of an update.
+    RETURNS (Dict[str, float]): GFLOP/s by type of number.
+    """
+    names = list(dict.fromkeys(result["system"] for result in results))
+    peaks = {name.split()[1]: _median(results, name, "gflops") for name in names if name.startswith("peak")}
+    shown = ", ".join(f"{kind} {gflops:.0f} GFLOP/s" for kind, gflops in peaks.items())
+    print(f"matrix-product peak: {shown}; {flops / 1e6:.1f} MFLOP per token after word sharing")
+    columns = f"{'tokens/s':>9} {'ms/update':>10} {'CPU ms':>8} {'of peak':>8} {'data':>6}"
+    print(f"{'system':20} {columns} {'x ' + BASELINE:>17}")
+    for name in names:
+        if name.startswith("peak"):
+            continue
+        update_s, data_share = _median(results, name, "update_s"), _median(results, name, "data_share")
+        share = n_tokens / update_s * flops / peaks[_product_kind(name)] / 1e9
+        against = f"{_median(results, BASELINE, 'update_s') / update_s:17.2f}" if BASELINE in names else ""
+        rates = f"{n_tokens / update_s:9.0f} {1000 * update_s:10.1f} {1000 * _median(results, name, 'cpu_s'):8.1f}"
+        print(f"{name:20} {rates} {share:8.0%} {data_share:6.1%} {against}", flush=True)
+    return peaks
+
+
+def check_agreement(plain: Plain, ours: Ours) -> None:
+    """Losses and norms of the first updates; systems that compute something else are not compared."""
+    for k in range(N_CHECKED):
+        (loss, norm, _), (our_loss, our_norm, _) = plain.update(), ours.update()
+        difference, of_norms = abs(loss - our_loss), abs(norm / our_norm - 1.0)
+        print(f"update {k + 1}: losses {loss:.6f} and {our_loss:.6f}, norms differ by {of_norms:.1e} of themselves")
+        if max(difference, of_norms) > TOLERANCE:
+            print(f"{plain.name} and {ours.name} differ by {difference:.2g}", file=sys.stderr)
+            raise typer.Exit(1)
+
+
+def make_vocabulary(text: Path, n_words: int) -> Vocabulary:
+    """RETURNS (Vocabulary): The most frequent words of a text's first part, marks included in their number."""
+    from spacy_elmo.pretraining.counting import count_vocabulary
+
+    with gzip.open(text, "rt", encoding="utf8") as lines:
+        counts = count_vocabulary((line.split() for line in islice(lines, 150_000)), n_words=n_words - 3)
+    return counts.vocabulary()
+
+
+def make_config(shape: Shape, optimizer: OptimizerConfig) -> PretrainConfig:
+    """RETURNS (PretrainConfig): The layout of bilm-tf: sentences run on, the state is carried."""
+    return PretrainConfig(
+        seed=SEED,
+        batch_size=shape.n_lanes,
+        unroll_steps=shape.n_steps,
+        block_sentences=1,
+        reset_blocks=False,
+        scale_loss=True,
+        softmax=SoftmaxConfig(kind="sampled", n_negatives=shape.n_negatives),
+        optimizer=optimizer,
+        schedule=ScheduleConfig(name="constant", warmup_steps=0),
+    )
+
+
+def make_bilm(shape: Shape) -> Tuple[BiLMNetwork, SoftmaxHead]:
+    """RETURNS (Tuple[BiLMNetwork, SoftmaxHead]): The same weights at every call."""
+    torch.manual_seed(SEED)
+    characters = {"filters": shape.filters, "n_highway": shape.n_highway}
+    sizes = {"cell_width": shape.cell_width, "projection_width": shape.projection_width, "char_cnn": characters}
+    network = BiLMNetwork(BiLMConfig.from_dict(sizes))
+    return network, SoftmaxHead(shape.n_words, shape.projection_width)
+
+
+def make_stream(text: Path, config: PretrainConfig) -> BlockStream:
+    """RETURNS (BlockStream): Read from disk, again and again."""
+    return BlockStream([TextShard(text)], block_sentences=config.block_sentences, seed=config.seed)
+
+
+def make_lanes(text: Path, config: PretrainConfig, table: WordTable) -> SentenceLanes:
+    """RETURNS (SentenceLanes): The lanes that the trainer makes for itself."""
+    blocks = ([table.numbers_of(words) for words in block] for block in make_stream(text, config))
+    return SentenceLanes(blocks, config.batch_size)
+
+
+def count_text(text: Path, config: PretrainConfig) -> Tuple[List[Chunk], WordTable]:
+    """RETURNS (Tuple[List[Chunk], WordTable]): Some chunks, to count what they need."""
+    table = WordTable()
+    lanes = make_lanes(text, config, table)
+    found = [lanes.next_chunk(config.unroll_steps) for _ in range(N_COUNTED)]
+    return [chunk for chunk in found if chunk is not None], table
+
+
+def _objective(head: SoftmaxHead, config: PretrainConfig) -> Any:
+    from spacy_elmo.pretraining.objective import make_objective
+
+    return make_objective(head, config.softmax)
+
+
+def _plain_optimizer(model: torch.nn.Module, settings: OptimizerConfig) -> torch.optim.Optimizer:
+    """Of torch, in one pass over memory where it can."""
+    if settings.name == "adagrad":
+        start = settings.initial_accumulator
+        fused = next(model.parameters()).device.type == "cpu" or None
+        return torch.optim.Adagrad(
+            model.parameters(), settings.learn_rate, initial_accumulator_value=start, eps=0.0, fused=fused
+        )
+    return torch.optim.Adam(model.parameters(), settings.learn_rate, eps=settings.eps, fused=True)
+
+
+def _product_kind(name: str) -> str:
+    return "float32" if name == BASELINE else name.split()[1]
+
+
+def _median(results: Sequence[Result], system: str, key: str) -> float:
+    return statistics.median(float(result[key]) for result in results if result["system"] == system)
+
+
+def _place(device: str, threads: int) -> str:
+    return f"{threads} thread(s)" if device == "cpu" else torch.cuda.get_device_name()
+
+
+if __name__ == "__main__":
+    typer.run(main)
