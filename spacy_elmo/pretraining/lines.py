@@ -37,10 +37,11 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     if path == STDIN:
         yield sys.stdin.buffer
         return
+    damages = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, _zstd_error())
     with path.open("rb", buffering=READ_AHEAD) as file:
         try:
             yield _decompress(file, path)
-        except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, _zstd_error()) as error:
+        except damages as error:
             raise ValueError(Errors.EL108.format(path=path, reason=error)) from error
 
 

@@ -28,6 +28,7 @@ from .loss_scale import LossScale
 from .objective import make_objective
 from .optimizer import PretrainOptimizer
 
+MAX_WORDS = 200_000  # distinct words known at once; beyond, those that no lane holds are forgotten
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -140,9 +141,9 @@ class Trainer:
     def snapshot(self) -> Snapshot:
         """RETURNS (Snapshot): Everything that `restore` needs, the same on all ranks.
 
-        To be taken on all ranks at once. Words that are not in use any more are forgotten here.
+        To be taken on all ranks at once.
         """
-        self.lanes.renumber(self.table.keep(self.lanes.held_numbers()))
+        self._forget_words()
         moments, optimizer = self.optimizer.state_dict()
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors.update({f"head.{name}": tensor for name, tensor in self.head.state_dict().items()})
@@ -189,12 +190,18 @@ class Trainer:
 
     def _next_chunks(self) -> List[Chunk]:
         """This rank's lanes of the chunks of one update; fewer at the end of the text."""
+        if len(self.table) > MAX_WORDS:
+            self._forget_words()
         chunks: List[Chunk] = []
         for _ in range(self.config.accumulate):
             chunk = self.lanes.next_chunk(self.config.unroll_steps)
             if chunk is not None:
                 chunks.append(chunk.of_lanes(self.own_lanes))
         return chunks
+
+    def _forget_words(self) -> None:
+        """Keep the words that lanes hold, so that memory does not follow the corpus. It changes no result."""
+        self.lanes.renumber(self.table.keep(self.lanes.held_numbers()))
 
     def _backward(self, chunks: Sequence[Chunk]) -> Tensor:
         """Gradients of all chunks, added up. RETURNS (Tensor): Their mean loss, shape ()."""

@@ -52,14 +52,14 @@ def gather_rows(table: Tensor, rows: Tensor, *, sparse: bool = False) -> Tensor:
 
 class _LogSumScores(torch.autograd.Function):
     """A block of rows at a time, so that scores stay in the processor's cache. They are kept for the backward pass
-    while there are at most `MAX_KEPT` of them.
+    while there are at most `MAX_KEPT` of them, but not in float16, whose range is too small for the factors of rows.
     """
 
     @staticmethod
     def forward(ctx: Any, outputs: Tensor, weight: Tensor, bias: Tensor, hits: Tensor) -> Tensor:
         dtype = _product_dtype(outputs)
         rows, columns = outputs.to(dtype), weight.to(dtype)
-        is_kept = len(rows) * len(columns) <= MAX_KEPT and any(ctx.needs_input_grad)
+        is_kept = len(rows) * len(columns) <= MAX_KEPT and dtype != torch.float16 and any(ctx.needs_input_grad)
         exps = rows.new_empty(len(rows), len(columns)) if is_kept else None
         is_in_place = exps is not None and dtype == bias.dtype
         totals = torch.empty(len(rows), dtype=bias.dtype, device=rows.device)
@@ -78,15 +78,15 @@ class _LogSumScores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, d_logs: Tensor) -> Tuple[Optional[Tensor], ...]:
         rows, columns, bias, hits, logs, totals, exps = ctx.saved_tensors
-        d_rows = torch.empty_like(rows) if ctx.needs_input_grad[0] else None  # a frozen biLM needs none
+        needs_rows = ctx.needs_input_grad[0]  # a frozen biLM needs none
+        if exps is not None:
+            return _gradients_of_kept(exps, rows, columns, d_logs / totals, bias.dtype, needs_rows)
+        d_rows = torch.empty_like(rows) if needs_rows else None
         d_columns = torch.zeros(columns.shape, dtype=bias.dtype, device=rows.device)
         d_bias = torch.zeros_like(bias)
         for block, room in _blocks(rows, columns, bias):
-            if exps is not None:
-                d_scores = torch.mul(exps[block], (d_logs[block] / totals[block]).unsqueeze(1), out=room)
-            else:
-                scores = _scores(rows[block], columns, bias, hits[block], room)
-                d_scores = scores.sub_(logs[block].unsqueeze(1)).exp_().mul_(d_logs[block].unsqueeze(1))
+            scores = _scores(rows[block], columns, bias, hits[block], room)
+            d_scores = scores.sub_(logs[block].unsqueeze(1)).exp_().mul_(d_logs[block].unsqueeze(1))
             d_bias += d_scores.sum(dim=0)
             d_scores = d_scores.to(rows.dtype)
             if d_rows is not None:
@@ -96,6 +96,16 @@ class _LogSumScores(torch.autograd.Function):
             else:
                 d_columns += d_scores.t() @ rows[block]
         return None if d_rows is None else d_rows.to(bias.dtype), d_columns, d_bias, None
+
+
+def _gradients_of_kept(
+    exps: Tensor, rows: Tensor, columns: Tensor, factors: Tensor, dtype: torch.dtype, needs_rows: bool
+) -> Tuple[Optional[Tensor], ...]:
+    """Of rows, columns and bias: a row's factor (N,) goes into the narrow side of each product, not into the scores."""
+    d_rows = (exps @ columns).to(dtype).mul_(factors.unsqueeze(1)) if needs_rows else None
+    d_columns = exps.t() @ (rows * factors.unsqueeze(1)).to(exps.dtype)
+    d_bias = exps.t() @ factors.to(exps.dtype)
+    return d_rows, d_columns.to(dtype), d_bias.to(dtype), None
 
 
 class _Rows(torch.autograd.Function):

@@ -73,6 +73,15 @@ def test_resumed_in_one_process(text, tmp_path, settings):
     _same_models(tmp_path / "whole", tmp_path / "parts")
 
 
+def test_forgetting_words_changes_nothing(text, tmp_path, monkeypatch):
+    from spacy_elmo.pretraining import loop
+
+    _train(make_run(tmp_path / "all", text, checkpoint_every=1000))
+    monkeypatch.setattr(loop, "MAX_WORDS", 5)
+    run = _train(make_run(tmp_path / "few", text, checkpoint_every=1000))
+    assert _rows(tmp_path / "few") == _rows(tmp_path / "all") and len(run.trainer.table) < 30
+
+
 def test_a_finished_run_can_go_on(text, tmp_path):
     _train(make_run(tmp_path / "run", text, schedule={"name": "constant"}))
     longer = {"max_tokens": 32 * 80, "schedule": {"name": "constant"}}
