@@ -81,8 +81,8 @@ class Errors:
     EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
     EL034 = "The biLM '{path}' cannot be used, {n_problems} things are wrong. Correct all of them:{problems}"
     EL035 = (
-        "{n_words} words of the vocabulary cannot stand in {path}, which has one word a line in UTF-8: {words}. Replace "
-        "these words: no line feed, no carriage return at the end, no lone surrogate."
+        "{n_words} words of the vocabulary cannot stand in {path}, which has one word a line in UTF-8: {words}. "
+        "Replace these words: no line feed, no carriage return at the end, no lone surrogate."
     )
 
     # ml, pipeline: EL060 to EL099
@@ -179,6 +179,13 @@ class Errors:
         "suffix (a folder of DocBins), or be '-' (an .npz to stdout)."
     )
     EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
+    EL137 = (
+        "There is no tokenizer for the language '{lang}': {reason} Choose another with --lang, such as 'xx' for any "
+        "language, or give tokenized text with --tokenized."
+    )
+    EL138 = (
+        "'{path}' cannot be read as {kind} in UTF-8: {reason}. Convert it, or name its format with --input-format."
+    )
     EL150 = "There is no data set '{name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
     EL151 = (
         "The folder of local assets '{assets_dir}' does not exist: it resolves to '{resolved}'. A relative path starts "
