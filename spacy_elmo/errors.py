@@ -148,6 +148,15 @@ class Errors:
         "Call `nlp.initialize()` first. If '{name}' is in `frozen_components`, take it out: spaCy initializes no "
         "frozen component, and `frozen = true` in its model already keeps the biLM as it is."
     )
+    EL076 = (
+        "layer_norm is \"allennlp\", and the biLM is trained (frozen = false). This norm counts the sentence marks, for "
+        "which there is no gradient. Choose layer_norm = \"bilm-tf\" or \"token\", or frozen = true."
+    )
+    EL077 = (
+        "layer_norm is \"allennlp\" in a listener (upstream = '{upstream}'), but Docs came without the sentence marks "
+        "that this norm counts: they were cut, joined, or computed by a component without such a listener. "
+        "Run the ELMo component of this pipeline on them."
+    )
 
     # pretraining: EL100 to EL129
     EL100 = "The [pretraining] block cannot be used: {problems}. Correct these settings."
