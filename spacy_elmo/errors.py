@@ -149,13 +149,18 @@ class Errors:
         "frozen component, and `frozen = true` in its model already keeps the biLM as it is."
     )
     EL076 = (
-        "layer_norm is \"allennlp\", and the biLM is trained (frozen = false). This norm counts the sentence marks, for "
-        "which there is no gradient. Choose layer_norm = \"bilm-tf\" or \"token\", or frozen = true."
+        "layer_norm is \"allennlp\", and the biLM is trained (frozen = false). This norm counts the sentence marks, "
+        "for which there is no gradient. Choose layer_norm = \"bilm-tf\" or \"token\", or frozen = true."
     )
     EL077 = (
         "layer_norm is \"allennlp\" in a listener (upstream = '{upstream}'), but Docs came without the sentence marks "
         "that this norm counts: they were cut, joined, or computed by a component without such a listener. "
         "Run the ELMo component of this pipeline on them."
+    )
+    EL078 = (
+        "The ELMo components '{first}' and '{second}' have the same prefix '{prefix}', so that the second would "
+        "overwrite the vectors that the listeners of the first read. Give one of them another prefix in its config, and "
+        "remove '{second}' before you add it again."
     )
 
     # pretraining: EL100 to EL129

@@ -143,7 +143,11 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         return True
 
     def find_listeners(self, component: Any) -> None:
-        """component (Any): A component further down, whose listeners are added if they mean this component."""
+        """component (Any): A component further down, whose listeners are added if they mean this component.
+        RAISES (ValueError): EL078 if it is an ELMo component that writes where this one does.
+        """
+        if isinstance(component, Elmo) and component.prefix == self.prefix:
+            raise ValueError(Errors.EL078.format(first=self.name, second=component.name, prefix=self.prefix))
         if isinstance(getattr(component, "model", None), Model):
             for listener in get_listeners(component.model):
                 if listener.upstream_name in ("*", self.name):
