@@ -18,7 +18,7 @@ from ..weights import load_bilm
 from .contexts import DocRuns, read_docs
 from .replace import replace_listener, replace_listener_cfg
 from .settings import ElmoSettings
-from .torch_bilm import TorchBiLM, survive_fork
+from .torch_bilm import TorchBiLM
 from .types import ElmoBatch, MarkSums
 
 PACKAGED_BILM = "en_elmo_sm"
@@ -110,7 +110,6 @@ def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
     RETURNS (BiLM): Its biLM.
     RAISES (ValueError): EL067 if the model's `bilm` setting asks for other sizes than those of the packaged biLM.
     """
-    survive_fork()
     bilm = get_bilm(model)
     if bilm is None:
         bilm = load_bilm(PACKAGED_BILM)
