@@ -159,8 +159,8 @@ class Errors:
     )
     EL078 = (
         "The ELMo components '{first}' and '{second}' have the same prefix '{prefix}', so that the second would "
-        "overwrite the vectors that the listeners of the first read. Give one of them another prefix in its config, and "
-        "remove '{second}' before you add it again."
+        "overwrite the vectors that the listeners of the first read. Give one of them another prefix in its config, "
+        "and remove '{second}' before you add it again."
     )
 
     # pretraining: EL100 to EL129
