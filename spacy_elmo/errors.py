@@ -161,6 +161,20 @@ class Errors:
         "Call `nlp.initialize()` first. If '{name}' is in `frozen_components`, take it out: spaCy initializes no "
         "frozen component, and `frozen = true` in its model already keeps the biLM as it is."
     )
+    EL076 = (
+        "layer_norm is \"allennlp\", and the biLM is trained (frozen = false). This norm counts the sentence marks, "
+        "for which there is no gradient. Choose layer_norm = \"bilm-tf\" or \"token\", or frozen = true."
+    )
+    EL077 = (
+        "layer_norm is \"allennlp\" in a listener (upstream = '{upstream}'), but Docs came without the sentence marks "
+        "that this norm counts: they were cut, joined, or computed by a component without such a listener. "
+        "Run the ELMo component of this pipeline on them."
+    )
+    EL078 = (
+        "The ELMo components '{first}' and '{second}' have the same prefix '{prefix}', so that the second would "
+        "overwrite the vectors that the listeners of the first read. Give one of them another prefix in its config, "
+        "and remove '{second}' before you add it again."
+    )
 
     # pretraining: EL100 to EL129
     EL100 = "The {block} block cannot be used: {problems}. Correct these settings."
@@ -252,6 +266,13 @@ class Errors:
         "suffix (a folder of DocBins), or be '-' (an .npz to stdout)."
     )
     EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
+    EL137 = (
+        "There is no tokenizer for the language '{lang}': {reason} Choose another with --lang, such as 'xx' for any "
+        "language, or give tokenized text with --tokenized."
+    )
+    EL138 = (
+        "'{path}' cannot be read as {kind} in UTF-8: {reason}. Convert it, or name its format with --input-format."
+    )
     EL140 = (
         "There is no tokenizer for the language '{lang}': {reason} Give a code that `spacy.blank` knows ('en', 'de', "
         "'xx' for any), or leave --lang out for text with spaces between the tokens."

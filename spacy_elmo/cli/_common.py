@@ -1,8 +1,9 @@
 """What several commands share: saying what went wrong, and opening weights with the files that go with them."""
 
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Iterator, Optional
+from typing import Any, Iterator, Optional
 
 import torch
 import typer
@@ -13,8 +14,19 @@ from ..errors import Errors
 from ..weights import load_bilm
 from ._app import Arg, Opt
 
-# Statements go to the terminal through here; results that may be piped go to stdout by themselves.
-msg = Printer()
+
+class Speaker(Printer):
+    """Statements (good, info, warn, fail) go to stderr, so that stdout holds results and nothing else."""
+
+    def text(self, *args: Any, **settings: Any) -> Any:
+        """Print a text; what has an icon is a statement."""
+        if settings.get("icon") is None:
+            return super().text(*args, **settings)
+        with redirect_stdout(sys.stderr):
+            return super().text(*args, **settings)
+
+
+msg = Speaker()
 
 # One declaration for each argument that several commands have.
 BILM_ARG = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM.")

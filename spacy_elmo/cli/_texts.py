@@ -2,6 +2,7 @@
 
 import gzip
 import sys
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Dict, Iterator, List, TextIO, Union, cast
@@ -28,7 +29,7 @@ def read_items(path: str, nlp: Language, *, format: str = "auto", is_tokenized: 
     is_tokenized (bool): Tokens are separated by spaces already.
     YIELDS (Item): One item per line or Doc; an empty line is an empty item, so that line numbers and Docs agree.
     RAISES (ValueError): EL130 or EL131 for a line that is no such JSON, EL132 for a file that is no DocBin, EL133 for
-        a path with nothing to read.
+        a path with nothing to read, EL138 for a file that is no text.
     """
     for file in _files_of(path):
         kind = format if format != "auto" else _format_of(file)
@@ -74,10 +75,19 @@ def _read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
 
 def _read_lines(file: str, kind: str, is_tokenized: bool) -> Iterator[Item]:
     with _open_text(file) as lines:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(_decode(lines, file), start=1):
             text = line.rstrip("\r\n")
             item = _parse_json(text, f"{file}:{number}") if kind == "jsonl" else text
             yield item.split() if is_tokenized and isinstance(item, str) else item
+
+
+def _decode(lines: TextIO, file: str) -> Iterator[str]:
+    try:
+        yield from lines
+    # Bytes that are no UTF-8; a .gz that is truncated, or none.
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        kind = "gzip text" if file.endswith(".gz") else "text"
+        raise ValueError(Errors.EL138.format(path=file, kind=kind, reason=error)) from error
 
 
 def _parse_json(line: str, where: str) -> Item:

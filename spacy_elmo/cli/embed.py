@@ -10,7 +10,9 @@ from spacy.util import minibatch
 from thinc.api import require_gpu
 from tqdm import tqdm
 
+from ..errors import Errors
 from ..ml.elmo_model import set_bilm
+from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from . import _common
 from ._app import Arg, Opt, app
 from ._texts import read_items, to_doc
@@ -136,8 +138,12 @@ def embed(
 
 
 def _make_pipeline(bilm_path: str, lang: str, settings: Dict[str, Any], files: Dict[str, Any]) -> Language:
+    try:
+        nlp = spacy.blank(lang)
+    # No such language, or one whose tokenizer is a package of its own.
+    except ImportError as error:
+        raise ValueError(Errors.EL137.format(lang=lang, reason=error)) from error
     bilm = _common.open_bilm(bilm_path, **files)
-    nlp = spacy.blank(lang)
     elmo = nlp.add_pipe("elmo", config=settings)
     set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]
     return nlp

@@ -10,6 +10,7 @@ from ..bilm.model import BiLMNetwork
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.lanes import plan_lanes
 from ..text.vocabulary import Vocabulary
+from .fork import survive_fork
 from .runner import LaneRunner
 from .state import BiLMState, LayerStates
 from .word_encoder import WordEncoder
@@ -37,6 +38,7 @@ class Encoder:
         *,
         steady_state: Optional[BiLMState] = None,
     ) -> None:
+        survive_fork()
         self.network = network
         self.config = network.config
         self.words = WordEncoder(network, vocabulary, token_embeddings)

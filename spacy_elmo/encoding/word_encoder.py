@@ -19,18 +19,29 @@ WORDS_AT_ONCE = 1024
 class WordCache:
     """Vectors of words met before, the longest unused ones dropped first.
 
-    max_bytes (int): Bound of the vectors held, 0 for no cache.
+    max_bytes (int): Bound of the vectors held, 0 for no cache; what a lower one leaves no room for goes at once.
     width (int): P.
     device (torch.device): Where the vectors lie.
     """
 
     def __init__(self, max_bytes: int, width: int, device: torch.device) -> None:
-        self.max_bytes = max_bytes
+        self._max_bytes = max_bytes
         self._slots: OrderedDict[str, int] = OrderedDict()
         self._table = torch.empty(0, width, device=device)
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    @property
+    def max_bytes(self) -> int:
+        """RETURNS (int): Bound of the vectors held."""
+        return self._max_bytes
+
+    @max_bytes.setter
+    def max_bytes(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        if len(self._table) > self.capacity:
+            self._shrink()
 
     @property
     def capacity(self) -> int:
@@ -73,6 +84,12 @@ class WordCache:
         slots = self._slots
         places = torch.tensor([slots[word] for word in words], dtype=torch.long)
         return self._table[places.to(self._table.device)]
+
+    def _shrink(self) -> None:
+        """Keep the words used last, in a table that holds no more than these."""
+        words = list(self._slots)[max(len(self._slots) - self.capacity, 0) :]
+        self._table = self.get(words)
+        self._slots = OrderedDict((word, slot) for slot, word in enumerate(words))
 
     def _grow(self, n_rows: int) -> None:
         if n_rows > len(self._table):

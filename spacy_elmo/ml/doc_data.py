@@ -20,6 +20,7 @@ from thinc.util import get_array_module, to_numpy
 from ..errors import Errors
 from .mixing import mix_layers
 from .piece import Piece, carried
+from .types import MarkSums
 
 NO_ROW, UNCLEAR = -1, -2
 Rows = NDArray[numpy.int64]
@@ -33,6 +34,7 @@ class DocVectors(NamedTuple):
     weights (Sequence[float]): Raw weights of the component's mix.
     gamma (float): Scale of the mix.
     norm (Optional[str]): Layer norm of the mix.
+    marks (Optional[MarkSums]): Of the Doc's sentence marks, None if nobody asks for them.
     """
 
     mixed: Optional[Floats2d]
@@ -40,6 +42,7 @@ class DocVectors(NamedTuple):
     weights: Sequence[float]
     gamma: float
     norm: Optional[str]
+    marks: Optional[MarkSums] = None
 
 
 def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
@@ -56,6 +59,8 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
         piece["mixed"] = vectors.mixed
     if vectors.layers is not None:
         piece["layers"] = vectors.layers
+    if vectors.marks is not None:
+        piece["marks"] = list(vectors.marks)
     piece.update(weights=list(vectors.weights), gamma=vectors.gamma, norm=vectors.norm)
     _put_piece(doc, prefix, piece, 0)
 
@@ -94,6 +99,16 @@ def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
         raise ValueError(Errors.EL064.format(name=prefix))
     layers: Floats3d = piece["layers"]
     return layers if end - start == len(piece["starts"]) else layers[:, row : row + end - start]
+
+
+def get_marks(doc: Doc, prefix: str) -> Optional[MarkSums]:
+    """doc (Doc): The Doc.
+    prefix (str): The component's extension prefix.
+    RETURNS (Optional[MarkSums]): Of its sentence marks, None if they were not kept, or the Doc was cut or joined since.
+    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL074 if the Doc was cut and joined unread.
+    """
+    marks = _piece_of(doc, prefix, 0, len(doc))[0].get("marks")
+    return None if marks is None else MarkSums(*marks)
 
 
 def _piece_of(doc: Doc, prefix: str, start: int, end: int) -> Tuple[Piece, int]:

@@ -18,8 +18,8 @@ from ..weights import load_bilm
 from .contexts import DocRuns, read_docs
 from .replace import replace_listener, replace_listener_cfg
 from .settings import ElmoSettings
-from .torch_bilm import TorchBiLM, survive_fork
-from .types import ElmoBatch
+from .torch_bilm import TorchBiLM
+from .types import ElmoBatch, MarkSums
 
 PACKAGED_BILM = "en_elmo_sm"
 MODEL_NAME = "elmo_model"
@@ -65,6 +65,7 @@ def ElmoModel(
             "settings": settings,
             "replace_listener": replace_listener,
             "replace_listener_cfg": replace_listener_cfg,
+            "read_marks": read_marks,
         },
     )
 
@@ -109,7 +110,6 @@ def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
     RETURNS (BiLM): Its biLM.
     RAISES (ValueError): EL067 if the model's `bilm` setting asks for other sizes than those of the packaged biLM.
     """
-    survive_fork()
     bilm = get_bilm(model)
     if bilm is None:
         bilm = load_bilm(PACKAGED_BILM)
@@ -166,6 +166,32 @@ def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iter
         if len(positions) < tensor.shape[1]:
             tensor = tensor[:, xp2torch(positions, device=tensor.device)]
         yield rows, torch2xp(tensor, ops=model.ops)
+
+
+def read_marks(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> List[MarkSums]:
+    """Compute the layers of the sentence marks, which AllenNLP's layer norm counts.
+
+    All is computed once more, with the marks kept: what else asks for layers has no use for them.
+    model (Model): An ELMo model.
+    docs (Sequence[Doc]): The Docs.
+    RETURNS (List[MarkSums]): For each Doc, of all sequences that the biLM reads of it.
+    """
+    bilm, settings = fill(model), get_settings(model)
+    found = read_docs(docs, settings)
+    bounds = row_bounds(found.doc_runs).tolist()
+    runs_of_docs = [found.runs[start:end] for start, end in zip(bounds, bounds[1:])]
+    together = runs_of_docs if settings.state == "carry" else [found.runs]  # the state ends with the Doc
+    marks: List[Any] = []  # (L+1, 2, D) for each run
+    for runs in together:
+        stacks = bilm.embed(runs, state=settings.state, batch_tokens=settings.batch_tokens, boundaries=True)
+        marks.extend(stack[:, [0, -1]].astype("float64") for stack in stacks)
+    return [_sum_marks(marks[start:end], bilm.config.n_layers + 1) for start, end in zip(bounds, bounds[1:])]
+
+
+def _sum_marks(marks: Sequence[Any], n_layers: int) -> MarkSums:
+    zeros = numpy.zeros(n_layers)
+    sums = sum((layers.sum(axis=(1, 2)) for layers in marks), zeros)
+    return MarkSums(2 * len(marks), sums, sum(((layers**2).sum(axis=(1, 2)) for layers in marks), zeros))
 
 
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:

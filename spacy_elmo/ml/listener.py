@@ -6,7 +6,7 @@ at prediction it reads them from the Docs.
 
 import warnings
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol, Sequence, Tuple, Union
 
 from spacy.tokens import Doc
 from spacy.util import registry
@@ -14,14 +14,15 @@ from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors, Warnings
-from .doc_data import get_layers, has_layers
+from .doc_data import get_layers, get_marks, has_layers
 from .scalar_mix import MixSettings, ScalarMix, get_mix_settings, set_sizes
-from .types import ElmoBatch
+from .types import ElmoBatch, MarkedLayers, MarkSums, add_marks
 
 ANY_UPSTREAM = "*"
 # Takes the gradient of the layers; None where the biLM is frozen and no gradient is wanted.
 LayersBackprop = Optional[Callable[[Floats3d], None]]
 Backprop = Callable[[List[Floats2d]], List[Doc]]
+MixInput = Union[Floats3d, MarkedLayers]
 
 
 class Upstream(Protocol):
@@ -201,32 +202,44 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
     return model.ops.unflatten(mixed, model.ops.asarray1i(lengths)), backprop
 
 
-def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[Floats3d, LayersBackprop]:
-    """RETURNS (Tuple[Floats3d, LayersBackprop]): The layers received, or those that a frozen component left on Docs."""
+def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput, LayersBackprop]:
+    """RETURNS (Tuple[MixInput, LayersBackprop]): The layers received, or those that a frozen component left on Docs."""
     if model._outputs is not None:
         model.verify_inputs(docs)
-        return model._outputs.layers, model._backprop
+        return _with_marks(model, model._outputs.layers, [model._outputs.marks]), model._backprop
     if not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
         raise ValueError(Errors.EL072.format(upstream=model.upstream_name))
     return _doc_layers(model, docs)
 
 
-def _doc_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[Floats3d, None]:
-    """RETURNS (Tuple[Floats3d, None]): Layers that the Docs keep, zeros (and one warning) for Docs without."""
+def _doc_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput, None]:
+    """RETURNS (Tuple[MixInput, None]): Layers that the Docs keep, zeros (and one warning) for Docs without."""
     n_layers, width = model.mix.get_dim("nL"), model.mix.get_dim("nI")
     layers = model.ops.alloc3f(n_layers, sum(len(doc) for doc in docs), width)
     row, n_missing = 0, 0
+    marks: List[Optional[MarkSums]] = []
     for doc in docs:
         if has_layers(doc, model.prefix):
             found = get_layers(doc, model.prefix, 0, len(doc))
             _check_sizes(model, found)
             layers[:, row : row + len(doc)] = model.ops.asarray(found)
+            marks.append(get_marks(doc, model.prefix))
         else:
             n_missing += len(doc) > 0
         row += len(doc)
     if n_missing and docs is not model._sample:
         warnings.warn(Warnings.WL060.format(n_docs=n_missing, upstream=model.upstream_name), stacklevel=2)
-    return layers, None
+    return _with_marks(model, layers, marks), None
+
+
+def _with_marks(model: ElmoListener, layers: Floats3d, marks: Sequence[Optional[MarkSums]]) -> MixInput:
+    """RETURNS (MixInput): The layers, and the marks beside them if this task's norm counts them."""
+    if not settings_of(model).needs_marks:
+        return layers
+    known = [part for part in marks if part is not None]
+    if len(known) < len(marks):
+        raise ValueError(Errors.EL077.format(upstream=model.upstream_name))
+    return MarkedLayers(layers, add_marks(known, len(layers)))
 
 
 def _check_sizes(model: ElmoListener, layers: Floats3d) -> None:

@@ -3,13 +3,15 @@
 elmo = gamma * sum_j softmax(w)_j h_j, with an optional normalisation of each h_j before it is weighed.
 """
 
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from thinc.types import Floats1d, Floats2d, Floats3d
 from thinc.util import get_array_module
 
-# Name of the norm -> epsilon under the root. The two references differ in it, and in whether the sentence marks are
-# part of the batch; Docs hold no marks, so here both are over the tokens.
+from .types import MarkSums
+
+# Name of the norm -> epsilon under the root. The two references differ in it, and AllenNLP counts the sentence marks
+# in, which changes values by up to 0.6.
 LAYER_NORMS = {"token": 1e-12, "bilm-tf": 1e-12, "allennlp": 1e-13}
 
 
@@ -56,22 +58,29 @@ def mix_layers(layers: Floats3d, weights: Sequence[float], gamma: float, norm: O
     return weigh(layers, shares, gamma)
 
 
-def layer_norm(layers: Floats3d, norm: str) -> Tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
+def layer_norm(
+    layers: Floats3d, norm: str, marks: Optional[MarkSums] = None
+) -> Tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
     """Shift and scale to mean 0, variance 1: each token of each layer ("token"), or each layer over all tokens.
 
     Rows of zeros (space tokens) stay zeros and do not count.
     layers (Floats3d): Shape (L+1, T, D).
     norm (str): A name in `LAYER_NORMS`.
+    marks (Optional[MarkSums]): Sentence marks that count into mean and variance as if they were among the tokens; they
+        get no gradient.
     RETURNS (Tuple[Floats3d, Callable]): Normalised layers and the callback from their gradient to that of `layers`.
     """
     xp = get_array_module(layers)
     layers = layers.astype(xp.promote_types(layers.dtype, "float32"), copy=False)
     axes = (2,) if norm == "token" else (1, 2)
     mask = layers.any(axis=(0, 2))[None, :, None].astype(layers.dtype)  # (1, T, 1)
-    n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()), 1.0) * layers.shape[2]
-    centred = (layers - layers.sum(axis=axes, keepdims=True) / n_values) * mask
-    variance = (centred**2).sum(axis=axes, keepdims=True) / n_values
-    scale = 1.0 / xp.sqrt(variance + LAYER_NORMS[norm])  # (L+1, T or 1, 1)
+    n_marks, mark_sums, mark_squares = (0, 0.0, 0.0) if marks is None else _as_columns(marks, xp)
+    n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()) + n_marks, 1.0) * layers.shape[2]
+    mean = (layers.sum(axis=axes, keepdims=True) + mark_sums) / n_values  # (L+1, T or 1, 1)
+    centred = (layers - mean).astype(layers.dtype, copy=False) * mask
+    of_marks = mark_squares - 2 * mean * mark_sums + n_marks * layers.shape[2] * mean**2
+    variance = ((centred**2).sum(axis=axes, keepdims=True) + of_marks) / n_values
+    scale = (1.0 / xp.sqrt(variance + LAYER_NORMS[norm])).astype(layers.dtype)  # (L+1, T or 1, 1)
     normed = centred * scale
 
     def backprop(d_normed: Floats3d) -> Floats3d:
@@ -82,6 +91,12 @@ def layer_norm(layers: Floats3d, norm: str) -> Tuple[Floats3d, Callable[[Floats3
         return d_layers
 
     return normed, backprop
+
+
+def _as_columns(marks: MarkSums, xp: Any) -> Tuple[int, Any, Any]:
+    """RETURNS (Tuple[int, Any, Any]): Number of marks, and their sums and squares with shape (L+1, 1, 1)."""
+    columns = [xp.asarray(values, dtype="float64")[:, None, None] for values in (marks.sums, marks.squares)]
+    return int(marks.n_marks), columns[0], columns[1]
 
 
 def equal_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:

@@ -10,8 +10,9 @@ from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from .scalar_mix import MixSettings, ScalarMix, set_sizes
-from .types import ElmoBatch
+from ..errors import Errors
+from .scalar_mix import MixSettings, ScalarMix, get_mix_settings, set_sizes
+from .types import ElmoBatch, MarkedLayers, add_marks
 
 LISTENER = "spacy-elmo.ElmoListener.v1"
 OWNED = "spacy-elmo.ElmoTok2Vec.v1"
@@ -57,7 +58,10 @@ def join_mix(elmo: Model[List[Doc], ElmoBatch], mix: Model[Any, Any]) -> Model[L
     """elmo (Model[List[Doc], ElmoBatch]): The biLM.
     mix (Model): A `ScalarMix`, trained or not.
     RETURNS (Model[List[Doc], List[Floats2d]]): Both as one layer.
+    RAISES (ValueError): EL076 for a norm that counts sentence marks, and a biLM that is trained.
     """
+    if get_mix_settings(mix).needs_marks and not elmo.attrs["settings"].frozen:
+        raise ValueError(Errors.EL076)
     dims = {"nO": mix.maybe_get_dim("nO")}
     return Model("elmo_tok2vec", forward, init=init, dims=dims, layers=[elmo, mix])
 
@@ -80,7 +84,10 @@ def forward(
     """
     elmo, mix = model.layers
     batch, backprop_elmo = elmo(docs, is_train)
-    mixed, backprop_mix = mix(batch.layers, is_train)
+    layers: Any = batch.layers
+    if get_mix_settings(mix).needs_marks:
+        layers = MarkedLayers(layers, add_marks(elmo.attrs["read_marks"](elmo, docs), len(layers)))
+    mixed, backprop_mix = mix(layers, is_train)
     is_frozen = elmo.attrs["settings"].frozen
 
     def backprop(d_outputs: List[Floats2d]) -> List[Doc]:

@@ -4,13 +4,14 @@ bilm-tf writes softmax(w + 1/n), which is the same; its L2 on `w` pulls towards 
 """
 
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple, Union
 
 from thinc.api import Linear, Model
 from thinc.types import Floats1d, Floats2d, Floats3d
 
 from ..errors import Errors
 from .mixing import LAYER_NORMS, equal_weights, layer_norm, softmax, softmax_backward, weigh
+from .types import MarkedLayers
 
 DROPPED = -1e13  # stands for minus infinity, so that a batch with all layers dropped gives equal shares
 
@@ -26,8 +27,9 @@ class MixSettings:
     learn_gamma (bool): Train the scale.
     layer_dropout (float): Chance that a layer is left out of the softmax, for one batch.
     weights_l2 (float): Strength of the pull of w towards zero: weights_l2 * sum(w^2) is added to the loss.
-    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of one token), "bilm-tf" or
-        "allennlp" (over all tokens of the batch, as the reference does it: the result depends on the batch), or None.
+    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of one token); as the
+        references do it, so that the result depends on the batch: "bilm-tf" (over all tokens of the batch) or
+        "allennlp" (over all tokens and sentence marks of the batch, which asks for a frozen biLM); or None.
     output_dropout (float): Dropout of the mixed vector, beside the dropout of the training.
     projection_width (Optional[int]): Width of a linear layer after the mix, None for none.
     """
@@ -60,6 +62,11 @@ class MixSettings:
             ),
         ]
         return [text for is_fine, text in checks if not is_fine]
+
+    @property
+    def needs_marks(self) -> bool:
+        """RETURNS (bool): Whether the norm counts sentence marks."""
+        return self.layer_norm == "allennlp"
 
 
 def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
@@ -119,9 +126,10 @@ def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
 
 
 def forward(
-    model: Model[Floats3d, Floats2d], layers: Floats3d, is_train: bool
+    model: Model[Floats3d, Floats2d], layers: Union[Floats3d, MarkedLayers], is_train: bool
 ) -> Tuple[Floats2d, Callable[..., Optional[Floats3d]]]:
-    """layers (Floats3d): Shape (L+1, T, D).
+    """layers (Union[Floats3d, MarkedLayers]): Shape (L+1, T, D); with the sentence marks beside them if a norm is to
+        count these.
     is_train (bool): Whether to drop layers and values.
     RETURNS (Tuple[Floats2d, Callable]): Mixed vectors, and the callback from their gradient to that of `layers`; with
         `has_input_grad=False` it leaves that out and returns None.
@@ -139,13 +147,14 @@ def forward(
 
 
 def _mix(
-    model: Model[Floats3d, Floats2d], layers: Floats3d, is_train: bool
+    model: Model[Floats3d, Floats2d], marked: Union[Floats3d, MarkedLayers], is_train: bool
 ) -> Tuple[Floats2d, Callable[[Floats2d, bool], Optional[Floats3d]]]:
+    layers, marks = marked if isinstance(marked, MarkedLayers) else (marked, None)
     settings, xp = get_mix_settings(model), model.ops.xp
     weights, gamma = model.get_param("w"), model.get_param("gamma")
     backprop_norm: Callable[[Floats3d], Floats3d] = _same
     if settings.layer_norm is not None:
-        layers, backprop_norm = layer_norm(layers, settings.layer_norm)
+        layers, backprop_norm = layer_norm(layers, settings.layer_norm, marks)
     kept = xp.ones(weights.shape, dtype=bool)
     if is_train and settings.layer_dropout:
         kept = xp.random.uniform(size=weights.shape) >= settings.layer_dropout

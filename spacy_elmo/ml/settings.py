@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
+from ..bilm.config import BiLMConfig
 from ..errors import Errors
 
 CONTEXTS = ("auto", "sentences", "doc")
@@ -33,6 +34,8 @@ class ElmoSettings:
     word_cache_mb: float = 64.0
 
     def __post_init__(self) -> None:
+        if self.bilm is not None:
+            BiLMConfig.from_dict(self.bilm)  # says what is wrong with the sizes before weights are looked for
         problems = self._problems()
         if problems:
             raise ValueError(Errors.EL060.format(block="ELMo model", problems="; ".join(problems)))

@@ -6,7 +6,6 @@ loading a pipeline can never run code.
 
 import contextlib
 import copy
-import os
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import torch
@@ -19,7 +18,6 @@ from ..encoding.facade import BiLM
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
 
 BYTES_PER_MB = 1024 * 1024
-_process = {"pid": os.getpid()}
 
 
 class TorchBiLM(Shim):
@@ -131,13 +129,6 @@ def copy_bilm(bilm: BiLM) -> BiLM:
         token_embeddings=bilm.token_embeddings,
         meta=copy.deepcopy(bilm.meta),
     )
-
-
-def survive_fork() -> None:
-    """Compute with one thread after a fork: torch's thread pool stays in the parent, and waiting for it hangs."""
-    if os.getpid() != _process["pid"]:
-        _process["pid"] = os.getpid()
-        torch.set_num_threads(1)
 
 
 def _restore(shim_id: int, word_cache_mb: float, data: bytes) -> TorchBiLM:

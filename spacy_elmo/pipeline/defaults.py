@@ -1,5 +1,6 @@
 """The component's default config, and what its settings may be."""
 
+import math
 from typing import Any, Dict
 
 from thinc.api import Config
@@ -64,6 +65,11 @@ def check_settings(mix: Dict[str, Any], store: str, dtype: str, prefix: str) -> 
             f"mix.layer_norm is '{mix['layer_norm']}', should be one of {COMPONENT_NORMS}: vectors of a Doc must not "
             "depend on the other Docs of a batch",
         ),
+        (
+            mix["weights"] is None or (_is_list(mix["weights"]) and all(map(_is_number, mix["weights"]))),
+            f"mix.weights is {mix['weights']!r}, should be a list of numbers, one per layer, or null",
+        ),
+        (_is_number(mix["gamma"]), f"mix.gamma is {mix['gamma']!r}, should be a number"),
         (store in STORES, f"store is '{store}', should be one of {STORES}"),
         (dtype in DTYPES, f"dtype is '{dtype}', should be one of {DTYPES}"),
         (prefix.isidentifier(), f"prefix is '{prefix}', should be a Python name"),
@@ -71,3 +77,11 @@ def check_settings(mix: Dict[str, Any], store: str, dtype: str, prefix: str) -> 
     problems = "; ".join(text for is_fine, text in checks if not is_fine)
     if problems:
         raise ValueError(Errors.EL060.format(block="ELMo component", problems=problems))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))

@@ -1,6 +1,7 @@
 """The component `elmo`: contextual vectors on Docs, and layers for the components that listen."""
 
 import weakref
+from dataclasses import replace
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 from spacy.language import Language
@@ -16,10 +17,10 @@ from ..ml import listener as _listener  # noqa: F401  registers the architecture
 from ..ml import loaders as _loaders  # noqa: F401
 from ..ml import tok2vec as _tok2vec  # noqa: F401
 from ..ml.doc_data import DocVectors, set_vectors
-from ..ml.elmo_model import fill, get_bilm, get_settings, iter_layers, row_bounds, set_bilm
-from ..ml.listener import ElmoListener, get_listeners
+from ..ml.elmo_model import fill, get_bilm, get_settings, iter_layers, read_marks, row_bounds, set_bilm
+from ..ml.listener import ElmoListener, get_listeners, settings_of
 from ..ml.mixing import equal_weights, mix_layers
-from ..ml.types import ElmoBatch
+from ..ml.types import ElmoBatch, add_marks
 from .callbacks import fill_before_fork
 from .defaults import DEFAULT_BLOCKS, check_settings
 from .extensions import register_extensions
@@ -118,7 +119,10 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:
         """listener (ElmoListener): A listener.
         component_name (str): The component it belongs to.
+        RAISES (ValueError): EL076 for a norm that counts sentence marks, and a biLM that is trained.
         """
+        if settings_of(listener).needs_marks and not get_settings(self.model).frozen:
+            raise ValueError(Errors.EL076)
         listeners = self.listener_map.setdefault(component_name, [])
         if listener not in listeners:
             listeners.append(listener)
@@ -139,7 +143,11 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         return True
 
     def find_listeners(self, component: Any) -> None:
-        """component (Any): A component further down, whose listeners are added if they mean this component."""
+        """component (Any): A component further down, whose listeners are added if they mean this component.
+        RAISES (ValueError): EL078 if it is an ELMo component that writes where this one does.
+        """
+        if isinstance(component, Elmo) and component.prefix == self.prefix:
+            raise ValueError(Errors.EL078.format(first=self.name, second=component.name, prefix=self.prefix))
         if isinstance(getattr(component, "model", None), Model):
             for listener in get_listeners(component.model):
                 if listener.upstream_name in ("*", self.name):
@@ -182,7 +190,13 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
             edges = rows.searchsorted(bounds[first : last + 1])
             for i, start, end in zip(range(first, last), edges, edges[1:]):
                 self._keep(found[i], rows[start:end] - bounds[i], layers[:, start:end])
+        if self._has_marks():
+            found = [vectors._replace(marks=marks) for vectors, marks in zip(found, read_marks(self.model, docs))]
         return found
+
+    def _has_marks(self) -> bool:
+        """RETURNS (bool): Whether a listener normalises as AllenNLP does, over sentence marks, too."""
+        return any(settings_of(listener).needs_marks for listener in self.listeners)
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocVectors]) -> None:
         """docs (Iterable[Doc]): The Docs.
@@ -265,6 +279,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         docs = [eg.predicted for eg in examples]
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)
+        if self._has_marks():
+            batch = replace(batch, marks=add_marks(read_marks(self.model, docs), self.model.get_dim("nL")))
         pending = None if get_settings(self.model).frozen else PendingGradient(backprop)
         self._pending = pending
         batch_id = ElmoListener.get_batch_id(docs)

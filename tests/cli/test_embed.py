@@ -117,3 +117,33 @@ def test_embed_refuses_unknown_suffix_and_empty_folder(bilm_path: Path, text_pat
     assert result.exit_code == 1 and ".npz" in result.output
     result = runner.invoke(app, ["embed", str(bilm_path), str(tmp_path / "empty"), str(tmp_path / "out.npz")])
     assert result.exit_code == 1 and "nothing to read" in result.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    "name, content, complaint",
+    [
+        ("latin.txt", "caf\u00e9".encode("latin1"), "UTF-8"),
+        ("cut.txt.gz", gzip.compress(b"the cat sat\n" * 99)[:-9], "gzip"),
+        ("plain.txt.gz", b"the cat sat", "gzip"),
+    ],
+)
+def test_embed_names_the_file_it_cannot_decode(
+    bilm_path: Path, tmp_path: Path, name: str, content: bytes, complaint: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(tmp_path / name), str(tmp_path / "out.npz")])
+    assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
+    assert name in result.stderr and complaint in result.stderr
+
+
+def test_embed_refuses_a_language_that_is_not_there(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.npz"
+    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(text_path), str(output), "--lang", "zz"])
+    assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
+    assert "'zz'" in result.stderr and "--lang" in result.stderr.replace("\n", " ")
+    assert not output.exists()
+
+
+def test_embed_speaks_on_stderr(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.npz")])
+    assert result.stdout == "" and "Saved" in result.stderr

@@ -9,6 +9,7 @@ from spacy_elmo.cli._app import app
 from spacy_elmo.cli.inspect import inspect
 from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.weights import save_bilm
 
 
 def test_inspect_prints_sizes_parts_and_vocabulary(bilm_path: Path) -> None:
@@ -21,6 +22,14 @@ def test_inspect_prints_sizes_parts_and_vocabulary(bilm_path: Path) -> None:
 def test_inspect_prints_json(bilm_path: Path) -> None:
     result = CliRunner().invoke(app, ["inspect", str(bilm_path), "--json"])
     assert srsly.json_loads(result.output)["settings"]["char_cnn.embedding_width"] == 4
+
+
+def test_inspect_prints_results_on_stdout_and_statements_on_stderr(bilm: BiLM, tmp_path: Path) -> None:
+    save_bilm(BiLM(bilm.network), tmp_path / "bilm")
+    result = CliRunner().invoke(app, ["inspect", str(tmp_path / "bilm")])
+    assert "LSTM layer 2" in result.stdout and "LSTM layer 2" not in result.stderr
+    for text in ("no vocabulary", "can be used"):
+        assert text in result.stderr and text not in result.stdout
 
 
 def test_inspect_reports_broken_weights(bilm_path: Path) -> None:

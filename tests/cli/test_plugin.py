@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import List
 
 import pytest
 from typer.testing import CliRunner
@@ -74,6 +75,24 @@ def test_command_has_help(name: str) -> None:
     result = CliRunner().invoke(app, [name, "--help"])
     assert result.exit_code == 0, result.output
     assert "Usage" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect", "nowhere"],
+        ["convert", "nowhere", "out"],
+        ["perplexity", "nowhere", __file__],
+        ["embed", "nowhere", __file__, "out.npz"],
+        ["pretrain", __file__, "out"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_errors_go_to_stderr(arguments: List[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert result.stdout == "" and result.stderr
 
 
 def test_unknown_command_is_refused() -> None:

@@ -59,9 +59,9 @@ def test_word_cache_changes_nothing_and_stays_bounded(sentences):
     bilm = BiLM(BiLMNetwork(CONFIG))
     wanted = bilm.embed(sentences)
     bytes_per_word = 4 * CONFIG.projection_width
-    for n_words in (0, 3, 12, 1000):
+    for n_words in (1000, 12, 3, 0, 3, 1000):
         bilm.word_cache.max_bytes = n_words * bytes_per_word
-        bilm.refresh()
+        assert len(bilm.word_cache) <= n_words
         for _ in range(2):
             for start in range(0, len(sentences), 7):
                 for found, want in zip(bilm.embed(sentences[start : start + 7]), wanted[start : start + 7]):

@@ -2,10 +2,12 @@
 
 import numpy
 import pytest
+from reference.numpy_bilm import mix as reference_mix
 from thinc.api import Adam
 
 from spacy_elmo.ml.mixing import layer_norm, mix_layers, softmax
 from spacy_elmo.ml.scalar_mix import MixSettings, ScalarMix, set_sizes
+from spacy_elmo.ml.types import MarkedLayers, MarkSums
 
 N_LAYERS, N_TOKENS, WIDTH = 3, 5, 4
 
@@ -48,6 +50,40 @@ def test_scalar_mix_matches_equation():
     expected = 1.7 * sum(share * layer for share, layer in zip(shares, layers))
     numpy.testing.assert_allclose(make_mix().predict(layers), expected, atol=1e-12)
     numpy.testing.assert_allclose(mix_layers(layers, weights, 1.7), expected, atol=1e-12)
+
+
+def split_marks(layers, is_mark):
+    """The rows of tokens, with the sums over those of the marks."""
+    marks = layers[:, is_mark].astype("float64")
+    sums = MarkSums(marks.shape[1], marks.sum(axis=(1, 2)), (marks**2).sum(axis=(1, 2)))
+    return MarkedLayers(layers[:, ~is_mark], sums)
+
+
+@pytest.mark.parametrize("norm", [None, "token", "bilm-tf", "allennlp"])
+@pytest.mark.parametrize("dtype,limit", [("float64", 1e-11), ("float32", 1e-5)])
+def test_scalar_mix_matches_reference_with_and_without_marks(norm, dtype, limit):
+    layers = numpy.random.default_rng(3).normal(5.0, 2.0, (N_LAYERS, 9, WIDTH)).astype(dtype)
+    is_mark = numpy.asarray([True, False, False, True, True, True, True, False, True])
+    weights = [0.3, -0.5, 0.9]
+    mix = make_mix(layer_norm=norm)
+    wanted = reference_mix(layers[:, ~is_mark], weights, 1.7, norm or "none")
+    numpy.testing.assert_allclose(mix.predict(layers[:, ~is_mark]), wanted, atol=limit)
+    if norm == "allennlp":
+        wanted = reference_mix(layers, weights, 1.7, norm, is_mark)[~is_mark]
+        numpy.testing.assert_allclose(mix.predict(split_marks(layers, is_mark)), wanted, atol=limit)
+
+
+def test_norm_with_marks_has_the_gradient_of_the_tokens():
+    mix, layers = make_mix(layer_norm="allennlp"), make_layers(n_tokens=7)[:, [0, 1, 3, 4, 5, 6]]
+    is_mark = numpy.asarray([True, False, False, False, False, True])
+    marked = split_marks(layers, is_mark)
+    output, backprop = mix(marked, is_train=True)
+    d_output = numpy.random.default_rng(1).normal(size=output.shape)
+    d_layers = backprop(d_output)
+    expected = numeric_gradient(marked.layers, lambda: loss_of(mix, marked, d_output))
+    numpy.testing.assert_allclose(d_layers, expected, atol=1e-5)
+    expected = numeric_gradient(mix.get_param("w"), lambda: loss_of(mix, marked, d_output))
+    numpy.testing.assert_allclose(mix.get_grad("w"), expected, atol=1e-6)
 
 
 def test_softmax_of_large_weights_is_finite():

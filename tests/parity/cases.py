@@ -11,10 +11,12 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 import h5py
 import numpy as np
-import torch
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.bilm.scalar_mix import ScalarMix
+from spacy_elmo.ml.listener import build_listener
+from spacy_elmo.ml.types import ElmoBatch, MarkSums
 from spacy_elmo.text.characters import character_ids
 
 # Both references work in float32 and differ from each other by up to 5.5e-6 (2.4e-5 with four layers).
@@ -32,6 +34,7 @@ LM_CASES = (
     *("chars-3layer-noskip-tanh", "words-2layer", "words-2layer-shared"),
 )
 FIXTURES = ("bilm-tf", "allennlp")
+NORMS = {"allennlp": "allennlp", "bilm_tf": "bilm-tf"}
 
 Difference = Tuple[str, float]
 
@@ -115,34 +118,31 @@ class Case:
             if "_mask" in name:
                 yield name, padded([np.ones(length) for length in lengths], wanted.shape[1]), wanted
                 continue
-            rows = self._mix(name, stacks)
-            rows = [row if has_marks else row[1:-1] for row in rows]
+            listener = self._make_listener(name)
+            # With marks as rows of the result there are no Docs: the mix inside the listener gets the rows.
+            found = listener.mix.predict(join(stacks)) if has_marks else listen(listener, batch, stacks)
             # Outside the mask one reference has zeros, the other leftovers: compared is what is inside.
-            yield name, np.concatenate(rows), np.concatenate([row[:n] for row, n in zip(wanted, lengths)])
+            yield name, found, np.concatenate([row[:n] for row, n in zip(wanted, lengths)])
         penalties = self.facts["bilm_tf"]["regularization"]
         for name, value in penalties.items():
-            yield f"penalty of {name}", self._make_mix(f"bilm_tf_{name}").penalty().item(), np.sum(value)
+            yield f"penalty of {name}", penalty_of(self._make_listener(f"bilm_tf_{name}"), join(stacks)), np.sum(value)
 
-    def _make_mix(self, name: str) -> ScalarMix:
-        facts = self.facts["mix"]
-        norm = {"allennlp": "batch-allennlp", "bilm_tf": "batch-bilm-tf"}[name.split("_mix_")[0]]
-        module = ScalarMix(
-            len(facts["weights"]),
-            layer_norm=norm if "norm1" in name else "none",
-            is_top_only=name.endswith("top"),
-            l2_coef=0.0 if name.endswith("no_l2") else facts["l2_coef"],
+    def _make_listener(self, name: str) -> Any:
+        facts, n_layers = self.facts["mix"], self.bilm.config.n_layers + 1
+        is_default, is_top = name.endswith("default"), name.endswith("top")
+        listener: Any = build_listener(
+            # The last layer alone is a softmax that has no doubt.
+            initial_weights=None if is_default else [-1e4] * (n_layers - 1) + [0.0] if is_top else facts["weights"],
+            learn_weights=not is_top,
+            initial_gamma=1.0 if is_default else facts["gamma"],
+            layer_norm={"allennlp": "allennlp", "bilm_tf": "bilm-tf"}[name.split("_mix_")[0]]
+            if "norm1" in name
+            else None,
+            weights_l2=0.0 if name.endswith("no_l2") else facts["l2_coef"],
         )
-        if not name.endswith("default"):
-            with torch.no_grad():
-                module.weights.copy_(torch.tensor(facts["weights"]))
-                module.gamma.fill_(facts["gamma"])
-        return module
-
-    def _mix(self, name: str, stacks: List[Any]) -> List[Any]:
-        is_mark = np.concatenate([[True, *[False] * (stack.shape[1] - 2), True] for stack in stacks])
-        with torch.no_grad():
-            mixed = self._make_mix(name)(torch.from_numpy(join(stacks)), torch.from_numpy(is_mark)).numpy()
-        return np.split(mixed, np.cumsum([stack.shape[1] for stack in stacks])[:-1])
+        listener.set_sizes(n_layers, self.bilm.config.output_width)
+        listener.mix.initialize()
+        return listener
 
     def _cached(self) -> Iterator[Tuple[str, Any, Any]]:
         words = ["<S>", "</S>", "<UNK>", *self.facts["vocab"]]
@@ -160,6 +160,25 @@ class Case:
         )
         found = join(cached.embed(self.facts["vocab_sentences"]))
         yield "bilm_tf_cached_stateless", found, self.truth["bilm_tf_cached_stateless"]
+
+
+def listen(listener: Any, batch: List[List[str]], stacks: List[Any]) -> Any:
+    """(sum n, D): what a listener gives for a training batch that it received. stacks: With rows of marks."""
+    docs = [Doc(Vocab(), words=words) for words in batch]
+    marks = np.concatenate([stack[:, [0, -1]] for stack in stacks], axis=1).astype("float64")  # (L+1, 2B, D)
+    sums = MarkSums(marks.shape[1], marks.sum(axis=(1, 2)), (marks**2).sum(axis=(1, 2)))
+    outputs = ElmoBatch(join([stack[:, 1:-1] for stack in stacks]), [len(words) for words in batch], sums)
+    listener.receive(listener.get_batch_id(docs), outputs, None)
+    return np.concatenate(listener(docs, is_train=True)[0])
+
+
+def penalty_of(listener: Any, layers: Any) -> float:
+    """l2 * sum(w^2), from its gradient 2 * l2 * w, which is all that is left where nothing comes back."""
+    mixed, backprop = listener.mix(layers, is_train=True)
+    backprop(np.zeros_like(mixed), has_input_grad=False)
+    if not listener.mix.has_grad("w"):
+        return 0.0
+    return float(listener.mix.get_grad("w") @ listener.mix.get_param("w")) / 2
 
 
 def lm_differences(shared: Path, name: str) -> Iterator[Difference]:

@@ -11,7 +11,7 @@ import spacy_elmo.ml.elmo_model as elmo_model
 from spacy_elmo.ml.loaders import make_random_bilm
 from spacy_elmo.weights import save_bilm
 
-from .tiny import BILM, N_LAYERS, TEXTS, WIDTH, add_elmo, loader_block, make_example
+from .tiny import BILM, N_LAYERS, TEXTS, WIDTH, add_elmo, listening, loader_block, make_example, make_examples
 
 
 def check_shapes(doc):
@@ -114,6 +114,24 @@ def test_two_components_live_side_by_side():
     assert doc[0]._.wide.shape == (24,)
     for owner in (Doc, Span, Token):
         assert owner.has_extension("wide_layers")
+
+
+def test_two_components_of_one_prefix_are_an_error():
+    nlp, other = spacy.blank("en"), spacy.blank("en")
+    add_elmo(nlp, name="a", seed=1)
+    nlp.add_pipe("tagger", config=listening(upstream="a"))
+    add_elmo(other, name="b", seed=2)
+    with pytest.raises(ValueError, match="'a' and 'b' have the same prefix 'elmo'"):
+        nlp.add_pipe("elmo", name="b")
+    nlp.remove_pipe("b")
+    with pytest.raises(ValueError, match="'a' and 'b' have the same prefix 'elmo'"):
+        nlp.add_pipe("b", source=other)
+    nlp.remove_pipe("b")
+    nlp.replace_pipe("a", "elmo")
+    add_elmo(nlp, name="b", seed=2, prefix="b")
+    nlp.config["initialize"]["components"]["a"] = loader_block()
+    nlp.initialize(lambda: make_examples(nlp))
+    assert nlp("text")._.b.any()
 
 
 # Contexts
@@ -297,6 +315,13 @@ def test_initialize_again_keeps_weights_without_a_loader(nlp):
         ({"prefix": "a-b"}, "prefix is 'a-b'"),
         ({"mix": {"layer_norm": "bilm-tf"}}, "must not depend"),
         ({"mix": {"weight": [1.0]}}, "mix has"),
+        ({"mix": {"gamma": None}}, "mix.gamma is None"),
+        ({"mix": {"gamma": "2"}}, "mix.gamma is '2'"),
+        ({"mix": {"weights": 1.0}}, "mix.weights is 1.0"),
+        ({"mix": {"weights": [1.0, None, 0.0]}}, "mix.weights is"),
+        ({"model": {"bilm": {"n_layer": 3}}}, "Unknown setting.*n_layer"),
+        ({"model": {"bilm": {**BILM, "n_layers": 0}}}, "n_layers is 0"),
+        ({"model": {"bilm": {**BILM, "char_cnn": {"filters": []}}}}, "does not describe a biLM"),
         ({"model": {"contexts": "word", "state": "x"}}, "contexts is 'word'.*state is 'x'"),
         ({"model": {"max_tokens": 10, "overlap": 5}}, "overlap is 5"),
         ({"model": {"frozen": False, "state": "carry"}}, "state is 'carry'"),

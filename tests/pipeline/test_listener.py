@@ -3,8 +3,11 @@
 import numpy
 import pytest
 import spacy
+from reference.numpy_bilm import mix as reference_mix
 from spacy.tokens import Doc
 from thinc.api import Adam
+
+from spacy_elmo.ml.loaders import make_random_bilm
 
 from .tiny import BILM, LISTENER, N_LAYERS, TAGGED, WIDTH, add_elmo, listening, make_examples
 
@@ -142,6 +145,54 @@ def test_trained_tagger_learns_its_examples():
     train(nlp, 60, sgd=optimizer)
     for words, tags in TAGGED:
         assert [token.tag_ for token in nlp(Doc(nlp.vocab, words=words))] == tags
+
+
+def norm_of_allennlp(docs, state):
+    """Rows of all Docs after AllenNLP's layer norm and mix, from the layers with the sentence marks."""
+    bilm = make_random_bilm(BILM, 1)
+    stacks = []
+    for doc in docs:
+        sents = doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
+        runs = [[token.text for token in sent if not token.is_space] for sent in sents]
+        runs = [run for run in runs if run]
+        stacks += bilm.embed(runs, state=state, boundaries=True) if runs else []
+    is_mark = numpy.concatenate([[True, *[False] * (stack.shape[1] - 2), True] for stack in stacks])
+    return reference_mix(numpy.concatenate(stacks, axis=1), [0.5, -0.5, 1.0], 1.5, "allennlp", is_mark)[~is_mark]
+
+
+@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_allennlp_norm_counts_the_sentence_marks(state, is_replaced):
+    mix = {"layer_norm": "allennlp", "initial_weights": [0.5, -0.5, 1.0], "initial_gamma": 1.5}
+    nlp = tagger_with({**LISTENER, **mix}, model={"state": state})
+    nlp.add_pipe("sentencizer", first=True)
+    docs = list(nlp.pipe(["She sat. It was  late.", "", "  ", "Rivers flow"]))
+    wanted = norm_of_allennlp(docs, state)
+    is_word = numpy.asarray([not token.is_space for doc in docs for token in doc])
+    elmo, (listener,) = nlp.get_pipe("elmo"), listeners_of(nlp, "tagger")
+    if is_replaced:
+        nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+        listener = nlp.get_pipe("tagger").model.get_ref("tok2vec")
+        found = [listener.predict(docs)]
+    else:
+        elmo.update([spacy.training.Example(doc, doc) for doc in docs])
+        copied = [Doc(nlp.vocab).from_bytes(doc.to_bytes()) for doc in docs]
+        found = [listener.predict(docs), listener.predict(copied), listener(docs, is_train=True)[0]]
+    for outputs in found:
+        rows = numpy.concatenate(outputs)
+        numpy.testing.assert_allclose(rows[is_word], wanted, atol=1e-5)
+        assert not rows[~is_word].any()
+
+
+def test_allennlp_norm_without_marks_is_an_error():
+    nlp = tagger_with({**LISTENER, "layer_norm": "allennlp"})
+    doc = nlp("She sat on the bank")
+    with pytest.raises(ValueError, match="without the sentence marks"):
+        nlp.get_pipe("tagger").predict([doc[1:3].as_doc(copy_user_data=True)])
+    for frozen in (LISTENER, {**LISTENER, "layer_norm": "bilm-tf"}):
+        tagger_with(frozen, model={"frozen": False})
+    with pytest.raises(ValueError, match="no gradient"):
+        tagger_with({**LISTENER, "layer_norm": "allennlp"}, model={"frozen": False})
 
 
 def test_fine_tuning_changes_what_is_predicted():

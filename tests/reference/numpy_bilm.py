@@ -180,16 +180,19 @@ class NumpyBiLM:
 def mix(
     layers: np.ndarray, weights: Sequence[float], gamma: float, norm: str = "none", is_mark: Optional[np.ndarray] = None
 ) -> np.ndarray:
-    """gamma * sum_j softmax(w)_j * h_j over (L+1, T, D), with a layer norm as in `spacy_elmo.bilm.scalar_mix`."""
+    """gamma * sum_j softmax(w)_j * h_j over (L+1, T, D).
+
+    norm: "none"; "token", each row by itself; "bilm-tf", each layer over all rows but the marks; "allennlp", with them.
+    """
     layers = np.asarray(layers, dtype="float64")
     normed = []
     for layer in layers:
         if norm == "token":
             layer = np.stack([(row - row.mean()) / np.sqrt(row.var() + 1e-12) for row in layer])
-        elif norm == "batch-bilm-tf":
+        elif norm == "bilm-tf":
             counted = layer if is_mark is None else layer[~is_mark]
             layer = (layer - counted.mean()) / np.sqrt(counted.var() + 1e-12)
-        elif norm == "batch-allennlp":
+        elif norm == "allennlp":
             layer = (layer - layer.mean()) / np.sqrt(layer.var() + 1e-13)
         normed.append(layer)
     shares = np.exp(weights) / np.exp(weights).sum()
