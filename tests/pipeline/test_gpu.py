@@ -1,0 +1,108 @@
+"""On a GPU: the same numbers as on the CPU, training, and the way from one to the other."""
+
+import numpy
+import pytest
+import spacy
+import torch
+from thinc.api import NumpyOps, get_current_ops, require_cpu, require_gpu
+from thinc.util import to_numpy
+
+from spacy_elmo._compat import has_cupy
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.text.vocabulary import Vocabulary
+
+from .tiny import BILM, TEXTS, add_elmo, listening, make_examples
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU"),
+]
+needs_cupy = pytest.mark.skipif(not has_cupy, reason="thinc computes on a GPU through cupy")
+LIMIT = 1e-4
+SENTENCES = [["She", "sat", "on", "the", "bank"], [], ["Rivers", "flow"], ["sea"] * 30]
+
+
+@pytest.fixture
+def gpu():
+    """Thinc on the GPU for one test."""
+    require_gpu()
+    yield
+    require_cpu()
+
+
+def make_nlp(frozen=True, listener=None):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, model={"frozen": frozen})
+    nlp.add_pipe("tagger", config=listening(**(listener or {})))
+    nlp.initialize(lambda: make_examples(nlp))
+    return nlp
+
+
+@needs_cupy
+def test_component_gives_the_vectors_of_the_cpu(gpu):
+    require_cpu()
+    wanted = [doc._.elmo_layers for doc in make_nlp().pipe(TEXTS)]
+    require_gpu()
+    nlp = make_nlp()
+    assert nlp.get_pipe("elmo").model.shims[0].bilm.device.type == "cuda"
+    for doc, layers in zip(nlp.pipe(TEXTS), wanted):
+        assert not isinstance(doc._.elmo_layers, numpy.ndarray)
+        numpy.testing.assert_allclose(to_numpy(doc._.elmo_layers), layers, atol=LIMIT)
+        numpy.testing.assert_allclose(to_numpy(doc._.elmo), layers.mean(axis=0), atol=LIMIT)
+        if len(doc):
+            numpy.testing.assert_allclose(to_numpy(doc[:1]._.elmo), layers[:, 0].mean(axis=0), atol=LIMIT)
+
+
+@needs_cupy
+@pytest.mark.parametrize("frozen,norm", [(True, None), (True, "allennlp"), (False, "token"), (False, "bilm-tf")])
+def test_training_step_with_a_listener(gpu, frozen, norm):
+    nlp = make_nlp(frozen, {"layer_norm": norm})
+    (listener,) = nlp.get_pipe("elmo").listeners
+    before = to_numpy(listener.mix.get_param("w")).copy()
+    losses = [nlp.update(make_examples(nlp))["tagger"] for _ in range(5)]
+    assert numpy.isfinite(losses).all() and losses[-1] < losses[0]
+    assert abs(to_numpy(listener.mix.get_param("w")) - before).max() > 0
+    assert len(nlp("She sat")) == 2
+
+
+@needs_cupy
+def test_pipeline_that_was_trained_on_the_gpu_runs_on_the_cpu(gpu, tmp_path):
+    nlp = make_nlp()
+    nlp.update(make_examples(nlp))
+    wanted = to_numpy(nlp(TEXTS[0])._.elmo)
+    nlp.to_disk(tmp_path / "pipeline")
+    require_cpu()
+    assert isinstance(get_current_ops(), NumpyOps)
+    doc = spacy.load(tmp_path / "pipeline")(TEXTS[0])
+    numpy.testing.assert_allclose(doc._.elmo, wanted, atol=LIMIT)
+
+
+def make_bilm():
+    words = ["<S>", "</S>", "<UNK>", "She", "sat", "on", "the", "bank", "sea"]
+    torch.manual_seed(0)
+    config = BiLMConfig.from_dict(BILM)
+    head = SoftmaxHead(len(words), config.projection_width)
+    torch.nn.init.normal_(head.weight, std=0.3)
+    return BiLM(BiLMNetwork(config), vocabulary=Vocabulary(words), head=head)
+
+
+@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
+def test_embed_gives_the_vectors_of_the_cpu(state):
+    bilm = make_bilm()
+    wanted = bilm.embed(SENTENCES, state=state)
+    for found, layers in zip(bilm.to("cuda").embed(SENTENCES, state=state), wanted):
+        assert isinstance(found, numpy.ndarray)
+        numpy.testing.assert_allclose(found, layers, atol=LIMIT)
+    assert bilm.word_cache._table.is_cuda
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+def test_perplexity_is_that_of_the_cpu(state):
+    bilm = make_bilm()
+    wanted = bilm.perplexity(SENTENCES, state=state)
+    found = bilm.to("cuda").perplexity(SENTENCES, state=state)
+    assert found.n_tokens == wanted.n_tokens
+    assert found.mean == pytest.approx(wanted.mean, rel=LIMIT)
