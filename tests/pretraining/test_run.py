@@ -75,7 +75,7 @@ def test_halves_are_averaged_into_the_gradient_of_the_whole(text, tmp_path):
 
 def test_the_run_ends_early_when_there_is_no_hope(text, tmp_path):
     reports = _pretrain(
-        text, tmp_path / "out", eval_every=5, patience=2, schedule={"name": "constant"}, optimizer={"learn_rate": 1e-9}
+        text, tmp_path / "out", eval_every=5, patience=2, schedule={"name": "constant"}, optimizer={"learn_rate": 1e-30}
     )
     scored = [report.is_best for report in reports if report.validation is not None]
     assert reports[-1].step < 60 and scored[-2:] == [False, False] and scored[0]
