@@ -68,7 +68,7 @@ class Errors:
         "Weights in '{path}' do not fit '{options}': {n_problems} problems:{problems}\nWas the file made with other "
         "sizes? Take the settings that came with it."
     )
-    EL027 = "'{path}' cannot be used as vocabulary: {reason}"
+    EL027 = "'{path}' cannot be used as vocabulary, one word a line in UTF-8: {reason}"
     EL028 = (
         "The vocabulary has {n_words} words, but {misfits}. Pass the vocabulary the model was trained with, one word "
         "a line in the order of the rows."
@@ -267,15 +267,11 @@ class Errors:
     )
     EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
     EL137 = (
-        "There is no tokenizer for the language '{lang}': {reason} Choose another with --lang, such as 'xx' for any "
-        "language, or give tokenized text with --tokenized."
+        "There is no tokenizer for the language '{lang}': {reason} Give a code that `spacy.blank` knows ('en', 'de', "
+        "'xx' for any), or tokenized text {option}."
     )
     EL138 = (
         "'{path}' cannot be read as {kind} in UTF-8: {reason}. Convert it, or name its format with --input-format."
-    )
-    EL140 = (
-        "There is no tokenizer for the language '{lang}': {reason} Give a code that `spacy.blank` knows ('en', 'de', "
-        "'xx' for any), or leave --lang out for text with spaces between the tokens."
     )
     EL141 = (
         "The data set '{name}' cannot be opened: {reason}. A data set is hf:NAME[:SPLIT][:COLUMN], NAME what "

@@ -23,7 +23,7 @@ class SentenceCutter:
 
     lang (Optional[str]): Tokenizer of texts; None: tokens are separated by spaces.
     running_text (bool): Items without sentence boundaries are cut by spaCy's `sentencizer`.
-    RAISES (ValueError): EL140 for an unknown language.
+    RAISES (ValueError): EL137 for an unknown language.
     """
 
     def __init__(self, lang: Optional[str] = None, *, running_text: bool = False) -> None:
@@ -64,12 +64,12 @@ class SentenceCutter:
 def make_nlp(lang: str) -> Language:
     """lang (str): Code of a language.
     RETURNS (Language): A pipeline with a tokenizer only.
-    RAISES (ValueError): EL140 for an unknown language.
+    RAISES (ValueError): EL137 for an unknown language.
     """
     try:
         nlp = spacy.blank(lang)
     except ImportError as error:
-        raise ValueError(Errors.EL140.format(lang=lang, reason=error)) from error
+        raise ValueError(Errors.EL137.format(lang=lang, reason=error, option="without --lang")) from error
     nlp.max_length = sys.maxsize  # the limit is there for parsers
     return nlp
 

@@ -33,7 +33,7 @@ def find_shards(
     format (str): "text", "jsonl" or "docbin" for all files; "auto" goes by suffix.
     running_text (bool): A text has several sentences, and is cut after them.
     RETURNS (List[Shard]): At least one, none is read yet.
-    RAISES (ValueError): EL133 for a place with nothing to read, EL106 if `datasets` is missing, EL140 for an unknown
+    RAISES (ValueError): EL133 for a place with nothing to read, EL106 if `datasets` is missing, EL137 for an unknown
         language, EL141 for a data set that cannot be opened, EL143 for an unknown format.
     """
     if format not in FORMATS:

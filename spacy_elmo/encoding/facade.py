@@ -98,7 +98,7 @@ class BiLM:
 
     def embed(
         self,
-        sentences: Sequence[Sequence[str]],
+        sentences: Iterable[Sequence[str]],
         *,
         state: Union[str, BiLMState, None] = "reset",
         return_state: bool = False,
@@ -108,7 +108,7 @@ class BiLM:
     ) -> Any:
         """Contextual vectors of tokenized sentences.
 
-        sentences (Sequence[Sequence[str]]): Tokens of each sentence, without marks.
+        sentences (Iterable[Sequence[str]]): Tokens of each sentence, without marks.
         state (Union[str, BiLMState, None]): "reset": each sentence starts from zero. "steady": from the settled state.
             "carry": each goes on where the one before stopped. A `BiLMState`: sentence i goes on from row i, as
             bilm-tf and AllenNLP do; None: the same from zero.
@@ -121,7 +121,7 @@ class BiLM:
         RAISES (ValueError): EL006 and EL009 for a state that does not fit, EL008 for unknown layers, EL011 for input
             that is not tokenized.
         """
-        _check_sentences(sentences)
+        sentences = _checked_sentences(sentences)
         choose = _layer_choice(layers, self.config.n_layers)
         n_rows = len(sentences)
         if isinstance(state, str) and state == "carry":
@@ -265,14 +265,22 @@ def _without_marks(rows: Tensor, lengths: Sequence[int]) -> Tensor:
     return rows[:, torch.from_numpy(keep).to(rows.device)]
 
 
-def _check_sentences(sentences: Sequence[Sequence[str]]) -> None:
+def _checked_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
+    found: List[List[str]] = []
     for i, sentence in enumerate(sentences):
-        if isinstance(sentence, str) or not all(isinstance(word, str) for word in sentence):
+        is_list = isinstance(sentence, Iterable) and not isinstance(sentence, str)
+        words = list(sentence) if is_list else []
+        if not is_list or not all(isinstance(word, str) for word in words):
             raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
+        found.append(words)
+    return found
 
 
 def _kind(sentence: Any) -> str:
-    return "string" if isinstance(sentence, str) else f"{type(sentence).__name__} with items that are not strings"
+    if isinstance(sentence, str):
+        return "string"
+    items = " with items that are not strings" if isinstance(sentence, Iterable) else ""
+    return f"{type(sentence).__name__}{items}"
 
 
 def _layer_choice(layers: Layers, n_layers: int) -> Any:

@@ -177,11 +177,17 @@ def test_slices_are_consecutive_and_small(bilm, sentences):
     assert bilm.encode([[], []]).shape == (3, 0, 12) and bilm.encode([]).shape == (3, 0, 12)
 
 
+def test_sentences_can_come_one_by_one(bilm, sentences):
+    ours = bilm.embed(iter(tuple(sentence) for sentence in sentences))
+    assert all(np.array_equal(x, y) for x, y in zip(ours, bilm.embed(sentences), strict=True))
+
+
 @pytest.mark.parametrize(
     "call, message",
     [
         (lambda b: b.embed(["not tokenized"]), "list of strings"),
         (lambda b: b.embed([["a", 3]]), "not strings"),
+        (lambda b: b.embed([["a"], None]), "Sentence 1 is a NoneType, but should be a list of strings"),
         (lambda b: b.embed([["a"]], layers="bottom"), "bottom"),
         (lambda b: b.embed([["a"]], layers=3), "0 to 2"),
         (lambda b: b.embed([["a"]], layers=True), "0 to 2"),
