@@ -6,6 +6,7 @@ here: only the rows that some rank has met travel.
 """
 
 import os
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +15,7 @@ from typing import Any, Iterable, Iterator, List, Optional
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import Errors
@@ -133,12 +135,17 @@ def connect(device: str) -> Iterator[Ranks]:
         yield Ranks(device=torch.device(device))
         return
     rank, own = int(os.environ["RANK"]), _own_device(device, int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if own.type == "cuda" else "gloo", timeout=TIMEOUT)
+    backend = "nccl" if own.type == "cuda" else "gloo"
     try:
-        with tell_of_lost_ranks(rank):
+        with tell_of_lost_ranks(rank), _without_torch_advice():
+            store = next(iter(rendezvous("env://", rank, world_size, timeout=TIMEOUT)))[0]
+            # torchrun may keep its store when it begins anew: addresses of processes that died stand under other names.
+            store = dist.PrefixStore(f"attempt_{restart_count() or 0}", store)  # type: ignore[attr-defined]
+            dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
             yield Ranks(rank, world_size, own)
     finally:
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
 
 @contextmanager
@@ -150,6 +157,15 @@ def tell_of_lost_ranks(rank: int) -> Iterator[None]:
         if _is_of_the_network(error):
             raise ValueError(Errors.EL127.format(rank=rank, reason=str(error).splitlines()[0])) from error
         raise
+
+
+@contextmanager
+def _without_torch_advice() -> Iterator[None]:
+    """No warnings of DistributedDataParallel about a renamed argument, and strides of dimensions of size one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="`broadcast_buffers` is deprecated", category=FutureWarning)
+        warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides", category=UserWarning)
+        yield
 
 
 def restart_count() -> Optional[int]:
