@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Iterable, List, Optional, Sequence, Union
 
 from ..errors import Errors
+from .atomic import aside_of
 
 MODELS_DIR = Path(__file__).parent.parent / "models"
 PACKAGED_NAMES = ("en_elmo_sm",)
@@ -87,6 +88,8 @@ def locate(path: PathLike) -> Union[TFFiles, NativeFiles]:
     if isinstance(path, str) and path in PACKAGED_NAMES:
         return _packaged(path)
     path = Path(path)
+    if not path.exists() and aside_of(path).is_dir():
+        path = aside_of(path)  # a process was killed, or is about to put another one in its place
     if path.is_dir():
         return _in_folder(path)
     if path.suffix in HDF5_SUFFIXES and path.is_file():

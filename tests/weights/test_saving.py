@@ -1,9 +1,12 @@
+import os
+
 import pytest
 from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
 
 import spacy_elmo.weights.native
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.weights import atomic
 
 
 @pytest.fixture
@@ -40,6 +43,54 @@ def test_save_over_another_format_leaves_one_model(bilm, tmp_path):
     save_bilm(bilm, tmp_path / "model", force=True)
     names = sorted(path.name for path in (tmp_path / "model").iterdir())
     assert names == ["config.json", "meta.json", "notes.txt", "vocab.txt", "weights.safetensors"]
+
+
+@pytest.mark.parametrize("n_renames", [1, 2])
+def test_a_kill_while_a_model_is_replaced_leaves_a_whole_one(n_renames, bilm, other, tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def die(*paths):
+        raise Killed
+
+    done, move = [], os.rename
+
+    def rename(source, target):
+        move(source, target)
+        done.append(target)
+        if len(done) == n_renames:
+            monkeypatch.setattr(atomic, "heal_folder", die)  # nothing is done after a kill
+            raise Killed
+
+    target = tmp_path / "model"
+    save_bilm(bilm, target)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", rename)
+        with pytest.raises(Killed):
+            save_bilm(other, target, force=True)
+    assert load_bilm(target).config == (bilm if n_renames == 1 else other).config
+    monkeypatch.undo()
+    save_bilm(other, target, force=True)
+    assert load_bilm(target).config == other.config and [path.name for path in tmp_path.glob("*model*")] == ["model"]
+
+
+def test_a_folder_that_cannot_be_renamed_is_replaced_file_by_file(bilm, other, tmp_path, monkeypatch):
+    def refuse(*paths):
+        raise OSError(16, "Device or resource busy")
+
+    save_bilm(bilm, tmp_path / "model")
+    monkeypatch.setattr(os, "rename", refuse)
+    save_bilm(other, tmp_path / "model", force=True)
+    assert load_bilm(tmp_path / "model").config == other.config
+
+
+def test_save_is_on_the_disk_before_it_has_its_name(bilm, tmp_path, monkeypatch):
+    steps, move = [], os.rename
+    monkeypatch.setattr(atomic, "_sync", lambda path: steps.append(path.name))
+    monkeypatch.setattr(os, "rename", lambda *paths: (steps.append("rename"), move(*paths)))
+    save_bilm(bilm, tmp_path / "model")
+    names = {path.name for path in (tmp_path / "model").iterdir()}
+    assert names < set(steps[: steps.index("rename")]) and steps[-2:] == ["rename", tmp_path.name]
 
 
 def test_save_never_replaces_a_file(bilm, tmp_path):
