@@ -5,12 +5,12 @@ A checkpoint is a folder `step-00001000` with `state.safetensors` (all tensors),
 """
 
 import hashlib
+import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-import srsly
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -48,8 +48,8 @@ def save_checkpoint(output: Path, step: int, snapshot: Snapshot, *, keep: int) -
         with atomic_folder(path, force=True, own_names=NAMES) as folder:
             tensors = {name: tensor.detach().contiguous() for name, tensor in snapshot.tensors.items()}
             save_file(tensors, folder / TENSORS)
-            srsly.write_json(folder / RECORD, snapshot.record)
-            srsly.write_json(folder / CHECKSUMS, {name: _sha256(folder / name) for name in (TENSORS, RECORD)})
+            _write_json(folder / RECORD, snapshot.record)
+            _write_json(folder / CHECKSUMS, {name: _sha256(folder / name) for name in (TENSORS, RECORD)})
     # safetensors has an error class of its own for what the system refuses.
     except Exception as error:
         newest = next(iter(list_checkpoints(output)), None)
@@ -61,7 +61,8 @@ def save_checkpoint(output: Path, step: int, snapshot: Snapshot, *, keep: int) -
 
 def list_checkpoints(output: Path) -> List[Path]:
     """RETURNS (List[Path]): Folders of the checkpoints of a run, the newest first."""
-    return sorted((output / FOLDER).glob("step-*"), reverse=True)
+    found = [path for path in (output / FOLDER).glob("step-*") if path.name[5:].isdecimal()]
+    return sorted(found, key=lambda path: int(path.name[5:]), reverse=True)
 
 
 def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
@@ -75,7 +76,7 @@ def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
     for path in list_checkpoints(output):
         problem = _problem(path)
         if problem is None:
-            return Snapshot(load_file(path / TENSORS), srsly.read_json(path / RECORD)), damaged
+            return Snapshot(load_file(path / TENSORS), _read_json(path / RECORD)), damaged
         damaged.append(f"{path.name}: {problem}")
     if damaged:
         raise ValueError(Errors.EL129.format(path=output / FOLDER, problems="; ".join(damaged)))
@@ -87,13 +88,22 @@ def _problem(path: Path) -> Optional[str]:
     if missing:
         return f"{', '.join(missing)} missing"
     try:
-        sums = srsly.read_json(path / CHECKSUMS)
+        sums = _read_json(path / CHECKSUMS)
     except ValueError:
         return f"{CHECKSUMS} is no JSON"
     if not isinstance(sums, dict):
         return f"{CHECKSUMS} is no JSON object"
     changed = [name for name in (TENSORS, RECORD) if sums.get(name) != _sha256(path / name)]
     return f"checksum of {', '.join(changed)} differs" if changed else None
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf8"))
+
+
+def _write_json(path: Path, record: Any) -> None:
+    """Every float as it is: srsly keeps ten decimals, and an epsilon of 1e-12 would come back as zero."""
+    path.write_text(json.dumps(record, allow_nan=False), encoding="utf8")
 
 
 def _sha256(path: Path) -> str:

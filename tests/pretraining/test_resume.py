@@ -95,6 +95,21 @@ def test_old_checkpoints_are_removed(text, tmp_path):
     assert [path.name for path in list_checkpoints(run.output)] == ["step-00000060", "step-00000056", "step-00000049"]
 
 
+def test_folders_of_other_names_are_no_checkpoints(text, tmp_path):
+    run = _train(make_run(tmp_path / "run", text), 10)
+    (tmp_path / "run" / "checkpoints" / "step-old").mkdir()
+    assert [path.name for path in list_checkpoints(run.output)] == ["step-00000007"]
+
+
+def test_settings_come_back_to_the_last_digit(text, tmp_path):
+    settings = {"optimizer": {"learn_rate": 0.02, "eps": 1e-12}}
+    run = _train(make_run(tmp_path / "run", text, **settings), 10)
+    record = load_checkpoint(tmp_path / "run")[0].record
+    assert record["settings"]["optimizer"]["eps"] == 1e-12
+    assert record["losses"] == [] and record["elapsed_s"] <= run.elapsed_s
+    _train(make_run(tmp_path / "run", text, **settings), 1, resume=True)
+
+
 @pytest.mark.parametrize("harm", ["cut", "changed", "missing", "no checksums"])
 def test_a_damaged_checkpoint_is_passed_over(text, tmp_path, harm):
     _train(make_run(tmp_path / "run", text), 40)
