@@ -11,7 +11,8 @@ from thinc.api import Config
 from tqdm import tqdm
 
 from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
-from ..pretraining.run import BEST, LAST, Pretraining, Report
+from ..pretraining.report import Report
+from ..pretraining.run import BEST, LAST, Pretraining
 from ..pretraining.run_log import LOG
 from . import _common
 from ._app import Arg, Opt, app

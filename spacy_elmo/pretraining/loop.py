@@ -39,7 +39,7 @@ class Update:
     loss (Tensor): Mean over its tokens and both directions on this rank, in nats; shape ().
     learn_rate (float): Of the top layer.
     grad_norm (float): Global norm before clipping.
-    is_finite (bool): False if the gradient was not a finite number: nothing was changed then.
+    is_finite (bool): False if the loss or its gradient was not a finite number: no weight was changed then.
     is_skipped (bool): Whether float16 overflowed, which is expected now and then: nothing was changed either.
     data_s (float): Seconds spent on reading and preparing the text.
     """
@@ -132,7 +132,7 @@ class Trainer:
         self.ranks.average_gradients(self.sparse)
         is_overflow = self.loss_scale.unscale(self.optimizer.parameters)
         info = self.optimizer.step(step=self.step, n_tokens=self.n_tokens)
-        is_finite = is_overflow or math.isfinite(info.grad_norm)
+        is_finite = self._is_mere_overflow(loss) if is_overflow else math.isfinite(info.grad_norm)
         if is_finite:
             self.step += 1
             self.n_tokens += sum(chunk.inputs[0].size for chunk in chunks) * self.ranks.world_size
@@ -187,6 +187,10 @@ class Trainer:
         self.loss_scale.load_dict(record["loss_scale"])
         if record["n_ranks"] == self.ranks.world_size:
             _set_random_states(_under(f"random.{self.ranks.rank}.", tensors), device)
+
+    def _is_mere_overflow(self, loss: Tensor) -> bool:
+        """Whether a smaller factor may help: the loss is finite, on all ranks, and not too many have been tried."""
+        return math.isfinite(float(self.ranks.average(loss))) and not self.loss_scale.is_hopeless
 
     def _next_chunks(self) -> List[Chunk]:
         """This rank's lanes of the chunks of one update; fewer at the end of the text."""

@@ -7,6 +7,8 @@ from torch import nn
 
 FIRST, LARGEST = 2.0**12, 2.0**24
 STEADY_UPDATES = 1000  # without an overflow, before a larger factor is tried
+# Overflows in a row that no factor can cure: from the largest one, 24 of them lead to a factor of 1.
+HOPELESS = 30
 
 
 class LossScale:
@@ -18,7 +20,12 @@ class LossScale:
     def __init__(self, *, is_on: bool) -> None:
         self.is_on = is_on
         self.factor = FIRST if is_on else 1.0
-        self.n_steady = 0
+        self.n_steady = self.n_overflows = 0  # both in a row
+
+    @property
+    def is_hopeless(self) -> bool:
+        """RETURNS (bool): Whether the gradients overflow with any factor, so that training stands still."""
+        return self.n_overflows >= HOPELESS
 
     def unscale(self, parameters: Iterable[nn.Parameter]) -> bool:
         """Divide the gradients in place, and set the factor of the next update.
@@ -40,14 +47,16 @@ class LossScale:
 
     def to_dict(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): Plain JSON types."""
-        return {"factor": self.factor, "n_steady": self.n_steady}
+        return {"factor": self.factor, "n_steady": self.n_steady, "n_overflows": self.n_overflows}
 
     def load_dict(self, record: Mapping[str, Any]) -> None:
         """record (Mapping[str, Any]): From `to_dict`."""
         self.factor, self.n_steady = record["factor"], record["n_steady"]
+        self.n_overflows = record.get("n_overflows", 0)
 
     def _adapt(self, is_fine: bool) -> None:
         self.n_steady = self.n_steady + 1 if is_fine else 0
+        self.n_overflows = 0 if is_fine else self.n_overflows + 1
         if not is_fine:
             self.factor = max(1.0, self.factor / 2)
         elif self.n_steady % STEADY_UPDATES == 0:

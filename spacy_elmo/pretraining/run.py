@@ -23,6 +23,7 @@ from .config import PretrainConfig
 from .corpus import BlockStream, Shard
 from .distributed import Ranks
 from .loop import Trainer, Update
+from .report import Report, perplexities
 from .run_log import LOG, RunLog
 from .validation import BestSoFar, Sentences
 
@@ -30,50 +31,6 @@ LAST = "model-last"
 BEST = "model-best"
 # Settings that a resumed run may have otherwise than the run that stopped.
 FREE = ("max_tokens", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every")
-
-
-@dataclass(frozen=True)
-class Report:
-    """Where a run stands after some updates.
-
-    step (int): Updates done.
-    n_tokens (int): Predictions per direction trained on.
-    loss (float): Mean training loss since the last report, in nats, both directions.
-    learn_rate (float): Of the last update.
-    grad_norm (float): Of the last update, before clipping.
-    elapsed_s (float): Seconds of training and validation, those before a resume included.
-    tokens_per_s (float): Of training since the last report.
-    data_share (float): Share of that time spent on reading and preparing the text.
-    validation (Optional[Perplexity]): Of the held-out text, when it was just computed.
-    is_best (bool): Whether this is the best validation so far.
-    """
-
-    step: int
-    n_tokens: int
-    loss: float
-    learn_rate: float
-    grad_norm: float
-    elapsed_s: float
-    tokens_per_s: float
-    data_share: float
-    validation: Optional[Perplexity] = None
-    is_best: bool = False
-
-    def to_row(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): A line of the log, plain JSON types."""
-        row: Dict[str, Any] = {
-            "step": self.step,
-            "n_tokens": self.n_tokens,
-            "loss": self.loss,
-            "learn_rate": self.learn_rate,
-            "grad_norm": self.grad_norm,
-            "elapsed_s": round(self.elapsed_s, 1),
-            "tokens_per_s": round(self.tokens_per_s, 1),
-            "data_share": round(self.data_share, 4),
-        }
-        if self.validation is not None:
-            row.update(_perplexities(self.validation))
-        return row
 
 
 @dataclass
@@ -236,7 +193,7 @@ class Pretraining:
             "n_tokens": report.n_tokens,
             "n_updates": report.step,
             "elapsed_s": round(report.elapsed_s),
-            "perplexity": _perplexities(report.validation) if report.validation is not None else None,
+            "perplexity": perplexities(report.validation) if report.validation is not None else None,
         }
 
     def _save_checkpoint(self) -> None:
@@ -286,15 +243,6 @@ class Pretraining:
 def fingerprint(vocabulary: Vocabulary) -> str:
     """RETURNS (str): sha256 of the words in their order."""
     return hashlib.sha256("\n".join(vocabulary.words).encode("utf8", "surrogatepass")).hexdigest()
-
-
-def _perplexities(validation: Perplexity) -> Dict[str, Any]:
-    has_backward = not math.isnan(validation.backward)
-    return {
-        "forward": round(validation.forward, 4),
-        "backward": round(validation.backward, 4) if has_backward else None,
-        "unk_rate": round(validation.unk_rate, 5),
-    }
 
 
 def _forget_checkpoints(output: Path) -> None:

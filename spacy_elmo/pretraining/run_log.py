@@ -1,10 +1,9 @@
 """What a run tells while it goes: `log.jsonl`, and TensorBoard where it is installed."""
 
+import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Dict, Optional
-
-import srsly
 
 from .._compat import has_tensorboard
 
@@ -37,7 +36,7 @@ class RunLog:
     def write(self, row: Dict[str, Any]) -> None:
         """row (Dict[str, Any]): Plain JSON types; numbers also go to TensorBoard under their name."""
         with self.path.open("a", encoding="utf8") as lines:
-            lines.write(srsly.json_dumps(row) + "\n")
+            lines.write(json.dumps(row, allow_nan=False) + "\n")
         if self._board is not None:
             for name, value in row.items():
                 if isinstance(value, (int, float)) and name != "step":

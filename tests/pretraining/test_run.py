@@ -1,6 +1,7 @@
 """A run end to end, small."""
 
 import gzip
+import math
 
 import pytest
 import srsly
@@ -9,6 +10,7 @@ from pretraining.small_run import make_run, write_text
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining.corpus import Counts, TextShard
+from spacy_elmo.pretraining.loss_scale import HOPELESS
 from spacy_elmo.pretraining.validation import BestSoFar, read_held_out
 
 PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0, "report_every": 20, "checkpoint_every": 0}
@@ -94,6 +96,29 @@ def test_an_existing_run_is_not_overwritten(text, tmp_path):
     run = make_run(tmp_path / "out", text, **PLAIN, max_tokens=32)
     run.begin(force=True)
     assert [report.step for report in run.reports()] == [1]
+
+
+def test_float16_stops_at_a_loss_that_is_not_finite(text, tmp_path):
+    """Every gradient is an overflow then, and would be skipped for ever."""
+    run = make_run(tmp_path / "out", text, **{**PLAIN, "report_every": 1}, precision="float16")
+    run.begin()
+    with pytest.raises(ValueError, match="not a finite number at step 3"):
+        for report in run.reports():
+            if report.step == 3:
+                with torch.no_grad():
+                    run.trainer.head.bias.fill_(float("nan"))
+
+
+def test_float16_stops_when_no_factor_helps(text, tmp_path, monkeypatch):
+    run = make_run(tmp_path / "out", text, **{**PLAIN, "report_every": 1}, precision="float16")
+    run.begin()
+    parameter = run.trainer.network.char_cnn.projection.weight
+    parameter.register_hook(lambda grad: grad * float("inf"))
+    with pytest.raises(ValueError, match=f"not a finite number at step {HOPELESS - 1}"):
+        for report in run.reports():
+            assert math.isnan(report.loss)
+    rows = list(srsly.read_jsonl(tmp_path / "out" / "log.jsonl"))
+    assert rows[0]["loss"] is None and len(rows) == HOPELESS - 1
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

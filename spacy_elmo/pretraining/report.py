@@ -1,0 +1,61 @@
+"""What a run tells at intervals, and the same as a line of the log."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Dict, Optional
+
+from ..encoding.perplexity import Perplexity
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a run stands after some updates.
+
+    step (int): Updates done.
+    n_tokens (int): Predictions per direction trained on.
+    loss (float): Mean training loss since the last report, in nats, both directions; NaN if all updates were skipped.
+    learn_rate (float): Of the last update.
+    grad_norm (float): Of the last update, before clipping.
+    elapsed_s (float): Seconds of training and validation, those before a resume included.
+    tokens_per_s (float): Of training since the last report.
+    data_share (float): Share of that time spent on reading and preparing the text.
+    validation (Optional[Perplexity]): Of the held-out text, when it was just computed.
+    is_best (bool): Whether this is the best validation so far.
+    """
+
+    step: int
+    n_tokens: int
+    loss: float
+    learn_rate: float
+    grad_norm: float
+    elapsed_s: float
+    tokens_per_s: float
+    data_share: float
+    validation: Optional[Perplexity] = None
+    is_best: bool = False
+
+    def to_row(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): A line of the log, plain JSON types."""
+        row: Dict[str, Any] = {
+            "step": self.step,
+            "n_tokens": self.n_tokens,
+            "loss": self.loss if math.isfinite(self.loss) else None,
+            "learn_rate": self.learn_rate,
+            "grad_norm": self.grad_norm,
+            "elapsed_s": round(self.elapsed_s, 1),
+            "tokens_per_s": round(self.tokens_per_s, 1),
+            "data_share": round(self.data_share, 4),
+        }
+        if self.validation is not None:
+            row.update(perplexities(self.validation))
+        return row
+
+
+def perplexities(validation: Perplexity) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): What the log and the model say of a validation, plain JSON types."""
+    has_backward = not math.isnan(validation.backward)
+    return {
+        "forward": round(validation.forward, 4),
+        "backward": round(validation.backward, 4) if has_backward else None,
+        "unk_rate": round(validation.unk_rate, 5),
+    }
