@@ -235,7 +235,10 @@ class Errors:
         "No checkpoint in '{path}' is whole: {problems}. "
         "Start again with --force, or go on from a saved biLM by --paths.init."
     )
-    EL104 = "'{path}' exists already. Give another output folder, or --force to replace it."
+    EL104 = (
+        "'{path}' holds a run already: {found}. Go on with it by --resume, give another output folder, or begin anew "
+        "by --force, which removes its models, checkpoints and log."
+    )
 
     # cli, project: EL130 to EL169
     EL146 = (
@@ -298,6 +301,10 @@ class Errors:
         "The pipeline '{path}' has no component that listens to ELMo. Give the pipeline that was trained with ELMo, "
         "for example 'training/sample/elmo-0/model-best'."
     )
+    EL157 = (
+        "The processes found different checkpoints in '{path}': {found}. All of them must see the same ones: use a "
+        "folder that all nodes share, or copy `checkpoints` of the first node to the same place on the others."
+    )
     EL160 = (
         "'{path}' is not in the format of the sample, {n_problems} problems:\n{problems}\n"
         "Correct these lines; assets/sample/README.md describes the format."
@@ -328,3 +335,7 @@ class Warnings:
     )
 
     # the rest: WL100 and up
+    WL120 = (
+        "'{path}' has {found} bytes, but had {wanted} when the checkpoint was written. The lines that are missing do "
+        "not come back, and neither does their part of the curve; training is not affected."
+    )

@@ -6,8 +6,7 @@ from typing import Any, Dict, List, Optional
 import srsly
 
 from .._compat import has_matplotlib
-
-PICTURE = "perplexity.png"
+from ..pretraining.run_folder import PICTURE
 
 
 def draw_curve(log: Path) -> Optional[Path]:

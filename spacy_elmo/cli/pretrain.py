@@ -12,8 +12,8 @@ from tqdm import tqdm
 
 from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
 from ..pretraining.report import Report
-from ..pretraining.run import BEST, LAST, Pretraining
-from ..pretraining.run_log import LOG
+from ..pretraining.run import Pretraining
+from ..pretraining.run_folder import BEST, LAST, LOG
 from . import _common
 from ._app import Arg, Opt, app
 from ._curve import draw_curve
@@ -71,12 +71,12 @@ def pretrain_cli(
 
 def _show(run: Pretraining) -> None:
     """A bar with tokens/s and time left, a table row per validation; nothing on ranks that do not write."""
-    for text in run.warnings:
-        _common.msg.warn(text)
     if not run.ranks.is_writer:
         for _ in run.reports():
             pass
         return
+    for text in run.warnings:
+        _common.msg.warn(text)
     total, begin = run.config.max_tokens, run.trainer.n_tokens
     if begin:
         _common.msg.info(f"Resumed at step {run.trainer.step:,}, after {begin:,} tokens")

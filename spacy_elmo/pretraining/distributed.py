@@ -10,7 +10,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Iterable, Iterator, List, Optional
+from typing import Any, Callable, Iterable, Iterator, List, Optional, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -22,6 +22,7 @@ from ..errors import Errors
 
 # A validation by the first rank keeps the others waiting.
 TIMEOUT = timedelta(hours=2)
+ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,25 @@ class Ranks:
         values = [value]
         dist.broadcast_object_list(values, src=0)
         return values[0]
+
+    def agree(self, attempt: Callable[[], ValueT]) -> ValueT:
+        """Do what may fail, on each rank at once. If it fails on one it fails on all, so that none waits in vain.
+
+        attempt (Callable[[], ValueT]): Talks to no other rank.
+        RETURNS (ValueT): What it gave on this rank.
+        RAISES (ValueError): What the first rank raised on which it failed.
+        """
+        problem: Optional[Exception] = None
+        try:
+            value = attempt()
+        except (ValueError, OSError) as error:
+            problem = error
+        problems = [text for text in self.gather_objects(None if problem is None else str(problem)) if text is not None]
+        if problem is not None:
+            raise problem
+        if problems:
+            raise ValueError(problems[0])
+        return value
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Average the gradients of parameters that `wrap` was told to leave alone, sparse or dense, in place."""

@@ -18,17 +18,16 @@ from ..encoding.state import BiLMState
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from ..weights import save_bilm
-from .checkpoint import FOLDER, Snapshot, list_checkpoints, load_checkpoint, save_checkpoint
+from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, save_checkpoint
 from .config import PretrainConfig
 from .corpus import BlockStream, Shard
 from .distributed import Ranks
 from .loop import Trainer, Update
 from .report import Report, perplexities
-from .run_log import LOG, RunLog
+from .run_folder import BEST, LAST, find_run, make_ready
+from .run_log import RunLog
 from .validation import BestSoFar, Sentences
 
-LAST = "model-last"
-BEST = "model-best"
 # Settings that a resumed run may have otherwise than the run that stopped.
 FREE = ("max_tokens", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every")
 
@@ -91,24 +90,22 @@ class Pretraining:
     def begin(self, *, resume: bool = False, force: bool = False) -> None:
         """Make the folder ready; with `resume` go on from the newest whole checkpoint, if there is one.
 
+        What fails on one rank fails on all. The first one decides whether the folder may be used, before it writes.
+
         resume (bool): Continue the run that the folder holds.
-        force (bool): Begin anew in a folder that holds a run.
+        force (bool): Begin anew in a folder that holds a run, and remove that.
         RAISES (ValueError): EL104 for a folder that holds a run, EL129 if all checkpoints are damaged, EL146 if the
-            run that stopped had other settings.
+            run that stopped had other settings, EL157 if ranks found different checkpoints.
         """
-        snapshot = self._found() if resume else None
-        if snapshot is not None:
-            self._restore(snapshot)
-        elif (self.output / LOG).exists() and not force and not resume:
-            raise ValueError(Errors.EL104.format(path=self.output))
+        snapshot = self.ranks.agree(lambda: self._found(resume=resume, force=force))
+        steps = self.ranks.gather_objects(None if snapshot is None else snapshot.record["step"])
+        if len(set(steps)) > 1:
+            raise ValueError(Errors.EL157.format(path=self.output, found=_describe_steps(steps)))
         if snapshot is None:
             torch.manual_seed(self.config.seed + self.ranks.rank)  # each rank drops other values
-        if self.ranks.is_writer:
-            self.output.mkdir(parents=True, exist_ok=True)
-            if snapshot is None:
-                _forget_checkpoints(self.output)
-            n_bytes = int(snapshot.record["log_bytes"]) if snapshot is not None else 0
-            self._log = RunLog(self.output, n_bytes=n_bytes, step=self.trainer.step)
+        else:
+            self.ranks.agree(lambda: self._restore(snapshot))
+        self.ranks.agree(lambda: self._open_folder(snapshot, force))
 
     def reports(self) -> Iterator[Report]:
         """Train to the end.
@@ -213,10 +210,23 @@ class Pretraining:
         full = Snapshot(snapshot.tensors, record)
         save_checkpoint(self.output, self.trainer.step, full, keep=self.config.keep_checkpoints)
 
-    def _found(self) -> Optional[Snapshot]:
-        snapshot, damaged = load_checkpoint(self.output)
-        self.warnings += [f"A damaged checkpoint is passed over: {text}" for text in damaged]
-        return snapshot
+    def _found(self, *, resume: bool, force: bool) -> Optional[Snapshot]:
+        if resume:
+            snapshot, damaged = load_checkpoint(self.output)
+            self.warnings += [f"A damaged checkpoint is passed over: {text}" for text in damaged]
+            return snapshot
+        found = find_run(self.output) if self.ranks.is_writer and not force else []
+        if found:
+            raise ValueError(Errors.EL104.format(path=self.output, found=", ".join(found)))
+        return None
+
+    def _open_folder(self, snapshot: Optional[Snapshot], force: bool) -> None:
+        if not self.ranks.is_writer:
+            return
+        make_ready(self.output, is_resumed=snapshot is not None, force=force)
+        n_bytes = int(snapshot.record["log_bytes"]) if snapshot is not None else 0
+        self._log = RunLog(self.output, n_bytes=n_bytes, step=self.trainer.step)
+        self.warnings += self._log.warnings
 
     def _restore(self, snapshot: Snapshot) -> None:
         record = snapshot.record
@@ -245,10 +255,5 @@ def fingerprint(vocabulary: Vocabulary) -> str:
     return hashlib.sha256("\n".join(vocabulary.words).encode("utf8", "surrogatepass")).hexdigest()
 
 
-def _forget_checkpoints(output: Path) -> None:
-    for path in list_checkpoints(output):
-        for file in path.iterdir():
-            file.unlink()
-        path.rmdir()
-    if (output / FOLDER).is_dir():
-        (output / FOLDER).rmdir()
+def _describe_steps(steps: Sequence[Optional[int]]) -> str:
+    return ", ".join(f"process {rank} {'none' if step is None else step}" for rank, step in enumerate(steps))

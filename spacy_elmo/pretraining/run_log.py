@@ -3,12 +3,11 @@
 import json
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from .._compat import has_tensorboard
-
-LOG = "log.jsonl"
-TENSORBOARD = "tensorboard"
+from ..errors import Warnings
+from .run_folder import LOG, TENSORBOARD
 
 
 class RunLog:
@@ -21,12 +20,21 @@ class RunLog:
 
     def __init__(self, output: Path, *, n_bytes: int = 0, step: int = 0) -> None:
         self.path = output / LOG
-        with self.path.open("ab") as file:
-            file.truncate(n_bytes)
+        self.warnings: List[str] = []
+        self._cut(n_bytes)
         self._board: Optional[Any] = None
         if has_tensorboard:
             writer = import_module("torch.utils.tensorboard").SummaryWriter
             self._board = writer(str(output / TENSORBOARD), purge_step=step + 1)
+
+    def _cut(self, n_bytes: int) -> None:
+        """Keep whole lines only. A file that is too short lacks some: it must not be filled up."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        kept = content.rfind(b"\n", 0, n_bytes) + 1
+        if kept < n_bytes:
+            self.warnings.append(Warnings.WL120.format(path=self.path, found=len(content), wanted=n_bytes))
+        with self.path.open("ab") as file:
+            file.truncate(kept)
 
     @property
     def n_bytes(self) -> int:

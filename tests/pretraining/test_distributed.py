@@ -14,6 +14,7 @@ from spacy_elmo import load_bilm
 from spacy_elmo.pretraining.distributed import Ranks
 
 RUNNER = Path(__file__).parent / "small_run.py"
+CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0}
 
 
@@ -26,6 +27,16 @@ def _torchrun(output, text, n_ranks, *arguments, settings=None, launch=()):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", n_ranks]
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", *launch]
     command += [RUNNER, output, text, "--settings", json.dumps({**PLAIN, **(settings or {})}), *arguments]
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240, env=environment())
+
+
+def _torchrun_cli(output, text, *arguments):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--rdzv-backend", "c10d"]
+    command += ["--rdzv-endpoint", "localhost:0", "-m", "spacy_elmo", "pretrain", CONFIG, output]
+    command += ["--paths.train", text, "--paths.valid", text, "--bilm.char_cnn.filters", "[[1,4],[2,8]]"]
+    command += ["--bilm.cell_width", 16, "--bilm.projection_width", 8, "--pretraining.softmax.kind", "full"]
+    command += ["--pretraining.batch_size", 4, "--pretraining.unroll_steps", 8, "--pretraining.max_tokens", 320]
+    command += ["--pretraining.eval_every", 5, "--pretraining.precision", "float32", *arguments]
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240, env=environment())
 
 
@@ -43,6 +54,49 @@ def test_lanes_are_shared_out():
     assert [Ranks(rank, 3).lanes(12) for rank in range(3)] == [slice(0, 4), slice(4, 8), slice(8, 12)]
     with pytest.raises(ValueError, match="batch_size is 10, which 4 processes"):
         Ranks(0, 4).lanes(10)
+
+
+class _Pair(Ranks):
+    """The first of two ranks, with a second one that gives what it is told to."""
+
+    other = None
+
+    def gather_objects(self, value):
+        return [value, self.other]
+
+    def from_writer(self, value):
+        return value
+
+
+def test_what_fails_on_one_rank_fails_on_all(monkeypatch):
+    pair = _Pair(0, 2)
+    assert pair.agree(lambda: 3) == 3
+    with pytest.raises(ValueError, match="could not convert"):
+        pair.agree(lambda: float("a"))
+    monkeypatch.setattr(_Pair, "other", "no such file")
+    with pytest.raises(ValueError, match="no such file"):
+        pair.agree(lambda: 3)
+
+
+def test_ranks_that_see_other_checkpoints_are_told(text, tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run", text, **PLAIN)
+    monkeypatch.setattr(_Pair, "other", 7)
+    monkeypatch.setattr(_Pair, "agree", lambda self, attempt: attempt())
+    run.ranks = _Pair(0, 2)
+    with pytest.raises(ValueError, match="process 0 none, process 1 7.*all nodes share"):
+        run.begin()
+
+
+@pytest.mark.slow
+def test_the_command_begins_on_two_ranks_and_guards_its_run(text, tmp_path):
+    """Without --resume: the first rank makes the folder, and no other one takes it for an older run."""
+    result = _torchrun_cli(tmp_path / "run", text)
+    assert result.returncode == 0, result.stderr
+    assert [row["step"] for row in srsly.read_jsonl(tmp_path / "run" / "log.jsonl")] == [5, 10]
+    result = _torchrun_cli(tmp_path / "run", text)
+    assert result.returncode != 0 and "holds a run already" in " ".join((result.stdout + result.stderr).split())
+    assert "has lost the others" not in result.stderr
+    assert _torchrun_cli(tmp_path / "run", text, "--force").returncode == 0
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -140,8 +141,61 @@ def test_other_settings_cannot_be_resumed(text, tmp_path):
     _train(make_run(tmp_path / "run", text), 10)
     with pytest.raises(ValueError, match="unroll_steps: 8 then, 9 now"):
         make_run(tmp_path / "run", text, unroll_steps=9).begin(resume=True)
-    with pytest.raises(ValueError, match="exists already"):
-        make_run(tmp_path / "run", text).begin()
+
+
+def _names(output):
+    return sorted(str(path.relative_to(output)) for path in output.glob("**/*") if path.parent.name[:5] != "model")
+
+
+@pytest.mark.parametrize("begin", [{"resume": True}, {"force": True}], ids=["resume", "force"])
+def test_what_a_kill_left_half_written_is_removed(text, tmp_path, begin):
+    """As after a kill in the first checkpoint and in a model: there is nothing to resume yet."""
+    for name in ("checkpoints/.step-00000007.abc.part", ".model-last.def.part", ".model-best.old"):
+        (tmp_path / "run" / name).mkdir(parents=True)
+        (tmp_path / "run" / name / "state.json").write_text("{")
+    (tmp_path / "run" / "log.jsonl").write_text("{}\n")
+    run = _train(make_run(tmp_path / "run", text, max_tokens=32 * 8), **begin)
+    assert run.trainer.step == 8 and not list((tmp_path / "run").glob("**/.*"))
+
+
+@pytest.mark.parametrize("left", ["log.jsonl", "checkpoints", "model-last", "model-best"])
+def test_whatever_is_left_of_a_run_guards_it(text, tmp_path, left):
+    output = tmp_path / "run"
+    _train(make_run(output, text, max_tokens=32 * 8))
+    for path in output.iterdir():
+        if path.name != left:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    before = _names(output)
+    with pytest.raises(ValueError, match=f"holds a run already: {left}.*--resume"):
+        make_run(output, text).begin()
+    assert _names(output) == before
+
+
+def test_force_removes_all_of_the_old_run_and_nothing_else(text, tmp_path):
+    output = tmp_path / "run"
+    _train(make_run(output, text, max_tokens=32 * 8))
+    (output / "perplexity.png").write_bytes(b"")
+    (output / "tensorboard").mkdir(exist_ok=True)
+    (output / "tensorboard" / "events.old").write_bytes(b"")
+    (output / "notes.txt").write_text("mine")
+    run = make_run(output, text)
+    run.begin(force=True)
+    names = {*_names(output)}
+    assert not list_checkpoints(output) and not (output / "log.jsonl").read_bytes() and "notes.txt" in names
+    assert not names & {"model-last", "model-best", "perplexity.png", "tensorboard/events.old"}
+
+
+@pytest.mark.parametrize("n_bytes", [None, 0, 100])
+def test_a_log_that_has_lost_lines_is_not_filled_up(text, tmp_path, n_bytes):
+    _train(make_run(tmp_path / "run", text), 20)
+    log = tmp_path / "run" / "log.jsonl"
+    if n_bytes is None:
+        log.unlink()
+    else:
+        log.write_bytes(log.read_bytes()[:n_bytes])
+    run = _train(make_run(tmp_path / "run", text), 2, resume=True)
+    assert len(run.warnings) == 1 and "log.jsonl" in run.warnings[0] and f"{n_bytes or 0} bytes" in run.warnings[0]
+    assert [row["step"] for row in _rows(tmp_path / "run")] == [15, 16]
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(text, tmp_path, monkeypatch):

@@ -91,7 +91,7 @@ def test_best_so_far_counts_those_that_are_not_better():
 
 def test_an_existing_run_is_not_overwritten(text, tmp_path):
     _pretrain(text, tmp_path / "out", max_tokens=64)
-    with pytest.raises(ValueError, match="exists already"):
+    with pytest.raises(ValueError, match="holds a run already"):
         _pretrain(text, tmp_path / "out")
     run = make_run(tmp_path / "out", text, **PLAIN, max_tokens=32)
     run.begin(force=True)
