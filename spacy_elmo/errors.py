@@ -184,8 +184,9 @@ class Errors:
         "In [pretraining.softmax], set n_negatives to a half of that or less, or kind = \"full\"."
     )
     EL103 = (
-        "The loss is not a finite number at step {step}, after {n_tokens} tokens. The last checkpoint is in '{path}'. "
-        "Lower learn_rate or grad_clip, and start again."
+        "{what} is not a finite number at step {step}, after {n_tokens} tokens. Go on from the last checkpoint "
+        "({checkpoint}) by --resume with a lower learn_rate or grad_clip, or begin another run from the best model so "
+        "far ({best}) by --paths.init."
     )
     EL105 = (
         "[paths] {name} is {place!r}, and no text file is there (looked at: {resolved}). Give a file, a folder with "

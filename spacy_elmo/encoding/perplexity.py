@@ -182,6 +182,8 @@ def run_chunk(
 
 
 def _exp_mean(nll: NDArray[np.float64]) -> Tuple[float, float]:
-    mean = float(np.exp(nll.mean()))
-    error = float(nll.std(ddof=1) / math.sqrt(len(nll))) if len(nll) > 1 else math.nan
+    """Infinity where the mean is too large for it, NaN where a loss is NaN: whoever asked decides what that means."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(np.exp(nll.mean()))
+        error = float(nll.std(ddof=1) / math.sqrt(len(nll))) if len(nll) > 1 else math.nan
     return mean, mean * error

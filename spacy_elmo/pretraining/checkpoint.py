@@ -34,12 +34,11 @@ class Snapshot:
     record: Dict[str, Any]
 
 
-def save_checkpoint(output: Path, step: int, snapshot: Snapshot, *, keep: int) -> Path:
-    """Write a checkpoint, then remove the oldest ones.
+def save_checkpoint(output: Path, step: int, snapshot: Snapshot) -> Path:
+    """Write a checkpoint.
 
     output (Path): Folder of the run.
     step (int): Updates done.
-    keep (int): Checkpoints to keep, this one included.
     RETURNS (Path): Its folder.
     RAISES (ValueError): EL128 if it cannot be written, a full disk for instance; older ones are still there.
     """
@@ -54,9 +53,17 @@ def save_checkpoint(output: Path, step: int, snapshot: Snapshot, *, keep: int) -
     except Exception as error:
         newest = next(iter(list_checkpoints(output)), None)
         raise ValueError(Errors.EL128.format(path=path, reason=error, last=newest or "none")) from error
+    return path
+
+
+def prune_checkpoints(output: Path, *, keep: int) -> None:
+    """Remove the oldest checkpoints.
+
+    output (Path): Folder of the run.
+    keep (int): The newest ones, which stay.
+    """
     for old in list_checkpoints(output)[keep:]:
         shutil.rmtree(old)
-    return path
 
 
 def list_checkpoints(output: Path) -> List[Path]:

@@ -188,6 +188,10 @@ class Trainer:
         if record["n_ranks"] == self.ranks.world_size:
             _set_random_states(_under(f"random.{self.ranks.rank}.", tensors), device)
 
+    def has_finite_weights(self) -> bool:
+        """RETURNS (bool): Whether all weights are finite numbers, the same on all ranks."""
+        return all(bool(torch.isfinite(parameter).all()) for parameter in self.optimizer.parameters)
+
     def _is_mere_overflow(self, loss: Tensor) -> bool:
         """Whether a smaller factor may help: the loss is finite, on all ranks, and not too many have been tried."""
         return math.isfinite(float(self.ranks.average(loss))) and not self.loss_scale.is_hopeless

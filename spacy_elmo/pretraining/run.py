@@ -1,7 +1,7 @@
 """A whole pretraining run: training, validation, models, checkpoints, log; begun anew or resumed."""
 
-import hashlib
 import math
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,18 +18,16 @@ from ..encoding.state import BiLMState
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from ..weights import save_bilm
-from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, save_checkpoint
+from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, prune_checkpoints, save_checkpoint
 from .config import PretrainConfig
 from .corpus import BlockStream, Shard
 from .distributed import Ranks
+from .identity import changed_settings, describe_settings
 from .loop import Trainer, Update
 from .report import Report, perplexities
 from .run_folder import BEST, LAST, find_run, make_ready
 from .run_log import RunLog
 from .validation import BestSoFar, Sentences
-
-# Settings that a resumed run may have otherwise than the run that stopped.
-FREE = ("max_tokens", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every")
 
 
 @dataclass
@@ -86,6 +84,7 @@ class Pretraining:
         self.warnings: List[str] = []
         self._losses: List[float] = []
         self._log: Optional[RunLog] = None
+        self._unproved: Optional[Path] = None  # a checkpoint with whose weights nothing has been computed yet
 
     def begin(self, *, resume: bool = False, force: bool = False) -> None:
         """Make the folder ready; with `resume` go on from the newest whole checkpoint, if there is one.
@@ -111,8 +110,8 @@ class Pretraining:
         """Train to the end.
 
         YIELDS (Report): At intervals, on all ranks alike. The models, the log and the checkpoint are written then.
-        RAISES (ValueError): EL101 for a corpus without sentences, EL103 for a loss that is not finite, EL128 if a
-            checkpoint cannot be written.
+        RAISES (ValueError): EL101 for a corpus without sentences, EL103 for a loss, a weight or a perplexity that
+            is not finite, EL128 if a checkpoint cannot be written.
         """
         trainer, config = self.trainer, self.config
         interval = _Interval(self._losses, time.perf_counter(), trainer.n_tokens)
@@ -122,7 +121,8 @@ class Pretraining:
             if update is None:
                 break
             if not update.is_finite:
-                raise ValueError(self._not_finite())
+                raise ValueError(self._diverged("The loss or its gradient"))
+            self._prove_checkpoint()
             interval.data_s += update.data_s
             if not update.is_skipped:
                 interval.losses.append(float(update.loss))
@@ -136,12 +136,16 @@ class Pretraining:
                 yield report
             if is_end or trainer.step % config.checkpoint_steps == 0:
                 self._save_checkpoint()
+            if is_eval:
+                self._prove_checkpoint()
 
     def _report(self, update: Update, interval: _Interval, is_eval: bool) -> Report:
         trainer, ranks = self.trainer, self.ranks
         seconds = time.perf_counter() - interval.began
         mean_loss = torch.tensor(interval.losses or [math.nan], dtype=torch.float64).mean()
         loss = float(ranks.average(mean_loss.to(ranks.device)))
+        if interval.losses and not math.isfinite(loss):
+            raise ValueError(self._diverged("The loss"))
         validation = self._validate() if is_eval else None
         is_best = validation is not None and self.best.add(trainer.step, validation)
         self.elapsed_s += time.perf_counter() - interval.began
@@ -165,10 +169,15 @@ class Pretraining:
 
     def _validate(self) -> Perplexity:
         """By the first rank; the others wait for what it found."""
+        self._check_weights()
         found: Optional[Perplexity] = None
         if self.ranks.is_writer:
             found = self._bilm().perplexity(self.held_out, batch_size=min(32, self.config.batch_size))
-        return self.ranks.from_writer(found)  # type: ignore[no-any-return]
+        validation: Perplexity = self.ranks.from_writer(found)
+        if not (math.isfinite(validation.forward + validation.mean) and not math.isinf(validation.backward)):
+            scores = f"forward {validation.forward:.4g}, backward {validation.backward:.4g}"
+            raise ValueError(self._diverged(f"The held-out perplexity ({scores})"))
+        return validation
 
     def _bilm(self, steady_state: Optional[BiLMState] = None) -> BiLM:
         network, head = self.trainer.network, self.trainer.head
@@ -194,21 +203,28 @@ class Pretraining:
         }
 
     def _save_checkpoint(self) -> None:
+        self._check_weights()
         snapshot = self.trainer.snapshot()
         if not self.ranks.is_writer or self._log is None:
             return
         record = {
             **snapshot.record,
-            "settings": self.config.to_dict(),
-            "bilm": self.trainer.network.config.to_dict(),
-            "vocabulary": fingerprint(self.vocabulary),
+            **self._settings(),
             "best": self.best.to_dict(),
             "losses": self._losses,
             "elapsed_s": self.elapsed_s,
             "log_bytes": self._log.n_bytes,
         }
-        full = Snapshot(snapshot.tensors, record)
-        save_checkpoint(self.output, self.trainer.step, full, keep=self.config.keep_checkpoints)
+        self._unproved = save_checkpoint(self.output, self.trainer.step, Snapshot(snapshot.tensors, record))
+
+    def _prove_checkpoint(self) -> None:
+        """The weights of the newest checkpoint gave finite numbers: older ones are not needed any more."""
+        if self._unproved is not None:
+            self._unproved = None
+            prune_checkpoints(self.output, keep=self.config.keep_checkpoints)
+
+    def _settings(self) -> Dict[str, Any]:
+        return describe_settings(self.config, self.trainer.network.config, self.vocabulary)
 
     def _found(self, *, resume: bool, force: bool) -> Optional[Snapshot]:
         if resume:
@@ -230,14 +246,7 @@ class Pretraining:
 
     def _restore(self, snapshot: Snapshot) -> None:
         record = snapshot.record
-        given = {
-            **{name: value for name, value in self.config.to_dict().items() if name not in FREE},
-            "bilm": self.trainer.network.config.to_dict(),
-            "vocabulary": fingerprint(self.vocabulary),
-        }
-        found = {**record["settings"], "bilm": record["bilm"], "vocabulary": record["vocabulary"]}
-        names = [name for name, value in given.items() if found.get(name) != value]
-        different = [f"{name}: {found.get(name)} then, {given[name]} now" for name in names]
+        different = changed_settings(record, self._settings())
         if different:
             raise ValueError(Errors.EL146.format(path=self.output, different="; ".join(different)))
         self.trainer.restore(snapshot)
@@ -245,14 +254,23 @@ class Pretraining:
         self._losses = list(record["losses"])
         self.elapsed_s = float(record["elapsed_s"])
 
-    def _not_finite(self) -> str:
-        newest = next(iter(list_checkpoints(self.output)), self.output / LAST)
-        return Errors.EL103.format(step=self.trainer.step, n_tokens=self.trainer.n_tokens, path=newest)
+    def _check_weights(self) -> None:
+        if not self.trainer.has_finite_weights():
+            raise ValueError(self._diverged("A weight"))
 
-
-def fingerprint(vocabulary: Vocabulary) -> str:
-    """RETURNS (str): sha256 of the words in their order."""
-    return hashlib.sha256("\n".join(vocabulary.words).encode("utf8", "surrogatepass")).hexdigest()
+    def _diverged(self, what: str) -> str:
+        """What to say. A checkpoint whose weights nothing finite came from is of no use, and removed."""
+        if self._unproved is not None:
+            shutil.rmtree(self._unproved)
+        checkpoint = next(iter(list_checkpoints(self.output)), "none yet")
+        best = self.output / BEST
+        return Errors.EL103.format(
+            what=what,
+            step=self.trainer.step,
+            n_tokens=self.trainer.n_tokens,
+            checkpoint=checkpoint,
+            best=best if best.exists() else "none yet",
+        )
 
 
 def _describe_steps(steps: Sequence[Optional[int]]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import srsly
 import torch
-from pretraining.small_run import environment, make_run, write_text
+from pretraining.small_run import BILM, environment, make_run, write_text
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining.checkpoint import RECORD, TENSORS, list_checkpoints, load_checkpoint
@@ -141,6 +141,10 @@ def test_other_settings_cannot_be_resumed(text, tmp_path):
     _train(make_run(tmp_path / "run", text), 10)
     with pytest.raises(ValueError, match="unroll_steps: 8 then, 9 now"):
         make_run(tmp_path / "run", text, unroll_steps=9).begin(resume=True)
+    sizes = {"char_cnn": {**BILM["char_cnn"], "n_highway": 2}}
+    run = make_run(tmp_path / "run", text, bilm=sizes, optimizer={"learn_rate": 0.01, "beta1": 0.8})
+    with pytest.raises(ValueError, match=r"settings: optimizer.beta1: 0.9 then, 0.8 now; bilm.char_cnn.n_highway: 1 "):
+        run.begin(resume=True)
 
 
 def _names(output):

@@ -9,6 +9,7 @@ import torch
 from pretraining.small_run import make_run, write_text
 
 from spacy_elmo import load_bilm
+from spacy_elmo.pretraining.checkpoint import list_checkpoints
 from spacy_elmo.pretraining.corpus import Counts, TextShard
 from spacy_elmo.pretraining.loss_scale import HOPELESS
 from spacy_elmo.pretraining.validation import BestSoFar, read_held_out
@@ -125,10 +126,38 @@ def test_float16_stops_when_no_factor_helps(text, tmp_path, monkeypatch):
 def test_a_loss_that_is_not_finite_stops_the_run(text, tmp_path, precision):
     run = make_run(tmp_path / "out", text, **{**PLAIN, "checkpoint_every": 10}, precision=precision)
     run.begin()
-    with pytest.raises(ValueError, match=r"not a finite number at step 20, after 640 tokens.*step-00000020"):
+    with pytest.raises(ValueError, match=r"weight is not a finite .* at step 20, after 640 tokens.*step-00000010"):
         for _ in run.reports():
             with torch.no_grad():
                 run.trainer.head.bias.fill_(float("nan"))
+
+
+@pytest.mark.parametrize("value", [float("nan"), 2000.0], ids=["nan", "inf"])
+def test_a_perplexity_that_is_not_finite_stops_the_run(text, tmp_path, value, monkeypatch):
+    run = make_run(tmp_path / "out", text, **{**PLAIN, "checkpoint_every": 10})
+    monkeypatch.setattr(type(run.trainer.head), "token_losses", lambda self, rows, words, **_: rows[:, 0] * 0 + value)
+    run.begin()
+    with pytest.raises(ValueError, match=r"perplexity \(forward (inf|nan), .* step 30.*step-00000020.*none yet"):
+        list(run.reports())
+    assert [row["step"] for row in srsly.read_jsonl(tmp_path / "out" / "log.jsonl")] == [20]
+    assert not (tmp_path / "out" / "model-last").exists()
+
+
+def test_a_run_that_diverged_keeps_the_good_checkpoint_and_goes_on_with_a_lower_rate(text, tmp_path):
+    """The update before a checkpoint spoils the weights, and the next one shows it."""
+    settings = {**PLAIN, "checkpoint_every": 10, "keep_checkpoints": 1, "report_every": 1}
+    run = make_run(tmp_path / "out", text, **settings, optimizer={"learn_rate": 0.02})
+    run.begin()
+    with pytest.raises(ValueError, match=r"loss or its gradient is not .* at step 20.*step-00000010.*--resume"):
+        for report in run.reports():
+            if report.step == 20:
+                with torch.no_grad():
+                    run.trainer.head.weight.fill_(1e38)
+    assert [path.name for path in list_checkpoints(tmp_path / "out")] == ["step-00000010"]
+    run = make_run(tmp_path / "out", text, **settings, optimizer={"learn_rate": 0.01, "grad_clip": 0.5})
+    run.begin(resume=True)
+    reports = list(run.reports())
+    assert reports[0].step == 11 and reports[-1].step == 60
 
 
 def test_gzip_text_reads_the_same(text, tmp_path):
