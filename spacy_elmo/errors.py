@@ -302,6 +302,11 @@ class Errors:
         "The pipeline '{path}' has no component that listens to ELMo. Give the pipeline that was trained with ELMo, "
         "for example 'training/sample/elmo-0/model-best'."
     )
+    EL156 = (
+        "The run in '{path}' was started with another text: {different}. Go on with the files and the settings of "
+        "[corpus] and [vocabulary] it was started with, or begin another run; --paths.init '{path}/model-best' gives "
+        "it what this one has learned."
+    )
     EL157 = (
         "The processes found different checkpoints in '{path}': {found}. All of them must see the same ones: use a "
         "folder that all nodes share, or copy `checkpoints` of the first node to the same place on the others."

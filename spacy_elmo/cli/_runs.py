@@ -16,6 +16,7 @@ from ..pretraining.counting import count_vocabulary
 from ..pretraining.distributed import Ranks
 from ..pretraining.lines import STDIN
 from ..pretraining.run import Pretraining
+from ..pretraining.run_folder import stored_vocabulary
 from ..pretraining.validation import read_held_out
 from ..text.vocabulary import Vocabulary
 from ..weights import load_bilm
@@ -33,12 +34,20 @@ BLOCKS: Dict[str, Optional[List[str]]] = {
 }
 
 
-def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks) -> Pretraining:
+# How the text is read, where the config says nothing.
+TEXT_DEFAULTS: Dict[str, Dict[str, Any]] = {
+    "corpus": {"format": "auto", "lang": None, "running_text": False},
+    "vocabulary": {"n_words": 30000, "min_count": 1, "new_head": False},
+}
+
+
+def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: bool = False) -> Pretraining:
     """Check settings, find texts, count the vocabulary, make or load the biLM.
 
     config (Mapping[str, Any]): Blocks `paths`, `corpus`, `vocabulary`, `bilm`, `pretraining`, `meta`.
     output (Path): Folder of the run.
     ranks (Ranks): This process among those that train together.
+    resume (bool): Take the vocabulary from the run that the folder holds, if there is one, in place of counting it.
     RETURNS (Pretraining): Ready to begin.
     RAISES (ValueError): EL001 for unknown blocks or settings, EL105 for paths that lead nowhere, EL147 and EL148 if the
         biLM to start from has another vocabulary or other sizes.
@@ -50,7 +59,8 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks) -> Pretraini
     init = load_bilm(paths["init"]) if paths.get("init") else None
     sizes = _sizes(config.get("bilm"), init, str(paths.get("init")))
     shards, held_out = _texts("train", config), read_held_out(_texts("valid", config), settings.eval_sentences)
-    vocabulary = ranks.from_writer(_vocabulary(paths, words, init, shards) if ranks.is_writer else None)
+    stored = stored_vocabulary(output) if resume and ranks.is_writer else None
+    vocabulary = ranks.from_writer(_vocabulary(paths, words, init, shards, stored) if ranks.is_writer else None)
     torch.manual_seed(settings.seed)
     if init is None:
         network = BiLMNetwork(BiLMConfig.from_dict(_with_words(sizes, len(vocabulary))))
@@ -59,7 +69,13 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks) -> Pretraini
     network.to(ranks.device)
     head = _head(network, vocabulary, init, settings, is_new=bool(words.get("new_head"))).to(ranks.device)
     meta = dict(config.get("meta", {}))
-    return Pretraining(network, head, vocabulary, shards, held_out, settings, output, meta=meta, ranks=ranks)
+    text_settings = {name: {**defaults, **config.get(name, {})} for name, defaults in TEXT_DEFAULTS.items()}
+    return Pretraining(
+        *(network, head, vocabulary, shards, held_out, settings, output),
+        meta=meta,
+        text_settings=text_settings,
+        ranks=ranks,
+    )
 
 
 def _check_blocks(config: Mapping[str, Any]) -> None:
@@ -98,7 +114,11 @@ def _texts(name: str, config: Mapping[str, Any]) -> List[Shard]:
 
 
 def _vocabulary(
-    paths: Mapping[str, Any], words: Mapping[str, Any], init: Optional[BiLM], shards: Sequence[Shard]
+    paths: Mapping[str, Any],
+    words: Mapping[str, Any],
+    init: Optional[BiLM],
+    shards: Sequence[Shard],
+    stored: Optional[Vocabulary],
 ) -> Vocabulary:
     known = init.vocabulary if init is not None and init.head is not None else None
     if paths.get("vocab"):
@@ -112,6 +132,8 @@ def _vocabulary(
         return known
     if init is not None and init.config.n_words is not None and init.vocabulary is not None:
         return init.vocabulary  # its rows are words already
+    if stored is not None:
+        return stored
     _common.msg.info(f"Counting the words of {len(shards)} text(s)")
     n_words, min_count = words.get("n_words", 30000), int(words.get("min_count", 1))
     counts = count_vocabulary(

@@ -61,8 +61,9 @@ def pretrain_cli(
         config = Config().from_disk(config_path, overrides=overrides)
         if verbose and ranks.is_writer:
             _common.msg.text(config.to_str())
-        run = make_run(config, output_path, ranks)
-        run.begin(resume=resume or bool(restart_count()), force=force)
+        resume = resume or bool(restart_count())
+        run = make_run(config, output_path, ranks, resume=resume)
+        run.begin(resume=resume, force=force)
         with tell_of_lost_ranks(ranks.rank):
             _show(run)
         if ranks.is_writer:

@@ -1,11 +1,14 @@
 """What a run was started with, to recognise it when it is resumed."""
 
 import hashlib
-from typing import Any, Dict, List, Mapping
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Sequence
 
 from ..bilm.config import BiLMConfig
 from ..text.vocabulary import Vocabulary
 from .config import PretrainConfig
+from .corpus import Shard
+from .validation import Sentences
 
 # Settings that a resumed run may have otherwise than the run that stopped. A lower rate is the cure of a diverged one.
 FREE = (
@@ -13,6 +16,7 @@ FREE = (
     *("optimizer.learn_rate", "optimizer.grad_clip"),
 )
 LONGEST = 100  # characters of a value in a message
+MISSING = "not there"
 
 
 def describe_settings(config: PretrainConfig, bilm: BiLMConfig, vocabulary: Vocabulary) -> Dict[str, Any]:
@@ -28,6 +32,34 @@ def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[st
     return [_describe(name, found.get(name), given.get(name)) for name in _differing(found, given) if name not in FREE]
 
 
+def describe_text(shards: Sequence[Shard], held_out: Sentences, settings: Mapping[str, Any]) -> Dict[str, Any]:
+    """Files are told apart by name and size: to read all of them would take as long as training on them.
+
+    shards (Sequence[Shard]): The training text.
+    held_out (Sentences): Text for validations.
+    settings (Mapping[str, Any]): How the text is read, plain JSON types.
+    RETURNS (Dict[str, Any]): Plain JSON types, for a checkpoint.
+    """
+    sizes: Dict[str, str] = {}
+    for shard in shards:
+        size = _size_of(shard)
+        sizes[shard.name] = f"{sizes[shard.name]} and {size}" if shard.name in sizes else size
+    digest = hashlib.sha256("\n".join(" ".join(words) for words in held_out).encode("utf8", "surrogatepass"))
+    return {
+        **settings,
+        "held-out text": f"{len(held_out)} sentences with sha256 {digest.hexdigest()[:16]}",
+        "files": sizes,
+    }
+
+
+def changed_text(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
+    """then (Mapping[str, Any]), now (Mapping[str, Any]): From `describe_text`.
+    RETURNS (List[str]): A statement for each difference.
+    """
+    found, given = ({**_flat({**record, "files": {}}), **record["files"]} for record in (then, now))
+    return [_describe(name, found.get(name, MISSING), given.get(name, MISSING)) for name in _differing(found, given)]
+
+
 def fingerprint(vocabulary: Vocabulary) -> str:
     """RETURNS (str): sha256 of the words in their order."""
     return hashlib.sha256("\n".join(vocabulary.words).encode("utf8", "surrogatepass")).hexdigest()
@@ -35,6 +67,11 @@ def fingerprint(vocabulary: Vocabulary) -> str:
 
 def _others(record: Mapping[str, Any]) -> Dict[str, Any]:
     return {"bilm": record["bilm"], "vocabulary": record["vocabulary"]}
+
+
+def _size_of(shard: Shard) -> str:
+    path = getattr(shard, "path", None)
+    return f"{path.stat().st_size} bytes" if isinstance(path, Path) and path.is_file() else "of unknown size"
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:

@@ -22,12 +22,14 @@ from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, prune_check
 from .config import PretrainConfig
 from .corpus import BlockStream, Shard
 from .distributed import Ranks
-from .identity import changed_settings, describe_settings
+from .identity import changed_settings, changed_text, describe_settings, describe_text
 from .loop import Trainer, Update
 from .report import Report, perplexities
-from .run_folder import BEST, LAST, find_run, make_ready
+from .run_folder import BEST, LAST, find_run, make_ready, store_vocabulary
 from .run_log import RunLog
 from .validation import BestSoFar, Sentences
+
+MAX_NAMED = 5
 
 
 @dataclass
@@ -50,6 +52,7 @@ class Pretraining:
     config (PretrainConfig): How to train.
     output (Path): Folder for models, checkpoints and log.
     meta (Mapping[str, Any]): Saved with the model: name, language, sources, licences.
+    text_settings (Mapping[str, Any]): How the text is read, plain JSON types; not to change when the run is resumed.
     ranks (Ranks): This process among those that train together.
     """
 
@@ -64,12 +67,14 @@ class Pretraining:
         output: Path,
         *,
         meta: Optional[Mapping[str, Any]] = None,
+        text_settings: Optional[Mapping[str, Any]] = None,
         ranks: Ranks = Ranks(),
     ) -> None:
         self.vocabulary, self.held_out, self.config = vocabulary, held_out, config
         self.output, self.ranks = output, ranks
         self.meta = dict(meta or {})
         self.shards = shards
+        self.text_settings = dict(text_settings or {})
         self.stream = BlockStream(
             shards,
             block_sentences=config.block_sentences,
@@ -93,8 +98,9 @@ class Pretraining:
 
         resume (bool): Continue the run that the folder holds.
         force (bool): Begin anew in a folder that holds a run, and remove that.
-        RAISES (ValueError): EL104 for a folder that holds a run, EL129 if all checkpoints are damaged, EL146 if the
-            run that stopped had other settings, EL157 if ranks found different checkpoints.
+        RAISES (ValueError): EL104 for a folder that holds a run, EL129 if all checkpoints are damaged, EL146 and
+            EL156 if the run that stopped had other settings or another text, EL157 if ranks found different
+            checkpoints.
         """
         snapshot = self.ranks.agree(lambda: self._found(resume=resume, force=force))
         steps = self.ranks.gather_objects(None if snapshot is None else snapshot.record["step"])
@@ -210,6 +216,7 @@ class Pretraining:
         record = {
             **snapshot.record,
             **self._settings(),
+            "text": self._text(),
             "best": self.best.to_dict(),
             "losses": self._losses,
             "elapsed_s": self.elapsed_s,
@@ -240,6 +247,7 @@ class Pretraining:
         if not self.ranks.is_writer:
             return
         make_ready(self.output, is_resumed=snapshot is not None, force=force)
+        store_vocabulary(self.output, self.vocabulary)
         n_bytes = int(snapshot.record["log_bytes"]) if snapshot is not None else 0
         self._log = RunLog(self.output, n_bytes=n_bytes, step=self.trainer.step)
         self.warnings += self._log.warnings
@@ -249,10 +257,16 @@ class Pretraining:
         different = changed_settings(record, self._settings())
         if different:
             raise ValueError(Errors.EL146.format(path=self.output, different="; ".join(different)))
+        different = changed_text(record.get("text", self._text()), self._text())
+        if different:
+            raise ValueError(Errors.EL156.format(path=self.output, different="; ".join(different[:MAX_NAMED])))
         self.trainer.restore(snapshot)
         self.best = BestSoFar.from_dict(record["best"])
         self._losses = list(record["losses"])
         self.elapsed_s = float(record["elapsed_s"])
+
+    def _text(self) -> Dict[str, Any]:
+        return describe_text(self.shards, self.held_out, self.text_settings)
 
     def _check_weights(self) -> None:
         if not self.trainer.has_finite_weights():

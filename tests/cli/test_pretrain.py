@@ -79,6 +79,38 @@ def test_a_stopped_run_goes_on(text, tmp_path):
     assert [row["loss"] for row in first] == [row["loss"] for row in second] and len(first) == 4
 
 
+@pytest.fixture
+def stopped(text, tmp_path):
+    """A run with a checkpoint, and the command that goes on with it."""
+    command = [CONFIG, tmp_path / "run", "--paths.train", text, "--paths.valid", text, *SMALL]
+    assert _run(*command).exit_code == 0
+    return [*command, "--pretraining.max_tokens", "640", "--resume"]
+
+
+def test_a_resumed_run_does_not_count_its_words_again(stopped):
+    result = _run(*stopped)
+    assert result.exit_code == 0 and "Counting" not in result.output, result.output
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (["--corpus.lang", "en"], "corpus.lang: None then, en now"),
+        (["--vocabulary.n_words", "3"], "vocabulary.n_words: 30000 then, 3 now"),
+        (["--paths.valid", "other.txt"], "held-out text: 60 sentences with sha256"),
+        (["--paths.train", "text.txt"], " bytes then, 4 bytes now"),
+    ],
+    ids=["corpus", "vocabulary", "valid", "train"],
+)
+def test_another_text_cannot_be_resumed(stopped, tmp_path, monkeypatch, change, message):
+    monkeypatch.chdir(tmp_path)
+    Path("other.txt").write_text("the mat sat .\n" * 60)
+    Path("text.txt").write_text("cat\n")
+    result = _run(*stopped, *change)
+    assert result.exit_code == 1 and "with another text" in " ".join(result.output.split()), result.output
+    assert message in " ".join(result.output.split())
+
+
 def test_going_on_from_another_bilm(text, tmp_path):
     paths = ["--paths.train", text, "--paths.valid", text, *SMALL]
     assert _run(CONFIG, tmp_path / "a", *paths).exit_code == 0
