@@ -1,6 +1,7 @@
 """`elmo pretrain`: train a biLM on text."""
 
 import ctypes
+import math
 import sys
 from pathlib import Path
 from typing import Optional
@@ -10,6 +11,7 @@ from spacy.cli._util import import_code, parse_config_overrides
 from thinc.api import Config
 from tqdm import tqdm
 
+from ..pretraining.checkpoint import list_checkpoints
 from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
 from ..pretraining.report import Report
 from ..pretraining.run import Pretraining
@@ -18,6 +20,7 @@ from . import _common
 from ._app import Arg, Opt, app
 from ._curve import draw_curve
 from ._runs import make_run
+from ._shards import describe_counts
 
 COLUMNS = ("Step", "Tokens", "Loss", "Forward", "Backward", "tok/s", "Data")
 WIDTHS = (8, 13, 8, 9, 9, 8, 5)
@@ -65,7 +68,11 @@ def pretrain_cli(
         run = make_run(config, output_path, ranks, resume=resume)
         run.begin(resume=resume, force=force)
         with tell_of_lost_ranks(ranks.rank):
-            _show(run)
+            try:
+                _show(run)
+            except KeyboardInterrupt:
+                _tell_of_stop(run)
+                raise typer.Exit(1) from None
         if ranks.is_writer:
             _finish(run)
 
@@ -98,9 +105,9 @@ def _cells(report: Report) -> "list[str]":
     return [
         f"{report.step:,}",
         f"{report.n_tokens:,}",
-        f"{report.loss:.3f}",
-        f"{validation.forward:.2f}",
-        f"{validation.backward:.2f}",
+        _number(report.loss, 3),
+        _number(validation.forward, 2),
+        _number(validation.backward, 2),
         f"{report.tokens_per_s:,.0f}",
         f"{report.data_share:.0%}",
     ]
@@ -110,13 +117,26 @@ def _row(cells: "list[str] | tuple[str, ...]") -> None:
     _common.msg.row(list(cells), widths=WIDTHS, aligns=("r",) * len(COLUMNS))
 
 
+def _number(value: float, n_digits: int) -> str:
+    """A forward-only model has no backward perplexity."""
+    return "-" if math.isnan(value) else f"{value:.{n_digits}f}"
+
+
+def _tell_of_stop(run: Pretraining) -> None:
+    if not run.ranks.is_writer:
+        return
+    _tell_of_text(run)
+    newest = next(iter(list_checkpoints(run.output)), None)
+    way_on = f"goes on from {newest}" if newest else "begins anew: there is no checkpoint yet"
+    _common.msg.warn(f"Stopped at step {run.trainer.step:,}. The same command with --resume {way_on}.")
+
+
+def _tell_of_text(run: Pretraining) -> None:
+    _common.msg.text(f"{describe_counts(run.stream.counts)}; in {run.stream.epoch + 1} pass(es)")
+
+
 def _finish(run: Pretraining) -> None:
-    counts = run.stream.counts
-    _common.msg.text(
-        f"Read {counts.n_sentences:,} sentences with {counts.n_tokens:,} tokens in {run.stream.epoch + 1} pass(es); "
-        f"empty lines {counts.n_empty:,}, long sentences cut {counts.n_long:,}, "
-        f"lines with bytes that are not UTF-8 {counts.n_undecodable:,}."
-    )
+    _tell_of_text(run)
     if run.config.patience and run.best.is_hopeless(run.config.patience):
         _common.msg.info(f"Stopped early: no better validation since step {run.best.step:,}")
     picture = draw_curve(run.output / LOG)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Optional
 
 from ..encoding.perplexity import Perplexity
+from .corpus import Counts
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Report:
     data_share (float): Share of that time spent on reading and preparing the text.
     validation (Optional[Perplexity]): Of the held-out text, when it was just computed.
     is_best (bool): Whether this is the best validation so far.
+    read (Optional[Counts]): What was met in the training text so far, in all passes.
     """
 
     step: int
@@ -33,6 +35,7 @@ class Report:
     data_share: float
     validation: Optional[Perplexity] = None
     is_best: bool = False
+    read: Optional[Counts] = None
 
     def to_row(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): A line of the log, plain JSON types."""
@@ -48,6 +51,9 @@ class Report:
         }
         if self.validation is not None:
             row.update(perplexities(self.validation))
+            row["n_dropped"] = self.validation.n_dropped
+        if self.validation is not None and self.read is not None:
+            row["read"] = self.read.to_dict()
         return row
 
 

@@ -3,7 +3,7 @@
 import math
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
@@ -166,6 +166,7 @@ class Pretraining:
             data_share=interval.data_s / seconds,
             validation=validation,
             is_best=is_best,
+            read=replace(self.stream.counts),
         )
         if self._log is not None:
             if validation is not None:

@@ -11,6 +11,7 @@ from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.cli._app import app
 from spacy_elmo.pretraining.config import PretrainConfig
+from spacy_elmo.pretraining.run import Pretraining
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 SMALL = [
@@ -147,5 +148,33 @@ def test_what_was_read_is_reported(text, tmp_path):
         *("--corpus.lang", "en", "--corpus.running_text", "true"),
     )
     assert result.exit_code == 0, result.output
-    assert "empty lines" in result.output
+    output = " ".join(result.output.split())
+    last = list(srsly.read_jsonl(tmp_path / "out" / "log.jsonl"))[-1]
+    assert f"Read {last['read']['n_tokens']:,} tokens in" in output and last["n_dropped"] >= 0
+    assert f"{last['read']['n_empty']:,} empty lines or texts passed over" in output
+    assert f"{last['read']['n_undecodable']:,} sequences of bytes that are not UTF-8" in output
     assert load_bilm(tmp_path / "out" / "model-last").vocabulary.ids(["slept"])[0] > 2
+
+
+@pytest.mark.parametrize("n_reports, way_on", [(0, "begins anew"), (1, "goes on from")])
+def test_ctrl_c_tells_what_was_read_and_how_to_go_on(text, tmp_path, monkeypatch, n_reports, way_on):
+    reports = Pretraining.reports
+
+    def interrupted(run):
+        for number, report in enumerate(reports(run)):
+            if number == n_reports:
+                raise KeyboardInterrupt
+            yield report
+
+    monkeypatch.setattr(Pretraining, "reports", interrupted)
+    result = _run(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL)
+    output = " ".join(result.output.split())
+    assert result.exit_code == 1 and "Stopped at step" in output and "tokens in" in output
+    assert f"The same command with --resume {way_on}" in output
+
+
+def test_a_forward_model_has_no_backward_perplexity(text, tmp_path):
+    forward = ("--bilm.directions", "forward")
+    result = _run(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL, *forward)
+    assert result.exit_code == 0 and "nan" not in result.output
+    assert [row["backward"] for row in srsly.read_jsonl(tmp_path / "out" / "log.jsonl")] == [None, None]
