@@ -44,7 +44,7 @@ def pretrain_cli(
     resume: bool = Opt(
         False, "--resume", "-R", help="Go on from the newest checkpoint of the output folder, or begin if there is none."
     ),
-    force: bool = Opt(False, "--force", "-F", help="Begin anew in a folder that holds a run already."),
+    force: bool = Opt(False, "--force", "-F", help="Begin anew in a folder that holds a run, and remove all of that."),
     verbose: bool = Opt(False, "--verbose", "-V", help="Also report every block of the config that is used."),
     # fmt: on
 ) -> None:
