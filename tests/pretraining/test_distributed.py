@@ -15,6 +15,7 @@ from spacy_elmo.pretraining.distributed import Ranks
 
 RUNNER = Path(__file__).parent / "small_run.py"
 PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0}
+SPARSE = {"sparse": True, "name": "adagrad", "learn_rate": 0.2}
 
 
 @pytest.fixture
@@ -48,8 +49,13 @@ def test_lanes_are_shared_out():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"optimizer": {"sparse": True, "name": "adagrad", "learn_rate": 0.2}, "accumulate": 2}],
-    ids=["dense", "sparse"],
+    [
+        {},
+        {"optimizer": SPARSE, "accumulate": 2},
+        {"optimizer": SPARSE, "bilm": {"char_cnn": None, "n_words": 16}},
+        {"optimizer": SPARSE, "bilm": {"char_cnn": None, "n_words": 16}, "tied": True},
+    ],
+    ids=["dense", "sparse", "sparse words", "sparse and tied"],
 )
 def test_two_ranks_give_the_losses_of_one(text, tmp_path, settings):
     result = _torchrun(tmp_path / "two", text, 2, settings=settings)
