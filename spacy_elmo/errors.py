@@ -68,7 +68,10 @@ class Errors:
         "Weights in '{path}' do not fit '{options}': {n_problems} problems:{problems}\nWas the file made with other "
         "sizes? Take the settings that came with it."
     )
-    EL027 = "'{path}' cannot be used as vocabulary, one word a line in UTF-8: {reason}"
+    EL027 = (
+        "'{path}' cannot be used as vocabulary, one word a line in UTF-8: {reason} Correct the file, convert it to "
+        "UTF-8, or give another one."
+    )
     EL028 = (
         "The vocabulary has {n_words} words, but {misfits}. Pass the vocabulary the model was trained with, one word "
         "a line in the order of the rows."
@@ -189,8 +192,8 @@ class Errors:
         "far ({best}) by --paths.init."
     )
     EL105 = (
-        "[paths] {name} is {place!r}, and no text file is there (looked at: {resolved}). Give a file, a folder with "
-        ".txt or .gz files, or a pattern such as 'corpus/*.txt.gz', for instance by --paths.{name}."
+        "[paths] {name} is {place!r}, but should name text: a file (.txt, .jsonl, .spacy; .gz, .xz or .zst), a folder "
+        "of such files, a pattern such as 'corpus/*.txt.gz', or hf:NAME. Set it, for instance by --paths.{name}."
     )
     EL106 = (
         "Reading '{path}' takes the package {package}, which is not installed. Install it with "
@@ -247,8 +250,8 @@ class Errors:
         "another folder."
     )
     EL147 = (
-        "[paths] vocab has {found} words that differ from the {wanted} words of the biLM '{init}', whose softmax "
-        "cannot predict them. Leave paths.vocab out, or set vocabulary.new_head = true to train a new softmax."
+        "[paths] vocab has {found} the {wanted} words of the biLM '{init}', whose softmax cannot predict them. "
+        "Leave paths.vocab out, or set vocabulary.new_head = true to train a new softmax."
     )
     EL149 = (
         "[paths] {name} is '-', but pretraining reads its texts more than once. Write stdin to a file first, or count "
@@ -271,8 +274,8 @@ class Errors:
     )
     EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
     EL137 = (
-        "There is no tokenizer for the language '{lang}': {reason} Give a code that `spacy.blank` knows ('en', 'de', "
-        "'xx' for any), or tokenized text {option}."
+        "There is no tokenizer for the language '{lang}': {reason} Give {option} a code that `spacy.blank` knows "
+        "('en', 'de', 'xx' for any), or {instead} if the text is tokenized."
     )
     EL138 = (
         "'{path}' cannot be read as {kind} in UTF-8: {reason}. Convert it, or name its format with --input-format."
@@ -318,6 +321,46 @@ class Errors:
     EL161 = "{path}, line {line}: found {found}, wanted {wanted}."
     EL162 = "'{path}' exists already. Give another output file, or --force to replace it."
 
+    # pretraining, cli: EL170 to EL199
+    EL170 = (
+        "The config cannot be used, {n_problems} setting(s) have a value of a wrong type: {problems}. Correct these "
+        "settings."
+    )
+    EL171 = (
+        "[paths] vocab has {found} the {wanted} words of the biLM '{init}', which reads whole words: each row of its "
+        "table stands for one of its own. Leave paths.vocab out. Only a biLM that reads characters can get other words."
+    )
+    EL172 = (
+        "The biLM '{init}' has {wanted} rows that stand for words, and no vocabulary that says which; {found}. "
+        "Set paths.vocab to the file that it was trained with, one word a line in the order of the rows."
+    )
+    EL173 = (
+        "The vocabulary '{path}' has {n_lines} blank line(s): {lines}. No token is blank, so these rows would never be "
+        "trained. Remove the lines."
+    )
+    EL174 = (
+        "[pretraining.softmax] differs from the softmax of the biLM '{init}' that training starts from: {different}. "
+        "Set these to what the biLM has, or set vocabulary.new_head = true to train a new softmax."
+    )
+    EL175 = (
+        "[paths] vocab is '{path}', and there is no such file. Check the path, make one with `elmo vocab`, or set it "
+        "to null: then the words of the training text are counted."
+    )
+    EL176 = (
+        "[pretraining.optimizer] sparse is true, but no gradient would be sparse: with softmax.kind = \"{kind}\" every "
+        "row has one, and there is no word embedding of its own. Set sparse = false, or softmax.kind = \"sampled\"."
+    )
+    EL177 = "The system refuses {path}: {reason}. {remedy}"
+    EL178 = "'{path}' can be no folder: '{taken}' is a file. Choose another path."
+    EL179 = (
+        "'{path}' is no regular file (a device, a pipe or a folder), and is not replaced. Choose another path, or "
+        "write to a file first."
+    )
+    EL180 = (
+        "The biLM could not be saved in '{path}': {reason}. Make room or choose another folder; what was there "
+        "before stays."
+    )
+
 
 class Warnings:
     """Templates of warnings, for `str.format`."""
@@ -341,6 +384,10 @@ class Warnings:
     )
 
     # the rest: WL100 and up
+    WL100 = (
+        "The vocabulary '{path}' begins with {found}, by convention it begins with {wanted}, then words by frequency, "
+        "which the sampled and the adaptive softmax rely on. `elmo vocab` makes one in this order."
+    )
     WL120 = (
         "'{path}' has {found} bytes, but had {wanted} when the checkpoint was written. The lines that are missing do "
         "not come back, and neither does their part of the curve; training is not affected."

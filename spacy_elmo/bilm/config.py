@@ -3,10 +3,11 @@
 Peters et al. (2018), sec. 3.1 and 3.4; names of the original options file are mapped in `weights/`.
 """
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..errors import Errors
+from .settings import fit_types, refuse_unknown
 
 ACTIVATIONS = ("relu", "tanh")
 DIRECTIONS = ("both", "forward")
@@ -42,10 +43,10 @@ class CharCNNConfig:
         """record (Mapping[str, Any]): Plain JSON types; settings left out get their default.
         RAISES (ValueError): EL001 for unknown settings, EL002 for values that fit no character CNN.
         """
-        settings = dict(record)
-        _refuse_unknown(cls, settings, "the char_cnn block")
-        if "filters" in settings:
-            settings["filters"] = tuple((int(width), int(n)) for width, n in settings["filters"])
+        refuse_unknown(cls, record, "the char_cnn block")
+        settings, problems = fit_types(cls, record)
+        if problems:
+            raise ValueError(Errors.EL002.format(block="char_cnn block", problems="; ".join(problems)))
         return cls(**settings)
 
     @property
@@ -136,10 +137,11 @@ class BiLMConfig:
         """record (Mapping[str, Any]): What `to_dict` gives; settings left out get their default.
         RAISES (ValueError): EL001 for unknown settings, EL002 for values that fit no biLM.
         """
-        settings = dict(record)
-        _refuse_unknown(cls, settings, "the biLM config")
-        problems: List[str] = []
-        if settings.get("char_cnn") is not None:
+        refuse_unknown(cls, record, "the biLM config")
+        settings, problems = fit_types(cls, record)
+        if problems:
+            raise ValueError(Errors.EL002.format(block="biLM config", problems="; ".join(problems)))
+        if isinstance(settings.get("char_cnn"), Mapping):
             try:
                 settings["char_cnn"] = CharCNNConfig.from_dict(settings["char_cnn"])
             except ValueError as error:
@@ -176,10 +178,3 @@ class BiLMConfig:
             (self.directions in DIRECTIONS, f"directions is '{self.directions}', should be one of {DIRECTIONS}"),
         ]
         return [text for is_fine, text in checks if not is_fine]
-
-
-def _refuse_unknown(cls: Type[Any], settings: Mapping[str, Any], block: str) -> None:
-    known = [field.name for field in fields(cls)]
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
-        raise ValueError(Errors.EL001.format(block=block, unknown=", ".join(unknown), known=", ".join(known)))

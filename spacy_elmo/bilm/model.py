@@ -17,7 +17,10 @@ class BiLMNetwork(nn.Module):
     """The parameters of a biLM and its forward pass with gradients; inference runs in `encoding/`.
 
     config (BiLMConfig): Sizes and switches.
+    sparse_words (bool): Attribute: gradients of the word embedding hold the rows that were met, and nothing else.
     """
+
+    sparse_words: bool = False
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
@@ -43,7 +46,7 @@ class BiLMNetwork(nn.Module):
         RETURNS (Tensor): Shape (U, P).
         """
         if self.word_embedding is not None:
-            return nn.functional.embedding(ids, self.word_embedding)
+            return nn.functional.embedding(ids, self.word_embedding, sparse=self.sparse_words)
         return self.char_cnn(ids, lengths)  # type: ignore[misc, no-any-return]
 
     def zero_state(self, n_lanes: int) -> State:

@@ -1,9 +1,10 @@
-"""What several commands share: saying what went wrong, and opening weights with the files that go with them."""
+"""What several commands share: saying what went wrong, checking outputs, and opening weights with their files."""
 
+import errno
 import sys
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional
 
 import torch
 import typer
@@ -28,6 +29,19 @@ class Speaker(Printer):
 
 msg = Speaker()
 
+# What to do about errors of the system.
+REMEDIES: Dict[Optional[int], str] = {
+    errno.ENOSPC: "Make room on the disk, and start again.",
+    errno.EDQUOT: "Make room on the disk, and start again.",
+    errno.ENOENT: "Check the path.",
+    errno.ENOTDIR: "A folder in this path is a file: choose another path.",
+    errno.EEXIST: "A folder in this path is a file: choose another path.",
+    errno.EISDIR: "It is a folder: name a file.",
+    errno.EACCES: "Change its permissions, or choose another path.",
+    errno.EPERM: "Change its permissions, or choose another path.",
+    errno.EROFS: "Choose a path on a disk that can be written.",
+}
+
 # One declaration for each argument that several commands have.
 BILM_ARG = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM.")
 OPTIONS_OPT = Opt(None, "--options", "-o", help="The options.json of the weights, if it does not lie beside them.")
@@ -45,9 +59,40 @@ def show_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        title, _, text = str(error).partition("\n")
+        told = _describe_system_error(error) if isinstance(error, OSError) else str(error)
+        title, _, text = told.strip().partition("\n")
         msg.fail(title, text)
         raise typer.Exit(1) from error
+
+
+def _describe_system_error(error: OSError) -> str:
+    if error.errno is None:  # of a library, with a text of its own
+        return str(error)
+    path = f"'{error.filename2 or error.filename}'" if error.filename else "a file that was being read or written"
+    remedy = REMEDIES.get(error.errno, "Check the path and the disk.")
+    return Errors.EL177.format(path=path, reason=error.strerror, remedy=remedy)
+
+
+def check_output_folder(path: Path) -> None:
+    """path (Path): A folder that is there, or can be made.
+    RAISES (ValueError): EL178 if it, or a folder that it should be in, is something else.
+    """
+    there = next((part for part in (path, *path.parents) if part.exists()), path)
+    if there.exists() and not there.is_dir():
+        raise ValueError(Errors.EL178.format(path=path, taken=there))
+
+
+def check_output_file(path: Path, *, force: bool) -> None:
+    """path (Path): A file that will be written and renamed.
+    force (bool): It may replace a file.
+    RAISES (ValueError): EL134 for a file that is there, EL178 if its folder can be none, EL179 for what is no file: a
+        device or a pipe would be gone.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError(Errors.EL179.format(path=path))
+    if path.exists() and not force:
+        raise ValueError(Errors.EL134.format(path=path, remedy="Choose another path, or replace it with --force."))
+    check_output_folder(path.parent)
 
 
 def open_bilm(

@@ -10,7 +10,7 @@ from ..pretraining.run_folder import PICTURE
 
 
 def draw_curve(log: Path) -> Optional[Path]:
-    """Draw held-out perplexities over tokens seen; training loss as its perplexity in the background.
+    """Draw held-out perplexities over tokens seen.
 
     log (Path): `log.jsonl` of a run.
     RETURNS (Optional[Path]): The picture beside the log, None without matplotlib or without a validation.

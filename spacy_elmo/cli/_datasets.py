@@ -69,6 +69,8 @@ class DatasetShard(Shard):
             item = row.get(column)
             if isinstance(item, str) or (isinstance(item, list) and all(isinstance(word, str) for word in item)):
                 return item
+        if any(column in row and row[column] is None for column in columns):
+            return ""  # an empty record, and counted as one
         found = ", ".join(f"{name} ({type(value).__name__})" for name, value in row.items())
         raise ValueError(Errors.EL142.format(name=self.name, found=found, wanted=" or ".join(columns)))
 

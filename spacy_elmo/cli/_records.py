@@ -52,7 +52,7 @@ class JsonShard(_CutShard):
             lines = pass_over(read_lines(file, longest=sys.maxsize), skip, name=self.name)
             for number, line in enumerate(lines, start=skip + 1):
                 text, n_replaced = decode(line)
-                item = _parse_json(text, f"{self.path}:{number}") if text.strip() else ""
+                item = _parse_json(text.strip(), f"{self.path}:{number}") if text.strip() else ""
                 if SURROGATE_ESCAPE.search(text):
                     item, n_surrogates = _replace_surrogates(item)
                     n_replaced += n_surrogates

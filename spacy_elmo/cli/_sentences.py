@@ -61,15 +61,16 @@ class SentenceCutter:
         return doc.sents if doc.has_annotation("SENT_START") else [doc]
 
 
-def make_nlp(lang: str) -> Language:
+def make_nlp(lang: str, *, option: str = "--lang", instead: str = "leave it out") -> Language:
     """lang (str): Code of a language.
+    option (str), instead (str): How the error names the setting, and says that none is needed.
     RETURNS (Language): A pipeline with a tokenizer only.
     RAISES (ValueError): EL137 for an unknown language.
     """
     try:
         nlp = spacy.blank(lang)
     except ImportError as error:
-        raise ValueError(Errors.EL137.format(lang=lang, reason=error, option="without --lang")) from error
+        raise ValueError(Errors.EL137.format(lang=lang, reason=error, option=option, instead=instead)) from error
     nlp.max_length = sys.maxsize  # the limit is there for parsers
     return nlp
 

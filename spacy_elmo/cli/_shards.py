@@ -2,7 +2,7 @@
 
 from glob import glob
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Union
 
 from ..errors import Errors
 from ..pretraining.corpus import Counts, Shard, TextShard
@@ -15,6 +15,12 @@ from ._sentences import SentenceCutter
 SUFFIXES: Dict[str, str] = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".spacy": "docbin"}
 FORMATS = ("auto", "text", "jsonl", "docbin")
 Place = Union[str, Path]
+Tell = Callable[[str], Any]
+MAX_NAMED = 5  # files that a statement names
+
+
+def say_nothing(text: str) -> None:
+    """text (str): Of no interest."""
 
 
 def find_shards(
@@ -23,8 +29,9 @@ def find_shards(
     lang: Optional[str] = None,
     format: str = "auto",
     running_text: bool = False,
+    tell: Tell = say_nothing,
 ) -> List[Shard]:
-    """The shards of a corpus, in an order that depends on the names alone.
+    """The shards of a corpus, in an order that depends on the names alone. A file that is named twice is read once.
 
     places (Union[Place, Sequence[Place]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each also
         .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder that
@@ -32,6 +39,7 @@ def find_shards(
     lang (Optional[str]): Tokenizer of plain texts; None: tokens are separated by spaces.
     format (str): "text", "jsonl" or "docbin" for all files; "auto" goes by suffix.
     running_text (bool): A text has several sentences, and is cut after them.
+    tell (Tell): Is told which files of folders are left out, and which are named twice.
     RETURNS (List[Shard]): At least one, none is read yet.
     RAISES (ValueError): EL133 for a place with nothing to read, EL106 if `datasets` is missing, EL137 for an unknown
         language, EL141 for a data set that cannot be opened, EL143 for an unknown format.
@@ -40,11 +48,19 @@ def find_shards(
         raise ValueError(Errors.EL143.format(format=format, known=", ".join(FORMATS)))
     cutter = SentenceCutter(lang, running_text=running_text)
     shards: List[Shard] = []
-    for place in [places] if isinstance(places, (str, Path)) else places:
-        if str(place).startswith(PREFIX) or is_saved_dataset(Path(place)):
-            shards.append(DatasetShard(str(place), cutter))
-        else:
-            shards += [_make_shard(path, format, cutter) for path in _find_files(str(place))]
+    seen: Set[str] = set()
+    repeated: List[str] = []
+    for place in map(str, [places] if isinstance(places, (str, Path)) else places):
+        is_dataset = place.startswith(PREFIX) or is_saved_dataset(Path(place))
+        for path in [place] if is_dataset else map(str, _find_files(place, tell)):
+            known = path if path.startswith(PREFIX) else str(Path(path).resolve())
+            if known in seen:
+                repeated.append(path)
+                continue
+            seen.add(known)
+            shards.append(DatasetShard(path, cutter) if is_dataset else _make_shard(Path(path), format, cutter))
+    if repeated:
+        tell(f"Named more than once, read once: {_name_some(repeated)}")
     return shards
 
 
@@ -59,12 +75,12 @@ def describe_counts(counts: Counts) -> str:
     return "; ".join(parts + [f"{n:,} {what}" for n, what in peculiar if n])
 
 
-def _find_files(place: str) -> List[Path]:
+def _find_files(place: str, tell: Tell) -> List[Path]:
     path = Path(place)
     if path == STDIN or (path.exists() and not path.is_dir()):
         return [path]
     if path.is_dir():
-        found = [file for file in path.rglob("*") if _is_corpus_file(file, path)]
+        found = _search_folder(path, tell)
     else:
         found = [file for file in map(Path, glob(place, recursive=True)) if file.is_file()]
     if not found:
@@ -73,9 +89,23 @@ def _find_files(place: str) -> List[Path]:
     return sorted(found, key=lambda file: file.parts)
 
 
-def _is_corpus_file(file: Path, folder: Path) -> bool:
-    is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-    return not is_hidden and file.is_file() and _kind_of(file) is not None
+def _search_folder(folder: Path, tell: Tell) -> List[Path]:
+    """Hidden files are not looked at; others that are no text by their suffix are told."""
+    files = [file for file in folder.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(folder))]
+    found = [file for file in files if _kind_of(file) is not None]
+    left_out = sorted(str(file.relative_to(folder)) for file in set(files) - set(found))
+    if found and left_out:
+        tell(f"Left out of '{folder}', since the suffix is that of no text (name them to read them): {_name_some(left_out)}")
+    return found
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _name_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
 
 
 def _kind_of(file: Path) -> Optional[str]:

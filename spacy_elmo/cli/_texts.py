@@ -12,6 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..errors import Errors
+from ..pretraining.lines import open_bytes
 
 # A text to be tokenized, a list of words that is tokenized already, or a Doc.
 Item = Union[str, List[str], Doc]
@@ -65,8 +66,8 @@ def _format_of(file: str) -> str:
 
 def _read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
     try:
-        content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
-        docs = DocBin().from_bytes(content)
+        with open_bytes(Path(file)) as content:
+            docs = DocBin().from_bytes(content.read())
     # zlib, msgpack and spaCy each have errors of their own for bytes that are something else.
     except Exception as error:
         raise ValueError(Errors.EL132.format(path=file, reason=error)) from error

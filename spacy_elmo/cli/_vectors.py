@@ -14,6 +14,7 @@ from spacy.tokens import Doc, DocBin
 from thinc.api import to_numpy
 
 from ..errors import Errors
+from ._common import check_output_file
 
 STDOUT = "-"
 DOCS_PER_FILE = 1000
@@ -152,8 +153,9 @@ def _check_target(target: Path, force: bool) -> None:
         raise ValueError(Errors.EL135.format(path=target, suffix=target.suffix))
     if target.is_dir() != (target.suffix == "") and target.exists():
         raise ValueError(Errors.EL134.format(path=target, remedy="Choose another path."))
-    is_taken = any(target.iterdir()) if target.is_dir() else target.exists()
-    if is_taken and not force:
+    if not target.is_dir():
+        check_output_file(target, force=force)
+    elif any(target.iterdir()) and not force:
         raise ValueError(Errors.EL134.format(path=target, remedy="Choose another path, or replace it with --force."))
 
 

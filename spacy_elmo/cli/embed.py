@@ -142,7 +142,7 @@ def _make_pipeline(bilm_path: str, lang: str, settings: Dict[str, Any], files: D
         nlp = spacy.blank(lang)
     # No such language, or one whose tokenizer is a package of its own.
     except ImportError as error:
-        raise ValueError(Errors.EL137.format(lang=lang, reason=error, option="with --tokenized")) from error
+        raise ValueError(Errors.EL137.format(lang=lang, reason=error, option="--lang", instead="add --tokenized")) from error
     bilm = _common.open_bilm(bilm_path, **files)
     elmo = nlp.add_pipe("elmo", config=settings)
     set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]

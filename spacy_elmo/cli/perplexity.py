@@ -27,7 +27,7 @@ class PerplexityState(str, Enum):
 def perplexity_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    corpus_path: List[Path] = Arg(..., help="Text or gzipped text, one sentence per line, a space between the tokens; several files are read one after the other.", exists=True, dir_okay=False),
+    corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst), one sentence per line, a space between the tokens; several files are read one after the other.", exists=True, dir_okay=False),
     batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences that are read side by side.", min=1),
     state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf reports it, or begin each one from zero or from the settled state."),
     options: Optional[Path] = _common.OPTIONS_OPT,
@@ -83,7 +83,7 @@ def perplexity(
     """Load a biLM and score text.
 
     bilm_path (str): What `load_bilm` takes.
-    corpus_paths (List[Path]): Plain or gzip text, one tokenized sentence a line.
+    corpus_paths (List[Path]): Text, plain or compressed, one tokenized sentence a line.
     RETURNS (Perplexity): Both directions.
     """
     bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)

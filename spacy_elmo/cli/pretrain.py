@@ -8,7 +8,6 @@ from typing import Optional
 
 import typer
 from spacy.cli._util import import_code, parse_config_overrides
-from thinc.api import Config
 from tqdm import tqdm
 
 from ..pretraining.checkpoint import list_checkpoints
@@ -19,6 +18,7 @@ from ..pretraining.run_folder import BEST, LAST, LOG
 from . import _common
 from ._app import Arg, Opt, app
 from ._curve import draw_curve
+from ._run_config import read_config
 from ._runs import make_run
 from ._shards import describe_counts
 
@@ -32,7 +32,7 @@ def pretrain_cli(
     ctx: typer.Context,
     config_path: Path = Arg(
         ...,
-        help="Config file with the blocks [paths], [vocabulary], [bilm] and [pretraining].",
+        help="Config file with the blocks [paths], [corpus], [vocabulary], [bilm], [pretraining] and [meta].",
         exists=True,
         dir_okay=False,
     ),
@@ -61,7 +61,7 @@ def pretrain_cli(
     overrides = parse_config_overrides(ctx.args)
     _keep_large_blocks()
     with _common.show_errors(), connect(_common.device_of(gpu_id)) as ranks:
-        config = Config().from_disk(config_path, overrides=overrides)
+        config = read_config(config_path, overrides)
         if verbose and ranks.is_writer:
             _common.msg.text(config.to_str())
         resume = resume or bool(restart_count())

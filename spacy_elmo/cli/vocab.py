@@ -12,7 +12,7 @@ from ..pretraining.corpus import Counts, Shard, read_shards
 from ..pretraining.counting import VocabularyCounts, count_vocabulary
 from . import _common
 from ._app import Arg, Opt, app
-from ._shards import describe_counts, find_shards
+from ._shards import Tell, describe_counts, find_shards, say_nothing
 
 
 class CorpusFormat(str, Enum):
@@ -41,7 +41,8 @@ def vocab_cli(
     """Count the words of a text, and write the vocabulary of a biLM.
 
     The file has <S>, </S> and <UNK>, then the words, most frequent first, ties by spelling: the order that the sampled
-    and the adaptive softmax need. Memory depends on --max-entries, not on the size of the text.
+    and the adaptive softmax need. Memory depends on --max-entries and on the words that are kept, not on the size of
+    the text; with --n-words 0 all distinct words are held once, to sort them.
     """
     with _common.show_errors():
         counts, result = vocab(
@@ -54,6 +55,7 @@ def vocab_cli(
             running_text=running_text,
             max_entries=max_entries,
             force=force,
+            tell=_common.msg.info,
         )
     _common.msg.text(describe_counts(counts))
     _common.msg.text(f"Kept {len(result.words):,} of {result.n_types:,} distinct words")
@@ -72,6 +74,7 @@ def vocab(
     running_text: bool = False,
     max_entries: int = 5_000_000,
     force: bool = False,
+    tell: Tell = say_nothing,
 ) -> Tuple[Counts, VocabularyCounts]:
     """Count the words of a corpus, and write the most frequent ones.
 
@@ -80,13 +83,13 @@ def vocab(
     n_words (Optional[int]): Words to keep, None for all.
     min_count (int), max_entries (int): See `count_vocabulary`.
     force (bool): Replace the output.
+    tell (Tell): Is told which files are not read.
     RETURNS (Tuple[Counts, VocabularyCounts]): What was read, and what was kept.
     RAISES (ValueError): EL101 for a corpus without sentences, EL133 for a place with nothing to read, EL134 if the
-        output is there already.
+        output is there already, EL178 and EL179 if it can be no file.
     """
-    if output.exists() and not force:
-        raise ValueError(Errors.EL134.format(path=output, remedy="Choose another path, or replace it with --force."))
-    shards = find_shards(places, lang=lang, format=format, running_text=running_text)
+    _common.check_output_file(output, force=force)
+    shards = find_shards(places, lang=lang, format=format, running_text=running_text, tell=tell)
     output.parent.mkdir(parents=True, exist_ok=True)
     counts = Counts()
     result = count_vocabulary(

@@ -1,10 +1,10 @@
 """The settings of a pretraining run, block by block, checked once when they are made."""
 
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from difflib import get_close_matches
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
 
 from ..bilm.config import BiLMConfig
+from ..bilm.settings import fit_types, refuse_unknown
 from ..errors import Errors
 
 SOFTMAXES = ("sampled", "full", "adaptive")
@@ -12,7 +12,6 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 OPTIMIZERS = ("adagrad", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt", "slanted_triangular")
 Check = Tuple[bool, str]
-SettingsT = TypeVar("SettingsT")
 
 
 @dataclass(frozen=True)
@@ -179,6 +178,9 @@ class PretrainConfig:
         for name in ("dropout", "output_dropout", "recurrent_dropout"):
             value = getattr(self, name)
             checks.append((value is None or 0.0 <= value < 1.0, f"{name} is {value}, should be from 0 to below 1"))
+        # The shared table would thaw with the words, last, and the softmax alone would be no more than a bias.
+        is_frozen_head = self.softmax.tie_weights and self.optimizer.unfreeze_tokens > 0
+        checks.append((not is_frozen_head, "optimizer.unfreeze_tokens should be 0 with softmax.tie_weights"))
         _refuse("[pretraining]", checks)
 
     @property
@@ -202,14 +204,14 @@ class PretrainConfig:
         """record (Mapping[str, Any]): Settings left out get their default.
         RAISES (ValueError): EL001 for unknown settings, EL100 for impossible values.
         """
-        settings = dict(record)
+        refuse_unknown(cls, record, "[pretraining]", path="pretraining")
+        settings, problems = fit_types(cls, record)
+        if problems:
+            raise ValueError(Errors.EL100.format(block="[pretraining]", problems="; ".join(problems)))
         for name, block in BLOCKS.items():
-            value = settings.get(name, {})
-            if not is_dataclass(value):
-                if isinstance(value, Mapping) and "cutoffs" in value:
-                    value = {**value, "cutoffs": tuple(value["cutoffs"])}
-                settings[name] = _make(block, value, f"[pretraining.{name}]")
-        return _make(cls, settings, "[pretraining]")
+            if isinstance(settings.get(name), Mapping):
+                settings[name] = block(**settings[name])
+        return cls(**settings)
 
 
 def default_bilm_config() -> BiLMConfig:
@@ -221,31 +223,6 @@ def default_bilm_config() -> BiLMConfig:
             "projection_width": 128,
         }
     )
-
-
-def refuse_unknown(given: Mapping[str, Any], known: List[str], block: str) -> None:
-    """RAISES (ValueError): EL001 if a name is not known; it says which known one is meant."""
-    unknown = sorted(set(given) - set(known))
-    if not unknown:
-        return
-    named = [f"{name}{_did_you_mean(name, known)}" for name in unknown]
-    raise ValueError(Errors.EL001.format(block=block, unknown=", ".join(named), known=", ".join(known)))
-
-
-def _did_you_mean(name: str, known: List[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
-def _make(cls: Type[SettingsT], settings: Any, block: str) -> SettingsT:
-    if not isinstance(settings, Mapping):
-        problem = f"it is {settings!r}, should be a block of settings"
-        raise ValueError(Errors.EL100.format(block=block, problems=problem))
-    refuse_unknown(settings, [item.name for item in fields(cls)], block)  # type: ignore[arg-type]
-    try:
-        return cls(**settings)
-    except TypeError as error:  # a value of another type, met by a comparison
-        raise ValueError(Errors.EL100.format(block=block, problems=error)) from error
 
 
 def _refuse(block: str, checks: List[Check]) -> None:

@@ -59,7 +59,8 @@ def count_vocabulary(
     max_entries: int = 5_000_000,
     folder: Optional[Path] = None,
 ) -> VocabularyCounts:
-    """Count words, and keep the most frequent ones. The result does not depend on `max_entries`.
+    """Count words, and keep the most frequent ones. The result does not depend on `max_entries`. Memory holds as many
+    words, and those that are kept.
 
     sentences (Iterable[Sequence[str]]): The corpus, read once.
     n_words (Optional[int]): Words to keep, without the three special ones; None for all.

@@ -110,7 +110,7 @@ class Ranks:
         """Average the gradients of parameters that `wrap` was told to leave alone, sparse or dense, in place."""
         if self.world_size == 1:
             return
-        for parameter in parameters:
+        for parameter in dict.fromkeys(parameters):  # shared ones once
             if parameter.grad is None:
                 continue
             grad = parameter.grad
@@ -127,7 +127,8 @@ class Ranks:
         others = [parameter for parameter in module.parameters() if id(parameter) not in ignored]
         if self.world_size == 1 or not any(parameter.requires_grad for parameter in others):
             return module
-        names = [name for name, parameter in module.named_parameters() if id(parameter) in ignored]
+        named = module.named_parameters(remove_duplicate=False)  # shared parameters under all their names
+        names = [name for name, parameter in named if id(parameter) in ignored]
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, names)
         return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
 

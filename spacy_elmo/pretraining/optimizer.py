@@ -34,7 +34,8 @@ class StepInfo:
 class PretrainOptimizer:
     """Changes a biLM and its softmax by their gradients.
 
-    network (BiLMNetwork), head (nn.Module): Changed in place; parameters they share are changed once.
+    network (BiLMNetwork), head (nn.Module): Changed in place; parameters they share are changed once. The network is
+        told whether gradients of its word embedding are sparse.
     settings (OptimizerConfig): Which rule, rates, clipping, thawing.
     schedule (ScheduleConfig): How the rate moves.
     max_tokens (int): Predictions per direction of the whole run.
@@ -50,6 +51,7 @@ class PretrainOptimizer:
         max_tokens: int,
     ) -> None:
         self.settings, self.schedule, self.max_tokens = settings, schedule, max_tokens
+        network.sparse_words = settings.sparse
         self.groups = layer_groups(network, head)
         self.named = {name: parameter for group in self.groups for name, parameter in group.parameters.items()}
         self.parameters = list(self.named.values())

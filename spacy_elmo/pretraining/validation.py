@@ -3,26 +3,34 @@
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from ..encoding.perplexity import Perplexity
-from ..errors import Errors
-from .corpus import Counts, Shard
+from .corpus import BlockStream, Counts, Shard
 
 Sentences = List[List[str]]
 
 
-def read_held_out(shards: Sequence[Shard], n_sentences: int) -> Sentences:
+def read_held_out(
+    shards: Sequence[Shard],
+    n_sentences: int,
+    *,
+    max_sentence_tokens: int = 1000,
+    counts: Optional[Counts] = None,
+) -> Sentences:
     """Sentences from all over the held-out text.
 
     shards (Sequence[Shard]): The text, small enough to be held in memory.
     n_sentences (int): How many to take, evenly spaced.
+    max_sentence_tokens (int): Longer sentences are cut into pieces of this length, as in training.
+    counts (Optional[Counts]): What is met in the whole text is added here.
     RETURNS (Sentences): All of them if there are fewer.
     RAISES (ValueError): EL101 if there is none.
     """
-    sentences = [tokens for shard in shards for tokens in shard.read(Counts())]
-    if not sentences:
-        raise ValueError(Errors.EL101.format(source=", ".join(shard.name for shard in shards)))
+    stream = BlockStream(shards, block_sentences=1, seed=0, repeat=False, max_sentence_tokens=max_sentence_tokens)
+    sentences = list(itertools.chain.from_iterable(stream))
+    if counts is not None:
+        counts.add(stream.counts)
     every = max(1, len(sentences) // n_sentences)
     return list(itertools.islice(sentences, 0, every * n_sentences, every))
 

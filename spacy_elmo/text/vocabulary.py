@@ -9,6 +9,7 @@ from ..errors import Errors
 from .characters import SENTENCE_BEGIN, SENTENCE_END
 
 UNKNOWN = "<UNK>"
+BYTE_ORDER_MARK = "\ufeff"
 
 
 class Vocabulary:
@@ -34,10 +35,11 @@ class Vocabulary:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> "Vocabulary":
-        """lines (Iterable[str]): One word a line, line ends allowed.
+        """lines (Iterable[str]): One word a line, line ends allowed; a byte order mark in front is passed over.
         RETURNS (Vocabulary): The words in the order of the lines.
         """
-        return cls([line.rstrip("\r\n") for line in lines])
+        words = [line.rstrip("\r\n") for line in lines]
+        return cls([words[0].removeprefix(BYTE_ORDER_MARK), *words[1:]] if words else words)
 
     def __len__(self) -> int:
         return len(self.words)

@@ -12,7 +12,7 @@ from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors, Warnings
-from ..text.vocabulary import Vocabulary
+from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
 from .key_map import Array
 from .locate import Source
 
@@ -85,6 +85,7 @@ def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:
     RAISES (ValueError): EL035 with words that would not be read back as they are.
     """
     bad = [ascii(word) for word in vocabulary.words if not _fits_line(word)]
+    bad += [ascii(word) for word in vocabulary.words[:1] if word.startswith(BYTE_ORDER_MARK)]
     if bad:
         raise ValueError(Errors.EL035.format(path=path.name, n_words=len(bad), words=", ".join(bad[:MAX_NAMED])))
     path.write_bytes("".join(f"{word}\n" for word in vocabulary.words).encode("utf8"))

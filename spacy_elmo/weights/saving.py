@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Callable, Dict, Sequence, Tuple
 
+from safetensors import SafetensorError
+
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from .atomic import atomic_folder
@@ -32,11 +34,19 @@ def save_bilm(
     force (bool): Replace the files of an existing model.
     RAISES (ValueError): EL025 if the folder holds something, EL030 if values do not fit the type, EL033 for settings
         that are not known.
+    RAISES (OSError): EL180 if the system refuses it: the disk is full, for instance.
     """
     for name, value, known in (("format", format, tuple(FORMATS)), ("dtype", dtype, DTYPES)):
         if value not in known:
             raise ValueError(Errors.EL033.format(name=name, value=value, known=", ".join(known)))
+    try:
+        _save(bilm, Path(path), format, dtype, force)
+    except (OSError, SafetensorError) as error:
+        raise OSError(Errors.EL180.format(path=path, reason=error)) from error
+
+
+def _save(bilm: BiLM, path: Path, format: str, dtype: str, force: bool) -> None:
     write, _ = FORMATS[format]
     own_names = [name for _, names in FORMATS.values() for name in names]
-    with atomic_folder(Path(path), force=force, own_names=own_names) as folder:
+    with atomic_folder(path, force=force, own_names=own_names) as folder:
         write(bilm, folder, dtype)

@@ -11,6 +11,7 @@ from spacy_elmo.pretraining.corpus import Counts
 
 ROWS = {
     "text": [{"id": 1, "text": "a b"}, {"id": 2, "text": ""}, {"id": 3, "text": "c"}],
+    "nulls": [{"text": "a b"}, {"text": None}, {"text": "c"}],
     "tokens": [{"tokens": ["a", "b"]}, {"tokens": []}, {"tokens": ["c"]}],
 }
 
@@ -57,6 +58,8 @@ def _read(place):
         ("hf:text:validation", ("text", None, "validation", True)),
         ("hf:text@raw:test:text", ("text", "raw", "test", True)),
         ("hf:tokens", ("tokens", None, "train", True)),
+        ("hf:nulls", ("nulls", None, "train", True)),
+        ("hf:nulls:dev:text", ("nulls", None, "dev", True)),
     ],
 )
 def test_place_names_data_set_split_and_column(package, place, call):

@@ -1,5 +1,6 @@
 import gzip
 import io
+import os
 from pathlib import Path
 from typing import Any, List
 
@@ -142,6 +143,14 @@ def test_embed_refuses_a_language_that_is_not_there(bilm_path: Path, text_path: 
     assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
     assert "'zz'" in result.stderr and "--lang" in result.stderr.replace("\n", " ")
     assert not output.exists()
+
+
+def test_embed_never_replaces_what_is_no_file(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "out.npz"
+    os.mkfifo(pipe)
+    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(text_path), str(pipe), "--force"])
+    assert result.exit_code == 1 and pipe.is_fifo()
+    assert "no regular file" in " ".join(result.stderr.split())
 
 
 def test_embed_speaks_on_stderr(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:

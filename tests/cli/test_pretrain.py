@@ -55,12 +55,23 @@ def test_pretrain_writes_a_model_that_knows_its_origin(text, tmp_path):
         (["--bilm.cell_width", "0"], "cell_width"),
         (["--optimizer.name", "Adam"], "optimizer"),
         (["--gpu-id", "99"], "99"),
+        (["--corpus.lang", "qq"], "--corpus.lang"),
+        (["--pretraining.unroll_steps", "2.5", "--vocabulary.n_words", "all"], "2 setting(s) have a value of a wrong"),
+        (["--pretraning.batch_size", "4"], "did you mean pretraining?"),
+        (["--paths.vocab", "nope.txt"], "there is no such file"),
+        (["--pretraining.optimizer.sparse", "true"], "no gradient would be sparse"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_written(text, tmp_path, change, message):
     result = _run(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL, *change)
     assert result.exit_code == 1 and message in " ".join(result.output.split())
     assert not (tmp_path / "out").exists()
+
+
+def test_an_output_below_a_file_is_told_at_once(text, tmp_path):
+    result = _run(CONFIG, text / "out", "--paths.train", text, "--paths.valid", text, *SMALL)
+    assert result.exit_code == 1 and "can be no folder" in " ".join(result.output.split())
+    assert "Counting" not in result.output
 
 
 def test_config_names_every_setting():

@@ -63,6 +63,27 @@ def test_patterns_and_files_are_taken_as_they_are(folder):
     assert _read([folder / "notes.md", folder / "b.txt"])[0] == [["n"], ["b"]]
 
 
+def test_files_left_out_of_a_folder_are_told(folder):
+    told = []
+    assert len(find_shards(folder, tell=told.append)) == 5
+    assert len(told) == 1 and "archive.tar.gz, notes.md" in told[0] and ".hidden" not in told[0]
+    for i in range(9):
+        (folder / f"{i}.en").write_text("x\n")
+    find_shards(folder, tell=told.append)
+    assert "4.en and 6 more" in told[1]
+    find_shards(folder / "b.txt", tell=told.append)
+    assert len(told) == 2
+
+
+def test_a_file_named_twice_is_read_once(folder):
+    told = []
+    places = [folder / "b.txt", str(folder / "deep" / ".." / "*.txt"), folder, folder / "b.txt"]
+    assert [shard.name for shard in find_shards(places, tell=told.append)] == [
+        *("b.txt", "a.gz", "c.txt.xz", "e.spacy", "d.jsonl.gz")
+    ]
+    assert "read once" in told[-1] and told[-1].count("b.txt") == 3
+
+
 @pytest.mark.parametrize("place", ["no/such.txt", "*.none", ""])
 def test_a_place_with_nothing_to_read_is_an_error(folder, monkeypatch, place):
     monkeypatch.chdir(folder / "deep")
@@ -111,8 +132,8 @@ def test_bad_jsonl_is_named_by_its_line(tmp_path):
     shard = JsonShard(path, SentenceCutter())
     with pytest.raises(ValueError, match="lines.jsonl:2 is no JSON"):
         list(shard.read_records(Counts(), skip=1))
-    path.write_text('{"title": "a"}', encoding="utf8")
-    with pytest.raises(ValueError, match="should be a JSON object with 'text'"):
+    path.write_text('{"title": "a"}\n', encoding="utf8")
+    with pytest.raises(ValueError, match=r"is '{\"title\": \"a\"}', but should be a JSON object with 'text'"):
         _read(path)
 
 
@@ -127,6 +148,8 @@ def test_docbin_is_read_by_sentences(tmp_path):
     sentences, counts = _read(tmp_path / "docs.spacy")
     assert sentences == [["a", "."], ["b", "."], ["c", ".", "d"]] and counts == Counts(n_empty=1)
     assert _read(tmp_path / "docs.spacy", running_text=True)[0][2:] == [["c", "."], ["d"]]
+    (tmp_path / "docs.spacy.gz").write_bytes(gzip.compress((tmp_path / "docs.spacy").read_bytes()))
+    assert _read(tmp_path / "docs.spacy.gz") == (sentences, counts)
     (tmp_path / "bad.spacy").write_bytes(b"x")
     with pytest.raises(ValueError, match="cannot be read as a DocBin"):
         _read(tmp_path / "bad.spacy")

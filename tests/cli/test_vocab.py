@@ -1,6 +1,7 @@
 """`elmo vocab`: a text in, a vocabulary out."""
 
 import gzip
+import os
 
 import pytest
 from typer.testing import CliRunner
@@ -64,6 +65,23 @@ def test_vocab_is_replaced_by_force_only(text, tmp_path):
     assert result.exit_code == 1 and "--force" in result.output and output.read_text() == "mine"
     assert _run(text, output, "--force").exit_code == 0
     assert _words(output)[0] == "<S>"
+
+
+def test_what_is_no_file_is_never_replaced(text, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    result = _run(text, pipe, "--force")
+    assert result.exit_code == 1 and "no regular file" in " ".join(result.output.split()) and pipe.is_fifo()
+    result = _run(text, text / "below" / "vocab.txt")
+    assert result.exit_code == 1 and "can be no folder" in " ".join(result.output.split())
+
+
+def test_files_that_are_not_read_are_told(text, tmp_path):
+    (text.parent / "text.en").write_text("x\n")
+    result = _run(text.parent, text, tmp_path / "vocab.txt")
+    told = " ".join(result.stderr.split())
+    assert result.exit_code == 0 and "text.en" in told and "Named more than once" in told
+    assert "33 tokens in 6 sentences" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def write_text(path, n_lines=90):
     return path
 
 
-def make_run(output, text, *, bilm=None, ranks=Ranks(), meta=None, **settings):
+def make_run(output, text, *, bilm=None, tied=False, ranks=Ranks(), meta=None, **settings):
     """RETURNS (Pretraining): Not begun yet."""
     shards = [TextShard(Path(text))]
     config = PretrainConfig.from_dict({**SETTINGS, **settings})
@@ -61,7 +61,7 @@ def make_run(output, text, *, bilm=None, ranks=Ranks(), meta=None, **settings):
     torch.manual_seed(config.seed)
     sizes = BiLMConfig.from_dict({**BILM, **(bilm or {})})
     network = BiLMNetwork(sizes)
-    head = SoftmaxHead(len(vocabulary), sizes.projection_width)
+    head = SoftmaxHead.tied(network.word_embedding) if tied else SoftmaxHead(len(vocabulary), sizes.projection_width)
     held_out = read_held_out(shards, config.eval_sentences)
     return Pretraining(network, head, vocabulary, shards, held_out, config, Path(output), meta=meta, ranks=ranks)
 

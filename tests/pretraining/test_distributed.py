@@ -16,6 +16,7 @@ from spacy_elmo.pretraining.distributed import Ranks
 RUNNER = Path(__file__).parent / "small_run.py"
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0}
+SPARSE = {"sparse": True, "name": "adagrad", "learn_rate": 0.2}
 
 
 @pytest.fixture
@@ -102,8 +103,13 @@ def test_the_command_begins_on_two_ranks_and_guards_its_run(text, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"optimizer": {"sparse": True, "name": "adagrad", "learn_rate": 0.2}, "accumulate": 2}],
-    ids=["dense", "sparse"],
+    [
+        {},
+        {"optimizer": SPARSE, "accumulate": 2},
+        {"optimizer": SPARSE, "bilm": {"char_cnn": None, "n_words": 16}},
+        {"optimizer": SPARSE, "bilm": {"char_cnn": None, "n_words": 16}, "tied": True},
+    ],
+    ids=["dense", "sparse", "sparse words", "sparse and tied"],
 )
 def test_two_ranks_give_the_losses_of_one(text, tmp_path, settings):
     result = _torchrun(tmp_path / "two", text, 2, settings=settings)

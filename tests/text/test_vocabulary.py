@@ -24,5 +24,9 @@ def test_unusable_vocabulary_is_an_error(words):
         Vocabulary(words)
 
 
+def test_a_byte_order_mark_is_passed_over():
+    assert Vocabulary.from_lines(["\ufeff<S>\n", "</S>\n", "<UNK>\n", "\ufeffx\n"]).words == [*MARKS, "\ufeffx"]
+
+
 def test_words_with_spaces_and_line_separators_keep_their_form():
     assert Vocabulary.from_lines([*MARKS, "a b\n", "c\u2028d\r\n"]).words[3:] == ["a b", "c\u2028d"]

@@ -7,6 +7,7 @@ import spacy_elmo.weights.native
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import atomic
+from spacy_elmo.weights.parts import write_vocabulary
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_save_that_fails_leaves_nothing(bilm, tmp_path, monkeypatch):
 
     monkeypatch.setattr(spacy_elmo.weights.native, "write_vocabulary", fail)
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OSError, match="model': disk full. Make room"):
         save_bilm(bilm, tmp_path / "model")
     assert sorted(tmp_path.iterdir()) == before
 
@@ -132,3 +133,9 @@ def test_save_refuses_unknown_settings(setting, bilm, tmp_path):
     with pytest.raises(ValueError, match="should be one of"):
         save_bilm(bilm, tmp_path / "model", **setting)
     assert not (tmp_path / "model").exists()
+
+
+def test_a_word_that_would_be_taken_for_a_byte_order_mark_is_refused(tmp_path):
+    vocabulary = Vocabulary(["\ufeffx", "<S>", "</S>", "<UNK>"])
+    with pytest.raises(ValueError, match="1 words of the vocabulary cannot stand"):
+        write_vocabulary(tmp_path / "vocab.txt", vocabulary)

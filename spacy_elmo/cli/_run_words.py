@@ -1,0 +1,116 @@
+"""Words and softmax of a run: those of the biLM that it starts from, of a file, or new ones."""
+
+from pathlib import Path
+from typing import List, Optional, cast
+
+from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
+from ..bilm.model import BiLMNetwork
+from ..encoding.facade import BiLM
+from ..errors import Errors, Warnings
+from ..pretraining.config import PretrainConfig, SoftmaxConfig
+from ..pretraining.counting import SPECIAL
+from ..text.vocabulary import Vocabulary
+from ..weights.locate import Source
+from ..weights.parts import is_head_shared, read_vocabulary
+from . import _common
+from ._run_config import PathsConfig
+
+MAX_NAMED = 5  # lines that an error names
+
+
+def words_of(init: Optional[BiLM], paths: PathsConfig, *, is_new_head: bool) -> Optional[Vocabulary]:
+    """The vocabulary, where it need not be counted.
+
+    Rows of a word table and of a softmax stand for words: a biLM that keeps them keeps its vocabulary.
+
+    init (Optional[BiLM]): The biLM that training starts from.
+    paths (PathsConfig): Names that biLM, and maybe a file with words.
+    is_new_head (bool): The softmax of that biLM is not used.
+    RETURNS (Optional[Vocabulary]): Of the file or the biLM; None if words are to be counted.
+    RAISES (ValueError): EL027, EL147, EL171 to EL173 or EL175 for a file that is not there or cannot be used here.
+    """
+    given = _read_words(paths.vocab) if paths.vocab else None
+    n_rows = _n_rows(init, is_new_head)
+    if init is None or n_rows is None:
+        return _check_lines(given, str(paths.vocab))
+    if init.vocabulary is None:
+        if given is None or len(given) != n_rows:
+            found = "no vocabulary is given" if given is None else f"'{paths.vocab}' has {len(given):,} words"
+            raise ValueError(Errors.EL172.format(init=paths.init, wanted=n_rows, found=found))
+        return given
+    if given is not None and given.words != init.vocabulary.words:
+        error = Errors.EL147 if init.config.n_words is None else Errors.EL171
+        n_different = len(set(given.words) ^ set(init.vocabulary.words))
+        found = f"{n_different} words that differ from" if n_different else "another order than"
+        raise ValueError(error.format(found=found, wanted=len(init.vocabulary), init=paths.init))
+    return init.vocabulary
+
+
+def check_head(init: BiLM, settings: SoftmaxConfig, name: str) -> None:
+    """init (BiLM): The biLM that training starts from, with its softmax if it has one.
+    settings (SoftmaxConfig): What the config says of it.
+    name (str): The biLM, for the error.
+    RAISES (ValueError): EL174 with all settings that the softmax does not have.
+    """
+    head = init.head
+    if head is None:
+        return
+    found = {"kind": "adaptive" if isinstance(head, AdaptiveHead) else "sampled or full"}
+    found["tie_weights"] = str(is_head_shared(init.network, head)).lower()
+    asked = {"kind": settings.kind if settings.kind == "adaptive" else "sampled or full"}
+    asked["tie_weights"] = str(settings.tie_weights).lower()
+    if isinstance(head, AdaptiveHead) and settings.kind == "adaptive":
+        found.update(cutoffs=str(head.cutoffs), div_value=str(head.div_value))
+        asked.update(cutoffs=str(list(settings.cutoffs)), div_value=str(float(settings.div_value)))
+    different = [f"{key}: {asked[key]} in the block, {found[key]} there" for key in found if asked[key] != found[key]]
+    if different:
+        raise ValueError(Errors.EL174.format(init=name, different="; ".join(different)))
+
+
+def refuse_useless_sparse(settings: PretrainConfig, *, is_word_input: bool) -> None:
+    """RAISES (ValueError): EL176 if `sparse` is set, and every row has a gradient in every update."""
+    softmax = settings.softmax
+    has_sparse_table = is_word_input and not softmax.tie_weights
+    if settings.optimizer.sparse and softmax.kind != "sampled" and not has_sparse_table:
+        raise ValueError(Errors.EL176.format(kind=softmax.kind))
+
+
+def make_head(network: BiLMNetwork, n_words: int, settings: SoftmaxConfig) -> LMHead:
+    """network (BiLMNetwork): Its word embedding is shared if the settings say so.
+    n_words (int): V.
+    settings (SoftmaxConfig): Which softmax.
+    RETURNS (LMHead): With random weights.
+    """
+    width = network.config.projection_width
+    if settings.kind == "adaptive":
+        return AdaptiveHead(n_words, width, settings.cutoffs, settings.div_value)
+    return SoftmaxHead.tied(network.word_embedding) if settings.tie_weights else SoftmaxHead(n_words, width)
+
+
+def _n_rows(init: Optional[BiLM], is_new_head: bool) -> Optional[int]:
+    """Rows of the tables that are kept; None if no row stands for a word yet."""
+    if init is None:
+        return None
+    if init.config.n_words is not None:
+        return init.config.n_words
+    return None if init.head is None or is_new_head else init.head.n_words
+
+
+def _read_words(path: str) -> Vocabulary:
+    if not Path(path).is_file():
+        raise ValueError(Errors.EL175.format(path=path))
+    return cast(Vocabulary, read_vocabulary(Source(Path(path)), is_needed=True))
+
+
+def _check_lines(given: Optional[Vocabulary], path: str) -> Optional[Vocabulary]:
+    """What is trained anew should have no row for a blank line; marks that are not first are told."""
+    if given is None:
+        return None
+    blank: List[int] = [number for number, word in enumerate(given.words, start=1) if not word.strip()]
+    if blank:
+        lines = ", ".join(map(str, blank[:MAX_NAMED]))
+        raise ValueError(Errors.EL173.format(path=path, n_lines=len(blank), lines=lines))
+    if tuple(given.words[: len(SPECIAL)]) != SPECIAL:
+        found = ", ".join(given.words[: len(SPECIAL)])
+        _common.msg.warn(Warnings.WL100.format(path=path, found=found, wanted=", ".join(SPECIAL)))
+    return given

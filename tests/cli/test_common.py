@@ -1,0 +1,41 @@
+"""What went wrong, in words that help."""
+
+import errno
+import os
+
+import pytest
+import typer
+
+from spacy_elmo.cli._common import check_output_folder, show_errors
+
+
+def _told(capsys, error):
+    with pytest.raises(typer.Exit), show_errors():
+        raise error
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    "number, path, told",
+    [
+        (errno.ENOENT, "words.txt", "'words.txt': No such file or directory. Check the path."),
+        (errno.ENOTDIR, "a/b", "'a/b': Not a directory. A folder in this path is a file"),
+        (errno.ENOSPC, None, "a file that was being read or written: No space left on device. Make room"),
+        (errno.EIO, "x", "'x': Input/output error. Check the path and the disk."),
+    ],
+)
+def test_errors_of_the_system_have_a_remedy(capsys, number, path, told):
+    assert told in _told(capsys, OSError(number, os.strerror(number), path))
+
+
+def test_errors_with_a_text_of_their_own_are_told_as_they_are(capsys):
+    assert "✘ disk full" in _told(capsys, OSError("disk full"))
+    assert "✘ first" in _told(capsys, ValueError("\n\nfirst\nsecond"))
+
+
+def test_a_folder_below_a_file_is_refused(tmp_path):
+    check_output_folder(tmp_path / "a" / "b")
+    (tmp_path / "a").write_text("x")
+    for path in (tmp_path / "a", tmp_path / "a" / "b" / "c"):
+        with pytest.raises(ValueError, match="can be no folder: .*a' is a file"):
+            check_output_folder(path)

@@ -1,0 +1,183 @@
+"""Words and softmax of a run that starts from a biLM, or from a file with words."""
+
+import pytest
+import torch
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.cli._run_config import PathsConfig
+from spacy_elmo.cli._run_words import check_head, refuse_useless_sparse, words_of
+from spacy_elmo.cli._runs import make_run
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.pretraining.config import PretrainConfig, SoftmaxConfig
+from spacy_elmo.pretraining.distributed import Ranks
+from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.weights import save_bilm
+
+MARKS = ["<S>", "</S>", "<UNK>"]
+WORDS = [*MARKS, "the", "cat", "sat"]
+SIZES = {"n_layers": 1, "cell_width": 8, "projection_width": 4}
+CHARACTERS = {"char_cnn": {"embedding_width": 4, "filters": [[1, 4]], "n_highway": 0}}
+
+
+def _bilm(*, reads_words, head=None, words=WORDS):
+    config = BiLMConfig.from_dict({**SIZES, **({"n_words": len(WORDS)} if reads_words else CHARACTERS)})
+    network = BiLMNetwork(config).eval()
+    if head == "tied":
+        head = SoftmaxHead.tied(network.word_embedding)
+    return BiLM(network, vocabulary=Vocabulary(words) if words else None, head=head)
+
+
+def _words_of(init, tmp_path, words=None, *, is_new_head=False):
+    path = tmp_path / "words.txt"
+    if words is not None:
+        path.write_text("".join(f"{word}\n" for word in words), encoding="utf8")
+    paths = PathsConfig(init="the_bilm", vocab=None if words is None else str(path))
+    return words_of(init, paths, is_new_head=is_new_head)
+
+
+@pytest.mark.parametrize("has_head", [True, False])
+@pytest.mark.parametrize("is_new_head", [True, False])
+def test_a_word_table_keeps_its_words(tmp_path, has_head, is_new_head):
+    init = _bilm(reads_words=True, head=SoftmaxHead(len(WORDS), 4) if has_head else None)
+    assert _words_of(init, tmp_path, is_new_head=is_new_head).words == WORDS
+    assert _words_of(init, tmp_path, WORDS, is_new_head=is_new_head).words == WORDS
+    for other, found in ((WORDS[:-1], "1 words that differ"), ([*WORDS, "on"], "1 words"), (WORDS[::-1], "order")):
+        with pytest.raises(ValueError, match=f"{found}.*'the_bilm', which reads whole words"):
+            _words_of(init, tmp_path, other, is_new_head=is_new_head)
+
+
+def test_a_new_head_of_a_word_table_is_not_trained_on_other_words(tmp_path):
+    save_bilm(_bilm(reads_words=True, head=SoftmaxHead(len(WORDS), 4)), tmp_path / "bilm")
+    text, words = tmp_path / "text.txt", tmp_path / "words.txt"
+    text.write_text("the cat sat\nthe dog ran\n" * 20)
+    words.write_text("\n".join([*WORDS, "dog", "ran"]))
+    config = {
+        "paths": {"train": str(text), "valid": str(text), "init": str(tmp_path / "bilm"), "vocab": str(words)},
+        "vocabulary": {"new_head": True},
+        "pretraining": {"batch_size": 2, "softmax": {"kind": "full"}},
+    }
+    with pytest.raises(ValueError, match="reads whole words"):
+        make_run(config, tmp_path / "out", Ranks())
+    config["paths"]["vocab"] = None
+    assert make_run(config, tmp_path / "out", Ranks()).vocabulary.words == WORDS
+
+
+def test_a_head_that_is_kept_keeps_its_words(tmp_path):
+    init = _bilm(reads_words=False, head=SoftmaxHead(len(WORDS), 4))
+    assert _words_of(init, tmp_path).words == WORDS
+    with pytest.raises(ValueError, match="whose softmax cannot predict them"):
+        _words_of(init, tmp_path, [*MARKS, "dog"])
+    assert _words_of(init, tmp_path, [*MARKS, "dog"], is_new_head=True).words[3:] == ["dog"]
+    assert _words_of(init, tmp_path, is_new_head=True) is None  # to be counted
+
+
+def test_a_head_without_a_vocabulary_wants_one_that_fits(tmp_path):
+    init = _bilm(reads_words=False, head=SoftmaxHead(len(WORDS), 4), words=None)
+    assert _words_of(init, tmp_path, WORDS).words == WORDS
+    with pytest.raises(ValueError, match="6 rows that stand for words.*has 3 words"):
+        _words_of(init, tmp_path, MARKS)
+    with pytest.raises(ValueError, match="no vocabulary is given"):
+        words_of(init, PathsConfig(init="the_bilm"), is_new_head=False)
+
+
+@pytest.mark.parametrize("end", ["\n", "\n \n\n"])
+def test_blank_lines_of_a_new_vocabulary_are_refused(tmp_path, end):
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join(WORDS) + end)
+    if end == "\n":
+        assert words_of(None, PathsConfig(vocab=str(path)), is_new_head=False).words == WORDS
+    else:
+        with pytest.raises(ValueError, match=r"has 2 blank line\(s\): 7, 8"):
+            words_of(None, PathsConfig(vocab=str(path)), is_new_head=False)
+
+
+def test_a_vocabulary_that_does_not_begin_with_the_marks_is_told(tmp_path, capsys):
+    assert _words_of(None, tmp_path, ["the", *MARKS]).words == ["the", *MARKS]
+    assert "by convention it begins with" in " ".join(capsys.readouterr().err.split())
+    assert _words_of(None, tmp_path, WORDS).words == WORDS
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_that_is_no_vocabulary_is_named(tmp_path):
+    path = tmp_path / "words.txt"
+    with pytest.raises(ValueError, match=r"words\.txt', and there is no such file\. Check the path"):
+        words_of(None, PathsConfig(vocab=str(path)), is_new_head=False)
+    path.write_bytes("\n".join([*MARKS, "Bär"]).encode("latin-1"))
+    with pytest.raises(ValueError, match=r"words\.txt' cannot be used as vocabulary.*convert it to UTF-8"):
+        words_of(None, PathsConfig(vocab=str(path)), is_new_head=False)
+
+
+ADAPTIVE = {"kind": "adaptive", "cutoffs": (4,), "div_value": 2.0}
+
+
+@pytest.mark.parametrize(
+    "head, settings, different",
+    [
+        (SoftmaxHead(6, 4), {}, ""),
+        (SoftmaxHead(6, 4), {"kind": "full", "cutoffs": (1,)}, ""),
+        (SoftmaxHead(6, 4), {"tie_weights": True}, "tie_weights: true in the block, false there"),
+        ("tied", {"tie_weights": True}, ""),
+        ("tied", {}, "tie_weights: false in the block, true there"),
+        (SoftmaxHead(6, 4), ADAPTIVE, "kind: adaptive in the block, sampled or full there"),
+        (AdaptiveHead(6, 4, [4], 2.0), ADAPTIVE, ""),
+        (AdaptiveHead(6, 4, [4], 2.0), {}, "kind: sampled or full in the block, adaptive there"),
+        (AdaptiveHead(6, 4, [4], 2.0), {**ADAPTIVE, "cutoffs": (3,)}, "cutoffs: [3] in the block, [4] there"),
+        (AdaptiveHead(6, 4, [4], 2.0), {**ADAPTIVE, "div_value": 4}, "div_value: 4.0 in the block, 2.0 there"),
+    ],
+)
+def test_the_softmax_of_a_bilm_is_the_one_of_the_block(head, settings, different):
+    init = _bilm(reads_words=True, head=head)
+    if not different:
+        check_head(init, SoftmaxConfig(**settings), "the_bilm")
+        return
+    with pytest.raises(ValueError) as error:
+        check_head(init, SoftmaxConfig(**settings), "the_bilm")
+    assert different in str(error.value) and "new_head" in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["sampled", "full", "adaptive"])
+@pytest.mark.parametrize("is_word_input", [True, False])
+@pytest.mark.parametrize("tie_weights", [True, False])
+def test_sparse_is_refused_where_no_gradient_is(kind, is_word_input, tie_weights):
+    if kind == "adaptive" and tie_weights:
+        return  # refused by itself
+    record = {"softmax": {"kind": kind, "tie_weights": tie_weights}, "optimizer": {"sparse": True}}
+    if kind == "sampled" or (is_word_input and not tie_weights):
+        refuse_useless_sparse(PretrainConfig.from_dict(record), is_word_input=is_word_input)
+    else:
+        with pytest.raises(ValueError, match=f'no gradient would be sparse: with softmax.kind = "{kind}"'):
+            refuse_useless_sparse(PretrainConfig.from_dict(record), is_word_input=is_word_input)
+
+
+def test_a_tied_softmax_cannot_be_trained_first():
+    record = {"softmax": {"tie_weights": True}, "optimizer": {"unfreeze_tokens": 1000}}
+    with pytest.raises(ValueError, match="unfreeze_tokens should be 0 with softmax.tie_weights"):
+        PretrainConfig.from_dict(record)
+
+
+@pytest.mark.parametrize("content", ["", "\n \n\n"])
+def test_a_text_without_words_is_the_fault_of_the_text(tmp_path, content):
+    text, valid = tmp_path / "text.txt", tmp_path / "valid.txt"
+    text.write_text(content)
+    valid.write_text("the cat sat\n")
+    torch.manual_seed(0)
+    with pytest.raises(ValueError, match=r"corpus has no sentences: text\.txt"):
+        make_run({"paths": {"train": str(text), "valid": str(valid)}, "bilm": CHARACTERS}, tmp_path / "out", Ranks())
+
+
+def test_held_out_text_is_cut_and_counted(tmp_path, capsys):
+    text, valid = tmp_path / "text.txt", tmp_path / "valid.txt"
+    text.write_text("the cat sat\n" * 9)
+    valid.write_bytes(b"the cat sat on\n\n\xff\n")
+    config = {
+        "paths": {"train": str(text), "valid": str(valid)},
+        "bilm": {**SIZES, **CHARACTERS},
+        "pretraining": {"max_sentence_tokens": 3, "softmax": {"kind": "full"}},
+    }
+    run = make_run(config, tmp_path / "out", Ranks())
+    assert run.held_out == [["the", "cat", "sat"], ["on"], ["\ufffd"]]
+    told = " ".join(capsys.readouterr().err.split())
+    for part in ("Held-out text: Read 5 tokens in 3 sentences", "1 empty", "1 long", "1 sequences of bytes"):
+        assert part in told
