@@ -5,11 +5,17 @@ than the other operand, so that a weight that has been rearranged once, by oneDN
 Where torch was built without oneDNN, or on a GPU, the product is torch's own.
 """
 
+import os
 from functools import cache
 from typing import Optional, Union
 
 import torch
 from torch import Tensor
+
+# oneDNN and torch keep what they prepared for each shape of product, the last 1,024 shapes, in up to a gigabyte or two;
+# here nearly every product has another number of rows. Both read this when they are first used; what is set stays.
+for _name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_name, "16")
 
 Scale = Union[float, Tensor]
 SHORT_ROW = 1024  # oneDNN adds up a longer row that is alone in another order, but not faster than two of them

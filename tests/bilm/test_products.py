@@ -1,5 +1,9 @@
 """Products with packed weights equal torch's own, with and without oneDNN."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -40,3 +44,13 @@ def test_layers_are_the_same_without_packing(monkeypatch, directions):
     monkeypatch.setattr(stepper, "has_packing", lambda weight: False)
     for one, other in zip(found, BiLM(network).embed(sentences, state="steady")):
         torch.testing.assert_close(torch.from_numpy(one), torch.from_numpy(other), atol=1e-5, rtol=0.0)
+
+
+@pytest.mark.parametrize("given, kept", [({}, "16"), ({"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "99"}, "99")])
+def test_what_onednn_keeps_is_bounded_unless_the_user_says_otherwise(given, kept):
+    """It would keep something for each of a thousand shapes, and a text has no end of them."""
+    names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | given
+    code = f"import os, spacy_elmo.bilm.model, spacy_elmo.bilm.stepper; print(*[os.environ[n] for n in {names}])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert found.stdout.split() == [kept, "16"]
