@@ -35,9 +35,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))]
 SENTENCES = ["She sat on the bank .", "Ada Lovelace met Charles Babbage in London ."] * 20
 # What makes a command of a page short enough for a test.
+SMALLER = "--bilm.cell_width 16 --bilm.projection_width 8 --bilm.char_cnn.filters [[1,8]]".split()
 SHORTER: Dict[str, List[str]] = {
-    "pretrain": "--bilm.cell_width 16 --bilm.projection_width 8 --bilm.char_cnn.filters [[1,8]] "
-    "--pretraining.batch_size 2 --pretraining.max_tokens 128 --pretraining.softmax.kind full "
+    "pretrain": "--pretraining.batch_size 2 --pretraining.max_tokens 128 --pretraining.softmax.kind full "
     "--pretraining.precision float32".split(),
     "train": ["--training.max_steps", "2", "--training.eval_frequency", "1"],
 }
@@ -82,10 +82,13 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     text = "\n".join(SENTENCES)
     (folder / "corpus").mkdir()
     (folder / "corpus" / "valid.txt").write_text(text, encoding="utf8")
-    for name in ("train", "train-00", "valid", "test"):
+    for name in ("train", "train-00", "train-04", "train-05", "valid", "test"):
         (folder / "corpus" / f"{name}.txt.gz").write_bytes(gzip.compress(text.encode("utf8")))
-    for name in ("train.spacy", "dev.spacy"):
+    save_bilm(BiLM(bilm.network), folder / "elmo", format="bilm-tf")
+    (folder / "ncbi-disease").mkdir()
+    for name in ("train.spacy", "dev.spacy", "test.spacy"):
         _make_docs().to_disk(folder / name)
+        _make_docs().to_disk(folder / "ncbi-disease" / name)
     for block in read_blocks("README.md"):
         if block.language == "ini":
             (folder / "base.cfg").write_text(block.text, encoding="utf8")
@@ -126,14 +129,15 @@ def test_page_runs(page: str, is_long: bool, workplace: Path) -> None:
 
 
 def _run(command: List[str], is_long: bool) -> None:
-    """Run a command of spaCy or of ours; the project and the installation have tests of their own."""
+    """Run a command of spaCy or of ours; project and installation have tests of their own, benchmarks take long."""
     arguments = ["elmo", *command[3:]] if command[:3] == ["python", "-m", "spacy_elmo"] else command[3:]
     is_trained_here = any(argument.startswith("runs/") for argument in arguments)
     is_left_out = not is_long and (is_trained_here or any(arguments[: len(start)] == start for start in LONG))
-    if command[0] != "python" or arguments[0] == "project" or is_left_out:
+    if command[:2] != ["python", "-m"] or arguments[0] == "project" or is_left_out:
         return
     app, arguments = (elmo_app, arguments[1:]) if arguments[0] == "elmo" else (spacy_app, arguments)
-    result = CliRunner().invoke(app, [*arguments, *SHORTER.get(arguments[0], [])])
+    smaller = SMALLER if arguments[0] == "pretrain" and "configs/adapt.cfg" not in arguments else []
+    result = CliRunner().invoke(app, [*arguments, *smaller, *SHORTER.get(arguments[0], [])])
     assert result.exit_code == 0, f"{' '.join(arguments)}\n{result.output}\n{result.exception!r}"
 
 

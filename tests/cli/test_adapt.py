@@ -1,0 +1,122 @@
+"""The recipe of docs/adaptation.md: a biLM that exists goes on, on other text, with its softmax or with a new one."""
+
+from pathlib import Path
+
+import pytest
+import srsly
+import torch
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+from thinc.api import Config
+from typer.testing import CliRunner
+
+from spacy_elmo import load_bilm
+from spacy_elmo.cli._app import app
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.pretraining.config import PretrainConfig
+from spacy_elmo.weights import save_bilm
+
+CONFIG = Path(__file__).parents[2] / "configs" / "adapt.cfg"
+SENTENCES = ["the cat sat on the mat .".split(), "on the mat sat a tumour .".split()]
+SMALL = [
+    *("--pretraining.batch_size", "4", "--pretraining.unroll_steps", "8", "--pretraining.max_tokens", "640"),
+    *("--pretraining.eval_every", "10", "--pretraining.softmax.kind", "full", "--pretraining.precision", "float32"),
+    *("--pretraining.optimizer.learn_rate", "0.02", "--pretraining.optimizer.unfreeze_tokens", "0"),
+]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Text of a domain, as the data of a named entity recognizer: a .spacy file."""
+    path = tmp_path / "domain" / "train.spacy"
+    path.parent.mkdir()
+    DocBin(docs=[Doc(Vocab(), words=words) for words in SENTENCES * 20]).to_disk(path)
+    return path
+
+
+@pytest.fixture
+def headless(bilm_path, tmp_path):
+    """The tiny biLM as models are released: HDF5 and options, no softmax, no vocabulary."""
+    save_bilm(BiLM(load_bilm(bilm_path).network), tmp_path / "tf", format="bilm-tf")
+    assert load_bilm(tmp_path / "tf").head is None
+    return tmp_path / "tf"
+
+
+def _adapt(init, corpus, output, *changes):
+    arguments = ["--paths.init", init, "--paths.train", corpus, "--paths.valid", corpus, *SMALL, *changes]
+    result = CliRunner().invoke(app, ["pretrain", *(str(argument) for argument in [CONFIG, output, *arguments])])
+    assert result.exit_code == 0, result.output
+    return load_bilm(output / "model-last")
+
+
+def _changed(before, after):
+    """Layers of the network, "lstm.0" for instance, in which a weight differs."""
+    other = dict(after.network.named_parameters())
+    names = {".".join(n.split(".")[:2]) for n, p in before.network.named_parameters() if not torch.equal(p, other[n])}
+    return {"char_cnn" if name.startswith("char_cnn") else name for name in names}
+
+
+def test_config_names_every_setting():
+    config = Config().from_disk(CONFIG)
+    assert PretrainConfig.from_dict(config["pretraining"]).to_dict() == config["pretraining"]
+    assert "bilm" not in config  # sizes are those of the biLM to go on from
+
+
+def test_every_setting_is_explained_above_it():
+    lines = CONFIG.read_text(encoding="utf8").splitlines()
+    settings = [i for i, line in enumerate(lines) if " = " in line and not line.startswith("#")]
+    assert [lines[i] for i in settings if not lines[i - 1].startswith("# ")] == []
+    assert [line for line in lines if len(line) > 160] == []
+
+
+def test_softmax_and_vocabulary_are_kept(bilm_path, corpus, tmp_path):
+    """Perplexities before and after are over the same words, so they can be compared."""
+    before, after = load_bilm(bilm_path), _adapt(bilm_path, corpus, tmp_path / "out")
+    assert after.vocabulary.words == before.vocabulary.words
+    assert _changed(before, after) == {"lstm.0", "lstm.1", "char_cnn"}
+    assert after.perplexity(SENTENCES).mean < 0.95 * before.perplexity(SENTENCES).mean
+
+
+def test_lower_layers_move_less(bilm_path, corpus, tmp_path):
+    """With a rate that is much lower for each layer the character CNN stays where it was, nearly."""
+    before = load_bilm(bilm_path)
+    after = _adapt(bilm_path, corpus, tmp_path / "out", "--pretraining.optimizer.discriminative", "100")
+    moved = {name: _distance(before, after, name) for name in ("char_cnn", "lstm.0", "lstm.1")}
+    assert 0 < 10 * moved["char_cnn"] < 3 * moved["lstm.0"] < moved["lstm.1"]
+
+
+def _distance(before, after, prefix):
+    other = dict(after.network.named_parameters())
+    pairs = [(p, other[n]) for n, p in before.network.named_parameters() if n.startswith(prefix)]
+    return max(float((p - q).detach().abs().max()) for p, q in pairs)
+
+
+def test_new_softmax_is_trained_alone(headless, corpus, tmp_path):
+    """As long as `unfreeze_tokens` last the biLM stays what it was, bit for bit."""
+    after = _adapt(headless, corpus, tmp_path / "out", "--pretraining.optimizer.unfreeze_tokens", "1000")
+    assert _changed(load_bilm(headless), after) == set()
+    assert "tumour" in after.vocabulary.words and after.head is not None
+    rows = [row for row in srsly.read_jsonl(tmp_path / "out" / "log.jsonl") if "forward" in row]
+    assert rows[-1]["forward"] < rows[0]["forward"]
+
+
+@pytest.mark.parametrize("n_tokens, layers", [(400, {"lstm.1"}), (250, {"lstm.1", "lstm.0"})])
+def test_layers_are_thawed_from_the_top(headless, corpus, tmp_path, n_tokens, layers):
+    after = _adapt(headless, corpus, tmp_path / "out", "--pretraining.optimizer.unfreeze_tokens", n_tokens)
+    assert _changed(load_bilm(headless), after) == layers
+
+
+def test_another_softmax_in_place_of_the_first(bilm_path, corpus, tmp_path):
+    after = _adapt(bilm_path, corpus, tmp_path / "out", "--vocabulary.new_head", "true")
+    assert "tumour" in after.vocabulary.words and "tumour" not in load_bilm(bilm_path).vocabulary.words
+    assert after.head.n_words == len(after.vocabulary)
+
+
+@pytest.mark.parametrize("name", ["bilm-tf/model", "allennlp"])
+def test_released_weights_go_on(shared_data, corpus, tmp_path, name):
+    """Those of bilm-tf and AllenNLP; what comes out is a biLM with softmax that also reads as HDF5."""
+    init = shared_data / "elmo-fixtures" / name / "lm_weights.hdf5"
+    after = _adapt(init, corpus, tmp_path / "out", "--pretraining.optimizer.unfreeze_tokens", "150")
+    assert _changed(load_bilm(init), after) == {"lstm.0", "lstm.1", "char_cnn"}
+    rows = [row for row in srsly.read_jsonl(tmp_path / "out" / "log.jsonl") if "forward" in row]
+    assert rows[-1]["forward"] < rows[0]["forward"] < 50
