@@ -5,6 +5,8 @@ one process with the same global batch sees. Dense gradients are averaged by `Di
 here: only the rows that some rank has met travel.
 """
 
+import gc
+import importlib
 import os
 import warnings
 from contextlib import contextmanager
@@ -147,6 +149,9 @@ class Ranks:
 def connect(device: str) -> Iterator[Ranks]:
     """Join the processes that `torchrun` started; without it this process is alone.
 
+    The group is destroyed at the end, and waits for its threads then: one that lets go of its last tensor while the
+    interpreter shuts down aborts the process.
+
     device (str): "cpu", or a GPU: each rank then takes the one with its local number.
     YIELDS (Ranks): This process among them.
     RAISES (ValueError): EL126 if a node has fewer GPUs than processes, EL127 if another rank is gone.
@@ -157,6 +162,7 @@ def connect(device: str) -> Iterator[Ranks]:
         return
     rank, own = int(os.environ["RANK"]), _own_device(device, int(os.environ.get("LOCAL_RANK", "0")))
     backend = "nccl" if own.type == "cuda" else "gloo"
+    importlib.import_module("torch.distributed.nn")  # later, its default arguments would hold the group for ever
     try:
         with tell_of_lost_ranks(rank), _without_torch_advice():
             store = next(iter(rendezvous("env://", rank, world_size, timeout=TIMEOUT)))[0]
@@ -164,6 +170,7 @@ def connect(device: str) -> Iterator[Ranks]:
             store = dist.PrefixStore(f"attempt_{restart_count() or 0}", store)  # type: ignore[attr-defined]
             dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
             yield Ranks(rank, world_size, own)
+            gc.collect()  # DistributedDataParallel is in a cycle, and holds the group
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()

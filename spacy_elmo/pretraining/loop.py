@@ -232,6 +232,10 @@ class Trainer:
             self._wrapped, self._wrapped_for = self.ranks.wrap(self.module, self.sparse), trained
         return self._wrapped
 
+    def let_go(self) -> None:
+        """Forget what averages gradients, so that nothing here keeps the connection to other ranks alive."""
+        self._wrapped = None
+
     def _blocks(self) -> Iterator[List[Ids]]:
         for block in self.stream:
             yield [self.table.numbers_of(words) for words in block]

@@ -144,6 +144,7 @@ class Pretraining:
                 self._save_checkpoint()
             if is_eval:
                 self._prove_checkpoint()
+        trainer.let_go()
 
     def _report(self, update: Update, interval: _Interval, is_eval: bool) -> Report:
         trainer, ranks = self.trainer, self.ranks

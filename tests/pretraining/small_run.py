@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import torch
@@ -95,6 +96,9 @@ def main():
             for report in run.reports():
                 if is_mortal and report.step == arguments.kill_at:
                     die()
+    left = [name for path in Path("/proc/self/task").glob("*/comm") if "gloo" in (name := path.read_text())]
+    if left:  # one of them may abort this process while the interpreter shuts down
+        sys.exit(f"The group of ranks is still there, with threads {left}")
 
 
 if __name__ == "__main__":
