@@ -138,16 +138,16 @@ class Errors:
         "Give one weight per layer, or null for equal shares."
     )
     EL070 = (
-        "The ELMo listener got other Docs than the ELMo component upstream (batch {found}, wanted {wanted}). "
-        "A component between them must not change the tokens of a training batch."
+        "The tokens of a training batch have changed since the ELMo component computed its layers (batch {found}, "
+        "wanted {wanted}). A component between it and the ELMo listener must not change tokens."
     )
     EL071 = (
         "The ELMo listener (upstream = '{upstream}') does not know its width. Put a component of the factory 'elmo' "
         "before the component that listens, under the name that `upstream` says."
     )
     EL072 = (
-        "The ELMo listener (upstream = '{upstream}') found no layers on the Docs of a training batch. If the ELMo "
-        "component is in `frozen_components`, name it in `annotating_components` too."
+        "The ELMo listener (upstream = '{upstream}') got no layers for the Docs of a training batch. If the ELMo "
+        "component is in `frozen_components`, name it in `annotating_components` too; hand on its Docs, not copies."
     )
     EL073 = (
         "There is already an extension attribute '{owner}._.{name}' that is not ours. "

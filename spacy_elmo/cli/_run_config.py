@@ -1,5 +1,6 @@
 """The config of `elmo pretrain`: which blocks and settings there are, and of which types."""
 
+import re
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -96,7 +97,19 @@ def read_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     for name, value in overrides.items():
         block = reduce(lambda inner, part: {part: inner}, reversed(name.split(".")), value)
         refuse_unknown(RunConfig, block, NAME)
-    return Config().from_disk(path, overrides=dict(overrides))
+    text = path.read_text(encoding="utf8")
+    return Config().from_str(text + _missing_blocks(text, overrides), overrides=dict(overrides))
+
+
+def _missing_blocks(text: str, overrides: Mapping[str, Any]) -> str:
+    """Empty blocks for overrides: Thinc sets values in blocks that are there, and wants each inside its parent."""
+    present = set(re.findall(r"^\s*\[([^\]]+)\]", text, flags=re.MULTILINE))
+    missing: List[str] = []
+    for name in overrides:
+        parts = name.split(".")[:-1]
+        names = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        missing += [block for block in names if block not in present and block not in missing]
+    return "".join(f"\n[{block}]\n" for block in missing)
 
 
 def check_config(config: Mapping[str, Any]) -> RunSettings:

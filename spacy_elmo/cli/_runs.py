@@ -64,7 +64,7 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
     head = _head(network, vocabulary, init, pretraining, is_new=settings.words.new_head).to(ranks.device)
     return Pretraining(
         *(network, head, vocabulary, shards, held_out, pretraining, output),
-        meta=settings.meta,
+        meta={**settings.meta, **({"init": {"path": str(paths.init), "meta": init.meta}} if init is not None else {})},
         text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.words)},
         ranks=ranks,
     )

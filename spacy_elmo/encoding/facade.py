@@ -118,9 +118,10 @@ class BiLM:
         boundaries (bool): Keep the rows of `<S>` and `</S>`: n + 2 rows.
         batch_tokens (int): Tokens computed at once, which bounds the working memory.
         RETURNS (Union[Vectors, Tuple[Vectors, BiLMState]]): float32 arrays of their own, in the order given.
-        RAISES (ValueError): EL006 and EL009 for a state that does not fit, EL008 for unknown layers, EL011 for input
-            that is not tokenized.
+        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL006 and EL009 for a state that does not fit, EL008 for
+            unknown layers, EL011 for input that is not tokenized.
         """
+        _check_positive("batch_tokens", batch_tokens)
         sentences = _checked_sentences(sentences)
         choose = _layer_choice(layers, self.config.n_layers)
         n_rows = len(sentences)
@@ -174,6 +175,7 @@ class BiLM:
         YIELDS (Tuple[int, int, Tensor]): start, stop and the layers (L+1, n, D) of runs[start:stop].
         """
         self._check_policy(state)
+        _check_positive("batch_tokens", batch_tokens)
         for start, stop, rows, has_marks in self._encoder.slices(runs, state, batch_tokens, group_lengths, False):
             yield start, stop, _without_marks(rows, [len(run) for run in runs[start:stop]]) if has_marks else rows
 
@@ -196,8 +198,8 @@ class BiLM:
             nothing.
         batch_size (int): Sentences read side by side.
         RETURNS (Perplexity): Both directions, over the full softmax.
-        RAISES (ValueError): EL004 for an unknown state or a text without sentences, EL007 without a softmax or a
-            vocabulary.
+        RAISES (ValueError): EL004 for an unknown state, a batch size below 1 or a text without sentences, EL007 without
+            a softmax or a vocabulary, EL011 for input that is not tokenized.
         """
         parts, vocabulary = self._losses(sentences, state, batch_size, "perplexities")
         return summarize(parts, vocabulary)
@@ -220,7 +222,8 @@ class BiLM:
         if state not in READINGS:
             wanted = f"one of {READINGS}"
             raise ValueError(Errors.EL004.format(name=f"state of {what}", value=repr(state), wanted=wanted))
-        text = list(sentences)
+        _check_positive("batch_size", batch_size)
+        text = _checked_sentences(sentences)
         if not text:
             raise ValueError(Errors.EL004.format(name="text", value="empty", wanted="at least one sentence"))
         if state == "carry":
@@ -269,11 +272,16 @@ def _checked_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
     found: List[List[str]] = []
     for i, sentence in enumerate(sentences):
         is_list = isinstance(sentence, Iterable) and not isinstance(sentence, str)
-        words = list(sentence) if is_list else []
+        words = sentence if isinstance(sentence, list) else list(sentence) if is_list else []
         if not is_list or not all(isinstance(word, str) for word in words):
             raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
         found.append(words)
     return found
+
+
+def _check_positive(name: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(Errors.EL004.format(name=name, value=value, wanted="1 or more"))
 
 
 def _kind(sentence: Any) -> str:

@@ -98,34 +98,39 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
 
     @classmethod
     def get_batch_id(cls, docs: Iterable[Doc]) -> int:
-        """RETURNS (int): A number that depends on the words of a batch, to notice a wrong one."""
+        """RETURNS (int): A number that depends on the words of a batch, to notice changed ones."""
         return sum(sum(token.orth for token in doc) for doc in docs)
 
-    def receive(self, batch_id: int, outputs: ElmoBatch, backprop: LayersBackprop) -> None:
+    def receive(self, docs: Sequence[Doc], outputs: ElmoBatch, backprop: LayersBackprop) -> None:
         """Take what the component upstream computed for a training batch.
 
-        batch_id (int): What `get_batch_id` gives for the batch.
-        outputs (ElmoBatch): Layers of the batch.
+        docs (Sequence[Doc]): The batch.
+        outputs (ElmoBatch): Its layers.
         backprop (LayersBackprop): Takes the gradient of the layers; None if the biLM is frozen.
         """
-        self._batch_id, self._outputs, self._backprop = batch_id, outputs, backprop
+        self._docs, self._batch_id = list(docs), self.get_batch_id(docs)
+        self._outputs, self._backprop = outputs, backprop
 
     def forget_batch(self) -> None:
         """Let go of the last training batch."""
-        self._batch_id, self._outputs, self._backprop = None, None, None
+        self._docs, self._batch_id, self._outputs, self._backprop = [], None, None, None
 
-    def verify_inputs(self, docs: Sequence[Doc]) -> bool:
-        """RETURNS (bool): True.
-        RAISES (ValueError): EL070 if these are not the Docs of the batch that was received.
+    def received(self, docs: Sequence[Doc]) -> Optional[ElmoBatch]:
+        """What was received, if these are the very Docs of that batch, in its order.
+
+        RETURNS (Optional[ElmoBatch]): None for other Docs, also ones of the same words.
+        RAISES (ValueError): EL070 if their tokens have changed since.
         """
-        if self._batch_id is None or self.get_batch_id(docs) != self._batch_id:
+        if len(docs) != len(self._docs) or any(doc is not other for doc, other in zip(docs, self._docs)):
+            return None
+        if self.get_batch_id(docs) != self._batch_id:
             raise ValueError(Errors.EL070.format(found=self.get_batch_id(docs), wanted=self._batch_id))
-        return True
+        return self._outputs
 
     def __getstate__(self) -> Dict[str, Any]:
         """A pickled listener leaves the batch and the component behind, but knows where its data lies on a Doc."""
         slots = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
-        lost = ("_upstream", "_sample", "_batch_id", "_outputs", "_backprop")
+        lost = ("_upstream", "_sample", "_docs", "_batch_id", "_outputs", "_backprop")
         return {**slots, **{name: value for name, value in self.__dict__.items() if name not in lost}}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
@@ -204,9 +209,10 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
 
 def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput, LayersBackprop]:
     """RETURNS (Tuple[MixInput, LayersBackprop]): The layers received, or those that a frozen component left on Docs."""
-    if model._outputs is not None:
-        model.verify_inputs(docs)
-        return _with_marks(model, model._outputs.layers, [model._outputs.marks]), model._backprop
+    outputs = model.received(docs)
+    if outputs is not None:
+        return _with_marks(model, outputs.layers, [outputs.marks]), model._backprop
+    model.forget_batch()  # of a time when the component was trained or active
     if not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
         raise ValueError(Errors.EL072.format(upstream=model.upstream_name))
     return _doc_layers(model, docs)

@@ -283,9 +283,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
             batch = replace(batch, marks=add_marks(read_marks(self.model, docs), self.model.get_dim("nL")))
         pending = None if get_settings(self.model).frozen else PendingGradient(backprop)
         self._pending = pending
-        batch_id = ElmoListener.get_batch_id(docs)
         for listener in self.listeners:
-            listener.receive(batch_id, batch, None if pending is None else pending.receiver(losses, self.name))
+            listener.receive(docs, batch, None if pending is None else pending.receiver(losses, self.name))
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:

@@ -37,7 +37,7 @@ def token_vector(token: Token) -> Floats1d:
 def mean_vector(tokens: Any) -> Floats1d:
     """RETURNS (Floats1d): The mean of the vectors of a Doc's or span's tokens, shape (D,)."""
     rows: Floats2d = tokens.tensor if isinstance(tokens, Doc) else tokens.doc.tensor[tokens.start : tokens.end]
-    mean: Floats1d = rows.sum(axis=0) / max(rows.shape[0], 1)
+    mean: Floats1d = rows.sum(axis=0, dtype="float32") / max(rows.shape[0], 1)  # float16 would lose the digits
     return mean
 
 
@@ -49,7 +49,7 @@ def has_vector(owner: Any) -> bool:
 
 def vector_norm(owner: Any) -> float:
     """RETURNS (float): The length of the vector of a Doc, span or token."""
-    vector = owner.vector
+    vector = owner.vector.astype("float32")
     return float(get_array_module(vector).sqrt((vector**2).sum()))
 
 
@@ -58,4 +58,4 @@ def similarity(owner: Any, other: Any) -> float:
     norms = vector_norm(owner) * vector_norm(other)
     if norms == 0.0 or not isinstance(other, (Doc, Span, Token)):
         return 0.0
-    return float((owner.vector * other.vector).sum()) / norms
+    return float((owner.vector.astype("float32") * other.vector.astype("float32")).sum()) / norms

@@ -51,6 +51,11 @@ class Update:
     is_skipped: bool
     data_s: float
 
+    @classmethod
+    def of_nothing(cls) -> "Update":
+        """RETURNS (Update): Of a run that is at its end already."""
+        return cls(torch.zeros(()), math.nan, math.nan, is_finite=True, is_skipped=True, data_s=0.0)
+
 
 class LossModule(nn.Module):
     """One chunk of lanes in, its mean loss out: what several processes compute side by side.

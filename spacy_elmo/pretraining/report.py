@@ -15,7 +15,7 @@ class Report:
     step (int): Updates done.
     n_tokens (int): Predictions per direction trained on.
     loss (float): Mean training loss since the last report, in nats, both directions; NaN if all updates were skipped.
-    learn_rate (float): Of the last update.
+    learn_rate (float): Of the last update; NaN, like its norm, where a run only validated what it resumed from.
     grad_norm (float): Of the last update, before clipping.
     elapsed_s (float): Seconds of training and validation, those before a resume included.
     tokens_per_s (float): Of training since the last report.
@@ -42,9 +42,9 @@ class Report:
         row: Dict[str, Any] = {
             "step": self.step,
             "n_tokens": self.n_tokens,
-            "loss": self.loss if math.isfinite(self.loss) else None,
-            "learn_rate": self.learn_rate,
-            "grad_norm": self.grad_norm,
+            "loss": _known(self.loss),
+            "learn_rate": _known(self.learn_rate),
+            "grad_norm": _known(self.grad_norm),
             "elapsed_s": round(self.elapsed_s, 1),
             "tokens_per_s": round(self.tokens_per_s, 1),
             "data_share": round(self.data_share, 4),
@@ -55,6 +55,10 @@ class Report:
         if self.validation is not None and self.read is not None:
             row["read"] = self.read.to_dict()
         return row
+
+
+def _known(value: float) -> Optional[float]:
+    return value if math.isfinite(value) else None
 
 
 def perplexities(validation: Perplexity) -> Dict[str, Any]:

@@ -88,6 +88,7 @@ class Pretraining:
         self.elapsed_s = 0.0
         self.warnings: List[str] = []
         self._losses: List[float] = []
+        self._validated_at = 0  # step
         self._log: Optional[RunLog] = None
         self._unproved: Optional[Path] = None  # a checkpoint with whose weights nothing has been computed yet
 
@@ -144,6 +145,10 @@ class Pretraining:
                 self._save_checkpoint()
             if is_eval:
                 self._prove_checkpoint()
+        if self._validated_at < trainer.step:  # resumed where there is nothing left to do
+            self._check_weights()
+            yield self._report(Update.of_nothing(), interval, is_eval=True)
+            self._save_checkpoint()
         trainer.let_go()
 
     def _report(self, update: Update, interval: _Interval, is_eval: bool) -> Report:
@@ -154,6 +159,7 @@ class Pretraining:
         if interval.losses and not math.isfinite(loss):
             raise ValueError(self._diverged("The loss"))
         validation = self._validate() if is_eval else None
+        self._validated_at = trainer.step if is_eval else self._validated_at
         is_best = validation is not None and self.best.add(trainer.step, validation)
         self.elapsed_s += time.perf_counter() - interval.began
         report = Report(
@@ -220,6 +226,7 @@ class Pretraining:
             **self._settings(),
             "text": self._text(),
             "best": self.best.to_dict(),
+            "validated_at": self._validated_at,
             "losses": self._losses,
             "elapsed_s": self.elapsed_s,
             "log_bytes": self._log.n_bytes,
@@ -264,6 +271,7 @@ class Pretraining:
             raise ValueError(Errors.EL156.format(path=self.output, different="; ".join(different[:MAX_NAMED])))
         self.trainer.restore(snapshot)
         self.best = BestSoFar.from_dict(record["best"])
+        self._validated_at = int(record.get("validated_at", 0))
         self._losses = list(record["losses"])
         self.elapsed_s = float(record["elapsed_s"])
 

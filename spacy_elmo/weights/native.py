@@ -54,7 +54,7 @@ def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
     faults = Faults()
     settings = faults.attempt(_read_settings, folder)
     arrays = faults.attempt(_read_weights, folder / "weights.safetensors")
-    meta = faults.attempt(_read_json, folder / "meta.json") if (folder / "meta.json").is_file() else {}
+    meta = faults.attempt(_read_meta, folder / "meta.json") if (folder / "meta.json").is_file() else {}
     if vocabulary is None and (folder / "vocab.txt").is_file():
         vocabulary = faults.attempt(read_vocabulary, Source(folder / "vocab.txt"), True)
     return _build(faults, settings, arrays, vocabulary, meta or {}, str(folder))
@@ -219,6 +219,14 @@ def _read_json(path: Path) -> Any:
         return srsly.read_json(path)
     except ValueError as error:
         raise ValueError(Errors.EL022.format(path=path, kind="JSON", reason=error)) from error
+
+
+def _read_meta(path: Path) -> Dict[str, Any]:
+    meta = _read_json(path)
+    if not isinstance(meta, dict):
+        reason = f"it holds a {type(meta).__name__} in place of an object {{...}}"
+        raise ValueError(Errors.EL022.format(path=path, kind="meta data", reason=reason))
+    return meta
 
 
 def _load(content: bytes, where: str) -> Dict[str, Array]:

@@ -120,3 +120,9 @@ def test_released_weights_go_on(shared_data, corpus, tmp_path, name):
     assert _changed(load_bilm(init), after) == {"lstm.0", "lstm.1", "char_cnn"}
     rows = [row for row in srsly.read_jsonl(tmp_path / "out" / "log.jsonl") if "forward" in row]
     assert rows[-1]["forward"] < rows[0]["forward"] < 50
+
+
+def test_the_model_says_what_it_was_adapted_from(bilm_path, corpus, tmp_path):
+    adapted = _adapt(bilm_path, corpus, tmp_path / "out")
+    assert adapted.meta["init"] == {"path": str(bilm_path), "meta": load_bilm(bilm_path).meta}
+    assert "training" in adapted.meta and adapted.meta["training"]["corpus"] == ["train.spacy"]

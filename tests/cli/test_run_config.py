@@ -64,6 +64,16 @@ def test_misspelt_overrides_say_what_is_meant(override, meant):
 
 def test_messages_of_thinc_stand_beside_the_cross(tmp_path):
     path = tmp_path / "bad.cfg"
-    path.write_text("[paths]\ntrain = null\n")
-    result = CliRunner().invoke(app, ["pretrain", str(path), str(tmp_path / "out"), "--corpus.lang", "en"])
-    assert result.exit_code == 1 and "✘ Error parsing config overrides" in result.stderr
+    path.write_text("[paths]\ntrain = null\n[corpus.more]\nx = 1\n")
+    result = CliRunner().invoke(app, ["pretrain", str(path), str(tmp_path / "out")])
+    assert result.exit_code == 1 and "✘ Error parsing config section" in result.stderr
+
+
+def test_overrides_may_name_blocks_that_the_file_lacks(tmp_path):
+    path = tmp_path / "short.cfg"
+    path.write_text('[paths]\ntrain = "a.txt"\n', encoding="utf8")
+    overrides = {"bilm.char_cnn.filters": [[1, 4]], "pretraining.optimizer.learn_rate": 0.5, "corpus.lang": "en"}
+    settings = check_config(read_config(path, {**overrides, "paths.valid": "b.txt"}))
+    assert (settings.paths.train, settings.paths.valid, settings.corpus.lang) == ("a.txt", "b.txt", "en")
+    assert settings.bilm == {"char_cnn": {"filters": ((1, 4),)}}
+    assert settings.pretraining.optimizer.learn_rate == 0.5

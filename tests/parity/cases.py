@@ -168,7 +168,7 @@ def listen(listener: Any, batch: List[List[str]], stacks: List[Any]) -> Any:
     marks = np.concatenate([stack[:, [0, -1]] for stack in stacks], axis=1).astype("float64")  # (L+1, 2B, D)
     sums = MarkSums(marks.shape[1], marks.sum(axis=(1, 2)), (marks**2).sum(axis=(1, 2)))
     outputs = ElmoBatch(join([stack[:, 1:-1] for stack in stacks]), [len(words) for words in batch], sums)
-    listener.receive(listener.get_batch_id(docs), outputs, None)
+    listener.receive(docs, outputs, None)
     return np.concatenate(listener(docs, is_train=True)[0])
 
 

@@ -106,6 +106,19 @@ def test_set_vectors_fills_tensor_and_hooks(nlp):
     assert not plain.tensor.size and not plain.user_hooks
 
 
+def test_vectors_in_half_precision_are_summed_in_full():
+    nlp, halved = spacy.blank("en"), spacy.blank("en")
+    add_elmo(nlp, set_vectors=True, mix={"gamma": 10000.0})
+    add_elmo(halved, set_vectors=True, mix={"gamma": 10000.0}, dtype="float16")
+    text = "word " * 3000
+    doc, half = nlp(text), halved(text)
+    assert half.tensor.dtype == "float16" and half.vector.dtype == "float32"
+    numpy.testing.assert_allclose(half.vector, doc.vector, rtol=1e-3, atol=0.05)
+    assert half.vector_norm == pytest.approx(doc.vector_norm, rel=1e-3) and doc.vector_norm > 256
+    assert half[1].vector_norm == pytest.approx(doc[1].vector_norm, rel=1e-3)
+    assert half.similarity(half[5:9]) == pytest.approx(doc.similarity(doc[5:9]), abs=1e-3)
+
+
 def test_two_components_live_side_by_side():
     nlp = spacy.blank("en")
     add_elmo(nlp)

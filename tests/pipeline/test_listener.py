@@ -330,14 +330,6 @@ def test_missing_layers_are_zeros_and_a_warning():
     assert doc[0].tag_ and doc[0].tag_ == doc[1].tag_
 
 
-def test_other_docs_than_the_batch_are_an_error():
-    nlp = tagger_with(LISTENER)
-    examples = make_examples(nlp)
-    nlp.get_pipe("elmo").update(examples)
-    with pytest.raises(ValueError, match="other Docs"):
-        nlp.get_pipe("tagger").update(examples[:1])
-
-
 def test_training_without_layers_is_an_error():
     nlp = tagger_with(LISTENER)
     with pytest.raises(ValueError, match="annotating_components"):

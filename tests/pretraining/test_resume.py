@@ -91,6 +91,31 @@ def test_a_finished_run_can_go_on(text, tmp_path):
     assert run.trainer.step == 80 and _rows(tmp_path / "run")[-1] == _rows(tmp_path / "whole")[-1]
 
 
+def test_a_run_that_is_ended_by_its_settings_is_validated_and_saved(text, tmp_path):
+    """Stopped between two validations, then told to stop there: the model is that of the checkpoint."""
+    output = tmp_path / "run"
+    stopped = make_run(output, text, report_every=1)
+    stopped.begin()
+    for report in stopped.reports():
+        if report.step == 36:  # validated at 30, checkpoint at 35
+            break
+    ended = _train(make_run(output, text, max_tokens=32), resume=True)
+    assert ended.trainer.step == 35 and load_bilm(output / "model-last").meta["training"]["n_updates"] == 35
+    row = _rows(output)[-1]
+    assert row["step"] == 35 and row["forward"] > 1 and row["learn_rate"] is None
+    n_rows = len(_rows(output))
+    _train(make_run(output, text, max_tokens=32), resume=True)  # nothing is left to do, nor to validate
+    assert len(_rows(output)) == n_rows
+
+
+def test_a_finished_run_that_is_resumed_is_left_alone(text, tmp_path):
+    _train(make_run(tmp_path / "run", text))
+    rows, saved = _rows(tmp_path / "run"), (tmp_path / "run" / "model-last" / "meta.json").stat().st_mtime_ns
+    assert _train(make_run(tmp_path / "run", text), resume=True).trainer.step == rows[-1]["step"]
+    assert _rows(tmp_path / "run") == rows
+    assert (tmp_path / "run" / "model-last" / "meta.json").stat().st_mtime_ns == saved
+
+
 def test_old_checkpoints_are_removed(text, tmp_path):
     run = _train(make_run(tmp_path / "run", text, keep_checkpoints=3))
     assert [path.name for path in list_checkpoints(run.output)] == ["step-00000060", "step-00000056", "step-00000049"]

@@ -294,3 +294,11 @@ def test_native_settles_anew_after_training(bilm, tmp_path):
     arrays = load_file(tmp_path / "native" / "weights.safetensors")
     np.testing.assert_array_equal(arrays["steady.h"], after.h.numpy())
     assert torch.equal(load_bilm(tmp_path / "native").settle().c, after.c)
+
+
+@pytest.mark.parametrize("content", ["[1]", '"text"', "3"])
+def test_meta_that_is_no_object_is_an_error(bilm, tmp_path, content):
+    save_bilm(bilm, tmp_path / "native")
+    (tmp_path / "native" / "meta.json").write_text(content)
+    with pytest.raises(ValueError, match="meta.json' cannot be read as meta data"):
+        load_bilm(tmp_path / "native")
