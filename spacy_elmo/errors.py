@@ -277,9 +277,7 @@ class Errors:
         "There is no tokenizer for the language '{lang}': {reason} Give {option} a code that `spacy.blank` knows "
         "('en', 'de', 'xx' for any), or {instead} if the text is tokenized."
     )
-    EL138 = (
-        "'{path}' cannot be read as {kind} in UTF-8: {reason}. Convert it, or name its format with --input-format."
-    )
+    EL138 = "Line {where} is no UTF-8: {reason}. Convert the file to UTF-8, or name its format with --input-format."
     EL141 = (
         "The data set '{name}' cannot be opened: {reason}. A data set is hf:NAME[:SPLIT][:COLUMN], NAME what "
         "`datasets.load_dataset` takes (NAME@CONFIG for one of its configurations) or a folder of `save_to_disk`."

@@ -1,18 +1,15 @@
 """Read texts for `elmo embed`, one after the other: plain text, JSONL, DocBin, or what comes in from a pipe."""
 
-import gzip
 import sys
-import zlib
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, Iterator, List, TextIO, Union, cast
+from typing import Dict, Iterator, List, Union, cast
 
 import srsly
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..errors import Errors
-from ..pretraining.lines import open_bytes
+from ..pretraining.lines import open_bytes, read_lines
 
 # A text to be tokenized, a list of words that is tokenized already, or a Doc.
 Item = Union[str, List[str], Doc]
@@ -29,8 +26,9 @@ def read_items(path: str, nlp: Language, *, format: str = "auto", is_tokenized: 
     format (str): "text", "jsonl" or "docbin"; "auto" goes by the suffix and takes stdin and others as text.
     is_tokenized (bool): Tokens are separated by spaces already.
     YIELDS (Item): One item per line or Doc; an empty line is an empty item, so that line numbers and Docs agree.
-    RAISES (ValueError): EL130 or EL131 for a line that is no such JSON, EL132 for a file that is no DocBin, EL133 for
-        a path with nothing to read, EL138 for a file that is no text.
+    RAISES (ValueError): EL106 or EL108 for a file that cannot be decompressed, EL130 or EL131 for a line that is no
+        such JSON, EL132 for a file that is no DocBin, EL133 for a path with nothing to read, EL138 for a line that is
+        no text.
     """
     for file in _files_of(path):
         kind = format if format != "auto" else _format_of(file)
@@ -75,20 +73,20 @@ def _read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
 
 
 def _read_lines(file: str, kind: str, is_tokenized: bool) -> Iterator[Item]:
-    with _open_text(file) as lines:
-        for number, line in enumerate(_decode(lines, file), start=1):
-            text = line.rstrip("\r\n")
-            item = _parse_json(text, f"{file}:{number}") if kind == "jsonl" else text
+    with open_bytes(Path(file)) as content:
+        # A text is one item, however long it is.
+        for number, line in enumerate(read_lines(content, longest=sys.maxsize), start=1):
+            where = f"{file}:{number}"
+            text = _decode(line, where).rstrip("\r\n")
+            item = _parse_json(text, where) if kind == "jsonl" else text
             yield item.split() if is_tokenized and isinstance(item, str) else item
 
 
-def _decode(lines: TextIO, file: str) -> Iterator[str]:
+def _decode(line: bytes, where: str) -> str:
     try:
-        yield from lines
-    # Bytes that are no UTF-8; a .gz that is truncated, or none.
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        kind = "gzip text" if file.endswith(".gz") else "text"
-        raise ValueError(Errors.EL138.format(path=file, kind=kind, reason=error)) from error
+        return line.decode("utf8")
+    except UnicodeDecodeError as error:
+        raise ValueError(Errors.EL138.format(where=where, reason=error)) from error
 
 
 def _parse_json(line: str, where: str) -> Item:
@@ -103,14 +101,3 @@ def _parse_json(line: str, where: str) -> Item:
         raise ValueError(Errors.EL131.format(where=where, found=line[:60]))
     return cast(str, record["text"])
 
-
-@contextmanager
-def _open_text(file: str) -> Iterator[TextIO]:
-    if file == STDIN:
-        yield sys.stdin
-    elif file.endswith(".gz"):
-        with gzip.open(file, "rt", encoding="utf8") as lines:
-            yield cast(TextIO, lines)
-    else:
-        with open(file, encoding="utf8") as lines:
-            yield lines
