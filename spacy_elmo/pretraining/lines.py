@@ -46,16 +46,19 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_lines(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    """Stream lines; longer ones come in pieces, cut at a space if there is one.
+    """Stream lines; longer ones come in pieces, cut at a space or a tab if there is one.
 
     file (BinaryIO): Its content from the start; a byte order mark of UTF-8 is passed over.
     longest (int): Bytes of a line.
     YIELDS (bytes): A line with its end, or a piece of one.
     """
-    pieces = iter(partial(file.readline, longest), b"")
-    first = next(pieces, b"").removeprefix(codecs.BOM_UTF8)
+    first = file.readline(longest)
+    if first.startswith(codecs.BOM_UTF8):
+        first = first.removeprefix(codecs.BOM_UTF8)
+        # As long as the others, since a shorter piece is taken for a whole line.
+        first += b"" if first.endswith(b"\n") else file.readline(longest - len(first))
     rest = b""
-    for piece in chain([first] if first else [], pieces):
+    for piece in chain([first] if first else [], iter(partial(file.readline, longest), b"")):
         if len(piece) < longest or piece.endswith(b"\n"):
             yield rest + piece if rest else piece
             rest = b""
@@ -114,8 +117,8 @@ def _zstd_error() -> Any:
 
 
 def _find_cut(piece: bytes) -> int:
-    """After the last space; without one, before the last character of UTF-8."""
-    after_space = piece.rfind(b" ") + 1
+    """After the last space or tab; without one, before the last character of UTF-8."""
+    after_space = max(piece.rfind(b" "), piece.rfind(b"\t")) + 1
     if after_space:
         return after_space
     cut = len(piece) - 1

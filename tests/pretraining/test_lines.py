@@ -79,6 +79,17 @@ def test_long_lines_without_spaces_are_cut_between_characters():
     assert b"".join(pieces) == content and all(decode(piece)[1] == 0 for piece in pieces)
 
 
+def test_long_first_lines_are_cut_alike_with_a_byte_order_mark():
+    words = b"xx " + b"abcdefgh\t" * 9
+    text = "水边的老磨坊".encode() * 9
+    for longest in range(10, 30):
+        for content in (words, words + b"\nyy", text, text + b"\n" + text):
+            pieces = _lines(b"\xef\xbb\xbf" + content, longest=longest)
+            assert pieces == _lines(content, longest=longest)
+            assert b" ".join(pieces).split() == content.split() or content.startswith(text)
+            assert all(decode(piece)[1] == 0 for piece in pieces)
+
+
 def test_decode_counts_what_it_replaces():
     assert decode("saß\n".encode()) == ("saß\n", 0)
     assert decode(b"sa\xdf and \xff") == ("sa\ufffd and \ufffd", 2)
