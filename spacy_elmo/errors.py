@@ -304,9 +304,10 @@ class Errors:
         "for example 'training/sample/elmo-0/model-best'."
     )
     EL156 = (
-        "The run in '{path}' was started with another text: {different}. Go on with the files and the settings of "
-        "[corpus] and [vocabulary] it was started with, or begin another run; --paths.init '{path}/model-best' gives "
-        "it what this one has learned."
+        "The run in '{path}' was started with another text: {different}. Go on with the files, the settings of "
+        "[corpus] and [vocabulary] and the version of spacy-elmo it was started with (an older one takes other "
+        "held-out sentences from the same file), or begin another run; --paths.init '{path}/model-best' gives it what "
+        "this one has learned."
     )
     EL157 = (
         "The processes found different checkpoints in '{path}': {found}. All of them must see the same ones: use a "

@@ -21,7 +21,7 @@ def read_held_out(
     """Sentences from all over the held-out text.
 
     shards (Sequence[Shard]): The text, small enough to be held in memory.
-    n_sentences (int): How many to take, evenly spaced.
+    n_sentences (int): How many to take, evenly spaced from the first sentence to the end.
     max_sentence_tokens (int): Longer sentences are cut into pieces of this length, as in training.
     counts (Optional[Counts]): What is met in the whole text is added here.
     RETURNS (Sentences): All of them if there are fewer.
@@ -31,8 +31,8 @@ def read_held_out(
     sentences = list(itertools.chain.from_iterable(stream))
     if counts is not None:
         counts.add(stream.counts)
-    every = max(1, len(sentences) // n_sentences)
-    return list(itertools.islice(sentences, 0, every * n_sentences, every))
+    n_found = len(sentences)
+    return [sentences[i * n_found // n_sentences] for i in range(n_sentences)] if n_sentences < n_found else sentences
 
 
 @dataclass
