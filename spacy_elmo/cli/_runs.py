@@ -22,10 +22,11 @@ from ..pretraining.validation import read_held_out
 from ..text.vocabulary import Vocabulary
 from ..weights import load_bilm
 from . import _common
+from ._files import Tell, say_nothing
 from ._run_config import RunSettings, check_config
 from ._run_words import check_head, make_head, refuse_useless_sparse, words_of
 from ._sentences import make_nlp
-from ._shards import Tell, describe_counts, find_shards, say_nothing
+from ._shards import describe_counts, find_shards
 
 
 def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: bool = False) -> Pretraining:

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Dict, Iterator, List, Union, cast
+from typing import Iterator, List, Union, cast
 
 import srsly
 from spacy.language import Language
@@ -10,28 +10,29 @@ from spacy.tokens import Doc, DocBin
 
 from ..errors import Errors
 from ..pretraining.lines import open_bytes, read_lines
+from ._files import Tell, find_files, kind_of, say_nothing
 
 # A text to be tokenized, a list of words that is tokenized already, or a Doc.
 Item = Union[str, List[str], Doc]
-STDIN = "-"
-SUFFIXES: Dict[str, str] = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".spacy": "docbin"}
-FORMATS = ("text", "jsonl", "docbin")
 
 
-def read_items(path: str, nlp: Language, *, format: str = "auto", is_tokenized: bool = False) -> Iterator[Item]:
-    """Stream the texts of a file, of all files below a folder in the order of their names, or of stdin.
+def read_items(
+    path: str, nlp: Language, *, format: str = "auto", is_tokenized: bool = False, tell: Tell = say_nothing
+) -> Iterator[Item]:
+    """Stream the texts of a file, of all files of a folder or a pattern, or of stdin.
 
-    path (str): A file, a folder, or "-".
+    path (str): See `_files.find_files`.
     nlp (Language): Owner of the vocabulary of Docs.
     format (str): "text", "jsonl" or "docbin"; "auto" goes by the suffix and takes stdin and others as text.
     is_tokenized (bool): Tokens are separated by spaces already.
+    tell (Tell): Is told which files of a folder are left out.
     YIELDS (Item): One item per line or Doc; an empty line is an empty item, so that line numbers and Docs agree.
     RAISES (ValueError): EL106 or EL108 for a file that cannot be decompressed, EL130 or EL131 for a line that is no
         such JSON, EL132 for a file that is no DocBin, EL133 for a path with nothing to read, EL138 for a line that is
         no text.
     """
-    for file in _files_of(path):
-        kind = format if format != "auto" else _format_of(file)
+    for file in map(str, find_files(path, tell)):
+        kind = format if format != "auto" else kind_of(Path(file)) or "text"
         if kind == "docbin":
             yield from _read_docbin(file, nlp)
         else:
@@ -43,23 +44,6 @@ def to_doc(item: Item, nlp: Language) -> Doc:
     if isinstance(item, Doc):
         return item
     return nlp.make_doc(item) if isinstance(item, str) else Doc(nlp.vocab, words=item)
-
-
-def _files_of(path: str) -> List[str]:
-    if path == STDIN or Path(path).is_file():
-        return [path]
-    files = [str(file) for file in sorted(Path(path).rglob("*")) if _plain_suffix(file) in SUFFIXES]
-    if not files:
-        raise ValueError(Errors.EL133.format(path=path, suffixes=", ".join(SUFFIXES)))
-    return files
-
-
-def _plain_suffix(file: Path) -> str:
-    return file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
-
-
-def _format_of(file: str) -> str:
-    return SUFFIXES.get(_plain_suffix(Path(file)), "text")
 
 
 def _read_docbin(file: str, nlp: Language) -> Iterator[Doc]:

@@ -15,6 +15,7 @@ from ..ml.elmo_model import set_bilm
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from . import _common
 from ._app import Arg, Opt, app
+from ._files import Tell, say_nothing
 from ._texts import read_items, to_doc
 from ._vectors import DOCS_PER_FILE, STDOUT, open_writer
 
@@ -50,7 +51,7 @@ class DType(str, Enum):
 def embed_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    input_path: str = Arg(..., help="Text (one per line), JSONL ('text' or 'words'), DocBin, a folder of these, or - for text from stdin."),
+    input_path: str = Arg(..., help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), a folder or a pattern such as 'corpus/**/*.gz' of these, or - for text from stdin."),
     output_path: str = Arg(..., help="A file that ends in .npz (arrays) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout."),
     input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input, by default what its suffix says."),
     is_tokenized: bool = Opt(False, "--tokenized", "-k", help="Tokens of the text are separated by spaces already."),
@@ -87,6 +88,7 @@ def embed_cli(
             docs_per_file=docs_per_file,
             gpu_id=gpu_id,
             force=force,
+            tell=_common.msg.info,
             files={"options": options, "vocab": vocab, "token_embeddings": token_embeddings},
         )
     if output_path != STDOUT:
@@ -107,6 +109,7 @@ def embed(
     docs_per_file: int = DOCS_PER_FILE,
     gpu_id: int = -1,
     force: bool = False,
+    tell: Tell = say_nothing,
     files: Optional[Dict[str, Any]] = None,
 ) -> Tuple[int, int]:
     """Stream texts through the ELMo component into a file.
@@ -116,6 +119,7 @@ def embed(
     output_path (str): See `_vectors.open_writer`.
     store (str): "mixed", "layers" or "both".
     batch_size (int): Docs in memory at a time.
+    tell (Tell): Is told which files of a folder are not read.
     files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not beside the weights.
     RETURNS (Tuple[int, int]): Texts and tokens read.
     """
@@ -125,7 +129,7 @@ def embed(
         if _common.device_of(gpu_id) != "cpu":
             require_gpu(gpu_id)
         nlp = _make_pipeline(bilm_path, lang, {"store": store, "dtype": dtype}, files or {})
-        items = read_items(input_path, nlp, format=input_format, is_tokenized=is_tokenized)
+        items = read_items(input_path, nlp, format=input_format, is_tokenized=is_tokenized, tell=tell)
         with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
             for batch in minibatch(items, batch_size):
                 # Words seen only in this batch leave the vocabulary with it.

@@ -12,7 +12,8 @@ from ..pretraining.corpus import Counts, Shard, read_shards
 from ..pretraining.counting import VocabularyCounts, count_vocabulary
 from . import _common
 from ._app import Arg, Opt, app
-from ._shards import Tell, describe_counts, find_shards, say_nothing
+from ._files import Tell, say_nothing
+from ._shards import describe_counts, find_shards
 
 
 class CorpusFormat(str, Enum):

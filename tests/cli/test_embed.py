@@ -1,5 +1,6 @@
 import gzip
 import io
+import lzma
 import os
 from pathlib import Path
 from typing import Any, List
@@ -92,6 +93,24 @@ def test_embed_passes_over_a_byte_order_mark(bilm_path: Path, tmp_path: Path, is
     assert result.exit_code == 0, result.output
     expected = load_bilm(bilm_path).embed([["the", "cat"]])[0].mean(axis=0)
     np.testing.assert_allclose(_read(output)["mixed"], expected, atol=1e-6)
+
+
+def test_embed_reads_of_a_folder_what_vocab_reads(bilm_path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    (folder / ".hidden").mkdir(parents=True)
+    contents = {"a.txt": b"a\n", "b.txt.xz": lzma.compress(b"b b\n"), "c.gz": gzip.compress(b"c c c\n")}
+    others = {"d.csv": b"d\n", "e.TXT": b"e\n", ".hidden/f.txt": b"f\n"}
+    for name, content in {**contents, **others}.items():
+        (folder / name).write_bytes(content)
+    arguments = ["embed", str(bilm_path), str(folder), str(tmp_path / "out.npz"), "--tokenized"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert _read(tmp_path / "out.npz")["lengths"].tolist() == [1, 2, 3]
+    told = " ".join(result.stderr.split())
+    assert "Left out" in told and "d.csv, e.TXT" in told and "hidden" not in told
+    arguments[2] = str(folder / "*.TXT")
+    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
+    assert _read(tmp_path / "out.npz")["lengths"].tolist() == [1]
 
 
 def test_embed_does_not_overwrite_without_force(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
