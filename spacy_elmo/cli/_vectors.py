@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Dict, Iterator, List, Optional, Protocol, Tuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.tokens import Doc, DocBin
 from thinc.api import to_numpy
 
@@ -22,6 +23,9 @@ DOCS_PER_FILE = 1000
 
 class Writer(Protocol):
     """Takes one Doc after the other."""
+
+    def begin(self, doc: Doc) -> None:
+        """doc (Doc): One without tokens, which went through the pipeline: it tells widths and types."""
 
     def add(self, doc: Doc) -> None:
         """doc (Doc): A Doc with vectors; it may be thrown away afterwards."""
@@ -40,13 +44,17 @@ class NpzWriter:
         self._files: Dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in arrays}
         self._headers: Dict[str, Tuple[Any, Tuple[int, ...]]] = {}
 
+    def begin(self, doc: Doc) -> None:
+        """doc (Doc): One without tokens. Where no other comes, the arrays have no rows."""
+        for name in self._files:
+            rows = _rows_of(doc, name)
+            self._headers[name] = (rows.dtype, rows.shape[1:])
+
     def add(self, doc: Doc) -> None:
         """doc (Doc): A Doc with vectors."""
         self.lengths.append(len(doc))
         for name, file in self._files.items():
-            rows = to_numpy(doc._.elmo) if name == "mixed" else to_numpy(doc._.elmo_layers).swapaxes(0, 1)
-            self._headers[name] = (rows.dtype, rows.shape[1:])
-            file.write(np.ascontiguousarray(rows).data)
+            file.write(np.ascontiguousarray(_rows_of(doc, name)).data)
 
     def close(self) -> None:
         """No more rows will come."""
@@ -86,6 +94,9 @@ class DocBinWriter:
         self.docs_per_file = docs_per_file
         self.n_files = 0
         self._docs = DocBin(store_user_data=True)
+
+    def begin(self, doc: Doc) -> None:
+        """doc (Doc): Tells nothing that is needed here."""
 
     def add(self, doc: Doc) -> None:
         """doc (Doc): A Doc with vectors."""
@@ -146,6 +157,12 @@ def _open_npz(folder: Path, arrays: Tuple[str, ...], target: Optional[Path]) -> 
     with (folder / "result").open("wb") as file:
         npz.finish(file)
     os.replace(folder / "result", target)
+
+
+def _rows_of(doc: Doc, name: str) -> NDArray[Any]:
+    """(T, D) or (T, L+1, D)"""
+    rows: NDArray[Any] = to_numpy(doc._.elmo) if name == "mixed" else to_numpy(doc._.elmo_layers).swapaxes(0, 1)
+    return rows
 
 
 def _check_target(target: Path, force: bool) -> None:

@@ -129,6 +129,7 @@ def embed(
         if _common.device_of(gpu_id) != "cpu":
             require_gpu(gpu_id)
         nlp = _make_pipeline(bilm_path, lang, {"store": store, "dtype": dtype}, files or {})
+        writer.begin(nlp(""))
         items = read_items(input_path, nlp, format=input_format, is_tokenized=is_tokenized, tell=tell)
         with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
             for batch in minibatch(items, batch_size):

@@ -113,6 +113,16 @@ def test_embed_reads_of_a_folder_what_vocab_reads(bilm_path: Path, tmp_path: Pat
     assert _read(tmp_path / "out.npz")["lengths"].tolist() == [1]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_embed_of_nothing_gives_arrays_without_rows(bilm_path: Path, tmp_path: Path, dtype: str) -> None:
+    (tmp_path / "in.txt").write_text("", encoding="utf8")
+    result = embed(str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz"), store="both", dtype=dtype)
+    assert result == (0, 0)
+    arrays = _read(tmp_path / "out.npz")
+    assert arrays["lengths"].shape == (0,) and arrays["mixed"].dtype == arrays["layers"].dtype == dtype
+    assert arrays["mixed"].shape == (0, 16) and arrays["layers"].shape == (0, 3, 16)
+
+
 def test_embed_does_not_overwrite_without_force(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.npz"
     output.write_text("mine", encoding="utf8")
