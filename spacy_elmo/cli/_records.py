@@ -1,17 +1,13 @@
 """Shards of raw text, JSONL and DocBin, cut into tokens and sentences by spaCy."""
 
-import re
 import sys
 from pathlib import Path
-from typing import Iterable, Iterator, List, Tuple, cast
+from typing import Iterable, Iterator, Tuple
 
 from ..pretraining.corpus import Counts, Record, Shard
-from ..pretraining.lines import REPLACEMENT, STDIN, decode, open_bytes, pass_over, read_lines
-from ._sentences import Item, Read, SentenceCutter, make_nlp
-from ._texts import _parse_json, _read_docbin
-
-SURROGATE = re.compile("[\ud800-\udfff]")
-SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+from ..pretraining.lines import STDIN, decode, open_bytes, pass_over, read_lines
+from ._sentences import Read, SentenceCutter, make_nlp
+from ._texts import parse_json, read_docbin
 
 
 class _CutShard(Shard):
@@ -52,11 +48,8 @@ class JsonShard(_CutShard):
             lines = pass_over(read_lines(file, longest=sys.maxsize), skip, name=self.name)
             for number, line in enumerate(lines, start=skip + 1):
                 text, n_replaced = decode(line)
-                item = _parse_json(text.strip(), f"{self.path}:{number}") if text.strip() else ""
-                if SURROGATE_ESCAPE.search(text):
-                    item, n_surrogates = _replace_surrogates(item)
-                    n_replaced += n_surrogates
-                yield item, n_replaced
+                item, n_surrogates = parse_json(text.strip(), f"{self.path}:{number}")
+                yield item, n_replaced + n_surrogates
 
 
 class DocBinShard(_CutShard):
@@ -64,7 +57,7 @@ class DocBinShard(_CutShard):
 
     def _read_items(self, skip: int) -> Iterator[Read]:
         # A vocabulary of their own: DocBin adds all its strings, and they are given back with the file.
-        docs = _read_docbin(str(self.path), make_nlp("xx"))
+        docs = read_docbin(str(self.path), make_nlp("xx"))
         return ((doc, 0) for doc in pass_over(docs, skip, name=self.name))
 
 
@@ -79,11 +72,3 @@ def count_records(records: Iterable[Tuple[Record, int]], counts: Counts) -> Iter
         counts.n_undecodable += n_replaced
         counts.n_empty += not record
         yield record
-
-
-def _replace_surrogates(item: Item) -> Read:
-    """Lone surrogates have no UTF-8 form, and spaCy stops at them."""
-    words = [item] if isinstance(item, str) else cast(List[str], item)
-    replaced = [SURROGATE.subn(REPLACEMENT, word) for word in words]
-    n_replaced = sum(n for _, n in replaced)
-    return (replaced[0][0] if isinstance(item, str) else [word for word, _ in replaced]), n_replaced

@@ -4,18 +4,18 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
-import spacy
 from spacy.language import Language
 from spacy.util import minibatch
 from thinc.api import require_gpu
 from tqdm import tqdm
 
-from ..errors import Errors
 from ..ml.elmo_model import set_bilm
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
+from ..pretraining.corpus import Counts
 from . import _common
 from ._app import Arg, Opt, app
 from ._files import Tell, say_nothing
+from ._sentences import make_nlp
 from ._texts import read_items, to_doc
 from ._vectors import DOCS_PER_FILE, STDOUT, open_writer
 
@@ -119,7 +119,7 @@ def embed(
     output_path (str): See `_vectors.open_writer`.
     store (str): "mixed", "layers" or "both".
     batch_size (int): Docs in memory at a time.
-    tell (Tell): Is told which files of a folder are not read.
+    tell (Tell): Is told which files of a folder are not read, and what was replaced.
     files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not beside the weights.
     RETURNS (Tuple[int, int]): Texts and tokens read.
     """
@@ -130,7 +130,8 @@ def embed(
             require_gpu(gpu_id)
         nlp = _make_pipeline(bilm_path, lang, {"store": store, "dtype": dtype}, files or {})
         writer.begin(nlp(""))
-        items = read_items(input_path, nlp, format=input_format, is_tokenized=is_tokenized, tell=tell)
+        counts = Counts()
+        items = read_items(input_path, nlp, counts, format=input_format, is_tokenized=is_tokenized, tell=tell)
         with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
             for batch in minibatch(items, batch_size):
                 # Words seen only in this batch leave the vocabulary with it.
@@ -139,15 +140,13 @@ def embed(
                         writer.add(doc)
                         n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
                         progress.update(len(doc))
+    if counts.n_undecodable:
+        tell(f"{counts.n_undecodable:,} lone surrogates, which are no characters, read as U+FFFD")
     return n_docs, n_tokens
 
 
 def _make_pipeline(bilm_path: str, lang: str, settings: Dict[str, Any], files: Dict[str, Any]) -> Language:
-    try:
-        nlp = spacy.blank(lang)
-    # No such language, or one whose tokenizer is a package of its own.
-    except ImportError as error:
-        raise ValueError(Errors.EL137.format(lang=lang, reason=error, option="--lang", instead="add --tokenized")) from error
+    nlp = make_nlp(lang, instead="add --tokenized")
     bilm = _common.open_bilm(bilm_path, **files)
     elmo = nlp.add_pipe("elmo", config=settings)
     set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]

@@ -123,6 +123,25 @@ def test_embed_of_nothing_gives_arrays_without_rows(bilm_path: Path, tmp_path: P
     assert arrays["mixed"].shape == (0, 16) and arrays["layers"].shape == (0, 3, 16)
 
 
+def test_embed_takes_empty_words_and_lone_surrogates(bilm_path: Path, tmp_path: Path) -> None:
+    lines = ['{"words": ["", "cat", "\\ud800"]}', "", '{"text": "cat \\ud800 \\ud83d\\ude00"}']
+    (tmp_path / "in.jsonl").write_text("\n".join(lines), encoding="utf8")
+    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(tmp_path / "in.jsonl"), str(tmp_path / "out.npz")])
+    assert result.exit_code == 0, result.output
+    arrays = _read(tmp_path / "out.npz")
+    assert arrays["lengths"].tolist() == [3, 0, 3]
+    expected = load_bilm(bilm_path).embed([["cat", "\ufffd"], ["cat", "\ufffd", "\U0001f600"]])
+    rows = np.concatenate([layers.mean(axis=0) for layers in expected])
+    np.testing.assert_allclose(arrays["mixed"], np.concatenate([np.zeros((1, 16)), rows]), atol=1e-6)
+    assert "2 lone surrogates" in " ".join(result.stderr.split())
+
+
+def test_embed_takes_texts_of_any_length(bilm_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a" + " " * 1_000_000 + "cat", encoding="utf8")
+    embed(str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz"))
+    assert _read(tmp_path / "out.npz")["lengths"].tolist() == [3]
+
+
 def test_embed_does_not_overwrite_without_force(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.npz"
     output.write_text("mine", encoding="utf8")
