@@ -9,10 +9,11 @@ from typing import List, Optional
 import srsly
 
 from ..encoding.perplexity import Perplexity
-from ..pretraining.corpus import read_shards
+from ..pretraining.corpus import Counts, read_shards
 from . import _common
 from ._app import Arg, Opt, app
-from ._shards import find_shards
+from ._files import Tell, say_nothing
+from ._shards import describe_counts, find_shards
 
 
 class PerplexityState(str, Enum):
@@ -41,8 +42,9 @@ def perplexity_cli(
 
     The biLM needs its softmax and its vocabulary. Perplexity is the exponential of the mean negative log likelihood
     per token over the full vocabulary, the end of each sentence counted as a token; words that the vocabulary lacks
-    are predicted as <UNK>, so perplexities of different vocabularies cannot be compared.
+    are predicted as <UNK>, so perplexities of different vocabularies cannot be compared. The text is held in memory.
     """
+    counts = Counts()
     with _common.show_errors():
         result = perplexity(
             bilm_path,
@@ -53,10 +55,13 @@ def perplexity_cli(
             vocab=vocab,
             softmax=softmax,
             gpu_id=gpu_id,
+            counts=counts,
+            tell=_common.msg.info,
         )
     if as_json:
         # JSON has no NaN.
-        print(srsly.json_dumps({key: None if math.isnan(value) else value for key, value in asdict(result).items()}))
+        scores = {key: None if math.isnan(value) else value for key, value in asdict(result).items()}
+        print(srsly.json_dumps({**scores, "text": counts.to_dict()}))
         return
     rows = [
         (name, f"{getattr(result, name):,.2f}", f"{getattr(result, f'{name}_error'):,.2f}")
@@ -64,7 +69,8 @@ def perplexity_cli(
         if not math.isnan(getattr(result, name))
     ]
     _common.msg.table(rows, header=("Direction", "Perplexity", "Std. error"), aligns=("l", "r", "r"), divider=True)
-    _common.msg.text(f"{result.n_tokens:,} tokens, {result.unk_rate:.2%} of them <UNK>")
+    _common.msg.text(describe_counts(counts))
+    _common.msg.text(f"{result.n_tokens:,} predictions, {result.unk_rate:.2%} of them <UNK>")
     if result.n_dropped:
         _common.msg.text(f"{result.n_dropped:,} tokens at the end were not counted (--state reset counts all)")
 
@@ -79,12 +85,16 @@ def perplexity(
     vocab: Optional[Path] = None,
     softmax: Optional[Path] = None,
     gpu_id: int = -1,
+    counts: Optional[Counts] = None,
+    tell: Tell = say_nothing,
 ) -> Perplexity:
     """Load a biLM and score text.
 
     bilm_path (str): What `load_bilm` takes.
     corpus_paths (List[Path]): Text, plain or compressed, one tokenized sentence a line.
+    counts (Optional[Counts]): What is met in the text is added here.
+    tell (Tell): Is told which files are named twice, and read once.
     RETURNS (Perplexity): Both directions.
     """
     bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)
-    return bilm.perplexity(list(read_shards(find_shards(corpus_paths))), state=state, batch_size=batch_size)
+    return bilm.perplexity(read_shards(find_shards(corpus_paths, tell=tell), counts), state=state, batch_size=batch_size)

@@ -40,6 +40,18 @@ def test_perplexity_prints_json_of_plain_and_gzipped_text(bilm_path: Path, corpu
     assert results[0]["unk_rate"] == pytest.approx(1 / 13)
 
 
+def test_perplexity_tells_what_was_peculiar(bilm_path: Path, corpus_path: Path) -> None:
+    corpus_path.write_bytes(b"the cat sat\n\n" * 9 + b"caf\xe9 \xff\n")
+    arguments = ["perplexity", str(bilm_path), str(corpus_path)]
+    result = CliRunner().invoke(app, [*arguments, str(corpus_path)])
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.output.split())
+    for part in ("29 tokens in 10 sentences", "9 empty lines", "2 sequences of bytes that are not UTF-8", "read once"):
+        assert part in told
+    found = srsly.json_loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert found["text"]["n_undecodable"] == 2 and found["text"]["n_empty"] == 9
+
+
 def test_perplexity_needs_a_softmax(bilm: BiLM, corpus_path: Path, tmp_path: Path) -> None:
     save_bilm(BiLM(bilm.network), tmp_path / "bare")
     result = CliRunner().invoke(app, ["perplexity", str(tmp_path / "bare"), str(corpus_path)])
