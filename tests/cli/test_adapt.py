@@ -126,3 +126,9 @@ def test_the_model_says_what_it_was_adapted_from(bilm_path, corpus, tmp_path):
     adapted = _adapt(bilm_path, corpus, tmp_path / "out")
     assert adapted.meta["init"] == {"path": str(bilm_path), "meta": load_bilm(bilm_path).meta}
     assert "training" in adapted.meta and adapted.meta["training"]["corpus"] == ["train.spacy"]
+
+
+def test_the_corpus_block_is_explained_as_in_the_other_recipes():
+    texts = [path.read_text("utf8") for path in (CONFIG, *CONFIG.parent.glob("pretrain_*.cfg"))]
+    blocks = {text.split("[corpus]")[1].split("[")[0] for text in texts}
+    assert len(blocks) == 1
