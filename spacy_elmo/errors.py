@@ -63,7 +63,10 @@ class Errors:
         "The packaged biLM '{name}' is not part of this installation (looked in '{folder}'). Install a release of "
         "spacy-elmo that has it, or pass the path of other weights."
     )
-    EL025 = "There is already a {kind} at '{path}'. Choose another path, or replace a folder's files with force=True."
+    EL025 = (
+        "There is already a {kind} at '{path}'. Choose another path, or replace a folder's files with force=True "
+        "(`--force` on the command line)."
+    )
     EL026 = (
         "Weights in '{path}' do not fit '{options}': {n_problems} problems:{problems}\nWas the file made with other "
         "sizes? Take the settings that came with it."

@@ -29,7 +29,7 @@ def test_convert_does_not_overwrite_without_force(bilm_path: Path, tmp_path: Pat
     arguments = ["convert", str(bilm_path), str(tmp_path / "out")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
-    assert "already" in result.output
+    assert "already" in result.output and "--force" in result.output
     assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
     assert (tmp_path / "out" / "notes.txt").is_file()
 
