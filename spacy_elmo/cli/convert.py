@@ -8,6 +8,7 @@ from ..encoding.facade import BiLM
 from ..weights import save_bilm
 from . import _common
 from ._app import Arg, Opt, app
+from .inspect import count_parameters
 
 
 class Format(str, Enum):
@@ -55,8 +56,8 @@ def convert_cli(
             token_embeddings=token_embeddings,
             force=force,
         )
-    n_parameters = sum(parameter.numel() for parameter in bilm.network.parameters())
-    _common.msg.good(f"Saved {n_parameters:,} parameters as {dtype.value} ({to.value})", str(output_path))
+    n_parameters = count_parameters(bilm)["biLM"]
+    _common.msg.good(f"Saved a biLM of {n_parameters:,} parameters as {dtype.value} ({to.value})", str(output_path))
 
 
 def convert(

@@ -67,7 +67,7 @@ def inspect(bilm: BiLM) -> Report:
     words = bilm.vocabulary.words if bilm.vocabulary is not None else None
     return Report(
         settings={**_flatten(bilm.config.to_dict()), "output_width": bilm.config.output_width},
-        n_parameters=_count_parameters(bilm),
+        n_parameters=count_parameters(bilm),
         gates=_read_gates(bilm.network),
         vocabulary=None if words is None else {"n_words": len(words), "first": words[:8]},
         meta=dict(bilm.meta or {}),
@@ -75,15 +75,11 @@ def inspect(bilm: BiLM) -> Report:
     )
 
 
-def _flatten(record: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
-    flat: Dict[str, Any] = {}
-    for key, value in record.items():
-        flat.update(_flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
-    return flat
-
-
-def _count_parameters(bilm: BiLM) -> Dict[str, int]:
-    """Sizes of the parts, the character table without its mask row as papers count it."""
+def count_parameters(bilm: BiLM) -> Dict[str, int]:
+    """bilm (BiLM): A loaded model.
+    RETURNS (Dict[str, int]): Sizes of the parts and of the biLM, the character table without its mask row as papers
+        count it; of softmax and token embeddings, where there are any.
+    """
     counts: Dict[str, int] = {}
     for key, tensor in bilm.network.state_dict().items():
         n_numbers = tensor[1:].numel() if key == "char_cnn.embedding" else tensor.numel()
@@ -94,6 +90,13 @@ def _count_parameters(bilm: BiLM) -> Dict[str, int]:
     if bilm.token_embeddings is not None:
         counts["token embeddings"] = bilm.token_embeddings.numel()
     return counts
+
+
+def _flatten(record: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
+    flat: Dict[str, Any] = {}
+    for key, value in record.items():
+        flat.update(_flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
+    return flat
 
 
 def _part_of(key: str) -> str:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import srsly
 from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import app
@@ -14,6 +15,12 @@ def test_convert_keeps_the_vectors(bilm_path: Path, tmp_path: Path, to: str) -> 
     assert result.exit_code == 0, result.output
     before, after = (load_bilm(path).embed([["the", "cat"]])[0] for path in (bilm_path, tmp_path / "out"))
     assert np.array_equal(before, after)
+
+
+def test_convert_counts_as_inspect_does(bilm_path: Path, tmp_path: Path) -> None:
+    report = srsly.json_loads(CliRunner().invoke(app, ["inspect", str(bilm_path), "--json"]).stdout)
+    result = CliRunner().invoke(app, ["convert", str(bilm_path), str(tmp_path / "out")])
+    assert f"{report['n_parameters']['biLM']:,} parameters" in " ".join(result.output.split())
 
 
 def test_convert_rounds_to_half_precision(bilm_path: Path, tmp_path: Path) -> None:
