@@ -372,11 +372,11 @@ class Warnings:
     # weights: WL020 to WL039
     WL020 = (
         "The vocabulary '{path}' beside the weights is ignored, the model does not need it: {reason} "
-        "Pass vocab=... to use another one."
+        "Pass vocab=... (`--vocab`) to use another one."
     )
     WL021 = (
         "The adaptive softmax over {n_words} words is left out: files of bilm-tf know only the full one. Vectors do "
-        "not need it; save with format \"native\" to keep it for perplexities and further training."
+        "not need it; save with format \"native\" (`--to native`) to keep it for perplexities and further training."
     )
 
     # ml, pipeline: WL060 to WL079

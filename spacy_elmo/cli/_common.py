@@ -2,9 +2,11 @@
 
 import errno
 import sys
+import warnings
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional, Type
 
 import torch
 import typer
@@ -55,14 +57,24 @@ JSON_OPT = Opt(False, "--json", "-j", help="Print one JSON object in place of ta
 
 @contextmanager
 def show_errors() -> Iterator[None]:
-    """Turn errors that a user can do something about into a message and exit code 1."""
+    """Turn errors that a user can do something about into a message and exit code 1, and warnings into messages."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, warnings.showwarning)
+            yield
     except (ValueError, OSError) as error:
         told = _describe_system_error(error) if isinstance(error, OSError) else str(error)
         title, _, text = told.strip().partition("\n")
         msg.fail(title, text)
         raise typer.Exit(1) from error
+
+
+def _show_warning(otherwise: Callable[..., None], message: Any, category: Type[Warning], *place: Any) -> None:
+    """Where in the code it was is of use for developers, to whom other kinds of warnings go."""
+    if category is UserWarning:
+        msg.warn(str(message))
+    else:
+        otherwise(message, category, *place)
 
 
 def _describe_system_error(error: OSError) -> str:

@@ -5,8 +5,10 @@ import pytest
 import srsly
 from typer.testing import CliRunner
 
+from spacy_elmo.bilm.lm_head import AdaptiveHead
 from spacy_elmo.cli._app import app
-from spacy_elmo.weights import load_bilm
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.weights import load_bilm, save_bilm
 
 
 @pytest.mark.parametrize("to", ["native", "bilm-tf"])
@@ -21,6 +23,17 @@ def test_convert_counts_as_inspect_does(bilm_path: Path, tmp_path: Path) -> None
     report = srsly.json_loads(CliRunner().invoke(app, ["inspect", str(bilm_path), "--json"]).stdout)
     result = CliRunner().invoke(app, ["convert", str(bilm_path), str(tmp_path / "out")])
     assert f"{report['n_parameters']['biLM']:,} parameters" in " ".join(result.output.split())
+
+
+@pytest.mark.filterwarnings("default")
+def test_convert_shows_warnings_without_source_lines(bilm: BiLM, tmp_path: Path) -> None:
+    head = AdaptiveHead(9, 8, [3], 2.0).eval()
+    save_bilm(BiLM(bilm.network, vocabulary=bilm.vocabulary, head=head), tmp_path / "bilm")
+    result = CliRunner().invoke(app, ["convert", str(tmp_path / "bilm"), str(tmp_path / "out"), "--to", "bilm-tf"])
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.stderr.split())
+    assert "adaptive softmax over 9 words is left out" in told and "`--to native`" in told
+    assert "UserWarning" not in told and ".py" not in told and result.stdout == ""
 
 
 def test_convert_rounds_to_half_precision(bilm_path: Path, tmp_path: Path) -> None:
