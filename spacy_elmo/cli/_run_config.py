@@ -36,7 +36,7 @@ class CorpusConfig:
     """How texts are read, see `_shards.find_shards`.
 
     format (str): Of all files; "auto" goes by suffix.
-    lang (Optional[str]): Tokenizer of raw text; None: tokens are separated by spaces.
+    lang (Optional[str]): Tokenizer of raw text; None: tokens are separated by white space.
     running_text (bool): Texts are cut into sentences.
     """
 

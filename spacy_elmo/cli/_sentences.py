@@ -21,7 +21,7 @@ MAX_STRINGS = 300_000
 class SentenceCutter:
     """Turns a text, a list of words or a Doc into sentences.
 
-    lang (Optional[str]): Tokenizer of texts; None: tokens are separated by spaces.
+    lang (Optional[str]): Tokenizer of texts; None: tokens are separated by white space.
     running_text (bool): Items without sentence boundaries are cut by spaCy's `sentencizer`.
     RAISES (ValueError): EL137 for an unknown language.
     """

@@ -27,7 +27,7 @@ def find_shards(
     places (Union[Place, Sequence[Place]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each also
         .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder that
         `datasets` saved; "-" for text from stdin, which can be read once.
-    lang (Optional[str]): Tokenizer of plain texts; None: tokens are separated by spaces.
+    lang (Optional[str]): Tokenizer of plain texts; None: tokens are separated by white space.
     format (str): "text", "jsonl" or "docbin" for all files; "auto" goes by suffix.
     running_text (bool): A text has several sentences, and is cut after them.
     tell (Tell): Is told which files of folders are left out, and which are named twice.

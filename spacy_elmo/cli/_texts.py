@@ -35,7 +35,7 @@ def read_items(
     nlp (Language): Owner of the vocabulary of Docs.
     counts (Counts): Lone surrogates that became U+FFFD are added here.
     format (str): "text", "jsonl" or "docbin"; "auto" goes by the suffix and takes stdin and others as text.
-    is_tokenized (bool): Tokens are separated by spaces already.
+    is_tokenized (bool): Tokens are separated by white space already.
     tell (Tell): Is told which files of a folder are left out.
     YIELDS (Item): One item per line or Doc; an empty line is an empty item, so that line numbers and Docs agree.
     RAISES (ValueError): EL106 or EL108 for a file that cannot be decompressed, EL130 or EL131 for a line that is no

@@ -54,7 +54,7 @@ def embed_cli(
     input_path: str = Arg(..., help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), a folder or a pattern such as 'corpus/**/*.gz' of these, or - for text from stdin."),
     output_path: str = Arg(..., help="A file that ends in .npz (arrays) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout."),
     input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input, by default what its suffix says."),
-    is_tokenized: bool = Opt(False, "--tokenized", "-k", help="Tokens of the text are separated by spaces already."),
+    is_tokenized: bool = Opt(False, "--tokenized", "-k", help="Tokens of the text are separated by white space already (of any kind, no-break spaces too)."),
     lang: str = Opt("en", "--lang", "-l", help="Language whose tokenizer reads plain text."),
     store: Store = Opt(Store.mixed, "--store", "-S", help="Keep the mean of the layers, all layers, or both."),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the stored numbers."),

@@ -28,7 +28,7 @@ class PerplexityState(str, Enum):
 def perplexity_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst), one sentence per line, a space between the tokens; several files are read one after the other.", exists=True, dir_okay=False),
+    corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst), one sentence per line, white space (of any kind, no-break spaces too) between the tokens; several files are read one after the other.", exists=True, dir_okay=False),
     batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences that are read side by side.", min=1),
     state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf reports it, or begin each one from zero or from the settled state."),
     options: Optional[Path] = _common.OPTIONS_OPT,

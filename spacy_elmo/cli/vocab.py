@@ -33,7 +33,7 @@ def vocab_cli(
     n_words: int = Opt(30000, "--n-words", "-n", help="Words to keep, the most frequent ones, without the three special ones; 0 keeps all.", min=0),
     min_count: int = Opt(1, "--min-count", "-m", help="Leave out words that occur less often.", min=1),
     corpus_format: CorpusFormat = Opt(CorpusFormat.auto, "--format", "-f", help="Format of the files, by default what their suffix says."),
-    lang: Optional[str] = Opt(None, "--lang", "-l", help="Language whose tokenizer reads raw text; by default tokens are separated by spaces."),
+    lang: Optional[str] = Opt(None, "--lang", "-l", help="Language whose tokenizer reads raw text; by default tokens are separated by white space (of any kind, no-break spaces too)."),
     running_text: bool = Opt(False, "--running-text", "-r", help="A line has several sentences, cut it after each."),
     max_entries: int = Opt(5_000_000, "--max-entries", "-M", help="Distinct words in memory; beyond that, counts wait in temporary files beside the output.", min=1),
     force: bool = _common.FORCE_OPT,

@@ -74,7 +74,7 @@ class Shard(Protocol):
 
 
 class TextShard(Shard):
-    """A text file with one tokenized sentence a line, tokens separated by spaces.
+    """A text file with one tokenized sentence a line, tokens separated by white space of any kind (Unicode).
 
     path (Path): Plain, .gz, .xz or .zst.
     """

@@ -10,11 +10,14 @@ from itertools import islice
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
+from typer.testing import CliRunner
 
 from spacy_elmo.cli import _sentences
+from spacy_elmo.cli._app import app
 from spacy_elmo.cli._records import JsonShard
 from spacy_elmo.cli._sentences import SentenceCutter
 from spacy_elmo.cli._shards import describe_counts, find_shards
+from spacy_elmo.cli._texts import read_items
 from spacy_elmo.pretraining.corpus import BlockStream, Counts, TextShard
 
 RUNNING = "She sat on the bank. It was late!\nNobody came."
@@ -104,6 +107,16 @@ def test_language_tokenizes_raw_text(tmp_path):
     assert counts == Counts(n_empty=2, n_undecodable=1)
     with pytest.raises(ValueError, match="no tokenizer for the language 'qq'"):
         find_shards(path, lang="qq")
+
+
+def test_all_commands_split_at_the_same_spaces(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a\tb\u00a0c\u3000d\u2028e\x85f  g\u200bh\r\n", encoding="utf8")
+    words = ["a", "b", "c", "d", "e", "f", "g\u200bh"]
+    assert _read(path)[0] == _read(path, running_text=True)[0] == [words]
+    assert list(read_items(str(path), spacy.blank("xx"), Counts(), is_tokenized=True)) == [words]
+    for command in ("embed", "vocab", "perplexity"):
+        assert "no-break spaces" in " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())
 
 
 def test_running_text_is_cut_into_sentences(tmp_path):
