@@ -1,4 +1,4 @@
-"""Every error and warning of the package: what is wrong, the value found, the value wanted, what to do."""
+"""Every error of the package: what is wrong, the value found, the value wanted, what to do. Warnings: `_warnings`."""
 
 
 class Errors:
@@ -361,36 +361,4 @@ class Errors:
     EL180 = (
         "The biLM could not be saved in '{path}': {reason}. Make room or choose another folder; what was there "
         "before stays."
-    )
-
-
-class Warnings:
-    """Templates of warnings, for `str.format`."""
-
-    # bilm, text, encoding: WL001 to WL019
-
-    # weights: WL020 to WL039
-    WL020 = (
-        "The vocabulary '{path}' beside the weights is ignored, the model does not need it: {reason} "
-        "Pass vocab=... (`--vocab`) to use another one."
-    )
-    WL021 = (
-        "The adaptive softmax over {n_words} words is left out: files of bilm-tf know only the full one. Vectors do "
-        "not need it; save with format \"native\" (`--to native`) to keep it for perplexities and further training."
-    )
-
-    # ml, pipeline: WL060 to WL079
-    WL060 = (
-        "The ELMo listener (upstream = '{upstream}') found no layers on {n_docs} Docs and uses zeros. "
-        "Is the ELMo component in the pipeline, before the component that listens, and enabled?"
-    )
-
-    # the rest: WL100 and up
-    WL100 = (
-        "The vocabulary '{path}' begins with {found}, by convention it begins with {wanted}, then words by frequency, "
-        "which the sampled and the adaptive softmax rely on. `elmo vocab` makes one in this order."
-    )
-    WL120 = (
-        "'{path}' has {found} bytes, but had {wanted} when the checkpoint was written. The lines that are missing do "
-        "not come back, and neither does their part of the curve; training is not affected."
     )

@@ -6,7 +6,8 @@ from typing import List, Tuple
 
 import pytest
 
-from spacy_elmo.errors import Errors, Warnings
+from spacy_elmo._warnings import Warnings
+from spacy_elmo.errors import Errors
 
 
 def _entries(catalogue: type) -> List[Tuple[str, str]]:

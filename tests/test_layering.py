@@ -20,7 +20,7 @@ READ_FOLDERS = ("configs", "docs", "tests", "project", "benchmarks")
 READ_SUFFIXES = (".py", ".cfg", ".yml", ".md")
 MADE = ("corpus", "training", "packages", "downloaded")
 # Open to all, and nothing but the standard library inside.
-OPEN = ("errors", "about", "_compat")
+OPEN = ("errors", "_warnings", "about", "_compat")
 # Optional or slow to import: only inside the function that needs them.
 LAZY = frozenset(["matplotlib", "sklearn", "pyarrow", "ray", "cupy", "pandas"])
 # Ways to reach a file from a ring that must not know of files.

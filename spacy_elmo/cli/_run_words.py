@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import List, Optional, cast
 
+from .._warnings import Warnings
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
-from ..errors import Errors, Warnings
+from ..errors import Errors
 from ..pretraining.config import PretrainConfig, SoftmaxConfig
 from ..pretraining.counting import SPECIAL
 from ..text.vocabulary import Vocabulary

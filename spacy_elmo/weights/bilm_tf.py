@@ -8,11 +8,12 @@ from typing import Any, Dict, Optional, Tuple, cast
 import srsly
 from torch import from_numpy, nn
 
+from .._warnings import Warnings
 from ..bilm.config import N_CHARACTERS, BiLMConfig
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
-from ..errors import Errors, Warnings
+from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from .faults import Faults
 from .hdf5 import read_hdf5, write_hdf5

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from .._warnings import Warnings
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
-from ..errors import Errors, Warnings
+from ..errors import Errors
 from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
 from .key_map import Array
 from .locate import Source
