@@ -17,6 +17,7 @@ from ..bilm.highway import LayerHighway
 from ..bilm.lstm import LSTMLayer
 from ..bilm.stepper import PackedHighway, PackedLayer, split_directions
 from ..text.lanes import Ids, LanePlan
+from .lone import LoneRunner, is_lone
 from .state import LayerStates
 
 GATE_BYTES = 32 * 2**20  # gates held for one block
@@ -45,6 +46,8 @@ class LaneRunner:
             )
             for directions in split_directions(layers[0])
         ]
+        packed = list(zip(*(stack.layers for stack in self._stacks)))  # by layer
+        self._lone = LoneRunner(config, layers, packed, highways)
 
     @torch.no_grad()
     def run(
@@ -69,6 +72,8 @@ class LaneRunner:
         RETURNS (Tuple[Tensor, Optional[LayerStates]]): Layers (L+1, N, D), and states with one row per sequence.
         """
         slots = (plan.slots(), plan.slots(backward=True)) if slots is None else slots
+        if is_lone(plan, self.device):
+            return self._lone.run(vectors, words, plan, start, slots)
         n_layers, n_tokens, width = self.config.n_layers, len(words[0]), self.config.output_width
         layers = torch.empty(n_layers + 1, n_tokens, width, device=self.device)
         steps = _Steps(plan, self.device, with_end)

@@ -1,0 +1,81 @@
+"""LSTM layers for a lane that is alone: a sentence by itself, where the time goes into reading the weights.
+
+A step needs every recurrent weight for one row only, so that the memory decides, not the arithmetic: each weight is
+read once, as it lies in memory, both directions in one operation, and whatever else a step does is kept small.
+"""
+
+from typing import Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from .lstm import LSTMLayer
+from .stepper import PackedLayer
+
+ROW_STEP = 8  # libraries prepare a product for each number of rows they meet: let there be few of them
+
+
+class LoneLayer:
+    """One layer with the weights of the model itself; only the projection is copied when first needed, columns first.
+
+    tanh(x) = 2 sigmoid(2x) - 1 and the doubled memory cell are those of `stepper.PackedLayer`.
+
+    layer (LSTMLayer): The parameters.
+    packed (Sequence[PackedLayer]): The same layer, prepared for many lanes; its input products serve here, too.
+    """
+
+    @torch.no_grad()
+    def __init__(self, layer: LSTMLayer, packed: Sequence[PackedLayer]) -> None:
+        self._packed = packed
+        self._recurrent = layer.recurrent_weight.detach()  # (d, P, 4H)
+        self._projection = None if layer.projection_weight is None else layer.projection_weight.detach()
+        self._columns: Optional[Tensor] = None
+        self.cell_clip = None if layer.cell_clip is None else 2.0 * layer.cell_clip
+        self.projection_clip = layer.projection_clip
+
+    def input_gates(self, inputs: Tensor) -> Tensor:
+        """inputs (Tensor): Shape (d, S, P).
+        RETURNS (Tensor): Shape (d, S, 4H).
+        """
+        n_steps = inputs.shape[1]
+        padded = torch.nn.functional.pad(inputs, (0, 0, 0, -n_steps % ROW_STEP))  # (d, S', P)
+        parts = padded.split([len(layer.bias) for layer in self._packed])
+        gates = torch.cat([layer.input_gates(part)[:, :n_steps] for layer, part in zip(self._packed, parts)])
+        gates.chunk(4, dim=2)[1].mul_(0.5)  # the candidate's, which come doubled
+        return gates
+
+    def run(self, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
+        """All steps.
+
+        gates (Tensor): Shape (d, S, 4H), from `input_gates`.
+        h (Tensor): Shape (d, 1, P), outputs of the step before.
+        c2 (Tensor): Shape (d, 1, H), twice the memory cell; updated in place.
+        RETURNS (Tensor): Shape (S, d, 1, P), the outputs.
+        """
+        project = self._project()
+        outputs = h.new_empty(gates.shape[1], *h.shape)
+        acts = gates.new_empty(len(gates), 1, gates.shape[2])
+        squashed = torch.empty_like(c2)
+        i, j, f, o = acts.chunk(4, dim=2)  # 4 x (d, 1, H)
+        for from_input, out in zip(gates.unsqueeze(2).unbind(1), outputs.unbind()):
+            torch.baddbmm(from_input, h, self._recurrent, out=acts)
+            j.mul_(2.0)
+            acts.sigmoid_()
+            c2.mul_(f).addcmul_(i, j.sub_(0.5), value=4.0)
+            if self.cell_clip is not None:
+                c2.clamp_(-self.cell_clip, self.cell_clip)
+            torch.sigmoid(c2, out=squashed).sub_(0.5).mul_(o)
+            if project is None:
+                torch.mul(squashed, 2.0, out=out)
+            else:
+                torch.bmm(squashed, project, out=out)
+            if self.projection_clip is not None:
+                out.clamp_(-self.projection_clip, self.projection_clip)
+            h = out
+        return outputs
+
+    def _project(self) -> Optional[Tensor]:
+        """RETURNS (Optional[Tensor]): Shape (d, H, P), doubled; a column lies together."""
+        if self._columns is None and self._projection is not None:
+            self._columns = (2.0 * self._projection).transpose(1, 2).contiguous()
+        return None if self._columns is None else self._columns.transpose(1, 2)

@@ -1,0 +1,105 @@
+"""Running the LSTM stack over one sequence, in blocks of steps."""
+
+from typing import List, Sequence, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..bilm.config import BiLMConfig
+from ..bilm.highway import LayerHighway
+from ..bilm.lone import LoneLayer
+from ..bilm.lstm import LSTMLayer
+from ..bilm.stepper import PackedLayer
+from ..text.lanes import Ids, LanePlan
+from .state import LayerStates
+
+BLOCK_BYTES = 32 * 2**20  # gates of one block
+
+
+class LoneRunner:
+    """The stack of LSTM layers for plans of one sequence.
+
+    config (BiLMConfig): Sizes and switches.
+    layers (Sequence[LSTMLayer]): From the lowest up.
+    packed (Sequence[Sequence[PackedLayer]]): For each layer its directions, prepared for many lanes.
+    highways (Sequence[LayerHighway]): Past the second layer and those above, if the config says so.
+    """
+
+    def __init__(
+        self,
+        config: BiLMConfig,
+        layers: Sequence[LSTMLayer],
+        packed: Sequence[Sequence[PackedLayer]],
+        highways: Sequence[LayerHighway],
+    ) -> None:
+        self.config = config
+        self._layers = [LoneLayer(layer, parts) for layer, parts in zip(layers, packed)]
+        self._highways = highways
+
+    def run(
+        self, vectors: Tensor, words: Sequence[Ids], plan: LanePlan, start: LayerStates, slots: Sequence[Ids]
+    ) -> Tuple[Tensor, LayerStates]:
+        """Compute all layers of all tokens; arguments as in `LaneRunner.run`, of which one sequence has tokens.
+
+        RETURNS (Tuple[Tensor, LayerStates]): Layers (L+1, N, D), and states with one row per sequence.
+        """
+        config, d = self.config, self.config.n_directions
+        own = int(np.flatnonzero(plan.lengths)[0])
+        width, n_steps = config.projection_width, plan.n_steps
+        layers = vectors.new_empty(config.n_layers + 1, n_steps, config.output_width)
+        read = np.empty((d, n_steps), dtype="int64")  # the word at each step
+        for k in range(d):
+            read[k, slots[k]] = words[k]
+            layers[0, :, k * width : (k + 1) * width] = vectors[torch.from_numpy(words[k])]
+        order = torch.from_numpy(np.stack(slots[:d]))
+        rows = vectors[torch.from_numpy(read)]  # (d, S, P)
+        state = [(_row(h, own).clone(), 2.0 * _row(c, own)) for h, c in start]
+        outputs = self._run(rows, state)
+        for number, output in enumerate(outputs, start=1):
+            for k in range(d):
+                layers[number, :, k * width : (k + 1) * width] = output[k, order[k]]
+        return layers, [
+            _with_row(before, own, after, len(plan.lengths)) for before, after in zip(start, state)
+        ]
+
+    def _run(self, rows: Tensor, state: List[Tuple[Tensor, Tensor]]) -> List[Tensor]:
+        """rows (Tensor): Shape (d, S, P).
+        state (List[Tuple[Tensor, Tensor]]): For each layer h (d, 1, P) and twice c (d, 1, H); set to the last ones.
+        RETURNS (List[Tensor]): For each layer shape (d, S, P).
+        """
+        outputs = [torch.empty_like(rows) for _ in self._layers]
+        block = max(4, BLOCK_BYTES // (4 * len(rows) * 4 * self.config.cell_width))
+        for first in range(0, rows.shape[1], block):
+            inputs = rows[:, first : first + block]
+            for number, layer in enumerate(self._layers):
+                h, c2 = state[number]
+                found = layer.run(layer.input_gates(inputs), h, c2)
+                state[number] = (found[-1], c2)
+                out = found.squeeze(2).transpose(0, 1)  # (d, S, P)
+                if number and self.config.has_skip:
+                    out = out + inputs
+                elif number and self.config.highway_between:
+                    out = self._highways[number - 1](inputs.unsqueeze(2), out.unsqueeze(2)).squeeze(2)
+                outputs[number][:, first : first + block] = out
+                inputs = outputs[number][:, first : first + block]
+        return outputs
+
+
+def is_lone(plan: LanePlan, device: torch.device) -> bool:
+    """RETURNS (bool): Whether `LoneRunner` is the faster one for this plan."""
+    return device.type == "cpu" and np.count_nonzero(plan.lengths) == 1
+
+
+def _row(state: Tensor, own: int) -> Tensor:
+    """state (Tensor): Shape (d, 1 or R, ...). RETURNS (Tensor): Shape (d, 1, ...), the row of a sequence."""
+    return state if state.shape[1] == 1 else state[:, own : own + 1]
+
+
+def _with_row(
+    before: Tuple[Tensor, Tensor], own: int, after: Tuple[Tensor, Tensor], n_rows: int
+) -> Tuple[Tensor, Tensor]:
+    """RETURNS (Tuple[Tensor, Tensor]): h (d, n_rows, P) and c (d, n_rows, H); other rows keep what they began with."""
+    h, c = (part.expand(-1, n_rows, -1).clone() for part in before)
+    h[:, own], c[:, own] = after[0][:, 0], 0.5 * after[1][:, 0]
+    return h, c

@@ -1,0 +1,98 @@
+"""A sentence by itself takes another way through the LSTMs, to the same vectors."""
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding import lone, runner
+from spacy_elmo.encoding.facade import BiLM
+
+CHARACTERS = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}
+SIZES = {"char_cnn": CHARACTERS, "cell_width": 24, "projection_width": 8}
+VARIANTS = {
+    "plain": {},
+    "forward": {"directions": "forward"},
+    "no projection": {"cell_width": 8},
+    "no skip": {"has_skip": False},
+    "highway between layers": {"has_skip": False, "highway_between": True},
+    "no clips": {"cell_clip": None, "projection_clip": None},
+    "small clips": {"cell_clip": 0.05, "projection_clip": 0.02},
+    "four layers": {"n_layers": 4},
+}
+SENTENCE = "the river runs past the old mill and the bank of the river".split()
+
+
+def make_bilm(**changes):
+    torch.manual_seed(3)
+    network = BiLMNetwork(BiLMConfig.from_dict({**SIZES, **changes}))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(2.0)  # so that gates move and clips clip
+    return BiLM(network)
+
+
+def both_ways(monkeypatch, compute):
+    """RETURNS (Tuple[Any, Any]): What the lone way gives, and what the lanes give; the first must have been taken."""
+    calls = []
+    run = lone.LoneRunner.run
+    monkeypatch.setattr(lone.LoneRunner, "run", lambda *args: calls.append(1) or run(*args))
+    found = compute()
+    assert calls
+    monkeypatch.setattr(runner, "is_lone", lambda plan, device: False)
+    n_calls = len(calls)
+    wanted = compute()
+    assert len(calls) == n_calls
+    return found, wanted
+
+
+@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_vectors_are_those_of_the_lanes(monkeypatch, variant, state):
+    bilm = make_bilm(**VARIANTS[variant])
+    found, wanted = both_ways(monkeypatch, lambda: bilm.embed([SENTENCE], state=state, boundaries=True)[0])
+    assert found.any() and np.ptp(found) > 0.01
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=5e-6)
+
+
+def test_blocks_of_steps_change_nothing(monkeypatch):
+    bilm = make_bilm()
+    whole = bilm.embed([SENTENCE * 5])[0]
+    monkeypatch.setattr(lone, "BLOCK_BYTES", 1)  # four steps
+    np.testing.assert_allclose(bilm.embed([SENTENCE * 5])[0], whole, atol=5e-6)
+
+
+def test_states_go_in_and_come_out(monkeypatch):
+    bilm = make_bilm()
+    _, start = bilm.embed([["a"], ["b", "c"], ["d"]], return_state=True)
+
+    def go_on():
+        return bilm.embed([[], SENTENCE, []][1:2], state=start, return_state=True)
+
+    (vectors, end), (wanted, wanted_end) = both_ways(monkeypatch, go_on)
+    np.testing.assert_allclose(vectors[0], wanted[0], atol=5e-6)
+    for name in ("h", "c"):
+        found, other = getattr(end, name), getattr(wanted_end, name)
+        assert torch.allclose(found, other, atol=5e-6)
+        assert torch.equal(found[:, 1:], getattr(start, name)[:, 1:])  # rows beyond the batch keep theirs
+        assert not torch.equal(found[:, 0], getattr(start, name)[:, 0])
+
+
+def test_empty_sentences_beside_it(monkeypatch):
+    bilm = make_bilm()
+    found, wanted = both_ways(monkeypatch, lambda: bilm.embed([[], SENTENCE, []]))
+    assert [len(rows[0]) for rows in found] == [0, len(SENTENCE), 0]
+    np.testing.assert_allclose(found[1], wanted[1], atol=5e-6)
+
+
+def test_weights_that_have_changed_are_seen():
+    bilm = make_bilm()
+    before = bilm.embed([SENTENCE])[0]
+    with torch.no_grad():
+        for layer in bilm.network.lstm:
+            layer.projection_weight.mul_(0.5)
+    bilm.refresh()
+    after = bilm.embed([SENTENCE])[0]
+    assert np.abs(after - before).max() > 1e-3
+    np.testing.assert_allclose(after, bilm.embed([SENTENCE, SENTENCE])[0], atol=5e-6)
