@@ -16,6 +16,7 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
 from .contexts import DocRuns, read_docs
+from .layer_cache import LayerCache, keys_of
 from .replace import replace_listener, replace_listener_cfg
 from .settings import ElmoSettings
 from .torch_bilm import TorchBiLM
@@ -36,6 +37,8 @@ def ElmoModel(
     overlap: int = 64,
     batch_tokens: int = 4096,
     word_cache_mb: float = 64.0,
+    layer_cache_mb: float = 1024.0,
+    layer_cache_dtype: str = "float32",
 ) -> Model[List[Doc], ElmoBatch]:
     """Build the model around a biLM, without weights.
 
@@ -49,16 +52,30 @@ def ElmoModel(
     overlap (int): Tokens that neighbouring windows share; each token is taken where it has most context on both sides.
     batch_tokens (int): Tokens computed at once; bounds the working memory, not the result.
     word_cache_mb (float): Megabytes for the vectors of words seen before; 0 for no cache.
+    layer_cache_mb (float): Megabytes of a temporary file that keeps what a frozen biLM gave for the training Docs, so
+        that later epochs read it there; 0 for none.
+    layer_cache_dtype (str): Precision of that file, "float32" or "float16".
     RETURNS (Model[List[Doc], ElmoBatch]): The model.
     RAISES (ValueError): EL060 for settings that make no sense, EL001 and EL002 for such a `bilm`.
     """
-    settings = ElmoSettings(bilm, frozen, contexts, state, max_tokens, overlap, batch_tokens, word_cache_mb)
+    settings = ElmoSettings(
+        bilm=bilm,
+        frozen=frozen,
+        contexts=contexts,
+        state=state,
+        max_tokens=max_tokens,
+        overlap=overlap,
+        batch_tokens=batch_tokens,
+        word_cache_mb=word_cache_mb,
+        layer_cache_mb=layer_cache_mb,
+        layer_cache_dtype=layer_cache_dtype,
+    )
     return Model(
         MODEL_NAME,
         forward,
         init=init,
         dims={"nO": None, "nL": None},
-        shims=[TorchBiLM(word_cache_mb)],
+        shims=[TorchBiLM(word_cache_mb, LayerCache(layer_cache_mb, layer_cache_dtype))],
         # Thinc saves attributes that msgpack knows, and what is saved wins over the config when a pipeline is loaded.
         # A dataclass is not saved, so that `spacy.load(path, config={...})` can change a setting.
         attrs={
@@ -140,12 +157,36 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     """
     if is_train and not get_settings(model).frozen:
         return _forward_with_grad(model, docs)
-    n_rows = sum(len(doc) for doc in docs)
-    fill(model)
-    layers = model.ops.alloc3f(model.get_dim("nL"), n_rows, model.get_dim("nO"))
-    for rows, slice_layers in iter_layers(model, docs):
-        layers[:, model.ops.xp.asarray(rows)] = slice_layers
+    bilm, settings = fill(model), get_settings(model)
+    bounds = row_bounds([len(doc) for doc in docs])
+    layers = model.ops.alloc3f(model.get_dim("nL"), int(bounds[-1]), model.get_dim("nO"))
+    cache = _shim(model).layer_cache
+    if not is_train or not cache.max_mb:
+        _compute(model, docs, layers, range(len(docs)), bounds)
+        return ElmoBatch(layers, [len(doc) for doc in docs]), _no_backprop
+    cache.belong_to(bilm.word_cache)  # which is made anew whenever the weights change
+    parts = [layers[:, start:end] for start, end in zip(bounds, bounds[1:])]
+    keys = keys_of(read_docs(docs, settings), settings.state)
+    missing = []
+    for i, (key, part) in enumerate(zip(keys, parts)):
+        found = cache.read(key, part.shape)
+        if found is None:
+            missing.append(i)
+        else:
+            part[:] = model.ops.asarray(found)
+    _compute(model, docs, layers, missing, bounds)
+    for i in missing:
+        cache.write(keys[i], model.ops.to_numpy(parts[i]))
     return ElmoBatch(layers, [len(doc) for doc in docs]), _no_backprop
+
+
+def _compute(
+    model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], layers: Floats3d, wanted: Sequence[int], bounds: Any
+) -> None:
+    """Set the rows of some of the Docs in `layers`, shape (L+1, rows of all Docs, D)."""
+    places = numpy.concatenate([bounds[:0], *(numpy.arange(bounds[i], bounds[i + 1]) for i in wanted)])
+    for rows, slice_layers in iter_layers(model, [docs[i] for i in wanted]):
+        layers[:, model.ops.xp.asarray(places[rows])] = slice_layers
 
 
 def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iterator[Tuple[Ints1d, Floats3d]]:

@@ -8,6 +8,7 @@ from ..errors import Errors
 
 CONTEXTS = ("auto", "sentences", "doc")
 STATES = ("reset", "steady", "carry")
+DTYPES = ("float32", "float16")
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class ElmoSettings:
     overlap (int): Tokens that two neighbouring windows share.
     batch_tokens (int): Tokens that are computed at once; bounds the working memory.
     word_cache_mb (float): Memory for vectors of words seen before, in megabytes.
+    layer_cache_mb (float): Room on disk for layers of training Docs seen before, in megabytes.
+    layer_cache_dtype (str): "float32" or "float16", of these layers.
     """
 
     bilm: Optional[Dict[str, Any]] = None
@@ -32,6 +35,8 @@ class ElmoSettings:
     overlap: int = 64
     batch_tokens: int = 4096
     word_cache_mb: float = 64.0
+    layer_cache_mb: float = 1024.0
+    layer_cache_dtype: str = "float32"
 
     def __post_init__(self) -> None:
         if self.bilm is not None:
@@ -51,6 +56,11 @@ class ElmoSettings:
             ),
             (self.batch_tokens >= 1, f"batch_tokens is {self.batch_tokens}, should be 1 or more"),
             (self.word_cache_mb >= 0, f"word_cache_mb is {self.word_cache_mb}, should be 0 or more"),
+            (self.layer_cache_mb >= 0, f"layer_cache_mb is {self.layer_cache_mb}, should be 0 or more"),
+            (
+                self.layer_cache_dtype in DTYPES,
+                f"layer_cache_dtype is '{self.layer_cache_dtype}', should be one of {DTYPES}",
+            ),
             (
                 self.frozen or self.state == "reset",
                 f"state is '{self.state}', should be 'reset' while the biLM is trained (frozen = false)",

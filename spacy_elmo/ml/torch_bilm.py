@@ -16,6 +16,7 @@ from thinc.util import get_torch_default_device, torch2xp, xp2torch
 
 from ..encoding.facade import BiLM
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
+from .layer_cache import LayerCache
 
 BYTES_PER_MB = 1024 * 1024
 
@@ -24,11 +25,12 @@ class TorchBiLM(Shim):
     """Holds a `BiLM`, or nothing yet.
 
     word_cache_mb (float): Memory for the vectors of words seen before.
+    layer_cache (LayerCache): For the layers of Docs seen before; each copy of the shim starts with an empty one.
     """
 
-    def __init__(self, word_cache_mb: float) -> None:
+    def __init__(self, word_cache_mb: float, layer_cache: LayerCache) -> None:
         super().__init__(None)
-        self.word_cache_mb = word_cache_mb
+        self.word_cache_mb, self.layer_cache = word_cache_mb, layer_cache
 
     @property
     def bilm(self) -> Optional[BiLM]:
@@ -89,7 +91,7 @@ class TorchBiLM(Shim):
 
     def copy(self) -> "TorchBiLM":
         """RETURNS (TorchBiLM): A shim with weights of its own."""
-        copied = TorchBiLM(self.word_cache_mb)
+        copied = TorchBiLM(self.word_cache_mb, copy.copy(self.layer_cache))
         if self.bilm is not None:
             copied.set_bilm(copy_bilm(self.bilm))
         return copied
@@ -116,7 +118,7 @@ class TorchBiLM(Shim):
         return self
 
     def __reduce__(self) -> Tuple[Callable[..., "TorchBiLM"], Tuple[Any, ...]]:
-        return _restore, (self.id, self.word_cache_mb, self.to_bytes())
+        return _restore, (self.id, self.word_cache_mb, self.layer_cache, self.to_bytes())
 
 
 def copy_bilm(bilm: BiLM) -> BiLM:
@@ -131,7 +133,7 @@ def copy_bilm(bilm: BiLM) -> BiLM:
     )
 
 
-def _restore(shim_id: int, word_cache_mb: float, data: bytes) -> TorchBiLM:
-    shim = TorchBiLM(word_cache_mb)
+def _restore(shim_id: int, word_cache_mb: float, layer_cache: LayerCache, data: bytes) -> TorchBiLM:
+    shim = TorchBiLM(word_cache_mb, layer_cache)
     shim.id = shim_id
     return shim.from_bytes(data)

@@ -42,6 +42,10 @@ overlap = 64
 batch_tokens = 4096
 # Megabytes for the vectors of words seen before.
 word_cache_mb = 64.0
+# Megabytes of a temporary file with the layers of training Docs, which later epochs read (frozen biLM); 0 for none.
+layer_cache_mb = 1024.0
+# Precision of that file: "float32" or "float16".
+layer_cache_dtype = "float32"
 
 # The component's own mix of the layers, for doc._.elmo; it is not trained. Listeners have their own.
 [elmo.mix]

@@ -1,0 +1,133 @@
+"""Layers of Docs that a frozen biLM has computed before: training meets the same Docs in every epoch."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import warnings
+import weakref
+from io import FileIO
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy
+from numpy.typing import NDArray
+
+from .._warnings import Warnings
+from .contexts import DocRuns
+
+KEY_BYTES = 16
+LARGEST_SHARE = 0.5  # of the room on the disk
+Key = bytes
+Layers = NDArray[Any]
+
+
+class LayerCache:
+    """A temporary file of layers, by what the biLM has read.
+
+    The file has no name (or loses it when it is closed, where the system wants one), so that nothing stays behind
+    however the process ends; it is this process's own, and a forked one starts another. When the budget is spent,
+    what is there stays: in epochs over the same Docs that serves more of them than throwing out the oldest.
+
+    max_mb (float): Megabytes that the file may take; half of the room on the disk at most.
+    dtype (str): "float32" gives back what was put in, "float16" takes half the room.
+    """
+
+    def __init__(self, max_mb: float, dtype: str) -> None:
+        self.max_mb, self.dtype = max_mb, numpy.dtype(dtype)
+        self.n_hits = self.n_misses = 0
+        self._owner: Any = None
+        self._file: Optional[FileIO] = None
+        self._places: Dict[Key, int] = {}
+        self._is_closed = False
+        self._forget()
+
+    def belong_to(self, owner: Any) -> None:
+        """owner (Any): Stands for the weights: with another one than before, everything is forgotten."""
+        if owner is not self._owner or self._pid != os.getpid():
+            self._forget()
+            self._owner = owner
+
+    @property
+    def n_bytes(self) -> int:
+        """RETURNS (int): Size of the file."""
+        return self._n_bytes
+
+    def read(self, key: Key, shape: Tuple[int, ...]) -> Optional[Layers]:
+        """key (Key): What was read, see `keys_of`.
+        shape (Tuple[int, ...]): (L+1, n, D).
+        RETURNS (Optional[Layers]): The layers, None if they are not there.
+        """
+        place = self._places.get(key)
+        if place is not None and self._file is not None:
+            found = numpy.empty(shape, dtype=self.dtype)
+            self._file.seek(place)
+            if self._file.readinto(found.data.cast("B")) == found.nbytes:
+                self.n_hits += 1
+                return found
+        self.n_misses += 1
+        return None
+
+    def write(self, key: Key, layers: Layers) -> None:
+        """key (Key): What was read.
+        layers (Layers): Shape (L+1, n, D); kept if there is room.
+        """
+        if self._is_closed or key in self._places or not layers.size:
+            return
+        kept = numpy.ascontiguousarray(layers, dtype=self.dtype)
+        try:
+            if self._file is None:
+                self._open()
+            if self._n_bytes + kept.nbytes > self._max_bytes or self._file is None:
+                return
+            self._file.seek(self._n_bytes)
+            if self._file.write(kept.data.cast("B")) != kept.nbytes:
+                raise OSError("the disk is full")
+        except OSError as error:
+            self._is_closed = True  # what was written before is still good
+            warnings.warn(Warnings.WL061.format(folder=tempfile.gettempdir(), reason=error), stacklevel=2)
+            return
+        self._places[key] = self._n_bytes
+        self._n_bytes += kept.nbytes
+
+    def _open(self) -> None:
+        free = shutil.disk_usage(tempfile.gettempdir()).free
+        self._max_bytes = int(min(self.max_mb * 2**20, LARGEST_SHARE * free))
+        self._file = tempfile.TemporaryFile(prefix="spacy_elmo_", buffering=0)
+        weakref.finalize(self, self._file.close)
+
+    def _forget(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._file, self._places = None, {}
+        self._n_bytes = self._max_bytes = 0
+        self._is_closed = self.max_mb <= 0
+        self._pid = os.getpid()
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return LayerCache, (self.max_mb, str(self.dtype))
+
+
+def keys_of(found: DocRuns, state: str) -> List[Key]:
+    """What the layers of each Doc depend on besides the weights.
+
+    found (DocRuns): The runs of the Docs, as the settings cut them.
+    state (str): The state that runs begin with.
+    RETURNS (List[Key]): One key per Doc.
+    """
+    keys, first_run, first_row = [], 0, 0
+    for n_runs, n_rows in zip(found.doc_runs, found.lengths):
+        digest = hashlib.blake2b(f"{state} {n_rows}".encode(), digest_size=KEY_BYTES)
+        for i in range(first_run, first_run + n_runs):
+            digest.update(_packed(found.runs[i]))
+            digest.update(numpy.asarray(found.kept[i], dtype="int64").tobytes())
+            digest.update((found.rows[i] - first_row).tobytes())
+        keys.append(digest.digest())
+        first_run += n_runs
+        first_row += n_rows
+    return keys
+
+
+def _packed(words: Sequence[str]) -> bytes:
+    """Words with their lengths, so that no two lists give the same bytes."""
+    parts = [word.encode("utf8", "surrogatepass") for word in words]
+    return b"".join([numpy.asarray([len(parts), *map(len, parts)], dtype="int64").tobytes(), *parts])

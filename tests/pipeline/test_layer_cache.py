@@ -1,0 +1,230 @@
+"""Layers of training Docs that are read again instead of computed again."""
+
+import os
+import pickle
+import tempfile
+
+import numpy
+import pytest
+import spacy
+import torch
+from spacy.tokens import Doc
+from thinc.api import Adam
+
+from spacy_elmo.ml import layer_cache
+from spacy_elmo.ml.elmo_model import get_bilm
+from spacy_elmo.ml.layer_cache import LayerCache
+
+from .tiny import N_LAYERS, TEXTS, WIDTH, add_elmo, listening, make_examples
+
+
+@pytest.fixture
+def elmo(nlp):
+    return nlp.get_pipe("elmo")
+
+
+def make_docs(nlp):
+    return [nlp.make_doc(text) for text in TEXTS]
+
+
+def compute(elmo, docs, is_train=True):
+    batch, _ = elmo.model(docs, is_train=is_train)
+    return batch.layers
+
+
+def cache_of(elmo):
+    return elmo.model.shims[0].layer_cache
+
+
+def break_weights(elmo):
+    """Set the weights to nonsense without telling anybody: what is computed now shows it."""
+    with torch.no_grad():
+        for layer in get_bilm(elmo.model).network.lstm:
+            layer.bias.add_(1.0)
+            layer.recurrent_weight.zero_()
+
+
+def test_later_epochs_read_what_the_first_computed(nlp, elmo, monkeypatch):
+    first = compute(elmo, make_docs(nlp)).copy()
+    monkeypatch.setattr("spacy_elmo.ml.elmo_model.iter_layers", _nothing_to_compute)
+    docs = make_docs(nlp)[::-1]
+    again = compute(elmo, docs)
+    bounds = numpy.cumsum([0, *map(len, docs)])
+    parts = [again[:, start:end] for start, end in zip(bounds, bounds[1:])]
+    assert numpy.array_equal(numpy.concatenate(parts[::-1], axis=1), first)
+    assert cache_of(elmo).n_hits == sum(map(bool, docs))
+
+
+def _nothing_to_compute(model, docs):
+    assert not any(map(len, docs))
+    return iter(())
+
+
+def test_a_batch_may_be_known_in_part(nlp, elmo):
+    docs = make_docs(nlp)
+    compute(elmo, docs[1:2])
+    found = compute(elmo, docs)
+    assert cache_of(elmo).n_hits == 1
+    assert numpy.allclose(found, compute(elmo, docs, is_train=False), atol=1e-6)
+
+
+def test_prediction_does_not_use_it(nlp, elmo):
+    compute(elmo, make_docs(nlp), is_train=False)
+    list(nlp.pipe(TEXTS))
+    assert cache_of(elmo).n_bytes == cache_of(elmo).n_misses == 0
+
+
+def test_other_boundaries_are_another_text(nlp, elmo):
+    whole, cut = (Doc(nlp.vocab, words=["one", "two", "three", "four"]) for _ in range(2))
+    cut[2].is_sent_start = True
+    compute(elmo, [whole])
+    found = compute(elmo, [cut])
+    assert cache_of(elmo).n_hits == 0
+    assert numpy.allclose(found, compute(elmo, [cut], is_train=False), atol=1e-6)
+
+
+def test_words_are_not_glued_together(nlp, elmo):
+    for words in (["ab", "c"], ["a", "bc"], ["abc"], ["a b", "c"]):
+        compute(elmo, [Doc(nlp.vocab, words=words)])
+    assert cache_of(elmo).n_hits == 0 and cache_of(elmo).n_misses == 4
+
+
+def test_spaces_keep_their_zero_rows(nlp, elmo):
+    doc = nlp.make_doc("The bank  raised\n rates")
+    spaces = [token.i for token in doc if token.is_space]
+    for _ in range(2):
+        found = compute(elmo, [doc])
+        assert spaces and not found[:, spaces].any() and found[:, [0, 1]].all()
+    assert cache_of(elmo).n_hits == 1
+
+
+@pytest.mark.parametrize("change", ["new weights", "refresh", "settings"])
+def test_what_matters_makes_it_forget(nlp, elmo, change):
+    docs = make_docs(nlp)
+    before = compute(elmo, docs).copy()
+    if change == "new weights":
+        elmo.model.shims[0].from_bytes(elmo.model.shims[0].to_bytes())
+    elif change == "refresh":
+        break_weights(elmo)
+        assert numpy.array_equal(compute(elmo, docs), before)  # nobody was told
+        get_bilm(elmo.model).refresh()
+    else:
+        settings = elmo.model.attrs["settings"]
+        elmo.model.attrs["settings"] = type(settings)(**{**vars(settings), "state": "steady"})
+    n_hits = cache_of(elmo).n_hits
+    found = compute(elmo, docs)
+    assert cache_of(elmo).n_hits == n_hits
+    assert numpy.allclose(found, compute(elmo, docs, is_train=False), atol=1e-6)
+
+
+def test_float16_takes_half_the_room(nlp):
+    sizes = {}
+    for dtype, tolerance in (("float32", 0.0), ("float16", 1e-3)):
+        blank = spacy.blank("en")
+        elmo = add_elmo(blank, model={"layer_cache_dtype": dtype})
+        docs = make_docs(blank)
+        first, second = compute(elmo, docs).copy(), compute(elmo, docs)
+        assert second.dtype == "float32" and numpy.abs(first - second).max() <= tolerance
+        sizes[dtype] = cache_of(elmo).n_bytes
+    assert sizes["float32"] == 2 * sizes["float16"] == sum(map(len, docs)) * 4 * N_LAYERS * WIDTH
+
+
+def test_the_budget_is_kept_and_the_rest_computed(nlp):
+    blank = spacy.blank("en")
+    docs = make_docs(blank)
+    row = 4 * N_LAYERS * WIDTH
+    elmo = add_elmo(blank, model={"layer_cache_mb": (len(docs[0]) + len(docs[3])) * row / 2**20})
+    for _ in range(3):
+        assert numpy.allclose(compute(elmo, docs), compute(elmo, docs, is_train=False), atol=1e-6)
+    assert cache_of(elmo).n_bytes == (len(docs[0]) + len(docs[3])) * row
+    assert cache_of(elmo).n_hits == 4
+
+
+def test_no_budget_no_file(nlp, monkeypatch):
+    elmo = add_elmo(spacy.blank("en"), model={"layer_cache_mb": 0})
+    monkeypatch.setattr(tempfile, "TemporaryFile", None)
+    assert compute(elmo, make_docs(nlp)).any()
+
+
+def test_half_of_the_room_on_the_disk_is_left(monkeypatch):
+    monkeypatch.setattr(layer_cache.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 200}))
+    cache = LayerCache(1.0, "float32")
+    cache.write(b"a", numpy.ones((1, 4, 6), dtype="float32"))  # 96 bytes
+    cache.write(b"b", numpy.ones((1, 1, 2), dtype="float32"))
+    assert cache.n_bytes == 96 and cache.read(b"b", (1, 1, 2)) is None
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_told_once(nlp, elmo, monkeypatch):
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b", buffering=0))
+    docs = make_docs(nlp)
+    with pytest.warns(UserWarning, match="could not be kept.*layer_cache_mb to 0"):
+        first = compute(elmo, docs).copy()
+    assert numpy.array_equal(compute(elmo, docs), first)
+
+
+def test_nothing_stays_in_the_folder(nlp, elmo, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    compute(elmo, make_docs(nlp))
+    assert cache_of(elmo).n_bytes and not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_forked_process_has_a_file_of_its_own():
+    cache = LayerCache(1.0, "float32")
+    owner, ones = object(), numpy.ones((1, 2, 3), dtype="float32")
+    cache.belong_to(owner)
+    cache.write(b"a", ones)
+    child = os.fork()
+    if not child:
+        cache.belong_to(owner)
+        is_apart = cache.read(b"a", ones.shape) is None
+        cache.write(b"b", 2 * ones)
+        os._exit(0 if is_apart and (cache.read(b"b", ones.shape) == 2).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    cache.belong_to(owner)
+    cache.write(b"b", 3 * ones)
+    assert (cache.read(b"a", ones.shape) == 1).all() and (cache.read(b"b", ones.shape) == 3).all()
+
+
+def test_copies_begin_empty(nlp, elmo):
+    compute(elmo, make_docs(nlp))
+    for other in (pickle.loads(pickle.dumps(elmo.model)), elmo.model.copy()):
+        assert other.shims[0].layer_cache.n_bytes == 0
+        assert other.shims[0].layer_cache is not cache_of(elmo)
+
+
+def test_training_is_the_same_with_and_without():
+    weights = []
+    for size in (0.0, 64.0):
+        nlp = spacy.blank("en")
+        elmo = add_elmo(nlp, model={"layer_cache_mb": size})
+        nlp.add_pipe("tagger", config=listening())
+        spacy.util.fix_random_seed(0)
+        examples = make_examples(nlp)
+        nlp.initialize(lambda: examples)  # noqa: B023  called at once
+        sgd = Adam(0.01)
+        for _ in range(4):
+            nlp.update(make_examples(nlp), sgd=sgd)
+        assert cache_of(elmo).n_hits == (3 * len(examples) if size else 0)
+        weights.append(nlp.get_pipe("tagger").model.get_ref("softmax").get_param("W").copy())
+    assert numpy.allclose(*weights, atol=1e-6) and weights[0].any()
+
+
+def test_a_trained_bilm_has_no_use_for_it():
+    nlp = spacy.blank("en")
+    elmo = add_elmo(nlp, model={"frozen": False})
+    nlp.add_pipe("tagger", config=listening())
+    nlp.initialize(lambda: make_examples(nlp))
+    nlp.update(make_examples(nlp), sgd=Adam(0.01))
+    assert cache_of(elmo).n_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "setting, message",
+    [({"layer_cache_mb": -1}, "layer_cache_mb is -1"), ({"layer_cache_dtype": "int8"}, "layer_cache_dtype is 'int8'")],
+)
+def test_settings_are_checked(setting, message):
+    with pytest.raises(ValueError, match=message):
+        spacy.blank("en").add_pipe("elmo", config={"model": setting})
