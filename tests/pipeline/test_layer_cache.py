@@ -1,5 +1,6 @@
 """Layers of training Docs that are read again instead of computed again."""
 
+import io
 import os
 import pickle
 import tempfile
@@ -12,8 +13,9 @@ from spacy.tokens import Doc
 from thinc.api import Adam
 
 from spacy_elmo.ml import layer_cache
+from spacy_elmo.ml.contexts import DocRuns, read_docs
 from spacy_elmo.ml.elmo_model import get_bilm
-from spacy_elmo.ml.layer_cache import LayerCache
+from spacy_elmo.ml.layer_cache import LayerCache, keys_of
 
 from .tiny import N_LAYERS, TEXTS, WIDTH, add_elmo, listening, make_examples
 
@@ -98,6 +100,39 @@ def test_spaces_keep_their_zero_rows(nlp, elmo):
     assert cache_of(elmo).n_hits == 1
 
 
+def test_spaces_elsewhere_are_another_text(nlp, elmo):
+    first, second = (Doc(nlp.vocab, words=words) for words in (["one", " ", "two"], ["one", "two", " "]))
+    compute(elmo, [first])
+    found = compute(elmo, [second])
+    assert cache_of(elmo).n_hits == 0 and found[:, 1].any() and not found[:, 2].any()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"runs": [["a", "b", "d"]]},
+        {"runs": [["a", "bc", ""]]},
+        {"kept": [(1, 3)]},
+        {"rows": [numpy.array([0, 2])]},
+        {"lengths": [4]},
+        {"runs": [["a", "b", "c"], []], "kept": [(0, 2), (0, 0)], "rows": [numpy.arange(2)] * 2, "doc_runs": [2]},
+    ],
+)
+def test_each_part_of_what_is_read_is_in_the_key(other):
+    part = {"runs": [["a", "b", "c"]], "kept": [(0, 2)], "rows": [numpy.arange(2)], "doc_runs": [1], "lengths": [3]}
+    (key,) = keys_of(DocRuns(**part), "reset")
+    assert keys_of(DocRuns(**part), "reset") == [key] and len(key) == 16
+    assert keys_of(DocRuns(**{**part, **other}), "reset") != [key]
+    assert keys_of(DocRuns(**part), "steady") != [key]
+
+
+def test_a_key_does_not_depend_on_the_batch(nlp, elmo):
+    settings, docs = elmo.model.attrs["settings"], make_docs(nlp)
+    alone = [keys_of(read_docs([doc], settings), "reset")[0] for doc in docs]
+    assert keys_of(read_docs(docs, settings), "reset") == alone
+    assert len(set(alone)) == len(alone)
+
+
 @pytest.mark.parametrize("change", ["new weights", "refresh", "settings"])
 def test_what_matters_makes_it_forget(nlp, elmo, change):
     docs = make_docs(nlp)
@@ -161,6 +196,20 @@ def test_a_full_disk_is_told_once(nlp, elmo, monkeypatch):
     with pytest.warns(UserWarning, match="could not be kept.*layer_cache_mb to 0"):
         first = compute(elmo, docs).copy()
     assert numpy.array_equal(compute(elmo, docs), first)
+
+
+def test_what_was_written_in_part_is_not_read(monkeypatch):
+    class Short(io.FileIO):
+        def write(self, content):
+            return super().write(content[:8])
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Short(os.devnull, "r+"))
+    cache = LayerCache(1.0, "float32")
+    with pytest.warns(UserWarning, match="the disk is full"):
+        cache.write(b"a", numpy.ones((1, 2, 3), dtype="float32"))
+    assert cache.n_bytes == 0 and cache.read(b"a", (1, 2, 3)) is None
+    cache.write(b"b", numpy.ones((1, 2, 3), dtype="float32"))  # told once
+    assert cache.n_bytes == 0
 
 
 def test_nothing_stays_in_the_folder(nlp, elmo, tmp_path, monkeypatch):
