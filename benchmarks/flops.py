@@ -1,14 +1,19 @@
-"""The fewest floating-point operations per token, products only, one multiplication and addition counting two."""
+"""The fewest floating-point operations per token, products only, one multiplication and addition counting two.
+
+And the fewest bytes of weights that one sentence needs.
+"""
 
 import json
 from pathlib import Path
-from typing import List, Sequence
+from typing import List, Sequence, Tuple
 
 import numpy as np
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.text.sentence_lanes import Chunk
 from spacy_elmo.text.word_table import WordTable
+
+FLOAT_BYTES = 4
 
 
 def count_flops(weights: Path, sentences: List[List[str]]) -> float:
@@ -18,15 +23,32 @@ def count_flops(weights: Path, sentences: List[List[str]]) -> float:
     sentences (List[List[str]]): The text.
     RETURNS (float): Operations per token.
     """
-    lstm = json.loads((weights / "options.json").read_text(encoding="utf8"))["lstm"]
-    cell_width, width = lstm["dim"], lstm["projection_dim"]
-    gates, projection = 2 * width * 4 * cell_width, 2 * cell_width * width
+    n_layers, gates, projection = _layer_sizes(weights)
     n_tokens = sum(len(sentence) for sentence in sentences)
     n_distinct = len({word for sentence in sentences for word in sentence})
-    n_layers = lstm["n_layers"]
     in_loop = n_layers * (gates + projection)
     inputs = (n_layers - 1) * gates + gates * n_distinct / n_tokens
     return 2 * (in_loop + inputs)
+
+
+def count_weight_bytes(weights: Path) -> Tuple[int, int]:
+    """What has to be read for a sentence by itself, in float32, both directions.
+
+    weights (Path): A folder with `options.json`.
+    RETURNS (Tuple[int, int]): For each step the recurrent weights and projections of all layers, and once a sentence
+        the input sides of all layers.
+    """
+    n_layers, gates, projection = _layer_sizes(weights)
+    return n_layers * (gates + projection) * FLOAT_BYTES, n_layers * gates * FLOAT_BYTES
+
+
+def _layer_sizes(weights: Path) -> Tuple[int, int, int]:
+    """RETURNS (Tuple[int, int, int]): Layers, and in each of them weights of both directions: of the gates, either the
+    input or the recurrent side, and of the projection.
+    """
+    lstm = json.loads((weights / "options.json").read_text(encoding="utf8"))["lstm"]
+    cell_width, width = lstm["dim"], lstm["projection_dim"]
+    return lstm["n_layers"], 2 * width * 4 * cell_width, 2 * cell_width * width
 
 
 def count_training_flops(config: BiLMConfig, chunks: Sequence[Chunk], table: WordTable, n_negatives: int) -> float:

@@ -9,9 +9,10 @@ import math
 import resource
 import sys
 import time
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 Sentence = List[str]
+Documents = List[List[Sentence]]
 
 
 class System:
@@ -22,15 +23,20 @@ class System:
 
     has_cache = False
 
-    def mean_of_layers(self, sentence: Sentence) -> Sequence[float]:
+    def mean_of_layers(self, sentence: Sentence) -> Optional[Sequence[float]]:
         """sentence (Sentence): Tokens, read from a zero state.
-        RETURNS (Sequence[float]): A few values of the mean of the layers at its first token, to compare systems.
+        RETURNS (Optional[Sequence[float]]): A few values of the mean of the layers at its first token, to compare
+            systems; None for systems of another kind.
         """
-        raise NotImplementedError
+        return None
 
-    def embed(self, documents: List[List[Sentence]], batch_size: int) -> None:
+    def embed(self, documents: Documents, batch_size: int) -> None:
         """Compute everything, and drop it."""
         raise NotImplementedError
+
+    def facts(self, documents: Documents) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): What else is worth telling."""
+        return {}
 
 
 def read_arguments() -> argparse.Namespace:
@@ -41,14 +47,14 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--documents", required=True)
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--latency", action="store_true")
+    parser.add_argument("--one-by-one", action="store_true", help="Each sentence as a document of its own")
     return parser.parse_args()
 
 
-def read_texts(path: str) -> List[List[Sentence]]:
-    """RETURNS (List[List[Sentence]]): Documents."""
+def read_texts(path: str) -> Documents:
+    """RETURNS (Documents): Documents."""
     with open(path, encoding="utf8") as file:
-        documents: List[List[Sentence]] = json.load(file)
+        documents: Documents = json.load(file)
     return documents
 
 
@@ -59,9 +65,12 @@ def report(system: System, arguments: argparse.Namespace, info: Dict[str, Any]) 
     """
     documents = read_texts(arguments.documents)
     result: Dict[str, Any] = {"system": arguments.system, "batch_size": arguments.batch_size}
-    result["check"] = [float(value) for value in system.mean_of_layers(documents[0][0])]
-    measured = _latency(system, documents) if arguments.latency else _rate(system, documents, arguments.batch_size)
-    result.update(measured, peak_mb=peak_memory_mb(), **info)
+    check = system.mean_of_layers(documents[0][0])
+    if check is not None:
+        result["check"] = [float(value) for value in check]
+    timed = _latency if arguments.one_by_one else _rate
+    result.update(timed(system, documents, arguments.batch_size))
+    result.update(peak_mb=peak_memory_mb(), **system.facts(documents), **info)
     sys.stdout.write(json.dumps(result) + "\n")
 
 
@@ -75,6 +84,11 @@ def peak_memory_mb() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / float(unit)
 
 
+def flatten(documents: Documents) -> List[Sentence]:
+    """RETURNS (List[Sentence]): All sentences in text order."""
+    return [sentence for document in documents for sentence in document]
+
+
 def batches(sentences: Sequence[Sentence], batch_size: int) -> List[List[Sentence]]:
     """Sentences of like length together, the best for systems that pad.
 
@@ -84,32 +98,42 @@ def batches(sentences: Sequence[Sentence], batch_size: int) -> List[List[Sentenc
     return [ordered[i : i + batch_size] for i in range(0, len(ordered), batch_size)]
 
 
-def _rate(system: System, documents: List[List[Sentence]], batch_size: int) -> Dict[str, Any]:
-    n_tokens = sum(len(sentence) for document in documents for sentence in document)
+def _rate(system: System, documents: Documents, batch_size: int) -> Dict[str, Any]:
+    n_tokens = sum(len(sentence) for sentence in flatten(documents))
     result: Dict[str, Any] = {"n_tokens": n_tokens}
     if system.has_cache:
         started = time.perf_counter()
         system.embed(documents, batch_size)
         result["cold_tokens_per_s"] = n_tokens / (time.perf_counter() - started)
     else:
-        system.embed(documents[: max(1, len(documents) // 10)], batch_size)
+        system.embed(_tenth(documents), batch_size)
     started, cpu = time.perf_counter(), time.process_time()
     system.embed(documents, batch_size)
     elapsed_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu
     return {**result, "elapsed_s": elapsed_s, "cpu_s": cpu_s, "tokens_per_s": n_tokens / elapsed_s}
 
 
-def _latency(system: System, documents: List[List[Sentence]]) -> Dict[str, Any]:
+def _tenth(documents: Documents) -> Documents:
+    """RETURNS (Documents): Some text to begin with; of a single document a part."""
+    if len(documents) > 1:
+        return documents[: max(1, len(documents) // 10)]
+    return [documents[0][: max(1, len(documents[0]) // 10)]]
+
+
+def _latency(system: System, documents: Documents, batch_size: int) -> Dict[str, Any]:
     """One sentence at a time, each as a document of its own."""
-    sentences = [[[sentence]] for document in documents for sentence in document]
-    for text in sentences if system.has_cache else sentences[:10]:
-        system.embed(text, 1)
+    texts = [[[sentence]] for sentence in flatten(documents)]
+    if system.has_cache:
+        system.embed(documents, batch_size)
+    for text in texts[:10]:
+        system.embed(text, batch_size)
     seconds = []
-    for text in sentences:
+    for text in texts:
         started = time.perf_counter()
-        system.embed(text, 1)
+        system.embed(text, batch_size)
         seconds.append(time.perf_counter() - started)
-    n_tokens = sum(len(text[0][0]) for text in sentences)
+    n_tokens = sum(len(text[0][0]) for text in texts)
     ranked = sorted(seconds)
     p50, p99 = (1000.0 * ranked[math.ceil(share * len(ranked)) - 1] for share in (0.5, 0.99))
-    return {"n_tokens": n_tokens, "tokens_per_s": n_tokens / sum(seconds), "p50_ms": p50, "p99_ms": p99}
+    result = {"n_tokens": n_tokens, "n_texts": len(texts), "elapsed_s": sum(seconds)}
+    return {**result, "tokens_per_s": n_tokens / sum(seconds), "p50_ms": p50, "p99_ms": p99}

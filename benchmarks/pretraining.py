@@ -17,8 +17,8 @@ import torch
 import typer
 from corpus import default_shared
 from flops import count_training_flops
+from machine import matrix_peak
 from plain_training import PlainLanguageModel, PlainSampler
-from systems import matrix_peak
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead

@@ -1,23 +1,18 @@
-"""This package, a plain loop, and the machine itself, each measured in a process of its own by `inference.py`."""
+"""This package, a plain loop and spaCy's own `tok2vec`, each measured in a process of its own by `inference.py`."""
 
-import json
-import sys
-import time
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
 import measure
+import spacy
 import torch
+from corpus import make_doc
+from measure import Documents
 from plain_loop import PlainBiLM
-
-Documents = List[List[List[str]]]
-PEAK_SIZES = (1024, 2048)
-GPU_PEAK_SIZES = (4096, 8192)
-PEAK_SECONDS = 1.0
 
 
 class Facade(measure.System):
-    """`BiLM.iter_encode`, and `BiLM.embed` for one sentence; `batch_size` counts tokens."""
+    """`BiLM.embed`, all layers; `batch_size` counts tokens."""
 
     has_cache = True
 
@@ -30,47 +25,41 @@ class Facade(measure.System):
         return self.bilm.embed([sentence])[0].mean(axis=0)[0, :8].tolist()
 
     def embed(self, documents: Documents, batch_size: int) -> None:
-        runs = [sentence for document in documents for sentence in document]
-        if len(runs) == 1:
-            self.bilm.embed(runs)
-            return
-        for _ in self.bilm.iter_encode(runs, batch_tokens=batch_size):
-            pass
+        self.bilm.embed(measure.flatten(documents), batch_tokens=batch_size)
 
 
 class Pipe(measure.System):
-    """The component `elmo` through `nlp.pipe`, sentences as contexts, mixed vectors stored."""
+    """The component `elmo` through `nlp.pipe`, or `nlp(doc)` for one Doc; mixed vectors stored; making Docs counts.
+
+    contexts (str): "sentences", or "doc" for Docs without boundaries of sentences, read in windows.
+    """
 
     has_cache = True
 
-    def __init__(self, weights: str, batch_tokens: int) -> None:
-        import spacy
-
+    def __init__(self, weights: str, batch_tokens: int, contexts: str = "sentences") -> None:
         import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory, also where nothing is installed
 
         self.nlp = spacy.blank("en")
-        settings = {"batch_tokens": batch_tokens, "contexts": "sentences"}
+        self.has_sentences = contexts == "sentences"
+        settings = {"batch_tokens": batch_tokens, "contexts": contexts}
         self.elmo = self.nlp.add_pipe("elmo", config={"model": settings, "store": "mixed"})
         loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": weights}
         self.nlp.config["initialize"]["components"]["elmo"] = {"loader": loader}
         self.nlp.initialize()
 
     def mean_of_layers(self, sentence: List[str]) -> Sequence[float]:
-        (doc,) = self._pipe([[sentence]])
-        return doc._.elmo[0, :8].tolist()
+        return self.nlp(self.doc([sentence]))._.elmo[0, :8].tolist()
 
     def embed(self, documents: Documents, batch_size: int) -> None:
-        for _ in self._pipe(documents):
+        if len(documents) == 1:
+            self.nlp(self.doc(documents[0]))
+            return
+        for _ in self.nlp.pipe(self.doc(document) for document in documents):
             pass
 
-    def _pipe(self, documents: Documents) -> Any:
-        return self.nlp.pipe(self._doc(document) for document in documents)
-
-    def _doc(self, document: List[List[str]]) -> Any:
-        from spacy.tokens import Doc
-
-        starts = [number == 0 for sentence in document for number in range(len(sentence))]
-        return Doc(self.nlp.vocab, words=[word for sentence in document for word in sentence], sent_starts=starts)
+    def doc(self, document: List[List[str]]) -> Any:
+        """RETURNS (Doc): A Doc to read."""
+        return make_doc(self.nlp.vocab, document, has_sentences=self.has_sentences)
 
 
 class Plain(measure.System):
@@ -85,47 +74,48 @@ class Plain(measure.System):
 
     @torch.no_grad()
     def embed(self, documents: Documents, batch_size: int) -> None:
-        sentences = [sentence for document in documents for sentence in document]
-        for batch in measure.batches(sentences, batch_size):
+        for batch in measure.batches(measure.flatten(documents), batch_size):
             self.bilm(batch)
 
 
-def matrix_peak(dtype: torch.dtype = torch.float32, device: str = "cpu") -> float:
-    """RETURNS (float): GFLOP/s of the fastest product found: torch's own, and one with a packed weight."""
-    from spacy_elmo.bilm.products import PackedProduct, has_packing
+class Tok2Vec(measure.System):
+    """spaCy's `tok2vec` as it comes (`HashEmbedCNN`, width 96, depth 4), weights at random; no ELMo at all."""
 
-    best = 0.0
-    for size in PEAK_SIZES if device == "cpu" else GPU_PEAK_SIZES:
-        left, right, out = (torch.randn(size, size, device=device).to(dtype) for _ in range(3))
-        best = max(best, _speed(lambda a=left, b=right, c=out: torch.mm(a, b, out=c), size))
-        if has_packing(right):
-            packed, rows = PackedProduct(right.unsqueeze(0)), left.unsqueeze(0)
-            best = max(best, _speed(lambda p=packed, r=rows: p(r), size))
-    return best
+    def __init__(self) -> None:
+        self.nlp = spacy.blank("en")
+        self.nlp.add_pipe("tok2vec")
+        self.nlp.initialize()
+
+    def embed(self, documents: Documents, batch_size: int) -> None:
+        if len(documents) == 1:
+            self.nlp(make_doc(self.nlp.vocab, documents[0]))
+            return
+        for _ in self.nlp.pipe((make_doc(self.nlp.vocab, some) for some in documents), batch_size=batch_size):
+            pass
 
 
-def _speed(product: Any, size: int) -> float:
-    fastest, until = float("inf"), time.perf_counter() + PEAK_SECONDS
-    while time.perf_counter() < until:
-        started = time.perf_counter()
-        if product().is_cuda:
-            torch.cuda.synchronize()
-        fastest = min(fastest, time.perf_counter() - started)
-    return 2.0 * size**3 / fastest / 1e9
+def make_system(name: str, weights: str, batch_size: int) -> measure.System:
+    """name (str): The name that the tables print.
+    weights (str): A folder, or the name of a packaged biLM.
+    batch_size (int): In units of the system.
+    RETURNS (System): The system.
+    """
+    makers: Dict[str, Any] = {
+        "BiLM.embed": lambda: Facade(weights),
+        "nlp.pipe": lambda: Pipe(weights, batch_size),
+        "nlp(doc), windows": lambda: Pipe(weights, batch_size, contexts="doc"),
+        "plain loop": lambda: Plain(weights),
+        "tok2vec": Tok2Vec,
+    }
+    system: measure.System = makers[name]()
+    return system
 
 
 def main() -> None:
     """Measure what the arguments name."""
     arguments = measure.read_arguments()
     torch.set_num_threads(arguments.threads)
-    if arguments.system == "peak":
-        with torch.no_grad():
-            sys.stdout.write(json.dumps({"system": "peak", "gflops": matrix_peak()}) + "\n")
-        return
-    if arguments.system == "nlp.pipe":
-        system: measure.System = Pipe(arguments.weights, arguments.batch_size)
-    else:
-        system = Facade(arguments.weights) if arguments.system == "spacy_elmo" else Plain(arguments.weights)
+    system = make_system(arguments.system, arguments.weights, arguments.batch_size)
     info: Dict[str, Any] = {"torch": torch.__version__, "threads": torch.get_num_threads()}
     measure.report(system, arguments, info)
 

@@ -1,0 +1,79 @@
+"""spacy-curated-transformers with RoBERTa's layers, weights at random. Runs in an environment of its own.
+
+Started by `inference.py` with the interpreter that the user names. Pieces come from a byte-BPE vocabulary that
+`curated_pieces.py` has learned. Vectors of pieces are not yet pooled to tokens: that is left to its listeners.
+"""
+
+import os
+from importlib.metadata import version
+from typing import Any, Dict, List
+
+import measure
+import spacy
+import torch
+from corpus import make_doc
+from measure import Documents
+
+PACKAGE = "spacy-curated-transformers"
+N_LAYERS = {"roberta-base": 12, "roberta-6-layers": 6}
+N_PIECES = 50265
+PIECE_FILES = {"vocab": "json", "merges": "txt"}
+SEED = 7
+WINDOW, STRIDE = 128, 96  # pieces, as spaCy's quickstart has them
+
+
+class Curated(measure.System):
+    """The component alone. `batch_size` counts sentences, each a Doc; in a long Doc windows.
+
+    n_layers (int): Layers, all else as in RoBERTa-base.
+    pieces (str): Folder with the byte-BPE vocabulary.
+    """
+
+    def __init__(self, n_layers: int, pieces: str, batch_size: int) -> None:
+        torch.manual_seed(SEED)
+        spans = {"@architectures": f"{PACKAGE}.WithStridedSpans.v1", "stride": STRIDE, "window": WINDOW}
+        model = {
+            "@architectures": f"{PACKAGE}.RobertaTransformer.v1",
+            "vocab_size": N_PIECES,
+            "num_hidden_layers": n_layers,
+            "piece_encoder": {"@architectures": f"{PACKAGE}.ByteBpeEncoder.v1"},
+            "with_spans": {**spans, "batch_size": batch_size},
+        }
+        paths = {f"{name}_path": os.path.join(pieces, f"{name}.{end}") for name, end in PIECE_FILES.items()}
+        loader = {"@model_loaders": f"{PACKAGE}.ByteBpeLoader.v1", **paths}
+        self.nlp = spacy.blank("en")
+        self.transformer = self.nlp.add_pipe("curated_transformer", config={"model": model, "frozen": True})
+        self.nlp.config["initialize"]["components"]["curated_transformer"] = {"piecer_loader": loader}
+        self.nlp.initialize()
+
+    def embed(self, documents: Documents, batch_size: int) -> None:
+        if len(documents) == 1:
+            self.nlp(self._doc(documents[0]))
+            return
+        batches = measure.batches(measure.flatten(documents), batch_size)
+        docs = (self._doc([sentence]) for batch in batches for sentence in batch)
+        for _ in self.nlp.pipe(docs, batch_size=batch_size):
+            pass
+
+    def facts(self, documents: Documents) -> Dict[str, Any]:
+        sentences = measure.flatten(documents)[:1000]
+        encoder = self.transformer.model.get_ref("piece_encoder")
+        found = encoder.predict([self._doc([sentence]) for sentence in sentences])
+        n_pieces = sum(len(pieces.data) - 2 for pieces in found)  # the marks of a Doc left out
+        return {"pieces_per_token": n_pieces / float(sum(len(sentence) for sentence in sentences))}
+
+    def _doc(self, document: List[List[str]]) -> Any:
+        return make_doc(self.nlp.vocab, document)
+
+
+def main() -> None:
+    """Measure what the arguments name."""
+    arguments = measure.read_arguments()
+    torch.set_num_threads(arguments.threads)
+    system = Curated(N_LAYERS[arguments.system], arguments.weights, arguments.batch_size)
+    info = {"torch": torch.__version__, "threads": torch.get_num_threads(), PACKAGE: version(PACKAGE)}
+    measure.report(system, arguments, info)
+
+
+if __name__ == "__main__":
+    main()

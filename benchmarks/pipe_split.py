@@ -1,0 +1,102 @@
+"""Where the time of `nlp.pipe` goes: the functions of each part are timed, each without those that it calls.
+
+Run by `inference.py` in a process of its own. Timers cost a little; the same text is read without them, too.
+"""
+
+import functools
+import importlib
+import json
+import sys
+import time
+from typing import Any, Callable, Dict, List
+
+import measure
+import torch
+from systems import Pipe
+
+MAKING = "making the Docs"
+WORDS, LSTM = "biLM: word vectors", "biLM: LSTM"
+BILM = (WORDS, LSTM)
+REST = "spaCy, the rest"
+# Functions by part: a module, and a name in it. What they call and is not listed counts for them.
+PARTS: Dict[str, List[str]] = {
+    "Docs to sequences": ["spacy_elmo.ml.elmo_model:read_docs"],
+    "words and lanes": [
+        "spacy_elmo.encoding.encoder:_distinct",
+        "spacy_elmo.encoding.encoder:plan_lanes",
+        "spacy_elmo.encoding.encoder:Encoder._run",
+        "spacy_elmo.encoding.runner:_Steps.__init__",
+        "spacy_elmo.text.lanes:LanePlan.slots",
+    ],
+    WORDS: ["spacy_elmo.encoding.word_encoder:WordEncoder.encode"],
+    LSTM: ["spacy_elmo.encoding.runner:LaneRunner.run"],
+    "vectors to Docs": [
+        "spacy_elmo.pipeline.elmo:Elmo.predict",
+        "spacy_elmo.pipeline.elmo:Elmo.set_annotations",
+        "spacy_elmo.ml.contexts:DocRuns.gather",
+    ],
+}
+
+
+class Split:
+    """Seconds by part; a part that runs inside another takes its time from that one."""
+
+    def __init__(self) -> None:
+        self.seconds: Dict[str, float] = {}
+        self._inner: List[float] = []  # seconds of what the running parts have called
+
+    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """RETURNS (Callable): The function, its time counted for the part."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self._inner.append(0.0)
+            started = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                elapsed_s = time.perf_counter() - started
+                own_s = elapsed_s - self._inner.pop()
+                self.seconds[part] = self.seconds.get(part, 0.0) + own_s
+                if self._inner:
+                    self._inner[-1] += elapsed_s
+
+        return run
+
+    def install(self) -> None:
+        """Put timers around the functions of all parts."""
+        for part, places in PARTS.items():
+            for place in places:
+                module, path = place.split(":")
+                *outer, name = path.split(".")
+                owner = functools.reduce(getattr, outer, importlib.import_module(module))
+                setattr(owner, name, self.timed(part, getattr(owner, name)))
+
+
+def main() -> None:
+    """Print one line of JSON."""
+    arguments = measure.read_arguments()
+    torch.set_num_threads(arguments.threads)
+    documents = measure.read_texts(arguments.documents)
+    pipe = Pipe(arguments.weights, arguments.batch_size)
+    pipe.embed(documents, arguments.batch_size)  # fills the cache of words
+    plain_s = _seconds(pipe, documents)
+    split = Split()
+    split.install()
+    pipe.doc = split.timed(MAKING, pipe.doc)  # type: ignore[method-assign]
+    whole_s = _seconds(pipe, documents)
+    n_tokens = sum(len(sentence) for sentence in measure.flatten(documents))
+    seconds = {part: split.seconds[part] for part in (MAKING, *PARTS)}
+    seconds[REST] = whole_s - sum(seconds.values())
+    result = {"system": arguments.system, "batch_size": arguments.batch_size, "n_tokens": n_tokens}
+    sys.stdout.write(json.dumps({**result, "seconds": seconds, "whole_s": whole_s, "plain_s": plain_s}) + "\n")
+
+
+def _seconds(pipe: Pipe, documents: measure.Documents) -> float:
+    started = time.perf_counter()
+    pipe.embed(documents, 0)
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""Jobs of `inference.py`, each a process of its own: which batch size serves a system best, then rounds in turn."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence
+
+from corpus import Document, first_sentences, flatten, long_document
+from tables import OURS, WINDOWS, Result, best_batch, print_one
+
+HERE = Path(__file__).resolve().parent
+PACKAGED = "en_elmo_sm"
+SEED = 7
+TOLERANCE = 1e-3
+MACHINE = "machine"
+DEFAULT_TOKENS = 4096  # of a batch of the component, which one short Doc does not fill
+SENTENCES = (32, 64, 128, 256, 512)
+TOKENS = (2048, 4096, 8192, 16384)
+ALLENNLP = ("allennlp", "allennlp-cached")
+CURATED = ("roberta-base", "roberta-6-layers")
+# Batch sizes to try: tokens, sentences or Docs, as the system counts. In a long Doc transformers count windows.
+BATCHES: Dict[str, Sequence[int]] = {
+    **dict.fromkeys((*OURS, WINDOWS), TOKENS),
+    **dict.fromkeys(("plain loop", *ALLENNLP), SENTENCES),
+    **dict.fromkeys(CURATED, (4, 16, 64, 256)),
+    "tok2vec": (8, 32, 128),
+}
+SCRIPTS = {
+    **dict.fromkeys(ALLENNLP, "allennlp_peer.py"),
+    **dict.fromkeys(CURATED, "curated_peer.py"),
+    MACHINE: "machine.py",
+    "split": "pipe_split.py",
+}
+PIECES_TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
+
+
+class Failed(Exception):
+    """A process ended with an error, or systems disagree."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Interpreters and folders.
+
+    folder (Path): For weights, vocabularies and texts.
+    shared (Path): Holds `data` and `tools`.
+    allennlp_python (Optional[Path]), curated_python (Optional[Path]): Interpreters that have these peers.
+    """
+
+    folder: Path
+    shared: Path
+    allennlp_python: Optional[Path] = None
+    curated_python: Optional[Path] = None
+
+    def python(self, system: str) -> Optional[Path]:
+        """RETURNS (Optional[Path]): An interpreter that is not this one, for a system that needs it."""
+        return self.allennlp_python if system in ALLENNLP else self.curated_python if system in CURATED else None
+
+    def weights(self, size: str) -> Path:
+        """RETURNS (Path): A folder with the weights of a size in the format of bilm-tf, made if it is not there."""
+        path = self.folder / size
+        if not (path / "options.json").exists():
+            path.mkdir(parents=True, exist_ok=True)
+            self._make(size, path)
+        return path
+
+    def _make(self, size: str, path: Path) -> None:
+        if size == PACKAGED:
+            from spacy_elmo import load_bilm, save_bilm
+
+            save_bilm(load_bilm(size), path, format="bilm-tf")
+            return
+        maker = [sys.executable, str(self.shared / "tools" / "make_weights.py")]
+        options = ["--size", size, "--seed", str(SEED), "--out", str(path)]
+        subprocess.run(maker + options, check=True, stdout=subprocess.DEVNULL)
+
+    def pieces(self) -> Path:
+        """RETURNS (Path): A folder with a byte-BPE vocabulary for transformers, learned if it is not there."""
+        path = self.folder / "pieces"
+        if not (path / "merges.txt").exists():
+            path.mkdir(parents=True, exist_ok=True)
+            command = [str(self.curated_python), str(HERE / "curated_pieces.py")]
+            subprocess.run([*command, str(self.shared / PIECES_TEXT), str(path)], check=True, env=_environ(False))
+        return path
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process: a system at a batch size on a text."""
+
+    system: str
+    batch_size: int
+    text: str
+
+
+class Bench:
+    """Runs jobs of one size of biLM.
+
+    size (str): A size that the maker of weights knows, or the packaged biLM.
+    texts (Dict[str, List[Document]]): By name, see `make_texts`.
+    skipped (Sequence[str]): Systems to leave out.
+    step_bytes (int): Weights of a step, see `flops.py`.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        size: str,
+        texts: Dict[str, List[Document]],
+        *,
+        threads: int,
+        skipped: Sequence[str],
+        step_bytes: int,
+        verbose: bool,
+    ) -> None:
+        self.places, self.size, self.threads, self.verbose = places, size, threads, verbose
+        self.step_bytes = step_bytes
+        self.folder = places.folder / "texts"
+        self.folder.mkdir(exist_ok=True)
+        for name, documents in texts.items():
+            (self.folder / f"{name}.json").write_text(json.dumps(documents), encoding="utf8")
+        has_peer = [python is not None for python in (places.allennlp_python, places.curated_python)]
+        peers = ["plain loop", *(ALLENNLP if has_peer[0] else ()), *(CURATED if has_peer[1] else ()), "tok2vec"]
+        self.systems = [system for system in (*OURS, WINDOWS, *peers) if system not in skipped]
+        self._best: Dict[Job, int] = {}
+
+    def rounds(self, shape: str, repeats: int) -> List[Result]:
+        """The systems take turns, each at its best batch size, and the machine with them.
+
+        shape (str): "batch", "short", "long" or "split".
+        RETURNS (List[Result]): Everything measured.
+        """
+        results: List[Result] = []
+        jobs = self._jobs(shape)
+        for _ in range(repeats):
+            results += [self.run(job) for job in jobs]
+        check_agreement(results)
+        return results
+
+    def _jobs(self, shape: str) -> List[Job]:
+        if shape == "split":
+            return [Job("split", self.best("nlp.pipe", shape), "batch")]
+        systems = [system for system in self.systems if shape == "long" or system != WINDOWS]
+        return [Job(MACHINE, 0, shape), *(Job(system, self.best(system, shape), shape) for system in systems)]
+
+    def best(self, system: str, shape: str) -> int:
+        """RETURNS (int): The batch size at which a system read some of the text fastest."""
+        if shape == "short":
+            return DEFAULT_TOKENS if system in OURS else 1
+        # what reads sentences, reads those of a long Doc as those of many
+        text = "search-long" if shape == "long" and system in (*CURATED, WINDOWS) else "search"
+        key = Job(system, 0, text)
+        if key not in self._best:
+            self._best[key] = best_batch([self.run(Job(system, n, text)) for n in BATCHES[system]], system)
+        return self._best[key]
+
+    def run(self, job: Job) -> Result:
+        """RETURNS (Result): What the process of a job printed.
+        RAISES (Failed): If it ended with an error.
+        """
+        done = subprocess.run(self._command(job), env=self._job_environ(job), capture_output=True, text=True)
+        if done.returncode:
+            raise Failed(f"{' '.join(self._command(job))}\n{done.stderr[-2000:]}")
+        result: Result = json.loads(done.stdout.splitlines()[-1])
+        if self.verbose:
+            print_one(result, job.text)
+        return result
+
+    def _command(self, job: Job) -> List[str]:
+        python = str(self.places.python(job.system) or sys.executable)
+        script = str(HERE / SCRIPTS.get(job.system, "systems.py"))
+        command = [python, "-W", "ignore", script, "--threads", str(self.threads)]
+        if job.system == MACHINE:
+            return [*command, "--bytes", str(self.step_bytes)]
+        command += ["--system", job.system, "--weights", self._weights(job.system)]
+        command += ["--documents", str(self.folder / f"{job.text}.json"), "--batch-size", str(job.batch_size)]
+        return [*command, *(["--one-by-one"] if job.text == "short" else [])]
+
+    def _weights(self, system: str) -> str:
+        if system in CURATED:
+            return str(self.places.pieces())
+        is_ours = system in (*OURS, WINDOWS, "split")
+        return self.size if is_ours and self.size == PACKAGED else str(self.places.weights(self.size))
+
+    def _job_environ(self, job: Job) -> Dict[str, str]:
+        threads = {name: str(self.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        return {**_environ(self.places.python(job.system) is None), **threads}
+
+
+def make_texts(
+    documents: List[Document], *, search_sentences: int, short_sentences: int, long_tokens: int
+) -> Dict[str, List[Document]]:
+    """documents (List[Document]): The text.
+    search_sentences (int): Sentences to find the best batch sizes with.
+    short_sentences (int): Sentences to read one at a time.
+    long_tokens (int): Tokens of the long Doc.
+    RETURNS (Dict[str, List[Document]]): Texts by name.
+    """
+    some = first_sentences(documents, search_sentences)
+    return {
+        "search": some,
+        "search-long": [flatten(some)],
+        "batch": documents,
+        "short": first_sentences(documents, short_sentences),
+        "long": [long_document(documents, long_tokens)],
+    }
+
+
+def check_agreement(results: Sequence[Result]) -> None:
+    """Systems that compute something else are not compared.
+
+    RAISES (Failed): If the first vectors of two biLMs differ.
+    """
+    checked = [result for result in results if "check" in result]
+    for result in checked:
+        difference = max(abs(a - b) for a, b in zip(result["check"], checked[0]["check"]))
+        if difference > TOLERANCE:
+            raise Failed(f"{result['system']} and {checked[0]['system']} differ by {difference:.2g}")
+
+
+def _environ(is_ours: bool) -> Dict[str, str]:
+    """RETURNS (Dict[str, str]): The environment; another Python does not look for libraries of this one."""
+    return {name: value for name, value in os.environ.items() if is_ours or name != "PYTHONPATH"}
