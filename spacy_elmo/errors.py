@@ -45,6 +45,13 @@ class Errors:
         "or give the biLM word input (n_words in place of char_cnn)."
     )
 
+    EL014 = "The precision is '{precision}', but should be one of: {known}. Choose one of these."
+    EL015 = (
+        "The precision '{precision}' cannot be used on {device}: {reason}. Choose 'float32' or '{other}'; "
+        "for a saved pipeline: `spacy.load(path, config=dict([('components.elmo.model.precision', ...)]))`."
+    )
+    EL016 = "{what} needs weights in float32, but they are in {precision}. {remedy}"
+
     # weights: EL020 to EL059
     EL020 = "No biLM at '{path}': {reason}. Looked for: {wanted}. Check the path."
     EL021 = (

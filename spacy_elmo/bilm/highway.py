@@ -1,7 +1,11 @@
 """Highways (Srivastava et al. 2015): over the pooled character filters, and past a recurrent layer."""
 
+from typing import Dict
+
 import torch
 from torch import Tensor, nn
+
+from .products import LowMatrix
 
 
 class Highway(nn.Module):
@@ -11,10 +15,12 @@ class Highway(nn.Module):
     Both maps are one product: rows 0..F of `weight` transform, rows F..2F are the gate.
 
     width (int): F.
+    low (Dict[str, LowMatrix]): Attribute: the matrix in fewer bits, in place of `weight`.
     """
 
     def __init__(self, width: int) -> None:
         super().__init__()
+        self.low: Dict[str, LowMatrix] = {}
         self.weight = nn.Parameter(torch.empty(2 * width, width))
         self.bias = nn.Parameter(torch.empty(2 * width))
         self.reset_parameters()
@@ -31,7 +37,11 @@ class Highway(nn.Module):
         """features (Tensor): Shape (U, F).
         RETURNS (Tensor): Shape (U, F).
         """
-        transform, gate = nn.functional.linear(features, self.weight, self.bias).chunk(2, dim=1)  # 2 x (U, F)
+        if self.low:
+            scores = self.low["weight"].product(slice(0, 1))(features.unsqueeze(0), self.bias.view(1, 1, -1))[0]
+        else:
+            scores = nn.functional.linear(features, self.weight, self.bias)
+        transform, gate = scores.chunk(2, dim=1)  # 2 x (U, F)
         return features + torch.sigmoid(gate) * (torch.relu(transform) - features)
 
 
@@ -42,10 +52,12 @@ class LayerHighway(nn.Module):
 
     n_directions (int): d.
     width (int): P.
+    low (Dict[str, LowMatrix]): Attribute: the matrices in fewer bits, in place of `weight`.
     """
 
     def __init__(self, n_directions: int, width: int) -> None:
         super().__init__()
+        self.low: Dict[str, LowMatrix] = {}
         self.weight = nn.Parameter(torch.empty(n_directions, width, width))
         self.bias = nn.Parameter(torch.empty(n_directions, width))
         nn.init.normal_(self.weight, std=width**-0.5)

@@ -1,11 +1,12 @@
 """One LSTM layer with projection, both directions side by side (Sak et al. 2014; Peters et al. 2018, sec. 3.4)."""
 
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
 
 from .config import BiLMConfig
+from .products import LowMatrix
 from .recurrence import run_recurrence
 
 FORGET_BIAS = 1.0  # added when computing, not part of the stored bias: bilm-tf's files do the same
@@ -15,10 +16,12 @@ class LSTMLayer(nn.Module):
     """The weights of one layer, d directions stacked in front, columns in the order i, j (candidate), f, o.
 
     config (BiLMConfig): Sizes and clips.
+    low (Dict[str, LowMatrix]): Attribute: matrices in fewer bits by the name of the parameter they replace.
     """
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
+        self.low: Dict[str, LowMatrix] = {}
         d, cell_width, width = config.n_directions, config.cell_width, config.projection_width
         self.cell_clip = config.cell_clip
         self.projection_clip = config.projection_clip if config.has_projection else None
@@ -47,6 +50,13 @@ class LSTMLayer(nn.Module):
         forget = self.bias.new_zeros(4, cell_width)
         forget[2] = FORGET_BIAS
         return self.bias + forget.view(-1)
+
+    def gate_scale(self) -> Tensor:
+        """RETURNS (Tensor): Shape (4H,), 2 for the candidate, else 1: tanh(x) = 2 sigmoid(2x) - 1."""
+        cell_width = self.bias.shape[1] // 4
+        scale = torch.ones(4, cell_width, device=self.bias.device)
+        scale[1] = 2.0
+        return scale.view(-1)
 
     def input_gates(self, inputs: Tensor) -> Tensor:
         """The input side of all gates as one large product.

@@ -18,9 +18,11 @@ class BiLMNetwork(nn.Module):
 
     config (BiLMConfig): Sizes and switches.
     sparse_words (bool): Attribute: gradients of the word embedding hold the rows that were met, and nothing else.
+    precision (str): Attribute: of the heavy weights, "float32" unless `low_precision.lower` changed it.
     """
 
     sparse_words: bool = False
+    precision: str = "float32"
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()

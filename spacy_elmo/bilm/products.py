@@ -5,25 +5,62 @@ than the other operand, so that a weight that has been rearranged once, by oneDN
 Where torch was built without oneDNN, or on a GPU, the product is torch's own.
 """
 
-import os
-from functools import cache
-from typing import Optional, Union
+from typing import Any, Optional, Protocol, Union
 
 import torch
 from torch import Tensor
 
-# oneDNN and torch keep what they prepared for each shape of product, the last 1,024 shapes, in up to a gigabyte or two;
-# here nearly every product has another number of rows. Both read this when they are first used; what is set stays.
-for _name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-    os.environ.setdefault(_name, "16")
+from . import onednn
 
 Scale = Union[float, Tensor]
 SHORT_ROW = 1024  # oneDNN adds up a longer row that is alone in another order, but not faster than two of them
 
 
+class Product(Protocol):
+    """x -> x W for one or more directions."""
+
+    def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+        """rows (Tensor): Shape (d, N, n_in).
+        bias (Optional[Tensor]): Shape (d, 1, n_out), added.
+        RETURNS (Tensor): Shape (d, N, n_out), new.
+        """
+
+    def plus(self, rows: Tensor, other: Tensor) -> Tensor:
+        """rows (Tensor): Shape (d, N, n_in).
+        other (Tensor): Shape (d, N, n_out), added.
+        RETURNS (Tensor): Shape (d, N, n_out), new.
+        """
+
+
+class LowMatrix(Protocol):
+    """Matrices in fewer bits, see `low_precision`."""
+
+    def product(self, directions: slice) -> Product:
+        """RETURNS (Product): With the matrices of these directions."""
+
+    def dense(self) -> Tensor:
+        """RETURNS (Tensor): Shape (d, n_in, n_out), float32."""
+
+
+def make_product(module: Any, name: str, directions: slice, scale: Scale = 1.0) -> Product:
+    """The product with a weight of a module, in the precision that it is in.
+
+    module (Any): Has the parameter, shape (d, n_in, n_out), and `low`, its matrices in fewer bits.
+    name (str): The parameter.
+    directions (slice): Which of them.
+    scale (Scale): One factor, or one per column; a matrix in fewer bits holds it already.
+    RETURNS (Product): The product.
+    """
+    if name in module.low:
+        low: LowMatrix = module.low[name]
+        return low.product(directions)
+    weight = getattr(module, name).detach()[directions]
+    return PackedProduct(weight, scale) if has_packing(weight) else BatchedProduct(weight, scale)
+
+
 def has_packing(weight: Tensor) -> bool:
     """RETURNS (bool): Whether `PackedProduct` can be used for this weight."""
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and _onednn_works()
+    return weight.device.type == "cpu" and weight.dtype == torch.float32 and onednn.works("float32")
 
 
 class PackedProduct:
@@ -48,19 +85,19 @@ class PackedProduct:
         """
         flat_bias = None if bias is None else bias[0, 0]
         if rows.shape[1] == 1 and rows.shape[2] > SHORT_ROW:
-            return _onednn.linear(rows[0].repeat(2, 1), self._pack(), flat_bias)[None, :1]
-        return _onednn.linear(rows[0], self._pack(), flat_bias).unsqueeze(0)
+            return onednn.linear(rows[0].repeat(2, 1), self._pack(), flat_bias)[None, :1]
+        return onednn.linear(rows[0], self._pack(), flat_bias).unsqueeze(0)
 
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
         """rows (Tensor): Shape (1, N, n_in).
         other (Tensor): Shape (1, N, n_out), added.
         RETURNS (Tensor): Shape (1, N, n_out), new.
         """
-        return _onednn.linear_plus(rows[0], other[0], self._pack()).unsqueeze(0)
+        return onednn.linear_plus(rows[0], other[0], self._pack()).unsqueeze(0)
 
     def _pack(self) -> Tensor:
         if self._packed is None:
-            self._packed = _onednn.pack(self._weight * self._scale)
+            self._packed = onednn.pack(self._weight * self._scale)
         return self._packed
 
 
@@ -87,39 +124,3 @@ class BatchedProduct:
         RETURNS (Tensor): Shape (d, N, n_out), new.
         """
         return torch.baddbmm(other, rows, self._weight)
-
-
-Product = Union[BatchedProduct, PackedProduct]
-
-
-class _onednn:
-    """The operations that torch.compile uses for linear layers on CPUs; not public, therefore tried first."""
-
-    ROWS_HINT = 128
-
-    @staticmethod
-    def pack(weight: Tensor) -> Tensor:
-        packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), _onednn.ROWS_HINT)
-        return packed
-
-    @staticmethod
-    def linear(rows: Tensor, packed: Tensor, bias: Optional[Tensor]) -> Tensor:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
-        return product
-
-    @staticmethod
-    def linear_plus(rows: Tensor, other: Tensor, packed: Tensor) -> Tensor:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise.binary(rows, other, packed, None, "add")
-        return product
-
-
-@cache
-def _onednn_works() -> bool:
-    if not torch.backends.mkldnn.is_available():
-        return False
-    rows, weight = torch.ones(2, 3), torch.ones(3, 4)
-    try:
-        found = _onednn.linear_plus(rows, torch.ones(2, 4), _onednn.pack(weight))
-    except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # another version of torch
-        return False
-    return bool(torch.equal(found, torch.full((2, 4), 4.0)))

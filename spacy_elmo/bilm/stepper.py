@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .highway import LayerHighway
 from .lstm import LSTMLayer
-from .products import BatchedProduct, PackedProduct, Product, has_packing
+from .products import Product, has_packing, make_product
 
 
 def split_directions(layer: LSTMLayer) -> List[slice]:
@@ -29,17 +29,13 @@ class PackedLayer:
 
     @torch.no_grad()
     def __init__(self, layer: LSTMLayer, directions: slice) -> None:
-        make: type = PackedProduct if has_packing(layer.bias) else BatchedProduct
-        self.cell_width = layer.bias.shape[1] // 4
-        scale = layer.bias.new_ones(4, self.cell_width)
-        scale[1] = 2.0  # the candidate goes through tanh
-        scale = scale.view(-1)  # (4H,)
+        scale = layer.gate_scale()
         self.bias = (layer.full_bias()[directions] * scale).unsqueeze(1)  # (d, 1, 4H)
-        self._from_input: Product = make(layer.input_weight.detach()[directions], scale)
-        self._from_output: Product = make(layer.recurrent_weight.detach()[directions], scale)
+        self._from_input = make_product(layer, "input_weight", directions, scale)
+        self._from_output = make_product(layer, "recurrent_weight", directions, scale)
         self._project: Optional[Product] = None
         if layer.projection_weight is not None:
-            self._project = make(layer.projection_weight.detach()[directions], 2.0)
+            self._project = make_product(layer, "projection_weight", directions, 2.0)
         self.cell_clip = None if layer.cell_clip is None else 2.0 * layer.cell_clip
         self.projection_clip = layer.projection_clip
 
@@ -78,9 +74,8 @@ class PackedHighway:
 
     @torch.no_grad()
     def __init__(self, highway: LayerHighway, directions: slice) -> None:
-        make: type = PackedProduct if has_packing(highway.bias) else BatchedProduct
         self.bias = highway.bias.detach()[directions].unsqueeze(1)  # (d, 1, P)
-        self._from_input: Product = make(highway.weight.detach()[directions], 1.0)
+        self._from_input = make_product(highway, "weight", directions)
 
     def mix(self, inputs: Tensor, outputs: Tensor) -> None:
         """inputs (Tensor): Shape (d, K, b, P), what the layer read in K steps of b lanes.

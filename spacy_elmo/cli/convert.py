@@ -23,6 +23,7 @@ class DType(str, Enum):
 
     float32 = "float32"
     float16 = "float16"
+    int8 = "int8"
 
 
 @app.command("convert")
@@ -31,7 +32,7 @@ def convert_cli(
     bilm_path: str = _common.BILM_ARG,
     output_path: Path = Arg(..., help="Folder for the result."),
     to: Format = Opt(Format.native, "--to", "-T", help="Format of the result: ours, or that of bilm-tf and AllenNLP."),
-    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the numbers on disk."),
+    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the numbers on disk; int8 (native only) rounds the large matrices to a quarter of the size."),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     softmax: Optional[Path] = _common.SOFTMAX_OPT,
@@ -77,7 +78,7 @@ def convert(
     bilm_path (str): What `load_bilm` takes.
     output_path (Path): A folder.
     format (str): "native" or "bilm-tf".
-    dtype (str): "float32" or "float16".
+    dtype (str): "float32", "float16" or "int8".
     force (bool): Replace what is there.
     RETURNS (BiLM): The model, as loaded.
     """

@@ -47,6 +47,15 @@ class DType(str, Enum):
     float16 = "float16"
 
 
+class Precision(str, Enum):
+    """What is computed in."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+    int8 = "int8"
+
+
 @app.command("embed")
 def embed_cli(
     # fmt: off
@@ -58,6 +67,7 @@ def embed_cli(
     lang: str = Opt("en", "--lang", "-l", help="Language whose tokenizer reads plain text."),
     store: Store = Opt(Store.mixed, "--store", "-S", help="Keep the mean of the layers, all layers, or both."),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the stored numbers."),
+    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="What the biLM computes in: fewer bits are faster, and less exact."),
     batch_size: int = Opt(64, "--batch-size", "-b", help="Docs that are held in memory at a time.", min=1),
     docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs in each DocBin of a folder.", min=1),
     options: Optional[Path] = _common.OPTIONS_OPT,
@@ -84,6 +94,7 @@ def embed_cli(
             lang=lang,
             store=store.value,
             dtype=dtype.value,
+            precision=precision.value,
             batch_size=batch_size,
             docs_per_file=docs_per_file,
             gpu_id=gpu_id,
@@ -105,6 +116,7 @@ def embed(
     lang: str = "en",
     store: str = "mixed",
     dtype: str = "float32",
+    precision: str = "float32",
     batch_size: int = 64,
     docs_per_file: int = DOCS_PER_FILE,
     gpu_id: int = -1,
@@ -118,6 +130,7 @@ def embed(
     input_path (str): See `_texts.read_items`.
     output_path (str): See `_vectors.open_writer`.
     store (str): "mixed", "layers" or "both".
+    precision (str): See `BiLM.set_precision`.
     batch_size (int): Docs in memory at a time.
     tell (Tell): Is told which files of a folder are not read, and what was replaced.
     files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not beside the weights.
@@ -128,7 +141,8 @@ def embed(
         # The component computes where Thinc does, which takes CuPy.
         if _common.device_of(gpu_id) != "cpu":
             require_gpu(gpu_id)
-        nlp = _make_pipeline(bilm_path, lang, {"store": store, "dtype": dtype}, files or {})
+        settings = {"store": store, "dtype": dtype, "model": {"precision": precision}}
+        nlp = _make_pipeline(bilm_path, lang, settings, files or {})
         writer.begin(nlp(""))
         counts = Counts()
         items = read_items(input_path, nlp, counts, format=input_format, is_tokenized=is_tokenized, tell=tell)

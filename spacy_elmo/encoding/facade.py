@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
+from ..bilm.low_precision import check_precision, lower
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
@@ -51,6 +52,17 @@ class BiLM:
         self.meta: Dict[str, Any] = dict(meta or {})
         self._encoder = Encoder(network, vocabulary, token_embeddings, steady_state=steady_state)
 
+    def __getstate__(self) -> Dict[str, Any]:
+        """Everything but what is derived from the weights, the word cache among it."""
+        state = {name: value for name, value in vars(self).items() if name != "_encoder"}
+        return {**state, "steady_state": self._encoder.known_steady_state, "max_bytes": self.word_cache.max_bytes}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        steady_state, max_bytes = state.pop("steady_state"), state.pop("max_bytes")
+        vars(self).update(state)
+        self._encoder = Encoder(self.network, self.vocabulary, self.token_embeddings, steady_state=steady_state)
+        self.word_cache.max_bytes = max_bytes
+
     @property
     def config(self) -> BiLMConfig:
         """RETURNS (BiLMConfig): Sizes and switches."""
@@ -60,6 +72,11 @@ class BiLM:
     def device(self) -> torch.device:
         """RETURNS (torch.device): Where the weights lie."""
         return self._encoder.device
+
+    @property
+    def precision(self) -> str:
+        """RETURNS (str): "float32", or what `set_precision` made of it."""
+        return self.network.precision
 
     @property
     def word_cache(self) -> WordCache:
@@ -75,13 +92,35 @@ class BiLM:
         """Move everything to a device, in place.
 
         RETURNS (BiLM): The same object.
+        RAISES (ValueError): EL015 if the device has no products in the precision of the biLM.
         """
+        precision = self.precision
+        check_precision(precision, torch.device(device))
+        lower(self.network, "float32")  # what fewer bits are packed into depends on the device
         self.network.to(device)
+        lower(self.network, precision)
         if self.head is not None:
             self.head.to(device)
         if self.token_embeddings is not None:
             self.token_embeddings = self.token_embeddings.to(device)
         self._derive(self._encoder.known_steady_state)
+        return self
+
+    def set_precision(self, precision: str) -> "BiLM":
+        """Compute in fewer bits, in place: faster, smaller, less exact; for vectors only, not for training.
+
+        The matrices of the LSTMs and highways are rounded, and what is multiplied with them; states, gates and
+        everything else stay float32. Rounding is final: back in float32 the weights have the rounded values.
+
+        precision (str): "float32", "bfloat16", "int8" (CPUs: weights and rows rounded to 255 levels) or "float16"
+            (GPUs).
+        RETURNS (BiLM): The same object.
+        RAISES (ValueError): EL014 for an unknown precision, EL015 if the device has no such products.
+        """
+        before = self.precision
+        lower(self.network, precision)
+        if precision != before:
+            self.refresh()
         return self
 
     def settle(self) -> BiLMState:
@@ -184,7 +223,9 @@ class BiLM:
 
         runs (Sequence[Sequence[str]]): Token runs, each read as one sequence.
         RETURNS (Tensor): Shape (L+1, N, D). Call `refresh` when the weights have changed.
+        RAISES (ValueError): EL016 in another precision than float32.
         """
+        self._require_float32("A gradient", "Load the weights again, in float32.")
         return self._encoder.with_grad(runs)
 
     def perplexity(
@@ -199,7 +240,8 @@ class BiLM:
         batch_size (int): Sentences read side by side.
         RETURNS (Perplexity): Both directions, over the full softmax.
         RAISES (ValueError): EL004 for an unknown state, a batch size below 1 or a text without sentences, EL007 without
-            a softmax or a vocabulary, EL011 for input that is not tokenized.
+            a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in another
+            precision than float32.
         """
         parts, vocabulary = self._losses(sentences, state, batch_size, "perplexities")
         return summarize(parts, vocabulary)
@@ -227,6 +269,7 @@ class BiLM:
         if not text:
             raise ValueError(Errors.EL004.format(name="text", value="empty", wanted="at least one sentence"))
         if state == "carry":
+            self._require_float32("Reading on through a text (state 'carry')", "Choose state 'reset' or 'steady'.")
             return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size), vocabulary
         slices = self._encoder.slices(text, state, STEPS * batch_size, None, True)
         return sentence_losses(slices, head, vocabulary, text, self.config.n_directions), vocabulary
@@ -237,6 +280,10 @@ class BiLM:
         if self.vocabulary is None:
             raise ValueError(Errors.EL007.format(part="vocabulary", what=purpose))
         return self.head, self.vocabulary
+
+    def _require_float32(self, what: str, remedy: str) -> None:
+        if self.precision != "float32":
+            raise ValueError(Errors.EL016.format(what=what, precision=self.precision, remedy=remedy))
 
     def _derive(self, steady_state: Optional[BiLMState]) -> None:
         max_bytes = self.word_cache.max_bytes

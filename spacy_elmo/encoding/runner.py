@@ -47,7 +47,8 @@ class LaneRunner:
             for directions in split_directions(layers[0])
         ]
         packed = list(zip(*(stack.layers for stack in self._stacks)))  # by layer
-        self._lone = LoneRunner(config, layers, packed, highways)
+        is_low = any(layer.low for layer in layers)  # less to read; the way for many lanes is the faster one
+        self._lone = None if is_low else LoneRunner(config, layers, packed, highways)
 
     @torch.no_grad()
     def run(
@@ -72,7 +73,7 @@ class LaneRunner:
         RETURNS (Tuple[Tensor, Optional[LayerStates]]): Layers (L+1, N, D), and states with one row per sequence.
         """
         slots = (plan.slots(), plan.slots(backward=True)) if slots is None else slots
-        if is_lone(plan, self.device):
+        if self._lone is not None and is_lone(plan, self.device):
             return self._lone.run(vectors, words, plan, start, slots)
         n_layers, n_tokens, width = self.config.n_layers, len(words[0]), self.config.output_width
         layers = torch.empty(n_layers + 1, n_tokens, width, device=self.device)

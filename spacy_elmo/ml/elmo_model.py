@@ -31,6 +31,7 @@ Backprop = Callable[[Floats3d], List[Doc]]
 def ElmoModel(
     bilm: Optional[Dict[str, Any]] = None,
     frozen: bool = True,
+    precision: str = "float32",
     contexts: str = "auto",
     state: str = "reset",
     max_tokens: int = 512,
@@ -44,6 +45,8 @@ def ElmoModel(
 
     bilm (Optional[Dict[str, Any]]): Sizes that the weights must have (the keys of `BiLMConfig`); null takes any.
     frozen (bool): The biLM is used as it is; false trains it together with the components that listen.
+    precision (str): What a frozen biLM computes in: "float32", "bfloat16", "int8" (CPUs) or "float16" (GPUs). Fewer
+        bits are faster and smaller, and change the vectors a little.
     contexts (str): What the biLM reads as one sequence: "sentences", "doc", or "auto": sentences where boundaries are
         set on the Doc, else the whole Doc.
     state (str): Recurrent state at the start of a sequence: "reset" to zeros, "steady" (the state after many empty
@@ -61,6 +64,7 @@ def ElmoModel(
     settings = ElmoSettings(
         bilm=bilm,
         frozen=frozen,
+        precision=precision,
         contexts=contexts,
         state=state,
         max_tokens=max_tokens,
@@ -75,7 +79,7 @@ def ElmoModel(
         forward,
         init=init,
         dims={"nO": None, "nL": None},
-        shims=[TorchBiLM(word_cache_mb, LayerCache(layer_cache_mb, layer_cache_dtype))],
+        shims=[TorchBiLM(word_cache_mb, LayerCache(layer_cache_mb, layer_cache_dtype), precision)],
         # Thinc saves attributes that msgpack knows, and what is saved wins over the config when a pipeline is loaded.
         # A dataclass is not saved, so that `spacy.load(path, config={...})` can change a setting.
         attrs={
@@ -108,7 +112,8 @@ def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
 
     model (Model): An ELMo model.
     bilm (BiLM): The biLM, whose sizes must be those of the model's `bilm` setting if there is one.
-    RAISES (ValueError): EL065 for something else than a biLM, EL066 for other sizes.
+    RAISES (ValueError): EL065 for something else than a biLM, EL066 for other sizes, EL015 if the model's `precision`
+        cannot be used here.
     """
     if not isinstance(bilm, BiLM):
         raise ValueError(Errors.EL065.format(found=type(bilm).__name__))

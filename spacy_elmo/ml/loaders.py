@@ -31,7 +31,8 @@ def BiLMLoader(
     token_embeddings (Optional[str]): A file of cached word vectors in the order of `vocab`.
     RETURNS (Callable[[], BiLM]): Opens the files when it is called.
     """
-    given = {"options": options, "weights": weights, "vocab": vocab, "token_embeddings": token_embeddings}
+    names = ("options", "weights", "vocab", "token_embeddings")
+    given: Dict[str, Any] = dict(zip(names, (options, weights, vocab, token_embeddings)))
     return partial(load_bilm, path if weights is None else None, **given)
 
 

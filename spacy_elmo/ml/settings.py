@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
 from ..bilm.config import BiLMConfig
+from ..bilm.low_precision import PRECISIONS
 from ..errors import Errors
 
 CONTEXTS = ("auto", "sentences", "doc")
@@ -17,6 +18,7 @@ class ElmoSettings:
 
     bilm (Optional[Dict[str, Any]]): Sizes the weights must have (see `BiLMConfig`), None to take any.
     frozen (bool): The biLM gets no gradient.
+    precision (str): "float32", "bfloat16", "float16" or "int8".
     contexts (str): What is read as one sequence: "sentences", "doc", or "auto" (sentences where boundaries are set).
     state (str): Recurrent state at the start of a sequence: "reset", "steady" or "carry".
     max_tokens (int): Longer sequences are cut into windows of this many tokens.
@@ -29,6 +31,7 @@ class ElmoSettings:
 
     bilm: Optional[Dict[str, Any]] = None
     frozen: bool = True
+    precision: str = "float32"
     contexts: str = "auto"
     state: str = "reset"
     max_tokens: int = 512
@@ -47,6 +50,7 @@ class ElmoSettings:
 
     def _problems(self) -> List[str]:
         checks = [
+            (self.precision in PRECISIONS, f"precision is '{self.precision}', should be one of {PRECISIONS}"),
             (self.contexts in CONTEXTS, f"contexts is '{self.contexts}', should be one of {CONTEXTS}"),
             (self.state in STATES, f"state is '{self.state}', should be one of {STATES}"),
             (self.max_tokens >= 1, f"max_tokens is {self.max_tokens}, should be 1 or more"),
@@ -64,6 +68,10 @@ class ElmoSettings:
             (
                 self.frozen or self.state == "reset",
                 f"state is '{self.state}', should be 'reset' while the biLM is trained (frozen = false)",
+            ),
+            (
+                self.frozen or self.precision == "float32",
+                f"precision is '{self.precision}', should be 'float32' while the biLM is trained (frozen = false)",
             ),
         ]
         return [text for is_fine, text in checks if not is_fine]

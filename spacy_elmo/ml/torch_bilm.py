@@ -26,11 +26,12 @@ class TorchBiLM(Shim):
 
     word_cache_mb (float): Memory for the vectors of words seen before.
     layer_cache (LayerCache): For the layers of Docs seen before; each copy of the shim starts with an empty one.
+    precision (str): What the biLM computes in.
     """
 
-    def __init__(self, word_cache_mb: float, layer_cache: LayerCache) -> None:
+    def __init__(self, word_cache_mb: float, layer_cache: LayerCache, precision: str = "float32") -> None:
         super().__init__(None)
-        self.word_cache_mb, self.layer_cache = word_cache_mb, layer_cache
+        self.word_cache_mb, self.layer_cache, self.precision = word_cache_mb, layer_cache, precision
 
     @property
     def bilm(self) -> Optional[BiLM]:
@@ -46,6 +47,7 @@ class TorchBiLM(Shim):
         bilm.head = None
         if bilm.device != get_torch_default_device():
             bilm.to(get_torch_default_device())
+        bilm.set_precision(self.precision)
         bilm.word_cache.max_bytes = int(self.word_cache_mb * BYTES_PER_MB)
         self._model = bilm
 
@@ -91,7 +93,7 @@ class TorchBiLM(Shim):
 
     def copy(self) -> "TorchBiLM":
         """RETURNS (TorchBiLM): A shim with weights of its own."""
-        copied = TorchBiLM(self.word_cache_mb, copy.copy(self.layer_cache))
+        copied = TorchBiLM(self.word_cache_mb, copy.copy(self.layer_cache), self.precision)
         if self.bilm is not None:
             copied.set_bilm(copy_bilm(self.bilm))
         return copied
@@ -105,7 +107,9 @@ class TorchBiLM(Shim):
 
     def to_bytes(self) -> bytes:
         """RETURNS (bytes): The biLM in native format, nothing if there is none."""
-        return b"" if self.bilm is None else bilm_to_bytes(self.bilm)
+        if self.bilm is None:
+            return b""
+        return bilm_to_bytes(self.bilm, "int8" if self.bilm.precision == "int8" else "float32")
 
     def from_bytes(self, data: bytes) -> "TorchBiLM":
         """data (bytes): What `to_bytes` gave.
@@ -118,7 +122,7 @@ class TorchBiLM(Shim):
         return self
 
     def __reduce__(self) -> Tuple[Callable[..., "TorchBiLM"], Tuple[Any, ...]]:
-        return _restore, (self.id, self.word_cache_mb, self.layer_cache, self.to_bytes())
+        return _restore, (self.id, self.word_cache_mb, self.layer_cache, self.precision, self.to_bytes())
 
 
 def copy_bilm(bilm: BiLM) -> BiLM:
@@ -133,7 +137,7 @@ def copy_bilm(bilm: BiLM) -> BiLM:
     )
 
 
-def _restore(shim_id: int, word_cache_mb: float, layer_cache: LayerCache, data: bytes) -> TorchBiLM:
-    shim = TorchBiLM(word_cache_mb, layer_cache)
+def _restore(shim_id: int, word_cache_mb: float, layer_cache: LayerCache, precision: str, data: bytes) -> TorchBiLM:
+    shim = TorchBiLM(word_cache_mb, layer_cache, precision)
     shim.id = shim_id
     return shim.from_bytes(data)

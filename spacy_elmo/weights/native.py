@@ -12,12 +12,14 @@ from torch import from_numpy
 
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import AdaptiveHead
+from ..bilm.low_precision import heavy_weights
 from ..encoding.facade import BiLM
 from ..encoding.state import BiLMState
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from .faults import Faults
 from .heads import BIAS_KEY, empty_adaptive_head, head_from_arrays, head_record, head_shapes, head_to_arrays, n_rows
+from .int8 import decode_int8, encode_int8
 from .key_map import Array, Shape, find_misfits
 from .locate import Source, require_file
 from .parts import (
@@ -63,7 +65,7 @@ def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     """bilm (BiLM): The model.
     folder (Path): An empty folder.
-    dtype (str): "float32" or "float16", on disk.
+    dtype (str): "float32", "float16", or "int8" for the heavy weights, on disk.
     """
     arrays = _to_disk_arrays(bilm, dtype)
     srsly.write_json(folder / "config.json", _config_record(bilm))
@@ -77,7 +79,7 @@ def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
     """Write a model into bytes that hold no code: safetensors, with the rest as JSON in its header.
 
     bilm (BiLM): The model.
-    dtype (str): "float32" or "float16".
+    dtype (str): "float32", "float16", or "int8" for the heavy weights.
     RETURNS (bytes): The same for the same model.
     """
     record = {
@@ -114,13 +116,20 @@ def _config_record(bilm: BiLM) -> Dict[str, Any]:
 
 def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
     arrays = {NETWORK_PREFIX + key: array for key, array in to_arrays(bilm.network).items()}
-    arrays.update(head_to_arrays(bilm.network, bilm.head))
+    head = head_to_arrays(bilm.network, bilm.head)
+    arrays.update(head)
     if bilm.token_embeddings is not None:
         arrays[EMBEDDINGS_KEY] = bilm.token_embeddings.detach().cpu().numpy()
-    check_dtype_fits(arrays, dtype)
-    stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
-    # The settled state belongs to the very weights it was computed with, and is never rounded.
-    if bilm.steady_state is not None and all(np.array_equal(arrays[key], stored[key]) for key in arrays):
+    if dtype == "int8":
+        check_dtype_fits(arrays, "float32")
+        heavy = [NETWORK_PREFIX + weight.key for weight in heavy_weights(bilm.network)]
+        stored = encode_int8(arrays, [*heavy, *(key for key, array in head.items() if array.ndim == 2)])
+        kept, _ = decode_int8(stored)
+    else:
+        check_dtype_fits(arrays, dtype)
+        kept = stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
+    # The settled state belongs to the very weights it was computed with, in float32, and is never rounded.
+    if bilm.precision == "float32" and all(np.array_equal(arrays[key], kept[key]) for key in arrays):
         for key, tensor in zip(STEADY_KEYS, (bilm.steady_state.h, bilm.steady_state.c)):
             stored[key] = np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype="float32")
     return stored
@@ -231,9 +240,12 @@ def _read_meta(path: Path) -> Dict[str, Any]:
 
 def _load(content: bytes, where: str) -> Dict[str, Array]:
     try:
-        return load(content)
+        arrays, problems = decode_int8(load(content))
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise ValueError(Errors.EL022.format(path=where, kind="safetensors", reason=error)) from error
+    if problems:
+        raise ValueError(Errors.EL022.format(path=where, kind="int8 weights", reason="; ".join(problems)))
+    return arrays
 
 
 def _read_header(content: bytes) -> Dict[str, Any]:

@@ -11,6 +11,7 @@ from torch import nn
 from .._warnings import Warnings
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead, SoftmaxHead
+from ..bilm.low_precision import full_state
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors
 from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
@@ -52,8 +53,9 @@ def is_head_shared(network: BiLMNetwork, head: Optional[LMHead]) -> bool:
 
 
 def to_arrays(module: nn.Module) -> Dict[str, Array]:
-    """RETURNS (Dict[str, Array]): The module's state dict in NumPy."""
-    return {key: tensor.detach().cpu().numpy() for key, tensor in module.state_dict().items()}
+    """RETURNS (Dict[str, Array]): The module's state dict in NumPy, float32."""
+    state = full_state(module) if isinstance(module, BiLMNetwork) else module.state_dict()
+    return {key: tensor.detach().cpu().numpy() for key, tensor in state.items()}
 
 
 def as_float32(array: Array) -> Array:

@@ -13,6 +13,8 @@ from .locate import TOKEN_EMBEDDINGS_NAME, PathLike
 from .native import write_native
 from .parts import DTYPES
 
+INT8 = "int8"  # our own format alone
+
 Writer = Callable[[BiLM, Path, str], None]
 
 # Per format the writer and the names of the files that it may write.
@@ -30,13 +32,15 @@ def save_bilm(
     bilm (BiLM): The model.
     path (PathLike): A folder.
     format (str): "native", or "bilm-tf" for a folder that bilm-tf and AllenNLP open.
-    dtype (str): Type of the numbers on disk, "float32" or "float16".
+    dtype (str): Type of the numbers on disk, "float32" or "float16"; "int8" (native) rounds the matrices of LSTMs,
+        highways and softmax to 255 levels, a quarter of the size.
     force (bool): Replace the files of an existing model.
     RAISES (ValueError): EL025 if the folder holds something, EL030 if values do not fit the type, EL033 for settings
         that are not known.
     RAISES (OSError): EL180 if the system refuses it: the disk is full, for instance.
     """
-    for name, value, known in (("format", format, tuple(FORMATS)), ("dtype", dtype, DTYPES)):
+    dtypes = (*DTYPES, INT8) if format == "native" else DTYPES
+    for name, value, known in (("format", format, tuple(FORMATS)), ("dtype", dtype, dtypes)):
         if value not in known:
             raise ValueError(Errors.EL033.format(name=name, value=value, known=", ".join(known)))
     try:

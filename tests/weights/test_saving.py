@@ -128,7 +128,7 @@ def test_save_refuses_words_that_no_line_can_hold(kind, bilm, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize("setting", [{"format": "pickle"}, {"dtype": "int8"}])
+@pytest.mark.parametrize("setting", [{"format": "pickle"}, {"dtype": "int4"}])
 def test_save_refuses_unknown_settings(setting, bilm, tmp_path):
     with pytest.raises(ValueError, match="should be one of"):
         save_bilm(bilm, tmp_path / "model", **setting)

@@ -1,0 +1,104 @@
+"""Products with rearranged weights on CPUs: the operations of oneDNN that torch.compile uses for linear layers.
+
+Torch has them, but does not publish them; `works` tries each kind before anything relies on it.
+"""
+
+import os
+from functools import cache
+from typing import Callable, Dict, Optional
+
+import torch
+from torch import Tensor
+
+# oneDNN and torch keep what they prepared for each shape of product, the last 1,024 shapes, in up to a gigabyte or two;
+# here nearly every product has another number of rows. Both read this when they are first used; what is set stays.
+for _name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_name, "16")
+
+ROWS_HINT = 128
+ZERO_LEVEL = 128  # of rows in uint8
+
+
+def pack(weight: Tensor) -> Tensor:
+    """weight (Tensor): Shape (n_in, n_out), float32 or bfloat16.
+    RETURNS (Tensor): The same, rearranged; `to_dense` gives the transposed weight back.
+    """
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS_HINT)
+    return packed
+
+
+def linear(rows: Tensor, packed: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    """rows (Tensor): Shape (N, n_in), of the weight's type.
+    RETURNS (Tensor): Shape (N, n_out).
+    """
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
+    return product
+
+
+def linear_plus(rows: Tensor, other: Tensor, packed: Tensor) -> Tensor:
+    """RETURNS (Tensor): Shape (N, n_out), the product with `other` added."""
+    product: Tensor = torch.ops.mkldnn._linear_pointwise.binary(rows, other, packed, None, "add")
+    return product
+
+
+def pack_int8(values: Tensor) -> Tensor:
+    """values (Tensor): Shape (n_in, n_out), int8.
+    RETURNS (Tensor): The same, rearranged; `to_dense` gives it back.
+    """
+    packed: Tensor = torch.ops.onednn.qlinear_prepack(values.t().contiguous(), None)
+    return packed
+
+
+def linear_int8(levels: Tensor, packed: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """levels (Tensor): Shape (N, n_in), uint8, `ZERO_LEVEL` means zero.
+    scale (Tensor): Shape (n_out,), float32, factors of the columns.
+    shift (Tensor): Shape (n_out,), int32, zeros.
+    RETURNS (Tensor): Shape (N, n_out), float32; the sums themselves are of whole numbers, and exact.
+    """
+    multiply = torch.ops.onednn.qlinear_pointwise
+    product: Tensor = multiply(
+        levels, 1.0, ZERO_LEVEL, packed, scale, shift, None, 1.0, 0, torch.float32, "none", [], ""
+    )
+    return product
+
+
+@cache
+def works(precision: str) -> bool:
+    """RETURNS (bool): Whether products of "float32", "bfloat16" or "int8" are there and give what they should."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    try:
+        return _TRIALS[precision]()
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # another version of torch
+        return False
+
+
+def _float32_works() -> bool:
+    found = linear_plus(torch.ones(2, 3), torch.ones(2, 4), pack(torch.ones(3, 4)))
+    return torch.equal(found, torch.full((2, 4), 4.0))
+
+
+def _bfloat16_works() -> bool:
+    weight = torch.arange(12.0).view(3, 4).bfloat16()
+    packed = pack(weight)
+    found = linear(torch.ones(2, 3).bfloat16(), packed)
+    return torch.equal(packed.to_dense(), weight.t()) and torch.equal(found[1], weight.sum(dim=0))
+
+
+def _int8_works() -> bool:
+    """The largest numbers, too: without instructions for it, processors add them up in 16 bits."""
+    n_in = 64
+    values = torch.full((n_in, 2), 127, dtype=torch.int8)
+    values[:, 1] = -127
+    packed = pack_int8(values)
+    levels = torch.full((2, n_in), 255, dtype=torch.uint8)
+    found = linear_int8(levels, packed, torch.tensor([1.0, 2.0]), torch.zeros(2, dtype=torch.int32))
+    wanted = 127.0 * 127.0 * n_in * torch.tensor([1.0, -2.0])
+    return torch.equal(packed.to_dense(), values) and torch.equal(found[1], wanted)
+
+
+_TRIALS: Dict[str, Callable[[], bool]] = {
+    "float32": _float32_works,
+    "bfloat16": _bfloat16_works,
+    "int8": _int8_works,
+}

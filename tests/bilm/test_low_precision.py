@@ -1,0 +1,164 @@
+"""Weights in fewer bits: what rounding does, and that nothing else happens."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from spacy_elmo.bilm import onednn
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
+from spacy_elmo.bilm.low_precision import (
+    HalfMatrix,
+    Int8Matrix,
+    check_precision,
+    full_state,
+    heavy_weights,
+    lower,
+    to_int8,
+)
+from spacy_elmo.bilm.model import BiLMNetwork
+
+CPU = torch.device("cpu")
+NO_FOLD = torch.ones(1)
+CHAR_CNN = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), activation="relu", n_highway=2)
+CONFIGS = {
+    "skip": BiLMConfig(CHAR_CNN, None, 2, 16, 8, 3.0, 3.0),
+    "highway": BiLMConfig(CHAR_CNN, None, 3, 16, 8, 3.0, 3.0, has_skip=False, highway_between=True),
+    "words, no projection": BiLMConfig(n_words=9, n_layers=1, cell_width=8, projection_width=8),
+    "forward": BiLMConfig(CHAR_CNN, None, 2, 16, 8, 3.0, 3.0, directions="forward"),
+}
+needs_int8 = pytest.mark.skipif(not onednn.works("int8"), reason="torch without int8 products")
+
+
+def make_weight(d=1, n_in=40, n_out=24):
+    return torch.randn(d, n_in, n_out, generator=torch.Generator().manual_seed(0)) / n_in**0.5
+
+
+def make_network(name="skip"):
+    torch.manual_seed(0)
+    return BiLMNetwork(CONFIGS[name]).eval()
+
+
+def test_int8_is_as_near_as_its_levels_allow_and_rounding_twice_is_rounding_once():
+    weight = make_weight(2)
+    weight[1, :, 3] = 0.0
+    values, scale = to_int8(weight, 1)
+    assert values.dtype == torch.int8 and scale.shape == (2, 1, 24)
+    kept = values * scale
+    assert ((kept - weight).abs() <= 0.5001 * scale).all()
+    assert (values.abs().amax(dim=1)[weight.abs().amax(dim=1) > 0] == 127).all()
+    again, same_scale = to_int8(kept, 1)
+    assert torch.equal(again, values) and torch.equal(same_scale[kept.abs().amax(1, True) > 0], scale[scale > 1e-9])
+
+
+@needs_int8
+def test_int8_product_is_that_of_the_rounded_numbers():
+    weight, rows = make_weight(), torch.randn(7, 40)
+    bias, other = torch.randn(1, 1, 24), torch.randn(1, 7, 24)
+    rows[2] = 0.0
+    product = Int8Matrix(weight, torch.full((24,), 2.0)).product(slice(0, 1))
+    levels, row_scale = to_int8(rows, 1)
+    values, scale = to_int8(weight[0], 0)
+    wanted = 2.0 * (levels.double() @ values.double()) * row_scale * scale
+    for found, added in (
+        (product(rows[None]), 0.0),
+        (product(rows[None], bias), bias),
+        (product.plus(rows[None], other), other),
+    ):
+        torch.testing.assert_close(found, (wanted + added).float().view(1, 7, 24), atol=2e-4, rtol=1e-4)
+
+
+@needs_int8
+def test_int8_rows_do_not_depend_on_their_company():
+    product = Int8Matrix(make_weight(), NO_FOLD).product(slice(0, 1))
+    rows = torch.randn(1, 65, 40) * torch.logspace(-3, 3, 65).view(1, 65, 1)
+    together = product(rows)
+    for i in (0, 1, 31, 64):
+        assert torch.equal(product(rows[:, i : i + 1]), together[:, i : i + 1])
+    assert torch.equal(product(rows[:, :9]), together[:, :9])
+
+
+@pytest.mark.parametrize("has_onednn", [True, False])
+def test_half_product_is_near_with_and_without_packing(monkeypatch, has_onednn):
+    if not has_onednn:
+        monkeypatch.setattr(onednn, "works", lambda precision: False)
+    elif not onednn.works("bfloat16"):
+        pytest.skip("torch without bfloat16 in oneDNN")
+    weight, rows, other = make_weight(2), torch.randn(1, 5, 40), torch.randn(1, 5, 24)
+    matrix = HalfMatrix(weight, torch.full((24,), 2.0), torch.bfloat16)
+    assert (matrix._packed is not None) == has_onednn
+    torch.testing.assert_close(matrix.dense(), weight, atol=0.0, rtol=2**-8)
+    for k in (0, 1):
+        product = matrix.product(slice(k, k + 1))
+        wanted = 2.0 * rows @ weight[k]
+        for found, added in (
+            (product(rows), 0.0),
+            (product(rows, other[:, :1]), other[:, :1]),
+            (product.plus(rows, other), other),
+        ):
+            assert found.dtype == torch.float32
+            torch.testing.assert_close(found, wanted + added, atol=0.05, rtol=0.02)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("precision", ["bfloat16", pytest.param("int8", marks=needs_int8)])
+def test_lowering_takes_every_large_matrix_and_float32_gives_its_rounded_values_back(name, precision):
+    network, original = make_network(name), make_network(name).state_dict()
+    lower(network, precision)
+    empty = {key for key, tensor in network.state_dict().items() if tensor.is_meta}
+    large = {
+        key
+        for key, tensor in original.items()
+        if tensor.ndim >= 2 and ("lstm" in key or "highways" in key or "between" in key)
+    }
+    assert (
+        empty == {heavy.key for heavy in heavy_weights(network)} == {key for key in large if not key.endswith("bias")}
+    )
+    kept = full_state(network)
+    lower(network, "float32")
+    assert network.precision == "float32" and not any(low.module.low for low in heavy_weights(network))
+    for key, tensor in network.state_dict().items():
+        assert torch.equal(tensor, kept[key])
+        torch.testing.assert_close(tensor, original[key], atol=0.02 if key in large else 0.0, rtol=0.0)
+        assert torch.equal(tensor, original[key]) != (key in empty)
+    assert all(parameter.requires_grad for parameter in network.parameters())
+    lower(network, precision)
+    assert all(torch.equal(tensor, kept[key]) for key, tensor in full_state(network).items())
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", pytest.param("int8", marks=needs_int8)])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda network: pickle.loads(pickle.dumps(network))])
+def test_a_lowered_network_can_be_copied(precision, copied):
+    network = make_network("highway")
+    lower(network, precision)
+    other = copied(network)
+    assert other.precision == precision
+    assert all(torch.equal(tensor, full_state(network)[key]) for key, tensor in full_state(other).items())
+
+
+@pytest.mark.parametrize(
+    "precision, device, message",
+    [
+        ("int4", "cpu", "EL014|should be one of"),
+        ("float16", "cpu", "float16.*cpu.*bfloat16"),
+        ("int8", "cuda", "int8.*cuda.*for CPUs"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused(precision, device, message):
+    with pytest.raises(ValueError, match=message):
+        check_precision(precision, torch.device(device))
+
+
+def test_int8_is_refused_where_products_of_whole_numbers_are_missing_or_wrong(monkeypatch):
+    monkeypatch.setattr(onednn, "works", lambda precision: precision != "int8")
+    network = make_network()
+    with pytest.raises(ValueError, match="no int8 products"):
+        lower(network, "int8")
+    assert network.precision == "float32" and not any(tensor.is_meta for tensor in network.state_dict().values())
+
+
+def test_a_product_that_overflows_counts_as_missing(monkeypatch):
+    right = onednn.linear_int8
+    monkeypatch.setattr(onednn, "linear_int8", lambda *args: right(*args).clamp(-32768.0, 32767.0))
+    assert not onednn._int8_works()

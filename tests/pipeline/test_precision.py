@@ -1,0 +1,74 @@
+"""The component with a biLM in fewer bits."""
+
+import pickle
+
+import numpy as np
+import pytest
+import spacy
+from pipeline.tiny import TEXTS, add_elmo
+
+from spacy_elmo.bilm import onednn
+from spacy_elmo.ml.elmo_model import get_bilm
+
+PRECISIONS = [
+    "bfloat16",
+    pytest.param("int8", marks=pytest.mark.skipif(not onednn.works("int8"), reason="no int8 products")),
+]
+
+
+def make_pipeline(precision):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, model={"precision": precision})
+    return nlp
+
+
+def vectors(nlp):
+    return [doc._.elmo for doc in nlp.pipe(TEXTS)]
+
+
+def assert_same(nlp, other):
+    assert get_bilm(other.get_pipe("elmo").model).precision == get_bilm(nlp.get_pipe("elmo").model).precision
+    assert all(np.array_equal(one, two) for one, two in zip(vectors(nlp), vectors(other)))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_pipelines_in_fewer_bits_are_saved_pickled_and_loaded(precision, tmp_path):
+    nlp = make_pipeline(precision)
+    nlp.to_disk(tmp_path / "nlp")
+    assert_same(nlp, spacy.load(tmp_path / "nlp"))
+    assert_same(nlp, pickle.loads(pickle.dumps(nlp)))
+    other = make_pipeline(precision).from_bytes(nlp.to_bytes())
+    assert_same(nlp, other)
+    assert other.to_bytes() == nlp.to_bytes()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_precision_can_be_chosen_when_a_pipeline_is_loaded(precision, tmp_path):
+    make_pipeline("float32").to_disk(tmp_path / "nlp")
+    nlp = spacy.load(tmp_path / "nlp", config={"components": {"elmo": {"model": {"precision": precision}}}})
+    assert_same(make_pipeline(precision), nlp)
+    exact = vectors(spacy.load(tmp_path / "nlp"))
+    assert 0 < max(np.abs(one - two).max() for one, two in zip(exact, vectors(nlp)) if one.size) < 0.1
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_copied_models_keep_the_precision(precision):
+    elmo = make_pipeline(precision).get_pipe("elmo")
+    assert get_bilm(elmo.model.copy()).precision == precision
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"precision": "int4"}, "precision is 'int4', should be one of"),
+        ({"precision": "bfloat16", "frozen": False}, "precision is 'bfloat16', should be 'float32' while .* trained"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        spacy.blank("en").add_pipe("elmo", config={"model": settings})
+
+
+def test_float16_on_a_cpu_is_refused_with_a_remedy():
+    with pytest.raises(ValueError, match="float16.*cpu.*bfloat16.*components.elmo.model.precision"):
+        make_pipeline("float16")
