@@ -4,6 +4,8 @@ import os
 
 import torch
 
+from .side_by_side import forget_threads
+
 _registered = {"fork": False}
 
 
@@ -15,4 +17,5 @@ def survive_fork() -> None:
 
 
 def _use_one_thread() -> None:
+    forget_threads()
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
 """Running the LSTM stack over a lane plan: no padding, input products in large blocks, a thin loop over time.
 
 Block by block, so that the gates of a few steps only are held: first all steps of the block in layer 1, then in
-layer 2, and so on. The directions never meet: they are computed one after the other where that is faster (a CPU), or
+layer 2, and so on. The directions never meet: on a CPU they are computed at the same time, a thread each, on a GPU they
 go through each operation together.
 """
 
@@ -18,11 +18,13 @@ from ..bilm.lstm import LSTMLayer
 from ..bilm.stepper import PackedHighway, PackedLayer, split_directions
 from ..text.lanes import Ids, LanePlan
 from .lone import LoneRunner, is_lone
+from .side_by_side import run_side_by_side
 from .state import LayerStates
 
-GATE_BYTES = 32 * 2**20  # gates held for one block
-WORD_GATE_BYTES = 256 * 2**20  # gates of the first layer, held for all distinct words of a plan
+GATE_BYTES = 32 * 2**20  # gates of a stack, held for one block
+WORD_GATE_BYTES = 128 * 2**20  # gates of the first layer in a stack, held for all distinct words of a plan
 LANE_STEP = 8
+LANES_TOGETHER = 8  # from here on the directions are computed at once: threads of Python get in each other's way
 Places = List[Tuple[Tensor, Tensor]]
 
 
@@ -78,15 +80,20 @@ class LaneRunner:
         n_layers, n_tokens, width = self.config.n_layers, len(words[0]), self.config.output_width
         layers = torch.empty(n_layers + 1, n_tokens, width, device=self.device)
         steps = _Steps(plan, self.device, with_end)
-        ends: List[LayerStates] = []
-        for stack in self._stacks:
+
+        def run_stack(stack: _Stack) -> LayerStates:
             part = stack.directions
             stack_start = [(h[part], 2.0 * c[part]) for h, c in start]
             run = _Run(stack, steps, vectors, words[part], slots[part], stack_start, with_end)
             for first in range(0, plan.n_steps, run.block_steps):
                 run.block(first, min(first + run.block_steps, plan.n_steps))
             run.write(layers)
-            ends.append(run.ends)
+            return run.ends
+
+        if plan.n_lanes < LANES_TOGETHER:
+            ends = [run_stack(stack) for stack in self._stacks]
+        else:
+            ends = run_side_by_side(run_stack, self._stacks)
         return layers, _join_directions(ends) if with_end else None
 
 

@@ -26,6 +26,10 @@ act(sentences)
 child = os.fork()
 if child == 0:
     act(sentences)
+    if sys.argv[1] == "encode":  # threads of Python stay in the parent, too
+        from spacy_elmo.encoding.side_by_side import run_side_by_side
+        torch.set_num_threads(2)
+        run_side_by_side(int, [1, 2])
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0 and torch.get_num_threads() == 2
 print("done")

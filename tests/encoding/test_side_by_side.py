@@ -1,0 +1,84 @@
+"""Directions at once: the same numbers, in threads that share torch's."""
+
+import re
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_elmo import load_bilm
+from spacy_elmo.encoding.side_by_side import forget_threads, run_side_by_side
+
+SENTENCES = [["She", "sat", "on", "the", "bank"], ["Oslo"], ["The", "bank", "raised", "its", "rates", "."], ["a", "b"]]
+
+
+@pytest.fixture
+def set_threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def count_threads():
+    """What OpenMP gives a thread; torch tells one number for all."""
+    found = re.search(r"omp_get_max_threads\(\) : (\d+)", torch.__config__.parallel_info())
+    return int(found[1])
+
+
+def look(item):
+    return item, threading.current_thread().name, count_threads(), torch.is_grad_enabled()
+
+
+@pytest.mark.skipif("OpenMP" not in torch.__config__.parallel_info(), reason="torch without OpenMP")
+@pytest.mark.parametrize("n_threads, each", [(2, 1), (4, 2), (5, 2)])
+def test_each_item_has_a_thread_and_its_share_of_torch(set_threads, n_threads, each):
+    set_threads(n_threads)
+    meeting = threading.Barrier(2, timeout=20)  # nobody gets past it alone
+
+    def meet(item):
+        meeting.wait()
+        return look(item)
+
+    found = run_side_by_side(meet, ["forward", "backward"])
+    assert [item for item, _, _, _ in found] == ["forward", "backward"]
+    assert len({name for _, name, _, _ in found} | {threading.current_thread().name}) == 3
+    assert {(share, has_grad) for _, _, share, has_grad in found} == {(each, False)}
+    assert torch.get_num_threads() == count_threads() == n_threads
+    later = []
+    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert later == [n_threads]
+
+
+@pytest.mark.parametrize("n_threads, items", [(1, ["forward", "backward"]), (2, ["forward"]), (2, [])])
+def test_one_thread_or_one_item_is_computed_where_it_is_asked_for(set_threads, n_threads, items):
+    set_threads(n_threads)
+    here = threading.current_thread().name
+    assert [name for _, name, _, _ in run_side_by_side(look, items)] == [here] * len(items)
+
+
+def test_errors_reach_the_caller_and_threads_are_made_anew_when_forgotten(set_threads):
+    set_threads(2)
+
+    def fail(item):
+        raise RuntimeError(f"no {item}")
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no forward"):
+            run_side_by_side(fail, ["forward", "backward"])
+        forget_threads()
+    assert [item for item, _, _, _ in run_side_by_side(look, [1, 2])] == [1, 2]
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_vectors_are_the_same_with_one_thread_and_with_two(set_threads, mode):
+    bilm = load_bilm("en_elmo_sm")
+    set_threads(1)
+    alone = bilm.embed(SENTENCES, state="steady")
+    set_threads(2)
+    with mode():
+        found = bilm.embed(SENTENCES, state="steady")
+    for one, other in zip(alone, found):
+        np.testing.assert_allclose(one, other, atol=2e-6, rtol=0.0)
