@@ -27,6 +27,11 @@ class Warnings:
         "room there, choose another folder with the environment variable TMPDIR, or set layer_cache_mb to 0."
     )
 
+    WL062 = (
+        "nlp.pipe starts {n_process} processes on {n_cores} cores: that is no faster, since they wait for each other, "
+        "and each takes memory. Set n_process to {n_cores} at most; one process computes with several threads already."
+    )
+
     # the rest: WL100 and up
     WL100 = (
         "The vocabulary '{path}' begins with {found}, by convention it begins with {wanted}, then words by frequency, "

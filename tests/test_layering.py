@@ -47,7 +47,7 @@ RINGS: Dict[str, Ring] = {
     "encoding": _ring("bilm text", "torch numpy", has_files=False),
     "weights": _ring("bilm text encoding", "torch numpy srsly safetensors h5py"),
     "ml": _ring("bilm text encoding weights", "thinc spacy srsly torch numpy cupy"),
-    "pipeline": _ring("ml", "thinc spacy numpy srsly cupy"),
+    "pipeline": _ring("ml", "thinc spacy numpy srsly catalogue cupy"),
     "pretraining": _ring("bilm text encoding weights", "torch numpy srsly tqdm thinc safetensors"),
     "analysis": _ring("ml pipeline encoding weights", "numpy spacy sklearn matplotlib"),
     "export": _ring("ml pipeline", "spacy numpy tqdm pyarrow ray"),

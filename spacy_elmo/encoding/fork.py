@@ -1,21 +1,48 @@
-"""Computing in a process that was forked: torch's thread pool stays in the parent, and waiting for it hangs."""
+"""Computing in a process that was forked: torch's thread pool stays in the parent, and waiting for it hangs.
 
+A process may have more threads than one if the parent gives its pool up before: parent and child then start pools of
+their own (OpenMP 5.0, `omp_pause_resource_all`; of GNU's since GCC 9).
+"""
+
+import ctypes
 import os
 
 import torch
 
 from .side_by_side import forget_threads
 
+OMP_PAUSE_HARD = 2
 _registered = {"fork": False}
+_threads = {"forked": 1}
 
 
 def survive_fork() -> None:
-    """Let every process that is forked from now on compute with one thread; again does no harm."""
+    """Let every process that is forked from now on compute with one thread, or with what `share_threads` says.
+
+    Again does no harm.
+    """
     if not _registered["fork"] and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_use_one_thread)
+        os.register_at_fork(after_in_child=_set_threads)
         _registered["fork"] = True
 
 
-def _use_one_thread() -> None:
+def share_threads(n_threads: int) -> None:
+    """Say what forked processes get; to be called just before the fork, since computing brings the pool back.
+
+    n_threads (int): Threads of each. It is one, if the pool cannot be given up.
+    """
+    _threads["forked"] = n_threads if n_threads > 1 and _drop_pool() else 1
+
+
+def _set_threads() -> None:
     forget_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(_threads["forked"])
+
+
+def _drop_pool() -> bool:
+    """RETURNS (bool): Whether torch's OpenMP has no threads any more; it starts new ones when it needs them."""
+    try:
+        pause = ctypes.CDLL(torch._C.__file__).omp_pause_resource_all  # looks into the libraries that torch links, too
+    except (AttributeError, OSError):
+        return False
+    return int(pause(OMP_PAUSE_HARD)) == 0

@@ -1,29 +1,97 @@
-"""What has to happen when a process forks: `nlp.pipe(n_process=2)` gives a component no other sign of it."""
+"""What has to happen when `nlp.pipe(n_process=2)` makes its workers.
+
+spaCy does not tell a component. There are two signs of it: this process forks, or the component is pickled (spawn and
+forkserver). Then the call of `nlp.pipe` is found on the stack.
+"""
 
 import os
-from typing import Any
+import sys
+import warnings
+from types import FrameType
+from typing import Any, Callable, NamedTuple, Optional, Tuple
 from weakref import WeakSet
 
-# Components that may still be without weights.
-_waiting: "WeakSet[Any]" = WeakSet()
+from .._warnings import Warnings
+from ..ml.workers import available_cores, share_threads, threads_of_workers, use_threads
+from .registries import remember_encoders
+
+# The method of `Language` that starts the workers, and what it calls things.
+PIPE = ("_multiprocessing_pipe", "n_process", "pipes", "procs")
+
+_components: "WeakSet[Any]" = WeakSet()
 _registered = {"fork": False}
 
 
-def fill_before_fork(component: Any) -> None:
-    """Let a component take the packaged weights before workers start, so that they share one copy and no disk.
+class PipeCall(NamedTuple):
+    """A call of `nlp.pipe` that is making its workers.
+
+    n_process (int): How many it makes.
+    components (Tuple[Any, ...]): What they run.
+    is_first (bool): Whether none has been made yet.
+    """
+
+    n_process: int
+    components: Tuple[Any, ...]
+    is_first: bool
+
+
+def prepare_before_fork(component: Any) -> None:
+    """Let a component get ready before workers start, so that they share one copy of the weights and need no disk.
 
     component (Any): An ELMo component; it is forgotten when it is gone.
     """
-    _waiting.add(component)
+    _components.add(component)
     if not _registered["fork"] and hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_fill_waiting)
+        os.register_at_fork(before=_before_fork)
         _registered["fork"] = True
 
 
-def _fill_waiting() -> None:
-    for component in list(_waiting):
-        _waiting.discard(component)
-        try:
-            component.fill()
-        except Exception:  # a component that cannot be filled says so when it is used; a fork must go on
-            continue
+def meet_pipe_call(call: PipeCall) -> int:
+    """Make the way of the Docs short, and warn once of each call that makes too many workers.
+
+    call (PipeCall): What `find_pipe_call` found.
+    RETURNS (int): Threads for each worker.
+    """
+    remember_encoders()
+    n_cores = available_cores()
+    if call.is_first and call.n_process > n_cores:
+        warnings.warn(Warnings.WL062.format(n_process=call.n_process, n_cores=n_cores), stacklevel=2)
+    return threads_of_workers(call.n_process)
+
+
+def become_worker(n_threads: int) -> None:
+    """n_threads (int): Threads for this process, a worker that was not forked."""
+    remember_encoders()
+    use_threads(n_threads)
+
+
+def find_pipe_call() -> Optional[PipeCall]:
+    """RETURNS (Optional[PipeCall]): The call of `nlp.pipe` that runs now and has several processes, None without."""
+    frame: Optional[FrameType] = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == PIPE[0]:
+            found = frame.f_locals
+            if all(name in found for name in PIPE[1:]):
+                components = tuple(pipe.keywords.get("proc") for pipe in found["pipes"])
+                return PipeCall(found["n_process"], components, all(proc.pid is None for proc in found["procs"]))
+        frame = frame.f_back
+    return None
+
+
+def _before_fork() -> None:
+    call = find_pipe_call()
+    n_threads = 1
+    for component in list(_components):
+        if call is not None and component in call.components:
+            _attempt(component.prepare)
+            n_threads = meet_pipe_call(call)
+        elif component.sizes is None:
+            _attempt(component.fill)
+    share_threads(n_threads)  # at last: computing undoes it
+
+
+def _attempt(get_ready: Callable[[], None]) -> None:
+    try:
+        get_ready()
+    except Exception:  # a component that cannot be filled says so when it is used; a fork must go on
+        return

@@ -21,7 +21,8 @@ from ..ml.elmo_model import fill, get_bilm, get_settings, iter_layers, read_mark
 from ..ml.listener import ElmoListener, get_listeners, settings_of
 from ..ml.mixing import equal_weights, mix_layers
 from ..ml.types import ElmoBatch, add_marks
-from .callbacks import fill_before_fork
+from ..ml.workers import prepare
+from .callbacks import become_worker, find_pipe_call, meet_pipe_call, prepare_before_fork
 from .defaults import DEFAULT_BLOCKS, check_settings
 from .extensions import register_extensions
 from .pending import PendingGradient
@@ -98,7 +99,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         self._nlp: Optional[weakref.ReferenceType[Language]] = None
         check_settings(self.mix, store, dtype, prefix)
         register_extensions(prefix)
-        fill_before_fork(self)
+        prepare_before_fork(self)
 
     def belong_to(self, nlp: Language) -> None:
         """nlp (Language): The pipeline, asked for a loader before packaged weights are taken."""
@@ -170,6 +171,11 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         if self.sizes is None and self._has_loader():
             raise ValueError(Errors.EL075.format(name=self.name))
         fill(self.model)
+
+    def prepare(self) -> None:
+        """Make all that is derived from the weights, so that forked workers share it."""
+        self.fill()
+        prepare(self.model)
 
     def _has_loader(self) -> bool:
         """RETURNS (bool): Whether the pipeline's config says where the weights come from."""
@@ -328,11 +334,23 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
     def __reduce__(self) -> Tuple[Any, ...]:
         self.fill()
         state = {name: value for name, value in self.__dict__.items() if name not in ("_pending", "_nlp")}
-        return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state)
+        call = find_pipe_call()
+        n_threads = None if call is None else meet_pipe_call(call)
+        return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state, n_threads)
 
 
-def _restore(cls: Type[Elmo], vocab: Vocab, model: Any, name: str, cfg: Dict[str, Any], state: Dict[str, Any]) -> Elmo:
-    """RETURNS (Elmo): A component that was pickled."""
+def _restore(
+    cls: Type[Elmo],
+    vocab: Vocab,
+    model: Any,
+    name: str,
+    cfg: Dict[str, Any],
+    state: Dict[str, Any],
+    n_threads: Optional[int] = None,
+) -> Elmo:
+    """RETURNS (Elmo): A component that was pickled; `n_threads` if it was on the way to a worker of `nlp.pipe`."""
+    if n_threads is not None:
+        become_worker(n_threads)
     elmo = cls(vocab, model, name, prefix=state["prefix"])
     elmo.cfg = cfg
     elmo.__dict__.update(state)

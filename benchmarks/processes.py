@@ -1,0 +1,173 @@
+"""Is `nlp.pipe(n_process=2)` worth it? One process with two threads against two processes with one thread each.
+
+python benchmarks/processes.py
+"""
+
+import json
+import multiprocessing
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional
+
+import spacy
+import srsly
+import torch
+import typer
+from catalogue import Registry
+from corpus import Document, default_shared, read_documents
+from invariance import make_small
+from spacy.language import Language
+from spacy.tokens import Doc
+
+import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory, also where nothing is installed
+from spacy_elmo.pipeline.registries import remember_encoders
+
+READ_EVERY = 50  # Docs from one look at the workers' memory to the next
+Result = Dict[str, Any]
+
+
+def main(
+    # fmt: off
+    rounds: int = typer.Option(5, "--rounds", "-r", help="Medians are of so many, one and several processes in turn."),
+    n_process: int = typer.Option(2, "--n-process", "-p", help="Processes."),
+    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch in the one process."),
+    dtype: str = typer.Option("float32", "--dtype", "-d", help="Precision of the vectors that travel."),
+    repeats: int = typer.Option(4, "--repeats", "-R", help="How often a pass reads UD EWT dev."),
+    shared: Path = typer.Option(
+        default_shared(), "--shared", "-S", help="Folder with `data` and `tools`.", exists=True
+    ),
+    json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
+    # fmt: on
+) -> None:
+    """Print tokens/s, memory of the workers, and what the way of the Docs between processes costs."""
+    multiprocessing.set_start_method("fork")
+    torch.set_num_threads(threads)
+    documents = repeats * read_documents(shared)
+    by_sentence = [[sentence] for document in documents for sentence in document]
+    results: List[Result] = []
+    print(f"store mixed, {dtype}; 1 process with {threads} threads, {n_process} processes; medians of {rounds}")
+    with tempfile.TemporaryDirectory() as folder:
+        for weights in ("en_elmo_sm", str(make_small(shared, Path(folder)))):
+            nlp = make_pipeline(weights, dtype)
+            for unit, texts, batch_size in (("sentences", by_sentence, 256), ("documents", documents, 16)):
+                result = compare(nlp, texts, batch_size, n_process, rounds)
+                results.append({"weights": Path(weights).name, "unit": unit, "batch_size": batch_size, **result})
+                print_result(results[-1], n_process)
+    if json_path is not None:
+        json_path.write_text(json.dumps(results, indent=1), encoding="utf8")
+
+
+def make_pipeline(weights: str, dtype: str) -> Language:
+    """RETURNS (Language): A pipeline with the component alone."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"store": "mixed", "dtype": dtype})
+    loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": weights}
+    nlp.config["initialize"]["components"]["elmo"] = {"loader": loader}
+    nlp.initialize()
+    return nlp
+
+
+def compare(nlp: Language, texts: List[Document], batch_size: int, n_process: int, rounds: int) -> Result:
+    """RETURNS (Result): Medians; the first pass, which fills the word cache, does not count."""
+    n_tokens = sum(len(sentence) for text in texts for sentence in text)
+    seconds: Dict[int, List[float]] = {1: [], n_process: []}
+    memory: Result = {}
+    for number in range(rounds + 1):
+        for n in seconds:
+            docs = [make_doc(nlp, text) for text in texts]
+            started = time.perf_counter()
+            for i, _ in enumerate(nlp.pipe(docs, batch_size=batch_size, n_process=n)):
+                if n > 1 and number == 0 and i % READ_EVERY == 0:  # not in a pass that counts
+                    memory = {key: max(value, memory.get(key, 0.0)) for key, value in workers_memory().items()}
+            if number:
+                seconds[n].append(time.perf_counter() - started)
+    rates = {n: n_tokens / statistics.median(found) for n, found in seconds.items()}
+    travel = travel_seconds(nlp, texts, batch_size)
+    cpu_s = n_process * statistics.median(seconds[n_process])
+    return {
+        "n_tokens": n_tokens,
+        "n_docs": len(texts),
+        "one_tokens_per_s": rates[1],
+        "several_tokens_per_s": rates[n_process],
+        "ratio": rates[n_process] / rates[1],
+        "travel_ms": {name: 1000 * value / len(texts) for name, value in travel.items()},
+        "travel_share": travel["remembered"] / cpu_s,
+        "weights_mb": sum(p.nbytes for p in nlp.get_pipe("elmo").model.shims[0].bilm.network.parameters()) / 2**20,
+        **memory,
+    }
+
+
+def make_doc(nlp: Language, text: Document) -> Doc:
+    """RETURNS (Doc): Without vectors, sentence boundaries set."""
+    starts = [i == 0 for sentence in text for i in range(len(sentence))]
+    return Doc(nlp.vocab, words=[word for sentence in text for word in sentence], sent_starts=starts)
+
+
+def workers_memory() -> Dict[str, float]:
+    """RETURNS (Dict[str, float]): Megabytes of the largest worker, now: all that it sees, its share (pages that k
+    processes share count 1/k), what is its own. Linux only.
+    """
+    found: List[Dict[str, float]] = []
+    for child in multiprocessing.active_children():
+        try:
+            lines = Path(f"/proc/{child.pid}/smaps_rollup").read_text(encoding="utf8").splitlines()[1:]
+        except OSError:  # it has just ended
+            continue
+        sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
+        own = sizes["Private_Clean"] + sizes["Private_Dirty"]
+        found.append({"rss_mb": sizes["Rss"], "pss_mb": sizes["Pss"], "own_mb": own})
+    return {key: max(one[key] for one in found) for key in (found[0] if found else ())}
+
+
+def travel_seconds(nlp: Language, texts: List[Document], batch_size: int) -> Dict[str, float]:
+    """What spaCy does to each Doc on its way to a worker and back, here in one process: to bytes and from bytes, twice.
+
+    RETURNS (Dict[str, float]): Seconds, as srsly comes and when it remembers its encoders.
+    """
+    docs = [make_doc(nlp, text) for text in texts]
+    done = list(nlp.pipe([make_doc(nlp, text) for text in texts], batch_size=batch_size))
+    seconds = {}
+    for name, change in (("plain", _forget), ("remembered", remember_encoders)):
+        change()
+        seconds[name] = min(_time(lambda: [_travel(nlp, doc) for doc in (*docs, *done)]) for _ in range(2))
+    return seconds
+
+
+def _travel(nlp: Language, doc: Doc) -> Doc:
+    return Doc(nlp.vocab).from_bytes(doc.to_bytes())
+
+
+def _forget() -> None:
+    for registry in (srsly.msgpack_encoders, srsly.msgpack_decoders):
+        registry.__class__ = Registry
+
+
+def _time(function: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+def print_result(result: Result, n_process: int) -> None:
+    """Print what `compare` found."""
+    length = result["n_tokens"] / result["n_docs"]
+    print(f"{result['weights']:10} {result['n_docs']:,} {result['unit']} of {length:.1f} tokens", end=", ")
+    print(f"batch_size {result['batch_size']}: 1 process {result['one_tokens_per_s']:,.0f} tokens/s", end=", ")
+    print(f"{n_process} processes {result['several_tokens_per_s']:,.0f}, ratio {result['ratio']:.2f}")
+    travel = result["travel_ms"]
+    print(
+        f"{'':10} way of a Doc {travel['remembered']:.2f} ms ({travel['plain']:.2f} as srsly comes), "
+        f"{result['travel_share']:.0%} of the processes' time",
+    )
+    if "pss_mb" in result:
+        print(
+            f"{'':10} weights {result['weights_mb']:.0f} MB; largest worker: resident {result['rss_mb']:.0f} MB, "
+            f"share {result['pss_mb']:.0f}, its own {result['own_mb']:.0f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    typer.run(main)
