@@ -80,11 +80,13 @@ class Encoder:
         if state == "carry":
             for found, _ in self._carry(runs, batch_tokens, group_lengths or [1] * len(runs)):
                 yield found
+                del found
             return
         start = self._start(state) if with_marks else self._state_after_mark(state)
         for first, stop in _cut_by_budget(runs, batch_tokens):
             rows, _ = self._run(runs[first:stop], start, with_marks=with_marks)
             yield first, stop, rows, with_marks
+            del rows  # before the next slice is computed
 
     def continue_rows(
         self, runs: Runs, start: BiLMState, batch_tokens: int
@@ -163,6 +165,7 @@ class Encoder:
             rows, ends = self._run_groups(groups, joined)
             last = [(h[:, -1:], c[:, -1:]) for h, c in ends]
             yield (pieces[0][0], pieces[-1][1], rows, True), last
+            del rows
 
     def _run_groups(self, groups: Sequence[Runs], start: LayerStates) -> Tuple[Tensor, LayerStates]:
         """The backward direction reads each run from its end, but the runs of a group in text order."""

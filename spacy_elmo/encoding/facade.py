@@ -217,6 +217,7 @@ class BiLM:
         _check_positive("batch_tokens", batch_tokens)
         for start, stop, rows, has_marks in self._encoder.slices(runs, state, batch_tokens, group_lengths, False):
             yield start, stop, _without_marks(rows, [len(run) for run in runs[start:stop]]) if has_marks else rows
+            del rows  # before the next slice is computed
 
     def encode_with_grad(self, runs: Sequence[Sequence[str]]) -> Tensor:
         """The layers of all runs, attached to the graph of the weights, each run from a zero state.

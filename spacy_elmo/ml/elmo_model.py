@@ -192,6 +192,7 @@ def _compute(
     places = numpy.concatenate([bounds[:0], *(numpy.arange(bounds[i], bounds[i + 1]) for i in wanted)])
     for rows, slice_layers in iter_layers(model, [docs[i] for i in wanted]):
         layers[:, model.ops.xp.asarray(places[rows])] = slice_layers
+        del slice_layers
 
 
 def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iterator[Tuple[Ints1d, Floats3d]]:
@@ -212,6 +213,7 @@ def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iter
         if len(positions) < tensor.shape[1]:
             tensor = tensor[:, xp2torch(positions, device=tensor.device)]
         yield rows, torch2xp(tensor, ops=model.ops)
+        del tensor  # before the next slice is computed
 
 
 def read_marks(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> List[MarkSums]:

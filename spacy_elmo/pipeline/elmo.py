@@ -196,6 +196,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
             edges = rows.searchsorted(bounds[first : last + 1])
             for i, start, end in zip(range(first, last), edges, edges[1:]):
                 self._keep(found[i], rows[start:end] - bounds[i], layers[:, start:end])
+            del layers  # before the next slice is computed
         if self._has_marks():
             found = [vectors._replace(marks=marks) for vectors, marks in zip(found, read_marks(self.model, docs))]
         return found

@@ -1,9 +1,14 @@
 """What a Doc keeps in memory: its own arrays, of its own size. Peaks are in `test_elmo.py` and in `benchmarks`."""
 
+import weakref
+
 import numpy
 import pytest
 import spacy
 from spacy.tokens import Doc
+
+from spacy_elmo.encoding.runner import LaneRunner
+from spacy_elmo.ml import elmo_model
 
 from .tiny import TEXTS, add_elmo, listening, make_examples
 
@@ -61,6 +66,31 @@ def check_vectors_of(doc):
     vectors = [array for array in arrays_of(doc) if array.ndim > 1]
     assert sum(array.shape[-2] for array in vectors if array.ndim == vectors[0].ndim) == len(doc)
     assert [kept_bytes(array) for array in vectors] == [array.nbytes for array in vectors]
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+@pytest.mark.parametrize("use", ["predict", "forward"])
+def test_a_slice_is_gone_when_the_next_is_computed(use, state, monkeypatch):
+    nlp = spacy.blank("en")
+    elmo = add_elmo(nlp, model={"batch_tokens": 8, "state": state}, store="mixed")
+    docs = [Doc(nlp.vocab, words=[f"w{i}", "and", "more", "words"]) for i in range(20)]
+    run, to_array, slices = LaneRunner.run, elmo_model.torch2xp, []
+
+    def checked(self, *args, **kwargs):
+        assert not any(one() is not None for one in slices)
+        rows, ends = run(self, *args, **kwargs)
+        slices.append(weakref.ref(rows))
+        return rows, ends
+
+    def noted(*args, **kwargs):
+        array = to_array(*args, **kwargs)
+        slices.append(weakref.ref(array))
+        return array
+
+    monkeypatch.setattr(LaneRunner, "run", checked)
+    monkeypatch.setattr(elmo_model, "torch2xp", noted)
+    (elmo if use == "predict" else elmo.model).predict(docs)
+    assert len(slices) >= 20
 
 
 @pytest.mark.parametrize("store", ["mixed", "layers", "both"])
