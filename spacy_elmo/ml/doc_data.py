@@ -260,11 +260,11 @@ def _concatenate(arrays: List[Any], axis: int) -> Any:
 
 def _make_piece(doc: Doc, start: int, end: int) -> Piece:
     """RETURNS (Piece): A piece for a run of tokens, without vectors yet."""
-    starts, text = _starts(doc)[start:end], doc[start:end].text
+    starts = _starts(doc)[start:end]
     return Piece(
         starts=starts - starts[:1],
         orths=_orths(doc)[start:end],
-        n_chars=len(text),
+        n_chars=int(starts[-1] - starts[0]) + len(doc[end - 1]) if end > start else 0,  # no copy of a long text
         first=start,
         n_tokens=len(doc),
         n_carried=0,
