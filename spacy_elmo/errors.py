@@ -47,8 +47,8 @@ class Errors:
 
     EL014 = "The precision is '{precision}', but should be one of: {known}. Choose one of these."
     EL015 = (
-        "The precision '{precision}' cannot be used on {device}: {reason}. Choose 'float32' or '{other}' "
-        "(for a saved pipeline: components.elmo.model.precision in the `config` of `spacy.load`)."
+        "The precision '{precision}' cannot be used on {device}: {reason}. Choose {others} "
+        "(for a saved pipeline: components.NAME.model.precision in the `config` of `spacy.load`)."
     )
     EL016 = "{what} needs weights in float32, but they are in {precision}. {remedy}"
 

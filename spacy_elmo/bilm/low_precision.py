@@ -56,14 +56,20 @@ def check_precision(precision: str, device: torch.device) -> None:
         known = ", ".join(f'"{name}"' for name in PRECISIONS)
         raise ValueError(Errors.EL014.format(precision=precision, known=known))
     is_cpu = device.type == "cpu"
-    if precision == "int8" and not (is_cpu and onednn.works("int8")):
-        reason = "this build of PyTorch has no int8 products" if is_cpu else "its products are for CPUs"
-        raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, other="bfloat16"))
-    if precision == "float16" and is_cpu:
-        reason = "CPUs compute it many times slower than float32"
-        raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, other="bfloat16"))
+    if precision == "float32" or (is_cpu and precision != "float16" and onednn.works(precision)):
+        return
+    if is_cpu or precision == "int8":
+        reason = "its products are for CPUs"
+        if is_cpu:
+            reason = "CPUs compute it many times slower than float32"
+            if precision != "float16":
+                reason = f"this processor, or this build of PyTorch, has no fast {precision} products"
+        has_other = precision != "bfloat16" and (not is_cpu or onednn.works("bfloat16"))
+        others = "'float32' or 'bfloat16'" if has_other else "'float32'"
+        raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))
 
 
+@torch.inference_mode(False)
 @torch.no_grad()
 def lower(network: BiLMNetwork, precision: str) -> None:
     """Bring the heavy weights of a network into a precision, in place. Nothing happens if they are in it.
@@ -123,7 +129,7 @@ class Int8Matrix:
         self._packed = [onednn.pack_int8(part) for part in values]
         self._scale = scale.squeeze(1)  # (d, n_out)
         self._fold = fold
-        self._shift = torch.zeros(weight.shape[2], dtype=torch.int32)
+        self._shift = torch.zeros(weight.shape[2], dtype=torch.int32, device=weight.device)
 
     def __deepcopy__(self, memo: Any) -> "Int8Matrix":
         return self  # never changes
@@ -191,7 +197,7 @@ class HalfMatrix:
         folded = (weight * self._fold).to(dtype)
         self._packed: Optional[List[Tensor]] = None
         self._weight: Optional[Tensor] = None
-        if weight.device.type == "cpu" and dtype == torch.bfloat16 and onednn.works("bfloat16"):
+        if weight.device.type == "cpu" and dtype == torch.bfloat16:
             self._packed = [onednn.pack(part) for part in folded]
         else:
             self._weight = folded.contiguous()

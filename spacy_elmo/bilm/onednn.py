@@ -65,10 +65,11 @@ def linear_int8(levels: Tensor, packed: Tensor, scale: Tensor, shift: Tensor) ->
 @cache
 def works(precision: str) -> bool:
     """RETURNS (bool): Whether products of "float32", "bfloat16" or "int8" are there and give what they should."""
-    if not torch.backends.mkldnn.is_available():
+    if not torch.backends.mkldnn.is_available() or (precision != "float32" and not works("float32")):
         return False
     try:
-        return _TRIALS[precision]()
+        with torch.device("cpu"), torch.no_grad():
+            return _TRIALS[precision]()
     except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # another version of torch
         return False
 

@@ -5,7 +5,7 @@ than one after the other on two cores: nothing waits for the slower half of each
 """
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Callable, Dict, List, Sequence, Tuple, TypeVar
 
 import torch
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _pools: Dict[Tuple[int, int], ThreadPoolExecutor] = {}  # by number of items, and of torch's threads for each
-_lock = threading.Lock()
+_busy = threading.Lock()  # one caller at a time: others have cores of their own to use
 
 
 def run_side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> List[Result]:
@@ -25,34 +25,54 @@ def run_side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) 
     RETURNS (List[Result]): In the order of the items.
     """
     n_threads = torch.get_num_threads() // max(1, len(items))
-    if len(items) < 2 or not n_threads:
+    if len(items) < 2 or not n_threads or not _busy.acquire(blocking=False):
         return [function(item) for item in items]
+    try:
+        futures = _submit(function, items, n_threads)
+    finally:
+        _busy.release()
+    return [future.result() for future in futures] or [function(item) for item in items]
+
+
+def forget_threads() -> None:
+    """In a process that was forked: threads stay in the parent."""
+    global _busy
+    _pools.clear()
+    _busy = threading.Lock()
+
+
+def _submit(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> "List[Future[Result]]":
+    """RETURNS (List[Future[Result]]): All done; none if there can be no threads, as when the interpreter ends."""
     mode = torch.is_inference_mode_enabled()  # modes belong to a thread
 
     def call(item: Item) -> Result:
         with torch.inference_mode(mode), torch.no_grad():
             return function(item)
 
-    return list(_pool(len(items), n_threads).map(call, items))
-
-
-def forget_threads() -> None:
-    """In a process that was forked: threads stay in the parent."""
-    global _lock
-    _pools.clear()
-    _lock = threading.Lock()
+    futures: List[Future[Result]] = []
+    try:
+        pool = _pool(len(items), n_threads)
+        for item in items:
+            futures.append(pool.submit(call, item))
+    except RuntimeError:
+        wait(futures)
+        return []
+    wait(futures)
+    return futures
 
 
 def _pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
-    with _lock:
-        key = (n_items, n_threads)
-        if key not in _pools:
-            _pools[key] = _make_pool(*key)
-        return _pools[key]
+    key = (n_items, n_threads)
+    if key not in _pools:
+        _pools[key] = _make_pool(*key)
+    return _pools[key]
 
 
 def _make_pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
-    """Threads that compute with `n_threads` of torch each; the caller's own number stays what it is."""
+    """Threads that compute with `n_threads` of torch each; the caller's own number stays what it is.
+
+    RAISES (RuntimeError): If the system or the interpreter refuses a thread.
+    """
     ready = threading.Barrier(n_items)
     before = torch.get_num_threads()
 
@@ -62,7 +82,10 @@ def _make_pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
         ready.wait()
 
     pool = ThreadPoolExecutor(n_items, "spacy-elmo", initializer=begin)
-    for future in [pool.submit(int) for _ in range(n_items)]:
-        future.result()
+    try:
+        wait([pool.submit(int) for _ in range(n_items)])
+    except RuntimeError:
+        ready.abort()  # nobody waits for one that does not come
+        raise
     torch.set_num_threads(before)  # what threads that begin later take over
     return pool

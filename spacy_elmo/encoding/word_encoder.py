@@ -59,6 +59,8 @@ class WordCache:
             if word in self._slots:
                 self._slots.move_to_end(word)
 
+    @torch.inference_mode(False)  # the table outlives the mode that it is first filled in
+    @torch.no_grad()
     def add(self, words: Sequence[str], vectors: Tensor) -> None:
         """Hold new words, as many of them as fit.
 
@@ -85,6 +87,8 @@ class WordCache:
         places = torch.tensor([slots[word] for word in words], dtype=torch.long)
         return self._table[places.to(self._table.device)]
 
+    @torch.inference_mode(False)
+    @torch.no_grad()
     def _shrink(self) -> None:
         """Keep the words used last, in a table that holds no more than these."""
         words = list(self._slots)[max(len(self._slots) - self.capacity, 0) :]

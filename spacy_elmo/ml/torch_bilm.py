@@ -46,7 +46,7 @@ class TorchBiLM(Shim):
         """
         bilm.head = None
         if bilm.device != get_torch_default_device():
-            bilm.to(get_torch_default_device())
+            bilm.set_precision("float32").to(get_torch_default_device())
         bilm.set_precision(self.precision)
         bilm.word_cache.max_bytes = int(self.word_cache_mb * BYTES_PER_MB)
         self._model = bilm

@@ -79,15 +79,19 @@ def find_pipe_call() -> Optional[PipeCall]:
 
 
 def _before_fork() -> None:
-    call = find_pipe_call()
     n_threads = 1
-    for component in list(_components):
-        if call is not None and component in call.components:
-            _attempt(component.prepare)
+    try:
+        call = find_pipe_call()
+        ours = [component for component in _components if call is not None and component in call.components]
+        for component in list(_components):
+            if component in ours:
+                _attempt(component.prepare)
+            elif component.sizes is None:
+                _attempt(component.fill)
+        if call is not None and ours:
             n_threads = meet_pipe_call(call)
-        elif component.sizes is None:
-            _attempt(component.fill)
-    share_threads(n_threads)  # at last: computing undoes it
+    finally:
+        share_threads(n_threads)  # at last: computing undoes it; in any case, or the numbers of an older fork count
 
 
 def _attempt(get_ready: Callable[[], None]) -> None:

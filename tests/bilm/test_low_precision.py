@@ -28,7 +28,10 @@ CONFIGS = {
     "words, no projection": BiLMConfig(n_words=9, n_layers=1, cell_width=8, projection_width=8),
     "forward": BiLMConfig(CHAR_CNN, None, 2, 16, 8, 3.0, 3.0, directions="forward"),
 }
+needs_bfloat16 = pytest.mark.skipif(not onednn.works("bfloat16"), reason="torch without bfloat16 products")
 needs_int8 = pytest.mark.skipif(not onednn.works("int8"), reason="torch without int8 products")
+
+PRECISIONS = [pytest.param("bfloat16", marks=needs_bfloat16), pytest.param("int8", marks=needs_int8)]
 
 
 def make_weight(d=1, n_in=40, n_out=24):
@@ -79,15 +82,11 @@ def test_int8_rows_do_not_depend_on_their_company():
     assert torch.equal(product(rows[:, :9]), together[:, :9])
 
 
-@pytest.mark.parametrize("has_onednn", [True, False])
-def test_half_product_is_near_with_and_without_packing(monkeypatch, has_onednn):
-    if not has_onednn:
-        monkeypatch.setattr(onednn, "works", lambda precision: False)
-    elif not onednn.works("bfloat16"):
-        pytest.skip("torch without bfloat16 in oneDNN")
+@pytest.mark.parametrize("dtype", [pytest.param(torch.bfloat16, marks=needs_bfloat16), torch.float16])
+def test_half_product_is_near_with_and_without_packing(dtype):
     weight, rows, other = make_weight(2), torch.randn(1, 5, 40), torch.randn(1, 5, 24)
-    matrix = HalfMatrix(weight, torch.full((24,), 2.0), torch.bfloat16)
-    assert (matrix._packed is not None) == has_onednn
+    matrix = HalfMatrix(weight, torch.full((24,), 2.0), dtype)
+    assert (matrix._packed is None) == (dtype == torch.float16)
     torch.testing.assert_close(matrix.dense(), weight, atol=0.0, rtol=2**-8)
     for k in (0, 1):
         product = matrix.product(slice(k, k + 1))
@@ -102,7 +101,7 @@ def test_half_product_is_near_with_and_without_packing(monkeypatch, has_onednn):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("precision", ["bfloat16", pytest.param("int8", marks=needs_int8)])
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_lowering_takes_every_large_matrix_and_float32_gives_its_rounded_values_back(name, precision):
     network, original = make_network(name), make_network(name).state_dict()
     lower(network, precision)
@@ -127,7 +126,7 @@ def test_lowering_takes_every_large_matrix_and_float32_gives_its_rounded_values_
     assert all(torch.equal(tensor, kept[key]) for key, tensor in full_state(network).items())
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", pytest.param("int8", marks=needs_int8)])
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda network: pickle.loads(pickle.dumps(network))])
 def test_a_lowered_network_can_be_copied(precision, copied):
     network = make_network("highway")
@@ -150,12 +149,25 @@ def test_what_cannot_be_computed_is_refused(precision, device, message):
         check_precision(precision, torch.device(device))
 
 
-def test_int8_is_refused_where_products_of_whole_numbers_are_missing_or_wrong(monkeypatch):
-    monkeypatch.setattr(onednn, "works", lambda precision: precision != "int8")
+@pytest.mark.parametrize(
+    "missing, others", [({"int8"}, "'float32' or 'bfloat16'"), ({"int8", "bfloat16"}, "'float32' \\(")]
+)
+def test_products_that_are_missing_or_wrong_are_refused_before_anything_changes(monkeypatch, missing, others):
+    monkeypatch.setattr(onednn, "works", lambda precision: precision not in missing)
     network = make_network()
-    with pytest.raises(ValueError, match="no int8 products"):
-        lower(network, "int8")
+    for precision in missing:
+        with pytest.raises(ValueError, match=f"this processor.* no fast {precision} products. Choose {others}"):
+            lower(network, precision)
     assert network.precision == "float32" and not any(tensor.is_meta for tensor in network.state_dict().values())
+
+
+def test_weights_lowered_and_brought_back_in_inference_mode_can_be_trained():
+    network = make_network()
+    with torch.inference_mode():
+        lower(network, "bfloat16" if onednn.works("bfloat16") else "float32")
+        lower(network, "float32")
+    network.lstm[0].input_gates(torch.ones(1, 3, 8)).sum().backward()
+    assert network.lstm[0].input_weight.grad is not None
 
 
 def test_a_product_that_overflows_counts_as_missing(monkeypatch):

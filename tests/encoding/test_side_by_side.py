@@ -1,6 +1,9 @@
 """Directions at once: the same numbers, in threads that share torch's."""
 
+import os
 import re
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -8,9 +11,15 @@ import pytest
 import torch
 
 from spacy_elmo import load_bilm
+from spacy_elmo.encoding import runner
 from spacy_elmo.encoding.side_by_side import forget_threads, run_side_by_side
 
-SENTENCES = [["She", "sat", "on", "the", "bank"], ["Oslo"], ["The", "bank", "raised", "its", "rates", "."], ["a", "b"]]
+SENTENCES = [
+    ["She", "sat", "on", "the", "bank"],
+    ["Oslo"],
+    ["The", "bank", "raised", "its", "rates", "."],
+    ["a", "b"],
+] * 4
 
 
 @pytest.fixture
@@ -72,13 +81,65 @@ def test_errors_reach_the_caller_and_threads_are_made_anew_when_forgotten(set_th
     assert [item for item, _, _, _ in run_side_by_side(look, [1, 2])] == [1, 2]
 
 
+def test_a_second_caller_does_not_wait_for_the_first(set_threads):
+    set_threads(2)
+    inside, found = threading.Event(), []
+    names = []
+
+    def hold(item):
+        inside.set()
+        assert done.wait(timeout=20)
+        return item
+
+    done = threading.Event()
+    first = threading.Thread(target=lambda: found.extend(run_side_by_side(hold, [1, 2])))
+    first.start()
+    assert inside.wait(timeout=20)
+    names = [name for _, name, _, _ in run_side_by_side(look, ["forward", "backward"])]
+    done.set()
+    first.join()
+    assert names == [threading.current_thread().name] * 2 and found == [1, 2]
+
+
+SCRIPT = """
+import threading, time, torch
+from spacy_elmo.encoding.side_by_side import run_side_by_side
+torch.set_num_threads(2)
+
+def work():
+    threading.main_thread().join()
+    time.sleep(0.2)
+    print(run_side_by_side(lambda item: item + 1, [1, 2]))
+
+threading.Thread(target=work).start()
+"""
+
+
+@pytest.mark.parametrize("is_warm", [True, False])
+def test_a_thread_that_outlives_the_main_thread_can_compute(is_warm, pytestconfig):
+    script = SCRIPT + ("run_side_by_side(int, [1, 2])\n" if is_warm else "")
+    environment = {**os.environ, "PYTHONPATH": str(pytestconfig.rootpath)}
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=60)
+    assert (found.stdout.strip(), found.stderr) == ("[2, 3]", "")
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
-def test_vectors_are_the_same_with_one_thread_and_with_two(set_threads, mode):
+def test_vectors_are_the_same_with_one_thread_and_with_two(set_threads, monkeypatch, mode):
+    calls = []
+
+    def count(function, items):
+        calls.append(len(items))
+        return run_side_by_side(function, items)
+
+    monkeypatch.setattr(runner, "run_side_by_side", count)
     bilm = load_bilm("en_elmo_sm")
-    set_threads(1)
-    alone = bilm.embed(SENTENCES, state="steady")
     set_threads(2)
     with mode():
         found = bilm.embed(SENTENCES, state="steady")
-    for one, other in zip(alone, found):
+    assert set(calls) == {2}
+    later = bilm.embed([["words", "of", "later"], *SENTENCES], state="steady")[1:]
+    set_threads(1)
+    alone = load_bilm("en_elmo_sm").embed(SENTENCES, state="steady")
+    for one, two, other in zip(alone, found, later):
+        np.testing.assert_allclose(one, two, atol=2e-6, rtol=0.0)
         np.testing.assert_allclose(one, other, atol=2e-6, rtol=0.0)

@@ -11,8 +11,8 @@ from spacy_elmo.bilm import onednn
 from spacy_elmo.ml.elmo_model import get_bilm
 
 PRECISIONS = [
-    "bfloat16",
-    pytest.param("int8", marks=pytest.mark.skipif(not onednn.works("int8"), reason="no int8 products")),
+    pytest.param(name, marks=pytest.mark.skipif(not onednn.works(name), reason=f"torch without {name} products"))
+    for name in ("bfloat16", "int8")
 ]
 
 
@@ -70,5 +70,5 @@ def test_settings_that_make_no_sense_are_refused(settings, message):
 
 
 def test_float16_on_a_cpu_is_refused_with_a_remedy():
-    with pytest.raises(ValueError, match="float16.*cpu.*bfloat16.*components.elmo.model.precision"):
+    with pytest.raises(ValueError, match="float16.*cpu.*bfloat16.*components.NAME.model.precision"):
         make_pipeline("float16")

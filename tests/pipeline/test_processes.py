@@ -158,3 +158,18 @@ def test_encoders_stay_the_same_and_foreign_registries_are_left_alone(monkeypatc
     monkeypatch.setattr(srsly, "msgpack_encoders", other)
     remember_encoders()
     assert type(other) is Other
+
+
+def test_a_fork_that_is_told_nothing_has_one_thread_whatever_an_older_one_had(telling, monkeypatch):
+    """Python only prints what goes wrong before a fork, and forks."""
+
+    def fail(call):
+        raise UserWarning("made an error by a filter")
+
+    shared = []
+    monkeypatch.setattr(callbacks, "find_pipe_call", lambda: callbacks.PipeCall(2, (telling.get_pipe("elmo"),), True))
+    monkeypatch.setattr(callbacks, "meet_pipe_call", fail)
+    monkeypatch.setattr(callbacks, "share_threads", shared.append)
+    with pytest.raises(UserWarning):
+        callbacks._before_fork()
+    assert shared == [1]
