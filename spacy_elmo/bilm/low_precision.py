@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import Errors
 from . import onednn
+from .lstm import PROJECTION_SCALE
 from .model import BiLMNetwork
 from .products import LowMatrix
 
@@ -47,7 +48,8 @@ def _heavy_of_layer(prefix: str, layer: Any) -> Iterator[Heavy]:
     yield Heavy(f"{prefix}.input_weight", layer, "input_weight", gates, False)
     yield Heavy(f"{prefix}.recurrent_weight", layer, "recurrent_weight", gates, False)
     if layer.projection_weight is not None:
-        yield Heavy(f"{prefix}.projection_weight", layer, "projection_weight", gates.new_tensor([2.0]), False)
+        fold = gates.new_tensor([PROJECTION_SCALE])
+        yield Heavy(f"{prefix}.projection_weight", layer, "projection_weight", fold, False)
 
 
 def check_precision(precision: str, device: torch.device) -> None:

@@ -9,6 +9,7 @@ from .config import BiLMConfig
 from .products import LowMatrix
 from .recurrence import run_recurrence
 
+PROJECTION_SCALE = 2.0  # that inference folds into the projection, as `gate_scale` into the gates
 FORGET_BIAS = 1.0  # added when computing, not part of the stored bias: bilm-tf's files do the same
 
 

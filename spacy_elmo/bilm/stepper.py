@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .highway import LayerHighway
-from .lstm import LSTMLayer
+from .lstm import PROJECTION_SCALE, LSTMLayer
 from .products import Product, has_packing, make_product
 
 
@@ -35,7 +35,7 @@ class PackedLayer:
         self._from_output = make_product(layer, "recurrent_weight", directions, scale)
         self._project: Optional[Product] = None
         if layer.projection_weight is not None:
-            self._project = make_product(layer, "projection_weight", directions, 2.0)
+            self._project = make_product(layer, "projection_weight", directions, PROJECTION_SCALE)
         self.cell_clip = None if layer.cell_clip is None else 2.0 * layer.cell_clip
         self.projection_clip = layer.projection_clip
 

@@ -43,6 +43,18 @@ def test_convert_rounds_to_half_precision(bilm_path: Path, tmp_path: Path) -> No
     assert sizes[1] < 0.7 * sizes[0]
 
 
+def test_convert_rounds_to_int8_in_our_own_format_only(bilm_path: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["convert", str(bilm_path), str(tmp_path / "out"), "--dtype", "int8"])
+    assert result.exit_code == 0, result.output
+    key = "input_weight"
+    (weight, rounded) = (getattr(load_bilm(path).network.lstm[0], key) for path in (bilm_path, tmp_path / "out"))
+    assert 0 < (weight - rounded).abs().max() <= weight.abs().max() / 200
+    result = CliRunner().invoke(
+        app, ["convert", str(bilm_path), str(tmp_path / "tf"), "--to", "bilm-tf", "--dtype", "int8"]
+    )
+    assert result.exit_code == 1 and "float32, float16" in result.stderr and not (tmp_path / "tf").exists()
+
+
 def test_convert_does_not_overwrite_without_force(bilm_path: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("keep", encoding="utf8")

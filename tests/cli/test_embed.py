@@ -13,6 +13,7 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_elmo import register_extensions
+from spacy_elmo.bilm import onednn
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli.embed import embed
 from spacy_elmo.weights import load_bilm
@@ -44,6 +45,29 @@ def test_embed_writes_rows_of_all_texts(bilm_path: Path, text_path: Path, tmp_pa
     expected = load_bilm(bilm_path).embed([line.split() for line in LINES])
     np.testing.assert_allclose(arrays["layers"], np.concatenate(expected, axis=1).swapaxes(0, 1), atol=1e-6)
     np.testing.assert_allclose(arrays["mixed"], arrays["layers"].mean(axis=1), atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_embed_computes_in_fewer_bits(bilm_path: Path, text_path: Path, tmp_path: Path, precision: str) -> None:
+    if not onednn.works(precision):
+        pytest.skip(f"torch without {precision} products")
+    output = tmp_path / "out.npz"
+    arguments = ["embed", str(bilm_path), str(text_path), str(output), "--tokenized", "--precision", precision]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    bilm = load_bilm(bilm_path, precision=precision)
+    expected = np.concatenate(bilm.embed([line.split() for line in LINES], layers="mean"))
+    np.testing.assert_allclose(_read(output)["mixed"], expected, atol=1e-6)
+    exact = np.concatenate(load_bilm(bilm_path).embed([line.split() for line in LINES], layers="mean"))
+    assert np.abs(exact - expected).max() > 1e-4
+
+
+def test_embed_tells_what_to_choose_for_a_precision_that_is_not_there(bilm_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\n", encoding="utf8")
+    arguments = ["embed", str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz"), "-k", "-p", "float16"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1 and not (tmp_path / "out.npz").exists()
+    assert "float16" in result.stderr and "Choose 'float32'" in " ".join(result.stderr.split())
 
 
 def test_embed_reads_the_same_from_every_format(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:

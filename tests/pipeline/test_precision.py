@@ -40,6 +40,7 @@ def test_pipelines_in_fewer_bits_are_saved_pickled_and_loaded(precision, tmp_pat
     other = make_pipeline(precision).from_bytes(nlp.to_bytes())
     assert_same(nlp, other)
     assert other.to_bytes() == nlp.to_bytes()
+    assert precision != "int8" or len(nlp.to_bytes()) < len(make_pipeline("float32").to_bytes())
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
