@@ -1,16 +1,16 @@
-"""LSTM layers for a lane that is alone: a sentence by itself, where the time goes into reading the weights.
+"""LSTM layers for a lane that is alone or has little company, where the time goes into reading the weights.
 
-A step needs every recurrent weight for one row only, so that the memory decides, not the arithmetic: each weight is
-read once, as it lies in memory, both directions in one operation, and whatever else a step does is kept small.
+A step of one row needs every recurrent weight once, so that the memory decides, not the arithmetic: each weight is
+read as it lies in memory, both directions in one operation, and whatever else a step does is kept small.
 """
 
-from typing import Optional, Sequence
+from typing import List, Optional, Sequence
 
 import torch
 from torch import Tensor
 
 from .lstm import LSTMLayer
-from .stepper import PackedLayer
+from .stepper import PackedHighway, PackedLayer
 
 ROW_STEP = 8  # libraries prepare a product for each number of rows they meet: let there be few of them
 
@@ -34,18 +34,33 @@ class LoneLayer:
         self.projection_clip = layer.projection_clip
 
     def input_gates(self, inputs: Tensor) -> Tensor:
-        """inputs (Tensor): Shape (d, S, P).
-        RETURNS (Tensor): Shape (d, S, 4H).
+        """inputs (Tensor): Shape (d, N, P), or (1, N, P) for all directions.
+        RETURNS (Tensor): Shape (d, N, 4H).
         """
-        n_steps = inputs.shape[1]
-        padded = torch.nn.functional.pad(inputs, (0, 0, 0, -n_steps % ROW_STEP))  # (d, S', P)
-        parts = padded.split([len(layer.bias) for layer in self._packed])
-        gates = torch.cat([layer.input_gates(part)[:, :n_steps] for layer, part in zip(self._packed, parts)])
+        n_rows = inputs.shape[1]
+        padded = torch.nn.functional.pad(inputs, (0, 0, 0, -n_rows % ROW_STEP))  # (d, N', P)
+        parts = padded.expand(len(self._recurrent), -1, -1).split([len(layer.bias) for layer in self._packed])
+        gates = torch.cat([layer.input_gates(part)[:, :n_rows] for layer, part in zip(self._packed, parts)])
         gates.chunk(4, dim=2)[1].mul_(0.5)  # the candidate's, which come doubled
         return gates
 
+    def step(self, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
+        """One step of a few lanes, as `stepper.PackedLayer.step`.
+
+        gates (Tensor): Shape (d, b, 4H), their input side.
+        h (Tensor): Shape (d, b, P), outputs of the step before.
+        c2 (Tensor): Shape (d, b, H), twice the memory cell; updated in place.
+        RETURNS (Tensor): Shape (d, b, P), the outputs.
+        """
+        acts = torch.baddbmm(gates, h, self._recurrent)
+        i, j, f, o = acts.chunk(4, dim=2)  # 4 x (d, b, H)
+        squashed = self._cell(acts, i, j, f, o, c2, torch.empty_like(c2))
+        project = self._project()
+        out = squashed.mul_(2.0) if project is None else torch.bmm(squashed, project)
+        return out if self.projection_clip is None else out.clamp_(-self.projection_clip, self.projection_clip)
+
     def run(self, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
-        """All steps.
+        """All steps of one lane.
 
         gates (Tensor): Shape (d, S, 4H), from `input_gates`.
         h (Tensor): Shape (d, 1, P), outputs of the step before.
@@ -59,12 +74,7 @@ class LoneLayer:
         i, j, f, o = acts.chunk(4, dim=2)  # 4 x (d, 1, H)
         for from_input, out in zip(gates.unsqueeze(2).unbind(1), outputs.unbind()):
             torch.baddbmm(from_input, h, self._recurrent, out=acts)
-            j.mul_(2.0)
-            acts.sigmoid_()
-            c2.mul_(f).addcmul_(i, j.sub_(0.5), value=4.0)
-            if self.cell_clip is not None:
-                c2.clamp_(-self.cell_clip, self.cell_clip)
-            torch.sigmoid(c2, out=squashed).sub_(0.5).mul_(o)
+            self._cell(acts, i, j, f, o, c2, squashed)
             if project is None:
                 torch.mul(squashed, 2.0, out=out)
             else:
@@ -74,8 +84,37 @@ class LoneLayer:
             h = out
         return outputs
 
+    def _cell(self, acts: Tensor, i: Tensor, j: Tensor, f: Tensor, o: Tensor, c2: Tensor, squashed: Tensor) -> Tensor:
+        """acts (Tensor): Shape (d, b, 4H), changed in place; the gates are its parts.
+        squashed (Tensor): Shape (d, b, H), set to half of o * tanh(c).
+        """
+        j.mul_(2.0)
+        acts.sigmoid_()
+        c2.mul_(f).addcmul_(i, j.sub_(0.5), value=4.0)
+        if self.cell_clip is not None:
+            c2.clamp_(-self.cell_clip, self.cell_clip)
+        return torch.sigmoid(c2, out=squashed).sub_(0.5).mul_(o)
+
     def _project(self) -> Optional[Tensor]:
         """RETURNS (Optional[Tensor]): Shape (d, H, P), doubled; a column lies together."""
         if self._columns is None and self._projection is not None:
             self._columns = (2.0 * self._projection).transpose(1, 2).contiguous()
         return None if self._columns is None else self._columns.transpose(1, 2)
+
+
+class JoinedHighway:
+    """Highways of single directions as one.
+
+    parts (Sequence[PackedHighway]): In the order of the directions.
+    """
+
+    def __init__(self, parts: Sequence[PackedHighway]) -> None:
+        self._parts: List[PackedHighway] = list(parts)
+
+    def mix(self, inputs: Tensor, outputs: Tensor) -> None:
+        """As `stepper.PackedHighway.mix`."""
+        first = 0
+        for part in self._parts:
+            end = first + len(part.bias)
+            part.mix(inputs[first:end], outputs[first:end])
+            first = end

@@ -7,10 +7,7 @@ import torch
 from torch import Tensor
 
 from ..bilm.config import BiLMConfig
-from ..bilm.highway import LayerHighway
-from ..bilm.lone import LoneLayer
-from ..bilm.lstm import LSTMLayer
-from ..bilm.stepper import PackedLayer
+from ..bilm.lone import JoinedHighway, LoneLayer
 from ..text.lanes import Ids, LanePlan
 from .state import LayerStates
 
@@ -18,23 +15,16 @@ BLOCK_BYTES = 32 * 2**20  # gates of one block
 
 
 class LoneRunner:
-    """The stack of LSTM layers for plans of one sequence.
+    """The stack of LSTM layers for plans of one sequence, directions together.
 
     config (BiLMConfig): Sizes and switches.
-    layers (Sequence[LSTMLayer]): From the lowest up.
-    packed (Sequence[Sequence[PackedLayer]]): For each layer its directions, prepared for many lanes.
-    highways (Sequence[LayerHighway]): Past the second layer and those above, if the config says so.
+    layers (Sequence[LoneLayer]): From the lowest up.
+    highways (Sequence[JoinedHighway]): Past the second layer and those above, if the config says so.
     """
 
-    def __init__(
-        self,
-        config: BiLMConfig,
-        layers: Sequence[LSTMLayer],
-        packed: Sequence[Sequence[PackedLayer]],
-        highways: Sequence[LayerHighway],
-    ) -> None:
+    def __init__(self, config: BiLMConfig, layers: Sequence[LoneLayer], highways: Sequence[JoinedHighway]) -> None:
         self.config = config
-        self._layers = [LoneLayer(layer, parts) for layer, parts in zip(layers, packed)]
+        self._layers = layers
         self._highways = highways
 
     def run(
@@ -76,13 +66,13 @@ class LoneRunner:
                 h, c2 = state[number]
                 found = layer.run(layer.input_gates(inputs), h, c2)
                 state[number] = (found[-1], c2)
-                out = found.squeeze(2).transpose(0, 1)  # (d, S, P)
+                part = outputs[number][:, first : first + block]
+                part.copy_(found.squeeze(2).transpose(0, 1))
                 if number and self.config.has_skip:
-                    out = out + inputs
+                    part += inputs
                 elif number and self.config.highway_between:
-                    out = self._highways[number - 1](inputs.unsqueeze(2), out.unsqueeze(2)).squeeze(2)
-                outputs[number][:, first : first + block] = out
-                inputs = outputs[number][:, first : first + block]
+                    self._highways[number - 1].mix(inputs.unsqueeze(2), part.unsqueeze(2))
+                inputs = part
         return outputs
 
 

@@ -1,12 +1,12 @@
 """Running the LSTM stack over a lane plan: no padding, input products in large blocks, a thin loop over time.
 
 Block by block, so that the gates of a few steps only are held: first all steps of the block in layer 1, then in
-layer 2, and so on. The directions never meet: on a CPU they are computed at the same time, a thread each, on a GPU they
-go through each operation together.
+layer 2, and so on. The directions never meet: on a CPU they are computed at the same time, a thread each, unless the
+steps are small; then, and on a GPU, they go through each operation together.
 """
 
 from dataclasses import dataclass
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..bilm.config import BiLMConfig
 from ..bilm.highway import LayerHighway
+from ..bilm.lone import JoinedHighway, LoneLayer
 from ..bilm.lstm import LSTMLayer
 from ..bilm.stepper import PackedHighway, PackedLayer, split_directions
 from ..text.lanes import Ids, LanePlan
@@ -24,7 +25,8 @@ from .state import LayerStates
 GATE_BYTES = 32 * 2**20  # gates of a stack, held for one block
 WORD_GATE_BYTES = 128 * 2**20  # gates of the first layer in a stack, held for all distinct words of a plan
 LANE_STEP = 8
-LANES_TOGETHER = 8  # from here on the directions are computed at once: threads of Python get in each other's way
+AT_ONCE = 10 * 2**20  # multiplications of a step from which on threads of Python do not get in each other's way
+FEW_WEIGHTS = 2**20  # of a step, up to which fewer lanes are best off with both directions in each operation
 Places = List[Tuple[Tensor, Tensor]]
 
 
@@ -48,9 +50,16 @@ class LaneRunner:
             )
             for directions in split_directions(layers[0])
         ]
-        packed = list(zip(*(stack.layers for stack in self._stacks)))  # by layer
-        is_low = any(layer.low for layer in layers)  # less to read; the way for many lanes is the faster one
-        self._lone = None if is_low else LoneRunner(config, layers, packed, highways)
+        self._n_weights = layers[0].recurrent_weight[0].numel()
+        self._few: Optional[_Stack] = None
+        self._lone: Optional[LoneRunner] = None
+        if self.device.type == "cpu" and not any(layer.low for layer in layers):  # less to read: packed is faster
+            packed = zip(*(stack.layers for stack in self._stacks))  # by layer
+            joined = [LoneLayer(layer, parts) for layer, parts in zip(layers, packed)]
+            joined_highways = [JoinedHighway(parts) for parts in zip(*(stack.highways for stack in self._stacks))]
+            self._lone = LoneRunner(config, joined, joined_highways)
+            if self._n_weights <= FEW_WEIGHTS:
+                self._few = _Stack(config, slice(0, config.n_directions), joined, joined_highways)
 
     @torch.no_grad()
     def run(
@@ -90,10 +99,10 @@ class LaneRunner:
             run.write(layers)
             return run.ends
 
-        if plan.n_lanes < LANES_TOGETHER:
-            ends = [run_stack(stack) for stack in self._stacks]
-        else:
+        if plan.n_lanes * self._n_weights >= AT_ONCE:
             ends = run_side_by_side(run_stack, self._stacks)
+        else:
+            ends = [run_stack(stack) for stack in ([self._few] if self._few else self._stacks)]
         return layers, _join_directions(ends) if with_end else None
 
 
@@ -103,8 +112,8 @@ class _Stack:
 
     config: BiLMConfig
     directions: slice
-    layers: Sequence[PackedLayer]
-    highways: Sequence[PackedHighway]
+    layers: Sequence[Union[PackedLayer, LoneLayer]]
+    highways: Sequence[Union[PackedHighway, JoinedHighway]]
 
 
 class _Steps:
@@ -154,8 +163,8 @@ class _Run:
         if with_end:
             n_rows = len(self.plan.lengths)
             self.ends = [(h.expand(d, n_rows, -1).clone(), 0.5 * c2.expand(d, n_rows, -1)) for h, c2 in start]
-        self.h = [vectors.new_empty(d, n_lanes, width) for _ in self.layers]
-        self.c2 = [vectors.new_empty(d, n_lanes, cell_width) for _ in self.layers]
+        self.h = [vectors.new_zeros(d, n_lanes, width) for _ in self.layers]
+        self.c2 = [vectors.new_zeros(d, n_lanes, cell_width) for _ in self.layers]
         self.outputs = [vectors.new_zeros(d, n_steps, n_lanes, width) for _ in self.layers]
         step_bytes = 4 * d * n_lanes * 4 * cell_width
         self.block_steps = max(4, GATE_BYTES // max(1, step_bytes))
@@ -208,16 +217,18 @@ class _Run:
             torch.index_select(self.word_gates[k], 0, places[k], out=gates[k])  # type: ignore[index]
         return gates
 
-    def _step(self, number: int, layer: PackedLayer, s: int, gates: Tensor) -> None:
+    def _step(self, number: int, layer: Union[PackedLayer, LoneLayer], s: int, gates: Tensor) -> None:
         b = gates.shape[1]
         h, c2 = self.h[number], self.c2[number]
+        if b < h.shape[1]:  # lanes that have ended
+            h = h[:, :b]
+            c2 = self.c2[number] = c2[:, :b]
         lanes, sequences = self.steps.begin_at[s]
         if len(lanes):
             start_h, start_c2 = self.start[number]
             _put(h, lanes, start_h, sequences)
             _put(c2, lanes, start_c2, sequences)
-        out = layer.step(gates, h[:, :b], c2[:, :b])
-        h[:, :b] = out
+        out = self.h[number] = layer.step(gates, h, c2)
         self.outputs[number][:, s, :b] = out
         if self.ends and len(self.steps.end_at[s][0]):
             lanes, sequences = self.steps.end_at[s]

@@ -7,12 +7,12 @@ import torch
 from spacy.tokens import Doc
 from thinc.api import Model
 
+from ..encoding.encoder import MAX_LANES
 from ..encoding.fork import share_threads as share_threads
 from .elmo_model import fill, get_settings
 from .types import ElmoBatch
 
-# A sequence by itself and two together: both ways to compute, all weights.
-WARM_UPS = ([["."]], [["."], [".", "."]])
+WARM_UPS = ([["."]], [["."]] * MAX_LANES)  # a sequence by itself and many together: all ways to compute, all weights
 
 
 def prepare(model: Model[List[Doc], ElmoBatch]) -> None:

@@ -1,4 +1,4 @@
-"""A sentence by itself takes another way through the LSTMs, to the same vectors."""
+"""A sentence by itself, or with little company, takes another way through the LSTMs, to the same vectors."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.stepper import PackedLayer
 from spacy_elmo.encoding import lone, runner
 from spacy_elmo.encoding.facade import BiLM
 
@@ -54,6 +55,44 @@ def test_vectors_are_those_of_the_lanes(monkeypatch, variant, state):
     found, wanted = both_ways(monkeypatch, lambda: bilm.embed([SENTENCE], state=state, boundaries=True)[0])
     assert found.any() and np.ptp(found) > 0.01
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=5e-6)
+
+
+def few_ways(monkeypatch, compute):
+    """RETURNS (Tuple[Any, Any]): What the way of few lanes gives, and that of many; each must have been taken."""
+    found = compute()
+    steps = []
+    step = PackedLayer.step
+    monkeypatch.setattr(PackedLayer, "step", lambda *args: steps.append(1) or step(*args))
+    compute()
+    assert not steps
+    monkeypatch.setattr(runner, "AT_ONCE", 0)
+    wanted = compute()
+    assert steps
+    return found, wanted
+
+
+@pytest.mark.parametrize("state", ["reset", "steady"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_vectors_of_a_few_sentences_are_those_of_many_lanes(monkeypatch, variant, state):
+    bilm = make_bilm(**VARIANTS[variant])
+    sentences = [SENTENCE, SENTENCE[3:7], SENTENCE[:9], [], SENTENCE[2:]]
+    found, wanted = few_ways(monkeypatch, lambda: bilm.embed(sentences, state=state, boundaries=True))
+    for one, other in zip(found, wanted):
+        assert np.ptp(one) > 0.01
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_states_of_a_few_sentences_go_in_and_come_out(monkeypatch):
+    bilm = make_bilm()
+    _, start = bilm.embed([["a"], ["b", "c"], ["d"]], return_state=True)
+    (_, end), (_, wanted) = few_ways(
+        monkeypatch, lambda: bilm.embed([SENTENCE, SENTENCE[::-1]], state=start, return_state=True)
+    )
+    for name in ("h", "c"):
+        found, other = getattr(end, name), getattr(wanted, name)
+        assert torch.allclose(found, other, atol=5e-6)
+        assert torch.equal(found[:, 2:], getattr(start, name)[:, 2:])
+        assert not torch.equal(found[:, :2], getattr(start, name)[:, :2])
 
 
 def test_blocks_of_steps_change_nothing(monkeypatch):

@@ -19,7 +19,7 @@ SENTENCES = [
     ["Oslo"],
     ["The", "bank", "raised", "its", "rates", "."],
     ["a", "b"],
-] * 4
+] * 16
 
 
 @pytest.fixture
