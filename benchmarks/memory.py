@@ -36,7 +36,7 @@ def main(
     weights: str = typer.Option("en_elmo_sm", "--weights", "-w", help="A packaged biLM or a path."),
     repeats: int = typer.Option(20, "--repeats", "-r", help="How often the longer corpus has UD EWT train in it."),
     n_tokens: int = typer.Option(1_000_000, "--n-tokens", "-n", help="Of the long Doc."),
-    batch_tokens: int = typer.Option(4096, "--batch-tokens", "-b", help="Setting of the component."),
+    batch_tokens: int = typer.Option(8192, "--batch-tokens", "-b", help="Setting of the component."),
     word_cache_mb: float = typer.Option(64.0, "--word-cache-mb", "-c", help="Setting of the component."),
     tolerance_mb: float = typer.Option(50.0, "--tolerance", "-T", help="Largest growth with the corpus, in MB."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),

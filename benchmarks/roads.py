@@ -26,7 +26,7 @@ def main(
     # fmt: off
     bilm_path: str = typer.Argument(..., help="Weights in any known format."),
     n_sentences: Optional[int] = typer.Option(None, "--sentences", "-n", help="Sentences of UD EWT dev, or all."),
-    batch_tokens: int = typer.Option(4096, "--batch-tokens", "-b", help="Tokens computed at once."),
+    batch_tokens: int = typer.Option(8192, "--batch-tokens", "-b", help="Tokens computed at once."),
     repeats: int = typer.Option(5, "--repeats", "-r", help="Rounds, in turn; medians are printed."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
     # fmt: on

@@ -143,7 +143,7 @@ class BiLM:
         return_state: bool = False,
         layers: Layers = "all",
         boundaries: bool = False,
-        batch_tokens: int = 4096,
+        batch_tokens: int = 8192,
     ) -> Any:
         """Contextual vectors of tokenized sentences.
 
@@ -184,7 +184,7 @@ class BiLM:
         runs: Sequence[Sequence[str]],
         *,
         state: str = "reset",
-        batch_tokens: int = 4096,
+        batch_tokens: int = 8192,
         group_lengths: Optional[Sequence[int]] = None,
     ) -> Tensor:
         """The layers of all runs, one after the other, on the device of the weights.
@@ -206,7 +206,7 @@ class BiLM:
         runs: Sequence[Sequence[str]],
         *,
         state: str = "reset",
-        batch_tokens: int = 4096,
+        batch_tokens: int = 8192,
         group_lengths: Optional[Sequence[int]] = None,
     ) -> Iterator[Tuple[int, int, Tensor]]:
         """The same as `encode` in slices, so that the working memory is bounded whatever the number of runs.

@@ -22,7 +22,7 @@ from .lone import LoneRunner, is_lone
 from .side_by_side import run_side_by_side
 from .state import LayerStates
 
-GATE_BYTES = 32 * 2**20  # gates of a stack, held for one block
+GATE_BYTES = 8 * 2**20  # gates of a stack, held for one block: what a cache holds, and the C library keeps
 WORD_GATE_BYTES = 128 * 2**20  # gates of the first layer in a stack, held for all distinct words of a plan
 LANE_STEP = 8
 AT_ONCE = 10 * 2**20  # multiplications of a step from which on threads of Python do not get in each other's way

@@ -36,7 +36,7 @@ class ElmoSettings:
     state: str = "reset"
     max_tokens: int = 512
     overlap: int = 64
-    batch_tokens: int = 4096
+    batch_tokens: int = 8192
     word_cache_mb: float = 64.0
     layer_cache_mb: float = 1024.0
     layer_cache_dtype: str = "float32"

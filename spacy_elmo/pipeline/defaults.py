@@ -41,7 +41,7 @@ max_tokens = 512
 # Tokens that neighbouring windows share.
 overlap = 64
 # Tokens computed at once; bounds the working memory.
-batch_tokens = 4096
+batch_tokens = 8192
 # Megabytes for the vectors of words seen before.
 word_cache_mb = 64.0
 # Megabytes of a temporary file with the layers of training Docs, which later epochs read (frozen biLM); 0 for none.
