@@ -32,6 +32,12 @@ class Warnings:
         "and each takes memory. Set n_process to {n_cores} at most; one process computes with several threads already."
     )
 
+    WL063 = (
+        "nlp.pipe starts {n_process} processes on {n_cores} cores, and has only ELMo to run. One process keeps both "
+        "cores busy, a direction of the biLM on each: more gain nothing, and Docs take time to go there and back. "
+        "Leave n_process at 1, unless the pipeline has other components that take most of the time."
+    )
+
     # the rest: WL100 and up
     WL100 = (
         "The vocabulary '{path}' begins with {found}, by convention it begins with {wanted}, then words by frequency, "

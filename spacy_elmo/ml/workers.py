@@ -12,6 +12,7 @@ from ..encoding.fork import share_threads as share_threads
 from .elmo_model import fill, get_settings
 from .types import ElmoBatch
 
+N_DIRECTIONS = 2
 WARM_UPS = ([["."]], [["."]] * MAX_LANES)  # a sequence by itself and many together: all ways to compute, all weights
 
 
@@ -30,6 +31,13 @@ def prepare(model: Model[List[Doc], ElmoBatch]) -> None:
 def available_cores() -> int:
     """RETURNS (int): Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def one_process_is_enough(n_cores: int) -> bool:
+    """n_cores (int): From `available_cores`.
+    RETURNS (bool): Whether this process keeps them all busy with ELMo: it has a thread for each direction of the biLM.
+    """
+    return n_cores == N_DIRECTIONS <= torch.get_num_threads()
 
 
 def threads_of_workers(n_process: int) -> int:

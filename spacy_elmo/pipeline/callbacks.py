@@ -12,7 +12,7 @@ from typing import Any, Callable, NamedTuple, Optional, Tuple
 from weakref import WeakSet
 
 from .._warnings import Warnings
-from ..ml.workers import available_cores, share_threads, threads_of_workers, use_threads
+from ..ml.workers import available_cores, one_process_is_enough, share_threads, threads_of_workers, use_threads
 from .registries import remember_encoders
 
 # The method of `Language` that starts the workers, and what it calls things.
@@ -47,7 +47,7 @@ def prepare_before_fork(component: Any) -> None:
 
 
 def meet_pipe_call(call: PipeCall) -> int:
-    """Make the way of the Docs short, and warn once of each call that makes too many workers.
+    """Make the way of the Docs short, and warn once of each call whose workers cannot help.
 
     call (PipeCall): What `find_pipe_call` found.
     RETURNS (int): Threads for each worker.
@@ -56,6 +56,8 @@ def meet_pipe_call(call: PipeCall) -> int:
     n_cores = available_cores()
     if call.is_first and call.n_process > n_cores:
         warnings.warn(Warnings.WL062.format(n_process=call.n_process, n_cores=n_cores), stacklevel=2)
+    elif call.is_first and one_process_is_enough(n_cores) and all(one in _components for one in call.components):
+        warnings.warn(Warnings.WL063.format(n_process=call.n_process, n_cores=n_cores), stacklevel=2)
     return threads_of_workers(call.n_process)
 
 

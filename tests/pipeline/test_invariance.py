@@ -52,6 +52,7 @@ def test_vectors_do_not_depend_on_batches_order_or_company(settings):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:nlp.pipe starts 2 processes on 2 cores:UserWarning")
 def test_vectors_of_real_sentences_do_not_depend_on_company(shared_data):
     """200 sentences of UD EWT dev, as acceptance asks; prints the differences."""
     path = shared_data / "ud" / "en_ewt" / "dev.conllu.gz"

@@ -115,6 +115,17 @@ def test_more_processes_than_cores_warn_once_a_call(telling, monkeypatch):
     assert not told(telling, n_process=3, disable=["elmo", "tell"])
 
 
+def test_two_processes_on_two_cores_warn_if_only_elmo_runs(telling, monkeypatch):
+    set_cores(monkeypatch, 2)
+    (message,) = told(telling, n_process=2, disable=["tell"])
+    assert "2 processes on 2 cores" in message and "n_process at 1" in message
+    set_cores(monkeypatch, 4)
+    assert not told(telling, n_process=2, disable=["tell"])
+    set_cores(monkeypatch, 2)
+    torch.set_num_threads(1)  # one process leaves a core idle
+    assert not told(telling, n_process=2, disable=["tell"])
+
+
 def test_pickling_without_workers_is_not_a_call_of_pipe(telling):
     assert find_pipe_call() is None
     torch.set_num_threads(1)
