@@ -1,5 +1,6 @@
 """Token runs to layers: distinct words, a lane plan, the right starting state, in slices of bounded size."""
 
+from contextlib import nullcontext
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from .fork import survive_fork
 from .runner import LaneRunner
 from .state import BiLMState, LayerStates
 from .word_encoder import WordEncoder
+from .workspace import Workspace, WorkspacePool
 
 STATES = ("reset", "steady", "carry")
 MAX_LANES = 128
@@ -46,6 +48,7 @@ class Encoder:
         self._steady = None if steady_state is None else steady_state.to(self.device)
         self._runner: Optional[LaneRunner] = None
         self._after_mark: Dict[str, LayerStates] = {}
+        self._rooms = WorkspacePool(self.device, 1)
 
     @property
     def runner(self) -> LaneRunner:
@@ -71,22 +74,29 @@ class Encoder:
         return self._steady
 
     def slices(
-        self, runs: Runs, state: str, batch_tokens: int, group_lengths: Optional[Sequence[int]], with_marks: bool
+        self,
+        runs: Runs,
+        state: str,
+        batch_tokens: int,
+        group_lengths: Optional[Sequence[int]],
+        with_marks: bool,
+        reuse_memory: bool,
     ) -> Iterator[Slice]:
-        """Layers of runs under a state policy.
+        """Layers of runs under a state policy; with `reuse_memory` those of a slice are gone when the next one comes.
 
         YIELDS (Slice): start, stop, layers (L+1, n, D) of runs[start:stop], and whether they hold rows of marks.
         """
-        if state == "carry":
-            for found, _ in self._carry(runs, batch_tokens, group_lengths or [1] * len(runs)):
-                yield found
-                del found
-            return
-        start = self._start(state) if with_marks else self._state_after_mark(state)
-        for first, stop in _cut_by_budget(runs, batch_tokens):
-            rows, _ = self._run(runs[first:stop], start, with_marks=with_marks)
-            yield first, stop, rows, with_marks
-            del rows  # before the next slice is computed
+        with self._rooms.borrow() if reuse_memory else nullcontext() as room:
+            if state == "carry":
+                for found, _ in self._carry(runs, batch_tokens, group_lengths or [1] * len(runs), room):
+                    yield found
+                    del found
+                return
+            start = self._start(state) if with_marks else self._state_after_mark(state)
+            for first, stop in _cut_by_budget(runs, batch_tokens):
+                rows, _ = self._run(runs[first:stop], start, with_marks=with_marks, room=room)
+                yield first, stop, rows, with_marks
+                del rows  # before the next slice is computed
 
     def continue_rows(
         self, runs: Runs, start: BiLMState, batch_tokens: int
@@ -147,7 +157,7 @@ class Encoder:
         return torch.stack([first, *upper])
 
     def _carry(
-        self, runs: Runs, batch_tokens: int, group_lengths: Sequence[int]
+        self, runs: Runs, batch_tokens: int, group_lengths: Sequence[int], room: Optional[Workspace] = None
     ) -> Iterator[Tuple[Slice, LayerStates]]:
         """Sequences of a group lie end to end in one lane and nothing is reset between them.
 
@@ -162,12 +172,14 @@ class Encoder:
                 for k in range(self.config.n_layers)
             ]
             groups = [runs[first:stop] for first, stop, _ in pieces]
-            rows, ends = self._run_groups(groups, joined)
+            rows, ends = self._run_groups(groups, joined, room)
             last = [(h[:, -1:], c[:, -1:]) for h, c in ends]
             yield (pieces[0][0], pieces[-1][1], rows, True), last
             del rows
 
-    def _run_groups(self, groups: Sequence[Runs], start: LayerStates) -> Tuple[Tensor, LayerStates]:
+    def _run_groups(
+        self, groups: Sequence[Runs], start: LayerStates, room: Optional[Workspace]
+    ) -> Tuple[Tensor, LayerStates]:
         """The backward direction reads each run from its end, but the runs of a group in text order."""
         distinct, number = _distinct([run for group in groups for run in group])
         tokens: List[int] = []
@@ -181,19 +193,26 @@ class Encoder:
         slots = (forward, forward[np.argsort(np.asarray(reading, dtype="int64"))])
         words = np.asarray(tokens, dtype="int64")
         rows, ends = self.runner.run(
-            self.words.encode(distinct), (words, words), plan, start, slots=slots, with_end=True
+            self.words.encode(distinct), (words, words), plan, start, slots=slots, with_end=True, room=room
         )
         return rows, ends or []
 
     def _run(
-        self, runs: Runs, start: LayerStates, *, with_marks: bool, with_end: bool = False
+        self,
+        runs: Runs,
+        start: LayerStates,
+        *,
+        with_marks: bool,
+        with_end: bool = False,
+        room: Optional[Workspace] = None,
     ) -> Tuple[Tensor, Optional[LayerStates]]:
         distinct, number = _distinct(runs)
         marks = ([number[SENTENCE_BEGIN]], [number[SENTENCE_END]]) if with_marks else ([], [])
         tokens = [place for run in runs for place in (*marks[0], *(number[word] for word in run), *marks[1])]
         plan = plan_lanes([len(run) + 2 * with_marks for run in runs], MAX_LANES)
         words = np.asarray(tokens, dtype="int64")
-        return self.runner.run(self.words.encode(distinct), (words, words), plan, start, with_end=with_end)
+        vectors = self.words.encode(distinct)
+        return self.runner.run(vectors, (words, words), plan, start, with_end=with_end, room=room)
 
     def _start(self, state: str) -> LayerStates:
         if state == "steady":

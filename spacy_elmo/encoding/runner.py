@@ -21,10 +21,12 @@ from ..text.lanes import Ids, LanePlan
 from .lone import LoneRunner, is_lone
 from .side_by_side import run_side_by_side
 from .state import LayerStates
+from .workspace import Workspace, WorkspacePool
 
 GATE_BYTES = 8 * 2**20  # gates of a stack, held for one block: what a cache holds, and the C library keeps
 WORD_GATE_BYTES = 128 * 2**20  # gates of the first layer in a stack, held for all distinct words of a plan
 LANE_STEP = 8
+WORD_STEP = 512  # words whose gates are computed at a time
 AT_ONCE = 10 * 2**20  # multiplications of a step from which on threads of Python do not get in each other's way
 FEW_WEIGHTS = 2**20  # of a step, up to which fewer lanes are best off with both directions in each operation
 Places = List[Tuple[Tensor, Tensor]]
@@ -50,6 +52,7 @@ class LaneRunner:
             )
             for directions in split_directions(layers[0])
         ]
+        self._workspaces = WorkspacePool(self.device, len(self._stacks))
         self._n_weights = layers[0].recurrent_weight[0].numel()
         self._few: Optional[_Stack] = None
         self._lone: Optional[LoneRunner] = None
@@ -71,6 +74,7 @@ class LaneRunner:
         *,
         slots: Optional[Tuple[Ids, ...]] = None,
         with_end: bool = False,
+        room: Optional[Workspace] = None,
     ) -> Tuple[Tensor, Optional[LayerStates]]:
         """Compute all layers of all tokens of a plan.
 
@@ -81,23 +85,26 @@ class LaneRunner:
         slots (Optional[Tuple[Ids, ...]]): For each direction shape (N,), the slot of each token; None for the
             backward direction reading each sequence from its end.
         with_end (bool): Also return the states after each sequence.
+        room (Optional[Workspace]): Where the layers may lie; None for memory of their own.
         RETURNS (Tuple[Tensor, Optional[LayerStates]]): Layers (L+1, N, D), and states with one row per sequence.
         """
         slots = (plan.slots(), plan.slots(backward=True)) if slots is None else slots
         if self._lone is not None and is_lone(plan, self.device):
             return self._lone.run(vectors, words, plan, start, slots)
         n_layers, n_tokens, width = self.config.n_layers, len(words[0]), self.config.output_width
-        layers = torch.empty(n_layers + 1, n_tokens, width, device=self.device)
+        shape = (n_layers + 1, n_tokens, width)
+        layers = torch.empty(shape, device=self.device) if room is None else room.take("layers", *shape)
         steps = _Steps(plan, self.device, with_end)
 
         def run_stack(stack: _Stack) -> LayerStates:
             part = stack.directions
             stack_start = [(h[part], 2.0 * c[part]) for h, c in start]
-            run = _Run(stack, steps, vectors, words[part], slots[part], stack_start, with_end)
-            for first in range(0, plan.n_steps, run.block_steps):
-                run.block(first, min(first + run.block_steps, plan.n_steps))
-            run.write(layers)
-            return run.ends
+            with self._workspaces.borrow() as workspace:
+                run = _Run(stack, steps, vectors, words[part], slots[part], stack_start, with_end, workspace)
+                for first in range(0, plan.n_steps, run.block_steps):
+                    run.block(first, min(first + run.block_steps, plan.n_steps))
+                run.write(layers)
+                return run.ends
 
         if plan.n_lanes * self._n_weights >= AT_ONCE:
             ends = run_side_by_side(run_stack, self._stacks)
@@ -147,6 +154,7 @@ class _Run:
         slots: Sequence[Ids],
         start: LayerStates,
         with_end: bool,
+        workspace: Workspace,
     ) -> None:
         self.stack, self.layers, self.steps, self.plan = stack, stack.layers, steps, steps.plan
         self.vectors, self.start = vectors, start
@@ -165,13 +173,16 @@ class _Run:
             self.ends = [(h.expand(d, n_rows, -1).clone(), 0.5 * c2.expand(d, n_rows, -1)) for h, c2 in start]
         self.h = [vectors.new_zeros(d, n_lanes, width) for _ in self.layers]
         self.c2 = [vectors.new_zeros(d, n_lanes, cell_width) for _ in self.layers]
-        self.outputs = [vectors.new_zeros(d, n_steps, n_lanes, width) for _ in self.layers]
+        n_layers = len(self.layers)
+        self.outputs = workspace.take("outputs", n_layers, d, n_steps, n_lanes, width).zero_().unbind()
         step_bytes = 4 * d * n_lanes * 4 * cell_width
         self.block_steps = max(4, GATE_BYTES // max(1, step_bytes))
-        self._gates = vectors.new_empty(d * n_lanes * 4 * cell_width)
+        self._gates = workspace.take("gates", d * n_lanes * 4 * cell_width)
         self.word_gates: Optional[Tensor] = None
         if 4 * d * len(vectors) * 4 * cell_width <= WORD_GATE_BYTES and n_steps:
-            self.word_gates = self.layers[0].input_gates(vectors.unsqueeze(0))  # (d, U, 4H)
+            self.word_gates = workspace.take("word gates", d, len(vectors), 4 * cell_width)
+            for part, rows in zip(self.word_gates.split(WORD_STEP, dim=1), vectors.split(WORD_STEP)):
+                part.copy_(self.layers[0].input_gates(rows.unsqueeze(0)))
 
     def block(self, first: int, end: int) -> None:
         """All layers of the steps from `first` to before `end`."""

@@ -200,13 +200,17 @@ def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iter
 
     model (Model): An ELMo model.
     docs (Sequence[Doc]): The Docs.
-    YIELDS (Tuple[Ints1d, Floats3d]): Rows (tokens of all Docs, counted through, rising) and their layers. Rows of space
-        tokens never come.
+    YIELDS (Tuple[Ints1d, Floats3d]): Rows (tokens of all Docs, counted through, rising) and their layers, which the
+        next slice overwrites. Rows of space tokens never come.
     """
     bilm, settings = fill(model), get_settings(model)
     found = read_docs(docs, settings)
     slices = bilm.iter_encode(
-        found.runs, state=settings.state, batch_tokens=settings.batch_tokens, group_lengths=found.doc_runs
+        found.runs,
+        state=settings.state,
+        batch_tokens=settings.batch_tokens,
+        group_lengths=found.doc_runs,
+        reuse_memory=True,
     )
     for start, end, tensor in slices:
         positions, rows = found.gather(start, end)

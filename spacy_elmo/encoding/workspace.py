@@ -1,0 +1,62 @@
+"""Working memory that is kept from batch to batch.
+
+Large arrays that come and go leave holes between what stays, and the next batch, a little larger, does not fit into
+them: the process grows for a long time. Arrays that stay do not, and their pages need not be made anew either.
+"""
+
+import math
+from contextlib import contextmanager
+from typing import Dict, Iterator, List
+
+import torch
+from torch import Tensor
+
+STEP = 2**18  # numbers that an array grows by, lest it does so often
+
+
+class Workspace:
+    """Arrays by name, for one computation at a time; each is as large as the largest that was asked for.
+
+    device (torch.device): Where they are.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._held: Dict[str, Tensor] = {}
+
+    @torch.inference_mode(False)  # arrays outlive the mode in which they are first needed
+    def take(self, name: str, *shape: int) -> Tensor:
+        """name (str): What it is for; what was taken by this name before is overwritten.
+        RETURNS (Tensor): Float32, with any content.
+        """
+        n_numbers = math.prod(shape)
+        if name not in self._held or len(self._held[name]) < n_numbers:
+            self._held.pop(name, None)  # before there is another
+            self._held[name] = torch.empty(-(-n_numbers // STEP) * STEP, device=self._device)
+        return self._held[name][:n_numbers].view(shape)
+
+
+class WorkspacePool:
+    """Lends workspaces, one to each computation that runs at the same time.
+
+    device (torch.device): Where their arrays are.
+    n_kept (int): How many to keep for later.
+    """
+
+    def __init__(self, device: torch.device, n_kept: int) -> None:
+        self._device = device
+        self._n_kept = n_kept
+        self._free: List[Workspace] = []  # a list can be shared by threads, and by a fork at any time
+
+    @contextmanager
+    def borrow(self) -> Iterator[Workspace]:
+        """YIELDS (Workspace): One that nobody else uses."""
+        try:
+            workspace = self._free.pop()
+        except IndexError:
+            workspace = Workspace(self._device)
+        try:
+            yield workspace
+        finally:
+            if len(self._free) < self._n_kept:
+                self._free.append(workspace)

@@ -1,0 +1,75 @@
+"""Working memory that is kept: never in two hands at once, and not in what callers keep."""
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_elmo import load_bilm
+from spacy_elmo.encoding.workspace import STEP, Workspace, WorkspacePool
+
+CPU = torch.device("cpu")
+SENTENCES = [f"the river runs past mill {n} and the bank".split()[: 3 + n % 6] for n in range(40)]
+
+
+@pytest.fixture(scope="module")
+def bilm():
+    return load_bilm("en_elmo_sm")
+
+
+def test_an_array_stays_where_it_is_until_a_larger_one_is_wanted():
+    workspace = Workspace(CPU)
+    first = workspace.take("rows", 3, 4)
+    assert first.shape == (3, 4) and first.dtype == torch.float32
+    assert workspace.take("rows", 5).data_ptr() == first.data_ptr()
+    assert workspace.take("others", 5).data_ptr() != first.data_ptr()
+    larger = workspace.take("rows", 2, STEP)
+    larger.fill_(1.0)
+    assert workspace.take("rows", 7).data_ptr() == larger.data_ptr()
+    assert workspace.take("rows", 0, 4).shape == (0, 4)
+
+
+def test_arrays_outlive_inference_mode():
+    workspace = Workspace(CPU)
+    with torch.inference_mode():
+        workspace.take("rows", 2)
+    workspace.take("rows", 2).zero_()
+
+
+def test_nobody_borrows_what_another_has():
+    pool = WorkspacePool(CPU, 1)
+    with pool.borrow() as one:
+        with pool.borrow() as two:
+            assert one is not two
+        with pool.borrow() as again:
+            assert again is two
+    with pool.borrow() as kept:
+        assert kept is two  # one is kept, the others are given up
+    with pytest.raises(KeyError), pool.borrow() as kept:
+        raise KeyError
+    with pool.borrow() as after:
+        assert after is kept
+
+
+def test_slices_share_memory_only_when_asked_to(bilm):
+    def pointers(**options):
+        found = [rows for _, _, rows in bilm.iter_encode(SENTENCES, batch_tokens=30, **options)]
+        return found, {rows.data_ptr() for rows in found}
+
+    kept, places = pointers()
+    assert len(kept) > 3 and len(places) == len(kept)
+    reused, places = pointers(reuse_memory=True)
+    assert len(reused) == len(kept) and len(places) == 1
+    assert torch.equal(kept[-1], reused[-1]) and not torch.equal(kept[0], reused[0])
+    whole = bilm.embed(SENTENCES, batch_tokens=30)
+    np.testing.assert_array_equal(np.concatenate(whole, axis=1), torch.cat(kept, dim=1).numpy())
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+def test_two_readers_in_turn_do_not_disturb_each_other(bilm, state):
+    options = {"batch_tokens": 30, "state": state, "group_lengths": [20, 20] if state == "carry" else None}
+    wanted = [rows.clone() for _, _, rows in bilm.iter_encode(SENTENCES, **options)]
+    other = bilm.iter_encode(SENTENCES[::-1], reuse_memory=True, **options)
+    for rows, (_, _, found) in zip(wanted, bilm.iter_encode(SENTENCES, reuse_memory=True, **options)):
+        next(other, None)
+        bilm.embed(SENTENCES[5:9])
+        assert torch.equal(found, rows)
