@@ -34,7 +34,7 @@ class Warnings:
 
     WL063 = (
         "nlp.pipe starts {n_process} processes on {n_cores} cores, and has only ELMo to run. One process keeps both "
-        "cores busy, a direction of the biLM on each: more gain nothing, and Docs take time to go there and back. "
+        "cores busy, a direction of the biLM on each: more gain little, and Docs take time to go there and back. "
         "Leave n_process at 1, unless the pipeline has other components that take most of the time."
     )
 

@@ -12,7 +12,6 @@ from ..encoding.fork import share_threads as share_threads
 from .elmo_model import fill, get_settings
 from .types import ElmoBatch
 
-N_DIRECTIONS = 2
 WARM_UPS = ([["."]], [["."]] * MAX_LANES)  # a sequence by itself and many together: all ways to compute, all weights
 
 
@@ -33,11 +32,14 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def one_process_is_enough(n_cores: int) -> bool:
-    """n_cores (int): From `available_cores`.
-    RETURNS (bool): Whether this process keeps them all busy with ELMo: it has a thread for each direction of the biLM.
+def one_process_is_enough(model: Model[List[Doc], ElmoBatch]) -> bool:
+    """model (Model): An ELMo model.
+    RETURNS (bool): Whether this process keeps all its cores busy with it, a direction of the biLM on each.
     """
-    return n_cores == N_DIRECTIONS <= torch.get_num_threads()
+    bilm = fill(model)
+    n_directions = bilm.config.n_directions
+    is_busy = available_cores() == n_directions <= torch.get_num_threads()
+    return bilm.device.type == "cpu" and n_directions > 1 and is_busy
 
 
 def threads_of_workers(n_process: int) -> int:

@@ -56,9 +56,16 @@ def meet_pipe_call(call: PipeCall) -> int:
     n_cores = available_cores()
     if call.is_first and call.n_process > n_cores:
         warnings.warn(Warnings.WL062.format(n_process=call.n_process, n_cores=n_cores), stacklevel=2)
-    elif call.is_first and one_process_is_enough(n_cores) and all(one in _components for one in call.components):
+    elif call.is_first and _has_only_elmo(call):
         warnings.warn(Warnings.WL063.format(n_process=call.n_process, n_cores=n_cores), stacklevel=2)
     return threads_of_workers(call.n_process)
+
+
+def _has_only_elmo(call: PipeCall) -> bool:
+    """RETURNS (bool): Whether ELMo is all that workers run, and this process keeps all cores busy with it."""
+    ours = {id(component): component for component in _components}  # others may have no hash
+    found = [ours.get(id(component)) for component in call.components]
+    return all(component is not None and one_process_is_enough(component.model) for component in found)
 
 
 def become_worker(n_threads: int) -> None:

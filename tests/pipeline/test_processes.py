@@ -6,6 +6,7 @@ That they give equal vectors, and do not hang, is in `test_workers.py`.
 import os
 import pickle
 import warnings
+from dataclasses import dataclass
 
 import pytest
 import spacy
@@ -14,13 +15,14 @@ import torch
 from catalogue import REGISTRY, Registry
 from spacy.language import Language
 
+from spacy_elmo.encoding.encoder import MAX_LANES
 from spacy_elmo.encoding.fork import share_threads
 from spacy_elmo.ml import workers
 from spacy_elmo.pipeline import callbacks
 from spacy_elmo.pipeline.callbacks import find_pipe_call
 from spacy_elmo.pipeline.registries import RememberingRegistry, remember_encoders
 
-from .tiny import TEXTS, add_elmo
+from .tiny import BILM, TEXTS, add_elmo
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system"),
@@ -52,10 +54,11 @@ def telling(monkeypatch):
     """A pipeline that has computed nothing yet; afterwards this process has the threads that it had."""
     n_threads = torch.get_num_threads()
     torch.set_num_threads(2)
-    monkeypatch.setattr("spacy_elmo.encoding.runner.AT_ONCE", 0)  # the way of larger biLMs
     nlp = spacy.blank("en")
     nlp.add_pipe("tell")
-    add_elmo(nlp)
+    config = add_elmo(nlp).model.shims[0].bilm.config
+    full = MAX_LANES * config.projection_width * 4 * config.cell_width
+    monkeypatch.setattr("spacy_elmo.encoding.runner.AT_ONCE", full)  # the way of many lanes for all lanes at least
     yield nlp
     torch.set_num_threads(n_threads)
     share_threads(1)
@@ -124,6 +127,27 @@ def test_two_processes_on_two_cores_warn_if_only_elmo_runs(telling, monkeypatch)
     set_cores(monkeypatch, 2)
     torch.set_num_threads(1)  # one process leaves a core idle
     assert not told(telling, n_process=2, disable=["tell"])
+
+
+def test_components_without_a_hash_are_not_ours(telling, monkeypatch):
+    @dataclass
+    class Plain:
+        name: str = "plain"
+
+        def __call__(self, doc):
+            return doc
+
+    Language.factory("plain", func=lambda nlp, name: Plain())
+    set_cores(monkeypatch, 2)
+    telling.add_pipe("plain")
+    assert not told(telling, n_process=2, disable=["tell"])
+
+
+def test_a_biLM_of_one_direction_has_no_use_for_two_cores(telling, monkeypatch):
+    set_cores(monkeypatch, 2)
+    nlp = spacy.blank("en")
+    add_elmo(nlp, bilm={**BILM, "directions": "forward"})
+    assert not told(nlp, n_process=2)
 
 
 def test_pickling_without_workers_is_not_a_call_of_pipe(telling):
