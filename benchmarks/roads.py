@@ -1,12 +1,14 @@
 """What each road to speed gives: the biLM as it is, against itself with one thing taken away or changed.
 
 python benchmarks/roads.py en_elmo_sm --threads 2
+python benchmarks/roads.py en_elmo_sm --threads 2 --batch-tokens 100   # a few sentences at a time
 """
 
+import math
 import statistics
 import time
-from contextlib import ExitStack
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from contextlib import ExitStack, contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from unittest.mock import patch
 
 import torch
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.bilm import products, stepper
-from spacy_elmo.encoding import encoder, runner
+from spacy_elmo.encoding import encoder, runner, workspace
 
 Change = Tuple[Any, str, Any]  # whose name becomes what
 MB = 2**20
@@ -53,7 +55,7 @@ def main(
 
 
 def _embed(bilm: BiLM, sentences: List[Sentence], batch_tokens: int) -> None:
-    for _ in bilm.iter_encode(sentences, batch_tokens=batch_tokens):
+    for _ in bilm.iter_encode(sentences, batch_tokens=batch_tokens, reuse_memory=True):
         pass
 
 
@@ -63,6 +65,11 @@ def _one_by_one(function: Callable[[Any], Any], items: List[Any]) -> List[Any]:
 
 def _full_lanes(n_active: Any, n_lanes: int) -> List[int]:
     return [n_lanes] * len(n_active)
+
+
+@contextmanager
+def _new_workspace(self: workspace.WorkspacePool) -> Iterator[workspace.Workspace]:
+    yield workspace.Workspace(self._device)
 
 
 def _step_by_gates(self: stepper.PackedLayer, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
@@ -89,7 +96,10 @@ VARIANTS: Dict[str, List[Change]] = {
     "layer 1: input product for each token, not word": [(runner, "WORD_GATE_BYTES", 0)],
     "lanes that do not shrink at the tail": [(runner, "_round_up", _full_lanes)],
     **{f"{n} lanes": [(encoder, "MAX_LANES", n)] for n in (32, 64, 192, 256)},
-    **{f"{n} MB of gates a block": [(runner, "GATE_BYTES", n * MB)] for n in (4, 8, 16, 64)},
+    **{f"{n} MB of gates a block": [(runner, "GATE_BYTES", n * MB)] for n in (2, 4, 16, 32, 64)},
+    "arrays not kept from batch to batch": [(workspace.WorkspacePool, "borrow", _new_workspace)],
+    "directions in one operation": [(runner, name, math.inf) for name in ("AT_ONCE", "FEW_WEIGHTS")],
+    "directions at once": [(runner, "AT_ONCE", 0)],
 }
 
 
