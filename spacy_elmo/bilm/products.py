@@ -67,7 +67,7 @@ class PackedProduct:
     """x -> x (W * scale). The weight is rearranged when first needed.
 
     A row comes out the same to the last bit, whatever the number of rows, so that vectors do not depend on what shares
-    their batch. (BLAS takes another way for one row, faster, but with other rounding errors: `lone.py`.)
+    their batch. (BLAS takes other ways for one row or a few, faster, but with other rounding errors: `lone.py`.)
 
     weight (Tensor): Shape (1, n_in, n_out), not copied.
     scale (Scale): One factor, or one per column.

@@ -48,7 +48,7 @@ class Encoder:
         self._steady = None if steady_state is None else steady_state.to(self.device)
         self._runner: Optional[LaneRunner] = None
         self._after_mark: Dict[str, LayerStates] = {}
-        self._rooms = WorkspacePool(self.device, 1)
+        self._workspaces = WorkspacePool(self.device, 1)
 
     @property
     def runner(self) -> LaneRunner:
@@ -78,23 +78,25 @@ class Encoder:
         runs: Runs,
         state: str,
         batch_tokens: int,
-        group_lengths: Optional[Sequence[int]],
-        with_marks: bool,
-        reuse_memory: bool,
+        *,
+        group_lengths: Optional[Sequence[int]] = None,
+        with_marks: bool = False,
+        reuse_memory: bool = False,
     ) -> Iterator[Slice]:
-        """Layers of runs under a state policy; with `reuse_memory` those of a slice are gone when the next one comes.
+        """Layers of runs under a state policy.
 
+        reuse_memory (bool): Let those of a slice be valid only until the next one is asked for, or the iteration ends.
         YIELDS (Slice): start, stop, layers (L+1, n, D) of runs[start:stop], and whether they hold rows of marks.
         """
-        with self._rooms.borrow() if reuse_memory else nullcontext() as room:
+        with self._workspaces.borrow() if reuse_memory else nullcontext() as workspace:
             if state == "carry":
-                for found, _ in self._carry(runs, batch_tokens, group_lengths or [1] * len(runs), room):
+                for found, _ in self._carry(runs, batch_tokens, group_lengths or [1] * len(runs), workspace):
                     yield found
                     del found
                 return
             start = self._start(state) if with_marks else self._state_after_mark(state)
             for first, stop in _cut_by_budget(runs, batch_tokens):
-                rows, _ = self._run(runs[first:stop], start, with_marks=with_marks, room=room)
+                rows, _ = self._run(runs[first:stop], start, with_marks=with_marks, workspace=workspace)
                 yield first, stop, rows, with_marks
                 del rows  # before the next slice is computed
 
@@ -157,7 +159,7 @@ class Encoder:
         return torch.stack([first, *upper])
 
     def _carry(
-        self, runs: Runs, batch_tokens: int, group_lengths: Sequence[int], room: Optional[Workspace] = None
+        self, runs: Runs, batch_tokens: int, group_lengths: Sequence[int], workspace: Optional[Workspace] = None
     ) -> Iterator[Tuple[Slice, LayerStates]]:
         """Sequences of a group lie end to end in one lane and nothing is reset between them.
 
@@ -172,13 +174,13 @@ class Encoder:
                 for k in range(self.config.n_layers)
             ]
             groups = [runs[first:stop] for first, stop, _ in pieces]
-            rows, ends = self._run_groups(groups, joined, room)
+            rows, ends = self._run_groups(groups, joined, workspace)
             last = [(h[:, -1:], c[:, -1:]) for h, c in ends]
             yield (pieces[0][0], pieces[-1][1], rows, True), last
             del rows
 
     def _run_groups(
-        self, groups: Sequence[Runs], start: LayerStates, room: Optional[Workspace]
+        self, groups: Sequence[Runs], start: LayerStates, workspace: Optional[Workspace]
     ) -> Tuple[Tensor, LayerStates]:
         """The backward direction reads each run from its end, but the runs of a group in text order."""
         distinct, number = _distinct([run for group in groups for run in group])
@@ -193,7 +195,7 @@ class Encoder:
         slots = (forward, forward[np.argsort(np.asarray(reading, dtype="int64"))])
         words = np.asarray(tokens, dtype="int64")
         rows, ends = self.runner.run(
-            self.words.encode(distinct), (words, words), plan, start, slots=slots, with_end=True, room=room
+            self.words.encode(distinct), (words, words), plan, start, slots=slots, with_end=True, workspace=workspace
         )
         return rows, ends or []
 
@@ -204,7 +206,7 @@ class Encoder:
         *,
         with_marks: bool,
         with_end: bool = False,
-        room: Optional[Workspace] = None,
+        workspace: Optional[Workspace] = None,
     ) -> Tuple[Tensor, Optional[LayerStates]]:
         distinct, number = _distinct(runs)
         marks = ([number[SENTENCE_BEGIN]], [number[SENTENCE_END]]) if with_marks else ([], [])
@@ -212,7 +214,7 @@ class Encoder:
         plan = plan_lanes([len(run) + 2 * with_marks for run in runs], MAX_LANES)
         words = np.asarray(tokens, dtype="int64")
         vectors = self.words.encode(distinct)
-        return self.runner.run(vectors, (words, words), plan, start, with_end=with_end, room=room)
+        return self.runner.run(vectors, (words, words), plan, start, with_end=with_end, workspace=workspace)
 
     def _start(self, state: str) -> LayerStates:
         if state == "steady":

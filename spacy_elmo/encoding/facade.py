@@ -170,7 +170,8 @@ class BiLM:
             found, end = self._encoder.continue_rows(sentences, self._start(state, n_rows), batch_tokens)
         else:
             self._check_policy(state)
-            found, end = self._encoder.slices(sentences, state, batch_tokens, None, boundaries, True), None
+            end = None
+            found = self._encoder.slices(sentences, state, batch_tokens, with_marks=boundaries, reuse_memory=True)
         vectors: Vectors = []
         for start, stop, rows, has_marks in found:
             lengths = [len(sentences[i]) + 2 * has_marks for i in range(start, stop)]
@@ -212,12 +213,13 @@ class BiLM:
     ) -> Iterator[Tuple[int, int, Tensor]]:
         """The same as `encode` in slices, so that the working memory is bounded whatever the number of runs.
 
-        reuse_memory (bool): Let the layers of a slice be overwritten by the next one; take what you need before.
+        reuse_memory (bool): Let the layers of a slice be valid only until the next one is asked for, or the iteration
+            ends: copy what you need. Without it each slice has memory of its own.
         YIELDS (Tuple[int, int, Tensor]): start, stop and the layers (L+1, n, D) of runs[start:stop].
         """
         self._check_policy(state)
         _check_positive("batch_tokens", batch_tokens)
-        found = self._encoder.slices(runs, state, batch_tokens, group_lengths, False, reuse_memory)
+        found = self._encoder.slices(runs, state, batch_tokens, group_lengths=group_lengths, reuse_memory=reuse_memory)
         for start, stop, rows, has_marks in found:
             yield start, stop, _without_marks(rows, [len(run) for run in runs[start:stop]]) if has_marks else rows
             del rows  # before the next slice is computed
@@ -275,7 +277,7 @@ class BiLM:
         if state == "carry":
             self._require_float32("Reading on through a text (state 'carry')", "Choose state 'reset' or 'steady'.")
             return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size), vocabulary
-        slices = self._encoder.slices(text, state, STEPS * batch_size, None, True, False)
+        slices = self._encoder.slices(text, state, STEPS * batch_size, with_marks=True)
         return sentence_losses(slices, head, vocabulary, text, self.config.n_directions), vocabulary
 
     def _language_model(self, purpose: str) -> Tuple[LMHead, Vocabulary]:

@@ -1,8 +1,9 @@
 """Running the LSTM stack over a lane plan: no padding, input products in large blocks, a thin loop over time.
 
 Block by block, so that the gates of a few steps only are held: first all steps of the block in layer 1, then in
-layer 2, and so on. The directions never meet: on a CPU they are computed at the same time, a thread each, unless the
-steps are small; then, and on a GPU, they go through each operation together.
+layer 2, and so on. The directions never meet. On a CPU they are computed at the same time, a thread each, if a step is
+long enough; else they go through each operation together where weights are few, or follow each other where they are
+many or in fewer bits. On a GPU they go through each operation together.
 """
 
 from dataclasses import dataclass
@@ -56,7 +57,8 @@ class LaneRunner:
         self._n_weights = layers[0].recurrent_weight[0].numel()
         self._few: Optional[_Stack] = None
         self._lone: Optional[LoneRunner] = None
-        if self.device.type == "cpu" and not any(layer.low for layer in layers):  # less to read: packed is faster
+        # In fewer bits there is less to read, and the packed weights are faster, whatever the number of lanes.
+        if self.device.type == "cpu" and not any(layer.low for layer in layers):
             packed = zip(*(stack.layers for stack in self._stacks))  # by layer
             joined = [LoneLayer(layer, parts) for layer, parts in zip(layers, packed)]
             joined_highways = [JoinedHighway(parts) for parts in zip(*(stack.highways for stack in self._stacks))]
@@ -74,7 +76,7 @@ class LaneRunner:
         *,
         slots: Optional[Tuple[Ids, ...]] = None,
         with_end: bool = False,
-        room: Optional[Workspace] = None,
+        workspace: Optional[Workspace] = None,
     ) -> Tuple[Tensor, Optional[LayerStates]]:
         """Compute all layers of all tokens of a plan.
 
@@ -85,7 +87,7 @@ class LaneRunner:
         slots (Optional[Tuple[Ids, ...]]): For each direction shape (N,), the slot of each token; None for the
             backward direction reading each sequence from its end.
         with_end (bool): Also return the states after each sequence.
-        room (Optional[Workspace]): Where the layers may lie; None for memory of their own.
+        workspace (Optional[Workspace]): Where the layers may lie; None for memory of their own.
         RETURNS (Tuple[Tensor, Optional[LayerStates]]): Layers (L+1, N, D), and states with one row per sequence.
         """
         slots = (plan.slots(), plan.slots(backward=True)) if slots is None else slots
@@ -93,14 +95,14 @@ class LaneRunner:
             return self._lone.run(vectors, words, plan, start, slots)
         n_layers, n_tokens, width = self.config.n_layers, len(words[0]), self.config.output_width
         shape = (n_layers + 1, n_tokens, width)
-        layers = torch.empty(shape, device=self.device) if room is None else room.take("layers", *shape)
+        layers = vectors.new_empty(shape) if workspace is None else workspace.take("layers", *shape)
         steps = _Steps(plan, self.device, with_end)
 
         def run_stack(stack: _Stack) -> LayerStates:
             part = stack.directions
             stack_start = [(h[part], 2.0 * c[part]) for h, c in start]
-            with self._workspaces.borrow() as workspace:
-                run = _Run(stack, steps, vectors, words[part], slots[part], stack_start, with_end, workspace)
+            with self._workspaces.borrow() as own:
+                run = _Run(stack, steps, vectors, words[part], slots[part], stack_start, with_end, own)
                 for first in range(0, plan.n_steps, run.block_steps):
                     run.block(first, min(first + run.block_steps, plan.n_steps))
                 run.write(layers)

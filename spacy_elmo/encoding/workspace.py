@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 STEP = 2**18  # numbers that an array grows by, lest it does so often
+MOST_KEPT = 2**26  # numbers of an array that is kept when nobody computes
 
 
 class Workspace:
@@ -27,13 +28,18 @@ class Workspace:
     @torch.inference_mode(False)  # arrays outlive the mode in which they are first needed
     def take(self, name: str, *shape: int) -> Tensor:
         """name (str): What it is for; what was taken by this name before is overwritten.
-        RETURNS (Tensor): Float32, with any content.
+        shape (int): Its sizes.
+        RETURNS (Tensor): Float32, of that shape, with any content.
         """
         n_numbers = math.prod(shape)
         if name not in self._held or len(self._held[name]) < n_numbers:
             self._held.pop(name, None)  # before there is another
-            self._held[name] = torch.empty(-(-n_numbers // STEP) * STEP, device=self._device)
+            self._held[name] = torch.empty(-(-n_numbers // STEP) * STEP, dtype=torch.float32, device=self._device)
         return self._held[name][:n_numbers].view(shape)
+
+    def trim(self) -> None:
+        """Give up what one unusually large computation needed."""
+        self._held = {name: array for name, array in self._held.items() if len(array) <= MOST_KEPT}
 
 
 class WorkspacePool:
@@ -50,13 +56,22 @@ class WorkspacePool:
 
     @contextmanager
     def borrow(self) -> Iterator[Workspace]:
-        """YIELDS (Workspace): One that nobody else uses."""
+        """After an error it does not come back: threads may still write to it.
+
+        YIELDS (Workspace): One that nobody else uses.
+        """
         try:
             workspace = self._free.pop()
         except IndexError:
             workspace = Workspace(self._device)
         try:
             yield workspace
-        finally:
-            if len(self._free) < self._n_kept:
-                self._free.append(workspace)
+        except GeneratorExit:  # a reader that goes no further
+            self._give_back(workspace)
+            raise
+        self._give_back(workspace)
+
+    def _give_back(self, workspace: Workspace) -> None:
+        workspace.trim()
+        if len(self._free) < self._n_kept:
+            self._free.append(workspace)

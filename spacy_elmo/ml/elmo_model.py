@@ -200,8 +200,8 @@ def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iter
 
     model (Model): An ELMo model.
     docs (Sequence[Doc]): The Docs.
-    YIELDS (Tuple[Ints1d, Floats3d]): Rows (tokens of all Docs, counted through, rising) and their layers, which the
-        next slice overwrites. Rows of space tokens never come.
+    YIELDS (Tuple[Ints1d, Floats3d]): Rows (tokens of all Docs, counted through, rising) and their layers, valid
+        only until the next slice, or the end. Rows of space tokens never come.
     """
     bilm, settings = fill(model), get_settings(model)
     found = read_docs(docs, settings)

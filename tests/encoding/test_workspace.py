@@ -1,5 +1,7 @@
 """Working memory that is kept: never in two hands at once, and not in what callers keep."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -44,10 +46,22 @@ def test_nobody_borrows_what_another_has():
             assert again is two
     with pool.borrow() as kept:
         assert kept is two  # one is kept, the others are given up
-    with pytest.raises(KeyError), pool.borrow() as kept:
+    with pytest.raises(KeyError), pool.borrow():
         raise KeyError
     with pool.borrow() as after:
-        assert after is kept
+        assert after is not kept  # threads may still write to it
+
+
+def test_what_is_unusually_large_is_not_kept(monkeypatch):
+    monkeypatch.setattr("spacy_elmo.encoding.workspace.MOST_KEPT", 2 * STEP)
+    pool = WorkspacePool(CPU, 1)
+    with pool.borrow() as workspace:
+        small, large = workspace.take("small", STEP), workspace.take("large", 3 * STEP)
+        small.fill_(1.0)
+        large.fill_(2.0)
+    with pool.borrow() as workspace:
+        assert workspace.take("small", STEP).data_ptr() == small.data_ptr()
+        assert workspace.take("large", 3 * STEP).data_ptr() != large.data_ptr()
 
 
 def test_slices_share_memory_only_when_asked_to(bilm):
@@ -64,12 +78,29 @@ def test_slices_share_memory_only_when_asked_to(bilm):
     np.testing.assert_array_equal(np.concatenate(whole, axis=1), torch.cat(kept, dim=1).numpy())
 
 
+def read(bilm, sentences, state, **options):
+    """What `iter_encode` goes through, before it copies."""
+    return bilm._encoder.slices(sentences, state, 30, group_lengths=[20, 20], **options)
+
+
 @pytest.mark.parametrize("state", ["reset", "carry"])
 def test_two_readers_in_turn_do_not_disturb_each_other(bilm, state):
-    options = {"batch_tokens": 30, "state": state, "group_lengths": [20, 20] if state == "carry" else None}
-    wanted = [rows.clone() for _, _, rows in bilm.iter_encode(SENTENCES, **options)]
-    other = bilm.iter_encode(SENTENCES[::-1], reuse_memory=True, **options)
-    for rows, (_, _, found) in zip(wanted, bilm.iter_encode(SENTENCES, reuse_memory=True, **options)):
-        next(other, None)
+    wanted = [rows.clone() for _, _, rows, _ in read(bilm, SENTENCES, state)]
+    other = read(bilm, SENTENCES[::-1], state, reuse_memory=True)
+    found = read(bilm, SENTENCES, state, reuse_memory=True)
+    for number, (rows, (_, _, row, _)) in enumerate(zip(wanted, found)):
+        if number < 3:
+            next(other)
+        elif number == 3:
+            other.close()  # a reader that goes no further
         bilm.embed(SENTENCES[5:9])
-        assert torch.equal(found, rows)
+        assert torch.equal(row, rows)
+    assert number > 3
+
+
+def test_two_threads_do_not_disturb_each_other(bilm):
+    wanted = bilm.embed(SENTENCES, batch_tokens=30)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: bilm.embed(SENTENCES, batch_tokens=30), range(12)):
+            for one, other in zip(found, wanted):
+                np.testing.assert_array_equal(one, other)
