@@ -8,6 +8,7 @@ import multiprocessing
 import statistics
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
@@ -44,6 +45,7 @@ def main(
 ) -> None:
     """Print tokens/s, memory of the workers, and what the way of the Docs between processes costs."""
     multiprocessing.set_start_method("fork")
+    warnings.filterwarnings("ignore", "nlp.pipe starts")  # whether they help is what is measured here
     torch.set_num_threads(threads)
     documents = repeats * read_documents(shared)
     by_sentence = [[sentence] for document in documents for sentence in document]

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from spacy_elmo import load_bilm
+from spacy_elmo.encoding import runner
 from spacy_elmo.encoding.workspace import STEP, Workspace, WorkspacePool
 
 CPU = torch.device("cpu")
@@ -52,6 +53,20 @@ def test_nobody_borrows_what_another_has():
         assert after is not kept  # threads may still write to it
 
 
+def test_a_reader_that_goes_no_further_gives_back():
+    pool = WorkspacePool(CPU, 1)
+
+    def read():
+        with pool.borrow() as workspace:
+            yield workspace
+
+    reader = read()
+    borrowed = next(reader)
+    reader.close()
+    with pool.borrow() as again:
+        assert again is borrowed
+
+
 def test_what_is_unusually_large_is_not_kept(monkeypatch):
     monkeypatch.setattr("spacy_elmo.encoding.workspace.MOST_KEPT", 2 * STEP)
     pool = WorkspacePool(CPU, 1)
@@ -76,6 +91,16 @@ def test_slices_share_memory_only_when_asked_to(bilm):
     assert torch.equal(kept[-1], reused[-1]) and not torch.equal(kept[0], reused[0])
     whole = bilm.embed(SENTENCES, batch_tokens=30)
     np.testing.assert_array_equal(np.concatenate(whole, axis=1), torch.cat(kept, dim=1).numpy())
+
+
+@pytest.mark.parametrize("at_once", [0, float("inf")])
+def test_gates_of_words_do_not_depend_on_how_many_are_computed_at_a_time(bilm, monkeypatch, at_once):
+    monkeypatch.setattr(runner, "AT_ONCE", at_once)
+    wanted = bilm.embed(SENTENCES)
+    monkeypatch.setattr(runner, "WORD_STEP", 3)
+    bilm.refresh()  # what was kept holds the gates already
+    for one, other in zip(bilm.embed(SENTENCES), wanted):
+        np.testing.assert_allclose(one, other, rtol=0.0, atol=1e-6)
 
 
 def read(bilm, sentences, state, **options):
