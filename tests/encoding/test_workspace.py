@@ -100,7 +100,7 @@ def test_gates_of_words_do_not_depend_on_how_many_are_computed_at_a_time(bilm, m
     monkeypatch.setattr(runner, "WORD_STEP", 3)
     bilm.refresh()  # what was kept holds the gates already
     for one, other in zip(bilm.embed(SENTENCES), wanted):
-        np.testing.assert_allclose(one, other, rtol=0.0, atol=1e-6)
+        np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
 
 
 def read(bilm, sentences, state, **options):
