@@ -84,7 +84,7 @@ class PackedProduct:
         RETURNS (Tensor): Shape (1, N, n_out), new.
         """
         flat_bias = None if bias is None else bias[0, 0]
-        if rows.shape[1] == 1 and rows.shape[2] > SHORT_ROW:
+        if _is_alone(rows):
             return onednn.linear(rows[0].repeat(2, 1), self._pack(), flat_bias)[None, :1]
         return onednn.linear(rows[0], self._pack(), flat_bias).unsqueeze(0)
 
@@ -93,12 +93,18 @@ class PackedProduct:
         other (Tensor): Shape (1, N, n_out), added.
         RETURNS (Tensor): Shape (1, N, n_out), new.
         """
+        if _is_alone(rows):
+            return onednn.linear_plus(rows[0].repeat(2, 1), other[0].repeat(2, 1), self._pack())[None, :1]
         return onednn.linear_plus(rows[0], other[0], self._pack()).unsqueeze(0)
 
     def _pack(self) -> Tensor:
         if self._packed is None:
             self._packed = onednn.pack(self._weight * self._scale)
         return self._packed
+
+
+def _is_alone(rows: Tensor) -> bool:
+    return rows.shape[1] == 1 and rows.shape[2] > SHORT_ROW
 
 
 class BatchedProduct:

@@ -34,6 +34,17 @@ def test_packed_product_equals_batched(n_rows, scale):
     torch.testing.assert_close(packed.plus(rows, other), batched.plus(rows, other), atol=1e-4, rtol=1e-4)
 
 
+@needs_packing
+@pytest.mark.parametrize("n_in, n_out", [(24, 96), (128, 640), (1024, 128), (WIDE, NARROW)])
+def test_a_row_is_the_same_to_the_last_bit_in_any_company(n_in, n_out):
+    product, rows = PackedProduct(make_weight(n_in, n_out)), torch.randn(1, 130, n_in)
+    other, bias = torch.randn(1, 130, n_out), torch.randn(1, 1, n_out)
+    wanted, wanted_plus = product(rows, bias), product.plus(rows, other)
+    for n_rows in (1, 2, 3, 7, 8, 9, 31, 64, 129):
+        assert torch.equal(product(rows[:, :n_rows], bias), wanted[:, :n_rows])
+        assert torch.equal(product.plus(rows[:, :n_rows], other[:, :n_rows]), wanted_plus[:, :n_rows])
+
+
 @pytest.mark.parametrize("directions", ["both", "forward"])
 def test_layers_are_the_same_without_packing(monkeypatch, directions):
     char_cnn = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), activation="relu", n_highway=1)
