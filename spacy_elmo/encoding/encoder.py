@@ -14,6 +14,7 @@ from ..text.vocabulary import Vocabulary
 from .fork import survive_fork
 from .runner import LaneRunner
 from .state import BiLMState, LayerStates
+from .system_memory import HeapTrimmer
 from .word_encoder import WordEncoder
 from .workspace import Workspace, WorkspacePool
 
@@ -49,6 +50,7 @@ class Encoder:
         self._runner: Optional[LaneRunner] = None
         self._after_mark: Dict[str, LayerStates] = {}
         self._workspaces = WorkspacePool(self.device, 1)
+        self._trimmer = HeapTrimmer()
 
     @property
     def runner(self) -> LaneRunner:
@@ -92,13 +94,19 @@ class Encoder:
             if state == "carry":
                 for found, _ in self._carry(runs, batch_tokens, group_lengths or [1] * len(runs), workspace):
                     yield found
+                    n_rows = found[2].shape[1]
                     del found
+                    if reuse_memory:
+                        self._trimmer.count(n_rows)
                 return
             start = self._start(state) if with_marks else self._state_after_mark(state)
             for first, stop in _cut_by_budget(runs, batch_tokens):
                 rows, _ = self._run(runs[first:stop], start, with_marks=with_marks, workspace=workspace)
                 yield first, stop, rows, with_marks
+                n_rows = rows.shape[1]
                 del rows  # before the next slice is computed
+                if reuse_memory:
+                    self._trimmer.count(n_rows)
 
     def continue_rows(
         self, runs: Runs, start: BiLMState, batch_tokens: int

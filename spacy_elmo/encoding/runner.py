@@ -27,7 +27,7 @@ from .workspace import Workspace, WorkspacePool
 GATE_BYTES = 8 * 2**20  # gates of a stack, held for one block: what a cache holds, and the C library keeps
 WORD_GATE_BYTES = 128 * 2**20  # gates of the first layer in a stack, held for all distinct words of a plan
 LANE_STEP = 8
-WORD_STEP = 512  # words whose gates are computed at a time
+WORD_STEP = 128  # words whose gates are computed at a time: what is freed has one size then, which fits again
 AT_ONCE = 10 * 2**20  # multiplications of a step from which on threads of Python do not get in each other's way
 FEW_WEIGHTS = 2**20  # of a step, up to which fewer lanes are best off with both directions in each operation
 Places = List[Tuple[Tensor, Tensor]]

@@ -11,6 +11,8 @@ from typing import Dict, Iterator, List
 import torch
 from torch import Tensor
 
+from .system_memory import make_pages
+
 STEP = 2**18  # numbers that an array grows by, lest it does so often
 MOST_KEPT = 2**26  # numbers of an array that is kept when nobody computes
 
@@ -34,8 +36,14 @@ class Workspace:
         n_numbers = math.prod(shape)
         if name not in self._held or len(self._held[name]) < n_numbers:
             self._held.pop(name, None)  # before there is another
-            self._held[name] = torch.empty(-(-n_numbers // STEP) * STEP, dtype=torch.float32, device=self._device)
+            self._held[name] = self._new(-(-n_numbers // STEP) * STEP)
         return self._held[name][:n_numbers].view(shape)
+
+    def _new(self, n_numbers: int) -> Tensor:
+        """Pages of its own on a CPU, which go back to the system when the array does."""
+        if self._device.type != "cpu":
+            return torch.empty(n_numbers, dtype=torch.float32, device=self._device)
+        return torch.frombuffer(make_pages(4 * max(n_numbers, STEP)), dtype=torch.float32)
 
     def trim(self) -> None:
         """Give up what one unusually large computation needed."""

@@ -1,0 +1,50 @@
+"""Memory taken from and given back to the system, past what the C library holds back."""
+
+import ctypes
+import mmap
+import sys
+from functools import cache
+from typing import Callable, Optional
+
+TRIM_TOKENS = 2**16  # computed between two times: a hundredth of a second in two or three
+
+
+def make_pages(n_bytes: int) -> mmap.mmap:
+    """Pages of their own: the system has them back as soon as nobody refers to them.
+
+    n_bytes (int): At least one.
+    RETURNS (mmap.mmap): Zeros. A process that is forked later has a copy of its own.
+    """
+    if sys.platform == "win32":  # which has no fork
+        return mmap.mmap(-1, n_bytes)
+    return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+class HeapTrimmer:
+    """Gives free memory back now and then, in a long stream.
+
+    Results of products cannot be given a place, and come and go. The GNU C library hardly ever puts an aligned array
+    where one of the same size has been, so that a process has several times as many free pages as it needs at once.
+    """
+
+    def __init__(self) -> None:
+        self._n_tokens = 0
+
+    def count(self, n_tokens: int) -> None:
+        """n_tokens (int): That have been computed since the last call."""
+        self._n_tokens += n_tokens
+        if self._n_tokens >= TRIM_TOKENS:
+            self._n_tokens = 0
+            trim = _trim()
+            if trim is not None:
+                trim(0)
+
+
+@cache
+def _trim() -> Optional[Callable[[int], int]]:
+    """RETURNS (Optional[Callable[[int], int]]): `malloc_trim`, where the C library has it."""
+    try:
+        function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another library, another system
+        return None
+    return function

@@ -1,0 +1,72 @@
+"""Memory past the C library: pages of one process, and free memory that goes back now and then."""
+
+import os
+
+import pytest
+
+from spacy_elmo import load_bilm
+from spacy_elmo.encoding import system_memory
+from spacy_elmo.encoding.system_memory import TRIM_TOKENS, HeapTrimmer, make_pages
+
+
+@pytest.fixture()
+def trims(monkeypatch):
+    calls = []
+    monkeypatch.setattr(system_memory, "_trim", lambda: calls.append)
+    return calls
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork beside threads, from Python 3.12 on
+def test_a_forked_process_has_pages_of_its_own():
+    pages = make_pages(8)
+    assert pages[:] == b"\0" * 8
+    child = os.fork()
+    if not child:
+        pages[:4] = b"mine"
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert pages[:] == b"\0" * 8
+
+
+def test_free_memory_goes_back_now_and_then(trims):
+    trimmer = HeapTrimmer()
+    trimmer.count(TRIM_TOKENS - 1)
+    assert trims == []
+    trimmer.count(1)
+    assert trims == [0]
+    trimmer.count(TRIM_TOKENS - 1)
+    assert trims == [0]
+    trimmer.count(3 * TRIM_TOKENS)
+    assert trims == [0, 0]
+
+
+def test_a_system_without_it_does_without(monkeypatch):
+    monkeypatch.setattr(system_memory.ctypes, "CDLL", lambda name: object())
+    system_memory._trim.cache_clear()
+    assert system_memory._trim() is None
+    HeapTrimmer().count(2 * TRIM_TOKENS)
+    system_memory._trim.cache_clear()
+
+
+@pytest.mark.parametrize("state, n_trims", [("reset", 2), ("carry", 3)])  # where it goes on, marks count, too
+def test_only_a_stream_gives_back(trims, monkeypatch, state, n_trims):
+    monkeypatch.setattr(system_memory, "TRIM_TOKENS", 6)
+    bilm = load_bilm("en_elmo_sm")
+    runs = [["Oslo", "sleeps"]] * 7
+    bilm.encode(runs, state=state, batch_tokens=2)
+    assert trims == []
+    n_rows = sum(rows.shape[1] for _, _, rows in bilm.iter_encode(runs, state=state, batch_tokens=2, reuse_memory=True))
+    assert n_rows == 14
+    assert trims == [0] * n_trims
+
+
+def test_a_reader_of_slices_may_stop(trims, monkeypatch):
+    monkeypatch.setattr(system_memory, "TRIM_TOKENS", 1)
+    slices = load_bilm("en_elmo_sm").iter_encode([["Oslo"], ["Rome"]], batch_tokens=1, reuse_memory=True)
+    next(slices)
+    assert trims == []
+    next(slices)
+    assert trims == [0]
+    slices.close()
+    assert trims == [0]
