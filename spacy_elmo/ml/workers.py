@@ -9,7 +9,7 @@ from thinc.api import Model
 
 from ..encoding.encoder import MAX_LANES
 from ..encoding.fork import share_threads as share_threads
-from .elmo_model import fill, get_settings
+from .elmo_model import fill, get_bilm, get_settings
 from .types import ElmoBatch
 
 WARM_UPS = ([["."]], [["."]] * MAX_LANES)  # a sequence by itself and many together: all ways to compute, all weights
@@ -36,7 +36,9 @@ def one_process_is_enough(model: Model[List[Doc], ElmoBatch]) -> bool:
     """model (Model): An ELMo model.
     RETURNS (bool): Whether this process keeps all its cores busy with it, a direction of the biLM on each.
     """
-    bilm = fill(model)
+    bilm = get_bilm(model)  # none where its loader has not been called, which is for the component to say
+    if bilm is None:
+        return False
     n_directions = bilm.config.n_directions
     is_busy = available_cores() == n_directions <= torch.get_num_threads()
     return bilm.device.type == "cpu" and n_directions > 1 and is_busy

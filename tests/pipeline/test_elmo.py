@@ -313,9 +313,10 @@ def test_loader_of_the_config_is_never_passed_over(packaged):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
     nlp.config["initialize"]["components"]["elmo"] = loader_block()
-    for use in (lambda: nlp("text"), nlp.to_bytes):
+    for use in (lambda: nlp("text"), nlp.to_bytes, lambda: list(nlp.pipe(["text"] * 3, n_process=2))):
         with pytest.raises(ValueError, match="nlp.initialize"):
             use()
+        assert nlp.get_pipe("elmo").sizes is None
     nlp.initialize()
     assert nlp("text")._.elmo.any()
 
