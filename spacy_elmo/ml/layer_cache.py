@@ -27,6 +27,8 @@ class LayerCache:
     The file has no name (or loses it when it is closed, where the system wants one), so that nothing stays behind
     however the process ends; it is this process's own, and a forked one starts another. When the budget is spent,
     what is there stays: in epochs over the same Docs that serves more of them than throwing out the oldest.
+    It is read and not mapped: each Doc's layers are needed once an epoch, in an array that can be changed, and mapped
+    pages would count as memory of the process until the system wants them.
 
     max_mb (float): Megabytes that the file may take; half of the room on the disk at most.
     dtype (str): "float32" gives back what was put in, "float16" takes half the room.
@@ -80,8 +82,7 @@ class LayerCache:
             if self._n_bytes + kept.nbytes > self._max_bytes or self._file is None:
                 return
             self._file.seek(self._n_bytes)
-            if self._file.write(kept.data.cast("B")) != kept.nbytes:
-                raise OSError("the disk is full")
+            _write_all(self._file, kept.data.cast("B"))
         except OSError as error:
             self._is_closed = True  # what was written before is still good
             warnings.warn(Warnings.WL061.format(folder=tempfile.gettempdir(), reason=error), stacklevel=2)
@@ -125,6 +126,15 @@ def keys_of(found: DocRuns, state: str) -> List[Key]:
         first_run += n_runs
         first_row += n_rows
     return keys
+
+
+def _write_all(file: FileIO, content: memoryview) -> None:
+    """A call writes a part only where there are more than 2 GB, or the disk is full."""
+    while content:
+        n_written = file.write(content)
+        if not n_written:
+            raise OSError("the disk is full")
+        content = content[n_written:]
 
 
 def _packed(words: Sequence[str]) -> bytes:

@@ -201,7 +201,7 @@ def test_a_full_disk_is_told_once(nlp, elmo, monkeypatch):
 def test_what_was_written_in_part_is_not_read(monkeypatch):
     class Short(io.FileIO):
         def write(self, content):
-            return super().write(content[:8])
+            return super().write(content[:8]) if len(content) == 24 else 0
 
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Short(os.devnull, "r+"))
     cache = LayerCache(1.0, "float32")
@@ -210,6 +210,21 @@ def test_what_was_written_in_part_is_not_read(monkeypatch):
     assert cache.n_bytes == 0 and cache.read(b"a", (1, 2, 3)) is None
     cache.write(b"b", numpy.ones((1, 2, 3), dtype="float32"))  # told once
     assert cache.n_bytes == 0
+
+
+def test_what_takes_several_calls_to_write_is_kept(tmp_path, monkeypatch):
+    """Linux writes 2 GB at a time at most."""
+
+    class Slow(io.FileIO):
+        def write(self, content):
+            return super().write(content[:8])
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Slow(tmp_path / "file", "w+"))
+    cache = LayerCache(1.0, "float32")
+    layers = numpy.arange(15, dtype="float32").reshape(1, 3, 5)
+    cache.write(b"a", layers)
+    cache.write(b"b", 2 * layers)
+    assert (cache.read(b"a", (1, 3, 5)) == layers).all() and (cache.read(b"b", (1, 3, 5)) == 2 * layers).all()
 
 
 def test_nothing_stays_in_the_folder(nlp, elmo, tmp_path, monkeypatch):
