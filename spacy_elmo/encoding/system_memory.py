@@ -3,10 +3,12 @@
 import ctypes
 import mmap
 import sys
+import time
 from functools import cache
 from typing import Callable, Optional
 
 TRIM_TOKENS = 2**16  # computed between two times: a hundredth of a second in two or three
+MOST_TIME = 0.02  # share of the time that it may take
 
 
 def make_pages(n_bytes: int) -> mmap.mmap:
@@ -28,16 +30,21 @@ class HeapTrimmer:
     """
 
     def __init__(self) -> None:
-        self._n_tokens = 0
+        self._n_tokens, self._n_between = 0, TRIM_TOKENS
+        self._ended = time.perf_counter()
 
     def count(self, n_tokens: int) -> None:
         """n_tokens (int): That have been computed since the last call."""
         self._n_tokens += n_tokens
-        if self._n_tokens >= TRIM_TOKENS:
-            self._n_tokens = 0
-            trim = _trim()
-            if trim is not None:
-                trim(0)
+        trim = _trim()
+        if self._n_tokens < self._n_between or trim is None:
+            return
+        started = time.perf_counter()
+        trim(0)
+        ended = time.perf_counter()
+        if ended - started > MOST_TIME * (started - self._ended):
+            self._n_between *= 2  # a process with much else in its memory, where this takes long
+        self._n_tokens, self._ended = 0, ended
 
 
 @cache

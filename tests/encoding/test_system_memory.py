@@ -1,12 +1,15 @@
 """Memory past the C library: pages of one process, and free memory that goes back now and then."""
 
 import os
+import platform
 
 import pytest
+import torch
 
 from spacy_elmo import load_bilm
-from spacy_elmo.encoding import system_memory
+from spacy_elmo.encoding import system_memory, workspace
 from spacy_elmo.encoding.system_memory import TRIM_TOKENS, HeapTrimmer, make_pages
+from spacy_elmo.encoding.workspace import STEP, Workspace
 
 
 @pytest.fixture()
@@ -39,6 +42,45 @@ def test_free_memory_goes_back_now_and_then(trims):
     assert trims == [0]
     trimmer.count(3 * TRIM_TOKENS)
     assert trims == [0, 0]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_the_gnu_c_library_can_give_back():
+    trim = system_memory._trim()
+    assert trim is not None and trim(0) in (0, 1)
+
+
+def test_working_memory_has_pages_of_its_own(monkeypatch):
+    made = []
+    monkeypatch.setattr(workspace, "make_pages", lambda n_bytes: made.append(make_pages(n_bytes)) or made[-1])
+    space = Workspace(torch.device("cpu"))
+    space.take("rows", 3, 5).fill_(2.0)
+    (pages,) = made
+    assert len(pages) == 4 * STEP and pages[:60] == torch.full((15,), 2.0).numpy().tobytes()
+
+
+def test_where_it_takes_long_it_is_done_less_often(monkeypatch):
+    clock, calls = [0.0], []
+
+    def trim(_):
+        calls.append(clock[0])
+        clock[0] += 1.0
+
+    monkeypatch.setattr(system_memory.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(system_memory, "_trim", lambda: trim)
+    trimmer = HeapTrimmer()
+    for _ in range(7):  # trims after 1, 2 and 4 of them
+        clock[0] += 10.0
+        trimmer.count(TRIM_TOKENS)
+    assert len(calls) == 3
+    for _ in range(8):
+        clock[0] += 1000.0
+        trimmer.count(TRIM_TOKENS)
+    assert len(calls) == 4
+    for _ in range(8):  # it took less than a fiftieth of the time: no change
+        clock[0] += 10.0
+        trimmer.count(TRIM_TOKENS)
+    assert len(calls) == 5
 
 
 def test_a_system_without_it_does_without(monkeypatch):
