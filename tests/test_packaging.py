@@ -140,3 +140,9 @@ def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
     wanted.add("spacy_elmo/py.typed")
     assert wanted <= in_wheel and wanted <= in_sdist
     assert {"LICENSE", "README.md", "constraints.txt", "project/project.yml"} <= in_sdist
+
+
+def test_importing_the_package_brings_nothing_heavy() -> None:
+    code = "import sys, spacy; before = set(sys.modules); import spacy_elmo; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"spacy_elmo", "spacy_elmo.about"}

@@ -8,6 +8,7 @@ import pytest
 
 from spacy_elmo import load_bilm
 from spacy_elmo.bilm import onednn
+from spacy_elmo.encoding import runner
 
 SENTENCES = [
     ["She", "sat", "on", "the", "bank", "of", "the", "river", "."],
@@ -65,9 +66,11 @@ def test_changing_the_precision_forgets_what_was_computed_before(exact, precisio
 @pytest.mark.parametrize("state", ["reset", "steady"])
 @pytest.mark.parametrize("batch_tokens", [1, 7, 4096])
 @pytest.mark.skipif(not onednn.works("int8"), reason="torch without int8 products")
-def test_int8_vectors_do_not_depend_on_batch_order_or_company(state, batch_tokens):
+@pytest.mark.parametrize("at_once", [0, float("inf")])
+def test_int8_vectors_do_not_depend_on_batch_order_or_company(state, batch_tokens, at_once, monkeypatch):
+    monkeypatch.setattr(runner, "AT_ONCE", at_once)
     bilm = load_bilm("en_elmo_sm", precision="int8")
-    many = [*SENTENCES, *([word] * n for n, word in enumerate("abcdefghijkl"))]  # enough for both directions at once
+    many = [*SENTENCES, *([word] * n for n, word in enumerate("abcdefghijkl"))]
     together = bilm.embed(many, state=state)
     found = bilm.embed(many[::-1], state=state, batch_tokens=batch_tokens)[::-1]
     for one, other in zip(together, found):

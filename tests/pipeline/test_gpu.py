@@ -11,6 +11,7 @@ from spacy_elmo._compat import has_cupy
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding import runner
 from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.text.vocabulary import Vocabulary
 
@@ -97,6 +98,31 @@ def test_embed_gives_the_vectors_of_the_cpu(state):
         assert isinstance(found, numpy.ndarray)
         numpy.testing.assert_allclose(found, layers, atol=LIMIT)
     assert bilm.word_cache._table.is_cuda
+
+
+def test_steps_do_not_wait_for_the_device(monkeypatch):
+    block = runner._Run.block
+
+    def watched(run, first, end):
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            block(run, first, end)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    monkeypatch.setattr(runner._Run, "block", watched)
+    bilm = make_bilm()
+    wanted = bilm.embed(SENTENCES)
+    for found, layers in zip(bilm.to("cuda").embed(SENTENCES), wanted):
+        numpy.testing.assert_allclose(found, layers, atol=LIMIT)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_fewer_bits_are_near(precision):
+    bilm = make_bilm()
+    wanted = bilm.embed(SENTENCES)
+    for found, layers in zip(bilm.to("cuda").set_precision(precision).embed(SENTENCES), wanted):
+        numpy.testing.assert_allclose(found, layers, atol=0.05)
 
 
 @pytest.mark.parametrize("state", ["reset", "carry"])

@@ -8,6 +8,8 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
+from spacy_elmo.encoding import runner
+
 from .tiny import BILM, add_elmo
 
 N_DOCS, TOLERANCE = 25, 1e-5
@@ -28,11 +30,13 @@ def max_difference(one, two):
     return float(max(differences))
 
 
+@pytest.mark.parametrize("at_once", [runner.AT_ONCE, 0])  # with the second, lanes go the way of large batches
 @pytest.mark.parametrize(
     "settings",
     [{}, {"batch_tokens": 50}, {"state": "steady"}, {"state": "carry", "overlap": 0, "max_tokens": 16}],
 )
-def test_vectors_do_not_depend_on_batches_order_or_company(settings):
+def test_vectors_do_not_depend_on_batches_order_or_company(settings, at_once, monkeypatch):
+    monkeypatch.setattr(runner, "AT_ONCE", at_once)
     nlp = spacy.blank("en")
     bilm = {**BILM, "cell_width": 64, "projection_width": 32}
     add_elmo(nlp, bilm=bilm, model=settings)
@@ -52,9 +56,11 @@ def test_vectors_do_not_depend_on_batches_order_or_company(settings):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("at_once", [runner.AT_ONCE, 0])
 @pytest.mark.filterwarnings("ignore:nlp.pipe starts 2 processes on 2 cores:UserWarning")
-def test_vectors_of_real_sentences_do_not_depend_on_company(shared_data):
+def test_vectors_of_real_sentences_do_not_depend_on_company(shared_data, at_once, monkeypatch):
     """200 sentences of UD EWT dev, as acceptance asks; prints the differences."""
+    monkeypatch.setattr(runner, "AT_ONCE", at_once)
     path = shared_data / "ud" / "en_ewt" / "dev.conllu.gz"
     sentences = read_conllu(path)[:200]
     nlp = spacy.blank("en")
