@@ -4,7 +4,6 @@ python benchmarks/fine_tuning.py en_elmo_sm --threads 2
 """
 
 import multiprocessing
-import resource
 import statistics
 import tempfile
 import time
@@ -14,6 +13,7 @@ from typing import Any, Callable, List, Tuple
 import torch
 import typer
 from corpus import Sentence, default_shared, flatten, read_documents
+from measure import peak_memory_mb
 from plain_loop import PlainBiLM
 from torch import Tensor
 
@@ -67,7 +67,7 @@ def _measure(name: str, folder: str, batches: List[List[Sentence]], threads: int
             parameter.grad = None
     seconds = time.perf_counter() - started
     n_tokens = sum(len(sentence) for batch in batches[WARM_UP:] for sentence in batch)
-    return n_tokens / seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, loss
+    return n_tokens / seconds, peak_memory_mb(), loss
 
 
 def _ours(folder: str) -> Tuple[Callable[[List[Sentence]], Tensor], List[Tensor]]:

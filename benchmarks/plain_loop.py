@@ -57,15 +57,17 @@ class PlainBiLM(nn.Module):
     """Sentences to layers.
 
     folder (Path): `options.json` and `weights.hdf5` as bilm-tf writes them.
+    device (str): Where it computes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
         super().__init__()
+        self.device = device
         self.options = json.loads((folder / "options.json").read_text(encoding="utf8"))
         with h5py.File(folder / "weights.hdf5", "r") as file:
             arrays: Dict[str, Tensor] = {}
             file.visititems(lambda name, item: arrays.update(_tensors(name, item)))
-        self.arrays = arrays
+        self.arrays = {name: array.to(device) for name, array in arrays.items()}
         lstm = self.options["lstm"]
         self.cells = nn.ModuleList(
             nn.ModuleList(self._cell(direction, layer, lstm) for layer in range(lstm["n_layers"]))
@@ -77,9 +79,9 @@ class PlainBiLM(nn.Module):
         RETURNS (Tensor): Shape (L+1, B, S, 2P), marks included, padded.
         """
         lengths = torch.tensor([len(sentence) + 2 for sentence in sentences])
-        ids = torch.from_numpy(_character_ids(sentences, int(lengths.max())))  # (B, S, C)
+        ids = torch.from_numpy(_character_ids(sentences, int(lengths.max()))).to(self.device)  # (B, S, C)
         inputs = self._spell(ids.flatten(0, 1)).view(*ids.shape[:2], -1)  # (B, S, P)
-        order = _reversal(lengths, ids.shape[1]).unsqueeze(-1)  # (B, S, 1)
+        order = _reversal(lengths, ids.shape[1]).unsqueeze(-1).to(self.device)  # (B, S, 1)
         directions = []
         for k, cells in enumerate(self.cells):
             x = inputs if k == 0 else inputs.gather(1, order.expand_as(inputs))
