@@ -63,7 +63,7 @@ class LayerCache:
         if place is not None and self._file is not None:
             found = numpy.empty(shape, dtype=self.dtype)
             self._file.seek(place)
-            if self._file.readinto(found.data.cast("B")) == found.nbytes:
+            if _read_all(self._file, found.data.cast("B")):
                 self.n_hits += 1
                 return found
         self.n_misses += 1
@@ -126,6 +126,19 @@ def keys_of(found: DocRuns, state: str) -> List[Key]:
         first_run += n_runs
         first_row += n_rows
     return keys
+
+
+def _read_all(file: FileIO, target: memoryview) -> bool:
+    """A call reads at most 2 GB on Linux.
+
+    RETURNS (bool): Whether there was as much as the target holds.
+    """
+    while target:
+        n_read = file.readinto(target)
+        if not n_read:
+            return False
+        target = target[n_read:]
+    return True
 
 
 def _write_all(file: FileIO, content: memoryview) -> None:

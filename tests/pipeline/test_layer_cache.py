@@ -212,12 +212,15 @@ def test_what_was_written_in_part_is_not_read(monkeypatch):
     assert cache.n_bytes == 0
 
 
-def test_what_takes_several_calls_to_write_is_kept(tmp_path, monkeypatch):
-    """Linux writes 2 GB at a time at most."""
+def test_what_takes_several_calls_to_write_and_read_is_kept(tmp_path, monkeypatch):
+    """Linux writes and reads 2 GB at a time at most."""
 
     class Slow(io.FileIO):
         def write(self, content):
             return super().write(content[:8])
+
+        def readinto(self, target):
+            return super().readinto(target[:12])
 
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Slow(tmp_path / "file", "w+"))
     cache = LayerCache(1.0, "float32")
@@ -225,6 +228,7 @@ def test_what_takes_several_calls_to_write_is_kept(tmp_path, monkeypatch):
     cache.write(b"a", layers)
     cache.write(b"b", 2 * layers)
     assert (cache.read(b"a", (1, 3, 5)) == layers).all() and (cache.read(b"b", (1, 3, 5)) == 2 * layers).all()
+    assert cache.read(b"b", (1, 3, 6)) is None  # more than there is
 
 
 def test_nothing_stays_in_the_folder(nlp, elmo, tmp_path, monkeypatch):
