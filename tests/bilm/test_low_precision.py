@@ -49,6 +49,7 @@ def test_int8_is_as_near_as_its_levels_allow_and_rounding_twice_is_rounding_once
     values, scale = to_int8(weight, 1)
     assert values.dtype == torch.int8 and scale.shape == (2, 1, 24)
     kept = values * scale
+    assert torch.equal((127.0 * scale).double(), 127.0 * scale.double())  # exact: nothing is rounded
     assert ((kept - weight).abs() <= 0.5001 * scale).all()
     assert (values.abs().amax(dim=1)[weight.abs().amax(dim=1) > 0] == 127).all()
     again, same_scale = to_int8(kept, 1)
@@ -166,7 +167,7 @@ def test_weights_lowered_and_brought_back_in_inference_mode_can_be_trained():
     with torch.inference_mode():
         lower(network, "bfloat16" if onednn.works("bfloat16") else "float32")
         lower(network, "float32")
-    network.lstm[0].input_gates(torch.ones(1, 3, 8)).sum().backward()
+    network.lstm[0].input_gates(torch.ones(1, 3, 8, requires_grad=True)).sum().backward()  # which keeps the weight
     assert network.lstm[0].input_weight.grad is not None
 
 

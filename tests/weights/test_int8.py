@@ -90,3 +90,4 @@ def test_a_model_in_fewer_bits_is_saved_as_what_it_rounds_to(tmp_path, precision
         save_bilm(bilm, tmp_path / format, format=format)
         found = load_bilm(tmp_path / format).network.state_dict()
         assert all(torch.equal(found[key], wanted[key]) for key in wanted)
+    assert "steady.h" not in load_file(tmp_path / "native" / "weights.safetensors")  # it was not computed in float32
