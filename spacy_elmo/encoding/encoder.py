@@ -1,6 +1,7 @@
 """Token runs to layers: distinct words, a lane plan, the right starting state, in slices of bounded size."""
 
 from contextlib import nullcontext
+from itertools import chain
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -217,8 +218,8 @@ class Encoder:
         workspace: Optional[Workspace] = None,
     ) -> Tuple[Tensor, Optional[LayerStates]]:
         distinct, number = _distinct(runs)
-        marks = ([number[SENTENCE_BEGIN]], [number[SENTENCE_END]]) if with_marks else ([], [])
-        tokens = [place for run in runs for place in (*marks[0], *(number[word] for word in run), *marks[1])]
+        marked = ([SENTENCE_BEGIN, *run, SENTENCE_END] for run in runs) if with_marks else runs
+        tokens = [number[word] for run in marked for word in run]
         plan = plan_lanes([len(run) + 2 * with_marks for run in runs], MAX_LANES)
         words = np.asarray(tokens, dtype="int64")
         vectors = self.words.encode(distinct)
@@ -255,12 +256,8 @@ class Encoder:
 
 def _distinct(runs: Runs) -> Tuple[List[str], Dict[str, int]]:
     """Distinct words in the order met, marks first, and the number of each."""
-    number = {SENTENCE_BEGIN: 0, SENTENCE_END: 1}
-    for run in runs:
-        for word in run:
-            if word not in number:
-                number[word] = len(number)
-    return list(number), number
+    words = list(dict.fromkeys(chain([SENTENCE_BEGIN, SENTENCE_END], *runs)))
+    return words, {word: number for number, word in enumerate(words)}
 
 
 def _cut_by_budget(runs: Runs, batch_tokens: int) -> Iterator[Tuple[int, int]]:

@@ -6,6 +6,7 @@ from typing import Dict, Iterator, List, Sequence, Tuple
 import numpy
 from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE, ORTH, SENT_START
+from spacy.strings import StringStore
 from spacy.tokens import Doc
 
 from ..errors import Errors
@@ -37,11 +38,12 @@ class DocRuns:
         end (int): The run after its last one.
         RETURNS (Tuple[Rows, Rows]): Positions to keep of the slice's runs laid end to end, and their rows.
         """
-        offset, positions = 0, [numpy.zeros(0, dtype="int64")]
-        for run, (keep_start, keep_end) in zip(self.runs[start:end], self.kept[start:end]):
-            positions.append(numpy.arange(offset + keep_start, offset + keep_end, dtype="int64"))
-            offset += len(run)
-        return numpy.concatenate(positions), numpy.concatenate([positions[0], *self.rows[start:end]])
+        sizes = numpy.array([len(run) for run in self.runs[start:end]], dtype="int64")
+        first, last = numpy.array(self.kept[start:end], dtype="int64").reshape(-1, 2).T
+        counts = last - first
+        shifts = (sizes.cumsum() - sizes) + first - (counts.cumsum() - counts)
+        positions = numpy.repeat(shifts, counts) + numpy.arange(counts.sum())
+        return positions, numpy.concatenate([positions[:0], *self.rows[start:end]])
 
 
 def read_docs(docs: Sequence[Doc], settings: ElmoSettings) -> DocRuns:
@@ -53,18 +55,34 @@ def read_docs(docs: Sequence[Doc], settings: ElmoSettings) -> DocRuns:
     RAISES (ValueError): EL061 for sentence contexts without sentence boundaries.
     """
     found = DocRuns([], [], [], [], [len(doc) for doc in docs])
-    texts: Dict[int, str] = {}  # one string per distinct word, however long the Docs are
+    texts = _Texts()
     first_row = 0
     for doc in docs:
         n_before = len(found.runs)
-        for words, rows in _sequences(doc, settings.contexts, texts):
+        for words, places in _sequences(doc, settings.contexts, texts):
+            rows = first_row + places
+            if len(words) <= settings.max_tokens:
+                found.runs.append(words)
+                found.kept.append((0, len(words)))
+                found.rows.append(rows)
+                continue
             for window in _cut(len(words), settings):
                 found.runs.append(words[window.start : window.end])
                 found.kept.append((window.keep_start - window.start, window.keep_end - window.start))
-                found.rows.append(first_row + rows[window.keep_start : window.keep_end])
+                found.rows.append(rows[window.keep_start : window.keep_end])
         found.doc_runs.append(len(found.runs) - n_before)
         first_row += len(doc)
     return found
+
+
+class _Texts(Dict[int, str]):
+    """The text of each hash met so far: one string per distinct word, however long the Docs are."""
+
+    strings: StringStore
+
+    def __missing__(self, orth: int) -> str:
+        text = self[orth] = self.strings[orth]
+        return text
 
 
 def _cut(n_tokens: int, settings: ElmoSettings) -> List[Window]:
@@ -76,23 +94,17 @@ def _cut(n_tokens: int, settings: ElmoSettings) -> List[Window]:
     return [Window(start, end, start, end) for start, end in edges]
 
 
-def _sequences(doc: Doc, contexts: str, texts: Dict[int, str]) -> Iterator[Tuple[List[str], Rows]]:
+def _sequences(doc: Doc, contexts: str, texts: _Texts) -> Iterator[Tuple[List[str], Rows]]:
     """YIELDS (Tuple[List[str], Rows]): The words of a sequence and their places in the Doc."""
     if len(doc) == 0:
         return
-    orths = doc.to_array(ORTH)
-    is_word = doc.to_array(IS_SPACE) == 0
-    starts = _sequence_starts(doc, contexts)
-    for start, end in zip(starts, [*starts[1:], len(doc)]):
-        rows = start + numpy.flatnonzero(is_word[start:end])
-        if len(rows):
-            yield [_text_of(doc, orth, texts) for orth in orths[rows].tolist()], rows
-
-
-def _text_of(doc: Doc, orth: int, texts: Dict[int, str]) -> str:
-    if orth not in texts:
-        texts[orth] = doc.vocab.strings[orth]
-    return texts[orth]
+    texts.strings = doc.vocab.strings
+    places = numpy.flatnonzero(doc.to_array(IS_SPACE) == 0)
+    orths = doc.to_array(ORTH)[places]
+    edges = numpy.searchsorted(places, _sequence_starts(doc, contexts)).tolist()
+    for start, end in zip(edges, [*edges[1:], len(places)]):
+        if start < end:
+            yield [texts[orth] for orth in orths[start:end].tolist()], places[start:end]
 
 
 def _sequence_starts(doc: Doc, contexts: str) -> List[int]:

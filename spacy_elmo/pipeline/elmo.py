@@ -232,11 +232,15 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
 
     def _keep(self, vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
         """Write what was computed for some tokens of a Doc into its arrays."""
-        rows = self.model.ops.xp.asarray(rows)
+        if not len(rows):
+            return
+        first, last = int(rows[0]), int(rows[-1])
+        has_gaps = last - first + 1 != len(rows)  # where space tokens are
+        places = self.model.ops.xp.asarray(rows) if has_gaps else slice(first, last + 1)
         if vectors.layers is not None:
-            vectors.layers[:, rows] = layers
+            vectors.layers[:, places] = layers
         if vectors.mixed is not None:
-            vectors.mixed[rows] = mix_layers(layers, vectors.weights, vectors.gamma, vectors.norm)
+            vectors.mixed[places] = mix_layers(layers, vectors.weights, vectors.gamma, vectors.norm)
 
     # Training
 
