@@ -94,6 +94,7 @@ VARIANTS: Dict[str, List[Change]] = {
     "weights not packed, directions in one bmm": NO_PACKING,
     "an activation for each gate": [(stepper.PackedLayer, "step", _step_by_gates)],
     "layer 1: input product for each token, not word": [(runner, "WORD_GATE_BYTES", 0)],
+    "layers above: input product in blocks of steps": [(stepper, "JOINT_WEIGHTS", 0)],
     "lanes that do not shrink at the tail": [(runner, "_round_up", _full_lanes)],
     **{f"{n} lanes": [(encoder, "MAX_LANES", n)] for n in (32, 64, 192, 256)},
     **{f"{n} MB of gates a block": [(runner, "GATE_BYTES", n * MB)] for n in (2, 4, 16, 32, 64)},

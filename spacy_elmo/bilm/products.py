@@ -55,7 +55,7 @@ def make_product(module: Any, name: str, directions: slice, scale: Scale = 1.0) 
         low: LowMatrix = module.low[name]
         return low.product(directions)
     weight = getattr(module, name).detach()[directions]
-    return PackedProduct(weight, scale) if has_packing(weight) else BatchedProduct(weight, scale)
+    return PackedProduct(weight, scale=scale) if has_packing(weight) else BatchedProduct(weight, scale)
 
 
 def has_packing(weight: Tensor) -> bool:
@@ -69,12 +69,12 @@ class PackedProduct:
     A row comes out the same to the last bit, whatever the number of rows, so that vectors do not depend on what shares
     their batch. (BLAS takes other ways for one row or a few, faster, but with other rounding errors: `lone.py`.)
 
-    weight (Tensor): Shape (1, n_in, n_out), not copied.
+    weights (Tensor): Shape (1, n_in, n_out), not copied; of several the columns are as long as all theirs together.
     scale (Scale): One factor, or one per column.
     """
 
-    def __init__(self, weight: Tensor, scale: Scale = 1.0) -> None:
-        self._weight = weight[0]
+    def __init__(self, *weights: Tensor, scale: Scale = 1.0) -> None:
+        self._weights = [weight[0] for weight in weights]
         self._scale = torch.as_tensor(scale)
         self._packed: Optional[Tensor] = None
 
@@ -99,7 +99,8 @@ class PackedProduct:
 
     def _pack(self) -> Tensor:
         if self._packed is None:
-            self._packed = onednn.pack(self._weight * self._scale)
+            whole = torch.cat(self._weights) if len(self._weights) > 1 else self._weights[0]
+            self._packed = onednn.pack(whole * self._scale)
         return self._packed
 
 

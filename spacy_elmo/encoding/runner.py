@@ -1,13 +1,14 @@
 """Running the LSTM stack over a lane plan: no padding, input products in large blocks, a thin loop over time.
 
 Block by block, so that the gates of a few steps only are held: first all steps of the block in layer 1, then in
-layer 2, and so on. The directions never meet. On a CPU they are computed at the same time, a thread each, if a step is
+layer 2, and so on. Where weights are few, the layers above the first take their input side into the product of each
+step. The directions never meet. On a CPU they are computed at the same time, a thread each, if a step is
 long enough; else they go through each operation together where weights are few, or follow each other where they are
 many or in fewer bits. On a GPU they go through each operation together.
 """
 
 from dataclasses import dataclass
-from typing import List, Optional, Sequence, Tuple, Union
+from typing import Callable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ WORD_STEP = 128  # words whose gates are computed at a time: what is freed has o
 AT_ONCE = 10 * 2**20  # multiplications of a step from which on threads of Python do not get in each other's way
 FEW_WEIGHTS = 2**20  # of a step, up to which fewer lanes are best off with both directions in each operation
 Places = List[Tuple[Tensor, Tensor]]
+Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class LaneRunner:
@@ -192,18 +194,19 @@ class _Run:
         places = self.places.view(self.d, -1, self.plan.n_lanes)[:, first:end, :n_lanes]  # (d, K, b)
         inputs: Optional[Tensor] = None
         for number, layer in enumerate(self.layers):
-            gates: Optional[Tensor] = None
-            if inputs is not None:
-                gates = layer.input_gates(inputs.flatten(1, 2)).view(self.d, end - first, n_lanes, -1)
-            elif self.word_gates is None:
-                rows = self.vectors[places.flatten(1)]  # (d, K * b, P)
-                gates = layer.input_gates(rows).view(self.d, end - first, n_lanes, -1)
+            rows = inputs  # (d, K, b, P)
+            if inputs is None and self.word_gates is None:
+                rows = self.vectors[places]
+            step: Step = layer.step
+            given = rows
+            if number and isinstance(layer, PackedLayer) and layer.joins:  # layer 1 may have gates of words, or not
+                step = layer.joint_step
+            elif rows is not None:
+                given = layer.input_gates(rows.flatten(1, 2)).view(self.d, end - first, n_lanes, -1)
             for s in range(first, end):
                 b = self.steps.n_active[s]
-                if gates is None:
-                    self._step(number, layer, s, self._look_up(places[:, s - first, :b]))
-                else:
-                    self._step(number, layer, s, gates[:, s - first, :b])
+                part = self._look_up(places[:, s - first, :b]) if given is None else given[:, s - first, :b]
+                self._step(number, step, s, part)
             outputs = self.outputs[number][:, first:end, :n_lanes]  # (d, K, b, P), a view
             if inputs is not None and self.stack.config.has_skip:
                 outputs += inputs
@@ -230,8 +233,12 @@ class _Run:
             torch.index_select(self.word_gates[k], 0, places[k], out=gates[k])  # type: ignore[index]
         return gates
 
-    def _step(self, number: int, layer: Union[PackedLayer, LoneLayer], s: int, gates: Tensor) -> None:
-        b = gates.shape[1]
+    def _step(self, number: int, step: Step, s: int, given: Tensor) -> None:
+        """One step of a layer.
+
+        given (Tensor): Shape (d, b, ...), what `step` wants besides the state.
+        """
+        b = given.shape[1]
         h, c2 = self.h[number], self.c2[number]
         if b < h.shape[1]:  # lanes that have ended
             h = h[:, :b]
@@ -241,7 +248,7 @@ class _Run:
             start_h, start_c2 = self.start[number]
             _put(h, lanes, start_h, sequences)
             _put(c2, lanes, start_c2, sequences)
-        out = self.h[number] = layer.step(gates, h, c2)
+        out = self.h[number] = step(given, h, c2)
         self.outputs[number][:, s, :b] = out
         if self.ends and len(self.steps.end_at[s][0]):
             lanes, sequences = self.steps.end_at[s]

@@ -40,8 +40,8 @@ def make_tell(nlp, name):
         doc.user_data["is_packed"] = encoder._runner is not None and all(
             product._packed is not None
             for stack in encoder._runner._stacks
-            for layer in stack.layers
-            for product in (layer._from_input, layer._from_output, layer._project)
+            for number, layer in enumerate(stack.layers)
+            for product in (layer._from_input, layer._from_both if number else layer._from_output, layer._project)
         )
         doc.user_data["remembers"] = type(srsly.msgpack_encoders) is RememberingRegistry
         return doc
