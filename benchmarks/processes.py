@@ -10,7 +10,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Union
 
 import spacy
 import srsly
@@ -28,6 +28,7 @@ from spacy_elmo.pipeline.registries import remember_encoders
 TRAVELLERS = 1000  # Docs whose way is timed
 READ_EVERY = 50  # Docs from one look at the workers' memory to the next
 Result = Dict[str, Any]
+Maker = Callable[[Language, Document], Union[str, Doc]]
 
 
 def main(
@@ -54,8 +55,13 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         for weights in ("en_elmo_sm", str(make_small(shared, Path(folder)))):
             nlp = make_pipeline(weights, dtype)
-            for unit, texts, batch_size in (("sentences", by_sentence, 256), ("documents", documents, 16)):
-                result = compare(nlp, texts, batch_size, n_process, rounds)
+            for unit, make, texts, batch_size in (
+                ("sentences", make_doc, by_sentence, 256),
+                ("sentences as strings", make_string, by_sentence, 256),
+                ("documents", make_doc, documents, 16),
+                ("documents as strings", make_string, documents, 16),
+            ):
+                result = compare(nlp, make, texts, batch_size, n_process, rounds)
                 results.append({"weights": Path(weights).name, "unit": unit, "batch_size": batch_size, **result})
                 print_result(results[-1], n_process)
     if json_path is not None:
@@ -72,14 +78,16 @@ def make_pipeline(weights: str, dtype: str) -> Language:
     return nlp
 
 
-def compare(nlp: Language, texts: List[Document], batch_size: int, n_process: int, rounds: int) -> Result:
+def compare(nlp: Language, make: Maker, texts: List[Document], batch_size: int, n_process: int, rounds: int) -> Result:
     """RETURNS (Result): Medians; the first pass, which fills the word cache, does not count."""
-    n_tokens = sum(len(sentence) for text in texts for sentence in text)
+    n_tokens = sum(
+        len(nlp.make_doc(text)) if isinstance(text, str) else len(text) for text in make_all(nlp, make, texts)
+    )
     seconds: Dict[int, List[float]] = {1: [], n_process: []}
     memory: Result = {}
     for number in range(rounds + 1):
         for n in seconds:
-            docs = [make_doc(nlp, text) for text in texts]
+            docs = make_all(nlp, make, texts)
             started = time.perf_counter()
             for i, _ in enumerate(nlp.pipe(docs, batch_size=batch_size, n_process=n)):
                 if n > 1 and number == 0 and i % READ_EVERY == 0:  # not in a pass that counts
@@ -87,7 +95,7 @@ def compare(nlp: Language, texts: List[Document], batch_size: int, n_process: in
             if number:
                 seconds[n].append(time.perf_counter() - started)
     rates = {n: n_tokens / statistics.median(found) for n, found in seconds.items()}
-    travel = travel_seconds(nlp, texts, batch_size)
+    travel = travel_seconds(nlp, make, texts, batch_size)
     cpu_s = n_process * statistics.median(seconds[n_process])
     return {
         "n_tokens": n_tokens,
@@ -100,6 +108,16 @@ def compare(nlp: Language, texts: List[Document], batch_size: int, n_process: in
         "weights_mb": sum(p.nbytes for p in nlp.get_pipe("elmo").model.shims[0].bilm.network.parameters()) / 2**20,
         **memory,
     }
+
+
+def make_all(nlp: Language, make: Maker, texts: List[Document]) -> List[Union[str, Doc]]:
+    """RETURNS (List[Union[str, Doc]]): What `nlp.pipe` is given."""
+    return [make(nlp, text) for text in texts]
+
+
+def make_string(nlp: Language, text: Document) -> str:
+    """RETURNS (str): What the pipeline has to split into tokens itself."""
+    return " ".join(word for sentence in text for word in sentence)
 
 
 def make_doc(nlp: Language, text: Document) -> Doc:
@@ -124,14 +142,15 @@ def workers_memory() -> Dict[str, float]:
     return {key: max(one[key] for one in found) for key in (found[0] if found else ())}
 
 
-def travel_seconds(nlp: Language, texts: List[Document], batch_size: int) -> Dict[str, float]:
-    """What spaCy does to each Doc on its way to a worker and back, here in one process: to bytes and from bytes, twice.
+def travel_seconds(nlp: Language, make: Maker, texts: List[Document], batch_size: int) -> Dict[str, float]:
+    """What spaCy does to each Doc on its way to a worker and back, here in one process: to bytes and from bytes, twice;
+    once where strings go to the worker.
 
     RETURNS (Dict[str, float]): Seconds a Doc, as srsly comes and when it remembers its encoders.
     """
     texts = texts[:TRAVELLERS]
-    docs = [make_doc(nlp, text) for text in texts]
-    done = list(nlp.pipe([make_doc(nlp, text) for text in texts], batch_size=batch_size))
+    docs = [text for text in make_all(nlp, make, texts) if isinstance(text, Doc)]
+    done = list(nlp.pipe(make_all(nlp, make, texts), batch_size=batch_size))
     seconds = {}
     for name, change in (("plain", _forget), ("remembered", remember_encoders)):
         change()
