@@ -116,7 +116,7 @@ def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
             raise ValueError(Errors.EL061.format(text=doc.text[:40]))
         return [0]
     if "sents" in doc.user_hooks:
-        return [sent.start for sent in doc.sents]
+        return sorted({0, *(sent.start for sent in doc.sents)})
     marks = doc.to_array(SENT_START).astype("int64")  # 1 begins a sentence, -1 does not, 0 unknown
     marks[0] = 1
     return numpy.flatnonzero(marks == 1).tolist()
