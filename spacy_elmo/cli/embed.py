@@ -2,10 +2,9 @@
 
 from enum import Enum
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from spacy.language import Language
-from spacy.util import minibatch
 from thinc.api import require_gpu
 from tqdm import tqdm
 
@@ -16,11 +15,15 @@ from . import _common
 from ._app import Arg, Opt, app
 from ._files import Tell, say_nothing
 from ._sentences import make_nlp
-from ._texts import read_items, to_doc
+from ._texts import Item, read_items, to_doc
 from ._vectors import DOCS_PER_FILE, STDOUT, open_writer
 
 # Which arrays each choice of `--store` keeps.
 STORED: Dict[str, Tuple[str, ...]] = {"mixed": ("mixed",), "layers": ("layers",), "both": ("mixed", "layers")}
+
+BATCH_SIZE = 1024
+BATCH_TOKENS = 16000  # of Docs computed together, a little less than what fills the component's `batch_tokens` twice
+CHARACTERS = 5  # of a token and what follows it, where tokens are not known yet
 
 
 class InputFormat(str, Enum):
@@ -68,7 +71,7 @@ def embed_cli(
     store: Store = Opt(Store.mixed, "--store", "-S", help="Keep the mean of the layers, all layers, or both."),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the stored numbers."),
     precision: Precision = Opt(Precision.float32, "--precision", "-p", help="What the biLM computes in: fewer bits are faster, and less exact."),
-    batch_size: int = Opt(64, "--batch-size", "-b", help="Docs that are held in memory at a time.", min=1),
+    batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Most Docs held in memory and computed together, up to 16,000 tokens; fewer are slower.", min=1),
     docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs in each DocBin of a folder.", min=1),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
@@ -117,7 +120,7 @@ def embed(
     store: str = "mixed",
     dtype: str = "float32",
     precision: str = "float32",
-    batch_size: int = 64,
+    batch_size: int = BATCH_SIZE,
     docs_per_file: int = DOCS_PER_FILE,
     gpu_id: int = -1,
     force: bool = False,
@@ -131,7 +134,7 @@ def embed(
     output_path (str): See `_vectors.open_writer`.
     store (str): "mixed", "layers" or "both".
     precision (str): See `BiLM.set_precision`.
-    batch_size (int): Docs in memory at a time.
+    batch_size (int): Most Docs in memory at a time; about 16,000 tokens of them, or a single one.
     tell (Tell): Is told which files of a folder are not read, and what was replaced.
     files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not beside the weights.
     RETURNS (Tuple[int, int]): Texts and tokens read.
@@ -147,16 +150,33 @@ def embed(
         counts = Counts()
         items = read_items(input_path, nlp, counts, format=input_format, is_tokenized=is_tokenized, tell=tell)
         with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
-            for batch in minibatch(items, batch_size):
+            for batch in cut(items, batch_size):
                 # Words seen only in this batch leave the vocabulary with it.
                 with nlp.memory_zone():
-                    for doc in nlp.pipe((to_doc(item, nlp) for item in batch), batch_size=batch_size):
+                    for doc in nlp.pipe((to_doc(item, nlp) for item in batch), batch_size=len(batch)):
                         writer.add(doc)
                         n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
                         progress.update(len(doc))
     if counts.n_undecodable:
         tell(f"{counts.n_undecodable:,} lone surrogates, which are no characters, read as U+FFFD")
     return n_docs, n_tokens
+
+
+def cut(items: Iterable[Item], batch_size: int) -> Iterator[List[Item]]:
+    """items (Iterable[Item]): Texts.
+    batch_size (int): Most of them.
+    YIELDS (List[Item]): As many as are best computed together."""
+    batch: List[Item] = []
+    n_tokens = 0
+    for item in items:
+        length = len(item) // CHARACTERS if isinstance(item, str) else len(item)
+        if batch and (len(batch) == batch_size or n_tokens + length > BATCH_TOKENS):
+            yield batch
+            batch, n_tokens = [], 0
+        batch.append(item)
+        n_tokens += length
+    if batch:
+        yield batch
 
 
 def _make_pipeline(bilm_path: str, lang: str, settings: Dict[str, Any], files: Dict[str, Any]) -> Language:

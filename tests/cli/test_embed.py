@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from spacy_elmo import register_extensions
 from spacy_elmo.bilm import onednn
 from spacy_elmo.cli._app import app
-from spacy_elmo.cli.embed import embed
+from spacy_elmo.cli.embed import cut, embed
 from spacy_elmo.weights import load_bilm
 
 LINES = ["the cat sat on the mat .", "", "a dog   sat"]
@@ -83,6 +83,15 @@ def test_embed_reads_the_same_from_every_format(bilm_path: Path, text_path: Path
     for result in results:
         assert result["lengths"].tolist() == results[0]["lengths"].tolist()
         np.testing.assert_allclose(result["mixed"], results[0]["mixed"], atol=1e-6)
+
+
+def test_texts_are_computed_together_up_to_a_number_of_tokens() -> None:
+    words = [["a"] * n for n in (9_000, 7_000, 1, 20_000, 3)]
+    assert [[len(item) for item in batch] for batch in cut(words, 9)] == [[9_000, 7_000], [1], [20_000], [3]]
+    sentences: List[Any] = ["five words are in this one"] * 2_500
+    assert [len(batch) for batch in cut(sentences, 1_024)] == [1_024, 1_024, 452]
+    assert [len(batch) for batch in cut(["x" * 30_000] * 6, 1_024)] == [2, 2, 2]
+    assert list(cut([], 9)) == []
 
 
 @pytest.mark.parametrize("name, files", [("out.spacy", 1), ("parts", 2)])
