@@ -44,6 +44,8 @@ class HeapTrimmer:
         ended = time.perf_counter()
         if ended - started > MOST_TIME * (started - self._ended):
             self._n_between *= 2  # a process with much else in its memory, where this takes long
+        else:
+            self._n_between = max(TRIM_TOKENS, self._n_between // 2)
         self._n_tokens, self._ended = 0, ended
 
 

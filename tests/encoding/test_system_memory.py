@@ -77,10 +77,14 @@ def test_where_it_takes_long_it_is_done_less_often(monkeypatch):
         clock[0] += 1000.0
         trimmer.count(TRIM_TOKENS)
     assert len(calls) == 4
-    for _ in range(8):  # it took less than a fiftieth of the time: no change
+    for _ in range(4):  # it took less than a fiftieth of the time: twice as often
         clock[0] += 10.0
         trimmer.count(TRIM_TOKENS)
     assert len(calls) == 5
+    for _ in range(8):  # and no less than it was before
+        clock[0] += 10.0
+        trimmer.count(TRIM_TOKENS)
+    assert len(calls) == 6
 
 
 def test_a_system_without_it_does_without(monkeypatch):
