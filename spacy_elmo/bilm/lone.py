@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .lstm import LSTMLayer
-from .stepper import PackedHighway, PackedLayer
+from .stepper import PackedHighway, PackedLayer, Step
 
 ROW_STEP = 8  # libraries prepare a product for each number of rows they meet: let there be few of them
 
@@ -23,6 +23,8 @@ class LoneLayer:
     layer (LSTMLayer): The parameters.
     packed (Sequence[PackedLayer]): The same layer, prepared for many lanes; its input products serve here, too.
     """
+
+    joint_step: Optional[Step] = None
 
     @torch.no_grad()
     def __init__(self, layer: LSTMLayer, packed: Sequence[PackedLayer]) -> None:

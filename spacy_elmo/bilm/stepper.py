@@ -4,7 +4,8 @@ tanh(x) = 2 sigmoid(2x) - 1, so that one sigmoid over all gates is enough; the f
 and into the memory cell, which is kept doubled. Powers of two change no digit.
 """
 
-from typing import List, Optional
+from functools import partial
+from typing import Callable, List, Optional
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from .highway import LayerHighway
 from .lstm import PROJECTION_SCALE, LSTMLayer
 from .products import PackedProduct, Product, has_packing, make_product
 
+Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 JOINT_WEIGHTS = 2**20  # of a side; more of them leave the caches, and are better read once in several steps
 
 
@@ -56,21 +58,11 @@ class PackedLayer:
         return self._from_input(inputs.expand(len(self.bias), -1, -1), self.bias)
 
     @property
-    def joins(self) -> bool:
-        """RETURNS (bool): Whether there is `joint_step`, which is faster."""
-        return self._from_both is not None
-
-    def joint_step(self, inputs: Tensor, h: Tensor, c2: Tensor) -> Tensor:
-        """One step of some lanes, the input side in the same product as the recurrent one.
-
-        One long row is faster than two short ones: their sums are not written down in between, and read again.
-
-        inputs (Tensor): Shape (d, b, P).
-        h (Tensor), c2 (Tensor): As for `step`.
-        RETURNS (Tensor): Shape (d, b, P), the outputs.
+    def joint_step(self) -> Optional[Step]:
+        """RETURNS (Optional[Step]): As `step`, but it wants what the layer reads, shape (d, b, P), in place of gates;
+        None where that is not faster.
         """
-        assert self._from_both is not None, "asked for by `joins`"
-        return self._finish(self._from_both(torch.cat([inputs, h], dim=2), self.bias), c2)
+        return None if self._from_both is None else partial(self._join, self._from_both)
 
     def step(self, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
         """One step of some lanes.
@@ -81,6 +73,10 @@ class PackedLayer:
         RETURNS (Tensor): Shape (d, b, P), the outputs.
         """
         return self._finish(self._from_output.plus(h, gates), c2)
+
+    def _join(self, product: Product, inputs: Tensor, h: Tensor, c2: Tensor) -> Tensor:
+        """One long row is faster than two short ones: their sums are not written down in between, and read again."""
+        return self._finish(product(torch.cat([inputs, h], dim=2), self.bias), c2)
 
     def _finish(self, acts: Tensor, c2: Tensor) -> Tensor:
         """acts (Tensor): Shape (d, b, 4H), what goes into the gates; changed in place.

@@ -1,14 +1,13 @@
 """Running the LSTM stack over a lane plan: no padding, input products in large blocks, a thin loop over time.
 
 Block by block, so that the gates of a few steps only are held: first all steps of the block in layer 1, then in
-layer 2, and so on. Where weights are few, the layers above the first take their input side into the product of each
-step. The directions never meet. On a CPU they are computed at the same time, a thread each, if a step is
-long enough; else they go through each operation together where weights are few, or follow each other where they are
-many or in fewer bits. On a GPU they go through each operation together.
+layer 2, and so on. Layers with a `joint_step` have no such gates. The directions never meet. On a CPU they are computed
+at the same time, a thread each, if a step is long enough; else they go through each operation together where weights
+are few, or follow each other where they are many or in fewer bits. On a GPU they go through each operation together.
 """
 
 from dataclasses import dataclass
-from typing import Callable, List, Optional, Sequence, Tuple, Union
+from typing import List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from ..bilm.config import BiLMConfig
 from ..bilm.highway import LayerHighway
 from ..bilm.lone import JoinedHighway, LoneLayer
 from ..bilm.lstm import LSTMLayer
-from ..bilm.stepper import PackedHighway, PackedLayer, split_directions
+from ..bilm.stepper import PackedHighway, PackedLayer, Step, split_directions
 from ..text.lanes import Ids, LanePlan
 from .lone import LoneRunner, is_lone
 from .side_by_side import run_side_by_side
@@ -32,7 +31,6 @@ WORD_STEP = 128  # words whose gates are computed at a time: what is freed has o
 AT_ONCE = 10 * 2**20  # multiplications of a step from which on threads of Python do not get in each other's way
 FEW_WEIGHTS = 2**20  # of a step, up to which fewer lanes are best off with both directions in each operation
 Places = List[Tuple[Tensor, Tensor]]
-Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class LaneRunner:
@@ -197,11 +195,10 @@ class _Run:
             rows = inputs  # (d, K, b, P)
             if inputs is None and self.word_gates is None:
                 rows = self.vectors[places]
-            step: Step = layer.step
+            joint_step = layer.joint_step if number else None  # layer 1 may have gates of words, or not
+            step = joint_step or layer.step
             given = rows
-            if number and isinstance(layer, PackedLayer) and layer.joins:  # layer 1 may have gates of words, or not
-                step = layer.joint_step
-            elif rows is not None:
+            if rows is not None and joint_step is None:
                 given = layer.input_gates(rows.flatten(1, 2)).view(self.d, end - first, n_lanes, -1)
             for s in range(first, end):
                 b = self.steps.n_active[s]

@@ -18,7 +18,7 @@ WARM_UPS = ([["."]], [["."]] * MAX_LANES)  # a sequence by itself and many toget
 def prepare(model: Model[List[Doc], ElmoBatch]) -> None:
     """Make all that is derived from the weights, the packaged ones if there are none yet.
 
-    Forked workers then share it: what they make themselves, each of them has. The rearranged weights are as large as
+    Forked workers then share it: what they make themselves, each of them has. The rearranged weights are larger than
     the weights.
     model (Model): An ELMo model.
     """

@@ -71,10 +71,8 @@ def test_layers_are_the_same_with_the_input_side_in_the_product_of_a_step(monkey
     monkeypatch.setattr(runner, "AT_ONCE", 0)
     monkeypatch.setattr(runner, "FEW_WEIGHTS", -1)
     calls = []
-    joint_step = stepper.PackedLayer.joint_step
-    monkeypatch.setattr(
-        stepper.PackedLayer, "joint_step", lambda self, *parts: calls.append(1) or joint_step(self, *parts)
-    )
+    join = stepper.PackedLayer._join
+    monkeypatch.setattr(stepper.PackedLayer, "_join", lambda self, *parts: calls.append(1) or join(self, *parts))
     found = BiLM(network).embed(sentences)
     n_calls = len(calls)
     monkeypatch.setattr(stepper, "JOINT_WEIGHTS", 0)

@@ -125,12 +125,16 @@ def test_empty_sentences_beside_it(monkeypatch):
     np.testing.assert_allclose(found[1], wanted[1], atol=5e-6)
 
 
-def test_weights_that_have_changed_are_seen():
+@pytest.mark.parametrize("at_once", [runner.AT_ONCE, 0])
+def test_weights_that_have_changed_are_seen(monkeypatch, at_once):
+    monkeypatch.setattr(runner, "AT_ONCE", at_once)
     bilm = make_bilm()
     before = bilm.embed([SENTENCE])[0]
+    bilm.embed([SENTENCE, SENTENCE])
     with torch.no_grad():
         for layer in bilm.network.lstm:
             layer.projection_weight.mul_(0.5)
+            layer.input_weight.mul_(0.9)
     bilm.refresh()
     after = bilm.embed([SENTENCE])[0]
     assert np.abs(after - before).max() > 1e-3

@@ -3,6 +3,7 @@
 import pytest
 from parity.cases import CASES, SLOW_CASES, Case, limit_of
 
+from spacy_elmo.bilm import stepper
 from spacy_elmo.encoding import runner
 
 
@@ -22,11 +23,14 @@ def test_every_stored_case_is_in_the_table(shared_data):
     assert stored == set(CASES)
 
 
-@pytest.mark.parametrize("at_once", [0, float("inf")])
+@pytest.mark.parametrize("at_once, joint_weights", [(0, stepper.JOINT_WEIGHTS), (0, 0), (float("inf"), 0)])
 @pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW_CASES])
-def test_groundtruth_on_the_ways_of_larger_batches(name, at_once, shared_data, tmp_path, monkeypatch):
+def test_groundtruth_on_the_ways_of_larger_batches(
+    name, at_once, joint_weights, shared_data, tmp_path, monkeypatch
+):
     """These texts are short: by themselves they would not meet packed weights."""
     monkeypatch.setattr(runner, "AT_ONCE", at_once)
+    monkeypatch.setattr(stepper, "JOINT_WEIGHTS", joint_weights)
     monkeypatch.setattr(runner, "FEW_WEIGHTS", 0)
     monkeypatch.setattr(runner, "is_lone", lambda plan, device: False)
     case = Case(shared_data.parent, name, tmp_path)

@@ -8,11 +8,14 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
+from spacy_elmo.bilm import stepper
 from spacy_elmo.encoding import runner
 
 from .tiny import BILM, add_elmo
 
 N_DOCS, TOLERANCE = 25, 1e-5
+# As it comes, and lanes on the way of large batches: of few weights, and of many.
+WAYS = [(runner.AT_ONCE, stepper.JOINT_WEIGHTS), (0, stepper.JOINT_WEIGHTS), (0, 0)]
 
 
 def make_docs(nlp, sentences):
@@ -30,13 +33,14 @@ def max_difference(one, two):
     return float(max(differences))
 
 
-@pytest.mark.parametrize("at_once", [runner.AT_ONCE, 0])  # with the second, lanes go the way of large batches
+@pytest.mark.parametrize("at_once, joint_weights", WAYS)
 @pytest.mark.parametrize(
     "settings",
     [{}, {"batch_tokens": 50}, {"state": "steady"}, {"state": "carry", "overlap": 0, "max_tokens": 16}],
 )
-def test_vectors_do_not_depend_on_batches_order_or_company(settings, at_once, monkeypatch):
+def test_vectors_do_not_depend_on_batches_order_or_company(settings, at_once, joint_weights, monkeypatch):
     monkeypatch.setattr(runner, "AT_ONCE", at_once)
+    monkeypatch.setattr(stepper, "JOINT_WEIGHTS", joint_weights)
     nlp = spacy.blank("en")
     bilm = {**BILM, "cell_width": 64, "projection_width": 32}
     add_elmo(nlp, bilm=bilm, model=settings)
@@ -56,11 +60,12 @@ def test_vectors_do_not_depend_on_batches_order_or_company(settings, at_once, mo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at_once", [runner.AT_ONCE, 0])
+@pytest.mark.parametrize("at_once, joint_weights", WAYS)
 @pytest.mark.filterwarnings("ignore:nlp.pipe starts 2 processes on 2 cores:UserWarning")
-def test_vectors_of_real_sentences_do_not_depend_on_company(shared_data, at_once, monkeypatch):
+def test_vectors_of_real_sentences_do_not_depend_on_company(shared_data, at_once, joint_weights, monkeypatch):
     """200 sentences of UD EWT dev, as acceptance asks; prints the differences."""
     monkeypatch.setattr(runner, "AT_ONCE", at_once)
+    monkeypatch.setattr(stepper, "JOINT_WEIGHTS", joint_weights)
     path = shared_data / "ud" / "en_ewt" / "dev.conllu.gz"
     sentences = read_conllu(path)[:200]
     nlp = spacy.blank("en")
