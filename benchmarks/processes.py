@@ -59,7 +59,6 @@ def main(
                 ("sentences", make_doc, by_sentence, 256),
                 ("sentences as strings", make_string, by_sentence, 256),
                 ("documents", make_doc, documents, 16),
-                ("documents as strings", make_string, documents, 16),
             ):
                 result = compare(nlp, make, texts, batch_size, n_process, rounds)
                 results.append({"weights": Path(weights).name, "unit": unit, "batch_size": batch_size, **result})

@@ -72,9 +72,9 @@ def _new_workspace(self: workspace.WorkspacePool) -> Iterator[workspace.Workspac
     yield workspace.Workspace(self._device)
 
 
-def _step_by_gates(self: stepper.PackedLayer, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
+def _finish_by_gates(self: stepper.PackedLayer, acts: Tensor, c2: Tensor) -> Tensor:
     """Four activations in place of one sigmoid over all gates."""
-    i, j, f, o = self._from_output.plus(h, gates).chunk(4, dim=2)  # 4 x (d, b, H)
+    i, j, f, o = acts.chunk(4, dim=2)  # 4 x (d, b, H)
     c = torch.sigmoid(f) * (0.5 * c2) + torch.sigmoid(i) * torch.tanh(0.5 * j)
     if self.cell_clip is not None:
         c = c.clamp(-0.5 * self.cell_clip, 0.5 * self.cell_clip)
@@ -91,8 +91,8 @@ NO_PACKING = [(module, "has_packing", lambda weight: False) for module in (produ
 VARIANTS: Dict[str, List[Change]] = {
     AS_IT_IS: [],
     "one direction after the other": [(runner, "run_side_by_side", _one_by_one)],
-    "weights not packed, directions in one bmm": NO_PACKING,
-    "an activation for each gate": [(stepper.PackedLayer, "step", _step_by_gates)],
+    "weights not packed, all in blocks, one bmm": NO_PACKING,
+    "an activation for each gate": [(stepper.PackedLayer, "_finish", _finish_by_gates)],
     "layer 1: input product for each token, not word": [(runner, "WORD_GATE_BYTES", 0)],
     "layers above: input product in blocks of steps": [(stepper, "JOINT_WEIGHTS", 0)],
     "lanes that do not shrink at the tail": [(runner, "_round_up", _full_lanes)],
