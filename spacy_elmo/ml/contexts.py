@@ -61,11 +61,6 @@ def read_docs(docs: Sequence[Doc], settings: ElmoSettings) -> DocRuns:
         n_before = len(found.runs)
         for words, places in _sequences(doc, settings.contexts, texts):
             rows = first_row + places
-            if len(words) <= settings.max_tokens:
-                found.runs.append(words)
-                found.kept.append((0, len(words)))
-                found.rows.append(rows)
-                continue
             for window in _cut(len(words), settings):
                 found.runs.append(words[window.start : window.end])
                 found.kept.append((window.keep_start - window.start, window.keep_end - window.start))

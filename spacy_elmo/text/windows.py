@@ -1,13 +1,11 @@
 """Cutting long token runs into overlapping windows, and which tokens to take from each."""
 
-from dataclasses import dataclass
-from typing import List
+from typing import List, NamedTuple
 
 from ..errors import Errors
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """A stretch of a run that the biLM reads as one sequence.
 
     start (int), end (int): The tokens it reads.
@@ -34,9 +32,9 @@ def split_windows(n_tokens: int, max_tokens: int, overlap: int) -> List[Window]:
     """
     if max_tokens < 1 or overlap < 0 or 2 * overlap >= max(max_tokens, 1):
         raise ValueError(Errors.EL005.format(max_tokens=max_tokens, overlap=overlap))
-    if n_tokens == 0:
-        return []
-    last_start = max(0, n_tokens - max_tokens)
+    if n_tokens <= max_tokens:
+        return [Window(0, n_tokens, 0, n_tokens)] if n_tokens else []
+    last_start = n_tokens - max_tokens
     starts = [*range(0, last_start, max_tokens - overlap), last_start]
     ends = [min(start + max_tokens, n_tokens) for start in starts]
     cuts = [0, *((start + end) // 2 for start, end in zip(starts[1:], ends)), n_tokens]
