@@ -17,7 +17,7 @@ from .products import LowMatrix
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 PRECISIONS = ("float32", "bfloat16", "float16", "int8")
-LARGEST = 127  # of an int8 weight or value
+LARGEST = 127  # of an int8 weight
 SMALLEST_SCALE = 1e-30
 LOW_BITS = 0xFF  # of a scale that has 16 digits (of 24), so that 127 times it is exact
 
@@ -151,7 +151,9 @@ class Int8Matrix:
 
 
 class Int8Product:
-    """x -> x W in whole numbers: each row is rounded to 255 levels of its own, so that its company does not matter.
+    """x -> x W in whole numbers: each row is rounded to levels of its own, so that its company does not matter.
+
+    There are 255 of them, or 127 where the processor needs them smaller, see `onednn.LEVELS`.
 
     packed (Tensor): From `onednn.pack_int8`.
     scale (Tensor): Shape (n_out,).
@@ -160,6 +162,7 @@ class Int8Product:
 
     def __init__(self, packed: Tensor, scale: Tensor, shift: Tensor) -> None:
         self._packed, self._scale, self._shift = packed, scale, shift
+        self._levels = onednn.most_levels()  # either side of zero
 
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
         """rows (Tensor): Shape (1, N, n_in).
@@ -180,10 +183,11 @@ class Int8Product:
     def _sums(self, rows: Tensor) -> Tuple[Tensor, Tensor]:
         """RETURNS (Tuple[Tensor, Tensor]): Shape (N, n_out), and the scales of the rows, (N, 1)."""
         levels = rows.abs()
-        scale = levels.amax(1, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(LARGEST)  # (N, 1)
+        scale = levels.amax(1, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(self._levels)  # (N, 1)
         rounded = torch.mul(rows, scale.reciprocal(), out=levels).round_().to(torch.int8)
-        shifted = rounded.view(torch.uint8).bitwise_xor_(onednn.ZERO_LEVEL)  # + 128
-        return onednn.linear_int8(shifted, self._packed, self._scale, self._shift), scale
+        zero = self._levels + 1
+        shifted = rounded.view(torch.uint8).add_(zero)  # which wraps around
+        return onednn.linear_int8(shifted, zero, self._packed, self._scale, self._shift), scale
 
 
 class HalfMatrix:

@@ -4,7 +4,7 @@ Torch has them, but does not publish them; `works` tries each kind before anythi
 """
 
 import os
-from functools import cache
+from functools import cache, partial
 from typing import Callable, Dict, Optional
 
 import torch
@@ -16,7 +16,9 @@ for _name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(_name, "16")
 
 ROWS_HINT = 128
-ZERO_LEVEL = 128  # of rows in uint8
+# Of a value in int8, either side of zero, the best first: processors without instructions for it (x86 before VNNI) add
+# up pairs in 16 bits, which 2 * 127 levels times 127 do not exceed.
+LEVELS = (127, 63)
 
 
 def pack(weight: Tensor) -> Tensor:
@@ -49,15 +51,16 @@ def pack_int8(values: Tensor) -> Tensor:
     return packed
 
 
-def linear_int8(levels: Tensor, packed: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """levels (Tensor): Shape (N, n_in), uint8, `ZERO_LEVEL` means zero.
+def linear_int8(levels: Tensor, zero: int, packed: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """levels (Tensor): Shape (N, n_in), uint8.
+    zero (int): The level that means zero.
     scale (Tensor): Shape (n_out,), float32, factors of the columns.
     shift (Tensor): Shape (n_out,), int32, zeros.
     RETURNS (Tensor): Shape (N, n_out), float32; the sums themselves are of whole numbers, and exact.
     """
     multiply = torch.ops.onednn.qlinear_pointwise
     product: Tensor = multiply(
-        levels, 1.0, ZERO_LEVEL, packed, scale, shift, None, 1.0, 0, torch.float32, "none", [], ""
+        levels, 1.0, zero, packed, scale, shift, None, 1.0, 0, torch.float32, "none", [], ""
     )
     return product
 
@@ -67,9 +70,19 @@ def works(precision: str) -> bool:
     """RETURNS (bool): Whether products of "float32", "bfloat16" or "int8" are there and give what they should."""
     if not torch.backends.mkldnn.is_available() or (precision != "float32" and not works("float32")):
         return False
+    return _try(_TRIALS[precision])
+
+
+@cache
+def most_levels() -> int:
+    """RETURNS (int): Of a value in int8, either side of zero, as many as products get right; 0 where they are none."""
+    return next((levels for levels in LEVELS if _try(partial(_are_exact, levels))), 0)
+
+
+def _try(trial: Callable[[], bool]) -> bool:
     try:
         with torch.device("cpu"), torch.no_grad():
-            return _TRIALS[precision]()
+            return trial()
     except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # another version of torch
         return False
 
@@ -87,14 +100,18 @@ def _bfloat16_works() -> bool:
 
 
 def _int8_works() -> bool:
-    """The largest numbers, too: without instructions for it, processors add them up in 16 bits."""
+    return most_levels() > 0
+
+
+def _are_exact(levels: int) -> bool:
+    """Whether sums of the largest numbers are right."""
     n_in = 64
     values = torch.full((n_in, 2), 127, dtype=torch.int8)
     values[:, 1] = -127
     packed = pack_int8(values)
-    levels = torch.full((2, n_in), 255, dtype=torch.uint8)
-    found = linear_int8(levels, packed, torch.tensor([1.0, 2.0]), torch.zeros(2, dtype=torch.int32))
-    wanted = 127.0 * 127.0 * n_in * torch.tensor([1.0, -2.0])
+    rows = torch.full((2, n_in), 2 * levels + 1, dtype=torch.uint8)
+    found = linear_int8(rows, levels + 1, packed, torch.tensor([1.0, 2.0]), torch.zeros(2, dtype=torch.int32))
+    wanted = 127.0 * levels * n_in * torch.tensor([1.0, -2.0])
     return torch.equal(packed.to_dense(), values) and torch.equal(found[1], wanted)
 
 

@@ -31,6 +31,10 @@ CONFIGS = {
 needs_bfloat16 = pytest.mark.skipif(not onednn.works("bfloat16"), reason="torch without bfloat16 products")
 needs_int8 = pytest.mark.skipif(not onednn.works("int8"), reason="torch without int8 products")
 
+LEVELS = [
+    pytest.param(n, marks=pytest.mark.skipif(n > onednn.most_levels(), reason="a processor without VNNI"))
+    for n in onednn.LEVELS
+]
 PRECISIONS = [pytest.param("bfloat16", marks=needs_bfloat16), pytest.param("int8", marks=needs_int8)]
 
 
@@ -56,13 +60,16 @@ def test_int8_is_as_near_as_its_levels_allow_and_rounding_twice_is_rounding_once
     assert torch.equal(again, values) and torch.equal(same_scale[kept.abs().amax(1, True) > 0], scale[scale > 1e-9])
 
 
-@needs_int8
-def test_int8_product_is_that_of_the_rounded_numbers():
+@pytest.mark.parametrize("most", LEVELS)
+def test_int8_product_is_that_of_the_rounded_numbers(monkeypatch, most):
+    monkeypatch.setattr(onednn, "most_levels", lambda: most)
     weight, rows = make_weight(), torch.randn(7, 40)
     bias, other = torch.randn(1, 1, 24), torch.randn(1, 7, 24)
     rows[2] = 0.0
     product = Int8Matrix(weight, torch.full((24,), 2.0)).product(slice(0, 1))
-    levels, row_scale = to_int8(rows, 1)
+    row_scale = rows.abs().amax(1, keepdim=True).clamp(min=1e-30) / most
+    levels = (rows / row_scale).round()
+    assert levels.abs().max() == most
     values, scale = to_int8(weight[0], 0)
     wanted = 2.0 * (levels.double() @ values.double()) * row_scale * scale
     for found, added in (
@@ -73,8 +80,21 @@ def test_int8_product_is_that_of_the_rounded_numbers():
         torch.testing.assert_close(found, (wanted + added).float().view(1, 7, 24), atol=2e-4, rtol=1e-4)
 
 
-@needs_int8
-def test_int8_rows_do_not_depend_on_their_company():
+@pytest.mark.parametrize("most", LEVELS)
+@pytest.mark.parametrize("n_in, n_out, n_rows", [(16, 24, 1), (40, 24, 9), (512, 96, 3), (130, 512, 128)])
+def test_sums_of_the_largest_numbers_are_exact(most, n_in, n_out, n_rows):
+    values = torch.full((n_in, n_out), 127, dtype=torch.int8)
+    values[:, ::2] = -127
+    packed, scale, shift = onednn.pack_int8(values), torch.ones(n_out), torch.zeros(n_out, dtype=torch.int32)
+    for level in (0, 1, most, 2 * most + 1):
+        rows = torch.full((n_rows, n_in), level, dtype=torch.uint8)
+        found = onednn.linear_int8(rows, most + 1, packed, scale, shift)
+        assert torch.equal(found.double(), (rows.double() - (most + 1)) @ values.double())
+
+
+@pytest.mark.parametrize("most", LEVELS)
+def test_int8_rows_do_not_depend_on_their_company(monkeypatch, most):
+    monkeypatch.setattr(onednn, "most_levels", lambda: most)
     product = Int8Matrix(make_weight(), NO_FOLD).product(slice(0, 1))
     rows = torch.randn(1, 65, 40) * torch.logspace(-3, 3, 65).view(1, 65, 1)
     together = product(rows)
@@ -141,7 +161,7 @@ def test_a_lowered_network_can_be_copied(precision, copied):
     "precision, device, message",
     [
         ("int4", "cpu", "EL014|should be one of"),
-        ("float16", "cpu", "float16.*cpu.*bfloat16"),
+        ("float16", "cpu", "'float16'.*cpu.*many times slower.*'float32'"),
         ("int8", "cuda", "int8.*cuda.*for CPUs"),
     ],
 )
@@ -171,7 +191,27 @@ def test_weights_lowered_and_brought_back_in_inference_mode_can_be_trained():
     assert network.lstm[0].input_weight.grad is not None
 
 
-def test_a_product_that_overflows_counts_as_missing(monkeypatch):
+@pytest.fixture
+def forget_trials():
+    onednn.most_levels.cache_clear()
+    yield
+    onednn.most_levels.cache_clear()
+
+
+@needs_int8
+@pytest.mark.usefixtures("forget_trials")
+def test_products_that_overflow_in_pairs_get_half_the_levels(monkeypatch):
+    right = onednn.linear_int8
+    narrow = onednn.LEVELS[1]
+    monkeypatch.setattr(
+        onednn, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest)
+    )
+    assert onednn.most_levels() == narrow and onednn._int8_works()
+
+
+@needs_int8
+@pytest.mark.usefixtures("forget_trials")
+def test_a_product_that_overflows_anyhow_counts_as_missing(monkeypatch):
     right = onednn.linear_int8
     monkeypatch.setattr(onednn, "linear_int8", lambda *args: right(*args).clamp(-32768.0, 32767.0))
-    assert not onednn._int8_works()
+    assert onednn.most_levels() == 0 and not onednn._int8_works()

@@ -71,5 +71,5 @@ def test_settings_that_make_no_sense_are_refused(settings, message):
 
 
 def test_float16_on_a_cpu_is_refused_with_a_remedy():
-    with pytest.raises(ValueError, match="float16.*cpu.*bfloat16.*components.NAME.model.precision"):
+    with pytest.raises(ValueError, match="float16.*cpu.*float32.*components.NAME.model.precision"):
         make_pipeline("float16")
