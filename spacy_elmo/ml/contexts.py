@@ -90,7 +90,7 @@ def _cut(n_tokens: int, settings: ElmoSettings) -> List[Window]:
 
 
 def _sequences(doc: Doc, contexts: str, texts: _Texts) -> Iterator[Tuple[List[str], Rows]]:
-    """YIELDS (Tuple[List[str], Rows]): The words of a sequence and their places in the Doc."""
+    """YIELDS (Tuple[List[str], Rows]): The words of a sequence, which may be none, and their places in the Doc."""
     if len(doc) == 0:
         return
     texts.strings = doc.vocab.strings
@@ -98,8 +98,7 @@ def _sequences(doc: Doc, contexts: str, texts: _Texts) -> Iterator[Tuple[List[st
     orths = doc.to_array(ORTH)[places]
     edges = numpy.searchsorted(places, _sequence_starts(doc, contexts)).tolist()
     for start, end in zip(edges, [*edges[1:], len(places)]):
-        if start < end:
-            yield [texts[orth] for orth in orths[start:end].tolist()], places[start:end]
+        yield [texts[orth] for orth in orths[start:end].tolist()], places[start:end]
 
 
 def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
@@ -112,6 +111,6 @@ def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
         return [0]
     if "sents" in doc.user_hooks:
         return sorted({0, *(sent.start for sent in doc.sents)})
-    marks = doc.to_array(SENT_START).astype("int64")  # 1 begins a sentence, -1 does not, 0 unknown
+    marks = doc.to_array(SENT_START)  # 1 begins a sentence, all else does not, not even of the first token
     marks[0] = 1
     return numpy.flatnonzero(marks == 1).tolist()

@@ -115,7 +115,7 @@ threading.Thread(target=work).start()
 """
 
 
-@pytest.mark.parametrize("is_warm", [True, False])
+@pytest.mark.parametrize("is_warm", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_thread_that_outlives_the_main_thread_can_compute(is_warm, pytestconfig):
     script = SCRIPT + ("run_side_by_side(int, [1, 2])\n" if is_warm else "")
     environment = {**os.environ, "PYTHONPATH": str(pytestconfig.rootpath)}

@@ -45,6 +45,20 @@ def test_windows_keep_each_word_once(n_words, state):
     assert rows.tolist() == [i for i in range(2 * n_words + 1) if i]
 
 
+@pytest.mark.parametrize("starts", [[False, False, True], [None, None, True], [True, False, True]])
+def test_the_first_token_begins_a_sentence_whatever_its_mark(starts):
+    found = read_docs([make_doc(["a", "b", "c"], starts)], ElmoSettings())
+    assert found.runs == [["a", "b"], ["c"]] and found.gather(0, 2)[1].tolist() == [0, 1, 2]
+
+
+def test_docs_of_several_vocabularies_can_be_mixed():
+    strange = Doc(spacy.blank("en").vocab, words=["xylophone", "rains"])
+    assert read_docs([make_doc(["It", "rains"]), strange], ElmoSettings()).runs == [
+        ["It", "rains"],
+        ["xylophone", "rains"],
+    ]
+
+
 @pytest.mark.parametrize("first", [[2, 4], [4, 2, 4], []])
 def test_sentences_of_a_user_hook_need_not_be_in_order_nor_have_all_tokens(first):
     doc = make_doc(["Title", ":", "It", "rains", "We", "stay"], [True, False, False, False, True, False])

@@ -23,7 +23,10 @@ def test_every_stored_case_is_in_the_table(shared_data):
     assert stored == set(CASES)
 
 
-@pytest.mark.parametrize("at_once, joint_weights", [(0, stepper.JOINT_WEIGHTS), (0, 0), (float("inf"), 0)])
+@pytest.mark.parametrize(
+    "at_once, joint_weights",
+    [(0, stepper.JOINT_WEIGHTS), pytest.param(0, 0, marks=pytest.mark.slow), (float("inf"), 0)],
+)
 @pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW_CASES])
 def test_groundtruth_on_the_ways_of_larger_batches(
     name, at_once, joint_weights, shared_data, tmp_path, monkeypatch

@@ -15,7 +15,11 @@ from .tiny import BILM, add_elmo
 
 N_DOCS, TOLERANCE = 25, 1e-5
 # As it comes, and lanes on the way of large batches: of few weights, and of many.
-WAYS = [(runner.AT_ONCE, stepper.JOINT_WEIGHTS), (0, stepper.JOINT_WEIGHTS), (0, 0)]
+WAYS = [
+    (runner.AT_ONCE, stepper.JOINT_WEIGHTS),
+    (0, stepper.JOINT_WEIGHTS),
+    pytest.param(0, 0, marks=pytest.mark.slow),
+]
 
 
 def make_docs(nlp, sentences):

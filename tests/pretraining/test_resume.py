@@ -59,7 +59,10 @@ def _same_models(output, other):
     "settings",
     [
         {},
-        {"softmax": {"kind": "full"}, "optimizer": {"name": "adagrad", "learn_rate": 0.2, "grad_clip": 10.0}},
+        pytest.param(
+            {"softmax": {"kind": "full"}, "optimizer": {"name": "adagrad", "learn_rate": 0.2, "grad_clip": 10.0}},
+            marks=pytest.mark.slow,
+        ),
         {"optimizer": {"sparse": True}, "precision": "bfloat16", "accumulate": 2},
     ],
     ids=["adam", "adagrad", "sparse"],
@@ -74,6 +77,7 @@ def test_resumed_in_one_process(text, tmp_path, settings):
     _same_models(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_forgetting_words_changes_nothing(text, tmp_path, monkeypatch):
     from spacy_elmo.pretraining import loop
 
@@ -83,6 +87,7 @@ def test_forgetting_words_changes_nothing(text, tmp_path, monkeypatch):
     assert _rows(tmp_path / "few") == _rows(tmp_path / "all") and len(run.trainer.table) < 30
 
 
+@pytest.mark.slow
 def test_a_finished_run_can_go_on(text, tmp_path):
     _train(make_run(tmp_path / "run", text, schedule={"name": "constant"}))
     longer = {"max_tokens": 32 * 80, "schedule": {"name": "constant"}}
