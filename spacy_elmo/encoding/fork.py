@@ -1,5 +1,7 @@
 """Computing in a process that was forked: torch's thread pool stays in the parent, and waiting for it hangs.
 
+So would waiting for another thread of the parent: none is within a cache of words at the moment of the fork.
+
 A process may have more threads than one if the parent gives its pool up before: parent and child then start pools of
 their own (OpenMP 5.0, `omp_pause_resource_all`; of GNU's since GCC 9).
 """
@@ -10,6 +12,7 @@ import os
 import torch
 
 from .side_by_side import forget_threads
+from .word_encoder import TURNS
 
 OMP_PAUSE_HARD = 2
 _registered = {"fork": False}
@@ -22,7 +25,7 @@ def survive_fork() -> None:
     Again does no harm.
     """
     if not _registered["fork"] and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_set_threads)
+        os.register_at_fork(before=TURNS.acquire, after_in_parent=TURNS.release, after_in_child=_set_threads)
         _registered["fork"] = True
 
 
@@ -35,6 +38,7 @@ def share_threads(n_threads: int) -> None:
 
 
 def _set_threads() -> None:
+    TURNS.release()
     forget_threads()
     torch.set_num_threads(_threads["forked"])
 

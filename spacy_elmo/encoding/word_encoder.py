@@ -1,5 +1,6 @@
 """Words to vectors, each distinct word once, with a bounded cache while the weights stand still."""
 
+import threading
 from collections import OrderedDict
 from typing import List, Optional, Sequence
 
@@ -14,10 +15,11 @@ from ..text.vocabulary import Vocabulary
 
 DEFAULT_CACHE_BYTES = 64 * 2**20
 WORDS_AT_ONCE = 1024
+TURNS = threading.RLock()  # of threads that look into caches; nobody forks while one of them does, see `fork.py`
 
 
 class WordCache:
-    """Vectors of words met before, the longest unused ones dropped first.
+    """Vectors of words met before, the longest unused ones dropped first. Threads take turns, see `TURNS`.
 
     max_bytes (int): Bound of the vectors held, 0 for no cache; what a lower one leaves no room for goes at once.
     width (int): P.
@@ -39,9 +41,10 @@ class WordCache:
 
     @max_bytes.setter
     def max_bytes(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        if len(self._table) > self.capacity:
-            self._shrink()
+        with TURNS:
+            self._max_bytes = max_bytes
+            if len(self._table) > self.capacity:
+                self._shrink()
 
     @property
     def capacity(self) -> int:
@@ -140,13 +143,14 @@ class WordEncoder:
             return self._look_up(words)
         if self.cache.capacity < len(words):
             return self.spell(words)
-        missing = self.cache.missing(words)
-        if missing:
-            self.cache.touch(words)  # so that room is made by words of other calls
-        for start in range(0, len(missing), WORDS_AT_ONCE):
-            part = missing[start : start + WORDS_AT_ONCE]
-            self.cache.add(part, self.spell(part))
-        return self.cache.get(words)
+        with TURNS:
+            missing = self.cache.missing(words)
+            if missing:
+                self.cache.touch(words)  # so that room is made by words of other calls
+            for start in range(0, len(missing), WORDS_AT_ONCE):
+                part = missing[start : start + WORDS_AT_ONCE]
+                self.cache.add(part, self.spell(part))
+            return self.cache.get(words)
 
     def spell(self, words: Sequence[str]) -> Tensor:
         """Encode words without the cache; with gradients where they are enabled.

@@ -1,10 +1,16 @@
 """The cache of word vectors: bounded whatever happens, and never wrong."""
 
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding import word_encoder
 from spacy_elmo.encoding.facade import BiLM
 
 CONFIG = BiLMConfig(
@@ -43,3 +49,48 @@ def test_higher_bound_of_the_cache_keeps_what_it_holds(encoder):
     encoder.encode(WORDS)
     encoder.cache.max_bytes *= 2
     assert not encoder.cache.missing(WORDS)
+
+
+@pytest.mark.parametrize("n_kept", [500, 3])
+def test_threads_that_meet_the_same_new_words_at_once(encoder, monkeypatch, n_kept):
+    encoder.cache.max_bytes = n_kept * BYTES_PER_WORD
+    spell, meeting = encoder.spell, threading.Barrier(2)
+
+    def spell_together(words):
+        try:
+            meeting.wait(timeout=0.3)  # until the other thread has seen what is missing, too, if it may
+        except threading.BrokenBarrierError:
+            pass
+        return spell(words)
+
+    texts = [["x", "y"], ["x", "z"]]
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(encoder, "spell", spell_together)
+        found = list(pool.map(encoder.encode, texts))
+    for words, vectors in zip(texts, found):
+        torch.testing.assert_close(vectors, spell(words))
+    torch.testing.assert_close(encoder.encode(["z", "y", "x"]), spell(["z", "y", "x"]))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_waits_for_a_thread_that_is_within_the_cache(encoder):
+    wanted = encoder.encode(WORDS[:3])
+    inside, left = threading.Event(), threading.Event()
+
+    def stay_inside():
+        with word_encoder.TURNS:
+            inside.set()
+            left.wait(timeout=0.3)
+
+    thread = threading.Thread(target=stay_inside)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that hangs is ended
+        is_right = torch.equal(encoder.encode(WORDS[:3]), wanted)
+        os._exit(0 if is_right and not thread.is_alive() else 1)
+    left.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
