@@ -93,7 +93,7 @@ VARIANTS: Dict[str, List[Change]] = {
     "one direction after the other": [(runner, "run_side_by_side", _one_by_one)],
     "weights not packed, all in blocks, one bmm": NO_PACKING,
     "an activation for each gate": [(stepper.PackedLayer, "_finish", _finish_by_gates)],
-    "layer 1: input product for each token, not word": [(runner, "WORD_GATE_BYTES", 0)],
+    "layer 1: input product for the words of a block": [(runner, "WORD_GATE_BYTES", 0)],
     "layers above: input product in blocks of steps": [(stepper, "JOINT_WEIGHTS", 0)],
     "lanes that do not shrink at the tail": [(runner, "_round_up", _full_lanes)],
     **{f"{n} lanes": [(encoder, "MAX_LANES", n)] for n in (32, 64, 192, 256)},

@@ -25,7 +25,7 @@ from .state import LayerStates
 from .workspace import Workspace, WorkspacePool
 
 GATE_BYTES = 8 * 2**20  # gates of a stack, held for one block: what a cache holds, and the C library keeps
-WORD_GATE_BYTES = 128 * 2**20  # gates of the first layer in a stack, held for all distinct words of a plan
+WORD_GATE_BYTES = 64 * 2**20  # gates of the first layer in a stack, held for the most frequent words of a plan
 LANE_STEP = 8
 WORD_STEP = 128  # words whose gates are computed at a time: what is freed has one size then, which fits again
 AT_ONCE = 10 * 2**20  # multiplications of a step from which on threads of Python do not get in each other's way
@@ -166,9 +166,6 @@ class _Run:
         cell_width = stack.config.cell_width
         self.slots = [_tensor(part, self.device) for part in slots]
         self.words = [_tensor(part, self.device) for part in words]
-        self.places = torch.zeros(d, n_steps * n_lanes, dtype=torch.long, device=self.device)
-        for k in range(d):
-            self.places[k, self.slots[k]] = self.words[k]
         self.ends: LayerStates = []
         if with_end:
             n_rows = len(self.plan.lengths)
@@ -180,29 +177,29 @@ class _Run:
         step_bytes = 4 * d * n_lanes * 4 * cell_width
         self.block_steps = max(4, GATE_BYTES // max(1, step_bytes))
         self._gates = workspace.take("gates", d * n_lanes * 4 * cell_width)
-        self.word_gates: Optional[Tensor] = None
-        if 4 * d * len(vectors) * 4 * cell_width <= WORD_GATE_BYTES and n_steps:
-            self.word_gates = workspace.take("word gates", d, len(vectors), 4 * cell_width)
-            for part, rows in zip(self.word_gates.split(WORD_STEP, dim=1), vectors.split(WORD_STEP)):
-                part.copy_(self.layers[0].input_gates(rows.unsqueeze(0)))
+        most = max(1, WORD_GATE_BYTES // (4 * d * 4 * cell_width))
+        shared, places, others = _assign_rows(words, slots, (n_steps, n_lanes), self.block_steps, most)
+        self.places = _tensor(places, self.device)
+        self.others = _tensor(np.concatenate([shared[:0], *others]), self.device).split([len(part) for part in others])
+        self.n_shared = len(shared)
+        n_rows = self.n_shared + max(map(len, others), default=0)
+        self.word_gates = workspace.take("word gates", d, n_rows, 4 * cell_width)
+        self._fill(0, vectors if len(shared) == len(vectors) else vectors[_tensor(shared, self.device)])
 
     def block(self, first: int, end: int) -> None:
         """All layers of the steps from `first` to before `end`."""
         n_lanes = self.steps.n_active[first]
-        places = self.places.view(self.d, -1, self.plan.n_lanes)[:, first:end, :n_lanes]  # (d, K, b)
+        self._fill(self.n_shared, self.vectors[self.others[first // self.block_steps]])
         inputs: Optional[Tensor] = None
         for number, layer in enumerate(self.layers):
-            rows = inputs  # (d, K, b, P)
-            if inputs is None and self.word_gates is None:
-                rows = self.vectors[places]
-            joint_step = layer.joint_step if number else None  # layer 1 may have gates of words, or not
+            joint_step = layer.joint_step if number else None  # layer 1 has gates of words
             step = joint_step or layer.step
-            given = rows
-            if rows is not None and joint_step is None:
-                given = layer.input_gates(rows.flatten(1, 2)).view(self.d, end - first, n_lanes, -1)
+            given = inputs  # (d, K, b, P)
+            if inputs is not None and joint_step is None:
+                given = layer.input_gates(inputs.flatten(1, 2)).view(self.d, end - first, n_lanes, -1)
             for s in range(first, end):
                 b = self.steps.n_active[s]
-                part = self._look_up(places[:, s - first, :b]) if given is None else given[:, s - first, :b]
+                part = self._look_up(self.places[:, s, :b]) if given is None else given[:, s - first, :b]
                 self._step(number, step, s, part)
             outputs = self.outputs[number][:, first:end, :n_lanes]  # (d, K, b, P), a view
             if inputs is not None and self.stack.config.has_skip:
@@ -221,13 +218,20 @@ class _Run:
             for number, outputs in enumerate(self.outputs, start=1):
                 layers[number, :, columns] = outputs[k].flatten(0, 1)[self.slots[k]]
 
+    def _fill(self, start: int, vectors: Tensor) -> None:
+        """vectors (Tensor): Shape (U, P), words whose gates become the rows from `start`."""
+        rows = self.word_gates[:, start : start + len(vectors)]
+        for part, some in zip(rows.split(WORD_STEP, dim=1), vectors.split(WORD_STEP)):
+            if len(some):
+                part.copy_(self.layers[0].input_gates(some.unsqueeze(0)))
+
     def _look_up(self, places: Tensor) -> Tensor:
         """places (Tensor): Shape (d, b).
         RETURNS (Tensor): Shape (d, b, 4H), the gates of words.
         """
         gates = self._gates[: places.numel() * 4 * self.stack.config.cell_width].view(*places.shape, -1)
         for k in range(self.d):
-            torch.index_select(self.word_gates[k], 0, places[k], out=gates[k])  # type: ignore[index]
+            torch.index_select(self.word_gates[k], 0, places[k], out=gates[k])
         return gates
 
     def _step(self, number: int, step: Step, s: int, given: Tensor) -> None:
@@ -251,6 +255,39 @@ class _Run:
             lanes, sequences = self.steps.end_at[s]
             self.ends[number][0][:, sequences] = out[:, lanes]
             self.ends[number][1][:, sequences] = 0.5 * c2[:, lanes]
+
+
+def _assign_rows(
+    words: Sequence[Ids], slots: Sequence[Ids], shape: Tuple[int, int], block_steps: int, most: int
+) -> Tuple[Ids, Ids, List[Ids]]:
+    """Rows for the gates of words: the most frequent ones keep theirs, each block has its own for the others.
+
+    words (Sequence[Ids]): For each direction shape (N,), the word of each token.
+    slots (Sequence[Ids]): For each direction shape (N,), the slot of each token.
+    shape (Tuple[int, int]): Steps and lanes.
+    most (int): Words that keep their rows.
+    RETURNS (Tuple[Ids, Ids, List[Ids]]): Words of the first rows; the row of each slot, shape (d, S, lanes); and for
+        each block the words of the rows that follow.
+    """
+    counts = np.bincount(words[0])
+    shared = np.arange(len(counts), dtype="int64")
+    if len(counts) > most:
+        shared = np.sort(np.argsort(-counts, kind="stable")[:most])
+    row_of = np.full(len(counts), -1, dtype="int64")
+    row_of[shared] = np.arange(len(shared))
+    found = np.zeros((len(words), *shape), dtype="int64")  # of slots without a token no more than that they exist
+    tokens = np.zeros_like(found)
+    for k, (part, places) in enumerate(zip(words, slots)):
+        found[k].reshape(-1)[places] = row_of[part]
+        tokens[k].reshape(-1)[places] = part
+    others = []
+    for first in range(0, shape[0], block_steps):
+        block = found[:, first : first + block_steps]
+        lacks_row = block < 0
+        some, numbers = np.unique(tokens[:, first : first + block_steps][lacks_row], return_inverse=True)
+        block[lacks_row] = len(shared) + numbers
+        others.append(some)
+    return shared, found, others
 
 
 def _round_up(n_active: Ids, n_lanes: int) -> List[int]:

@@ -103,6 +103,39 @@ def test_gates_of_words_do_not_depend_on_how_many_are_computed_at_a_time(bilm, m
         np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
 
 
+@pytest.mark.parametrize("at_once", [0, float("inf")])
+@pytest.mark.parametrize("n_bytes", [0, 4000])
+def test_gates_do_not_depend_on_how_many_words_keep_theirs(bilm, monkeypatch, at_once, n_bytes):
+    monkeypatch.setattr(runner, "AT_ONCE", at_once)
+    monkeypatch.setattr(runner, "GATE_BYTES", 0)  # blocks of four steps
+    many = [words * 3 for words in SENTENCES]
+    wanted = bilm.embed(many)
+    monkeypatch.setattr(runner, "WORD_GATE_BYTES", n_bytes)
+    for one, other in zip(bilm.embed(many), wanted):
+        np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
+
+
+@pytest.mark.parametrize("most", [1, 4, 100])
+def test_every_word_has_a_row_in_its_block_and_frequent_ones_the_same_in_all(most):
+    generator = np.random.default_rng(0)
+    tokens = np.minimum(generator.geometric(0.2, size=(2, 10, 6)) - 1, 30)
+    slots = [generator.permutation(60)[:50] for _ in range(2)]
+    words = [part.reshape(-1)[places] for part, places in zip(tokens, slots)]
+    shared, rows, others = runner._assign_rows(words, slots, (10, 6), 4, most)
+    counts = np.bincount(words[0])
+    assert len(shared) == min(most, len(counts)) and len(others) == 3
+    assert counts[shared].min() >= np.delete(counts, shared).max(initial=0)
+    for number, some in enumerate(others):
+        assert not set(some) & set(shared) and len(set(some)) == len(some)
+        part = slice(4 * number, 4 * number + 4)
+        is_token = np.zeros((2, 60), dtype=bool)
+        for k in range(2):
+            is_token[k, slots[k]] = True
+        is_token = is_token.reshape(2, 10, 6)[:, part]
+        found = np.concatenate([shared, some])[rows[:, part]]
+        assert (found == tokens[:, part])[is_token].all()
+
+
 def read(bilm, sentences, state, **options):
     """What `iter_encode` goes through, before it copies."""
     return bilm._encoder.slices(sentences, state, 30, group_lengths=[20, 20], **options)
