@@ -2,7 +2,7 @@
 
 from enum import Enum
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from spacy.language import Language
 from thinc.api import require_gpu
@@ -23,7 +23,6 @@ STORED: Dict[str, Tuple[str, ...]] = {"mixed": ("mixed",), "layers": ("layers",)
 
 BATCH_SIZE = 1024
 BATCH_TOKENS = 16000  # of Docs computed together, a little less than what fills the component's `batch_tokens` twice
-CHARACTERS = 5  # of a token and what follows it, where tokens are not known yet
 
 
 class InputFormat(str, Enum):
@@ -147,36 +146,54 @@ def embed(
         settings = {"store": store, "dtype": dtype, "model": {"precision": precision}}
         nlp = _make_pipeline(bilm_path, lang, settings, files or {})
         writer.begin(nlp(""))
-        counts = Counts()
+        counts, cutter = Counts(), Cutter(batch_size)
         items = read_items(input_path, nlp, counts, format=input_format, is_tokenized=is_tokenized, tell=tell)
         with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
-            for batch in cut(items, batch_size):
+            for batch in cutter.cut(items):
+                before = n_tokens
                 # Words seen only in this batch leave the vocabulary with it.
                 with nlp.memory_zone():
                     for doc in nlp.pipe((to_doc(item, nlp) for item in batch), batch_size=len(batch)):
                         writer.add(doc)
                         n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
                         progress.update(len(doc))
+                cutter.learn(batch, n_tokens - before)
     if counts.n_undecodable:
         tell(f"{counts.n_undecodable:,} lone surrogates, which are no characters, read as U+FFFD")
     return n_docs, n_tokens
 
 
-def cut(items: Iterable[Item], batch_size: int) -> Iterator[List[Item]]:
-    """items (Iterable[Item]): Texts.
-    batch_size (int): Most of them.
-    YIELDS (List[Item]): As many as are best computed together."""
-    batch: List[Item] = []
-    n_tokens = 0
-    for item in items:
-        length = len(item) // CHARACTERS if isinstance(item, str) else len(item)
-        if batch and (len(batch) == batch_size or n_tokens + length > BATCH_TOKENS):
+class Cutter:
+    """Cuts texts into batches that are best computed together.
+
+    batch_size (int): Most texts of a batch.
+    """
+
+    def __init__(self, batch_size: int) -> None:
+        self.batch_size = batch_size
+        self._characters = 1.0  # of a token and what follows it, as it was in the last batch
+
+    def cut(self, items: Iterable[Item]) -> Iterator[List[Item]]:
+        """items (Iterable[Item]): Texts.
+        YIELDS (List[Item]): Batches, in order."""
+        batch: List[Item] = []
+        n_tokens = 0.0
+        for item in items:
+            length = len(item) / self._characters if isinstance(item, str) else len(item)
+            if batch and (len(batch) == self.batch_size or n_tokens + length > BATCH_TOKENS):
+                yield batch
+                batch, n_tokens = [], 0.0
+            batch.append(item)
+            n_tokens += length
+        if batch:
             yield batch
-            batch, n_tokens = [], 0
-        batch.append(item)
-        n_tokens += length
-    if batch:
-        yield batch
+
+    def learn(self, batch: Sequence[Item], n_tokens: int) -> None:
+        """batch (Sequence[Item]): Has been read.
+        n_tokens (int): It had."""
+        n_characters = sum(len(item) for item in batch if isinstance(item, str))
+        if n_characters:
+            self._characters = max(1.0, n_characters / max(1, n_tokens))
 
 
 def _make_pipeline(bilm_path: str, lang: str, settings: Dict[str, Any], files: Dict[str, Any]) -> Language:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from spacy_elmo import register_extensions
 from spacy_elmo.bilm import onednn
 from spacy_elmo.cli._app import app
-from spacy_elmo.cli.embed import cut, embed
+from spacy_elmo.cli.embed import Cutter, embed
 from spacy_elmo.weights import load_bilm
 
 LINES = ["the cat sat on the mat .", "", "a dog   sat"]
@@ -87,11 +87,22 @@ def test_embed_reads_the_same_from_every_format(bilm_path: Path, text_path: Path
 
 def test_texts_are_computed_together_up_to_a_number_of_tokens() -> None:
     words = [["a"] * n for n in (9_000, 7_000, 1, 20_000, 3)]
-    assert [[len(item) for item in batch] for batch in cut(words, 9)] == [[9_000, 7_000], [1], [20_000], [3]]
-    sentences: List[Any] = ["five words are in this one"] * 2_500
-    assert [len(batch) for batch in cut(sentences, 1_024)] == [1_024, 1_024, 452]
-    assert [len(batch) for batch in cut(["x" * 30_000] * 6, 1_024)] == [2, 2, 2]
-    assert list(cut([], 9)) == []
+    assert [[len(item) for item in batch] for batch in Cutter(9).cut(words)] == [[9_000, 7_000], [1], [20_000], [3]]
+    assert [len(batch) for batch in Cutter(1_024).cut([["a"]] * 2_500)] == [1_024, 1_024, 452]
+    assert list(Cutter(9).cut([])) == []
+
+
+@pytest.mark.parametrize("n_characters", [1, 5])
+def test_how_many_characters_a_token_has_is_learnt(n_characters: int) -> None:
+    """A text in Chinese may have a token for each."""
+    cutter, sizes = Cutter(1_024), []
+    for batch in cutter.cut(["x" * 4_000] * 30):
+        sizes.append(len(batch))
+        cutter.learn(batch, 4_000 * len(batch) // n_characters)
+    assert sizes == {1: [4] * 7 + [2], 5: [4, 16, 10]}[n_characters]  # the fifth was met before
+    cutter.learn([["words"]], 1)
+    cutter.learn([""], 0)
+    assert len(next(cutter.cut(["x" * 4_000] * 30))) == 4 * n_characters
 
 
 @pytest.mark.parametrize("name, files", [("out.spacy", 1), ("parts", 2)])
