@@ -1,4 +1,4 @@
-"""How fast a GPU reads, in each precision and with more lanes, next to a plain loop over time on the same device.
+"""How fast a GPU reads, in each precision and with more lanes, next to a plain loop over time in the same precision.
 
 python benchmarks/gpu.py WEIGHTS --device cuda
 """
@@ -21,7 +21,6 @@ from plain_loop import PlainBiLM
 from spacy_elmo import load_bilm
 from spacy_elmo.encoding import encoder
 
-PLAIN = "plain loop"
 TYPES = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -46,7 +45,7 @@ def main(
     rates: Dict[Tuple[str, str], List[float]] = {key: [] for key in systems}
     for number in range(repeats + 1):
         for (name, variant), read in systems.items():
-            with _tf32(name == "tf32"):
+            with _tf32(name.endswith("tf32")):
                 seconds = _seconds(read, device)
             if number:  # the first fills the word cache
                 rates[name, variant].append(n_tokens / seconds)
@@ -54,12 +53,13 @@ def main(
     print(f"{weights.name}: {n_tokens} tokens of UD EWT dev on {_describe(device)}, medians of {repeats}")
     for (name, variant), found in rates.items():
         rate = statistics.median(found)
-        mark = f"{rate / best[PLAIN]:6.2f} x plain loop" if rate == best[name] else ""
-        print(f"{name:12} {variant:32} {rate:10.0f} tokens/s {mark}")
+        is_ours = name in precision and rate == best[name]
+        mark = f"{rate / best[_plain(name)]:6.2f} x {_plain(name)}" if is_ours else ""
+        print(f"{name:20} {variant:32} {rate:10.0f} tokens/s {mark}")
     for name in precision:
         with _tf32(name == "tf32"):
             peak = matrix_peak(TYPES[name], device)
-        print(f"{name:12} peak {peak:10.0f} GFLOP/s, of which {best[name] * flops / peak * 1e-9:5.0%}")
+        print(f"{name:20} peak {peak:10.0f} GFLOP/s, of which {best[name] * flops / peak * 1e-9:5.0%}")
 
 
 def _make_systems(
@@ -83,16 +83,21 @@ def _make_systems(
                             pass
 
                 systems[name, f"{n_lanes} lanes, {n_tokens} tokens"] = read
-    plain = PlainBiLM(weights, device)
-    for size in batch_sizes:
+        plain = PlainBiLM(weights, device, TYPES[name])
+        for size in batch_sizes:
 
-        @torch.no_grad()
-        def read_plainly(size: int = size) -> None:
-            for batch in batches(sentences, size):
-                plain(batch)
+            @torch.no_grad()
+            def read_plainly(plain: PlainBiLM = plain, size: int = size) -> None:
+                for batch in batches(sentences, size):
+                    plain(batch)
 
-        systems[PLAIN, f"{size} sentences"] = read_plainly
+            systems[_plain(name), f"{size} sentences"] = read_plainly
     return systems
+
+
+def _plain(precision: str) -> str:
+    """RETURNS (str): What the peer is called."""
+    return f"plain loop, {precision}"
 
 
 def _seconds(read: Callable[[], None], device: str) -> float:

@@ -58,16 +58,17 @@ class PlainBiLM(nn.Module):
 
     folder (Path): `options.json` and `weights.hdf5` as bilm-tf writes them.
     device (str): Where it computes.
+    dtype (torch.dtype): In what.
     """
 
-    def __init__(self, folder: Path, device: str = "cpu") -> None:
+    def __init__(self, folder: Path, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.device = device
         self.options = json.loads((folder / "options.json").read_text(encoding="utf8"))
         with h5py.File(folder / "weights.hdf5", "r") as file:
             arrays: Dict[str, Tensor] = {}
             file.visititems(lambda name, item: arrays.update(_tensors(name, item)))
-        self.arrays = {name: array.to(device) for name, array in arrays.items()}
+        self.arrays = {name: array.to(device, dtype) for name, array in arrays.items()}
         lstm = self.options["lstm"]
         self.cells = nn.ModuleList(
             nn.ModuleList(self._cell(direction, layer, lstm) for layer in range(lstm["n_layers"]))

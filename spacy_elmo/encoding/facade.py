@@ -175,9 +175,10 @@ class BiLM:
         vectors: Vectors = []
         for start, stop, rows, has_marks in found:
             lengths = [len(sentences[i]) + 2 * has_marks for i in range(start, stop)]
-            for part in rows.split(lengths, dim=1):
-                inner = part[:, 1:-1] if has_marks and not boundaries else part
-                vectors.append(choose(inner).cpu().numpy().astype("float32", copy=True))
+            chosen = choose(rows).cpu()  # (N, D) or (L+1, N, D), at once: a GPU is waited for
+            for part in chosen.split(lengths, dim=-2):
+                inner = part[..., 1:-1, :] if has_marks and not boundaries else part
+                vectors.append(inner.numpy().astype("float32", copy=True))
         return (vectors, end()) if return_state and end is not None else vectors
 
     def encode(
