@@ -66,8 +66,9 @@ def check_precision(precision: str, device: torch.device) -> None:
             reason = "CPUs compute it many times slower than float32"
             if precision != "float16":
                 reason = f"this processor, or this build of PyTorch, has no fast {precision} products"
-        has_other = precision != "bfloat16" and (not is_cpu or onednn.works("bfloat16"))
-        others = "'float32' or 'bfloat16'" if has_other else "'float32'"
+        fewer = [name for name in ("bfloat16", "int8") if name != precision]
+        found = [name for name in fewer if (onednn.works(name) if is_cpu else name != "int8")]
+        others = " or ".join(f"'{name}'" for name in ["float32", *found])
         raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))
 
 

@@ -111,6 +111,6 @@ def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
         return [0]
     if "sents" in doc.user_hooks:
         return sorted({0, *(sent.start for sent in doc.sents)})
-    marks = doc.to_array(SENT_START)  # 1 begins a sentence, all else does not, not even of the first token
+    marks = doc.to_array(SENT_START)  # 1 begins a sentence; the first token may lack it
     marks[0] = 1
     return numpy.flatnonzero(marks == 1).tolist()

@@ -15,11 +15,9 @@ from .tiny import BILM, add_elmo
 
 N_DOCS, TOLERANCE = 25, 1e-5
 # As it comes, and lanes on the way of large batches: of few weights, and of many.
-WAYS = [
-    (runner.AT_ONCE, stepper.JOINT_WEIGHTS),
-    (0, stepper.JOINT_WEIGHTS),
-    pytest.param(0, 0, marks=pytest.mark.slow),
-]
+WAYS = [(runner.AT_ONCE, stepper.JOINT_WEIGHTS), (0, stepper.JOINT_WEIGHTS), (0, 0)]
+SETTINGS = [{}, {"batch_tokens": 50}, {"state": "steady"}, {"state": "carry", "overlap": 0, "max_tokens": 16}]
+SLOW = [(settings, *WAYS[2]) for settings in SETTINGS[1:3]]  # of the last way two settings are enough every time
 
 
 def make_docs(nlp, sentences):
@@ -37,10 +35,12 @@ def max_difference(one, two):
     return float(max(differences))
 
 
-@pytest.mark.parametrize("at_once, joint_weights", WAYS)
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"batch_tokens": 50}, {"state": "steady"}, {"state": "carry", "overlap": 0, "max_tokens": 16}],
+    "settings, at_once, joint_weights",
+    [
+        pytest.param(*case, marks=pytest.mark.slow) if case in SLOW else case
+        for case in ((settings, *way) for settings in SETTINGS for way in WAYS)
+    ],
 )
 def test_vectors_do_not_depend_on_batches_order_or_company(settings, at_once, joint_weights, monkeypatch):
     monkeypatch.setattr(runner, "AT_ONCE", at_once)
