@@ -69,7 +69,7 @@ def embed_cli(
     lang: str = Opt("en", "--lang", "-l", help="Language whose tokenizer reads plain text."),
     store: Store = Opt(Store.mixed, "--store", "-S", help="Keep the mean of the layers, all layers, or both."),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the stored numbers."),
-    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="What the biLM computes in: fewer bits are faster, and less exact."),
+    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="What the biLM computes in: fewer bits are less exact, and faster for large biLMs."),
     batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Most Docs held in memory and computed together, up to 16,000 tokens; fewer are slower.", min=1),
     docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs in each DocBin of a folder.", min=1),
     options: Optional[Path] = _common.OPTIONS_OPT,

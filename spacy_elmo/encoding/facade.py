@@ -107,13 +107,13 @@ class BiLM:
         return self
 
     def set_precision(self, precision: str) -> "BiLM":
-        """Compute in fewer bits, in place: faster, smaller, less exact; for vectors only, not for training.
+        """Compute in fewer bits, in place: smaller, less exact, faster if large; for vectors only, not for training.
 
         The matrices of the LSTMs and highways are rounded, and what is multiplied with them; states, gates and
         everything else stay float32. Rounding is final: back in float32 the weights have the rounded values.
 
-        precision (str): "float32", "bfloat16", "int8" (CPUs: weights and rows rounded to 255 levels) or "float16"
-            (GPUs).
+        precision (str): "float32", "bfloat16", "int8" (CPUs: weights rounded to 255 levels, rows to as many or 127) or
+            "float16" (GPUs).
         RETURNS (BiLM): The same object.
         RAISES (ValueError): EL014 for an unknown precision, EL015 if the device has no such products.
         """

@@ -46,7 +46,7 @@ def ElmoModel(
     bilm (Optional[Dict[str, Any]]): Sizes that the weights must have (the keys of `BiLMConfig`); null takes any.
     frozen (bool): The biLM is used as it is; false trains it together with the components that listen.
     precision (str): What a frozen biLM computes in: "float32", "bfloat16", "int8" (CPUs) or "float16" (GPUs). Fewer
-        bits are faster and smaller, and change the vectors a little.
+        bits are smaller, faster if the biLM is large, and change the vectors a little.
     contexts (str): What the biLM reads as one sequence: "sentences", "doc", or "auto": sentences where boundaries are
         set on the Doc, else the whole Doc.
     state (str): Recurrent state at the start of a sequence: "reset" to zeros, "steady" (the state after many empty

@@ -30,7 +30,7 @@ set_vectors = false
 bilm = null
 # true: the biLM stays as it is. false: it is trained with the components that listen.
 frozen = true
-# What a frozen biLM computes in: "float32", "bfloat16" or "int8" (CPUs; faster, less exact), "float16" (GPUs).
+# What a frozen biLM computes in: "float32", "bfloat16", "int8" (CPUs; faster if large, less exact) or "float16" (GPUs).
 precision = "float32"
 # What is read as one sequence: "sentences", "doc", or "auto" (sentences where boundaries are set, else the Doc).
 contexts = "auto"
