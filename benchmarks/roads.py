@@ -97,7 +97,7 @@ VARIANTS: Dict[str, List[Change]] = {
     "layer 1: input product for the words of a block": [(runner, "WORD_GATE_BYTES", 0)],
     "layers above: input product in blocks of steps": [(stepper, "JOINT_WEIGHTS", 0)],
     "lanes that do not shrink at the tail": [(runner, "_round_up", _full_lanes)],
-    **{f"{n} lanes": [(encoder, "MAX_LANES", n)] for n in (32, 64, 192, 256)},
+    **{f"{n} lanes": [(encoder, "MAX_LANES", n)] for n in (32, 64, 128)},
     **{f"{n} MB of gates a block": [(runner, "GATE_BYTES", n * MB)] for n in (2, 32)},
     "arrays not kept from batch to batch": [(workspace.WorkspacePool, "borrow", _new_workspace)],
     "directions in one operation": [(runner, name, math.inf) for name in ("AT_ONCE", "FEW_WEIGHTS")],

@@ -20,7 +20,7 @@ from .word_encoder import WordEncoder
 from .workspace import Workspace, WorkspacePool
 
 STATES = ("reset", "steady", "carry")
-MAX_LANES = 128
+MAX_LANES = 256
 STEADY_PASSES = 50
 STEADY_CHANGE = 1e-6
 Slice = Tuple[int, int, Tensor, bool]
