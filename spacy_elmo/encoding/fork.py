@@ -16,6 +16,7 @@ from .word_encoder import TURNS
 
 OMP_PAUSE_HARD = 2
 _registered = {"fork": False}
+_has_turn = {"fork": False}  # false in a fork whose preparations made the first encoder: there was no cache before
 _threads = {"forked": 1}
 
 
@@ -25,7 +26,7 @@ def survive_fork() -> None:
     Again does no harm.
     """
     if not _registered["fork"] and hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=TURNS.acquire, after_in_parent=TURNS.release, after_in_child=_set_threads)
+        os.register_at_fork(before=_take_turn, after_in_parent=_end_turn, after_in_child=_set_threads)
         _registered["fork"] = True
 
 
@@ -37,8 +38,19 @@ def share_threads(n_threads: int) -> None:
     _threads["forked"] = n_threads if n_threads > 1 and _drop_pool() else 1
 
 
+def _take_turn() -> None:
+    TURNS.acquire()
+    _has_turn["fork"] = True
+
+
+def _end_turn() -> None:
+    if _has_turn["fork"]:
+        _has_turn["fork"] = False
+        TURNS.release()
+
+
 def _set_threads() -> None:
-    TURNS.release()
+    _end_turn()
     forget_threads()
     torch.set_num_threads(_threads["forked"])
 
