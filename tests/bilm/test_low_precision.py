@@ -191,6 +191,15 @@ def test_weights_lowered_and_brought_back_in_inference_mode_can_be_trained():
     assert network.lstm[0].input_weight.grad is not None
 
 
+@pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512") or not torch.backends.mkldnn.is_available(),
+    reason="needs an x86 processor with AVX2, and oneDNN",
+)
+def test_int8_is_there_on_any_x86_with_avx2():
+    """Otherwise a trial that is wrong would only skip the tests of int8."""
+    assert onednn.most_levels() in onednn.LEVELS and onednn.works("int8")
+
+
 @pytest.fixture
 def forget_trials():
     onednn.most_levels.cache_clear()
