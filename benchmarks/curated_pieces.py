@@ -1,6 +1,6 @@
 """Learn a byte-BPE vocabulary of RoBERTa's size from English text: nothing is downloaded, words become as many pieces.
 
-Started by `inference.py` with the interpreter of spacy-curated-transformers, which brings `tokenizers`.
+Started by `inference.py` with the interpreter of spacy-curated-transformers, which needs `tokenizers` for this, too.
 """
 
 import argparse

@@ -37,7 +37,7 @@ def main(
         None, "--allennlp-python", "-a", help="Python 3.8 with AllenNLP 2.10.1", exists=True
     ),
     curated_python: Optional[Path] = typer.Option(
-        None, "--curated-python", "-c", help="Python with spacy-curated-transformers 0.3", exists=True
+        None, "--curated-python", "-c", help="Python with spacy-curated-transformers 0.3, tokenizers", exists=True
     ),
     skip: List[str] = typer.Option([], "--skip", help="Systems to leave out, as the tables name them"),
     weights: Optional[Path] = typer.Option(

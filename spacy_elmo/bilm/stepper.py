@@ -42,7 +42,7 @@ class PackedLayer:
         self._from_input = make_product(layer, "input_weight", directions, scale)
         self._from_output = make_product(layer, "recurrent_weight", directions, scale)
         self._from_both: Optional[Product] = None
-        if _can_join(layer) and len(self.bias) == 1:
+        if _can_join(layer):  # directions are one by one then, see `split_directions`
             sides = [layer.input_weight.detach()[directions], layer.recurrent_weight.detach()[directions]]
             self._from_both = PackedProduct(*sides, scale=scale)
         self._project: Optional[Product] = None
