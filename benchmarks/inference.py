@@ -59,29 +59,29 @@ def main(
     everything: Dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         places = Places(weights or Path(name), shared, allennlp_python, curated_python)
-        for one in size:
-            step_bytes, input_bytes = count_weight_bytes(places.weights(one))
-            options: Dict[str, Any] = {"threads": threads, "skipped": skip, "verbose": verbose}
-            bench = Bench(places, one, texts, step_bytes=step_bytes, **options)
-            everything[one] = {"step_bytes": step_bytes, "input_bytes": input_bytes}
-            for kind in shape:
-                text = flatten(texts["batch" if kind == "split" else kind])
+        sizes = {one: count_weight_bytes(places.weights(one)) for one in size}
+        step_bytes = {one: found[0] for one, found in sizes.items()}
+        bench = Bench(places, step_bytes, texts, threads=threads, skipped=skip, verbose=verbose)
+        everything.update({one: dict(zip(("step_bytes", "input_bytes"), found)) for one, found in sizes.items()})
+        for kind in shape:
+            text = flatten(texts["batch" if kind == "split" else kind])
+            try:
+                results = bench.rounds(kind, repeats)
+            except Failed as error:
+                print(error, file=sys.stderr)
+                raise typer.Exit(1) from None
+            for one, found in results.items():
                 flops = count_flops(places.weights(one), text)
-                try:
-                    results = bench.rounds(kind, repeats)
-                except Failed as error:
-                    print(error, file=sys.stderr)
-                    raise typer.Exit(1) from None
-                everything[one][kind] = {"flops_per_token": flops, "results": results}
-                if json_path is not None:
-                    json_path.write_text(json.dumps(everything, indent=1), encoding="utf8")
+                everything[one][kind] = {"flops_per_token": flops, "results": found}
                 title = f"{one}, {_describe(kind, texts)}, {threads} thread(s), medians of {repeats}"
                 if kind == "split":
-                    print_split(title, results)
+                    print_split(title, found)
                 elif kind == "short":
-                    print_latencies(title, results, step_bytes, input_bytes)
+                    print_latencies(title, found, *sizes[one])
                 else:
-                    print_rates(title, results, flops, is_one_doc=kind == "long")
+                    print_rates(title, found, flops, is_one_doc=kind == "long")
+            if json_path is not None:
+                json_path.write_text(json.dumps(everything, indent=1), encoding="utf8")
 
 
 def _describe(shape: str, texts: Dict[str, Any]) -> str:

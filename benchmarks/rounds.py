@@ -4,12 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
 from corpus import Document, first_sentences, flatten, long_document
-from tables import OURS, WINDOWS, Result, best_batch, print_one
+from tables import OURS, WINDOWS, Result, print_one
 
 HERE = Path(__file__).resolve().parent
 PACKAGED = "en_elmo_sm"
@@ -25,9 +25,11 @@ CURATED = ("roberta-base", "roberta-6-layers")
 BATCHES: Dict[str, Sequence[int]] = {
     **dict.fromkeys((*OURS, WINDOWS), TOKENS),
     **dict.fromkeys(("plain loop", *ALLENNLP), SENTENCES),
-    **dict.fromkeys(CURATED, (4, 16, 64, 256)),
+    **dict.fromkeys(CURATED, (1, 4, 16, 64, 256)),
     "tok2vec": (8, 32, 128),
 }
+ENOUGH_SLOWER = 2  # sizes in a row that are slower than the best so far: larger ones are not tried
+ANY_SIZE = (*CURATED, "tok2vec")  # do not depend on the size of the biLM: once a round, whatever the number of sizes
 SCRIPTS = {
     **dict.fromkeys(ALLENNLP, "allennlp_peer.py"),
     **dict.fromkeys(CURATED, "curated_peer.py"),
@@ -89,35 +91,34 @@ class Places:
 
 @dataclass(frozen=True)
 class Job:
-    """One process: a system at a batch size on a text."""
+    """One process: a system at a batch size on a text, with a size of biLM ("" for any)."""
 
     system: str
+    size: str
     batch_size: int
     text: str
 
 
 class Bench:
-    """Runs jobs of one size of biLM.
+    """Runs jobs.
 
-    size (str): A size that the maker of weights knows, or the packaged biLM.
+    step_bytes (Dict[str, int]): Weights of a step, see `flops.py`, for each size of biLM: one that the maker of
+        weights knows, or the packaged one.
     texts (Dict[str, List[Document]]): By name, see `make_texts`.
     skipped (Sequence[str]): Systems to leave out.
-    step_bytes (int): Weights of a step, see `flops.py`.
     """
 
     def __init__(
         self,
         places: Places,
-        size: str,
+        step_bytes: Dict[str, int],
         texts: Dict[str, List[Document]],
         *,
         threads: int,
         skipped: Sequence[str],
-        step_bytes: int,
         verbose: bool,
     ) -> None:
-        self.places, self.size, self.threads, self.verbose = places, size, threads, verbose
-        self.step_bytes = step_bytes
+        self.places, self.step_bytes, self.threads, self.verbose = places, step_bytes, threads, verbose
         self.folder = places.folder / "texts"
         self.folder.mkdir(exist_ok=True)
         for name, documents in texts.items():
@@ -125,37 +126,54 @@ class Bench:
         has_peer = [python is not None for python in (places.allennlp_python, places.curated_python)]
         peers = ["plain loop", *(ALLENNLP if has_peer[0] else ()), *(CURATED if has_peer[1] else ()), "tok2vec"]
         self.systems = [system for system in (*OURS, WINDOWS, *peers) if system not in skipped]
-        self._best: Dict[Job, int] = {}
+        self._found: Dict[Job, int] = {}
 
-    def rounds(self, shape: str, repeats: int) -> List[Result]:
-        """The systems take turns, each at its best batch size, and the machine with them.
+    def rounds(self, shape: str, repeats: int) -> Dict[str, List[Result]]:
+        """The systems take turns, each at its best batch size, and the machine and all sizes of biLM with them.
 
         shape (str): "batch", "short", "long" or "split".
-        RETURNS (List[Result]): Everything measured.
+        RETURNS (Dict[str, List[Result]]): Everything measured, by size; systems of any size are in each.
+        RAISES (Failed): If a process ended with an error, or biLMs differ.
         """
-        results: List[Result] = []
-        jobs = self._jobs(shape)
+        results: Dict[str, List[Result]] = {size: [] for size in self.step_bytes}
+        jobs = {size: self._jobs(size, shape) for size in results}
+        shared_jobs = self._jobs("", shape)
         for _ in range(repeats):
-            results += [self.run(job) for job in jobs]
-        check_agreement(results)
+            shared_results = [self.run(job) for job in shared_jobs]
+            for size, found in results.items():
+                found += [*(self.run(job) for job in jobs[size]), *shared_results]
+        for found in results.values():
+            check_agreement(found)
         return results
 
-    def _jobs(self, shape: str) -> List[Job]:
+    def _jobs(self, size: str, shape: str) -> List[Job]:
         if shape == "split":
-            return [Job("split", self.best("nlp.pipe", shape), "batch")]
+            return [Job("split", size, self._best("nlp.pipe", size, shape), "batch")] if size else []
         systems = [system for system in self.systems if shape == "long" or system != WINDOWS]
-        return [Job(MACHINE, 0, shape), *(Job(system, self.best(system, shape), shape) for system in systems)]
+        jobs = [Job(MACHINE, size, 0, shape)] if size else []
+        return [*jobs, *(Job(one, size, self._best(one, size, shape), shape) for one in systems if _fits(one, size))]
 
-    def best(self, system: str, shape: str) -> int:
+    def _best(self, system: str, size: str, shape: str) -> int:
         """RETURNS (int): The batch size at which a system read some of the text fastest."""
         if shape == "short":
             return DEFAULT_TOKENS if system in OURS else 1
         # what reads sentences, reads those of a long Doc as those of many
         text = "search-long" if shape == "long" and system in (*CURATED, WINDOWS) else "search"
-        key = Job(system, 0, text)
-        if key not in self._best:
-            self._best[key] = best_batch([self.run(Job(system, n, text)) for n in BATCHES[system]], system)
-        return self._best[key]
+        key = Job(system, size, 0, text)
+        if key not in self._found:
+            self._found[key] = self._search(key)
+        return self._found[key]
+
+    def _search(self, job: Job) -> int:
+        best, best_rate, n_slower = 0, 0.0, 0
+        for batch_size in BATCHES[job.system]:
+            rate = float(self.run(replace(job, batch_size=batch_size))["tokens_per_s"])
+            n_slower = 0 if rate > best_rate else n_slower + 1
+            if rate > best_rate:
+                best, best_rate = batch_size, rate
+            elif n_slower == ENOUGH_SLOWER:
+                break
+        return best
 
     def run(self, job: Job) -> Result:
         """RETURNS (Result): What the process of a job printed.
@@ -166,7 +184,7 @@ class Bench:
             raise Failed(f"{' '.join(self._command(job))}\n{done.stderr[-2000:]}")
         result: Result = json.loads(done.stdout.splitlines()[-1])
         if self.verbose:
-            print_one(result, job.text)
+            print_one(result, job.size or "any size", job.text)
         return result
 
     def _command(self, job: Job) -> List[str]:
@@ -174,16 +192,16 @@ class Bench:
         script = str(HERE / SCRIPTS.get(job.system, "systems.py"))
         command = [python, "-W", "ignore", script, "--threads", str(self.threads)]
         if job.system == MACHINE:
-            return [*command, "--bytes", str(self.step_bytes)]
-        command += ["--system", job.system, "--weights", self._weights(job.system)]
+            return [*command, "--bytes", str(self.step_bytes[job.size])]
+        command += ["--system", job.system, "--weights", self._weights(job)]
         command += ["--documents", str(self.folder / f"{job.text}.json"), "--batch-size", str(job.batch_size)]
         return [*command, *(["--one-by-one"] if job.text == "short" else [])]
 
-    def _weights(self, system: str) -> str:
-        if system in CURATED:
-            return str(self.places.pieces())
-        is_ours = system in (*OURS, WINDOWS, "split")
-        return self.size if is_ours and self.size == PACKAGED else str(self.places.weights(self.size))
+    def _weights(self, job: Job) -> str:
+        if job.system in ANY_SIZE:
+            return str(self.places.pieces()) if job.system in CURATED else "none"
+        is_ours = job.system in (*OURS, WINDOWS, "split")
+        return PACKAGED if is_ours and job.size == PACKAGED else str(self.places.weights(job.size))
 
     def _job_environ(self, job: Job) -> Dict[str, str]:
         threads = {name: str(self.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -219,6 +237,11 @@ def check_agreement(results: Sequence[Result]) -> None:
         difference = max(abs(a - b) for a, b in zip(result["check"], checked[0]["check"]))
         if difference > TOLERANCE:
             raise Failed(f"{result['system']} and {checked[0]['system']} differ by {difference:.2g}")
+
+
+def _fits(system: str, size: str) -> bool:
+    """RETURNS (bool): Whether a system is measured with this size of biLM, or with any ("")."""
+    return (system in ANY_SIZE) == (size == "")
 
 
 def _environ(is_ours: bool) -> Dict[str, str]:

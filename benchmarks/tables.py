@@ -10,12 +10,6 @@ WINDOWS = "nlp(doc), windows"
 Result = Dict[str, Any]
 
 
-def best_batch(results: Sequence[Result], system: str) -> int:
-    """RETURNS (int): The batch size with most tokens per second."""
-    found = [result for result in results if result["system"] == system]
-    return int(max(found, key=lambda result: float(result["tokens_per_s"]))["batch_size"])
-
-
 def print_rates(title: str, results: List[Result], flops: float, *, is_one_doc: bool) -> None:
     """Print tokens/s with a cold cache of words and in steady state, and the share of the matrix-product peak.
 
@@ -93,11 +87,11 @@ def print_split(title: str, results: List[Result]) -> None:
     print(f"everything around the biLM: {around:.1%} of nlp.pipe, making the Docs not counted")
 
 
-def print_one(result: Result, text: str) -> None:
+def print_one(result: Result, size: str, text: str) -> None:
     """Print a measurement at once."""
     keys = ("tokens_per_s", "p50_ms", "whole_s", "gflops", "memory_gb_per_s", "weights_gb_per_s")
     shown = "  ".join(f"{key} {result[key]:.1f}" for key in keys if key in result)
-    print(f"  {text:11} {result['system']:17} {result.get('batch_size', 0):6}  {shown}", flush=True)
+    print(f"  {text:11} {size:10} {result['system']:17} {result.get('batch_size', 0):6}  {shown}", flush=True)
 
 
 def _of(results: Sequence[Result], system: str) -> List[Result]:
