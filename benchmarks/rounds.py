@@ -168,10 +168,11 @@ class Bench:
         best, best_rate, n_slower = 0, 0.0, 0
         for batch_size in BATCHES[job.system]:
             rate = float(self.run(replace(job, batch_size=batch_size))["tokens_per_s"])
-            n_slower = 0 if rate > best_rate else n_slower + 1
             if rate > best_rate:
-                best, best_rate = batch_size, rate
-            elif n_slower == ENOUGH_SLOWER:
+                best, best_rate, n_slower = batch_size, rate, 0
+                continue
+            n_slower += 1
+            if n_slower == ENOUGH_SLOWER:
                 break
         return best
 
