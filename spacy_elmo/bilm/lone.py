@@ -1,9 +1,11 @@
 """LSTM layers for a lane that is alone or has little company, where the time goes into reading the weights.
 
 A step of one row needs every recurrent weight once, so that the memory decides, not the arithmetic: each weight is
-read as it lies in memory, both directions in one operation, and whatever else a step does is kept small.
+read as it lies in memory, and whatever else a step does is kept small. Small layers have both directions in one
+operation. Those that are larger than a cache are run a direction at a time, so that more of them stays in it.
 """
 
+import math
 from typing import List, Optional, Sequence
 
 import torch
@@ -12,6 +14,7 @@ from torch import Tensor
 from .lstm import LSTMLayer
 from .stepper import PackedHighway, PackedLayer, Step
 
+TOGETHER_WEIGHTS = 2**20  # recurrent ones of a direction, up to which both directions are run together
 ROW_STEP = 8  # libraries prepare a product for each number of rows they meet: let there be few of them
 
 
@@ -59,7 +62,8 @@ class LoneLayer:
         squashed = self._cell(acts, i, j, f, o, c2, torch.empty_like(c2))
         project = self._project()
         out = squashed.mul_(2.0) if project is None else torch.bmm(squashed, project)
-        return out if self.projection_clip is None else out.clamp_(-self.projection_clip, self.projection_clip)
+        self._clip(out)
+        return out
 
     def run(self, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
         """All steps of one lane.
@@ -69,8 +73,17 @@ class LoneLayer:
         c2 (Tensor): Shape (d, 1, H), twice the memory cell; updated in place.
         RETURNS (Tensor): Shape (S, d, 1, P), the outputs.
         """
-        project = self._project()
         outputs = h.new_empty(gates.shape[1], *h.shape)
+        if self._recurrent[0].numel() <= TOGETHER_WEIGHTS:
+            self._run_together(gates, h, c2, outputs)
+        else:
+            for k in range(len(h)):
+                self._run_direction(k, gates[k], h[k], c2[k], outputs[:, k])
+        return outputs
+
+    def _run_together(self, gates: Tensor, h: Tensor, c2: Tensor, outputs: Tensor) -> None:
+        """outputs (Tensor): Shape (S, d, 1, P), to be written."""
+        project = self._project()
         acts = gates.new_empty(len(gates), 1, gates.shape[2])
         squashed = torch.empty_like(c2)
         i, j, f, o = acts.chunk(4, dim=2)  # 4 x (d, 1, H)
@@ -81,10 +94,40 @@ class LoneLayer:
                 torch.mul(squashed, 2.0, out=out)
             else:
                 torch.bmm(squashed, project, out=out)
-            if self.projection_clip is not None:
-                out.clamp_(-self.projection_clip, self.projection_clip)
+            self._clip(out)
             h = out
-        return outputs
+
+    def _run_direction(self, k: int, gates: Tensor, h: Tensor, c2: Tensor, outputs: Tensor) -> None:
+        """One direction, its products in pieces for several threads: a gate each, a quarter of the outputs each.
+
+        k (int): The direction.
+        gates (Tensor): Shape (S, 4H).
+        h (Tensor): Shape (1, P).
+        c2 (Tensor): Shape (1, H), updated in place.
+        outputs (Tensor): Shape (S, 1, P), to be written.
+        """
+        n_steps, (_, width) = len(gates), h.shape
+        recurrent = self._recurrent[k].unflatten(1, (4, -1)).transpose(0, 1)  # (4, P, H)
+        project = self._project()
+        n_parts = math.gcd(4, width)
+        quarters = None if project is None else project[k].unflatten(1, (n_parts, -1)).transpose(0, 1)  # (4, H, P / 4)
+        acts = gates.new_empty(4, 1, gates.shape[1] // 4)
+        squashed = torch.empty_like(c2)
+        i, j, f, o = acts.unbind()  # 4 x (1, H)
+        for from_input, out in zip(gates.view(n_steps, 4, 1, -1).unbind(), outputs.unbind()):
+            torch.baddbmm(from_input, h.expand(4, 1, -1), recurrent, out=acts)
+            self._cell(acts, i, j, f, o, c2, squashed)
+            if quarters is None:
+                torch.mul(squashed, 2.0, out=out)
+            else:
+                torch.bmm(squashed.expand(n_parts, 1, -1), quarters, out=out.view(n_parts, 1, -1))
+            self._clip(out)
+            h = out
+
+    def _clip(self, out: Tensor) -> None:
+        """Clip the outputs of a step in place."""
+        if self.projection_clip is not None:
+            out.clamp_(-self.projection_clip, self.projection_clip)
 
     def _cell(self, acts: Tensor, i: Tensor, j: Tensor, f: Tensor, o: Tensor, c2: Tensor, squashed: Tensor) -> Tensor:
         """acts (Tensor): Shape (d, b, 4H), changed in place; the gates are its parts.
