@@ -2,13 +2,14 @@
 
 python benchmarks/roads.py en_elmo_sm --threads 2
 python benchmarks/roads.py en_elmo_sm --threads 2 --batch-tokens 100   # a few sentences at a time
+python benchmarks/roads.py WEIGHTS --threads 2 --batch-tokens 1 --road "a sentence alone"   # each by itself
 """
 
 import math
 import statistics
 import time
 from contextlib import ExitStack, contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 from unittest.mock import patch
 
 import torch
@@ -17,7 +18,7 @@ from corpus import Sentence, default_shared, flatten, read_documents
 from torch import Tensor
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.bilm import products, stepper
+from spacy_elmo.bilm import lone, products, stepper
 from spacy_elmo.encoding import encoder, runner, workspace
 
 Change = Tuple[Any, str, Any]  # whose name becomes what
@@ -31,15 +32,17 @@ def main(
     batch_tokens: int = typer.Option(16384, "--batch-tokens", "-b", help="Tokens computed at once."),
     repeats: int = typer.Option(5, "--repeats", "-r", help="Rounds, in turn; medians are printed."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
+    road: str = typer.Option("", "--road", "-o", help="Only roads with this in their names, and the biLM as it is."),
     # fmt: on
 ) -> None:
     """Print tokens per second of batches for each variant, and its ratio to the biLM as it is."""
     torch.set_num_threads(threads)
     sentences = flatten(read_documents(default_shared(), n_sentences))
     n_tokens = sum(map(len, sentences))
-    rates: Dict[str, List[float]] = {name: [] for name in VARIANTS}
+    chosen = {name: changes for name, changes in VARIANTS.items() if road in name or name == AS_IT_IS}
+    rates: Dict[str, List[float]] = {name: [] for name in chosen}
     for _ in range(repeats):
-        for name, changes in VARIANTS.items():
+        for name, changes in chosen.items():
             with ExitStack() as stack:
                 for where, attribute, value in changes:
                     stack.enter_context(patch.object(where, attribute, value))
@@ -51,16 +54,12 @@ def main(
     print(f"{n_tokens} tokens, cold word cache, {threads} thread(s), medians of {repeats}: {bilm_path}")
     for name, found in rates.items():
         rate = statistics.median(found)
-        print(f"{name:48} {rate:9.0f} {rate / statistics.median(rates[AS_IT_IS]):6.2f}")
+        print(f"{name:52} {rate:9.0f} {rate / statistics.median(rates[AS_IT_IS]):6.2f}")
 
 
 def _embed(bilm: BiLM, sentences: List[Sentence], batch_tokens: int) -> None:
     for _ in bilm.iter_encode(sentences, batch_tokens=batch_tokens, reuse_memory=True):
         pass
-
-
-def _one_by_one(function: Callable[[Any], Any], items: List[Any]) -> List[Any]:
-    return [function(item) for item in items]
 
 
 def _full_lanes(n_active: Any, n_lanes: int) -> List[int]:
@@ -91,7 +90,7 @@ NO_PACKING = [(module, "has_packing", lambda weight: False) for module in (produ
 VARIANTS: Dict[str, List[Change]] = {
     AS_IT_IS: [],
     "as it is, again: noise": [],
-    "one direction after the other": [(runner, "run_side_by_side", _one_by_one)],
+    "one direction after the other": [(runner, "AT_ONCE", math.inf), (runner, "FEW", 0)],
     "weights not packed, all in blocks, one bmm": NO_PACKING,
     "an activation for each gate": [(stepper.PackedLayer, "_finish", _finish_by_gates)],
     "layer 1: input product for the words of a block": [(runner, "WORD_GATE_BYTES", 0)],
@@ -100,8 +99,10 @@ VARIANTS: Dict[str, List[Change]] = {
     **{f"{n} lanes": [(encoder, "MAX_LANES", n)] for n in (32, 64, 128)},
     **{f"{n} MB of gates a block": [(runner, "GATE_BYTES", n * MB)] for n in (2, 32)},
     "arrays not kept from batch to batch": [(workspace.WorkspacePool, "borrow", _new_workspace)],
-    "directions in one operation": [(runner, name, math.inf) for name in ("AT_ONCE", "FEW_WEIGHTS")],
+    "directions in one operation": [(runner, name, math.inf) for name in ("AT_ONCE", "FEW")],
     "directions at once": [(runner, "AT_ONCE", 0)],
+    "a sentence alone, both directions in one operation": [(lone, "TOGETHER_WEIGHTS", math.inf)],
+    "a sentence alone, one direction after the other": [(lone, "TOGETHER_WEIGHTS", 0)],
 }
 
 

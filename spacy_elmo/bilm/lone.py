@@ -2,7 +2,7 @@
 
 A step of one row needs every recurrent weight once, so that the memory decides, not the arithmetic: each weight is
 read as it lies in memory, and whatever else a step does is kept small. Small layers have both directions in one
-operation. Those that are larger than a cache are run a direction at a time, so that more of them stays in it.
+operation. Larger ones are run a direction at a time, so that half as many weights go through the caches.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor
 from .lstm import LSTMLayer
 from .stepper import PackedHighway, PackedLayer, Step
 
-TOGETHER_WEIGHTS = 2**20  # recurrent ones of a direction, up to which both directions are run together
+TOGETHER_WEIGHTS = 2**20  # recurrent ones of a direction, up to which both directions are best off in each operation
 ROW_STEP = 8  # libraries prepare a product for each number of rows they meet: let there be few of them
 
 
@@ -98,7 +98,7 @@ class LoneLayer:
             h = out
 
     def _run_direction(self, k: int, gates: Tensor, h: Tensor, c2: Tensor, outputs: Tensor) -> None:
-        """One direction, its products in pieces for several threads: a gate each, a quarter of the outputs each.
+        """One direction, its products in pieces for several threads: a gate each, then up to four parts of the outputs.
 
         k (int): The direction.
         gates (Tensor): Shape (S, 4H).
@@ -110,17 +110,17 @@ class LoneLayer:
         recurrent = self._recurrent[k].unflatten(1, (4, -1)).transpose(0, 1)  # (4, P, H)
         project = self._project()
         n_parts = math.gcd(4, width)
-        quarters = None if project is None else project[k].unflatten(1, (n_parts, -1)).transpose(0, 1)  # (4, H, P / 4)
+        parts = None if project is None else project[k].unflatten(1, (n_parts, -1)).transpose(0, 1)  # (n, H, P / n)
         acts = gates.new_empty(4, 1, gates.shape[1] // 4)
         squashed = torch.empty_like(c2)
         i, j, f, o = acts.unbind()  # 4 x (1, H)
         for from_input, out in zip(gates.view(n_steps, 4, 1, -1).unbind(), outputs.unbind()):
             torch.baddbmm(from_input, h.expand(4, 1, -1), recurrent, out=acts)
             self._cell(acts, i, j, f, o, c2, squashed)
-            if quarters is None:
+            if parts is None:
                 torch.mul(squashed, 2.0, out=out)
             else:
-                torch.bmm(squashed.expand(n_parts, 1, -1), quarters, out=out.view(n_parts, 1, -1))
+                torch.bmm(squashed.expand(n_parts, 1, -1), parts, out=out.view(n_parts, 1, -1))
             self._clip(out)
             h = out
 
@@ -130,8 +130,10 @@ class LoneLayer:
             out.clamp_(-self.projection_clip, self.projection_clip)
 
     def _cell(self, acts: Tensor, i: Tensor, j: Tensor, f: Tensor, o: Tensor, c2: Tensor, squashed: Tensor) -> Tensor:
-        """acts (Tensor): Shape (d, b, 4H), changed in place; the gates are its parts.
-        squashed (Tensor): Shape (d, b, H), set to half of o * tanh(c).
+        """acts (Tensor): All gates, (d, b, 4H), or (4, 1, H) of one direction; changed in place.
+        i, j, f, o (Tensor): The gates, parts of `acts`.
+        c2 (Tensor): Shape (d, b, H), or (1, H); updated in place.
+        squashed (Tensor): The shape of `c2`; set to half of o * tanh(c).
         """
         j.mul_(2.0)
         acts.sigmoid_()

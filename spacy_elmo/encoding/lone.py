@@ -15,7 +15,7 @@ BLOCK_BYTES = 32 * 2**20  # gates of one block
 
 
 class LoneRunner:
-    """The stack of LSTM layers for plans of one sequence, directions together.
+    """The stack of LSTM layers for plans of one sequence, all directions.
 
     config (BiLMConfig): Sizes and switches.
     layers (Sequence[LoneLayer]): From the lowest up.

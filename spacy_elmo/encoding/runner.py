@@ -2,8 +2,8 @@
 
 Block by block, so that the gates of a few steps only are held: first all steps of the block in layer 1, then in
 layer 2, and so on. Layers with a `joint_step` have no such gates. The directions never meet. On a CPU they are computed
-at the same time, a thread each, if a step is long enough; else they go through each operation together where weights
-are few, or follow each other where they are many or in fewer bits. On a GPU they go through each operation together.
+at the same time, a thread each, if a step is long enough; else they follow each other, and where a step is short they
+go through each operation together, unless in fewer bits. On a GPU they go through each operation together.
 """
 
 from dataclasses import dataclass
@@ -28,8 +28,11 @@ GATE_BYTES = 8 * 2**20  # gates of a stack, held for one block: what a cache hol
 WORD_GATE_BYTES = 64 * 2**20  # gates of the first layer in a stack, held for the most frequent words of a plan
 LANE_STEP = 8
 WORD_STEP = 128  # words whose gates are computed at a time: what is freed has one size then, which fits again
-AT_ONCE = 10 * 2**20  # multiplications of a step from which on threads of Python do not get in each other's way
-FEW_WEIGHTS = 2**20  # of a step, up to which fewer lanes are best off with both directions in each operation
+# Multiplications of a step, lanes by recurrent weights of a direction. With less than `FEW` both directions are best
+# off in each operation; from `AT_ONCE` on in a thread each, which then do not get in each other's way; between, each
+# after the other.
+FEW = 4 * 2**20
+AT_ONCE = 10 * 2**20
 Places = List[Tuple[Tensor, Tensor]]
 
 
@@ -63,8 +66,7 @@ class LaneRunner:
             joined = [LoneLayer(layer, parts) for layer, parts in zip(layers, packed)]
             joined_highways = [JoinedHighway(parts) for parts in zip(*(stack.highways for stack in self._stacks))]
             self._lone = LoneRunner(config, joined, joined_highways)
-            if self._n_weights <= FEW_WEIGHTS:
-                self._few = _Stack(config, slice(0, config.n_directions), joined, joined_highways)
+            self._few = _Stack(config, slice(0, config.n_directions), joined, joined_highways)
 
     @torch.no_grad()
     def run(
@@ -108,10 +110,13 @@ class LaneRunner:
                 run.write(layers)
                 return run.ends
 
-        if plan.n_lanes * self._n_weights >= AT_ONCE:
+        n_products = plan.n_lanes * self._n_weights
+        if n_products >= AT_ONCE:
             ends = run_side_by_side(run_stack, self._stacks)
+        elif self._few is not None and n_products < FEW:
+            ends = [run_stack(self._few)]
         else:
-            ends = [run_stack(stack) for stack in ([self._few] if self._few else self._stacks)]
+            ends = [run_stack(stack) for stack in self._stacks]
         return layers, _join_directions(ends) if with_end else None
 
 

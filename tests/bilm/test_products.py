@@ -69,7 +69,7 @@ def test_layers_are_the_same_with_the_input_side_in_the_product_of_a_step(monkey
     network = make_network(directions, n_layers=3)
     sentences = [["She", "sat"], [], ["the", "bank", "of", "the", "river"], ["Oslo"], ["in", "June"]]
     monkeypatch.setattr(runner, "AT_ONCE", 0)
-    monkeypatch.setattr(runner, "FEW_WEIGHTS", -1)
+    monkeypatch.setattr(runner, "FEW", 0)
     calls = []
     join = stepper.PackedLayer._join
     monkeypatch.setattr(stepper.PackedLayer, "_join", lambda self, *parts: calls.append(1) or join(self, *parts))

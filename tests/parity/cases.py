@@ -81,6 +81,8 @@ class Case:
     def _pairs(self) -> Iterator[Tuple[str, Any, Any]]:
         sentences = self._texts_of(self.facts["sentences"])
         yield "stateless", join(self.bilm.embed(sentences, state="reset")), self.truth["stateless"]
+        alone = [self.bilm.embed([sentence], state="reset")[0] for sentence in sentences]
+        yield "stateless, one by one", join(alone), self.truth["stateless"]
         if "char_ids" in self.truth:
             words = [word for words in sentences for word in words]
             yield "char_ids", character_ids(words, self.truth["char_ids"].shape[1]), self.truth["char_ids"]

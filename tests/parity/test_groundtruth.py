@@ -34,7 +34,7 @@ def test_groundtruth_on_the_ways_of_larger_batches(
     """These texts are short: by themselves they would not meet packed weights."""
     monkeypatch.setattr(runner, "AT_ONCE", at_once)
     monkeypatch.setattr(stepper, "JOINT_WEIGHTS", joint_weights)
-    monkeypatch.setattr(runner, "FEW_WEIGHTS", 0)
+    monkeypatch.setattr(runner, "FEW", 0)
     monkeypatch.setattr(runner, "is_lone", lambda plan, device: False)
     case = Case(shared_data.parent, name, tmp_path)
     limit = limit_of(case.bilm.config.n_layers)

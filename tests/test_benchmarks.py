@@ -1,0 +1,121 @@
+"""How `benchmarks/inference.py` takes turns and chooses batch sizes; no measurement."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+TEXT = [[["a", "b"], ["c"]]]
+OWN = ["machine", "BiLM.embed", "nlp.pipe", "plain loop", "allennlp", "allennlp-cached"]
+OF_ANY_SIZE = ["roberta-base", "roberta-6-layers", "tok2vec"]
+BILMS = OWN[1:]
+
+
+@pytest.fixture
+def rounds(monkeypatch):
+    """The module; benchmarks import each other by bare name, which ends with the test."""
+    names = {path.stem for path in BENCHMARKS.glob("*.py")}
+    before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module("rounds")
+    for name in names:
+        sys.modules.pop(name, None)
+    sys.modules.update(before)
+
+
+@pytest.fixture
+def make_bench(rounds, monkeypatch, tmp_path):
+    """A bench whose processes do not start: `rate` says how fast a job would be; `jobs` are those that were run."""
+
+    def make(rate=lambda job: float(job.batch_size), *, sizes=("small", "original"), skipped=(), check=lambda job: 1.0):
+        jobs = []
+
+        def run(bench, job):
+            jobs.append(job)
+            checked = {"check": [1.0, check(job)]} if job.system in BILMS else {}
+            return {"system": job.system, "size": job.size, "tokens_per_s": rate(job), **checked}
+
+        monkeypatch.setattr(rounds.Bench, "run", run)
+        places = rounds.Places(tmp_path, tmp_path, Path("allennlp"), Path("curated"))
+        texts = rounds.make_texts(TEXT, search_sentences=1, short_sentences=2, long_tokens=10)
+        sizes = dict.fromkeys(sizes, 1)
+        return rounds.Bench(places, sizes, texts, threads=1, skipped=skipped, verbose=False), jobs
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "rates, best, n_tried",
+    [
+        ([1, 2, 3, 4, 5], 512, 5),
+        ([5, 4, 3, 9, 9], 32, 3),  # two slower ones in a row: enough
+        ([5, 4, 6, 5, 7], 512, 5),
+        ([5, 4, 6, 5, 4], 128, 5),
+        ([5, 5, 5, 6, 6], 32, 3),
+    ],
+)
+def test_best_batch_size(rounds, make_bench, rates, best, n_tried):
+    by_size = dict(zip(rounds.SENTENCES, rates))
+    bench, jobs = make_bench(lambda job: by_size.get(job.batch_size, 0), sizes=["small"])
+    bench.rounds("batch", 1)
+    searched = [job for job in jobs if job.system == "allennlp" and job.text == "search"]
+    assert [job.batch_size for job in searched] == list(rounds.SENTENCES[:n_tried])
+    assert [job.batch_size for job in jobs if job.system == "allennlp" and job.text == "batch"] == [best]
+
+
+def test_systems_take_turns(make_bench):
+    bench, jobs = make_bench()
+    results = bench.rounds("batch", 2)
+    measured = [job for job in jobs if job.text == "batch"]
+    first, second = measured[: len(measured) // 2], measured[len(measured) // 2 :]
+    assert first == second
+    assert [job.system for job in first] == [*OF_ANY_SIZE, *OWN, *OWN]
+    assert [job.size for job in first] == [*[""] * 3, *["small"] * 6, *["original"] * 6]
+    for size in ("small", "original"):
+        assert [found["system"] for found in results[size]] == [*OWN, *OF_ANY_SIZE] * 2
+        assert {found["size"] for found in results[size]} == {size, ""}
+
+
+def test_a_batch_size_is_searched_once_for_each_system_and_size(make_bench):
+    bench, jobs = make_bench()
+    bench.rounds("batch", 2)
+    bench.rounds("split", 2)
+    searched = [job for job in jobs if job.text == "search"]
+    assert len(set(searched)) == len(searched)
+    assert {job.size for job in searched if job.system in OF_ANY_SIZE} == {""}
+    assert {job.size for job in searched if job.system in BILMS} == {"small", "original"}
+    split = [(job.size, job.batch_size, job.text) for job in jobs if job.system == "split"]
+    assert split == [("small", 16384, "batch"), ("original", 16384, "batch")] * 2
+
+
+def test_one_sentence_has_no_search_and_long_docs_have_windows(make_bench):
+    bench, jobs = make_bench(sizes=["small"], skipped=["plain loop", "roberta-base"])
+    bench.rounds("short", 1)
+    assert {job.text for job in jobs} == {"short"}
+    assert {job.batch_size for job in jobs if job.system.startswith("allennlp")} == {1}
+    bench.rounds("long", 1)
+    long_systems = [job.system for job in jobs if job.text == "long"]
+    assert "nlp(doc), windows" in long_systems
+    assert not {"plain loop", "roberta-base"} & set(long_systems)
+    assert {job.text for job in jobs if job.system == "roberta-6-layers"} == {"short", "search-long", "long"}
+
+
+@pytest.mark.parametrize("share, is_refused", [(0.9, False), (1.1, True)])
+def test_bilms_that_differ_are_not_compared(rounds, make_bench, share, is_refused):
+    bench, _ = make_bench(check=lambda job: 1.0 + share * rounds.TOLERANCE * (job.system == "allennlp"))
+    if not is_refused:
+        bench.rounds("batch", 1)
+        return
+    with pytest.raises(rounds.Failed, match="allennlp and BiLM.embed differ by 0.0011"):
+        bench.rounds("batch", 1)
+
+
+def test_peers_do_not_see_our_libraries(rounds, make_bench, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "ours")
+    bench, _ = make_bench()
+    ours, peer = (bench._job_environ(rounds.Job(name, "small", 1, "batch")) for name in ("nlp.pipe", "allennlp"))
+    assert ours["PYTHONPATH"] == "ours"
+    assert "PYTHONPATH" not in peer
+    assert ours["OMP_NUM_THREADS"] == peer["OMP_NUM_THREADS"] == "1"
