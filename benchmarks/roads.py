@@ -40,6 +40,8 @@ def main(
     sentences = flatten(read_documents(default_shared(), n_sentences))
     n_tokens = sum(map(len, sentences))
     chosen = {name: changes for name, changes in VARIANTS.items() if road in name or name == AS_IT_IS}
+    if len(chosen) == 1 and road != AS_IT_IS:
+        raise typer.BadParameter(f"no road has {road!r} in its name, but there are: {'; '.join(VARIANTS)}")
     rates: Dict[str, List[float]] = {name: [] for name in chosen}
     for _ in range(repeats):
         for name, changes in chosen.items():
