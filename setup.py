@@ -1,9 +1,10 @@
 """Packaging: names, requirements and entry points. Nothing is imported from the package itself."""
 
+import sys
 from pathlib import Path
-from typing import Dict
+from typing import Dict, List
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 ROOT = Path(__file__).parent
 
@@ -13,6 +14,22 @@ def read_about() -> Dict[str, str]:
     about: Dict[str, str] = {}
     exec((ROOT / "spacy_elmo" / "about.py").read_text(encoding="utf8"), about)
     return about
+
+
+def make_extensions() -> List[Extension]:
+    """Optional: without a compiler torch's own operations are used. One build serves all Pythons from 3.10 on."""
+    is_msvc = sys.platform == "win32"
+    flags = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-ffinite-math-only", "-fno-signed-zeros"]
+    return [
+        Extension(
+            "spacy_elmo.engine._cell",
+            ["spacy_elmo/engine/_cell.c"],
+            define_macros=[("Py_LIMITED_API", "0x030A0000")],
+            extra_compile_args=["/O2"] if is_msvc else flags,
+            py_limited_api=True,
+            optional=True,
+        )
+    ]
 
 
 def setup_package() -> None:
@@ -28,7 +45,9 @@ def setup_package() -> None:
         long_description=(ROOT / "README.md").read_text(encoding="utf8"),
         long_description_content_type="text/markdown",
         packages=find_packages(include=["spacy_elmo", "spacy_elmo.*"]),
-        package_data={"spacy_elmo": ["py.typed", "models/*/*"]},
+        package_data={"spacy_elmo": ["py.typed", "models/*/*", "engine/*.pyi"]},
+        ext_modules=make_extensions(),
+        options={"bdist_wheel": {"py_limited_api": "cp310"}},
         python_requires=">=3.10",
         install_requires=[
             "spacy>=3.8.7,<3.9",
@@ -66,8 +85,8 @@ def setup_package() -> None:
             "spacy_architectures": [
                 "spacy-elmo.ElmoModel.v1 = spacy_elmo.ml.elmo_model:ElmoModel",
                 "spacy-elmo.ElmoListener.v1 = spacy_elmo.ml.listener:build_listener",
-                "spacy-elmo.ElmoTok2Vec.v1 = spacy_elmo.ml.replace:ElmoTok2Vec",
-                "spacy-elmo.Tok2VecWithElmo.v1 = spacy_elmo.ml.tok2vec:Tok2VecWithElmo",
+                "spacy-elmo.ElmoTok2Vec.v1 = spacy_elmo.ml.owned_tok2vec:ElmoTok2Vec",
+                "spacy-elmo.Tok2VecWithElmo.v1 = spacy_elmo.ml.concat:Tok2VecWithElmo",
             ],
             "spacy_misc": [
                 "spacy-elmo.BiLMLoader.v1 = spacy_elmo.ml.loaders:BiLMLoader",

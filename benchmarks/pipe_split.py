@@ -23,15 +23,15 @@ REST = "spaCy, the rest"
 PARTS: Dict[str, List[str]] = {
     "Docs to sequences": ["spacy_elmo.ml.elmo_model:read_docs"],
     "words and lanes": [
-        "spacy_elmo.encoding.encoder:_distinct",
+        "spacy_elmo.encoding.runs:WordRuns.number",
         "spacy_elmo.encoding.encoder:plan_lanes",
         "spacy_elmo.encoding.encoder:Encoder._run",
-        "spacy_elmo.encoding.runner:_Steps.__init__",
+        "spacy_elmo.engine.lanes:Schedule.__init__",
         "spacy_elmo.text.lanes:LanePlan.slots",
-        "spacy_elmo.encoding.runner:_Run.write",
+        "spacy_elmo.engine.lanes:LaneRun.write",
     ],
     WORDS: ["spacy_elmo.encoding.word_encoder:WordEncoder.encode"],
-    LSTM: ["spacy_elmo.encoding.runner:LaneRunner.run"],
+    LSTM: ["spacy_elmo.engine.runner:LSTMRunner.run"],
     "vectors to Docs": [
         "spacy_elmo.pipeline.elmo:Elmo.predict",
         "spacy_elmo.pipeline.elmo:Elmo.set_annotations",

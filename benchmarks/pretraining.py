@@ -24,10 +24,10 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli.pretrain import _keep_large_blocks as keep_large_blocks
+from spacy_elmo.corpora.shards import BlockStream, TextShard
 from spacy_elmo.pretraining.config import OptimizerConfig, PretrainConfig, ScheduleConfig, SoftmaxConfig
-from spacy_elmo.pretraining.corpus import BlockStream, TextShard
 from spacy_elmo.pretraining.distributed import Ranks
-from spacy_elmo.pretraining.loop import Trainer
+from spacy_elmo.pretraining.trainer import Trainer
 from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.text.word_table import WordTable
@@ -231,7 +231,7 @@ def check_agreement(plain: Plain, ours: Ours) -> None:
 
 def make_vocabulary(text: Path, n_words: int) -> Vocabulary:
     """RETURNS (Vocabulary): The most frequent words of a text's first part, marks included in their number."""
-    from spacy_elmo.pretraining.counting import count_vocabulary
+    from spacy_elmo.corpora.counting import count_vocabulary
 
     with gzip.open(text, "rt", encoding="utf8") as lines:
         counts = count_vocabulary((line.split() for line in islice(lines, 150_000)), n_words=n_words - 3)

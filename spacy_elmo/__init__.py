@@ -7,8 +7,8 @@ from .about import __version__
 
 if TYPE_CHECKING:
     from .bilm.config import BiLMConfig, CharCNNConfig
+    from .bilm.state import BiLMState
     from .encoding.facade import BiLM
-    from .encoding.state import BiLMState
     from .pipeline.extensions import register_extensions
     from .weights import load_bilm, save_bilm
 
@@ -26,7 +26,7 @@ __all__ = [
 _HOMES = {
     "BiLM": "encoding.facade",
     "BiLMConfig": "bilm.config",
-    "BiLMState": "encoding.state",
+    "BiLMState": "bilm.state",
     "CharCNNConfig": "bilm.config",
     "load_bilm": "weights",
     "register_extensions": "pipeline.extensions",

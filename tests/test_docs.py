@@ -11,10 +11,10 @@ import typer
 from spacy.language import Language
 
 from spacy_elmo.cli._app import COMMANDS, LazyGroup, app
+from spacy_elmo.ml.concat import Tok2VecWithElmo
 from spacy_elmo.ml.elmo_model import ElmoModel
 from spacy_elmo.ml.listener import build_listener
 from spacy_elmo.ml.loaders import BiLMLoader, RandomBiLM
-from spacy_elmo.ml.tok2vec import Tok2VecWithElmo
 from spacy_elmo.pipeline.elmo import DEFAULT_BLOCKS, make_elmo
 
 ROOT = Path(__file__).parent.parent

@@ -6,12 +6,11 @@ from typing import List, Tuple
 
 import pytest
 
-from spacy_elmo._warnings import Warnings
-from spacy_elmo.errors import Errors
+from spacy_elmo.errors import Errors, Warnings
 
 
 def _entries(catalogue: type) -> List[Tuple[str, str]]:
-    return [(code, text) for code, text in vars(catalogue).items() if not code.startswith("__")]
+    return [(code, getattr(catalogue, code)) for code in dir(catalogue) if code.startswith(("EL", "WL"))]
 
 
 ENTRIES = _entries(Errors) + _entries(Warnings)
@@ -30,6 +29,15 @@ def test_codes_have_the_form_of_their_class() -> None:
     assert all(re.fullmatch(r"WL\d{3}", code) for code, _ in _entries(Warnings))
 
 
+def test_a_message_begins_with_its_code() -> None:
+    assert all(text.startswith(f"[{code}] ") for code, text in ENTRIES)
+
+
+def test_no_code_is_in_two_catalogues() -> None:
+    own = [code for catalogue in Errors.__mro__ for code in vars(catalogue) if code.startswith("EL")]
+    assert len(set(own)) == len(own) == len(_entries(Errors))
+
+
 def test_no_message_is_there_twice() -> None:
-    texts = [text for _, text in ENTRIES]
+    texts = [text.partition("] ")[2] for _, text in ENTRIES]
     assert len(set(texts)) == len(texts)

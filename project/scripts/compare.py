@@ -6,9 +6,8 @@ from typing import Dict, Optional, Sequence
 
 import srsly
 import typer
+from messages import Messages
 from wasabi import msg
-
-from spacy_elmo.errors import Errors
 
 # Column title and name of the score in the output of `spacy evaluate`; only the scores that a pipeline has are shown.
 SCORES = {
@@ -56,7 +55,7 @@ def read_results(training_dir: Path) -> Dict[str, Row]:
         }
         rows.update({f"{label}, seed {seed}": _read_row(runs[seed]) for seed in sorted(runs)})
     if not rows:
-        raise FileNotFoundError(Errors.EL154.format(training_dir=training_dir.resolve()))
+        raise FileNotFoundError(Messages.P004.format(training_dir=training_dir.resolve()))
     return rows
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import List, Tuple
 
 import typer
+from messages import Messages
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 from wasabi import msg
-
-from spacy_elmo.errors import Errors
 
 # The universal POS tags (de Marneffe et al. 2021).
 UPOS_TAGS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
@@ -49,7 +48,7 @@ def convert_sample(input_path: Path, output_path: Path, *, force: bool = False) 
     RAISES (FileExistsError): EL162 if the output exists and `force` is not set.
     """
     if output_path.exists() and not force:
-        raise FileExistsError(Errors.EL162.format(path=output_path))
+        raise FileExistsError(Messages.P012.format(path=output_path))
     docs = read_sample(input_path)
     output_path.parent.mkdir(parents=True, exist_ok=True)
     part_path = output_path.with_name(f"{output_path.name}.{os.getpid()}.part")
@@ -86,12 +85,12 @@ def read_passages(path: Path) -> List[Passage]:
                 line_problems.append((repr(line[:30]), f"a line '{TOPIC_MARK} ...' before the first sentence"))
                 passages.append([])
             passages[-1].append(rows)
-            problems += [Errors.EL161.format(path=path, line=n_line, found=f, wanted=w) for f, w in line_problems]
+            problems += [Messages.P011.format(path=path, line=n_line, found=f, wanted=w) for f, w in line_problems]
     passages = [passage for passage in passages if passage]
     if not passages:
-        problems.append(Errors.EL161.format(path=path, line=1, found="no sentence", wanted="at least one"))
+        problems.append(Messages.P011.format(path=path, line=1, found="no sentence", wanted="at least one"))
     if problems:
-        raise ValueError(Errors.EL160.format(path=path, n_problems=len(problems), problems="\n".join(problems)))
+        raise ValueError(Messages.P010.format(path=path, n_problems=len(problems), problems="\n".join(problems)))
     return passages
 
 

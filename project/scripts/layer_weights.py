@@ -7,11 +7,10 @@ from typing import List
 import numpy
 import spacy
 import typer
+from messages import Messages
 from spacy.language import Language
 from thinc.api import to_numpy
 from wasabi import msg
-
-from spacy_elmo.errors import Errors
 
 MIX_LAYER = "scalar_mix"
 
@@ -55,7 +54,7 @@ def find_mixes(nlp: Language, path: Path) -> List[LayerMix]:
                 shares = _softmax(to_numpy(node.get_param("w")))
                 mixes.append(LayerMix(name, shares, float(node.get_param("gamma")[0])))
     if not mixes:
-        raise ValueError(Errors.EL155.format(path=path))
+        raise ValueError(Messages.P005.format(path=path))
     return mixes
 
 

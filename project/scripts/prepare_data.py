@@ -8,12 +8,11 @@ from typing import Callable, Dict, Iterator, List, Tuple
 import typer
 from convert_sample import read_sample
 from known_datasets import DATASETS, DOWNLOAD_DIR, PROJECT_DIR, SPLITS, Dataset, find_dataset, find_files
+from messages import Messages
 from spacy.tokens import Doc, DocBin
 from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
 from wasabi import msg
-
-from spacy_elmo.errors import Errors
 
 # Docs of ten sentences, as `spacy convert --n-sents 10` makes them; of the sample shorter ones, since
 # `spacy debug data` wants 100 to train on.
@@ -46,7 +45,7 @@ def prepare(name: str, output_dir: Path, assets_dir: str = "") -> Dict[Path, Tup
     """
     dataset = find_dataset(name)
     if dataset is None:
-        raise ValueError(Errors.EL150.format(name=name, known=", ".join(DATASETS)))
+        raise ValueError(Messages.P000.format(name=name, known=", ".join(DATASETS)))
     sources = _find_sources(name, dataset, assets_dir)
     output_dir.mkdir(parents=True, exist_ok=True)
     targets = {split: output_dir / f"{split}.spacy" for split in SPLITS}
@@ -93,7 +92,7 @@ def _find_sources(name: str, dataset: Dataset, assets_dir: str) -> Dict[str, Pat
     folder = PROJECT_DIR / "assets" / name if dataset.is_ours else folder.resolve()
     found, missing = find_files(dataset, folder)
     if missing:
-        raise FileNotFoundError(Errors.EL152.format(name=name, folder=folder, missing="; ".join(missing)))
+        raise FileNotFoundError(Messages.P002.format(name=name, folder=folder, missing="; ".join(missing)))
     return found
 
 
@@ -101,7 +100,7 @@ def _no_folder(assets_dir: str) -> str:
     resolved = (PROJECT_DIR / assets_dir).resolve()
     beside = (PROJECT_DIR.parent / assets_dir).resolve()
     hint = f" Did you mean '../{assets_dir}' ({beside})?" if beside.is_dir() else ""
-    return Errors.EL151.format(assets_dir=assets_dir, resolved=resolved, project_dir=PROJECT_DIR, hint=hint)
+    return Messages.P001.format(assets_dir=assets_dir, resolved=resolved, project_dir=PROJECT_DIR, hint=hint)
 
 
 def _reader(path: Path) -> Callable[[Path], List[Doc]]:

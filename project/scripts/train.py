@@ -7,11 +7,10 @@ from typing import Any, Dict
 import srsly
 import typer
 from known_datasets import DATASETS, PROJECT_DIR, find_dataset
+from messages import Messages
 from spacy.cli.train import train as spacy_train
 from spacy.util import load_config
 from wasabi import msg
-
-from spacy_elmo.errors import Errors
 
 CONFIG_DIR = PROJECT_DIR.parent / "configs"
 VARIANTS = ("elmo", "baseline")
@@ -45,9 +44,9 @@ def find_config(dataset_name: str, variant: str) -> Path:
     """RETURNS (Path): The config file. RAISES (ValueError): EL150 or EL153 if data set or variant are not known."""
     dataset = find_dataset(dataset_name)
     if dataset is None:
-        raise ValueError(Errors.EL150.format(name=dataset_name, known=", ".join(DATASETS)))
+        raise ValueError(Messages.P000.format(name=dataset_name, known=", ".join(DATASETS)))
     if variant not in VARIANTS:
-        raise ValueError(Errors.EL153.format(variant=variant, known=", ".join(VARIANTS)))
+        raise ValueError(Messages.P003.format(variant=variant, known=", ".join(VARIANTS)))
     return CONFIG_DIR / f"{variant}_{dataset.pipeline}.cfg"
 
 

@@ -5,8 +5,9 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
-from .config import N_CHARACTERS, CharCNNConfig
+from .config import CharCNNConfig
 from .highway import Highway
+from .initialization import Linear, constant_, normal_, uniform_
 
 N_BUCKETS = 6  # groups of words of like length, each a product of its own
 MIN_BUCKET = 64  # words
@@ -26,9 +27,9 @@ class CharFilter(nn.Module):
         self.weight = nn.Parameter(torch.empty(n, embedding_width, width))
         self.bias = nn.Parameter(torch.zeros(n))
         if activation == "relu":
-            nn.init.uniform_(self.weight, -0.05, 0.05)
+            uniform_(self.weight, -0.05, 0.05)
         else:
-            nn.init.normal_(self.weight, std=(width * embedding_width) ** -0.5)
+            normal_(self.weight, (width * embedding_width) ** -0.5)
 
     def forward(self, characters: Tensor) -> Tensor:
         """characters (Tensor): Shape (U, C, E).
@@ -67,21 +68,20 @@ class CharCNN(nn.Module):
     def __init__(self, config: CharCNNConfig, output_width: int) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Parameter(torch.empty(N_CHARACTERS + 1, config.embedding_width))
+        self.embedding = nn.Parameter(torch.empty(config.n_characters + 1, config.embedding_width))
         self.filters = nn.ModuleList(
             CharFilter(width, n, config.embedding_width, config.activation) for width, n in config.filters
         )
         self.highways = nn.ModuleList(Highway(config.n_filters) for _ in range(config.n_highway))
-        self.projection = nn.Linear(config.n_filters, output_width) if config.projects_to(output_width) else None
+        self.projection = Linear(config.n_filters, output_width) if config.projects_to(output_width) else None
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
-        nn.init.uniform_(self.embedding, -1.0, 1.0)
-        with torch.no_grad():
-            self.embedding[0] = 0.0  # the mask, which no word holds
+        uniform_(self.embedding, -1.0, 1.0)
+        constant_(self.embedding[0], 0.0)  # the mask, which is in no word
         if self.projection is not None:
-            nn.init.normal_(self.projection.weight, std=self.config.n_filters**-0.5)
-            nn.init.zeros_(self.projection.bias)
+            normal_(self.projection.weight, self.config.n_filters**-0.5)
+            constant_(self.projection.bias, 0.0)
 
     def forward(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
         """Beyond a word's last id every window sees only padding: one such window stands for all of them, so rows of

@@ -6,12 +6,13 @@ Peters et al. (2018), sec. 3.1 and 3.4; names of the original options file are m
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from .._settings import fit_types, refuse_unknown
 from ..errors import Errors
-from .settings import fit_types, refuse_unknown
 
 ACTIVATIONS = ("relu", "tanh")
 DIRECTIONS = ("both", "forward")
-N_CHARACTERS = 261  # 256 bytes and five marks; ids are shifted by one, so tables have 262 rows
+ENCODERS = ("lstm",)  # see `bilm/encoder.py`
+CODECS = {"utf8": 261}  # how words become character ids, see `text/codecs.py`, and how many characters there are
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,10 @@ class CharCNNConfig:
     filters (Tuple[Tuple[int, int], ...]): Pairs of window width (characters) and number of filters.
     activation (str): "relu" or "tanh", after the maximum over positions.
     n_highway (int): Highway layers over the pooled filters, 0 for none.
-    max_characters (int): Ids in a word's row, the marks of its begin and end included.
+    max_characters (int): C, ids in a word's row, begin and end of word included.
     always_project (bool): A linear map from F to P follows even where F equals P (AllenNLP; bilm-tf leaves it out).
+    codec (str): How words become character ids: "utf8", bytes between begin and end of word.
+    n_characters (int): Characters of the codec; id 0 is the mask, so the embedding has one row more.
     """
 
     embedding_width: int = 16
@@ -32,6 +35,8 @@ class CharCNNConfig:
     n_highway: int = 2
     max_characters: int = 50
     always_project: bool = False
+    codec: str = "utf8"
+    n_characters: int = CODECS["utf8"]
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -65,7 +70,11 @@ class CharCNNConfig:
             (self.activation in ACTIVATIONS, f"activation is '{self.activation}', should be one of {ACTIVATIONS}"),
             (self.n_highway >= 0, f"n_highway is {self.n_highway}, should be 0 or more"),
             (self.max_characters >= 4, f"max_characters is {self.max_characters}, should be 4 or more"),
+            (self.codec in CODECS, f"codec is '{self.codec}', should be one of {tuple(CODECS)}"),
         ]
+        if self.codec in CODECS:
+            n = CODECS[self.codec]
+            checks.append((self.n_characters == n, f"n_characters is {self.n_characters}, should be {n}"))
         for width, number in self.filters:
             checks.append((number >= 1, f"filter [{width}, {number}] should have 1 filter or more"))
             fits = 1 <= width <= self.max_characters
@@ -85,8 +94,9 @@ class BiLMConfig:
     cell_clip (Optional[float]): Largest absolute value of the memory cell, None for no clip.
     projection_clip (Optional[float]): Largest absolute value of a projected output, None for no clip.
     has_skip (bool): From the second layer on, the input is added to the output.
-    highway_between (bool): In place of that a gate mixes the two, from the second layer on (Srivastava et al. 2015).
+    highway_between (bool): From the second layer on, a learned gate mixes input and output (Srivastava et al. 2015).
     directions (str): "both", or "forward" for a plain language model.
+    encoder (str): What stands above the words: "lstm".
     """
 
     char_cnn: Optional[CharCNNConfig] = None
@@ -99,6 +109,7 @@ class BiLMConfig:
     has_skip: bool = True
     directions: str = "both"
     highway_between: bool = False
+    encoder: str = "lstm"
 
     def __post_init__(self) -> None:
         problems = self._problems()
@@ -176,5 +187,6 @@ class BiLMConfig:
                 "has_skip should be false where highway_between is true: the gate takes the place of the sum",
             ),
             (self.directions in DIRECTIONS, f"directions is '{self.directions}', should be one of {DIRECTIONS}"),
+            (self.encoder in ENCODERS, f"encoder is '{self.encoder}', should be one of {ENCODERS}"),
         ]
         return [text for is_fine, text in checks if not is_fine]

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Errors
+from .initialization import normal_
 
 
 class LMHead(nn.Module):
@@ -59,7 +60,7 @@ class SoftmaxHead(LMHead):
         super().__init__(n_words, width)
         self.weight = nn.Parameter(torch.empty(n_words, width))
         self.bias = nn.Parameter(torch.zeros(n_words))
-        nn.init.normal_(self.weight, std=width**-0.5)
+        normal_(self.weight, width**-0.5)
 
     @classmethod
     def tied(cls, word_table: Optional[nn.Parameter]) -> "SoftmaxHead":
@@ -98,8 +99,8 @@ class AdaptiveTail(nn.Module):
         self.narrow = nn.Parameter(torch.empty(tail_width, width))
         self.weight = nn.Parameter(torch.empty(n_words, tail_width))
         self.bias = nn.Parameter(torch.zeros(n_words))
-        nn.init.normal_(self.narrow, std=width**-0.5)
-        nn.init.normal_(self.weight, std=tail_width**-0.5)
+        normal_(self.narrow, width**-0.5)
+        normal_(self.weight, tail_width**-0.5)
 
     def forward(self, outputs: Tensor) -> Tensor:
         """outputs (Tensor): Shape (N, P).
@@ -130,7 +131,7 @@ class AdaptiveHead(LMHead):
         n_first = self.cutoffs[0] + len(self.cutoffs)
         self.weight = nn.Parameter(torch.empty(n_first, width))
         self.bias = nn.Parameter(torch.zeros(n_first))
-        nn.init.normal_(self.weight, std=width**-0.5)
+        normal_(self.weight, width**-0.5)
         self.tails = nn.ModuleList(
             AdaptiveTail(stop - start, width, max(1, int(width / self.div_value ** (k + 1))))
             for k, (start, stop) in enumerate(zip(bounds[1:], bounds[2:]))

@@ -1,15 +1,16 @@
-"""One LSTM layer with projection, both directions side by side (Sak et al. 2014; Peters et al. 2018, sec. 3.4)."""
+"""LSTM layers with projection, for both directions (Sak et al. 2014; Peters et al. 2018, sec. 3.4)."""
 
-from typing import Dict, Optional, Tuple
+from typing import List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
 
 from .config import BiLMConfig
-from .products import LowMatrix
+from .highway import LayerHighway
+from .initialization import constant_, uniform_
 from .recurrence import run_recurrence
+from .state import LSTMState, State
 
-PROJECTION_SCALE = 2.0  # that inference folds into the projection, as `gate_scale` into the gates
 FORGET_BIAS = 1.0  # added when computing, not part of the stored bias: bilm-tf's files do the same
 
 
@@ -17,18 +18,16 @@ class LSTMLayer(nn.Module):
     """The weights of one layer, d directions stacked in front, columns in the order i, j (candidate), f, o.
 
     config (BiLMConfig): Sizes and clips.
-    low (Dict[str, LowMatrix]): Attribute: matrices in fewer bits by the name of the parameter they replace.
     """
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
-        self.low: Dict[str, LowMatrix] = {}
         d, cell_width, width = config.n_directions, config.cell_width, config.projection_width
         self.cell_clip = config.cell_clip
         self.projection_clip = config.projection_clip if config.has_projection else None
         self.input_weight = nn.Parameter(torch.empty(d, width, 4 * cell_width))
         self.recurrent_weight = nn.Parameter(torch.empty(d, width, 4 * cell_width))
-        self.bias = nn.Parameter(torch.zeros(d, 4 * cell_width))
+        self.bias = nn.Parameter(torch.empty(d, 4 * cell_width))
         self.projection_weight: Optional[nn.Parameter] = None
         if config.has_projection:
             self.projection_weight = nn.Parameter(torch.empty(d, cell_width, width))
@@ -38,26 +37,12 @@ class LSTMLayer(nn.Module):
         """Draw weights as Glorot & Bengio (2010), the default of the framework bilm-tf was written in."""
         d, width, gates = self.input_weight.shape
         limit = (6.0 / (2 * width + gates)) ** 0.5
-        nn.init.uniform_(self.input_weight, -limit, limit)
-        nn.init.uniform_(self.recurrent_weight, -limit, limit)
-        nn.init.zeros_(self.bias)
+        uniform_(self.input_weight, -limit, limit)
+        uniform_(self.recurrent_weight, -limit, limit)
+        constant_(self.bias, 0.0)
         if self.projection_weight is not None:
             limit = (6.0 / (gates // 4 + width)) ** 0.5
-            nn.init.uniform_(self.projection_weight, -limit, limit)
-
-    def full_bias(self) -> Tensor:
-        """RETURNS (Tensor): Shape (d, 4H), the stored bias with the forget bias added."""
-        cell_width = self.bias.shape[1] // 4
-        forget = self.bias.new_zeros(4, cell_width)
-        forget[2] = FORGET_BIAS
-        return self.bias + forget.view(-1)
-
-    def gate_scale(self) -> Tensor:
-        """RETURNS (Tensor): Shape (4H,), 2 for the candidate, else 1: tanh(x) = 2 sigmoid(2x) - 1."""
-        cell_width = self.bias.shape[1] // 4
-        scale = torch.ones(4, cell_width, device=self.bias.device)
-        scale[1] = 2.0
-        return scale.view(-1)
+            uniform_(self.projection_weight, -limit, limit)
 
     def input_gates(self, inputs: Tensor) -> Tensor:
         """The input side of all gates as one large product.
@@ -65,8 +50,8 @@ class LSTMLayer(nn.Module):
         inputs (Tensor): Shape (d, N, P) or (1, N, P), the same for all directions.
         RETURNS (Tensor): Shape (d, N, 4H), biases included.
         """
-        d = self.bias.shape[0]
-        return torch.baddbmm(self.full_bias().unsqueeze(1), inputs.expand(d, -1, -1), self.input_weight)
+        bias = full_bias(self.bias).unsqueeze(1)  # (d, 1, 4H)
+        return torch.baddbmm(bias, inputs.expand(len(bias), -1, -1), self.input_weight)
 
     def forward(
         self,
@@ -76,13 +61,13 @@ class LSTMLayer(nn.Module):
         resets: Optional[Tensor] = None,
         recurrent_dropout: float = 0.0,
     ) -> Tuple[Tensor, Tensor, Tensor]:
-        """Run over time, with gradients for everything but the state that comes in.
+        """Run over time, with gradients for everything but the initial state.
 
         gates (Tensor): Shape (d, S, B, 4H), from `input_gates`.
         h (Tensor): Shape (d, B, P), output before the first step.
         c (Tensor): Shape (d, B, H), memory cell before the first step.
         resets (Optional[Tensor]): Shape (S, B) bool, true where a sequence begins and the state is zero.
-        recurrent_dropout (float): Share of each lane's h that the gates do not see while training, the same places at
+        recurrent_dropout (float): Share of each lane's h that the gates do not see while training, the same mask at
             all steps (Gal & Ghahramani 2016).
         RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, P), h and c after the last step, detached.
         """
@@ -100,3 +85,85 @@ class LSTMLayer(nn.Module):
             cell_clip=self.cell_clip,
             projection_clip=self.projection_clip,
         )
+
+
+class LSTMStack(nn.Module):
+    """The layers of a biLM above the words, in both directions.
+
+    config (BiLMConfig): Sizes and switches.
+    """
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.layers = nn.ModuleList(LSTMLayer(config) for _ in range(config.n_layers))
+        n_highways = config.n_layers - 1 if config.highway_between else 0
+        self.highways = nn.ModuleList(
+            LayerHighway(config.n_directions, config.projection_width) for _ in range(n_highways)
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """RETURNS (torch.device): Where the weights are."""
+        device: torch.device = self.layers[0].bias.device  # type: ignore[assignment]  # a Tensor's
+        return device
+
+    def zero_state(self, n_rows: int) -> State:
+        """RETURNS (State): For each layer h (d, n_rows, P) and c (d, n_rows, H), all zero."""
+        d, config = self.config.n_directions, self.config
+        h = torch.zeros(d, n_rows, config.projection_width, device=self.device)
+        c = torch.zeros(d, n_rows, config.cell_width, device=self.device)
+        return State((LSTMState(h, c),) * config.n_layers)
+
+    def forward(
+        self,
+        vectors: Tensor,
+        index: Tensor,
+        state: State,
+        *,
+        resets: Optional[Tensor] = None,
+        input_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+    ) -> Tuple[List[Tensor], State]:
+        """Run all layers over lanes, attached to the graph. See `BiLMNetwork.forward`."""
+        d, n_steps, n_lanes = index.shape
+        layers: List[Tensor] = []
+        states: List[LSTMState] = []
+        for number, (layer, (h, c)) in enumerate(zip(self.layers, state.layers)):
+            if number == 0:
+                gates = self._first_gates(vectors, index, input_dropout)
+            else:
+                dropped = nn.functional.dropout(layers[-1], input_dropout, self.training)
+                gates = layer.input_gates(dropped.flatten(1, 2)).view(d, n_steps, n_lanes, -1)  # type: ignore[operator]  # an LSTMLayer
+            outputs, h, c = layer(gates, h, c, resets, recurrent_dropout)  # (d, S, B, P)
+            states.append(LSTMState(h, c))
+            layers.append(self._combine(number, layers[-1], outputs) if number else outputs)
+        return layers, State(tuple(states))
+
+    def _combine(self, number: int, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """What layer `number`, from 0, passes on: its output, with its input added or mixed in by a highway."""
+        if self.config.highway_between:
+            return self.highways[number - 1](inputs, outputs)  # type: ignore[no-any-return]  # a LayerHighway's
+        return outputs + inputs if self.config.has_skip else outputs
+
+    def _first_gates(self, vectors: Tensor, index: Tensor, input_dropout: float) -> Tensor:
+        """Input product of the first layer: once per distinct word, unless dropout changes every token."""
+        d, n_steps, n_lanes = index.shape
+        layer: LSTMLayer = self.layers[0]  # type: ignore[assignment]  # ModuleList knows Modules
+        if input_dropout and self.training:
+            inputs = nn.functional.embedding(index.flatten(1), vectors)  # (d, S * B, P)
+            inputs = nn.functional.dropout(inputs, input_dropout)
+            return layer.input_gates(inputs).view(d, n_steps, n_lanes, -1)
+        by_word = layer.input_gates(vectors.unsqueeze(0))  # (d, U, 4H)
+        n_words = len(vectors)
+        firsts = torch.arange(0, d * n_words, n_words, device=index.device).view(d, 1, 1)
+        return nn.functional.embedding(index + firsts, by_word.flatten(0, 1))  # (d, S, B, 4H)
+
+
+def full_bias(bias: Tensor) -> Tensor:
+    """bias (Tensor): Shape (d, 4H), as stored.
+    RETURNS (Tensor): Shape (d, 4H), with the forget bias added.
+    """
+    forget = bias.new_zeros(4, bias.shape[1] // 4)
+    forget[2] = FORGET_BIAS
+    return bias + forget.view(-1)

@@ -8,8 +8,8 @@ from typing import Any, Dict, List, Mapping, Optional, Union
 
 from thinc.api import Config
 
+from .._settings import fit_types, refuse_unknown
 from ..bilm.config import BiLMConfig
-from ..bilm.settings import fit_types, refuse_unknown
 from ..errors import Errors
 from ..pretraining.config import PretrainConfig
 

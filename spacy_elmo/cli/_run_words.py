@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import List, Optional, cast
 
-from .._warnings import Warnings
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
+from ..corpora.counting import SPECIAL
 from ..encoding.facade import BiLM
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from ..pretraining.config import PretrainConfig, SoftmaxConfig
-from ..pretraining.counting import SPECIAL
 from ..text.vocabulary import Vocabulary
 from ..weights.locate import Source
 from ..weights.parts import is_head_shared, read_vocabulary

@@ -9,24 +9,24 @@ import torch
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
+from ..corpora.counting import count_vocabulary
+from ..corpora.files import Tell, say_nothing
+from ..corpora.find import describe_counts, find_shards
+from ..corpora.lines import STDIN
+from ..corpora.sentences import make_nlp
+from ..corpora.shards import Counts, Shard, read_shards
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..pretraining.config import PretrainConfig
-from ..pretraining.corpus import Counts, Shard, read_shards
-from ..pretraining.counting import count_vocabulary
 from ..pretraining.distributed import Ranks
-from ..pretraining.lines import STDIN
 from ..pretraining.run import Pretraining
 from ..pretraining.run_folder import stored_vocabulary
 from ..pretraining.validation import read_held_out
 from ..text.vocabulary import Vocabulary
 from ..weights import load_bilm
 from . import _common
-from ._files import Tell, say_nothing
 from ._run_config import RunSettings, check_config
 from ._run_words import check_head, make_head, refuse_useless_sparse, words_of
-from ._sentences import make_nlp
-from ._shards import describe_counts, find_shards
 
 
 def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: bool = False) -> Pretraining:

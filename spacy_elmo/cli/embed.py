@@ -8,14 +8,14 @@ from spacy.language import Language
 from thinc.api import require_gpu
 from tqdm import tqdm
 
+from ..corpora.files import Tell, say_nothing
+from ..corpora.items import Item, read_items, to_doc
+from ..corpora.sentences import make_nlp
+from ..corpora.shards import Counts
 from ..ml.elmo_model import set_bilm
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
-from ..pretraining.corpus import Counts
 from . import _common
 from ._app import Arg, Opt, app
-from ._files import Tell, say_nothing
-from ._sentences import make_nlp
-from ._texts import Item, read_items, to_doc
 from ._vectors import DOCS_PER_FILE, STDOUT, open_writer
 
 # Which arrays each choice of `--store` keeps.

@@ -101,11 +101,11 @@ def _flatten(record: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
 
 def _part_of(key: str) -> str:
     """Name of the part that an entry of the state dict belongs to; layer 0 are the words, so LSTM layers begin at 1."""
-    first, second = [*key.split("."), ""][:2]
-    if first == "lstm":
-        return f"LSTM layer {int(second) + 1}"
-    if first == "between":
-        return f"highway past LSTM layer {int(second) + 2}"
+    first, second, third = [*key.split("."), "", ""][:3]
+    if first == "encoder" and second == "layers":
+        return f"LSTM layer {int(third) + 1}"
+    if first == "encoder":
+        return f"highway around LSTM layer {int(third) + 2}"
     return f"characters: {second}" if first == "char_cnn" else "word table"
 
 
@@ -113,21 +113,21 @@ def _part_of(key: str) -> str:
 def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
     """Mean opening of each gate if nothing but its bias counted."""
     gates: List[Tuple[str, str, float]] = []
-    state = network.state_dict()
+    state, config = network.state_dict(), network.config
     for key in (key for key in state if key.startswith("char_cnn.highways.") and key.endswith(".bias")):
         gate = state[key].chunk(2)[1]
         gates.append((f"highway {int(key.split('.')[2]) + 1}", "transform", float(torch.sigmoid(gate).mean())))
-    for layer in range(network.config.n_layers):
-        bias = state[f"lstm.{layer}.bias"]  # (d, 4H), columns i, j, f, o
+    for layer in range(config.n_layers):
+        bias = state[f"encoder.layers.{layer}.bias"]  # (d, 4H), columns i, j, f, o
         for direction, row in zip(("forward", "backward"), bias):
             i, _, f, o = row.chunk(4)
             # The forget bias of 1 is not in the file.
             for name, gate in (("input", i), ("forget", f + 1.0), ("output", o)):
                 gates.append((f"LSTM layer {layer + 1} {direction}", name, float(torch.sigmoid(gate).mean())))
-    for k, highway in enumerate(network.between):
-        for direction, row in zip(("forward", "backward"), highway.bias):  # type: ignore[arg-type]
+    for k in range(config.n_layers - 1 if config.highway_between else 0):
+        for direction, row in zip(("forward", "backward"), state[f"encoder.highways.{k}.bias"]):
             opening = float(torch.sigmoid(row).mean())
-            gates.append((f"highway past LSTM layer {k + 2} {direction}", "transform", opening))
+            gates.append((f"highway around LSTM layer {k + 2} {direction}", "transform", opening))
     return gates
 
 

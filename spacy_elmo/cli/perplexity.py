@@ -8,12 +8,12 @@ from typing import List, Optional
 
 import srsly
 
+from ..corpora.files import Tell, say_nothing
+from ..corpora.find import describe_counts, find_shards
+from ..corpora.shards import Counts, read_shards
 from ..encoding.perplexity import Perplexity
-from ..pretraining.corpus import Counts, read_shards
 from . import _common
 from ._app import Arg, Opt, app
-from ._files import Tell, say_nothing
-from ._shards import describe_counts, find_shards
 
 
 class PerplexityState(str, Enum):

@@ -10,6 +10,7 @@ import typer
 from spacy.cli._util import import_code, parse_config_overrides
 from tqdm import tqdm
 
+from ..corpora.find import describe_counts
 from ..pretraining.checkpoint import list_checkpoints
 from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
 from ..pretraining.report import Report
@@ -20,7 +21,6 @@ from ._app import Arg, Opt, app
 from ._curve import draw_curve
 from ._run_config import read_config
 from ._runs import make_run
-from ._shards import describe_counts
 
 COLUMNS = ("Step", "Tokens", "Loss", "Forward", "Backward", "tok/s", "Data")
 WIDTHS = (8, 13, 8, 9, 9, 8, 5)

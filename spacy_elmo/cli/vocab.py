@@ -7,13 +7,13 @@ from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from tqdm import tqdm
 
+from ..corpora.counting import VocabularyCounts, count_vocabulary
+from ..corpora.files import Tell, say_nothing
+from ..corpora.find import describe_counts, find_shards
+from ..corpora.shards import Counts, Shard, read_shards
 from ..errors import Errors
-from ..pretraining.corpus import Counts, Shard, read_shards
-from ..pretraining.counting import VocabularyCounts, count_vocabulary
 from . import _common
 from ._app import Arg, Opt, app
-from ._files import Tell, say_nothing
-from ._shards import describe_counts, find_shards
 
 
 class CorpusFormat(str, Enum):

@@ -1,37 +1,46 @@
-"""Token runs to layers: distinct words, a lane plan, the right starting state, in slices of bounded size."""
+"""Sequences to layers: distinct words, a lane plan, the right initial state, in slices of bounded size."""
 
-from contextlib import nullcontext
-from itertools import chain
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..bilm.model import BiLMNetwork
-from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
-from ..text.lanes import plan_lanes
+from ..bilm.state import State
+from ..engine.dispatch import MAX_LANES
+from ..engine.fork import survive_fork
+from ..engine.memory import HeapTrimmer
+from ..engine.runner import Runner, make_runner
+from ..engine.workspace import Workspace, WorkspacePool
+from ..text.lanes import Ids, plan_lanes
 from ..text.vocabulary import Vocabulary
-from .fork import survive_fork
-from .runner import LaneRunner
-from .state import BiLMState, LayerStates
-from .system_memory import HeapTrimmer
+from .runs import BOS, BOUNDARIES, EOS, NumberedRuns, Runs, WordRuns, number_words
 from .word_encoder import WordEncoder
-from .workspace import Workspace, WorkspacePool
 
-STATES = ("reset", "steady", "carry")
-MAX_LANES = 256
 STEADY_PASSES = 50
 STEADY_CHANGE = 1e-6
-Slice = Tuple[int, int, Tensor, bool]
-Runs = Sequence[Sequence[str]]
+
+
+class Slice(NamedTuple):
+    """Layers of some sequences, valid until the next slice is asked for, or the iteration ends.
+
+    start (int), stop (int): The sequences from `start` to before `stop`.
+    rows (Tensor): Shape (L+1, n, D).
+    has_boundaries (bool): Whether there are rows of the sentence boundaries.
+    """
+
+    start: int
+    stop: int
+    rows: Tensor
+    has_boundaries: bool
 
 
 class Encoder:
-    """Everything that is derived from weights that stand still.
+    """Everything that is derived from constant weights.
 
     network (BiLMNetwork), vocabulary (Optional[Vocabulary]), token_embeddings (Optional[Tensor]): See `BiLM`.
-    steady_state (Optional[BiLMState]): One row, if known.
+    steady_state (Optional[State]): One row, if known.
     """
 
     def __init__(
@@ -40,116 +49,91 @@ class Encoder:
         vocabulary: Optional[Vocabulary],
         token_embeddings: Optional[Tensor],
         *,
-        steady_state: Optional[BiLMState] = None,
+        steady_state: Optional[State] = None,
     ) -> None:
         survive_fork()
         self.network = network
         self.config = network.config
         self.words = WordEncoder(network, vocabulary, token_embeddings)
-        self.device = self.words.device
-        self._steady = None if steady_state is None else steady_state.to(self.device)
-        self._runner: Optional[LaneRunner] = None
-        self._after_mark: Dict[str, LayerStates] = {}
+        self.device = network.device
+        self.known_steady_state = steady_state
+        self._runner: Optional[Runner] = None
+        self._after_boundary: Dict[str, State] = {}
         self._workspaces = WorkspacePool(self.device, 1)
         self._trimmer = HeapTrimmer()
 
     @property
-    def runner(self) -> LaneRunner:
-        """RETURNS (LaneRunner): Made when first needed."""
+    def runner(self) -> Runner:
+        """RETURNS (Runner): Made when first needed."""
         if self._runner is None:
-            layers, highways = list(self.network.lstm), list(self.network.between)
-            self._runner = LaneRunner(self.config, layers, highways)  # type: ignore[arg-type]
+            self._runner = make_runner(self.network)
         return self._runner
 
     @property
-    def known_steady_state(self) -> Optional[BiLMState]:
-        """RETURNS (Optional[BiLMState]): The settled state if it has been computed or given, else None."""
-        return self._steady
+    def steady_state(self) -> State:
+        """The state after empty sentences `<S> </S>`, repeated from zero until it no longer changes.
 
-    @property
-    def steady_state(self) -> BiLMState:
-        """The state after empty sentences `<S> </S>`, repeated from zero until it stands still.
-
-        RETURNS (BiLMState): One row.
+        RETURNS (State): One row.
         """
-        if self._steady is None:
-            self._steady = self._settle()
-        return self._steady
+        if self.known_steady_state is None:
+            self.known_steady_state = self._settle()
+        return self.known_steady_state
+
+    def runs(self, runs: Sequence[Sequence[str]]) -> WordRuns:
+        """RETURNS (WordRuns): Sequences of words, for `slices`."""
+        return WordRuns(runs, self.words.encode)
+
+    def start(self, state: str) -> State:
+        """RETURNS (State): With which a sequence begins under a policy, one row."""
+        return self.steady_state if state == "steady" else self.network.zero_state(1)
+
+    def prepare(self, state: str) -> None:
+        """Derive from the weights now what sequences under a policy need."""
+        self.runner.prepare()
+        if state != "carry":
+            self._state_after_boundary(state)
 
     def slices(
         self,
         runs: Runs,
-        state: str,
+        state: Union[str, State],
         batch_tokens: int,
         *,
         group_lengths: Optional[Sequence[int]] = None,
-        with_marks: bool = False,
-        reuse_memory: bool = False,
+        with_boundaries: bool = False,
+        ends: Optional[List[State]] = None,
     ) -> Iterator[Slice]:
-        """Layers of runs under a state policy.
+        """Compute the layers of sequences.
 
-        reuse_memory (bool): Let those of a slice be valid only until the next one is asked for, or the iteration ends.
-        YIELDS (Slice): start, stop, layers (L+1, n, D) of runs[start:stop], and whether they hold rows of marks.
+        runs (Runs): The sequences.
+        state (Union[str, State]): A policy, or a state: sequence i goes on from row i, as in the reference programs.
+        batch_tokens (int): Tokens computed at once.
+        group_lengths (Optional[Sequence[int]]): For "carry": consecutive sequences through which the state runs on.
+        with_boundaries (bool): Keep rows of the boundaries, for "reset" and "steady"; otherwise they are always kept.
+        ends (Optional[List[State]]): Gets the states after the sequences of each slice, a row each; for "carry" one
+            row, after the last of them. Not for "reset" and "steady".
+        YIELDS (Slice): In order.
         """
-        with self._workspaces.borrow() if reuse_memory else nullcontext() as workspace:
-            if state == "carry":
-                for found, _ in self._carry(runs, batch_tokens, group_lengths or [1] * len(runs), workspace):
-                    yield found
-                    n_rows = found[2].shape[1]
-                    del found
-                    if reuse_memory:
-                        self._trimmer.count(n_rows)
-                return
-            start = self._start(state) if with_marks else self._state_after_mark(state)
-            for first, stop in _cut_by_budget(runs, batch_tokens):
-                rows, _ = self._run(runs[first:stop], start, with_marks=with_marks, workspace=workspace)
-                yield first, stop, rows, with_marks
-                n_rows = rows.shape[1]
-                del rows  # before the next slice is computed
-                if reuse_memory:
-                    self._trimmer.count(n_rows)
+        with self._workspaces.borrow() as workspace:
+            if isinstance(state, State):
+                found = self._continue(runs, state, batch_tokens, workspace, ends)
+            elif state == "carry":
+                groups = group_lengths or [1] * len(runs.lengths)
+                found = self._carry(runs, groups, batch_tokens, workspace, ends)
+            else:
+                found = self._restart(runs, state, batch_tokens, workspace, with_boundaries)
+            for part in found:
+                yield part
+                self._trimmer.count(sum(runs.lengths[part.start : part.stop]))
 
-    def continue_rows(
-        self, runs: Runs, start: BiLMState, batch_tokens: int
-    ) -> Tuple[Iterator[Slice], Callable[[], BiLMState]]:
-        """Run i goes on from row i of a state, marks included, as in the reference programs.
-
-        RETURNS (Tuple): Slices, and a function that gives the new state once they are consumed.
-        """
-        h, c = start.h.clone(), start.c.clone()
-
-        def slices() -> Iterator[Slice]:
-            for first, stop in _cut_by_budget(runs, batch_tokens):
-                part = BiLMState(h[:, first:stop], c[:, first:stop]).to_layers(self.config)
-                rows, ends = self._run(runs[first:stop], part, with_marks=True, with_end=True)
-                end = BiLMState.from_layers(ends or [])
-                h[:, first:stop], c[:, first:stop] = end.h, end.c
-                yield first, stop, rows, True
-
-        return slices(), lambda: BiLMState(h, c)
-
-    def carry_on(self, runs: Runs, batch_tokens: int) -> Tuple[Iterator[Slice], Callable[[], BiLMState]]:
-        """From a zero state through all runs, as one text.
-
-        RETURNS (Tuple): Slices, and a function that gives the state, one row, once they are consumed.
-        """
-        ends = [self._start("reset")]
-
-        def slices() -> Iterator[Slice]:
-            for found, ends[0] in self._carry(runs, batch_tokens, [len(runs)]):
-                yield found
-
-        return slices(), lambda: BiLMState.from_layers(ends[0])
-
-    def with_grad(self, runs: Runs) -> Tensor:
-        """RETURNS (Tensor): Shape (L+1, N, D), attached to the graph; every run from zero, marks read but left out."""
+    def with_grad(self, runs: Sequence[Sequence[str]]) -> Tensor:
+        """RETURNS (Tensor): Shape (L+1, N, D), attached to the graph; every sequence from zero, boundaries left out."""
         if not runs:
             return torch.zeros(self.config.n_layers + 1, 0, self.config.output_width, device=self.device)
-        distinct, number = _distinct(runs)
-        vectors = self.words.spell(distinct)  # (U, P)
-        marked = [[number[SENTENCE_BEGIN], *(number[word] for word in run), number[SENTENCE_END]] for run in runs]
-        plan = plan_lanes([len(run) for run in marked], MAX_LANES)
-        tokens = np.concatenate([np.asarray(run, dtype="int64") for run in marked] or [np.zeros(0, dtype="int64")])
+        distinct, numbers = number_words(runs)
+        numbered = NumberedRuns(self.words.spell(distinct), numbers)
+        vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
+        plan = plan_lanes(numbered.lengths(with_boundaries=True), MAX_LANES)
         d = self.config.n_directions
         slots = [plan.slots(backward=k == 1) for k in range(d)]
         places = np.zeros((d, plan.n_steps * plan.n_lanes), dtype="int64")
@@ -161,122 +145,140 @@ class Encoder:
         layers, _ = self.network(
             vectors, index, self.network.zero_state(plan.n_lanes), resets=torch.from_numpy(resets).to(self.device)
         )
-        inner = _inner_places([len(run) for run in runs])
+        inner = inner_places([len(run) for run in runs])
         rows = [torch.from_numpy(slot[inner]).to(self.device) for slot in slots]
         first = torch.cat([vectors[torch.from_numpy(tokens[inner]).to(self.device)]] * d, dim=1)  # (N, D)
         upper = [torch.cat([layer[k].flatten(0, 1)[rows[k]] for k in range(d)], dim=1) for layer in layers]
         return torch.stack([first, *upper])
 
-    def _carry(
-        self, runs: Runs, batch_tokens: int, group_lengths: Sequence[int], workspace: Optional[Workspace] = None
-    ) -> Iterator[Tuple[Slice, LayerStates]]:
-        """Sequences of a group lie end to end in one lane and nothing is reset between them.
+    def _restart(
+        self, runs: Runs, state: str, batch_tokens: int, workspace: Workspace, with_boundaries: bool
+    ) -> Iterator[Slice]:
+        """Each sequence from the same state. Without boundaries it is the state after the first one, computed once."""
+        start = self.start(state) if with_boundaries else self._state_after_boundary(state)
+        for first, stop in _cut_by_budget(runs.lengths, batch_tokens):
+            numbered = runs.number(first, stop)
+            rows, _ = self._run(numbered, start, with_boundaries=with_boundaries, workspace=workspace)
+            yield Slice(first, stop, rows, with_boundaries)
 
-        YIELDS (Tuple[Slice, LayerStates]): A slice, and the state of its last group, one row.
-        """
-        last: Optional[LayerStates] = None  # of a group that the budget cut
-        zero = self._start("reset")
-        for pieces in _cut_groups(runs, batch_tokens, group_lengths):
-            starts = [last if goes_on and last is not None else zero for _, _, goes_on in pieces]
-            joined = [
-                (torch.cat([start[k][0] for start in starts], 1), torch.cat([start[k][1] for start in starts], 1))
-                for k in range(self.config.n_layers)
-            ]
-            groups = [runs[first:stop] for first, stop, _ in pieces]
-            rows, ends = self._run_groups(groups, joined, workspace)
-            last = [(h[:, -1:], c[:, -1:]) for h, c in ends]
-            yield (pieces[0][0], pieces[-1][1], rows, True), last
-            del rows
+    def _continue(
+        self, runs: Runs, start: State, batch_tokens: int, workspace: Workspace, ends: Optional[List[State]]
+    ) -> Iterator[Slice]:
+        """Each sequence from a row of a state."""
+        for first, stop in _cut_by_budget(runs.lengths, batch_tokens):
+            numbered, part = runs.number(first, stop), start.rows(first, stop)
+            rows, end = self._run(numbered, part, with_boundaries=True, with_end=True, workspace=workspace)
+            if ends is not None and end is not None:
+                ends.append(end)
+            yield Slice(first, stop, rows, True)
+
+    def _carry(
+        self,
+        runs: Runs,
+        group_lengths: Sequence[int],
+        batch_tokens: int,
+        workspace: Workspace,
+        ends: Optional[List[State]],
+    ) -> Iterator[Slice]:
+        """Sequences of a group are end to end in one lane and nothing is reset between them."""
+        last = zero = self.network.zero_state(1)  # `last`: after a group that the budget cut
+        for pieces in _cut_groups(runs.lengths, batch_tokens, group_lengths):
+            first, stop = pieces[0][0], pieces[-1][1]
+            start = State.cat([last if goes_on else zero for _, _, goes_on in pieces])
+            sizes = [piece_stop - piece_first for piece_first, piece_stop, _ in pieces]
+            rows, end = self._run_groups(runs.number(first, stop), sizes, start, workspace)
+            last = end.rows(len(sizes) - 1, len(sizes))
+            if ends is not None:
+                ends.append(last)
+            yield Slice(first, stop, rows, True)
 
     def _run_groups(
-        self, groups: Sequence[Runs], start: LayerStates, workspace: Optional[Workspace]
-    ) -> Tuple[Tensor, LayerStates]:
-        """The backward direction reads each run from its end, but the runs of a group in text order."""
-        distinct, number = _distinct([run for group in groups for run in group])
-        tokens: List[int] = []
-        reading: List[int] = []  # the token that the backward direction meets at each place
-        for run in (run for group in groups for run in group):
-            marked = [number[SENTENCE_BEGIN], *(number[word] for word in run), number[SENTENCE_END]]
-            reading.extend(reversed(range(len(tokens), len(tokens) + len(marked))))
-            tokens.extend(marked)
-        plan = plan_lanes([sum(len(run) + 2 for run in group) for group in groups], MAX_LANES)
+        self, numbered: NumberedRuns, sizes: Sequence[int], start: State, workspace: Workspace
+    ) -> Tuple[Tensor, State]:
+        """The backward direction reads each sequence from its end, but the sequences of a group in text order."""
+        lengths = np.asarray(numbered.lengths(with_boundaries=True), dtype="int64")
+        tokens = numbered.tokens(with_boundaries=True)
+        stops = np.cumsum(lengths)
+        firsts = stops - lengths
+        # The token that the backward direction reads at each place: places of a sequence count down from its end.
+        reading = np.repeat(stops - 1 + firsts, lengths) - np.arange(len(tokens))
+        plan = plan_lanes([int(part.sum()) for part in np.split(lengths, np.cumsum(sizes)[:-1])], MAX_LANES)
         forward = plan.slots()
-        slots = (forward, forward[np.argsort(np.asarray(reading, dtype="int64"))])
-        words = np.asarray(tokens, dtype="int64")
-        rows, ends = self.runner.run(
-            self.words.encode(distinct), (words, words), plan, start, slots=slots, with_end=True, workspace=workspace
+        slots = (forward, forward[np.argsort(reading)])
+        rows, end = self.runner.run(
+            numbered.vectors, (tokens, tokens), plan, start, slots=slots, with_end=True, workspace=workspace
         )
-        return rows, ends or []
+        return rows, end if end is not None else start
 
     def _run(
         self,
-        runs: Runs,
-        start: LayerStates,
+        numbered: NumberedRuns,
+        start: State,
         *,
-        with_marks: bool,
+        with_boundaries: bool,
         with_end: bool = False,
         workspace: Optional[Workspace] = None,
-    ) -> Tuple[Tensor, Optional[LayerStates]]:
-        distinct, number = _distinct(runs)
-        marked = ([SENTENCE_BEGIN, *run, SENTENCE_END] for run in runs) if with_marks else runs
-        tokens = [number[word] for run in marked for word in run]
-        plan = plan_lanes([len(run) + 2 * with_marks for run in runs], MAX_LANES)
-        words = np.asarray(tokens, dtype="int64")
-        vectors = self.words.encode(distinct)
-        return self.runner.run(vectors, (words, words), plan, start, with_end=with_end, workspace=workspace)
+    ) -> Tuple[Tensor, Optional[State]]:
+        tokens = numbered.tokens(with_boundaries=with_boundaries)
+        plan = plan_lanes(numbered.lengths(with_boundaries=with_boundaries), MAX_LANES)
+        return self.runner.run(
+            numbered.vectors, (tokens, tokens), plan, start, with_end=with_end, workspace=workspace
+        )
 
-    def _start(self, state: str) -> LayerStates:
-        if state == "steady":
-            return self.steady_state.to_layers(self.config)
-        return BiLMState.zeros(self.config, 1, self.device).to_layers(self.config)
+    def _state_after_boundary(self, state: str) -> State:
+        """The state after the first boundary is the same for every sentence.
 
-    def _state_after_mark(self, state: str) -> LayerStates:
-        """The state after the first mark is the same for every sentence: no need to compute it again and again.
-
-        The forward direction has read `<S>`, the backward one `</S>`; what they would read last has no use.
+        The forward direction has read `<S>`, the backward one `</S>`; what they would read last is not needed.
         """
-        if state not in self._after_mark:
-            vectors = self.words.encode([SENTENCE_BEGIN, SENTENCE_END])
-            marks = (np.array([0]), np.array([1]))
-            _, end = self.runner.run(vectors, marks, plan_lanes([1], 1), self._start(state), with_end=True)
-            self._after_mark[state] = end or []
-        return self._after_mark[state]
+        if state not in self._after_boundary:
+            words: Tuple[Ids, Ids] = (np.array([BOS]), np.array([EOS]))
+            _, end = self.runner.run(self._boundaries(), words, plan_lanes([1], 1), self.start(state), with_end=True)
+            self._after_boundary[state] = end if end is not None else self.start(state)
+        return self._after_boundary[state]
 
-    def _settle(self) -> BiLMState:
-        state = BiLMState.zeros(self.config, 1, self.device)
+    def _settle(self) -> State:
+        state = self.network.zero_state(1)
+        empty = NumberedRuns(self._boundaries(), [[]])
         for _ in range(STEADY_PASSES):
-            _, end = self._run([[]], state.to_layers(self.config), with_marks=True, with_end=True)
-            new = BiLMState.from_layers(end or [])
-            change = max(float((new.h - state.h).abs().max()), float((new.c - state.c).abs().max()))
+            _, new = self._run(empty, state, with_boundaries=True, with_end=True)
+            if new is None or new.distance(state) < STEADY_CHANGE:
+                return state if new is None else new
             state = new
-            if change < STEADY_CHANGE:
-                break
         return state
 
-
-def _distinct(runs: Runs) -> Tuple[List[str], Dict[str, int]]:
-    """Distinct words in the order met, marks first, and the number of each."""
-    words = list(dict.fromkeys(chain([SENTENCE_BEGIN, SENTENCE_END], *runs)))
-    return words, {word: number for number, word in enumerate(words)}
+    def _boundaries(self) -> Tensor:
+        """RETURNS (Tensor): Shape (2, P), the vectors of `<S>` and `</S>`."""
+        return self.words.encode(BOUNDARIES)
 
 
-def _cut_by_budget(runs: Runs, batch_tokens: int) -> Iterator[Tuple[int, int]]:
-    """Consecutive runs of at most `batch_tokens` together, at least one."""
+def inner_places(lengths: Sequence[int]) -> Ids:
+    """lengths (Sequence[int]): Words of each sequence.
+    RETURNS (Ids): Places of the words in a text whose sequences have boundaries.
+    """
+    sizes = np.asarray(lengths, dtype="int64")
+    firsts = np.cumsum(sizes + 2) - sizes - 1
+    return np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+
+
+def _cut_by_budget(lengths: Sequence[int], batch_tokens: int) -> Iterator[Tuple[int, int]]:
+    """Consecutive sequences of at most `batch_tokens` together, at least one."""
     start = total = 0
-    for i, run in enumerate(runs):
-        if i > start and total + len(run) > batch_tokens:
+    for i, length in enumerate(lengths):
+        if i > start and total + length > batch_tokens:
             yield start, i
             start, total = i, 0
-        total += len(run)
-    if start < len(runs):
-        yield start, len(runs)
+        total += length
+    if start < len(lengths):
+        yield start, len(lengths)
 
 
-def _cut_groups(runs: Runs, batch_tokens: int, group_lengths: Sequence[int]) -> Iterator[List[Tuple[int, int, bool]]]:
+def _cut_groups(
+    lengths: Sequence[int], batch_tokens: int, group_lengths: Sequence[int]
+) -> Iterator[List[Tuple[int, int, bool]]]:
     """Like `_cut_by_budget`, each slice as pieces of groups: start, stop, whether it goes on with a cut group."""
     stops = np.cumsum(group_lengths).tolist()
     group = 0
-    for start, stop in _cut_by_budget(runs, batch_tokens):
+    for start, stop in _cut_by_budget(lengths, batch_tokens):
         pieces: List[Tuple[int, int, bool]] = []
         first = start
         while first < stop:
@@ -287,10 +289,3 @@ def _cut_groups(runs: Runs, batch_tokens: int, group_lengths: Sequence[int]) -> 
             pieces.append((first, last, first > begin))
             first = last
         yield pieces
-
-
-def _inner_places(lengths: Sequence[int]) -> np.ndarray:
-    """Places of the words in a text whose sentences stand between marks."""
-    sizes = np.asarray(lengths, dtype="int64")
-    firsts = np.cumsum(sizes + 2) - sizes - 1
-    return np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())

@@ -7,16 +7,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._choices import STATES
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
-from ..bilm.low_precision import check_precision, lower
 from ..bilm.model import BiLMNetwork
+from ..bilm.state import BiLMState, State
+from ..engine.quantization import check_precision, precision_of, quantize
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
-from .encoder import STATES, Encoder
-from .perplexity import STATES as READINGS
-from .perplexity import STEPS, Losses, Perplexity, carried_losses, sentence_losses, summarize
-from .state import BiLMState
+from .checks import check_positive, check_sentences, id_runs, layer_choice, without_boundaries
+from .encoder import Encoder
+from .perplexity import STEPS, Losses, Perplexity, carried_losses, in_text_order, sentence_losses, summarize
+from .runs import Runs
+from .versions import WeightVersions
 from .word_encoder import WordCache
 
 Vectors = List[NDArray[np.float32]]
@@ -50,17 +53,18 @@ class BiLM:
         self.head = head
         self.token_embeddings = token_embeddings
         self.meta: Dict[str, Any] = dict(meta or {})
-        self._encoder = Encoder(network, vocabulary, token_embeddings, steady_state=steady_state)
+        self._set_encoder(None if steady_state is None else steady_state.to(self.device).to_state(self.config))
 
     def __getstate__(self) -> Dict[str, Any]:
-        """Everything but what is derived from the weights, the word cache among it."""
-        state = {name: value for name, value in vars(self).items() if name != "_encoder"}
-        return {**state, "steady_state": self._encoder.known_steady_state, "max_bytes": self.word_cache.max_bytes}
+        """Everything but what is derived from the weights, such as the word cache."""
+        state = {name: value for name, value in vars(self).items() if name not in ("_derived", "_versions")}
+        known = self._encoder.known_steady_state
+        return {**state, "steady_state": known, "max_bytes": self.word_cache.max_bytes}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         steady_state, max_bytes = state.pop("steady_state"), state.pop("max_bytes")
         vars(self).update(state)
-        self._encoder = Encoder(self.network, self.vocabulary, self.token_embeddings, steady_state=steady_state)
+        self._set_encoder(steady_state)
         self.word_cache.max_bytes = max_bytes
 
     @property
@@ -70,23 +74,23 @@ class BiLM:
 
     @property
     def device(self) -> torch.device:
-        """RETURNS (torch.device): Where the weights lie."""
-        return self._encoder.device
+        """RETURNS (torch.device): Where the weights are."""
+        return self.network.device
 
     @property
     def precision(self) -> str:
         """RETURNS (str): "float32", or what `set_precision` made of it."""
-        return self.network.precision
+        return precision_of(self.network)
 
     @property
     def word_cache(self) -> WordCache:
-        """RETURNS (WordCache): Vectors of words met before; set its `max_bytes` to bound it, 0 for none."""
+        """RETURNS (WordCache): Vectors of words seen before; set its `max_bytes` to bound it, 0 for none."""
         return self._encoder.words.cache
 
     @property
     def steady_state(self) -> BiLMState:
         """RETURNS (BiLMState): One row, the settled state that `state="steady"` starts from."""
-        return self._encoder.steady_state
+        return BiLMState.from_state(self._encoder.steady_state)
 
     def to(self, device: Union[str, torch.device]) -> "BiLM":
         """Move everything to a device, in place.
@@ -94,22 +98,23 @@ class BiLM:
         RETURNS (BiLM): The same object.
         RAISES (ValueError): EL015 if the device has no products in the precision of the biLM.
         """
-        precision = self.precision
+        precision, known = self.precision, self._encoder.known_steady_state
+        steady = None if known is None else BiLMState.from_state(known)
         check_precision(precision, torch.device(device))
-        lower(self.network, "float32")  # what fewer bits are packed into depends on the device
+        quantize(self.network, "float32")  # what quantized weights are packed into depends on the device
         self.network.to(device)
-        lower(self.network, precision)
+        quantize(self.network, precision)
         if self.head is not None:
             self.head.to(device)
         if self.token_embeddings is not None:
             self.token_embeddings = self.token_embeddings.to(device)
-        self._derive(self._encoder.known_steady_state)
+        self._derive(None if steady is None else steady.to(self.device).to_state(self.config))
         return self
 
     def set_precision(self, precision: str) -> "BiLM":
-        """Compute in fewer bits, in place: smaller, less exact, faster if large; for vectors only, not for training.
+        """Compute in reduced precision, in place: smaller, less exact, faster if large; for vectors only.
 
-        The matrices of the LSTMs and highways are rounded, and what is multiplied with them; states, gates and
+        The matrices of LSTMs and highways are quantized, and so is what they are multiplied with; states, gates and
         everything else stay float32. Rounding is final: back in float32 the weights have the rounded values.
 
         precision (str): "float32", "bfloat16", "int8" (CPUs: weights rounded to 255 levels, rows to as many or 127) or
@@ -117,22 +122,30 @@ class BiLM:
         RETURNS (BiLM): The same object.
         RAISES (ValueError): EL014 for an unknown precision, EL015 if the device has no such products.
         """
-        before = self.precision
-        lower(self.network, precision)
-        if precision != before:
+        if precision != self.precision:
+            quantize(self.network, precision)
             self.refresh()
         return self
 
     def settle(self) -> BiLMState:
-        """Compute the settled state anew, from the weights as they are; `save_bilm` stores it beside them.
+        """Compute the settled state again, from the current weights; `save_bilm` stores it beside them.
 
         RETURNS (BiLMState): One row.
         """
         self.refresh()
         return self.steady_state
 
+    def prepare(self, state: str = "reset") -> None:
+        """Derive from the weights now what would be derived at the first call: before a fork, processes share it.
+
+        state (str): "reset", "steady" or "carry".
+        """
+        self._encoder.prepare(self._policy(state))
+
     def refresh(self) -> None:
-        """Forget what was derived from the weights. To be called after they have changed."""
+        """Drop what was derived from the weights. Changed weights are noticed without it, but not what only their
+        `data` attribute says in the same memory.
+        """
         self._derive(None)
 
     def embed(
@@ -147,7 +160,7 @@ class BiLM:
     ) -> Any:
         """Contextual vectors of tokenized sentences.
 
-        sentences (Iterable[Sequence[str]]): Tokens of each sentence, without marks.
+        sentences (Iterable[Sequence[str]]): Tokens of each sentence, without boundaries.
         state (Union[str, BiLMState, None]): "reset": each sentence starts from zero. "steady": from the settled state.
             "carry": each goes on where the one before stopped. A `BiLMState`: sentence i goes on from row i, as
             bilm-tf and AllenNLP do; None: the same from zero.
@@ -156,30 +169,37 @@ class BiLM:
         layers (Union[str, int]): "all": (L+1, n, D); "top", "mean" or the number of a layer: (n, D).
         boundaries (bool): Keep the rows of `<S>` and `</S>`: n + 2 rows.
         batch_tokens (int): Tokens computed at once, which bounds the working memory.
-        RETURNS (Union[Vectors, Tuple[Vectors, BiLMState]]): float32 arrays of their own, in the order given.
+        RETURNS (Union[Vectors, Tuple[Vectors, BiLMState]]): float32 arrays that own their memory, in the order given.
         RAISES (ValueError): EL004 for `batch_tokens` below 1, EL006 and EL009 for a state that does not fit, EL008 for
             unknown layers, EL011 for input that is not tokenized.
         """
-        _check_positive("batch_tokens", batch_tokens)
-        sentences = _checked_sentences(sentences)
-        choose = _layer_choice(layers, self.config.n_layers)
-        n_rows = len(sentences)
-        if isinstance(state, str) and state == "carry":
-            found, end = self._encoder.carry_on(sentences, batch_tokens)
-        elif return_state or not isinstance(state, str):
-            found, end = self._encoder.continue_rows(sentences, self._start(state, n_rows), batch_tokens)
+        check_positive("batch_tokens", batch_tokens)
+        text = check_sentences(sentences)
+        choose = layer_choice(layers, self.config.n_layers)
+        is_carried = isinstance(state, str) and state == "carry"
+        if not is_carried and (return_state or not isinstance(state, str)):
+            start: Union[str, State] = self._start(state, len(text))
         else:
-            self._check_policy(state)
-            end = None
-            found = self._encoder.slices(sentences, state, batch_tokens, with_marks=boundaries, reuse_memory=True)
+            start = self._policy(state)
+        ends: List[State] = []
+        encoder, groups = self._encoder, [len(text)]
+        found = encoder.slices(
+            encoder.runs(text), start, batch_tokens, group_lengths=groups, with_boundaries=boundaries, ends=ends
+        )
         vectors: Vectors = []
-        for start, stop, rows, has_marks in found:
-            lengths = [len(sentences[i]) + 2 * has_marks for i in range(start, stop)]
-            chosen = choose(rows).cpu()  # (N, D) or (L+1, N, D), at once: a GPU is waited for
+        for first, stop, rows, has_boundaries in found:
+            lengths = [len(text[i]) + 2 * has_boundaries for i in range(first, stop)]
+            chosen = choose(rows).cpu()  # (N, D) or (L+1, N, D), at once: one wait for a GPU
             for part in chosen.split(lengths, dim=-2):
-                inner = part[..., 1:-1, :] if has_marks and not boundaries else part
+                inner = part[..., 1:-1, :] if has_boundaries and not boundaries else part
                 vectors.append(inner.numpy().astype("float32", copy=True))
-        return (vectors, end()) if return_state and end is not None else vectors
+        if not return_state:
+            return vectors
+        if isinstance(start, State):
+            end = State.cat([*ends, start.rows(len(text), None)])  # rows beyond the batch keep theirs
+        else:
+            end = ends[-1] if ends else self.network.zero_state(1)
+        return vectors, BiLMState.from_state(end)
 
     def encode(
         self,
@@ -191,17 +211,37 @@ class BiLM:
     ) -> Tensor:
         """The layers of all runs, one after the other, on the device of the weights.
 
-        runs (Sequence[Sequence[str]]): Token runs, each read as one sequence; empty ones allowed.
+        runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence; empty ones are allowed.
         state (str): "reset", "steady" or "carry".
         batch_tokens (int): Tokens computed at once.
         group_lengths (Optional[Sequence[int]]): For "carry": consecutive runs through which the state runs on.
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
+        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL009 for an unknown state.
         """
-        found = self.iter_encode(runs, state=state, batch_tokens=batch_tokens, group_lengths=group_lengths)
-        parts = [rows for _, _, rows in found]
-        if not parts:
-            return torch.zeros(self.config.n_layers + 1, 0, self.config.output_width, device=self.device)
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        encoder = self._encoder
+        return self._encode(encoder, encoder.runs(runs), state, batch_tokens, group_lengths)
+
+    def encode_ids(
+        self,
+        char_ids: Union[Tensor, NDArray[np.int64]],
+        index: Sequence[Sequence[int]],
+        *,
+        state: str = "reset",
+        batch_tokens: int = 8192,
+        group_lengths: Optional[Sequence[int]] = None,
+    ) -> Tensor:
+        """The same as `encode`, from character ids.
+
+        char_ids (Union[Tensor, NDArray[np.int64]]): Shape (U, C), a row a word, as AllenNLP's `batch_to_ids` and
+            `CharacterCodec.encode` make them: shifted by one, 0 is the mask.
+        index (Sequence[Sequence[int]]): Rows of `char_ids` for each run, without boundaries.
+        state (str), batch_tokens (int), group_lengths (Optional[Sequence[int]]): See `encode`.
+        RETURNS (Tensor): Shape (L+1, N, D), without gradients.
+        RAISES (ValueError): EL017 if the biLM reads whole words, or the ids do not fit its alphabet.
+        """
+        encoder = self._encoder
+        runs = id_runs(char_ids, index, encoder.words)
+        return self._encode(encoder, runs, state, batch_tokens, group_lengths)
 
     def iter_encode(
         self,
@@ -214,22 +254,25 @@ class BiLM:
     ) -> Iterator[Tuple[int, int, Tensor]]:
         """The same as `encode` in slices, so that the working memory is bounded whatever the number of runs.
 
-        reuse_memory (bool): Let the layers of a slice be valid only until the next one is asked for, or the iteration
+        reuse_memory (bool): The layers of a slice are valid only until the next one is asked for, or the iteration
             ends: copy what you need. Without it each slice has memory of its own.
         YIELDS (Tuple[int, int, Tensor]): start, stop and the layers (L+1, n, D) of runs[start:stop].
+        RAISES (ValueError): See `encode`.
         """
-        self._check_policy(state)
-        _check_positive("batch_tokens", batch_tokens)
-        found = self._encoder.slices(runs, state, batch_tokens, group_lengths=group_lengths, reuse_memory=reuse_memory)
-        for start, stop, rows, has_marks in found:
-            yield start, stop, _without_marks(rows, [len(run) for run in runs[start:stop]]) if has_marks else rows
-            del rows  # before the next slice is computed
+        check_positive("batch_tokens", batch_tokens)
+        encoder = self._encoder
+        found = encoder.slices(encoder.runs(runs), self._policy(state), batch_tokens, group_lengths=group_lengths)
+        for start, stop, rows, has_boundaries in found:
+            if has_boundaries:
+                yield start, stop, without_boundaries(rows, [len(run) for run in runs[start:stop]])
+            else:
+                yield start, stop, rows if reuse_memory else rows.clone()
 
     def encode_with_grad(self, runs: Sequence[Sequence[str]]) -> Tensor:
         """The layers of all runs, attached to the graph of the weights, each run from a zero state.
 
-        runs (Sequence[Sequence[str]]): Token runs, each read as one sequence.
-        RETURNS (Tensor): Shape (L+1, N, D). Call `refresh` when the weights have changed.
+        runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence.
+        RETURNS (Tensor): Shape (L+1, N, D).
         RAISES (ValueError): EL016 in another precision than float32.
         """
         self._require_float32("A gradient", "Load the weights again, in float32.")
@@ -240,46 +283,62 @@ class BiLM:
     ) -> Perplexity:
         """How well the biLM predicts a text.
 
-        sentences (Iterable[Sequence[str]]): Tokenized, without marks.
-        state (str): "carry" reads as bilm-tf does: sentences run on in `batch_size` lanes in step, until the first lane
-            runs dry. "reset" and "steady" read each sentence by itself, from zero or from the settled state, and drop
+        sentences (Iterable[Sequence[str]]): Tokenized, without boundaries.
+        state (str): "carry" reads as bilm-tf does: sentences run on in `batch_size` lanes, until the first lane has no
+            text left. "reset" and "steady" read each sentence by itself, from zero or from the settled state, and drop
             nothing.
-        batch_size (int): Sentences read side by side.
+        batch_size (int): Sentences read at the same time.
         RETURNS (Perplexity): Both directions, over the full softmax.
         RAISES (ValueError): EL004 for an unknown state, a batch size below 1 or a text without sentences, EL007 without
             a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in another
             precision than float32.
         """
-        parts, vocabulary = self._losses(sentences, state, batch_size, "perplexities")
-        return summarize(parts, vocabulary)
+        text = self._checked_text(sentences, state, batch_size, "perplexities")
+        return summarize(self._losses(text, state, batch_size), self._language_model("perplexities")[1])
 
     def token_losses(
-        self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32
-    ) -> NDArray[np.float32]:
-        """The negative log likelihood of every prediction that `perplexity` counts.
+        self, sentences: Iterable[Sequence[str]], *, state: str = "reset", batch_size: int = 32
+    ) -> Vectors:
+        """The negative log likelihood of every word, by the word that is predicted.
 
-        RETURNS (NDArray[np.float32]): Shape (d, tokens), in nats, ordered by step, then lane; for "reset" and "steady"
-            by sentence, then word.
+        sentences (Iterable[Sequence[str]]): Tokenized, without boundaries.
+        state (str): "reset", "steady", or "carry": all sentences as one text, as bilm-tf reads it.
+        batch_size (int): Sentences read at the same time.
+        RETURNS (Vectors): For each sentence of n words shape (d, n + 1), in nats: its words, and last its boundary,
+            `</S>` for the forward and `<S>` for the backward direction.
+        RAISES (ValueError): See `perplexity`.
         """
-        parts, _ = self._losses(sentences, state, batch_size, "losses")
-        return np.concatenate([losses for losses, _, _ in parts], axis=1)
+        text = self._checked_text(sentences, state, batch_size, "losses")
+        found = self._losses(text, state, 1 if state == "carry" else batch_size)
+        losses = np.concatenate([part.losses for part in found], axis=1)
+        by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in text])[:-1], axis=1)
+        return [in_text_order(part) if state == "carry" else part.copy() for part in by_sentence]
 
-    def _losses(
-        self, sentences: Iterable[Sequence[str]], state: str, batch_size: int, what: str
-    ) -> Tuple[Iterator[Losses], Vocabulary]:
-        head, vocabulary = self._language_model(what)
-        if state not in READINGS:
-            wanted = f"one of {READINGS}"
-            raise ValueError(Errors.EL004.format(name=f"state of {what}", value=repr(state), wanted=wanted))
-        _check_positive("batch_size", batch_size)
-        text = _checked_sentences(sentences)
+    def _losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
+        if state != "carry":
+            return self._sentence_losses(text, state, batch_size)
+        self._require_float32("Reading on through a text (state 'carry')", "Choose state 'reset' or 'steady'.")
+        head, vocabulary = self._language_model("perplexities")
+        return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size)
+
+    def _sentence_losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
+        head, vocabulary = self._language_model("losses")
+        encoder = self._encoder
+        slices = encoder.slices(encoder.runs(text), state, STEPS * batch_size, with_boundaries=True)
+        return sentence_losses(slices, head, vocabulary, text, self.config.n_directions)
+
+    def _checked_text(
+        self, sentences: Iterable[Sequence[str]], state: str, batch_size: int, purpose: str
+    ) -> List[List[str]]:
+        self._language_model(purpose)
+        if state not in STATES:
+            wanted = f"one of {STATES}"
+            raise ValueError(Errors.EL004.format(name=f"state of {purpose}", value=repr(state), wanted=wanted))
+        check_positive("batch_size", batch_size)
+        text = check_sentences(sentences)
         if not text:
             raise ValueError(Errors.EL004.format(name="text", value="empty", wanted="at least one sentence"))
-        if state == "carry":
-            self._require_float32("Reading on through a text (state 'carry')", "Choose state 'reset' or 'steady'.")
-            return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size), vocabulary
-        slices = self._encoder.slices(text, state, STEPS * batch_size, with_marks=True)
-        return sentence_losses(slices, head, vocabulary, text, self.config.n_directions), vocabulary
+        return text
 
     def _language_model(self, purpose: str) -> Tuple[LMHead, Vocabulary]:
         if self.head is None:
@@ -292,66 +351,46 @@ class BiLM:
         if self.precision != "float32":
             raise ValueError(Errors.EL016.format(what=what, precision=self.precision, remedy=remedy))
 
-    def _derive(self, steady_state: Optional[BiLMState]) -> None:
-        max_bytes = self.word_cache.max_bytes
-        self._encoder = Encoder(self.network, self.vocabulary, self.token_embeddings, steady_state=steady_state)
-        self.word_cache.max_bytes = max_bytes
+    def _encode(
+        self, encoder: Encoder, runs: Runs, state: str, batch_tokens: int, group_lengths: Optional[Sequence[int]]
+    ) -> Tensor:
+        check_positive("batch_tokens", batch_tokens)
+        n_tokens, n_layers = sum(runs.lengths), self.config.n_layers + 1
+        layers = torch.empty(n_layers, n_tokens, self.config.output_width, device=self.device)
+        found = encoder.slices(runs, self._policy(state), batch_tokens, group_lengths=group_lengths)
+        row = 0
+        for start, stop, rows, has_boundaries in found:
+            lengths = runs.lengths[start:stop]
+            inner = without_boundaries(rows, lengths) if has_boundaries else rows
+            layers[:, row : row + inner.shape[1]] = inner
+            row += inner.shape[1]
+        return layers
 
-    def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> BiLMState:
+    @property
+    def _encoder(self) -> Encoder:
+        """What is derived from the weights, derived again if these have changed."""
+        if self._versions.have_changed():
+            self._derive(None)
+        return self._derived
+
+    def _derive(self, steady_state: Optional[State]) -> None:
+        max_bytes = self._derived.words.cache.max_bytes
+        self._set_encoder(steady_state)
+        self._derived.words.cache.max_bytes = max_bytes
+
+    def _set_encoder(self, steady_state: Optional[State]) -> None:
+        self._derived = Encoder(self.network, self.vocabulary, self.token_embeddings, steady_state=steady_state)
+        self._versions = WeightVersions(self.network)
+
+    def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> State:
         if isinstance(state, BiLMState):
             state.check(self.config)
-            return state.to(self.device).pad(n_rows)
-        if state is not None:
-            self._check_policy(state)
-        if state == "steady":
-            steady = self.steady_state
-            return BiLMState(steady.h.expand(-1, n_rows, -1), steady.c.expand(-1, n_rows, -1))
-        return BiLMState.zeros(self.config, n_rows, self.device)
+            return state.to(self.device).pad(n_rows).to_state(self.config)
+        return self._encoder.start("reset" if state is None else self._policy(state)).expand(n_rows)
 
-    def _check_policy(self, state: Any) -> None:
+    def _policy(self, state: Any) -> str:
         if not isinstance(state, str) or state not in STATES:
             found = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
             raise ValueError(Errors.EL009.format(state=found, known=", ".join(f"'{name}'" for name in STATES)))
+        return state
 
-
-def _without_marks(rows: Tensor, lengths: Sequence[int]) -> Tensor:
-    sizes = np.asarray(lengths, dtype="int64")
-    keep = np.ones(int((sizes + 2).sum()), dtype=bool)
-    stops = np.cumsum(sizes + 2)
-    keep[stops - 1] = keep[stops - sizes - 2] = False
-    return rows[:, torch.from_numpy(keep).to(rows.device)]
-
-
-def _checked_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
-    found: List[List[str]] = []
-    for i, sentence in enumerate(sentences):
-        is_list = isinstance(sentence, Iterable) and not isinstance(sentence, str)
-        words = sentence if isinstance(sentence, list) else list(sentence) if is_list else []
-        if not is_list or not all(isinstance(word, str) for word in words):
-            raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
-        found.append(words)
-    return found
-
-
-def _check_positive(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(Errors.EL004.format(name=name, value=value, wanted="1 or more"))
-
-
-def _kind(sentence: Any) -> str:
-    if isinstance(sentence, str):
-        return "string"
-    items = " with items that are not strings" if isinstance(sentence, Iterable) else ""
-    return f"{type(sentence).__name__}{items}"
-
-
-def _layer_choice(layers: Layers, n_layers: int) -> Any:
-    if layers == "all":
-        return lambda rows: rows
-    if layers == "top":
-        return lambda rows: rows[-1]
-    if layers == "mean":
-        return lambda rows: rows.mean(dim=0)
-    if isinstance(layers, (int, np.integer)) and not isinstance(layers, bool) and 0 <= layers <= n_layers:
-        return lambda rows: rows[int(layers)]
-    raise ValueError(Errors.EL008.format(value=layers, n_layers=n_layers))

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Iterable, Iterator, List, Sequence, Tuple
+from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -12,16 +12,27 @@ from torch import Tensor
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
-from ..text.sentence_lanes import Chunk, SentenceLanes
+from ..text.sentence_lanes import SentenceLanes
 from ..text.vocabulary import Vocabulary
-from ..text.word_table import WordTable
+from .chunks import make_word_table, run_chunk
+from .encoder import Slice
 
-STATES = ("carry", "reset", "steady")
 STEPS = 64
 SENTENCES_PER_LANE = 8
 
-# Losses (d, tokens) in nats, their targets (d, tokens) as vocabulary ids, predictions that were not counted.
-Losses = Tuple[NDArray[np.float32], NDArray[np.int64], int]
+
+class Losses(NamedTuple):
+    """What was predicted of some text, and how well.
+
+    losses (NDArray[np.float32]): Shape (d, predictions), in nats.
+    targets (NDArray[np.int64]): Shape (d, predictions), vocabulary ids of the predicted words.
+    n_dropped (int): Predictions of the text that were not made.
+    """
+
+    losses: NDArray[np.float32]
+    targets: NDArray[np.int64]
+    n_dropped: int = 0
+
 
 
 @dataclass(frozen=True)
@@ -35,8 +46,8 @@ class Perplexity:
     backward_error (float): Standard error of `backward`.
     mean_error (float): Standard error of `mean`.
     n_tokens (int): Predictions counted per direction; the end of a sentence is one.
-    n_dropped (int): Predictions not counted, because other lanes had run dry (`state="carry"` only).
-    unk_rate (float): Share of the targets that the vocabulary does not know.
+    n_dropped (int): Predictions not counted, since another lane had no text left (`state="carry"` only).
+    unk_rate (float): Share of the targets that are not in the vocabulary.
     """
 
     forward: float
@@ -88,15 +99,14 @@ def carried_losses(
     *,
     batch_size: int = 32,
 ) -> Iterator[Losses]:
-    """The loss of every prediction as bilm-tf reads a text: sentences run on in lanes in step, from a zero state, until
-    the first lane runs dry. Short texts are read in fewer lanes.
+    """The loss of every prediction as bilm-tf reads a text: sentences run on in lanes, from a zero state, until the
+    first lane has no text left. Short texts are read in fewer lanes.
 
-    sentences (Sequence[Sequence[str]]): Tokenized, without marks.
+    sentences (Sequence[Sequence[str]]): Tokenized, without boundaries.
     batch_size (int): Lanes.
     YIELDS (Losses): In chunks of steps; predictions ordered by step, then lane.
     """
-    max_characters = network.config.char_cnn.max_characters if network.config.char_cnn is not None else 50
-    table = WordTable(vocabulary, max_characters=max_characters)
+    table = make_word_table(network.config, vocabulary)
     blocks = ([table.numbers_of(list(words))] for words in sentences)
     lanes = SentenceLanes(blocks, min(batch_size, max(1, len(sentences) // SENTENCES_PER_LANE)))
     state = network.zero_state(lanes.n_lanes)
@@ -107,38 +117,50 @@ def carried_losses(
         while (chunk := lanes.next_chunk(STEPS)) is not None:
             layers, state = run_chunk(network, table, chunk, state, with_resets=False)
             targets = table.targets(chunk.targets[:d]).reshape(d, -1)
-            yield _score(head, layers[-1].flatten(1, 2), targets), targets, 0
-        yield np.zeros((d, 0), dtype="float32"), np.zeros((d, 0), dtype="int64"), lanes.n_dropped
+            yield Losses(_score(head, layers[-1].flatten(1, 2), targets), targets)
+        yield Losses(np.zeros((d, 0), dtype="float32"), np.zeros((d, 0), dtype="int64"), lanes.n_dropped)
     finally:
         network.train(was_training)
 
 
 @torch.no_grad()
 def sentence_losses(
-    slices: Iterable[Tuple[int, int, Tensor, bool]],
+    slices: Iterable[Slice],
     head: LMHead,
     vocabulary: Vocabulary,
     sentences: Sequence[Sequence[str]],
     n_directions: int,
 ) -> Iterator[Losses]:
-    """The loss of every prediction where each sentence is read by itself.
+    """The loss of every prediction, by the word that is predicted.
 
-    slices (Iterable[Tuple[int, int, Tensor, bool]]): start, stop and the layers (L+1, n, D) of sentences[start:stop],
-        marks included.
-    YIELDS (Losses): By slice; predictions in the order of the text, of both directions at the word that is read.
+    A sentence of n words has n + 1 predictions in each direction: its words, and last its boundary, `</S>` for the
+    forward and `<S>` for the backward direction.
+
+    slices (Iterable[Slice]): Layers of the sentences, with rows of the boundaries.
+    YIELDS (Losses): By slice; predictions of one sentence after the other.
     """
     for start, stop, rows, _ in slices:
         part = sentences[start:stop]
-        ends = np.cumsum([len(words) + 2 for words in part])
-        reads = np.ones((2, int(ends[-1])), dtype=bool)  # forward reads all but </S>, backward all but <S>
-        reads[0, ends - 1] = False
-        reads[1, ends - [len(words) + 2 for words in part]] = False
+        lengths = np.array([len(words) for words in part], dtype="int64")
+        firsts = np.cumsum(lengths + 2) - lengths - 2  # rows of <S>
+        places = [np.arange(n + 1) for n in lengths.tolist()]
+        # The word at place i is predicted from the row before it, and from the row after it; the boundary comes last.
+        forward = np.concatenate([first + place for first, place in zip(firsts, places)])
+        backward = np.concatenate([first + (place + 1) % len(place) + 1 for first, place in zip(firsts, places)])
         marked = vocabulary.ids([word for words in part for word in (SENTENCE_BEGIN, *words, SENTENCE_END)])
-        wanted = (np.roll(marked, -1), np.roll(marked, 1))
-        targets = np.stack([wanted[k][reads[k]] for k in range(n_directions)])
+        reads = [forward, backward][:n_directions]
+        targets = np.stack([marked[forward + 1], marked[backward - 1]][:n_directions])
         halves = rows[-1].chunk(n_directions, dim=1)
-        outputs = [half[torch.from_numpy(reads[k]).to(half.device)] for k, half in enumerate(halves)]
-        yield _score(head, torch.stack(outputs), targets), targets, 0
+        outputs = [half[torch.from_numpy(read).to(half.device)] for half, read in zip(halves, reads)]
+        yield Losses(_score(head, torch.stack(outputs), targets), targets)
+
+
+def in_text_order(losses: NDArray[np.float32]) -> NDArray[np.float32]:
+    """losses (NDArray[np.float32]): Shape (d, n + 1), of a sentence in reading order: the backward direction predicts
+        its words from the last to the first, then its boundary.
+    RETURNS (NDArray[np.float32]): Shape (d, n + 1), by the word that is predicted, the boundary last.
+    """
+    return np.concatenate([losses[:1], np.roll(losses[1:, ::-1], -1, axis=1)])
 
 
 def _score(head: LMHead, outputs: Tensor, targets: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -146,39 +168,6 @@ def _score(head: LMHead, outputs: Tensor, targets: NDArray[np.int64]) -> NDArray
     wanted = torch.from_numpy(targets).to(outputs.device)
     rows = [head.token_losses(rows, words).cpu().numpy() for rows, words in zip(outputs, wanted)]
     return np.stack(rows)
-
-
-def run_chunk(
-    network: BiLMNetwork,
-    table: WordTable,
-    chunk: Chunk,
-    state: List[Tuple[Tensor, Tensor]],
-    *,
-    with_resets: bool,
-    input_dropout: float = 0.0,
-    recurrent_dropout: float = 0.0,
-) -> Tuple[List[Tensor], List[Tuple[Tensor, Tensor]]]:
-    """Read one chunk of lanes: distinct words once, then the LSTM stack.
-
-    RETURNS (Tuple[List[Tensor], State]): Layers (d, S, B, P) and the new state.
-    """
-    device = next(network.parameters()).device
-    d = network.config.n_directions
-    numbers, first, index = np.unique(chunk.inputs[:d], return_index=True, return_inverse=True)
-    lengths = table.lengths(numbers)
-    order = np.lexsort((first, lengths))  # words of like length side by side; nothing depends on their numbers
-    index = np.argsort(order)[index]
-    numbers = numbers[order]
-    if network.char_cnn is not None:
-        ids = torch.from_numpy(table.characters(numbers)).to(device)
-        vectors = network.word_vectors(ids, lengths[order].tolist())
-    else:
-        vectors = network.word_vectors(torch.from_numpy(table.targets(numbers)).to(device))
-    places = torch.from_numpy(index.reshape(chunk.inputs[:d].shape)).to(device)  # (d, S, B)
-    resets = torch.from_numpy(chunk.begins).to(device) if with_resets else None
-    return network(  # type: ignore[no-any-return]
-        vectors, places, state, resets=resets, input_dropout=input_dropout, recurrent_dropout=recurrent_dropout
-    )
 
 
 def _exp_mean(nll: NDArray[np.float64]) -> Tuple[float, float]:

@@ -1,6 +1,5 @@
-"""Words to vectors, each distinct word once, with a bounded cache while the weights stand still."""
+"""Words to vectors, each distinct word once, with a bounded cache while the weights are constant."""
 
-import threading
 from collections import OrderedDict
 from typing import List, Optional, Sequence
 
@@ -9,21 +8,22 @@ import torch
 from torch import Tensor
 
 from ..bilm.model import BiLMNetwork
+from ..engine.fork import CACHE_LOCK
 from ..errors import Errors
-from ..text.characters import PAD_CHARACTER, character_ids
+from ..text.codecs import CharacterCodec, make_codec
+from ..text.lanes import Ids
 from ..text.vocabulary import Vocabulary
 
 DEFAULT_CACHE_BYTES = 64 * 2**20
 WORDS_AT_ONCE = 1024
-TURNS = threading.RLock()  # of threads that look into caches; nobody forks while one of them does, see `fork.py`
 
 
 class WordCache:
-    """Vectors of words met before, the longest unused ones dropped first. Threads take turns, see `TURNS`.
+    """Vectors of words seen before, the least recently used ones dropped first. See `CACHE_LOCK` for threads.
 
-    max_bytes (int): Bound of the vectors held, 0 for no cache; what a lower one leaves no room for goes at once.
+    max_bytes (int): Bound of the vectors held, 0 for no cache; a lower bound drops words at once.
     width (int): P.
-    device (torch.device): Where the vectors lie.
+    device (torch.device): Where the vectors are.
     """
 
     def __init__(self, max_bytes: int, width: int, device: torch.device) -> None:
@@ -41,7 +41,7 @@ class WordCache:
 
     @max_bytes.setter
     def max_bytes(self, max_bytes: int) -> None:
-        with TURNS:
+        with CACHE_LOCK:
             self._max_bytes = max_bytes
             if len(self._table) > self.capacity:
                 self._shrink()
@@ -131,22 +131,25 @@ class WordEncoder:
             n_words = 0 if vocabulary is None else len(vocabulary)
             if n_words != len(self.table):
                 raise ValueError(Errors.EL010.format(n_words=n_words, n_rows=len(self.table)))
-        self.device: torch.device = next(network.parameters()).device
-        self.cache = WordCache(max_cache_bytes, network.config.projection_width, self.device)
+        self.codec: Optional[CharacterCodec] = None  # where whole words are looked up in the table
+        characters = network.config.char_cnn
+        if self.table is None and characters is not None:
+            self.codec = make_codec(characters.codec, characters.max_characters)
+        self.cache = WordCache(max_cache_bytes, network.config.projection_width, network.device)
 
     @torch.no_grad()
     def encode(self, words: Sequence[str]) -> Tensor:
-        """words (Sequence[str]): U distinct words; `<S>` and `</S>` are the sentence marks.
+        """words (Sequence[str]): U distinct words; `<S>` and `</S>` are the sentence boundaries.
         RETURNS (Tensor): Shape (U, P).
         """
-        if self.table is not None:
+        if self.codec is None:
             return self._look_up(words)
         if self.cache.capacity < len(words):
             return self.spell(words)
-        with TURNS:
+        with CACHE_LOCK:
             missing = self.cache.missing(words)
             if missing:
-                self.cache.touch(words)  # so that room is made by words of other calls
+                self.cache.touch(words)  # so that words of other calls are dropped first
             for start in range(0, len(missing), WORDS_AT_ONCE):
                 part = missing[start : start + WORDS_AT_ONCE]
                 self.cache.add(part, self.spell(part))
@@ -158,24 +161,26 @@ class WordEncoder:
         words (Sequence[str]): U words.
         RETURNS (Tensor): Shape (U, P).
         """
-        if self.table is not None:
+        if self.codec is None:
             return self._look_up(words)
-        char_cnn = self.network.char_cnn
-        rows = character_ids(words, char_cnn.config.max_characters)  # type: ignore[union-attr]
-        lengths = (rows != PAD_CHARACTER + 1).sum(axis=1)
-        order = np.argsort(lengths, kind="stable")  # words of like length side by side
-        device = self.device
+        return self.encode_ids(*self.codec.encode(words))
+
+    def encode_ids(self, char_ids: Ids, lengths: Ids) -> Tensor:
+        """char_ids (Ids): Shape (U, C).
+        lengths (Ids): Shape (U,), ids of each word without padding.
+        RETURNS (Tensor): Shape (U, P); with gradients where they are enabled.
+        """
+        if not len(char_ids):
+            return torch.zeros(0, self.network.config.projection_width, device=self.network.device)
+        order = np.argsort(lengths, kind="stable")  # words of similar length together
+        device = self.network.device
         parts = [
-            self.network.word_vectors(torch.from_numpy(rows[some]).to(device), lengths[some].tolist())
+            self.network.word_vectors(torch.from_numpy(char_ids[some]).to(device), lengths[some].tolist())
             for some in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
         ]
         back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
-        return (
-            torch.cat(parts)[back]
-            if len(words)
-            else torch.zeros(0, self.network.config.projection_width, device=self.device)
-        )
+        return torch.cat(parts)[back]
 
     def _look_up(self, words: Sequence[str]) -> Tensor:
-        ids = torch.from_numpy(self.vocabulary.ids(words)).to(self.table.device)  # type: ignore[union-attr]
-        return torch.nn.functional.embedding(ids, self.table)  # type: ignore[arg-type]
+        ids = torch.from_numpy(self.vocabulary.ids(words)).to(self.table.device)  # type: ignore[union-attr]  # checked when made
+        return torch.nn.functional.embedding(ids, self.table)  # type: ignore[arg-type]  # checked when made

@@ -17,7 +17,7 @@ from ..errors import Errors
 from ..weights import load_bilm
 from .contexts import DocRuns, read_docs
 from .layer_cache import LayerCache, keys_of
-from .replace import replace_listener, replace_listener_cfg
+from .owned_tok2vec import replace_listener, replace_listener_cfg
 from .settings import ElmoSettings
 from .torch_bilm import TorchBiLM
 from .types import ElmoBatch, MarkSums
@@ -140,6 +140,14 @@ def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
             raise ValueError(Errors.EL067.format(name=PACKAGED_BILM, problems=problems))
         set_bilm(model, bilm)
     return bilm
+
+
+def prepare(model: Model[List[Doc], ElmoBatch]) -> None:
+    """Derive from the weights, the packaged ones if there are none yet, what processes can share.
+
+    model (Model): An ELMo model.
+    """
+    fill(model).prepare(get_settings(model).state)
 
 
 def _shim(model: Model[List[Doc], ElmoBatch]) -> TorchBiLM:

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy
 from numpy.typing import NDArray
 
-from .._warnings import Warnings
+from ..errors import Warnings
 from .contexts import DocRuns
 
 KEY_BYTES = 16

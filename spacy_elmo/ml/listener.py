@@ -13,9 +13,8 @@ from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
-from .._warnings import Warnings
-from ..errors import Errors
-from .doc_data import get_layers, get_marks, has_layers
+from ..errors import Errors, Warnings
+from .doc_vectors import get_layers, get_marks, has_layers
 from .scalar_mix import MixSettings, ScalarMix, get_mix_settings, set_sizes
 from .types import ElmoBatch, MarkedLayers, MarkSums, add_marks
 

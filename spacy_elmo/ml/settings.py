@@ -3,13 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
+from .._choices import CONTEXTS, DTYPES, PRECISIONS, STATES
 from ..bilm.config import BiLMConfig
-from ..bilm.low_precision import PRECISIONS
 from ..errors import Errors
-
-CONTEXTS = ("auto", "sentences", "doc")
-STATES = ("reset", "steady", "carry")
-DTYPES = ("float32", "float16")
 
 
 @dataclass(frozen=True)

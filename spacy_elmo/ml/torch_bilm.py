@@ -15,7 +15,7 @@ from thinc.types import FloatsXd
 from thinc.util import get_torch_default_device, torch2xp, xp2torch
 
 from ..encoding.facade import BiLM
-from ..weights.native import bilm_from_bytes, bilm_to_bytes
+from ..weights.native.model import bilm_from_bytes, bilm_to_bytes
 from .layer_cache import LayerCache
 
 BYTES_PER_MB = 1024 * 1024

@@ -13,19 +13,18 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats3d
 
 from ..errors import Errors
+from ..ml import concat as _tok2vec  # noqa: F401
 from ..ml import listener as _listener  # noqa: F401  registers the architectures
 from ..ml import loaders as _loaders  # noqa: F401
-from ..ml import tok2vec as _tok2vec  # noqa: F401
-from ..ml.doc_data import DocVectors, set_vectors
-from ..ml.elmo_model import fill, get_bilm, get_settings, iter_layers, read_marks, row_bounds, set_bilm
+from ..ml.doc_vectors import DocVectors, set_vectors
+from ..ml.elmo_model import fill, get_bilm, get_settings, iter_layers, prepare, read_marks, row_bounds, set_bilm
 from ..ml.listener import ElmoListener, get_listeners, settings_of
 from ..ml.mixing import equal_weights, mix_layers
 from ..ml.types import ElmoBatch, add_marks
-from ..ml.workers import prepare
-from .callbacks import become_worker, find_pipe_call, meet_pipe_call, prepare_before_fork
 from .defaults import DEFAULT_BLOCKS, check_settings
 from .extensions import register_extensions
-from .pending import PendingGradient
+from .gradient_buffer import PendingGradient
+from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
 from .vector_hooks import set_vector_hooks
 
 
@@ -173,7 +172,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         fill(self.model)
 
     def prepare(self) -> None:
-        """Make all that is derived from the weights, so that forked workers share it."""
+        """Derive from the weights what forked workers share."""
         self.fill()
         prepare(self.model)
 
@@ -339,9 +338,9 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
     def __reduce__(self) -> Tuple[Any, ...]:
         self.fill()
         state = {name: value for name, value in self.__dict__.items() if name not in ("_pending", "_nlp")}
-        call = find_pipe_call()
-        n_threads = None if call is None else meet_pipe_call(call)
-        return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state, n_threads)
+        if is_sent_to_worker():
+            load_encoders_once()
+        return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state)
 
 
 def _restore(
@@ -351,11 +350,9 @@ def _restore(
     name: str,
     cfg: Dict[str, Any],
     state: Dict[str, Any],
-    n_threads: Optional[int] = None,
 ) -> Elmo:
-    """RETURNS (Elmo): A component that was pickled; `n_threads` if it was on the way to a worker of `nlp.pipe`."""
-    if n_threads is not None:
-        become_worker(n_threads)
+    """RETURNS (Elmo): A component that was pickled, on the way to a spawned worker for instance."""
+    configure_worker()
     elmo = cls(vocab, model, name, prefix=state["prefix"])
     elmo.cfg = cfg
     elmo.__dict__.update(state)

@@ -9,7 +9,7 @@ from spacy.tokens import Doc, Span, Token
 from thinc.types import Floats1d, Floats2d, Floats3d
 
 from ..errors import Errors
-from ..ml.doc_data import get_layers, get_mixed
+from ..ml.doc_vectors import get_layers, get_mixed
 
 
 class _Getter:

@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
 
+from .._settings import fit_types, refuse_unknown
 from ..bilm.config import BiLMConfig
-from ..bilm.settings import fit_types, refuse_unknown
 from ..errors import Errors
 
 SOFTMAXES = ("sampled", "full", "adaptive")

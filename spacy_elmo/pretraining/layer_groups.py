@@ -16,8 +16,8 @@ from ..bilm.model import BiLMNetwork
 class LayerGroup:
     """Parameters that are thawed together and share a rate.
 
-    name (str): "head", "lstm.1", "lstm.0", "words".
-    parameters (Dict[str, nn.Parameter]): By a name that is stable from run to run, e.g. "network.lstm.0.bias".
+    name (str): "head", "layers.1", "layers.0", "words".
+    parameters (Dict[str, nn.Parameter]): By a name that is stable from run to run, "network.encoder.layers.0.bias".
     """
 
     name: str
@@ -31,7 +31,7 @@ def layer_groups(network: BiLMNetwork, head: nn.Module) -> List[LayerGroup]:
     head (nn.Module): The highest.
     RETURNS (List[LayerGroup]): The softmax, the LSTM layers from the top, the character CNN or word embedding.
     """
-    names = ["head", *(f"lstm.{layer}" for layer in reversed(range(network.config.n_layers))), "words"]
+    names = ["head", *(f"layers.{layer}" for layer in reversed(range(network.config.n_layers))), "words"]
     groups: Dict[str, Dict[str, nn.Parameter]] = {name: {} for name in names}
     seen: Set[int] = set()
     for name, parameter in network.named_parameters():
@@ -45,7 +45,8 @@ def layer_groups(network: BiLMNetwork, head: nn.Module) -> List[LayerGroup]:
 
 def _layer_of(name: str) -> str:
     """RETURNS (str): Group of a parameter of the network."""
-    found = re.match(r"(lstm|between)\.(\d+)\.", name)
+    found = re.match(r"encoder\.(layers|highways)\.(\d+)\.", name)
     if found is None:
         return "words"
-    return f"lstm.{int(found.group(2)) + (found.group(1) == 'between')}"  # the first gate is the second layer's
+    number = int(found.group(2)) + (found.group(1) == "highways")  # the first highway is around the second layer
+    return f"layers.{number}"

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Dict, Optional
 
+from ..corpora.shards import Counts
 from ..encoding.perplexity import Perplexity
-from .corpus import Counts
 
 
 @dataclass(frozen=True)

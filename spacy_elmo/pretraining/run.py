@@ -12,21 +12,21 @@ import torch
 from ..about import __version__
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
+from ..bilm.state import BiLMState
+from ..corpora.shards import BlockStream, Shard
 from ..encoding.facade import BiLM
 from ..encoding.perplexity import Perplexity
-from ..encoding.state import BiLMState
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from ..weights import save_bilm
 from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, prune_checkpoints, save_checkpoint
 from .config import PretrainConfig
-from .corpus import BlockStream, Shard
 from .distributed import Ranks
-from .identity import changed_settings, changed_text, describe_settings, describe_text
-from .loop import Trainer, Update
 from .report import Report, perplexities
 from .run_folder import BEST, LAST, find_run, make_ready, store_vocabulary
+from .run_identity import changed_settings, changed_text, describe_settings, describe_text
 from .run_log import RunLog
+from .trainer import Trainer, Update
 from .validation import BestSoFar, Sentences
 
 MAX_NAMED = 5

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from .._compat import has_tensorboard
-from .._warnings import Warnings
+from ..errors import Warnings
 from .run_folder import LOG, TENSORBOARD
 
 

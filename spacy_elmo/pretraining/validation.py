@@ -5,8 +5,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence
 
+from ..corpora.shards import BlockStream, Counts, Shard
 from ..encoding.perplexity import Perplexity
-from .corpus import BlockStream, Counts, Shard
 
 Sentences = List[List[str]]
 

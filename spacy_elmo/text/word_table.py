@@ -5,30 +5,30 @@ from typing import Dict, List, Optional, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .characters import PAD_CHARACTER, SENTENCE_BEGIN, SENTENCE_END, character_ids
+from .characters import SENTENCE_BEGIN, SENTENCE_END
+from .codecs import CharacterCodec, make_codec
 from .vocabulary import Vocabulary
 
 Ids = NDArray[np.int64]
-PADDING = PAD_CHARACTER + 1  # ids are shifted by one
 
 
 class WordTable:
-    """Numbers words in the order they are met; `<S>` is 0 and `</S>` is 1.
+    """Numbers words in the order of their first occurrence; `<S>` is 0 and `</S>` is 1.
 
     vocabulary (Optional[Vocabulary]): Gives every word its id as a target.
-    max_characters (int): C, ids per word.
+    codec (Optional[CharacterCodec]): Spells words, by default in UTF-8.
     """
 
     BEGIN = 0
     END = 1
 
-    def __init__(self, vocabulary: Optional[Vocabulary] = None, *, max_characters: int = 50) -> None:
+    def __init__(self, vocabulary: Optional[Vocabulary] = None, codec: Optional[CharacterCodec] = None) -> None:
         self.vocabulary = vocabulary
-        self.max_characters = max_characters
+        self._codec = make_codec() if codec is None else codec
         self._numbers: Dict[str, int] = {}
         self._words: List[str] = []
         self._targets = np.zeros(1024, dtype="int64")
-        self._rows = np.zeros((1024, max_characters), dtype="int16")
+        self._rows = np.zeros((1024, self._codec.max_characters), dtype="int16")
         self._lengths = np.zeros(1024, dtype="int64")
         self._n_spelled = 0
         self.numbers_of((SENTENCE_BEGIN, SENTENCE_END))
@@ -38,13 +38,13 @@ class WordTable:
 
     @property
     def words(self) -> List[str]:
-        """RETURNS (List[str]): The words by number, the marks first."""
+        """RETURNS (List[str]): The words by number, the boundaries first."""
         return list(self._words)
 
     def keep(self, numbers: Ids) -> Ids:
         """Forget all words but some, so that a table stays small whatever the length of the text.
 
-        numbers (Ids): Words to keep, besides the marks.
+        numbers (Ids): Words to keep, besides the boundaries.
         RETURNS (Ids): For each number so far the new one, 0 for words that are gone.
         """
         kept = np.union1d(numbers, (self.BEGIN, self.END)).astype("int64")
@@ -89,13 +89,13 @@ class WordTable:
             return
         if n_words > len(self._rows):
             n_rows = max(n_words, 2 * len(self._rows))
-            self._rows = np.resize(self._rows, (n_rows, self.max_characters))
+            self._rows = np.resize(self._rows, (n_rows, self._codec.max_characters))
             self._targets = np.resize(self._targets, n_rows)
             self._lengths = np.resize(self._lengths, n_rows)
         new = self._words[self._n_spelled :]
-        rows = character_ids(new, self.max_characters)
+        rows, lengths = self._codec.encode(new)
         self._rows[self._n_spelled : n_words] = rows
-        self._lengths[self._n_spelled : n_words] = (rows != PADDING).sum(axis=1)
+        self._lengths[self._n_spelled : n_words] = lengths
         if self.vocabulary is not None:
             self._targets[self._n_spelled : n_words] = self.vocabulary.ids(new)
         self._n_spelled = n_words

@@ -8,15 +8,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from .._warnings import Warnings
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead, SoftmaxHead
-from ..bilm.low_precision import full_state
 from ..bilm.model import BiLMNetwork
-from ..errors import Errors
+from ..engine.quantization import full_state
+from ..errors import Errors, Warnings
 from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
-from .key_map import Array
 from .locate import Source
+from .tensor_map import Array
 
 DTYPES = ("float32", "float16")
 MAX_NAMED = 10  # words that an error names

@@ -35,14 +35,14 @@ def test_all_problems_are_listed_at_once():
 @pytest.mark.parametrize(
     "settings, name",
     [
-        ({"n_words": 5, "cell_widht": 8}, "cell_widht"),
-        ({"char_cnn": {"n_highways": 1}}, "n_highways"),
-        ({}, "exactly one"),
-        ({"n_words": 3, "char_cnn": {}}, "exactly one"),
-        ({"char_cnn": {"filters": [[60, 4]]}}, "60"),
-        ({"char_cnn": {"activation": "gelu"}}, "gelu"),
-        ({"n_words": 5, "cell_width": 4, "projection_width": 8}, "projection_width"),
-        ({"n_words": 5, "highway_between": True}, "has_skip should be false"),
+        ({"n_words": 5, "cell_widht": 8}, "EL001.*cell_widht"),
+        ({"char_cnn": {"n_highways": 1}}, "EL001.*n_highways"),
+        ({}, "EL002.*exactly one"),
+        ({"n_words": 3, "char_cnn": {}}, "EL002.*exactly one"),
+        ({"char_cnn": {"filters": [[60, 4]]}}, "EL002.*60"),
+        ({"char_cnn": {"activation": "gelu"}}, "EL002.*gelu"),
+        ({"n_words": 5, "cell_width": 4, "projection_width": 8}, "EL002.*projection_width"),
+        ({"n_words": 5, "highway_between": True}, "EL002.*has_skip should be false"),
     ],
 )
 def test_wrong_settings_are_named(settings, name):

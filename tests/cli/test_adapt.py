@@ -50,10 +50,10 @@ def _adapt(init, corpus, output, *changes):
 
 
 def _changed(before, after):
-    """Layers of the network, "lstm.0" for instance, in which a weight differs."""
+    """Layers of the network, "layers.0" for instance, in which a weight differs."""
     other = dict(after.network.named_parameters())
-    names = {".".join(n.split(".")[:2]) for n, p in before.network.named_parameters() if not torch.equal(p, other[n])}
-    return {"char_cnn" if name.startswith("char_cnn") else name for name in names}
+    names = [name for name, weight in before.network.named_parameters() if not torch.equal(weight, other[name])]
+    return {"char_cnn" if name.startswith("char_cnn") else ".".join(name.split(".")[1:3]) for name in names}
 
 
 def test_config_names_every_setting():
@@ -73,7 +73,7 @@ def test_softmax_and_vocabulary_are_kept(bilm_path, corpus, tmp_path):
     """Perplexities before and after are over the same words, so they can be compared."""
     before, after = load_bilm(bilm_path), _adapt(bilm_path, corpus, tmp_path / "out")
     assert after.vocabulary.words == before.vocabulary.words
-    assert _changed(before, after) == {"lstm.0", "lstm.1", "char_cnn"}
+    assert _changed(before, after) == {"layers.0", "layers.1", "char_cnn"}
     assert after.perplexity(SENTENCES).mean < 0.95 * before.perplexity(SENTENCES).mean
 
 
@@ -81,8 +81,8 @@ def test_lower_layers_move_less(bilm_path, corpus, tmp_path):
     """With a rate that is much lower for each layer the character CNN stays where it was, nearly."""
     before = load_bilm(bilm_path)
     after = _adapt(bilm_path, corpus, tmp_path / "out", "--pretraining.optimizer.discriminative", "100")
-    moved = {name: _distance(before, after, name) for name in ("char_cnn", "lstm.0", "lstm.1")}
-    assert 0 < 10 * moved["char_cnn"] < 3 * moved["lstm.0"] < moved["lstm.1"]
+    moved = {name: _distance(before, after, name) for name in ("char_cnn", "encoder.layers.0", "encoder.layers.1")}
+    assert 0 < 10 * moved["char_cnn"] < 3 * moved["encoder.layers.0"] < moved["encoder.layers.1"]
 
 
 def _distance(before, after, prefix):
@@ -100,7 +100,7 @@ def test_new_softmax_is_trained_alone(headless, corpus, tmp_path):
     assert rows[-1]["forward"] < rows[0]["forward"]
 
 
-@pytest.mark.parametrize("n_tokens, layers", [(400, {"lstm.1"}), (250, {"lstm.1", "lstm.0"})])
+@pytest.mark.parametrize("n_tokens, layers", [(400, {"layers.1"}), (250, {"layers.1", "layers.0"})])
 def test_layers_are_thawed_from_the_top(headless, corpus, tmp_path, n_tokens, layers):
     after = _adapt(headless, corpus, tmp_path / "out", "--pretraining.optimizer.unfreeze_tokens", n_tokens)
     assert _changed(load_bilm(headless), after) == layers
@@ -117,7 +117,7 @@ def test_released_weights_go_on(shared_data, corpus, tmp_path, name):
     """Those of bilm-tf and AllenNLP; what comes out is a biLM with softmax that also reads as HDF5."""
     init = shared_data / "elmo-fixtures" / name / "lm_weights.hdf5"
     after = _adapt(init, corpus, tmp_path / "out", "--pretraining.optimizer.unfreeze_tokens", "150")
-    assert _changed(load_bilm(init), after) == {"lstm.0", "lstm.1", "char_cnn"}
+    assert _changed(load_bilm(init), after) == {"layers.0", "layers.1", "char_cnn"}
     rows = [row for row in srsly.read_jsonl(tmp_path / "out" / "log.jsonl") if "forward" in row]
     assert rows[-1]["forward"] < rows[0]["forward"] < 50
 

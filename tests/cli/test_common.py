@@ -37,5 +37,5 @@ def test_a_folder_below_a_file_is_refused(tmp_path):
     check_output_folder(tmp_path / "a" / "b")
     (tmp_path / "a").write_text("x")
     for path in (tmp_path / "a", tmp_path / "a" / "b" / "c"):
-        with pytest.raises(ValueError, match="can be no folder: .*a' is a file"):
+        with pytest.raises(ValueError, match="EL178.*can be no folder: .*a' is a file"):
             check_output_folder(path)

@@ -50,8 +50,8 @@ def test_inspect_counts_every_parameter_once(bilm: BiLM) -> None:
 def test_inspect_shows_highways_between_layers() -> None:
     config = BiLMConfig(n_words=9, cell_width=8, projection_width=4, has_skip=False, highway_between=True)
     report = inspect(BiLM(BiLMNetwork(config), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>", *"abcdef"])))
-    assert report.n_parameters["highway past LSTM layer 2"] == 2 * (4 * 4 + 4)
-    openings = [opening for part, _, opening in report.gates if part.startswith("highway past LSTM layer 2")]
+    assert report.n_parameters["highway around LSTM layer 2"] == 2 * (4 * 4 + 4)
+    openings = [opening for part, _, opening in report.gates if part.startswith("highway around LSTM layer 2")]
     assert len(openings) == 2 and all(abs(opening - 0.119) < 1e-3 for opening in openings)
 
 

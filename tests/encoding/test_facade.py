@@ -8,8 +8,8 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.state import BiLMState
 from spacy_elmo.encoding.facade import BiLM
-from spacy_elmo.encoding.state import BiLMState
 
 CONFIG = BiLMConfig.from_dict(
     {
@@ -185,18 +185,18 @@ def test_sentences_can_come_one_by_one(bilm, sentences):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda b: b.embed(["not tokenized"]), "list of strings"),
-        (lambda b: b.embed([["a", 3]]), "not strings"),
-        (lambda b: b.embed([["a"], None]), "Sentence 1 is a NoneType, but should be a list of strings"),
-        (lambda b: b.embed([["a"]], layers="bottom"), "bottom"),
-        (lambda b: b.embed([["a"]], layers=3), "0 to 2"),
-        (lambda b: b.embed([["a"]], layers=True), "0 to 2"),
-        (lambda b: b.embed([["a"]], state="settled"), "settled"),
-        (lambda b: b.embed([["a"]], state=np.zeros(3)), "The state is a ndarray, but should be"),
-        (lambda b: b.embed([["a"]], state=np.zeros(3), return_state=True), "The state is a ndarray, but should be"),
-        (lambda b: b.encode([["a"]], state=["carry"]), "The state is a list, but should be"),
-        (lambda b: b.embed([["a"]], state=BiLMState(torch.zeros(2, 1, 5), torch.zeros(2, 1, 32))), "shape"),
-        (lambda b: b.perplexity([["a"]]), "no softmax"),
+        (lambda b: b.embed(["not tokenized"]), "EL011"),
+        (lambda b: b.embed([["a", 3]]), "EL011.*not strings"),
+        (lambda b: b.embed([["a"], None]), "EL011.*Sentence 1 is a NoneType, but should be a list of strings"),
+        (lambda b: b.embed([["a"]], layers="bottom"), "EL008.*bottom"),
+        (lambda b: b.embed([["a"]], layers=3), "EL008.*0 to 2"),
+        (lambda b: b.embed([["a"]], layers=True), "EL008.*0 to 2"),
+        (lambda b: b.embed([["a"]], state="settled"), "EL009.*settled"),
+        (lambda b: b.embed([["a"]], state=np.zeros(3)), "EL009.*The state is a ndarray, but should be"),
+        (lambda b: b.embed([["a"]], state=np.zeros(3), return_state=True), "EL009.*a ndarray"),
+        (lambda b: b.encode([["a"]], state=["carry"]), "EL009.*The state is a list, but should be"),
+        (lambda b: b.embed([["a"]], state=BiLMState(torch.zeros(2, 1, 5), torch.zeros(2, 1, 32))), "EL006"),
+        (lambda b: b.perplexity([["a"]]), "EL007.*no softmax"),
     ],
 )
 def test_wrong_input_says_what_is_wanted(bilm, call, message):

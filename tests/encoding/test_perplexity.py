@@ -54,8 +54,9 @@ def test_backward_losses_of_sentences_by_themselves(bilm):
     rows = torch.from_numpy(bilm.embed([TEXT[0]], boundaries=True)[0][-1][1:, 6:])
     targets = torch.from_numpy(bilm.vocabulary.ids(["<S>", *TEXT[0]]))
     wanted = torch.nn.functional.cross_entropy(bilm.head(rows), targets, reduction="none").detach()
-    np.testing.assert_allclose(losses[1, : len(wanted)], wanted, atol=1e-5)
-    np.testing.assert_allclose(losses, bilm.token_losses(TEXT, state="reset"), atol=1e-5)
+    np.testing.assert_allclose(losses[0][1], np.roll(wanted, -1), atol=1e-5)  # by the predicted word, the boundary last
+    for one, other in zip(losses, bilm.token_losses(TEXT, state="reset")):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_carry_counts_or_reports_every_token(bilm):
@@ -66,9 +67,26 @@ def test_carry_counts_or_reports_every_token(bilm):
         assert result.n_dropped == 0 if batch_size == 1 else result.n_dropped < total / 3
 
 
-def test_token_losses_are_what_is_averaged(bilm):
-    losses = bilm.token_losses(TEXT, batch_size=1)
-    assert bilm.perplexity(TEXT, batch_size=1).forward == pytest.approx(float(np.exp(losses[0].mean())), rel=1e-6)
+@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
+def test_token_losses_are_what_is_averaged(bilm, state):
+    losses = bilm.token_losses(TEXT, state=state, batch_size=1)
+    assert [part.shape for part in losses] == [(bilm.config.n_directions, len(words) + 1) for words in TEXT]
+    wanted = bilm.perplexity(TEXT, state=state, batch_size=1)
+    means = np.exp(np.concatenate(losses, axis=1).mean(axis=1, dtype="float64"))
+    assert wanted.forward == pytest.approx(float(means[0]), rel=1e-6)
+    if len(means) > 1:
+        assert wanted.backward == pytest.approx(float(means[1]), rel=1e-6)
+
+
+@pytest.mark.parametrize("state", ["reset", "steady"])
+def test_a_token_loss_is_that_of_its_word(bilm, state):
+    """Another word changes its own column, and those that read it: later ones forward, earlier ones backward."""
+    words = ["the", "bank", "sat", "."]
+    before, after = bilm.token_losses([words, ["the", "sat", "sat", "."]], state=state)
+    changed = ~np.isclose(before, after, atol=1e-7)
+    assert changed[0].tolist() == [False, True, True, True, True]
+    if len(changed) > 1:
+        assert changed[1].tolist() == [True, True, False, False, True]
 
 
 def test_softmax_in_parts_gives_the_same(bilm):

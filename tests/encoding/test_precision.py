@@ -5,10 +5,11 @@ import pickle
 
 import numpy as np
 import pytest
+from engine.forcing import force_path
 
 from spacy_elmo import load_bilm
-from spacy_elmo.bilm import onednn
-from spacy_elmo.encoding import runner
+from spacy_elmo.engine import onednn
+from spacy_elmo.engine.dispatch import Path
 
 SENTENCES = [
     ["She", "sat", "on", "the", "bank", "of", "the", "river", "."],
@@ -66,15 +67,15 @@ def test_changing_the_precision_forgets_what_was_computed_before(exact, precisio
 @pytest.mark.parametrize("state", ["reset", "steady"])
 @pytest.mark.parametrize("batch_tokens", [1, 7, 4096])
 @pytest.mark.skipif(not onednn.works("int8"), reason="torch without int8 products")
-@pytest.mark.parametrize("at_once", [0, float("inf")])
-def test_int8_vectors_do_not_depend_on_batch_order_or_company(state, batch_tokens, at_once, monkeypatch):
-    monkeypatch.setattr(runner, "AT_ONCE", at_once)
+@pytest.mark.parametrize("path", [Path.PARALLEL, Path.IN_TURN])
+def test_int8_vectors_do_not_depend_on_batch_order_or_company(state, batch_tokens, path, monkeypatch):
+    force_path(monkeypatch, path)
     bilm = load_bilm("en_elmo_sm", precision="int8")
     many = [*SENTENCES, *([word] * n for n, word in enumerate("abcdefghijkl"))]
     together = bilm.embed(many, state=state)
     found = bilm.embed(many[::-1], state=state, batch_tokens=batch_tokens)[::-1]
     for one, other in zip(together, found):
-        np.testing.assert_array_equal(one, other)  # sums of whole numbers
+        np.testing.assert_array_equal(one, other)  # sums of integers
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -84,10 +85,10 @@ def test_perplexity_of_sentences_is_near_and_what_needs_float32_is_refused(preci
     bilm.set_precision(precision)
     assert bilm.perplexity(SENTENCES[:2], state="reset").mean == pytest.approx(wanted, rel=0.05)
     with pytest.raises(
-        ValueError, match=f"needs weights in float32, but they are in {precision}. Choose state 'reset'"
+        ValueError, match=f"EL016.*{precision}. Choose state 'reset'"
     ):
         bilm.perplexity(SENTENCES)
-    with pytest.raises(ValueError, match=f"gradient needs weights in float32, but they are in {precision}"):
+    with pytest.raises(ValueError, match=f"EL016.*gradient.*{precision}"):
         bilm.encode_with_grad(SENTENCES)
 
 
@@ -107,7 +108,7 @@ def test_moving_keeps_the_precision_and_refuses_a_device_without_it_before_anyth
         pytest.skip("torch without int8 products")
     bilm = load_bilm("en_elmo_sm", precision="int8")
     found = bilm.embed(SENTENCES)
-    with pytest.raises(ValueError, match="int8.*cuda"):
+    with pytest.raises(ValueError, match="EL015.*int8.*cuda"):
         bilm.to("cuda")
     assert bilm.to("cpu").precision == "int8"
     assert all(np.array_equal(one, two) for one, two in zip(found, bilm.embed(SENTENCES)))

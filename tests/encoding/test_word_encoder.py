@@ -79,13 +79,13 @@ def test_a_fork_waits_for_a_thread_that_is_within_the_cache(encoder):
     inside, left = threading.Event(), threading.Event()
 
     def stay_inside():
-        with word_encoder.TURNS:
+        with word_encoder.CACHE_LOCK:
             inside.set()
             left.wait(timeout=0.3)
 
-    def others_get_their_turn():
+    def others_get_the_lock():
         with ThreadPoolExecutor(1) as pool:
-            return pool.submit(word_encoder.TURNS.acquire, timeout=5.0).result()
+            return pool.submit(word_encoder.CACHE_LOCK.acquire, timeout=5.0).result()
 
     thread = threading.Thread(target=stay_inside)
     thread.start()
@@ -93,7 +93,7 @@ def test_a_fork_waits_for_a_thread_that_is_within_the_cache(encoder):
     child = os.fork()
     if child == 0:
         signal.alarm(20)  # a child that hangs is ended
-        is_right = torch.equal(encoder.encode(WORDS[:3]), wanted) and others_get_their_turn()
+        is_right = torch.equal(encoder.encode(WORDS[:3]), wanted) and others_get_the_lock()
         os._exit(0 if is_right and not thread.is_alive() else 1)
     left.set()
     thread.join()

@@ -163,7 +163,7 @@ def test_initial_weights_and_gamma_are_taken():
 
 def test_wrong_number_of_initial_weights_is_an_error():
     mix = ScalarMix(MixSettings(initial_weights=[0.0, 1.0]))
-    with pytest.raises(ValueError, match="2 weights"):
+    with pytest.raises(ValueError, match="EL069.*2 weights"):
         mix.initialize(X=make_layers())
 
 
@@ -214,10 +214,10 @@ def test_output_dropout_acts_in_training_only():
     [{"layer_dropout": 1.0}, {"output_dropout": -1}, {"weights_l2": -1}, {"layer_norm": "x"}, {"projection_width": 0}],
 )
 def test_senseless_settings_are_an_error(settings):
-    with pytest.raises(ValueError, match="Correct these settings"):
+    with pytest.raises(ValueError, match="EL060"):
         MixSettings(**settings)
 
 
 def test_other_sizes_than_trained_are_an_error():
-    with pytest.raises(ValueError, match="3 layers of width 4"):
+    with pytest.raises(ValueError, match="EL068.*3 layers of width 4"):
         set_sizes(make_mix(), 2, WIDTH)

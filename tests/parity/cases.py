@@ -239,7 +239,7 @@ def word_vectors(bilm: BiLM, words: List[str]) -> Any:
 
 def losses_of(bilm: BiLM, text: List[List[str]], state: str, n_lanes: int) -> Tuple[Any, Any]:
     """Losses and targets (d, predictions), by step and then by lane, or by sentence where each is read by itself."""
-    losses, targets, _ = zip(*bilm._losses(text, state, n_lanes, "losses")[0])
+    losses, targets, _ = zip(*bilm._losses(text, state, n_lanes))
     return np.concatenate(losses, axis=1), np.concatenate(targets, axis=1)
 
 

@@ -13,7 +13,7 @@ def test_other_docs_than_the_batch_are_an_error(make_pipeline, change):
     nlp = make_pipeline()
     examples = make_examples(nlp)
     nlp.get_pipe("elmo").update(examples)
-    with pytest.raises(ValueError, match="hand on its Docs"):
+    with pytest.raises(ValueError, match="EL072"):
         nlp.get_pipe("tagger").update(change(examples))
 
 
@@ -23,7 +23,7 @@ def test_changed_tokens_of_a_batch_are_an_error(make_pipeline):
     nlp.get_pipe("elmo").update(examples)
     with examples[0].predicted.retokenize() as retokenizer:
         retokenizer.merge(examples[0].predicted[0:2])
-    with pytest.raises(ValueError, match="tokens of a training batch have changed"):
+    with pytest.raises(ValueError, match="EL070"):
         nlp.get_pipe("tagger").update(examples)
 
 
@@ -39,5 +39,5 @@ def test_a_component_that_is_frozen_later_annotates_each_batch(make_pipeline):
     trained, _ = listener.begin_update(docs)
     for found, wanted in zip(trained, listener.predict(docs)):
         numpy.testing.assert_array_equal(found, wanted)
-    with pytest.raises(ValueError, match="annotating_components"):
+    with pytest.raises(ValueError, match="EL072"):
         nlp.update(make_examples(nlp), exclude=["elmo"])

@@ -136,10 +136,10 @@ def test_two_components_of_one_prefix_are_an_error():
     add_elmo(nlp, name="a", seed=1)
     nlp.add_pipe("tagger", config=listening(upstream="a"))
     add_elmo(other, name="b", seed=2)
-    with pytest.raises(ValueError, match="'a' and 'b' have the same prefix 'elmo'"):
+    with pytest.raises(ValueError, match="EL078.*'a' and 'b' have the same prefix 'elmo'"):
         nlp.add_pipe("elmo", name="b")
     nlp.remove_pipe("b")
-    with pytest.raises(ValueError, match="'a' and 'b' have the same prefix 'elmo'"):
+    with pytest.raises(ValueError, match="EL078.*'a' and 'b' have the same prefix 'elmo'"):
         nlp.add_pipe("b", source=other)
     nlp.remove_pipe("b")
     nlp.replace_pipe("a", "elmo")
@@ -173,7 +173,7 @@ def test_doc_context_ignores_sentences():
 def test_sentence_context_without_boundaries_is_an_error():
     nlp = spacy.blank("en")
     add_elmo(nlp, model={"contexts": "sentences"})
-    with pytest.raises(ValueError, match="sentencizer"):
+    with pytest.raises(ValueError, match="EL061"):
         nlp("Two words")
     check_shapes(nlp(""))
     nlp.add_pipe("sentencizer", before="elmo")
@@ -282,7 +282,7 @@ def packaged(monkeypatch, tmp_path):
 def test_other_sizes_than_packaged_are_an_error(packaged):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": {"bilm": {**BILM, "n_layers": 3}}})
-    with pytest.raises(ValueError, match="n_layers is 2, not 3.*BiLMLoader"):
+    with pytest.raises(ValueError, match="EL067.*n_layers is 2, not 3.*BiLMLoader"):
         nlp("text")
     same = spacy.blank("en")
     same.add_pipe("elmo", config={"model": {"bilm": BILM}})
@@ -294,7 +294,7 @@ def test_without_packaged_weights_nothing_is_made_up(monkeypatch, tmp_path):
     monkeypatch.setattr(elmo_model, "load_bilm", lambda name: load(tmp_path / "nothing"))
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
-    with pytest.raises(ValueError, match="No biLM"):
+    with pytest.raises(ValueError, match="EL020"):
         nlp("text")
 
 
@@ -314,7 +314,7 @@ def test_loader_of_the_config_is_never_passed_over(packaged):
     nlp.add_pipe("elmo")
     nlp.config["initialize"]["components"]["elmo"] = loader_block()
     for use in (lambda: nlp("text"), nlp.to_bytes, lambda: list(nlp.pipe(["text"] * 3, n_process=2))):
-        with pytest.raises(ValueError, match="nlp.initialize"):
+        with pytest.raises(ValueError, match="EL075"):
             use()
         assert nlp.get_pipe("elmo").sizes is None
     nlp.initialize()
@@ -325,14 +325,14 @@ def test_loader_with_other_sizes_than_the_config_is_an_error():
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": {"bilm": {**BILM, "cell_width": 20}}})
     nlp.config["initialize"]["components"]["elmo"] = loader_block()
-    with pytest.raises(ValueError, match="cell_width is 16, not 20"):
+    with pytest.raises(ValueError, match="EL066.*cell_width is 16, not 20"):
         nlp.initialize()
 
 
 def test_loader_that_gives_something_else_is_an_error():
     nlp = spacy.blank("en")
     elmo = nlp.add_pipe("elmo")
-    with pytest.raises(ValueError, match="gave a dict"):
+    with pytest.raises(ValueError, match="EL065.*gave a dict"):
         elmo.initialize(lambda: [make_example(nlp)], nlp=nlp, loader=dict)
 
 
@@ -349,21 +349,21 @@ def test_initialize_again_keeps_weights_without_a_loader(nlp):
 @pytest.mark.parametrize(
     "config,message",
     [
-        ({"store": "all"}, "store is 'all'"),
-        ({"dtype": "int8"}, "dtype is 'int8'"),
-        ({"prefix": "a-b"}, "prefix is 'a-b'"),
-        ({"mix": {"layer_norm": "bilm-tf"}}, "must not depend"),
-        ({"mix": {"weight": [1.0]}}, "mix has"),
-        ({"mix": {"gamma": None}}, "mix.gamma is None"),
-        ({"mix": {"gamma": "2"}}, "mix.gamma is '2'"),
-        ({"mix": {"weights": 1.0}}, "mix.weights is 1.0"),
-        ({"mix": {"weights": [1.0, None, 0.0]}}, "mix.weights is"),
-        ({"model": {"bilm": {"n_layer": 3}}}, "Unknown setting.*n_layer"),
-        ({"model": {"bilm": {**BILM, "n_layers": 0}}}, "n_layers is 0"),
-        ({"model": {"bilm": {**BILM, "char_cnn": {"filters": []}}}}, "does not describe a biLM"),
-        ({"model": {"contexts": "word", "state": "x"}}, "contexts is 'word'.*state is 'x'"),
-        ({"model": {"max_tokens": 10, "overlap": 5}}, "overlap is 5"),
-        ({"model": {"frozen": False, "state": "carry"}}, "state is 'carry'"),
+        ({"store": "all"}, "EL060.*store is 'all'"),
+        ({"dtype": "int8"}, "EL060.*dtype is 'int8'"),
+        ({"prefix": "a-b"}, "EL060.*prefix is 'a-b'"),
+        ({"mix": {"layer_norm": "bilm-tf"}}, "EL060.*must not depend"),
+        ({"mix": {"weight": [1.0]}}, "EL060.*mix has"),
+        ({"mix": {"gamma": None}}, "EL060.*mix.gamma is None"),
+        ({"mix": {"gamma": "2"}}, "EL060.*mix.gamma is '2'"),
+        ({"mix": {"weights": 1.0}}, "EL060.*mix.weights is 1.0"),
+        ({"mix": {"weights": [1.0, None, 0.0]}}, "EL060.*mix.weights is"),
+        ({"model": {"bilm": {"n_layer": 3}}}, "EL001.*Unknown setting.*n_layer"),
+        ({"model": {"bilm": {**BILM, "n_layers": 0}}}, "EL002.*n_layers is 0"),
+        ({"model": {"bilm": {**BILM, "char_cnn": {"filters": []}}}}, "EL002"),
+        ({"model": {"contexts": "word", "state": "x"}}, "EL060.*contexts is 'word'.*state is 'x'"),
+        ({"model": {"max_tokens": 10, "overlap": 5}}, "EL060.*overlap is 5"),
+        ({"model": {"frozen": False, "state": "carry"}}, "EL060.*state is 'carry'"),
     ],
 )
 def test_senseless_settings_are_an_error(config, message):
@@ -374,7 +374,7 @@ def test_senseless_settings_are_an_error(config, message):
 def test_wrong_number_of_mix_weights_is_an_error():
     nlp = spacy.blank("en")
     add_elmo(nlp, mix={"weights": [1.0, 2.0]})
-    with pytest.raises(ValueError, match="2 weights"):
+    with pytest.raises(ValueError, match="EL069.*2 weights"):
         nlp("text")
 
 

@@ -19,7 +19,7 @@ def test_doc_without_vectors_says_what_to_do():
     register_extensions()
     doc = spacy.blank("en")("text")
     for read in (lambda: doc._.elmo, lambda: doc[0]._.elmo, lambda: doc[0:1]._.elmo, lambda: doc._.elmo_layers):
-        with pytest.raises(ValueError, match='add_pipe\\("elmo"\\)'):
+        with pytest.raises(ValueError, match="EL062"):
             read()
 
 
@@ -28,7 +28,7 @@ def test_registering_twice_does_no_harm_and_a_taken_name_is_an_error():
     register_extensions("twice")
     Doc.set_extension("taken_layers", default=1)
     try:
-        with pytest.raises(ValueError, match="taken_layers"):
+        with pytest.raises(ValueError, match="EL073.*taken_layers"):
             register_extensions("taken")
     finally:
         for owner in (Doc, Span, Token):
@@ -89,9 +89,9 @@ def test_retokenized_doc_is_an_error_until_computed_again(nlp):
     doc = nlp(TEXT)
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[3:5])
-    with pytest.raises(ValueError, match='get_pipe\\("elmo"\\)'):
+    with pytest.raises(ValueError, match="EL063"):
         _ = doc._.elmo
-    with pytest.raises(ValueError, match='get_pipe\\("elmo"\\)'):
+    with pytest.raises(ValueError, match="EL063"):
         _ = doc[0]._.elmo
     nlp.get_pipe("elmo")(doc)
     assert doc._.elmo.shape[0] == len(doc)
@@ -107,5 +107,5 @@ def test_errors_reach_the_user_as_they_are(nlp):
         return doc
 
     nlp.add_pipe("reads_missing")
-    with pytest.raises(ValueError, match="no ELMo vectors"):
+    with pytest.raises(ValueError, match="EL062"):
         nlp("text")

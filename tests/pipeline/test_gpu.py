@@ -11,8 +11,8 @@ from spacy_elmo._compat import has_cupy
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding import runner
 from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.engine import runner
 from spacy_elmo.text.vocabulary import Vocabulary
 
 from .tiny import BILM, TEXTS, add_elmo, listening, make_examples

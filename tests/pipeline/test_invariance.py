@@ -6,18 +6,14 @@ import random
 import numpy
 import pytest
 import spacy
+from engine.forcing import LARGE_BATCHES, force_large_batches
 from spacy.tokens import Doc
-
-from spacy_elmo.bilm import stepper
-from spacy_elmo.encoding import runner
 
 from .tiny import BILM, add_elmo
 
 N_DOCS, TOLERANCE = 25, 1e-5
-# As it comes, and lanes on the way of large batches: of few weights, and of many.
-WAYS = [(runner.AT_ONCE, stepper.JOINT_WEIGHTS), (0, stepper.JOINT_WEIGHTS), (0, 0)]
 SETTINGS = [{}, {"batch_tokens": 50}, {"state": "steady"}, {"state": "carry", "overlap": 0, "max_tokens": 16}]
-SLOW = [(settings, *WAYS[2]) for settings in SETTINGS[1:3]]  # of the last way two settings are enough every time
+SLOW = [(settings, "separate") for settings in SETTINGS[1:3]]  # two settings are enough every time
 
 
 def make_docs(nlp, sentences):
@@ -36,15 +32,14 @@ def max_difference(one, two):
 
 
 @pytest.mark.parametrize(
-    "settings, at_once, joint_weights",
+    "settings, batches",
     [
         pytest.param(*case, marks=pytest.mark.slow) if case in SLOW else case
-        for case in ((settings, *way) for settings in SETTINGS for way in WAYS)
+        for case in ((settings, batches) for settings in SETTINGS for batches in LARGE_BATCHES)
     ],
 )
-def test_vectors_do_not_depend_on_batches_order_or_company(settings, at_once, joint_weights, monkeypatch):
-    monkeypatch.setattr(runner, "AT_ONCE", at_once)
-    monkeypatch.setattr(stepper, "JOINT_WEIGHTS", joint_weights)
+def test_vectors_do_not_depend_on_batches_order_or_company(settings, batches, monkeypatch):
+    force_large_batches(monkeypatch, batches)
     nlp = spacy.blank("en")
     bilm = {**BILM, "cell_width": 64, "projection_width": 32}
     add_elmo(nlp, bilm=bilm, model=settings)
@@ -64,12 +59,10 @@ def test_vectors_do_not_depend_on_batches_order_or_company(settings, at_once, jo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at_once, joint_weights", WAYS)
-@pytest.mark.filterwarnings("ignore:nlp.pipe starts 2 processes on 2 cores:UserWarning")
-def test_vectors_of_real_sentences_do_not_depend_on_company(shared_data, at_once, joint_weights, monkeypatch):
+@pytest.mark.parametrize("batches", LARGE_BATCHES)
+def test_vectors_of_real_sentences_do_not_depend_on_company(shared_data, batches, monkeypatch):
     """200 sentences of UD EWT dev, as acceptance asks; prints the differences."""
-    monkeypatch.setattr(runner, "AT_ONCE", at_once)
-    monkeypatch.setattr(stepper, "JOINT_WEIGHTS", joint_weights)
+    force_large_batches(monkeypatch, batches)
     path = shared_data / "ud" / "en_ewt" / "dev.conllu.gz"
     sentences = read_conllu(path)[:200]
     nlp = spacy.blank("en")

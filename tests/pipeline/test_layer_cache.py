@@ -41,7 +41,7 @@ def cache_of(elmo):
 def break_weights(elmo):
     """Set the weights to nonsense without telling anybody: what is computed now shows it."""
     with torch.no_grad():
-        for layer in get_bilm(elmo.model).network.lstm:
+        for layer in get_bilm(elmo.model).network.encoder.layers:
             layer.bias.add_(1.0)
             layer.recurrent_weight.zero_()
 
@@ -133,16 +133,14 @@ def test_a_key_does_not_depend_on_the_batch(nlp, elmo):
     assert len(set(alone)) == len(alone)
 
 
-@pytest.mark.parametrize("change", ["new weights", "refresh", "settings"])
+@pytest.mark.parametrize("change", ["new weights", "changed weights", "settings"])
 def test_what_matters_makes_it_forget(nlp, elmo, change):
     docs = make_docs(nlp)
-    before = compute(elmo, docs).copy()
+    compute(elmo, docs)
     if change == "new weights":
         elmo.model.shims[0].from_bytes(elmo.model.shims[0].to_bytes())
-    elif change == "refresh":
+    elif change == "changed weights":
         break_weights(elmo)
-        assert numpy.array_equal(compute(elmo, docs), before)  # nobody was told
-        get_bilm(elmo.model).refresh()
     else:
         settings = elmo.model.attrs["settings"]
         elmo.model.attrs["settings"] = type(settings)(**{**vars(settings), "state": "steady"})
@@ -193,7 +191,7 @@ def test_half_of_the_room_on_the_disk_is_left(monkeypatch):
 def test_a_full_disk_is_told_once(nlp, elmo, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b", buffering=0))
     docs = make_docs(nlp)
-    with pytest.warns(UserWarning, match="could not be kept.*layer_cache_mb to 0"):
+    with pytest.warns(UserWarning, match="WL061"):
         first = compute(elmo, docs).copy()
     assert numpy.array_equal(compute(elmo, docs), first)
 
@@ -205,7 +203,7 @@ def test_what_was_written_in_part_is_not_read(monkeypatch):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Short(os.devnull, "r+"))
     cache = LayerCache(1.0, "float32")
-    with pytest.warns(UserWarning, match="the disk is full"):
+    with pytest.warns(UserWarning, match="WL061.*the disk is full"):
         cache.write(b"a", numpy.ones((1, 2, 3), dtype="float32"))
     assert cache.n_bytes == 0 and cache.read(b"a", (1, 2, 3)) is None
     cache.write(b"b", numpy.ones((1, 2, 3), dtype="float32"))  # told once
@@ -291,7 +289,7 @@ def test_a_trained_bilm_has_no_use_for_it():
 
 @pytest.mark.parametrize(
     "setting, message",
-    [({"layer_cache_mb": -1}, "layer_cache_mb is -1"), ({"layer_cache_dtype": "int8"}, "layer_cache_dtype is 'int8'")],
+    [({"layer_cache_mb": -1}, "EL060.*layer_cache_mb"), ({"layer_cache_dtype": "int8"}, "EL060.*layer_cache_dtype")],
 )
 def test_settings_are_checked(setting, message):
     with pytest.raises(ValueError, match=message):

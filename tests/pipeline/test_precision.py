@@ -7,7 +7,7 @@ import pytest
 import spacy
 from pipeline.tiny import TEXTS, add_elmo
 
-from spacy_elmo.bilm import onednn
+from spacy_elmo.engine import onednn
 from spacy_elmo.ml.elmo_model import get_bilm
 
 PRECISIONS = [
@@ -61,8 +61,8 @@ def test_copied_models_keep_the_precision(precision):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"precision": "int4"}, "precision is 'int4', should be one of"),
-        ({"precision": "bfloat16", "frozen": False}, "precision is 'bfloat16', should be 'float32' while .* trained"),
+        ({"precision": "int4"}, "EL060.*precision is 'int4', should be one of"),
+        ({"precision": "bfloat16", "frozen": False}, "EL060.*precision is 'bfloat16'.*trained"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):
@@ -71,5 +71,5 @@ def test_settings_that_make_no_sense_are_refused(settings, message):
 
 
 def test_float16_on_a_cpu_is_refused_with_a_remedy():
-    with pytest.raises(ValueError, match="float16.*cpu.*float32.*components.NAME.model.precision"):
+    with pytest.raises(ValueError, match="EL015.*float16.*cpu.*float32.*components.NAME.model.precision"):
         make_pipeline("float16")

@@ -16,10 +16,10 @@ import spacy_elmo
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.corpora.counting import count_vocabulary
+from spacy_elmo.corpora.shards import Counts, TextShard
 from spacy_elmo.pretraining import checkpoint
 from spacy_elmo.pretraining.config import PretrainConfig
-from spacy_elmo.pretraining.corpus import Counts, TextShard
-from spacy_elmo.pretraining.counting import count_vocabulary
 from spacy_elmo.pretraining.distributed import Ranks, connect, restart_count, tell_of_lost_ranks
 from spacy_elmo.pretraining.run import Pretraining
 from spacy_elmo.pretraining.validation import read_held_out

@@ -177,7 +177,7 @@ def test_the_loss_of_no_prediction_is_empty(kind, sampled):
 
 @pytest.mark.parametrize(
     "settings, message",
-    [({"kind": "sampled", "n_negatives": 151}, "distinct negatives"), ({"kind": "adaptive"}, "should be Adaptive")],
+    [({"kind": "sampled", "n_negatives": 151}, "EL102"), ({"kind": "adaptive"}, "EL117.*should be Adaptive")],
 )
 def test_what_does_not_fit_the_head_is_an_error(settings, message, sampled):
     with pytest.raises(ValueError, match=message):

@@ -71,9 +71,9 @@ def test_layers_are_ordered_from_the_top():
     config = BiLMConfig.from_dict({"char_cnn": characters, "n_layers": 3, "cell_width": 6, "projection_width": 4})
     network, head = BiLMNetwork(config), SoftmaxHead(9, 4)
     groups = layer_groups(network, head)
-    assert [group.name for group in groups] == ["head", "lstm.2", "lstm.1", "lstm.0", "words"]
+    assert [group.name for group in groups] == ["head", "layers.2", "layers.1", "layers.0", "words"]
     assert set(groups[0].parameters) == {"head.weight", "head.bias"}
-    assert all(name.startswith("network.lstm.2.") for name in groups[1].parameters)
+    assert all(name.startswith("network.encoder.layers.2.") for name in groups[1].parameters)
     assert all(name.startswith("network.char_cnn.") for name in groups[4].parameters)
     n_all = len(list(network.parameters())) + len(list(head.parameters()))
     assert sum(len(group.parameters) for group in groups) == n_all
@@ -82,10 +82,10 @@ def test_layers_are_ordered_from_the_top():
 def test_a_gate_between_layers_goes_with_the_upper_one():
     network = BiLMNetwork(replace(BILM, n_layers=3, has_skip=False, highway_between=True))
     groups = layer_groups(network, SoftmaxHead(9, 4))
-    between = {group.name: [name for name in group.parameters if "between" in name] for group in groups}
-    assert all("between.1." in name for name in between["lstm.2"]) and between["lstm.2"]
-    assert all("between.0." in name for name in between["lstm.1"]) and between["lstm.1"]
-    assert not between["lstm.0"] and not between["words"]
+    between = {group.name: [name for name in group.parameters if "encoder.highways" in name] for group in groups}
+    assert all("highways.1." in name for name in between["layers.2"]) and between["layers.2"]
+    assert all("highways.0." in name for name in between["layers.1"]) and between["layers.1"]
+    assert not between["layers.0"] and not between["words"]
 
 
 def test_a_shared_table_stands_once():
@@ -172,7 +172,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(settings, bad):
     training.update()
     before, moments = training.weights(), {k: v.clone() for k, v in training.optimizer.state_dict()[0].items()}
     training.draw()
-    training.network.lstm[0].bias.grad[0, 0] = bad
+    training.network.encoder.layers[0].bias.grad[0, 0] = bad
     info = training.optimizer.step(step=1, n_tokens=10)
     assert info.grad_norm != info.grad_norm or info.grad_norm == float("inf")
     assert all(torch.equal(part, before[name]) for name, part in training.optimizer.named.items())
@@ -218,7 +218,7 @@ def test_the_schedule_moves_the_rate():
 @pytest.mark.parametrize("settings, sparse", CASES)
 def test_layers_thaw_from_the_top(settings, sparse):
     training = Training(replace(settings, unfreeze_tokens=100), sparse=sparse)
-    order = ["head", "lstm.1", "lstm.0", "words"]
+    order = ["head", "layers.1", "layers.0", "words"]
     assert training.changed(0, 0) == training.changed(1, 99) == order[:1]
     assert training.changed(2, 100) == order[:1]  # the update that finds the tokens are over
     assert training.changed(3, 110) == order[:2]
@@ -262,7 +262,7 @@ def test_a_state_that_does_not_fit_is_an_error():
     tensors, record = training.optimizer.state_dict()
     tensors = {**tensors, "head.bias.exp_avg": torch.zeros(5), "head.gain.step": torch.zeros(())}
     del tensors["head.weight.step"]
-    with pytest.raises(ValueError, match="4 problems") as error:
+    with pytest.raises(ValueError, match="EL116.*4 problems") as error:
         Training(ADAM).optimizer.load_state_dict((tensors, {**record, "name": "adamw"}))
     for part in ("'adamw'", "unexpected: head.gain.step", "missing: head.weight.step", "head.bias.exp_avg is [5]"):
         assert part in str(error.value)

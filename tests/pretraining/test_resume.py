@@ -79,7 +79,7 @@ def test_resumed_in_one_process(text, tmp_path, settings):
 
 @pytest.mark.slow
 def test_forgetting_words_changes_nothing(text, tmp_path, monkeypatch):
-    from spacy_elmo.pretraining import loop
+    from spacy_elmo.pretraining import trainer as loop
 
     _train(make_run(tmp_path / "all", text, checkpoint_every=1000))
     monkeypatch.setattr(loop, "MAX_WORDS", 5)
@@ -169,11 +169,11 @@ def test_when_all_checkpoints_are_damaged_nothing_is_begun_in_silence(text, tmp_
 
 def test_other_settings_cannot_be_resumed(text, tmp_path):
     _train(make_run(tmp_path / "run", text), 10)
-    with pytest.raises(ValueError, match="unroll_steps: 8 then, 9 now"):
+    with pytest.raises(ValueError, match="EL146.*unroll_steps: 8 then, 9 now"):
         make_run(tmp_path / "run", text, unroll_steps=9).begin(resume=True)
     sizes = {"char_cnn": {**BILM["char_cnn"], "n_highway": 2}}
     run = make_run(tmp_path / "run", text, bilm=sizes, optimizer={"learn_rate": 0.01, "beta1": 0.8})
-    with pytest.raises(ValueError, match=r"settings: optimizer.beta1: 0.9 then, 0.8 now; bilm.char_cnn.n_highway: 1 "):
+    with pytest.raises(ValueError, match="EL146.*optimizer.beta1: 0.9 then, 0.8 now; bilm.char_cnn.n_highway: 1 "):
         run.begin(resume=True)
 
 
@@ -200,7 +200,7 @@ def test_whatever_is_left_of_a_run_guards_it(text, tmp_path, left):
         if path.name != left:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     before = _names(output)
-    with pytest.raises(ValueError, match=f"holds a run already: {left}.*--resume"):
+    with pytest.raises(ValueError, match=f"EL104.*holds a run already: {left}.*--resume"):
         make_run(output, text).begin()
     assert _names(output) == before
 
@@ -240,7 +240,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(text, tmp_path, monkeypatch):
 
     run = make_run(tmp_path / "run", text)
     run.begin()
-    with pytest.raises(ValueError, match="No space left on device.*step-00000014"):
+    with pytest.raises(ValueError, match="EL128.*No space left on device.*step-00000014"):
         for report in run.reports():
             if report.step == 15:
                 monkeypatch.setattr(checkpoint, "save_file", refuse)

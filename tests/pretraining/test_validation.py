@@ -2,7 +2,7 @@
 
 import pytest
 
-from spacy_elmo.pretraining.corpus import Counts, ListShard
+from spacy_elmo.corpora.shards import Counts, ListShard
 from spacy_elmo.pretraining.validation import read_held_out
 
 

@@ -47,7 +47,7 @@ def pair(request, tmp_path):
 def with_highways(bilm, arrays):
     network = BiLMNetwork(replace(bilm.config, highway_between=True))
     network.load_state_dict(bilm.network.state_dict(), strict=False)
-    for k, highway in enumerate(network.between):
+    for k, highway in enumerate(network.encoder.highways):
         for direction in range(bilm.config.n_directions):
             for name, parameter in (("W", highway.weight), ("b", highway.bias)):
                 parameter.data[direction] = torch.from_numpy(arrays[f"highway_{direction}_{k + 1}/{name}"])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from spacy_elmo.text.codecs import make_codec
 from spacy_elmo.text.sentence_lanes import SentenceLanes
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.text.word_table import WordTable
@@ -59,7 +60,7 @@ def test_blocks_keep_consecutive_sentences_in_one_lane():
 
 def test_word_table_spells_each_word_once_and_grows():
     vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "w7"])
-    table = WordTable(vocabulary, max_characters=20)
+    table = WordTable(vocabulary, make_codec(max_characters=20))
     numbers = table.numbers_of([f"w{i}" for i in range(3000)])
     assert len(table) == 3002 and table.numbers_of(["w7"])[0] == numbers[7]
     assert table.targets(numbers[[7, 8]]).tolist() == [3, 2]

@@ -20,7 +20,7 @@ def test_marks_may_stand_anywhere():
 
 @pytest.mark.parametrize("words", [["<S>", "</S>", "the"], [*MARKS, "the", "the"], []])
 def test_unusable_vocabulary_is_an_error(words):
-    with pytest.raises(ValueError, match="vocabulary cannot be used"):
+    with pytest.raises(ValueError, match="EL003"):
         Vocabulary(words)
 
 

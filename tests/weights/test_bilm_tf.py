@@ -67,7 +67,7 @@ def test_other_float_types_are_read_as_float32(dtype, make):
     bilm = load_bilm(make(arrays=arrays))
     assert {tensor.dtype for tensor in bilm.network.state_dict().values()} == {torch.float32}
     wanted = arrays[CELL + "B"].astype("float32")
-    np.testing.assert_array_equal(bilm.network.state_dict()["lstm.0.bias"][0].numpy(), wanted)
+    np.testing.assert_array_equal(bilm.network.state_dict()["encoder.layers.0.bias"][0].numpy(), wanted)
 
 
 def test_float16_export(make, tmp_path):
@@ -190,12 +190,12 @@ def test_token_embeddings_are_saved(kind, make, tmp_path, embeddings):
 
 
 def test_token_embeddings_need_a_vocabulary(make, embeddings):
-    with pytest.raises(ValueError, match="no vocabulary names its rows"):
+    with pytest.raises(ValueError, match="EL029.*no vocabulary names its rows"):
         load_bilm(make(), token_embeddings=embeddings[0])
 
 
 def test_token_embeddings_need_a_row_per_word(make, tmp_path, embeddings):
-    with pytest.raises(ValueError, match="11 words, but the token embeddings has 12 rows"):
+    with pytest.raises(ValueError, match="EL028.*11 words, but the token embeddings has 12 rows"):
         load_bilm(make(), vocab=make_vocab(tmp_path, WORDS[:-1]), token_embeddings=embeddings[0])
 
 
@@ -203,7 +203,7 @@ def test_token_embeddings_need_a_row_per_word(make, tmp_path, embeddings):
     "wrong", [{"embedding": np.zeros((12, 9), "float32")}, {"other": np.zeros((12, 8), "float32")}]
 )
 def test_token_embeddings_of_another_kind(wrong, make, tmp_path):
-    with pytest.raises(ValueError, match="cannot be used as token embeddings"):
+    with pytest.raises(ValueError, match="EL029"):
         path = write_arrays(tmp_path / "cached.hdf5", wrong)
         load_bilm(make(), vocab=make_vocab(tmp_path), token_embeddings=path)
 
@@ -276,13 +276,13 @@ def test_unreadable_files_are_listed_together(make):
     folder = make()
     (folder / "options.json").write_text("{")
     (folder / "weights.hdf5").write_text("nothing")
-    with pytest.raises(ValueError, match=r"(?s)2 things are wrong.*cannot be read as HDF5.*cannot be read as JSON"):
+    with pytest.raises(ValueError, match="(?s)EL034.*2 things.*HDF5.*JSON"):
         load_bilm(folder)
 
 
 def test_weights_of_other_options_are_refused(make):
     options = make_options(lstm={"n_layers": 3}, char_cnn={"n_highway": 1})
-    with pytest.raises(ValueError, match="(?s)missing: RNN_0/RNN/MultiRNNCell/Cell2.*unexpected: CNN_high_1"):
+    with pytest.raises(ValueError, match="(?s)EL026.*missing: RNN_0/RNN/MultiRNNCell/Cell2.*unexpected: CNN_high_1"):
         load_bilm(make(options, make_arrays(make_options())))
 
 
@@ -291,14 +291,14 @@ def test_weights_file_truncated(make):
     content = path.read_bytes()
     for size in (0, 100, len(content) // 2, len(content) - 7):
         path.write_bytes(content[:size])
-        with pytest.raises(ValueError, match="cannot be read as HDF5"):
+        with pytest.raises(ValueError, match="EL022.*cannot be read as HDF5"):
             load_bilm(path.parent)
 
 
 def test_weights_file_of_another_kind(make):
     path = make() / "weights.hdf5"
     path.write_text("<html>404 Not Found</html>" * 99)
-    with pytest.raises(ValueError, match="cannot be read as HDF5"):
+    with pytest.raises(ValueError, match="EL022.*cannot be read as HDF5"):
         load_bilm(path.parent)
 
 
@@ -319,12 +319,12 @@ def test_vocabulary_must_fit_the_softmax(make):
 
 def test_vocabulary_without_marks_is_ignored_only_if_nobody_needs_it(make, tmp_path):
     folder = make(vocab=["a", "b"])
-    with pytest.warns(UserWarning, match="is ignored"):
+    with pytest.warns(UserWarning, match="WL020"):
         assert load_bilm(folder).vocabulary is None
-    with pytest.raises(ValueError, match="cannot be used as vocabulary"):
+    with pytest.raises(ValueError, match="EL027"):
         load_bilm(folder, vocab=folder / "vocab.txt")
     (tmp_path / "latin.txt").write_bytes("<S>\n</S>\n<UNK>\ncaf\u00e9\n".encode("latin1"))
-    with pytest.raises(ValueError, match="cannot be used as vocabulary"):
+    with pytest.raises(ValueError, match="EL027"):
         load_bilm(folder, vocab=tmp_path / "latin.txt")
 
 
@@ -344,14 +344,14 @@ def test_exported_options_are_those_of_inference(make, tmp_path):
 
 
 def test_word_input_needs_a_vocabulary(make):
-    with pytest.raises(ValueError, match=r"vocab=\.\.\."):
+    with pytest.raises(ValueError, match="EL010"):
         load_bilm(make(char_cnn=...))
 
 
 def test_adaptive_softmax_is_left_out_with_a_warning(make, tmp_path):
     bilm = load_bilm(make(vocab=WORDS))
     bilm.head = AdaptiveHead(len(WORDS), bilm.config.projection_width, [4, 7]).eval()
-    with pytest.warns(UserWarning, match="adaptive softmax over 12 words is left out"):
+    with pytest.warns(UserWarning, match="WL021.*adaptive softmax over 12 words is left out"):
         save_bilm(bilm, tmp_path / "copy", format="bilm-tf")
     again = load_bilm(tmp_path / "copy")
     assert again.head is None and again.vocabulary == bilm.vocabulary

@@ -6,8 +6,8 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.bilm import onednn
-from spacy_elmo.bilm.low_precision import full_state
+from spacy_elmo.engine import onednn
+from spacy_elmo.engine.quantization import full_state
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
 
 SENTENCES = [["She", "sat", "on", "the", "bank"], ["Oslo"]]
@@ -59,7 +59,7 @@ def test_wrong_scales_are_named(folder, tmp_path, fault):
     else:
         arrays[name] = arrays[name][:, :, :-1] if fault == "shape" else arrays[name].astype("float64")
     save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, broken / "weights.safetensors")
-    with pytest.raises(ValueError, match=r"int8 weights: bilm.lstm.0.input_weight.scale is .*should be float32"):
+    with pytest.raises(ValueError, match="EL022.*int8 weights: bilm.lstm.0.input_weight.scale is .*should be float32"):
         load_bilm(broken)
 
 
@@ -69,12 +69,12 @@ def test_scales_that_are_not_finite_are_refused(folder, tmp_path):
     arrays = load_file(broken / "weights.safetensors")
     arrays["bilm.lstm.0.input_weight.scale"][0, 0, 0] = np.nan
     save_file(arrays, broken / "weights.safetensors")
-    with pytest.raises(ValueError, match="not finite: bilm.lstm.0.input_weight"):
+    with pytest.raises(ValueError, match="(?s)EL026.*not finite: bilm.lstm.0.input_weight"):
         load_bilm(broken)
 
 
 def test_bilm_tf_knows_no_int8(tmp_path):
-    with pytest.raises(ValueError, match="dtype is 'int8', but should be one of: float32, float16"):
+    with pytest.raises(ValueError, match="EL033.*dtype is 'int8', but should be one of: float32, float16"):
         save_bilm(load_bilm("en_elmo_sm"), tmp_path / "tf", format="bilm-tf", dtype="int8")
     assert not (tmp_path / "tf").exists()
 

@@ -1,0 +1,140 @@
+"""Ablations of the engine: relative speed without one thing, or with another path or limit.
+
+python benchmarks/ablations.py en_elmo_sm --threads 2
+python benchmarks/ablations.py en_elmo_sm --threads 2 --batch-tokens 100   # a few sentences at a time
+python benchmarks/ablations.py WEIGHTS --threads 2 --batch-tokens 1   # one at a time, with variants of its own
+"""
+
+import math
+import statistics
+import time
+from contextlib import ExitStack, contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from unittest.mock import patch
+
+import torch
+import typer
+from corpus import Sentence, default_shared, flatten, read_documents
+from torch import Tensor
+
+from spacy_elmo import BiLM, load_bilm
+from spacy_elmo.encoding import encoder
+from spacy_elmo.engine import dispatch, lanes, packed, products, runner, word_gates, workspace
+from spacy_elmo.engine.dispatch import Path
+
+Change = Tuple[Any, str, Any]  # whose name becomes what
+MB = 2**20
+AS_IT_IS = "as it is"
+
+
+def main(
+    # fmt: off
+    bilm_path: str = typer.Argument(..., help="Weights in any known format."),
+    n_sentences: Optional[int] = typer.Option(None, "--sentences", "-n", help="Sentences of UD EWT dev, or all."),
+    batch_tokens: int = typer.Option(8192, "--batch-tokens", "-b", help="Tokens computed at once."),
+    repeats: int = typer.Option(5, "--repeats", "-r", help="Rounds, in turn; medians are printed."),
+    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
+    is_cold: bool = typer.Option(False, "--cold", "-c", help="Begin with an empty word cache."),
+    only: str = typer.Option("", "--only", "-o", help="Only variants with this in their names, and the biLM as it is."),
+    # fmt: on
+) -> None:
+    """Print tokens/s for each variant, and the median and range of its ratio to the biLM as it is."""
+    torch.set_num_threads(threads)
+    sentences = flatten(read_documents(default_shared(), n_sentences))
+    n_tokens = sum(map(len, sentences))
+    variants = {AS_IT_IS: [], "as it is, again: noise": [], **(SINGLE if batch_tokens == 1 else BATCHES)}
+    chosen = {name: changes for name, changes in variants.items() if only in name or name == AS_IT_IS}
+    if len(chosen) == 1 and only != AS_IT_IS:
+        raise typer.BadParameter(f"no variant has {only!r} in its name, but there are: {'; '.join(variants)}")
+    rates: Dict[str, List[float]] = {name: [] for name in chosen}
+    for _ in range(repeats):
+        for name, changes in chosen.items():
+            with ExitStack() as stack:
+                for where, attribute, value in changes:
+                    stack.enter_context(patch.object(where, attribute, value))
+                bilm = load_bilm(bilm_path)
+                embed(bilm, sentences[:64] if is_cold else sentences, batch_tokens)  # packs the weights
+                started = time.perf_counter()
+                embed(bilm, sentences, batch_tokens)
+                rates[name].append(n_tokens / (time.perf_counter() - started))
+    print(f"{n_tokens} tokens, batches of {batch_tokens}, {threads} thread(s), medians of {repeats}: {bilm_path}")
+    for name, found in rates.items():
+        ratios = [rate / whole for rate, whole in zip(found, rates[AS_IT_IS])]
+        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        print(f"{name:52} {statistics.median(found):9.0f} {statistics.median(ratios):6.2f}  {spread}")
+
+
+def embed(bilm: BiLM, sentences: List[Sentence], batch_tokens: int) -> None:
+    """Compute all layers, and drop them."""
+    for _ in bilm.iter_encode(sentences, batch_tokens=batch_tokens, reuse_memory=True):
+        pass
+
+
+def take(path: Path) -> Change:
+    """RETURNS (Change): Every plan takes this path."""
+    return (runner, "choose_path", lambda *args, **kwargs: path)
+
+
+def set_block(n_bytes: int) -> Change:
+    """RETURNS (Change): Blocks of steps whose gates take so many bytes."""
+
+    def block_steps(*sizes: int) -> int:
+        return dispatch.block_steps(*sizes, n_bytes=n_bytes)
+
+    return (lanes, "block_steps", block_steps)
+
+
+def full_lanes(n_active: Any, n_lanes: int) -> List[int]:
+    """RETURNS (List[int]): All lanes at each step."""
+    return [n_lanes] * len(n_active)
+
+
+@contextmanager
+def new_workspace(self: workspace.WorkspacePool) -> Iterator[workspace.Workspace]:
+    """YIELDS (Workspace): One that is not kept."""
+    yield workspace.Workspace(self._device)
+
+
+def update_by_gates(
+    acts: Tensor, gates: Tuple[Tensor, ...], c2: Tensor, clip2: Optional[float], out: Optional[Tensor] = None
+) -> Tensor:
+    """Four activations in place of one sigmoid over all gates."""
+    i, j, f, o = gates
+    c = torch.sigmoid(f) * (0.5 * c2) + torch.sigmoid(i) * torch.tanh(0.5 * j)
+    if clip2 is not None:
+        c = c.clamp(-0.5 * clip2, 0.5 * clip2)
+    c2.copy_(2.0 * c)
+    half = 0.5 * torch.sigmoid(o) * torch.tanh(c)
+    return half if out is None else out.copy_(half)
+
+
+def without_packing() -> List[Change]:
+    """RETURNS (List[Change]): Products of torch itself."""
+    never: Callable[[Any], bool] = lambda weight: False  # noqa: E731
+    return [(module, "has_packing", never) for module in (products, packed, runner)]
+
+
+BATCHES: Dict[str, List[Change]] = {
+    "directions in turn": [take(Path.IN_TURN)],
+    "directions in parallel": [take(Path.PARALLEL)],
+    "directions together, unpacked weights": [take(Path.FEW_LANES)],
+    "weights not prepacked, directions together": without_packing(),
+    "an activation for each gate": [(packed, "update_cell", update_by_gates)],
+    "layer 1: input product for the words of a block": [(word_gates, "WORD_GATE_BYTES", 0)],
+    "upper layers: input product in blocks of steps": [(dispatch, "JOINT_WEIGHTS", 0)],
+    "upper layers: input product in each step": [(dispatch, "JOINT_WEIGHTS", math.inf)],
+    "lanes that do not shrink at the end": [(lanes, "round_up", full_lanes)],
+    **{f"{n} lanes": [(encoder, "MAX_LANES", n)] for n in (32, 64, 128, 512)},
+    **{f"{n} MB of gates a block": [set_block(n * MB)] for n in (2, 32)},
+    "working memory allocated for each batch": [(workspace.WorkspacePool, "borrow", new_workspace)],
+}
+SINGLE: Dict[str, List[Change]] = {
+    "directions together": [take(Path.SINGLE_TOGETHER)],
+    "directions in turn": [take(Path.SINGLE_IN_TURN)],
+    "as few lanes": [take(Path.FEW_LANES)],
+    "as many lanes": [take(Path.IN_TURN)],
+}
+
+
+if __name__ == "__main__":
+    typer.run(main)

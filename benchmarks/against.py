@@ -1,0 +1,178 @@
+"""This checkout against another commit: are the numbers the same, and how fast is each shape?
+
+python benchmarks/against.py 098d194                 # all numbers, all shapes of en_elmo_sm and size small
+python benchmarks/against.py HEAD~3 --no-numbers --size original --shape batch --rounds 9
+
+Both sides are installed into folders of their own and run as two processes at the same time, which take turns: a ratio
+is the median over rounds of one side's rate by the other's. Processes are started several times, since where memory
+happens to be makes a process faster or slower as a whole. `against_side.py` is what each of them runs.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+import numpy as np
+import typer
+from against_side import NUMBERS, SHAPES
+from corpus import default_shared
+from rounds import PACKAGED, Places
+
+ROOT = Path(__file__).resolve().parents[1]
+SIZES = (PACKAGED, "small", "medium", "original")
+
+
+class Side:
+    """One of the two checkouts, in a process that answers one request after the other.
+
+    name (str): "base" or "here".
+    checkout (Path): The source.
+    folder (Path): Where to install it, and where its files go.
+    threads (int): Threads of torch.
+    """
+
+    def __init__(self, name: str, checkout: Path, folder: Path, threads: int) -> None:
+        self.name, self.folder, self._threads = name, folder, threads
+        folder.mkdir()
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+        command = [*pip, "--target", str(folder / "site"), str(checkout)]
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        self._process: Optional[subprocess.Popen[str]] = None
+        self.restart()
+
+    def restart(self) -> None:
+        """Start the process, in place of one that runs."""
+        self.close()
+        script = Path(__file__).with_name("against_side.py")
+        command = [sys.executable, "-W", "ignore", str(script), str(self.folder), str(self._threads)]
+        environ = {**os.environ, "PYTHONPATH": str(self.folder / "site"), "OMP_NUM_THREADS": str(self._threads)}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ, cwd=self.folder
+        )
+
+    def ask(self, **request: Any) -> Any:
+        """RETURNS (Any): The answer, plain JSON types.
+        RAISES (typer.Exit): If the process has ended; its error is on stderr.
+        """
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            print(f"{self.name} failed: {request}", file=sys.stderr)
+            raise typer.Exit(1)
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def main(
+    # fmt: off
+    base: str = typer.Argument(..., help="A commit of this repository."),
+    sizes: Optional[List[str]] = typer.Option(None, "--size", "-s", help=f"Sizes for speed, of {', '.join(SIZES)}; by default the first two."),  # noqa: E501
+    shapes: Optional[List[str]] = typer.Option(None, "--shape", "-p", help=f"Shapes, of {', '.join(SHAPES)}; by default all."),  # noqa: E501
+    numbers: bool = typer.Option(True, "--numbers/--no-numbers", help="Compare vectors and losses."),
+    rounds: int = typer.Option(5, "--rounds", "-r", help="Rounds of each start, in turn; 0 measures no speed."),
+    starts: int = typer.Option(3, "--starts", "-n", help="How often the processes are started."),
+    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch, for both."),
+    # fmt: on
+) -> None:
+    """Print a table of differences, and one of speed ratios. Exits with 1 if numbers differ by more than 1e-5."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        archive = folder / "base.tar"
+        subprocess.run(["git", "archive", "-o", str(archive), base], cwd=ROOT, check=True)
+        (folder / "source").mkdir()
+        subprocess.run(["tar", "-xf", str(archive), "-C", str(folder / "source")], check=True)
+        (folder / "weights").mkdir()
+        places = Places(folder / "weights", default_shared())
+        sides = []
+        try:
+            for side, checkout in (("base", folder / "source"), ("here", ROOT)):
+                sides.append(Side(side, checkout, folder / side, threads))
+            is_same = not numbers or compare_numbers(sides, places)
+            if rounds:
+                compare_speed(sides, places, sizes or SIZES[:2], shapes or list(SHAPES), rounds, starts)
+        finally:
+            for side in sides:
+                side.close()
+    raise typer.Exit(0 if is_same else 1)
+
+
+def compare_numbers(sides: List[Side], places: Places) -> bool:
+    """RETURNS (bool): Whether both sides give the same but for rounding."""
+    print("| numbers | arrays | identical | largest difference |\n| --- | ---: | ---: | ---: |")
+    is_same = True
+    for name in NUMBERS:
+        found = []
+        for side in sides:
+            path = side.folder / f"{name}.npz"
+            side.ask(task="numbers", name=name, path=str(path), weights=str(places.weights("small")))
+            with np.load(path) as arrays:
+                found.append(dict(arrays))
+        is_same = print_difference(name, *found) and is_same
+    return is_same
+
+
+def print_difference(name: str, base: Dict[str, Any], here: Dict[str, Any]) -> bool:
+    """RETURNS (bool): Whether no number differs by more than 1e-5."""
+    missing = sorted(set(base) ^ set(here))
+    shapes = [key for key in base if key in here and base[key].shape != here[key].shape]
+    if missing or shapes:
+        print(f"| {name} | {len(base)} | missing or of another shape: {', '.join([*missing, *shapes])} | |")
+        return False
+    n_equal = sum(np.array_equal(base[key], here[key]) for key in base)
+    largest = max((float(np.abs(base[key] - here[key]).max(initial=0.0)) for key in base), default=0.0)
+    print(f"| {name} | {len(base)} | {n_equal} | {largest:.1e} |", flush=True)
+    return largest <= 1e-5
+
+
+def compare_speed(
+    sides: List[Side], places: Places, sizes: Sequence[str], shapes: Sequence[str], n_rounds: int, n_starts: int
+) -> None:
+    """Measure each shape of each size in turn, and print medians."""
+    print("\n| size | shape | base | here | here / base | lowest and highest start |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    for size in sizes:
+        weights = PACKAGED if size == PACKAGED else str(places.weights(size))
+        found: Dict[str, List[List[Dict[str, float]]]] = {shape: [] for shape in shapes}
+        for _ in range(n_starts):
+            for side in sides:
+                side.restart()
+            for shape in shapes:
+                found[shape].append(measure(sides, shape, weights, n_rounds))
+        for shape, by_start in found.items():
+            print_rates(size, shape, by_start)
+
+
+def measure(sides: List[Side], shape: str, weights: str, n_rounds: int) -> List[Dict[str, float]]:
+    """RETURNS (List[Dict[str, float]]): For each round tokens/s of both sides; a round before warms caches."""
+    found: List[Dict[str, float]] = []
+    for number in range(n_rounds + 1):
+        order = sides if number % 2 else sides[::-1]
+        found.append({side.name: side.ask(task="speed", shape=shape, weights=weights) for side in order})
+    return found[1:]
+
+
+def print_rates(size: str, shape: str, by_start: List[List[Dict[str, float]]]) -> None:
+    """Print a row of the table."""
+    rounds = [rates for start in by_start for rates in start]
+    medians = [f"{statistics.median(rates[name] for rates in rounds):,.0f}" for name in ("base", "here")]
+    ratios = [statistics.median(rates["here"] / rates["base"] for rates in start) for start in by_start]
+    ratio = statistics.median(rates["here"] / rates["base"] for rates in rounds)
+    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+    print(f"| {size} | {shape} | {' | '.join(medians)} | {ratio:.3f} | {spread} |", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

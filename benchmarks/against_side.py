@@ -1,0 +1,276 @@
+"""One side of `against.py`: answers requests on stdin, a line of JSON each. Uses public names only, old and new."""
+
+import json
+import subprocess
+import sys
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+
+import numpy as np
+import spacy
+import torch
+from corpus import Document, default_shared, flatten, long_document, make_doc, read_documents
+
+import spacy_elmo
+from spacy_elmo import load_bilm
+
+PACKAGED = "en_elmo_sm"
+LONG_TOKENS, SMALL_TOKENS = 5000, 1500  # of a text, for fast sizes and for slow ones
+FEW_SENTENCES = 10
+PRETRAIN_UPDATES = 40
+LEARNED = {
+    "pretraining.batch_size": 32,
+    "pretraining.eval_every": PRETRAIN_UPDATES,
+    "pretraining.eval_sentences": 50,
+    "pretraining.report_every": 1,
+    "pretraining.precision": "float32",
+    "pretraining.schedule.warmup_steps": 10,
+    "vocabulary.n_words": 5000,
+}
+
+
+@lru_cache(maxsize=1)
+def documents() -> List[Document]:
+    """RETURNS (List[Document]): UD EWT dev."""
+    return read_documents(default_shared())
+
+
+@lru_cache(maxsize=8)
+def bilm_of(weights: str) -> Any:
+    """RETURNS (BiLM): Loaded once."""
+    return load_bilm(weights)
+
+
+@lru_cache(maxsize=8)
+def pipeline_of(weights: str, contexts: str) -> Any:
+    """RETURNS (Language): A pipeline with the component."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": {"contexts": contexts}, "store": "mixed"})
+    loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": weights}
+    nlp.config["initialize"]["components"]["elmo"] = {"loader": loader}
+    nlp.initialize()
+    return nlp
+
+
+# Numbers
+
+
+def embeddings(weights: str) -> Dict[str, Any]:
+    """Vectors of sentences in every state, in batches and one by one."""
+    found: Dict[str, Any] = {}
+    sentences = flatten(documents())[:150]
+    for name in (PACKAGED, weights):
+        bilm = bilm_of(name)
+        for state in ("reset", "steady", "carry"):
+            key = f"{Path(name).name} {state}"
+            found[key] = np.concatenate(bilm.embed(sentences, state=state), axis=1)
+            one_by_one = [bilm.embed([words], state=state)[0] for words in sentences[:30]]
+            found[f"{key}, one by one"] = np.concatenate(one_by_one, axis=1)
+            small_batches = bilm.embed(sentences, state=state, batch_tokens=100)
+            found[f"{key}, small batches"] = np.concatenate(small_batches, axis=1)
+        vectors, state = bilm.embed(sentences[:9], state=None, return_state=True, boundaries=True)
+        found[f"{Path(name).name} with boundaries"] = np.concatenate(vectors, axis=1)
+        found[f"{Path(name).name} h"], found[f"{Path(name).name} c"] = state.h.numpy(), state.c.numpy()
+        gradient_of = bilm.encode_with_grad(sentences[:20])
+        found[f"{Path(name).name} with gradient"] = gradient_of.detach().numpy()
+    for precision in ("bfloat16", "int8"):
+        vectors = load_bilm(PACKAGED, precision=precision).embed(sentences)
+        found[precision] = np.concatenate(vectors, axis=1)
+    return found
+
+
+def docs(weights: str) -> Dict[str, Any]:
+    """Vectors on Docs, by sentences and in windows."""
+    found: Dict[str, Any] = {}
+    for contexts in ("sentences", "doc"):
+        nlp = pipeline_of(PACKAGED, contexts)
+        made = [make_doc(nlp.vocab, document, has_sentences=contexts == "sentences") for document in documents()[:20]]
+        made.append(make_doc(nlp.vocab, long_document(documents(), 2000), has_sentences=contexts == "sentences"))
+        found[contexts] = np.concatenate([doc._.elmo for doc in nlp.pipe(made)])
+    return found
+
+
+def parity(weights: str) -> Dict[str, Any]:
+    """Vectors of the ground truth's models; `python -m tests.parity.table` has the differences from bilm-tf."""
+    found: Dict[str, Any] = {}
+    root = default_shared() / "data" / "elmo-groundtruth"
+    texts = [item["tokens"] for item in json.loads((root / "sentences.json").read_text(encoding="utf8"))]
+    for options in sorted(root.glob("*/options.json")):
+        if (options.parent / "weights.hdf5").is_file():
+            bilm = load_bilm(options=options, weights=options.parent / "weights.hdf5")
+            found[options.parent.name] = np.concatenate(bilm.embed(texts), axis=1)
+    return found
+
+
+def perplexities(weights: str) -> Dict[str, Any]:
+    """Of both directions, in every state."""
+    sentences = flatten(documents())[:300]
+    scores = [bilm_of(PACKAGED).perplexity(sentences, state=state) for state in ("carry", "reset", "steady")]
+    return {"perplexities": np.array([[score.forward, score.backward] for score in scores])}
+
+
+def pretraining(weights: str) -> Dict[str, Any]:
+    """Losses of a run, and of one that is stopped half-way and resumed."""
+    found = {}
+    for name, stops in (("whole", [PRETRAIN_UPDATES]), ("resumed", [PRETRAIN_UPDATES // 2, PRETRAIN_UPDATES])):
+        folder = Path(f"run-{name}")
+        for stop in stops:
+            pretrain(folder, stop)
+        rows = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf8").splitlines()]
+        found[name] = np.array([row["loss"] for row in rows])
+        found[f"{name}, held out"] = np.array([rows[-1]["forward"], rows[-1]["backward"]])
+    return found
+
+
+def pretrain(folder: Path, n_updates: int) -> None:
+    """Train in a process of its own, up to a number of updates."""
+    text = default_shared() / "data" / "lm-english" / "valid.txt.gz"
+    n_tokens = 32 * 32 * n_updates
+    options = {**LEARNED, "paths.train": text, "paths.valid": text, "pretraining.max_tokens": n_tokens}
+    options["pretraining.schedule.name"] = "constant"
+    arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
+    config = Path(__file__).resolve().parents[1] / "configs" / "pretrain_en_elmo_sm.cfg"
+    config_path = folder.with_suffix(".cfg")
+    lines = config.read_text(encoding="utf8").splitlines()
+    new = ("encoder = ", "codec = ", "n_characters = ")  # settings that an older side does not know
+    config_path.write_text("\n".join(line for line in lines if not line.startswith(new)), encoding="utf8")
+    command = [sys.executable, "-m", "spacy_elmo", "pretrain", str(config_path), str(folder), "--resume", *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+NUMBERS: Dict[str, Callable[[str], Dict[str, Any]]] = {
+    "embeddings": embeddings,
+    "docs": docs,
+    "parity": parity,
+    "perplexities": perplexities,
+    "pretraining": pretraining,
+}
+
+# Speed: each gives the tokens that it has computed
+
+
+def sized(weights: str) -> List[Document]:
+    """RETURNS (List[Document]): As much text as takes a second or so."""
+    is_slow = weights != PACKAGED and Path(weights).name in ("medium", "original")
+    n_tokens, some = SMALL_TOKENS if is_slow else 4 * LONG_TOKENS, []
+    for document in documents():
+        some.append(document)
+        n_tokens -= sum(map(len, document))
+        if n_tokens <= 0:
+            break
+    return some
+
+
+def batch(weights: str) -> int:
+    """`nlp.pipe` over documents."""
+    nlp, text = pipeline_of(weights, "sentences"), sized(weights)
+    for _ in nlp.pipe(make_doc(nlp.vocab, document) for document in text):
+        pass
+    return count(text)
+
+
+def embed(weights: str) -> int:
+    """`BiLM.embed` of sentences."""
+    text = sized(weights)
+    bilm_of(weights).embed(flatten(text))
+    return count(text)
+
+
+def single(weights: str) -> int:
+    """`nlp(doc)`, one sentence at a time."""
+    nlp, text = pipeline_of(weights, "sentences"), [[words] for words in flatten(sized(weights))[:60]]
+    for document in text:
+        nlp(make_doc(nlp.vocab, document))
+    return count(text)
+
+
+def few(weights: str) -> int:
+    """`nlp(doc)` of Docs of a few sentences."""
+    nlp, sentences = pipeline_of(weights, "sentences"), flatten(sized(weights))
+    text = [sentences[first : first + FEW_SENTENCES] for first in range(0, len(sentences), FEW_SENTENCES)][:30]
+    for document in text:
+        nlp(make_doc(nlp.vocab, document))
+    return count(text)
+
+
+def long(weights: str) -> int:
+    """One long Doc, by sentences."""
+    return one_long(weights, "sentences")
+
+
+def windows(weights: str) -> int:
+    """One long Doc without sentence boundaries, in windows."""
+    return one_long(weights, "doc")
+
+
+def one_long(weights: str, contexts: str) -> int:
+    """RETURNS (int): Tokens of the Doc."""
+    nlp = pipeline_of(weights, contexts)
+    document = long_document(sized(weights), min(LONG_TOKENS, count(sized(weights))))
+    nlp(make_doc(nlp.vocab, document, has_sentences=contexts == "sentences"))
+    return count([document])
+
+
+def int8(weights: str) -> int:
+    """`BiLM.embed` in int8."""
+    text = sized(weights)
+    int8_of(weights).embed(flatten(text))
+    return count(text)
+
+
+@lru_cache(maxsize=8)
+def int8_of(weights: str) -> Any:
+    """RETURNS (BiLM): Loaded once."""
+    return load_bilm(weights, precision="int8")
+
+
+def train(weights: str) -> int:
+    """Forward and backward pass through the biLM."""
+    bilm, text = bilm_of(weights), flatten(sized(weights))[:64]
+    bilm.encode_with_grad(text).sum().backward()
+    bilm.network.zero_grad()
+    return sum(map(len, text))
+
+
+SHAPES: Dict[str, Callable[[str], int]] = {
+    "batch": batch,
+    "embed": embed,
+    "single": single,
+    "few": few,
+    "long": long,
+    "windows": windows,
+    "int8": int8,
+    "train": train,
+}
+
+
+def count(text: List[Document]) -> int:
+    """RETURNS (int): Tokens."""
+    return sum(len(words) for document in text for words in document)
+
+
+
+
+def answer(request: Dict[str, Any]) -> Any:
+    """RETURNS (Any): Tokens/s, or nothing where arrays are written."""
+    if request["task"] == "numbers":
+        np.savez(request["path"], **NUMBERS[request["name"]](request["weights"]))
+        return True
+    started = time.perf_counter()
+    n_tokens = SHAPES[request["shape"]](request["weights"])
+    return n_tokens / (time.perf_counter() - started)
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    assert Path(spacy_elmo.__file__).is_relative_to(sys.argv[1]), f"{spacy_elmo.__file__} is another installation"
+    torch.set_num_threads(int(sys.argv[2]))
+    torch.manual_seed(0)
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

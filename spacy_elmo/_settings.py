@@ -1,0 +1,121 @@
+"""Settings as a file gives them, against the fields of the dataclass they are for: names and types.
+
+Ranges are the business of the dataclass itself.
+"""
+
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple, Union, get_args, get_origin, get_type_hints
+
+from .errors import Errors
+
+SINGULAR = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
+PLURAL = {int: "whole numbers", float: "numbers", bool: "true or false", str: "texts"}
+NO_FIT = object()
+
+
+def refuse_unknown(cls: Any, given: Any, block: str, *, root: Any = None, path: str = "") -> None:
+    """Look at the names of all settings, those of blocks within blocks included.
+
+    cls (Any): The dataclass.
+    given (Any): Its settings; what is no block is left to `fit_types`.
+    block (str): What the error calls it.
+    root (Any): Dataclass of the whole config, to find where else a setting stands; `cls` itself by default.
+    path (str): Dotted name of the block in it.
+    RAISES (ValueError): EL001 for the first block with names that are not known; it says which ones are meant.
+    """
+    if not isinstance(given, Mapping):
+        return
+    known = [item.name for item in fields(cls)]
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        named = [f"{name}{_did_you_mean(name, known, cls if root is None else root)}" for name in unknown]
+        raise ValueError(Errors.EL001.format(block=block, unknown=", ".join(named), known=", ".join(known)))
+    for name, inner in _blocks(cls):
+        below = f"{path}.{name}" if path else name
+        refuse_unknown(inner, given.get(name), f"[{below}]", root=cls if root is None else root, path=below)
+
+
+def fit_types(cls: Any, given: Mapping[str, Any], *, path: str = "") -> Tuple[Dict[str, Any], List[str]]:
+    """Bring values into the types of the fields: lists become tuples, 1e3 a whole number; nothing else is changed.
+
+    cls (Any): The dataclass.
+    given (Mapping[str, Any]): Its settings, of names that are known.
+    path (str): Dotted name of the block, in front of each name.
+    RETURNS (Tuple[Dict[str, Any], List[str]]): The settings, blocks within still plain, and what does not fit.
+    """
+    hints, settings, problems = get_type_hints(cls), dict(given), []
+    inner = dict(_blocks(cls))
+    for name, value in given.items():
+        below = f"{path}.{name}" if path else name
+        if isinstance(value, Mapping) and name in inner:
+            settings[name], found = fit_types(inner[name], value, path=below)
+            problems += found
+        elif name in hints:
+            settings[name] = _fit(value, hints[name])
+            if settings[name] is NO_FIT:
+                problems.append(f"{below} is {value!r}, should be {_describe(hints[name])}")
+    return settings, problems
+
+
+def _blocks(cls: Any) -> Iterator[Tuple[str, Any]]:
+    """Fields that are dataclasses themselves."""
+    for name, hint in get_type_hints(cls).items():
+        found = [part for part in (hint, *get_args(hint)) if isinstance(part, type) and is_dataclass(part)]
+        if found:
+            yield name, found[0]
+
+
+def _did_you_mean(name: str, known: Sequence[str], root: Any) -> str:
+    close = get_close_matches(name, known, n=1)
+    elsewhere = [f"{path}.{name}" if path else name for path, cls in _all_blocks(root) if _has(cls, name)]
+    meant = close or elsewhere[:1]
+    return f" (did you mean {meant[0]}?)" if meant else ""
+
+
+def _all_blocks(cls: Any, path: str = "") -> Iterator[Tuple[str, Any]]:
+    yield path, cls
+    for name, inner in _blocks(cls):
+        yield from _all_blocks(inner, f"{path}.{name}" if path else name)
+
+
+def _has(cls: Any, name: str) -> bool:
+    return any(item.name == name for item in fields(cls))
+
+
+def _fit(value: Any, hint: Any) -> Any:
+    """The value in the type that a hint asks for, or `NO_FIT`."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
+    if origin is Union:
+        return next((found for part in parts if (found := _fit(value, part)) is not NO_FIT), NO_FIT)
+    if origin in (tuple, list):
+        return _fit_items(value, origin, parts)
+    if hint is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    wanted = (int, float) if hint is float else (origin or hint)
+    is_fine = isinstance(value, wanted) and (hint is bool or not isinstance(value, bool)) and value == value
+    return value if is_fine else NO_FIT
+
+
+def _fit_items(value: Any, origin: Any, parts: Sequence[Any]) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return NO_FIT
+    hints = [parts[0]] * len(value) if origin is list or parts[-1] is Ellipsis else parts
+    items = [_fit(item, hint) for item, hint in zip(value, hints)]
+    return origin(items) if len(hints) == len(value) and NO_FIT not in items else NO_FIT
+
+
+def _describe(hint: Any) -> str:
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Union:
+        return " or ".join(map(_describe, parts))
+    if origin in (tuple, list):
+        return f"a list of {_describe_items(parts[0])}"
+    return SINGULAR.get(hint, "a block of settings")
+
+
+def _describe_items(hint: Any) -> str:
+    inner = get_args(hint)
+    return f"pairs of {PLURAL[inner[0]]}" if inner else PLURAL[hint]

@@ -1,0 +1,129 @@
+"""Recurrent state as a value: an argument and a result, never hidden in a module."""
+
+from dataclasses import dataclass
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from ..errors import Errors
+from .config import BiLMConfig
+
+
+class LSTMState(NamedTuple):
+    """The state of one LSTM layer.
+
+    h (Tensor): Shape (d, rows, P), outputs before the skip connection.
+    c (Tensor): Shape (d, rows, H), memory cells.
+    """
+
+    h: Tensor
+    c: Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of some sequences, as an encoder uses it: tensors of each layer, with rows in their second dimension.
+
+    An encoder without memory has no layers here. Code outside of an encoder uses these methods only.
+
+    layers (Tuple[Any, ...]): From the lowest up, a named tuple each: `LSTMState`, or that of another encoder.
+    """
+
+    layers: Tuple[Any, ...]
+
+    @classmethod
+    def cat(cls, states: Sequence["State"]) -> "State":
+        """RETURNS (State): The rows of all states, one after the other."""
+        by_layer = zip(*(state.layers for state in states))
+        return cls(tuple(layers[0]._make(torch.cat(parts, dim=1) for parts in zip(*layers)) for layers in by_layer))
+
+    def rows(self, start: int, stop: Optional[int]) -> "State":
+        """RETURNS (State): The rows from `start` to before `stop`, or to the end, a view."""
+        return State(tuple(layer._make(part[:, start:stop] for part in layer) for layer in self.layers))
+
+    def expand(self, n_rows: int) -> "State":
+        """RETURNS (State): One row repeated, a view."""
+        return State(tuple(layer._make(part.expand(-1, n_rows, -1) for part in layer) for layer in self.layers))
+
+    def distance(self, other: "State") -> float:
+        """RETURNS (float): The largest absolute difference, 0 for states without tensors."""
+        pairs = [pair for layers in zip(self.layers, other.layers) for pair in zip(*layers)]
+        return max((float((a - b).abs().max()) for a, b in pairs), default=0.0)
+
+    def named_tensors(self) -> Dict[str, Tensor]:
+        """RETURNS (Dict[str, Tensor]): By number of the layer and name, "0.h" for instance; not copied."""
+        return {f"{i}.{name}": part for i, layer in enumerate(self.layers) for name, part in layer._asdict().items()}
+
+    def replace_tensors(self, tensors: Mapping[str, Tensor]) -> "State":
+        """tensors (Mapping[str, Tensor]): By the names of `named_tensors`.
+        RETURNS (State): The same layers with these tensors.
+        """
+        layers = enumerate(self.layers)
+        return State(tuple(layer._make(tensors[f"{i}.{name}"] for name in layer._fields) for i, layer in layers))
+
+
+@dataclass(frozen=True)
+class BiLMState:
+    """Where the LSTMs of some sequences stand, as bilm-tf and AllenNLP lay it out: directions side by side.
+
+    h (Tensor): Shape (L, rows, 2P), outputs before the skip connection, forward half first.
+    c (Tensor): Shape (L, rows, 2H), memory cells.
+    """
+
+    h: Tensor
+    c: Tensor
+
+    @classmethod
+    def from_state(cls, state: State) -> "BiLMState":
+        """state (State): Of an LSTM.
+        RETURNS (BiLMState): The same, copied.
+        """
+        h, c = zip(*state.layers)
+        return cls(torch.stack([_beside(part) for part in h]), torch.stack([_beside(part) for part in c]))
+
+    def to_state(self, config: BiLMConfig) -> State:
+        """config (BiLMConfig): Of the biLM that the state belongs to.
+        RETURNS (State): The same, copied.
+        """
+        d = config.n_directions
+        return State(tuple(LSTMState(_apart(h, d), _apart(c, d)) for h, c in zip(self.h, self.c)))
+
+    def check(self, config: BiLMConfig) -> None:
+        """RAISES (ValueError): EL006 if the state is not one of this config."""
+        d, n_layers = config.n_directions, config.n_layers
+        for name, found, width in (("h", self.h, d * config.projection_width), ("c", self.c, d * config.cell_width)):
+            wanted = (n_layers, self.h.shape[1] if self.h.dim() == 3 else "rows", width)
+            if tuple(found.shape) != wanted:
+                raise ValueError(Errors.EL006.format(name=name, shape=tuple(found.shape), wanted=wanted))
+
+    @property
+    def n_rows(self) -> int:
+        """RETURNS (int): Sequences whose state this is."""
+        return self.h.shape[1]
+
+    def pad(self, n_rows: int) -> "BiLMState":
+        """RETURNS (BiLMState): With zero rows added until there are `n_rows`."""
+        missing = n_rows - self.n_rows
+        if missing <= 0:
+            return self
+        return BiLMState(*(torch.nn.functional.pad(part, (0, 0, 0, missing)) for part in (self.h, self.c)))
+
+    def row(self, i: int) -> "BiLMState":
+        """RETURNS (BiLMState): One row."""
+        return BiLMState(self.h[:, i : i + 1], self.c[:, i : i + 1])
+
+    def to(self, device: torch.device) -> "BiLMState":
+        """RETURNS (BiLMState): The same on a device, float32."""
+        return BiLMState(self.h.to(device, torch.float32), self.c.to(device, torch.float32))
+
+
+def _beside(part: Tensor) -> Tensor:
+    """(d, rows, width) to (rows, d * width)."""
+    return part.transpose(0, 1).flatten(1)
+
+
+def _apart(part: Tensor, d: int) -> Tensor:
+    """(rows, d * width) to (d, rows, width)."""
+    return part.view(part.shape[0], d, -1).transpose(0, 1).contiguous()
+

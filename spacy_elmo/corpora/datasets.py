@@ -1,0 +1,97 @@
+"""Data sets of the Hugging Face `datasets` package as shards, streamed."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Optional
+
+from .. import _compat
+from ..errors import Errors
+from .records import count_records
+from .sentences import Item, Read, SentenceCutter
+from .shards import Counts, Record, Shard
+
+PREFIX = "hf:"
+# The split that is read if none is named.
+TRAIN = "train"
+# Tried in this order if no column is named.
+COLUMNS = ("tokens", "words", "text", "sentence")
+# `save_to_disk` writes one of these.
+SAVED_NAMES = ("dataset_dict.json", "state.json")
+
+
+def is_saved_dataset(path: Path) -> bool:
+    """RETURNS (bool): Whether `datasets` saved the folder."""
+    return any((path / name).is_file() for name in SAVED_NAMES)
+
+
+class DatasetShard(Shard):
+    """The rows of one split.
+
+    place (str): `hf:NAME[@CONFIG][:SPLIT][:COLUMN]`, NAME a folder of `save_to_disk` or what `load_dataset` takes; or
+        such a folder. The split is "train" if none is named.
+    cutter (SentenceCutter): Makes sentences of rows.
+    RAISES (ValueError): EL106 if `datasets` is missing, EL141 if there is no such data set.
+    """
+
+    def __init__(self, place: str, cutter: SentenceCutter) -> None:
+        if not _compat.has_datasets:
+            raise ValueError(Errors.EL106.format(path=place, package="datasets"))
+        self.place = place
+        named = place.startswith(PREFIX)
+        name, split, column, *_ = [*(place.removeprefix(PREFIX).split(":") if named else [place]), "", ""]
+        self.name = f"{PREFIX}{Path(name).name if Path(name).is_dir() else name}:{split or TRAIN}"
+        self._cutter = cutter
+        self._column: Optional[str] = column or None
+        self._rows = self._open(name, split)
+
+    def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
+        """See `Shard.read_records`; a record is a row."""
+        return count_records(self._cutter.records(self._read_items(skip)), counts)
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        rows = iter(self._rows)
+        if skip:
+            rows = self._rows_from(skip - 1)  # one row more, to notice where there are fewer
+            if next(rows, None) is None:
+                raise ValueError(Errors.EL109.format(name=self.name, n_items=skip))
+        for row in rows:
+            yield self._item_of(row), 0
+
+    def _rows_from(self, n_rows: int) -> Iterator[Mapping[str, Any]]:
+        try:
+            return iter(self._rows.skip(n_rows))
+        except IndexError:  # a data set on disk has no rows to select there
+            return iter(())
+
+    def _item_of(self, row: Mapping[str, Any]) -> Item:
+        columns = [self._column] if self._column else COLUMNS
+        for column in columns:
+            item = row.get(column)
+            if isinstance(item, str) or (isinstance(item, list) and all(isinstance(word, str) for word in item)):
+                return item
+        if any(column in row and row[column] is None for column in columns):
+            return ""  # an empty record, and counted as one
+        found = ", ".join(f"{name} ({type(value).__name__})" for name, value in row.items())
+        raise ValueError(Errors.EL142.format(name=self.name, found=found, wanted=" or ".join(columns)))
+
+    def _open(self, name: str, split: str) -> Any:
+        datasets: Any = import_module("datasets")
+        try:
+            if is_saved_dataset(Path(name)):
+                return _choose_split(datasets.load_from_disk(name), split)
+            name, _, config = name.partition("@")
+            return datasets.load_dataset(name, config or None, split=split or TRAIN, streaming=True)
+        # The package has errors of many kinds: no network, no such name, split or configuration, damaged files.
+        except Exception as error:
+            raise ValueError(Errors.EL141.format(name=self.name, reason=error)) from error
+
+
+def _choose_split(saved: Any, split: str) -> Any:
+    """A saved folder has several splits, or is one, whatever its name."""
+    if not isinstance(saved, dict):
+        if split not in ("", TRAIN, str(saved.split)):
+            raise ValueError(f"the folder is one split, not named '{split}'")
+        return saved
+    if (split or TRAIN) not in saved:
+        raise ValueError(f"no split '{split or TRAIN}', only {', '.join(saved)}")
+    return saved[split or TRAIN]

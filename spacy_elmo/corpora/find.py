@@ -1,0 +1,75 @@
+"""Find a corpus: files, folders, patterns and data sets become the shards that pretraining reads."""
+
+from pathlib import Path
+from typing import List, Optional, Sequence, Set, Union
+
+from ..errors import Errors
+from .datasets import PREFIX, DatasetShard, is_saved_dataset
+from .files import Tell, find_files, kind_of, name_some, say_nothing
+from .records import DocBinShard, JsonShard, RawTextShard
+from .sentences import SentenceCutter
+from .shards import Counts, Shard, TextShard
+
+FORMATS = ("auto", "text", "jsonl", "docbin")
+Place = Union[str, Path]
+
+
+def find_shards(
+    places: Union[Place, Sequence[Place]],
+    *,
+    lang: Optional[str] = None,
+    format: str = "auto",
+    running_text: bool = False,
+    tell: Tell = say_nothing,
+) -> List[Shard]:
+    """The shards of a corpus, in an order that depends on the names alone. A file that is named twice is read once.
+
+    places (Union[Place, Sequence[Place]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each also
+        .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder that
+        `datasets` saved; "-" for text from stdin, which can be read once.
+    lang (Optional[str]): Tokenizer of plain texts; None: tokens are separated by white space.
+    format (str): "text", "jsonl" or "docbin" for all files; "auto" goes by suffix.
+    running_text (bool): A text has several sentences, and is cut after them.
+    tell (Tell): Is told which files of folders are left out, and which are named twice.
+    RETURNS (List[Shard]): At least one, none is read yet.
+    RAISES (ValueError): EL133 for a place with nothing to read, EL106 if `datasets` is missing, EL137 for an unknown
+        language, EL141 for a data set that cannot be opened, EL143 for an unknown format.
+    """
+    if format not in FORMATS:
+        raise ValueError(Errors.EL143.format(format=format, known=", ".join(FORMATS)))
+    cutter = SentenceCutter(lang, running_text=running_text)
+    shards: List[Shard] = []
+    seen: Set[str] = set()
+    repeated: List[str] = []
+    for place in map(str, [places] if isinstance(places, (str, Path)) else places):
+        is_dataset = place.startswith(PREFIX) or is_saved_dataset(Path(place))
+        for path in [place] if is_dataset else map(str, find_files(place, tell)):
+            known = path if path.startswith(PREFIX) else str(Path(path).resolve())
+            if known in seen:
+                repeated.append(path)
+                continue
+            seen.add(known)
+            shards.append(DatasetShard(path, cutter) if is_dataset else _make_shard(Path(path), format, cutter))
+    if repeated:
+        tell(f"Named more than once, read once: {name_some(repeated)}")
+    return shards
+
+
+def describe_counts(counts: Counts) -> str:
+    """RETURNS (str): A statement about what was read, and what was peculiar about it."""
+    peculiar = [
+        (counts.n_empty, "empty lines or texts passed over"),
+        (counts.n_long, "long sentences cut into pieces"),
+        (counts.n_undecodable, "sequences of bytes that are not UTF-8, read as U+FFFD"),
+    ]
+    parts = [f"Read {counts.n_tokens:,} tokens in {counts.n_sentences:,} sentences"]
+    return "; ".join(parts + [f"{n:,} {what}" for n, what in peculiar if n])
+
+
+def _make_shard(path: Path, format: str, cutter: SentenceCutter) -> Shard:
+    kind = format if format != "auto" else kind_of(path) or "text"
+    if kind == "docbin":
+        return DocBinShard(path, cutter)
+    if kind == "jsonl":
+        return JsonShard(path, cutter)
+    return TextShard(path) if cutter.is_plain else RawTextShard(path, cutter)

@@ -1,0 +1,126 @@
+"""Read texts for `elmo embed`, one after the other: plain text, JSONL, DocBin, or what comes in from a pipe."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, cast
+
+import srsly
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+
+from ..errors import Errors
+from .files import Tell, find_files, kind_of, say_nothing
+from .lines import REPLACEMENT, open_bytes, read_lines
+from .shards import Counts
+
+# A text to be tokenized, a list of words that is tokenized already, or a Doc.
+Item = Union[str, List[str], Doc]
+SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_items(
+    path: str,
+    nlp: Language,
+    counts: Counts,
+    *,
+    format: str = "auto",
+    is_tokenized: bool = False,
+    tell: Tell = say_nothing,
+) -> Iterator[Item]:
+    """Stream the texts of a file, of all files of a folder or a pattern, or of stdin.
+
+    path (str): See `_files.find_files`.
+    nlp (Language): Owner of the vocabulary of Docs.
+    counts (Counts): Lone surrogates that became U+FFFD are added here.
+    format (str): "text", "jsonl" or "docbin"; "auto" goes by the suffix and takes stdin and others as text.
+    is_tokenized (bool): Tokens are separated by white space already.
+    tell (Tell): Is told which files of a folder are left out.
+    YIELDS (Item): One item per line or Doc; an empty line is an empty item, so that line numbers and Docs agree.
+    RAISES (ValueError): EL106 or EL108 for a file that cannot be decompressed, EL130 or EL131 for a line that is no
+        such JSON, EL132 for a file that is no DocBin, EL133 for a path with nothing to read, EL138 for a line that is
+        no text.
+    """
+    for file in map(str, find_files(path, tell)):
+        kind = format if format != "auto" else kind_of(Path(file)) or "text"
+        if kind == "docbin":
+            yield from read_docbin(file, nlp)
+        else:
+            yield from _read_lines(file, kind, is_tokenized, counts)
+
+
+def to_doc(item: Item, nlp: Language) -> Doc:
+    """RETURNS (Doc): The item, tokenized by the pipeline's tokenizer if it is a plain text. An empty word, which spaCy
+    does not know, becomes a space, whose vector is zero: each word keeps its row.
+    """
+    if isinstance(item, Doc):
+        return item
+    return nlp.make_doc(item) if isinstance(item, str) else Doc(nlp.vocab, words=[word or " " for word in item])
+
+
+def parse_json(line: str, where: str) -> Tuple[Item, int]:
+    """line (str): A JSON object with `text`, or with `words` or `tokens`; a blank line is an empty text.
+    where (str): File and number of the line, for the error.
+    RETURNS (Tuple[Item, int]): The text or the words, and how many lone surrogates in it became U+FFFD.
+    RAISES (ValueError): EL130 or EL131 for a line that is no such object.
+    """
+    if not line.strip():
+        return "", 0
+    try:
+        record = srsly.json_loads(line)
+    except ValueError as error:
+        raise ValueError(Errors.EL130.format(where=where, reason=error)) from error
+    item = _item_of(record) if isinstance(record, dict) else None
+    if item is None:
+        raise ValueError(Errors.EL131.format(where=where, found=line[:60]))
+    return _replace_surrogates(item) if SURROGATE_ESCAPE.search(line) else (item, 0)
+
+
+def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
+    """file (str): Written by `DocBin.to_disk`; it is held in memory as a whole.
+    nlp (Language): Owner of the vocabulary of Docs.
+    YIELDS (Doc): The Docs.
+    RAISES (ValueError): EL132 for a file that is no DocBin.
+    """
+    try:
+        with open_bytes(Path(file)) as content:
+            docs = DocBin().from_bytes(content.read())
+    # zlib, msgpack and spaCy each have errors of their own for bytes that are something else.
+    except Exception as error:
+        raise ValueError(Errors.EL132.format(path=file, reason=error)) from error
+    yield from docs.get_docs(nlp.vocab)
+
+
+def _read_lines(file: str, kind: str, is_tokenized: bool, counts: Counts) -> Iterator[Item]:
+    with open_bytes(Path(file)) as content:
+        # A text is one item, however long it is.
+        for number, line in enumerate(read_lines(content, longest=sys.maxsize), start=1):
+            where = f"{file}:{number}"
+            text = _decode(line, where).rstrip("\r\n")
+            item, n_replaced = parse_json(text, where) if kind == "jsonl" else (text, 0)
+            counts.n_undecodable += n_replaced
+            yield item.split() if is_tokenized and isinstance(item, str) else item
+
+
+def _decode(line: bytes, where: str) -> str:
+    try:
+        return line.decode("utf8")
+    except UnicodeDecodeError as error:
+        raise ValueError(Errors.EL138.format(where=where, reason=error)) from error
+
+
+def _item_of(record: Dict[str, Any]) -> Optional[Item]:
+    words = record.get("words", record.get("tokens"))
+    if isinstance(words, list) and all(isinstance(word, str) for word in words):
+        return words
+    text = record.get("text")
+    return text if isinstance(text, str) else None
+
+
+def _replace_surrogates(item: Item) -> Tuple[Item, int]:
+    """Lone surrogates have no UTF-8 form, and spaCy stops at them."""
+    words = [item] if isinstance(item, str) else cast(List[str], item)
+    replaced = [SURROGATE.subn(REPLACEMENT, word) for word in words]
+    n_replaced = sum(n for _, n in replaced)
+    return (replaced[0][0] if isinstance(item, str) else [word for word, _ in replaced]), n_replaced

@@ -1,0 +1,74 @@
+"""Shards of raw text, JSONL and DocBin, cut into tokens and sentences by spaCy."""
+
+import sys
+from pathlib import Path
+from typing import Iterable, Iterator, Tuple
+
+from .items import parse_json, read_docbin
+from .lines import STDIN, decode, open_bytes, pass_over, read_lines
+from .sentences import Read, SentenceCutter, make_nlp
+from .shards import Counts, Record, Shard
+
+
+class _CutShard(Shard):
+    """Items of a file, cut by spaCy.
+
+    path (Path): The file.
+    cutter (SentenceCutter): Makes sentences of items.
+    """
+
+    def __init__(self, path: Path, cutter: SentenceCutter) -> None:
+        self.path = path
+        self.name = path.name if path != STDIN else "stdin"
+        self._cutter = cutter
+
+    def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
+        """See `Shard.read_records`; a record is a line or a Doc."""
+        return count_records(self._cutter.records(self._read_items(skip)), counts)
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        raise NotImplementedError
+
+
+class RawTextShard(_CutShard):
+    """A text a line: a paragraph or a sentence."""
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        with open_bytes(self.path) as file:
+            for line in pass_over(read_lines(file), skip, name=self.name):
+                text, n_replaced = decode(line)
+                yield text.strip(), n_replaced
+
+
+class JsonShard(_CutShard):
+    """A JSON object a line, with `text`, or with `words` or `tokens`; an empty line is an empty record."""
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        with open_bytes(self.path) as file:
+            lines = pass_over(read_lines(file, longest=sys.maxsize), skip, name=self.name)
+            for number, line in enumerate(lines, start=skip + 1):
+                text, n_replaced = decode(line)
+                item, n_surrogates = parse_json(text.strip(), f"{self.path}:{number}")
+                yield item, n_replaced + n_surrogates
+
+
+class DocBinShard(_CutShard):
+    """Docs, by sentences where boundaries are set. The file is held in memory as a whole."""
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        # A vocabulary of their own: DocBin adds all its strings, and they are given back with the file.
+        docs = read_docbin(str(self.path), make_nlp("xx"))
+        return ((doc, 0) for doc in pass_over(docs, skip, name=self.name))
+
+
+def count_records(records: Iterable[Tuple[Record, int]], counts: Counts) -> Iterator[Record]:
+    """Count what is met, as it is given out.
+
+    records (Iterable[Tuple[Record, int]]): Sentences, and undecodable sequences of bytes.
+    counts (Counts): Added to.
+    YIELDS (Record): The sentences.
+    """
+    for record, n_replaced in records:
+        counts.n_undecodable += n_replaced
+        counts.n_empty += not record
+        yield record

@@ -1,0 +1,105 @@
+"""Arguments of `BiLM`, checked before anything is computed; and rows without boundaries."""
+
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Union
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import Errors
+from ..text.codecs import CharacterCodec
+from ..text.lanes import Ids
+from .encoder import inner_places
+from .runs import BOUNDARIES, IdRuns
+from .word_encoder import WordEncoder
+
+
+def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
+    """RETURNS (List[List[str]]): The words of each sentence.
+    RAISES (ValueError): EL011 for input that is not tokenized.
+    """
+    found: List[List[str]] = []
+    for i, sentence in enumerate(sentences):
+        is_list = isinstance(sentence, Iterable) and not isinstance(sentence, str)
+        words = sentence if isinstance(sentence, list) else list(sentence) if is_list else []
+        if not is_list or not all(isinstance(word, str) for word in words):
+            raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
+        found.append(words)
+    return found
+
+
+def check_positive(name: str, value: int) -> None:
+    """RAISES (ValueError): EL004 for a value below 1."""
+    if value < 1:
+        raise ValueError(Errors.EL004.format(name=name, value=value, wanted="1 or more"))
+
+
+def id_runs(
+    char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence[int]], words: WordEncoder
+) -> IdRuns:
+    """char_ids (Union[Tensor, NDArray[np.int64]]): Should have shape (U, C) and ids of the codec.
+    index (Sequence[Sequence[int]]): Should be rows of `char_ids`.
+    words (WordEncoder): Of the biLM.
+    RETURNS (IdRuns): The sequences.
+    RAISES (ValueError): EL017 if the ids are something else, or the biLM reads whole words.
+    """
+    ids = np.asarray(char_ids.cpu() if isinstance(char_ids, Tensor) else char_ids, dtype="int64")
+    problem = _id_problem(ids, [number for run in index for number in run], words.codec)
+    if problem or words.codec is None:
+        raise ValueError(Errors.EL017.format(problem=problem))
+    rows = np.concatenate([words.codec.encode(BOUNDARIES)[0], ids])
+    return IdRuns(words.encode_ids(rows, _lengths(rows)), index)
+
+
+def _lengths(ids: Ids) -> Ids:
+    """RETURNS (Ids): Shape (U,), ids of each row before the last one is repeated to its end."""
+    is_content = ids != ids[:, -1:]
+    lengths: Ids = (is_content * np.arange(1, ids.shape[1] + 1)).max(axis=1)
+    return lengths
+
+
+def _id_problem(ids: Ids, numbers: List[int], codec: Optional[CharacterCodec]) -> str:
+    if codec is None:
+        return "this biLM reads whole words"
+    width, largest = codec.max_characters, codec.n_characters
+    if ids.ndim != 2 or ids.shape[1] != width:
+        return f"they have shape {ids.shape}, should have (words, {width})"
+    if ids.size and not 0 <= ids.min() <= ids.max() <= largest:
+        return f"they are {ids.min()} to {ids.max()}, should be 0 to {largest}"
+    if numbers and not 0 <= min(numbers) <= max(numbers) < len(ids):
+        return f"the index has rows {min(numbers)} to {max(numbers)}, but there are {len(ids)} words"
+    return ""
+
+
+def layer_choice(layers: Union[str, int], n_layers: int) -> Callable[[Tensor], Tensor]:
+    """layers (Union[str, int]): "all", "top", "mean" or the number of a layer.
+    n_layers (int): L.
+    RETURNS (Callable[[Tensor], Tensor]): From (L+1, N, D) to the rows that are wanted.
+    RAISES (ValueError): EL008 for another choice.
+    """
+    if layers == "all":
+        return lambda rows: rows
+    if layers == "top":
+        return lambda rows: rows[-1]
+    if layers == "mean":
+        return lambda rows: rows.mean(dim=0)
+    if isinstance(layers, (int, np.integer)) and not isinstance(layers, bool) and 0 <= layers <= n_layers:
+        number = int(layers)
+        return lambda rows: rows[number]
+    raise ValueError(Errors.EL008.format(value=layers, n_layers=n_layers))
+
+
+def without_boundaries(rows: Tensor, lengths: Sequence[int]) -> Tensor:
+    """rows (Tensor): Shape (L+1, n, D), with boundaries.
+    lengths (Sequence[int]): Words of each sequence.
+    RETURNS (Tensor): Shape (L+1, sum of lengths, D), a copy.
+    """
+    return rows[:, torch.from_numpy(inner_places(lengths)).to(rows.device)]
+
+
+def _kind(sentence: Any) -> str:
+    if isinstance(sentence, str):
+        return "string"
+    items = " with items that are not strings" if isinstance(sentence, Iterable) else ""
+    return f"{type(sentence).__name__}{items}"

@@ -1,0 +1,64 @@
+"""One chunk of lanes of text through a network, for pretraining and for perplexities of a running text."""
+
+from typing import List, Optional, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..bilm.config import BiLMConfig
+from ..bilm.model import BiLMNetwork
+from ..bilm.state import State
+from ..text.codecs import make_codec
+from ..text.sentence_lanes import Chunk
+from ..text.vocabulary import Vocabulary
+from ..text.word_table import WordTable
+
+
+def make_word_table(config: BiLMConfig, vocabulary: Optional[Vocabulary]) -> WordTable:
+    """config (BiLMConfig): Says how words are spelled.
+    vocabulary (Optional[Vocabulary]): Gives words their ids as targets.
+    RETURNS (WordTable): Empty but for the sentence boundaries.
+    """
+    characters = config.char_cnn
+    codec = make_codec() if characters is None else make_codec(characters.codec, characters.max_characters)
+    return WordTable(vocabulary, codec)
+
+
+def run_chunk(
+    network: BiLMNetwork,
+    table: WordTable,
+    chunk: Chunk,
+    state: State,
+    *,
+    with_resets: bool,
+    input_dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
+) -> Tuple[List[Tensor], State]:
+    """Read one chunk of lanes: distinct words once, then the encoder; with gradients where they are enabled.
+
+    table (WordTable): Has the words of the chunk.
+    chunk (Chunk): What the lanes read.
+    state (State): Of the lanes, a row each.
+    with_resets (bool): Each block of sentences begins with a zero state.
+    input_dropout (float), recurrent_dropout (float): See `BiLMNetwork.forward`.
+    RETURNS (Tuple[List[Tensor], State]): Layers (d, S, B, P) and the new state.
+    """
+    device = network.device
+    d = network.config.n_directions
+    numbers, first, index = np.unique(chunk.inputs[:d], return_index=True, return_inverse=True)
+    lengths = table.lengths(numbers)
+    order = np.lexsort((first, lengths))  # words of similar length together; nothing depends on their numbers
+    index = np.argsort(order)[index]
+    numbers = numbers[order]
+    if network.char_cnn is not None:
+        ids = torch.from_numpy(table.characters(numbers)).to(device)
+        vectors = network.word_vectors(ids, lengths[order].tolist())
+    else:
+        vectors = network.word_vectors(torch.from_numpy(table.targets(numbers)).to(device))
+    places = torch.from_numpy(index.reshape(chunk.inputs[:d].shape)).to(device)  # (d, S, B)
+    resets = torch.from_numpy(chunk.begins).to(device) if with_resets else None
+    layers, after = network(
+        vectors, places, state, resets=resets, input_dropout=input_dropout, recurrent_dropout=recurrent_dropout
+    )
+    return layers, after

@@ -1,0 +1,105 @@
+/* One update of LSTM cells in one pass over the gates. `cell.py` has the same in torch, and says what is computed.
+
+Compiled with -ffinite-math-only, so that bounds take one instruction; what is not finite is looked for by its bits. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The loops are compiled for several instruction sets; the C library chooses when the module is loaded. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EACH_PROCESSOR
+#endif
+
+#define INLINE static inline
+#define RESTRICT __restrict
+
+typedef union {
+    float value;
+    int32_t bits;
+} Float;
+
+/* exp(-x) = 2^n 2^r with n whole and |r| <= 1/2, within 1e-7 of its value for |x| <= 39. Beyond that the result stays
+what it is there: a sigmoid is then 0 or 1 within 1e-17. The polynomial is the best of degree 6 for 2^r. */
+INLINE float exp_minus(float x) {
+    float z = x * -1.44269504f;
+    z = z < -57.0f ? -57.0f : z;
+    z = z > 57.0f ? 57.0f : z;
+    float n = rintf(z), r = z - n;
+    Float power = {1.535336196e-4f};
+    power.value = power.value * r + 1.339887472e-3f;
+    power.value = power.value * r + 9.618437360e-3f;
+    power.value = power.value * r + 5.550332470e-2f;
+    power.value = power.value * r + 2.402264791e-1f;
+    power.value = power.value * r + 6.931472029e-1f;
+    power.value = power.value * r + 1.0f;
+    power.bits += (int32_t)n << 23;
+    return power.value;
+}
+
+/* One row. tanh(x) = (1 - exp(-2x)) / (1 + exp(-2x)). A row that is not finite becomes NaN, as its projection would. */
+INLINE void update_row(const float *RESTRICT acts, const float *RESTRICT added, float *RESTRICT c2,
+                       float *RESTRICT half, Py_ssize_t width, float candidate_scale, float clip2) {
+    const Py_ssize_t J = width, F = 2 * width, O = 3 * width;
+    int32_t is_bad = 0;
+    for (Py_ssize_t k = 0; k < width; k++) {
+        float a_i = acts[k], a_j = acts[J + k], a_f = acts[F + k], a_o = acts[O + k];
+        if (added)
+            a_i += added[k], a_j += added[J + k], a_f += added[F + k], a_o += added[O + k];
+        Float sum = {a_i + a_j + a_f + a_o + c2[k]};
+        is_bad |= (sum.bits & 0x7f800000) == 0x7f800000;
+        float i = exp_minus(a_i), j = exp_minus(candidate_scale * a_j), f = exp_minus(a_f), o = exp_minus(a_o);
+        float c = c2[k] / (1.0f + f) + 2.0f * (1.0f - j) / ((1.0f + i) * (1.0f + j));
+        c = c < -clip2 ? -clip2 : c;
+        c = c > clip2 ? clip2 : c;
+        c2[k] = c;
+        float e = exp_minus(c);
+        half[k] = 0.5f * (1.0f - e) / ((1.0f + e) * (1.0f + o));
+    }
+    if (is_bad)
+        memset(half, 0xff, width * sizeof(float));
+}
+
+FOR_EACH_PROCESSOR
+static void update_rows(const float *acts, const float *table, const int64_t *places, float *c2, float *half,
+                        Py_ssize_t n_rows, Py_ssize_t width, float candidate_scale, float clip2) {
+    for (Py_ssize_t row = 0; row < n_rows; row++, acts += 4 * width, c2 += width, half += width) {
+        if (table)
+            update_row(acts, table + places[row] * 4 * width, c2, half, width, candidate_scale, clip2);
+        else
+            update_row(acts, NULL, c2, half, width, candidate_scale, clip2);
+    }
+}
+
+static PyObject *update(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    if (n_args != 9) {
+        PyErr_SetString(PyExc_TypeError, "update takes 9 arguments");
+        return NULL;
+    }
+    void *arrays[5];
+    for (int k = 0; k < 5; k++)
+        arrays[k] = PyLong_AsVoidPtr(args[k]);
+    Py_ssize_t n_rows = PyLong_AsSsize_t(args[5]), width = PyLong_AsSsize_t(args[6]);
+    float candidate_scale = (float)PyFloat_AsDouble(args[7]), clip2 = (float)PyFloat_AsDouble(args[8]);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    update_rows(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], n_rows, width, candidate_scale, clip2);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"update", (PyCFunction)(void (*)(void))update, METH_FASTCALL, "See _cell.pyi."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_cell", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__cell(void) { return PyModule_Create(&definition); }

@@ -1,0 +1,140 @@
+"""A constant network, ready to run: which path a plan takes is decided in `dispatch`."""
+
+from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
+
+import torch
+from torch import Tensor
+
+from ..bilm.model import BiLMNetwork
+from ..bilm.state import LSTMState, State
+from ..text.lanes import Ids, LanePlan
+from .dispatch import Path, Sizes, choose_path
+from .lanes import LaneRun, Schedule
+from .packed import LayerCombiner, PackedLayer, Pairs, Stack, split_directions
+from .products import has_packing
+from .quantization import precision_of
+from .single_sequence import UnpackedLayer, run_single_sequence
+from .threads import run_parallel
+from .workspace import Workspace, WorkspacePool
+
+
+class Runner(Protocol):
+    """Runs one kind of encoder over word vectors."""
+
+    def run(
+        self,
+        vectors: Tensor,
+        words: Tuple[Ids, ...],
+        plan: LanePlan,
+        start: State,
+        *,
+        slots: Optional[Tuple[Ids, ...]] = None,
+        with_end: bool = False,
+        workspace: Optional[Workspace] = None,
+    ) -> Tuple[Tensor, Optional[State]]:
+        """Compute all layers of all tokens of a plan.
+
+        vectors (Tensor): Shape (U, P), the distinct words.
+        words (Tuple[Ids, ...]): For each direction shape (N,), the word of each token in text order.
+        plan (LanePlan): Where the sequences are.
+        start (State): One row for all sequences, or one each.
+        slots (Optional[Tuple[Ids, ...]]): For each direction shape (N,), the slot of each token; None for a backward
+            direction that reads each sequence from its end.
+        with_end (bool): Also return the states after each sequence.
+        workspace (Optional[Workspace]): Where the layers may be; None for new memory.
+        RETURNS (Tuple[Tensor, Optional[State]]): Layers (L+1, N, D), and states with one row per sequence.
+        """
+
+    def prepare(self) -> None:
+        """Derive now from the weights what would be derived at the first call, for processes that share it."""
+
+
+class LSTMRunner:
+    """An LSTM stack, its weights prepared for each path when that is first taken.
+
+    network (BiLMNetwork): Constant, in any precision.
+    """
+
+    def __init__(self, network: BiLMNetwork) -> None:
+        self.config = config = network.config
+        self.device, self.precision = network.device, precision_of(network)
+        encoder: Any = network.encoder
+        layers, combiner = list(encoder.layers), LayerCombiner(config, list(encoder.highways))
+        self.sizes = Sizes(config.n_directions, config.cell_width, config.projection_width)
+        self._has_packing = has_packing(layers[0].bias)
+        self._stacks = [
+            Stack(config, part, [PackedLayer(one, part, can_join=self.sizes.can_join) for one in layers], combiner)
+            for part in split_directions(layers[0])
+        ]
+        self._workspaces = WorkspacePool(self.device, len(self._stacks))
+        self._unpacked: Optional[Stack] = None
+        if self.device.type == "cpu" and self.precision == "float32":
+            packed: Any = zip(*(stack.layers for stack in self._stacks))  # by layer
+            unpacked = [UnpackedLayer(layer, parts) for layer, parts in zip(layers, packed)]
+            self._unpacked = Stack(config, slice(0, config.n_directions), unpacked, combiner)
+
+    @torch.no_grad()
+    def run(
+        self,
+        vectors: Tensor,
+        words: Tuple[Ids, ...],
+        plan: LanePlan,
+        start: State,
+        *,
+        slots: Optional[Tuple[Ids, ...]] = None,
+        with_end: bool = False,
+        workspace: Optional[Workspace] = None,
+    ) -> Tuple[Tensor, Optional[State]]:
+        """See `Runner.run`."""
+        slots = (plan.slots(), plan.slots(backward=True)) if slots is None else slots
+        path = choose_path(plan, self.device, self.precision, self.sizes, has_packing=self._has_packing)
+        shape = (self.config.n_layers + 1, len(words[0]), self.config.output_width)
+        layers = vectors.new_empty(shape) if workspace is None else workspace.take("layers", *shape)
+        if self._unpacked is not None and path in (Path.SINGLE_TOGETHER, Path.SINGLE_IN_TURN):
+            is_together = path is Path.SINGLE_TOGETHER
+            stack = self._unpacked
+            end = run_single_sequence(
+                stack, vectors, words, plan, start, slots, layers, is_together=is_together, with_end=with_end
+            )
+            return layers, end
+        schedule = Schedule(plan, self.device, with_end)
+
+        def run_stack(stack: Stack) -> Pairs:
+            part = stack.directions
+            stack_start = [(h[part], c[part]) for h, c in start.layers]
+            with self._workspaces.borrow() as own:
+                run = LaneRun(stack, schedule, vectors, words[part], slots[part], stack_start, own)
+                run.run()
+                run.write(layers)
+                return run.ends
+
+        if path is Path.FEW_LANES and self._unpacked is not None:
+            ends = [run_stack(self._unpacked)]
+        elif path is Path.PARALLEL:
+            ends = run_parallel(run_stack, self._stacks)
+        else:
+            ends = [run_stack(stack) for stack in self._stacks]
+        return layers, _join_directions(ends) if with_end else None
+
+    def prepare(self) -> None:
+        """See `Runner.prepare`."""
+        for stack in [*self._stacks, *([] if self._unpacked is None else [self._unpacked])]:
+            stack.combiner.prepare()
+            for layer in stack.layers:
+                layer.prepare()
+
+
+def _join_directions(parts: List[Pairs]) -> State:
+    layers = (map(torch.cat, zip(*pairs)) for pairs in zip(*parts))  # for each layer h and c of all directions
+    return State(tuple(LSTMState(*layer) for layer in layers))
+
+
+# By the name that `BiLMConfig.encoder` gives, beside `bilm.encoder.ENCODERS`.
+RUNNERS: Dict[str, Callable[[BiLMNetwork], Runner]] = {"lstm": LSTMRunner}
+
+
+def make_runner(network: BiLMNetwork) -> Runner:
+    """network (BiLMNetwork): Constant from now on.
+    RETURNS (Runner): For its encoder.
+    """
+    return RUNNERS[network.config.encoder](network)

@@ -1,0 +1,15 @@
+"""Every message of the package: what is wrong, the value found, the value wanted, what to do."""
+
+from .bilm import BiLMErrors
+from .cli import CLIErrors
+from .corpora import CorporaErrors
+from .pipeline import PipelineErrors
+from .pretraining import PretrainingErrors
+from .warnings import Warnings
+from .weights import WeightsErrors
+
+__all__ = ["Errors", "Warnings"]
+
+
+class Errors(BiLMErrors, WeightsErrors, CorporaErrors, PipelineErrors, PretrainingErrors, CLIErrors):
+    """Templates of all rings, for `str.format`."""

@@ -1,0 +1,282 @@
+"""Updates of a biLM, one after the other, and all that a later one needs from those before.
+
+Truncated back-propagation through time with carried state (Peters et al. 2018, sec. 3.1): lanes of text are read chunk
+by chunk, each chunk is one step down the gradient, the recurrent state goes on into the next.
+"""
+
+import math
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..bilm.lm_head import LMHead
+from ..bilm.model import BiLMNetwork
+from ..bilm.state import State
+from ..corpora.shards import BlockStream
+from ..encoding.chunks import make_word_table, run_chunk
+from ..text.sentence_lanes import Chunk, SentenceLanes
+from ..text.vocabulary import Vocabulary
+from ..text.word_table import Ids, WordTable
+from ..weights.native.names import current_name, stored_name
+from .checkpoint import Snapshot
+from .config import PretrainConfig
+from .distributed import Ranks
+from .loss_scale import LossScale
+from .objective import make_objective
+from .optimizer import PretrainOptimizer
+
+MAX_WORDS = 200_000  # distinct words known at once; beyond, those that no lane holds are forgotten
+AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one update did.
+
+    loss (Tensor): Mean over its tokens and both directions on this rank, in nats; shape ().
+    learn_rate (float): Of the top layer.
+    grad_norm (float): Global norm before clipping.
+    is_finite (bool): False if the loss or its gradient was not a finite number: no weight was changed then.
+    is_skipped (bool): Whether float16 overflowed, which is expected now and then: nothing was changed either.
+    data_s (float): Seconds spent on reading and preparing the text.
+    """
+
+    loss: Tensor
+    learn_rate: float
+    grad_norm: float
+    is_finite: bool
+    is_skipped: bool
+    data_s: float
+
+    @classmethod
+    def of_nothing(cls) -> "Update":
+        """RETURNS (Update): Of a run that is at its end already."""
+        return cls(torch.zeros(()), math.nan, math.nan, is_finite=True, is_skipped=True, data_s=0.0)
+
+
+class LossModule(nn.Module):
+    """One chunk of lanes in, its mean loss out: what several processes compute side by side.
+
+    network (BiLMNetwork), objective (nn.Module): Whose parameters are trained.
+    config (PretrainConfig): Dropout, resets.
+    """
+
+    def __init__(self, network: BiLMNetwork, objective: nn.Module, config: PretrainConfig) -> None:
+        super().__init__()
+        self.network, self.objective, self.config = network, objective, config
+
+    def forward(self, table: WordTable, chunk: Chunk, state: State, generator: torch.Generator) -> Any:
+        """RETURNS (Tuple[Tensor, State]): The loss, shape (), and the state after the chunk."""
+        config, d = self.config, self.network.config.n_directions
+        layers, state = run_chunk(
+            self.network,
+            table,
+            chunk,
+            state,
+            with_resets=config.reset_blocks,
+            input_dropout=config.dropout,
+            recurrent_dropout=config.recurrent_dropout,
+        )
+        outputs = nn.functional.dropout(layers[-1], config.last_dropout).flatten(0, 2)  # (d * S * B, P)
+        targets = torch.from_numpy(table.targets(chunk.targets[:d]).reshape(-1)).to(outputs.device)
+        return self.objective(outputs, targets, generator).mean(), state
+
+
+class Trainer:
+    """A biLM in training.
+
+    network (BiLMNetwork), head (LMHead): Changed by each update.
+    vocabulary (Vocabulary): Words of the head.
+    stream (BlockStream): The text.
+    config (PretrainConfig): How to train.
+    ranks (Ranks): This process among those that train together.
+    """
+
+    def __init__(
+        self,
+        network: BiLMNetwork,
+        head: LMHead,
+        vocabulary: Vocabulary,
+        stream: BlockStream,
+        config: PretrainConfig,
+        ranks: Ranks,
+    ) -> None:
+        self.network, self.head, self.stream, self.config, self.ranks = network, head, stream, config, ranks
+        self.own_lanes = ranks.lanes(config.batch_size)
+        self.table = make_word_table(network.config, vocabulary)
+        self.lanes = SentenceLanes(self._blocks(), config.batch_size)
+        self.optimizer = PretrainOptimizer(
+            network, head, config.optimizer, config.schedule, max_tokens=config.max_tokens
+        )
+        objective = make_objective(head, config.softmax, sparse=config.optimizer.sparse).to(ranks.device)
+        self.module = LossModule(network, objective, config)
+        self.sparse = list(head.parameters()) if config.optimizer.sparse else []
+        if config.optimizer.sparse and network.word_embedding is not None:
+            self.sparse.append(network.word_embedding)
+        self._wrapped: Optional[nn.Module] = None
+        self._wrapped_for: List[bool] = []
+        self.state = network.zero_state(self.own_lanes.stop - self.own_lanes.start)
+        self.generator = torch.Generator().manual_seed(config.seed)
+        self.loss_scale = LossScale(is_on=config.precision == "float16")
+        self.step = self.n_tokens = 0
+
+    def update(self) -> Optional[Update]:
+        """RETURNS (Optional[Update]): None where the text ends."""
+        started = time.perf_counter()
+        chunks = self._next_chunks()
+        data_s = time.perf_counter() - started
+        if not chunks:
+            return None
+        self.network.train()
+        self.optimizer.zero_grad()
+        loss = self._backward(chunks)
+        self.ranks.average_gradients(self.sparse)
+        is_overflow = self.loss_scale.unscale(self.optimizer.parameters)
+        info = self.optimizer.step(step=self.step, n_tokens=self.n_tokens)
+        is_finite = self._is_mere_overflow(loss) if is_overflow else math.isfinite(info.grad_norm)
+        if is_finite:
+            self.step += 1
+            self.n_tokens += sum(chunk.inputs[0].size for chunk in chunks) * self.ranks.world_size
+        return Update(loss, info.learn_rate, info.grad_norm, is_finite, is_overflow, data_s)
+
+    def snapshot(self) -> Snapshot:
+        """RETURNS (Snapshot): Everything that `restore` needs, the same on all ranks.
+
+        To be taken on all ranks at once.
+        """
+        self._forget_words()
+        moments, optimizer = self.optimizer.state_dict()
+        tensors = {f"network.{stored_name(name)}": tensor for name, tensor in self.network.state_dict().items()}
+        tensors.update({f"head.{name}": tensor for name, tensor in self.head.state_dict().items()})
+        tensors.update({f"optimizer.{_renamed(name, stored_name)}": tensor for name, tensor in moments.items()})
+        tensors.update({f"lanes.{name}": torch.from_numpy(part) for name, part in self.lanes.state_dict().items()})
+        for name, part in self.state.named_tensors().items():
+            tensors[f"state.{name}"] = self.ranks.gather(part, 1)
+        for rank, states in enumerate(self.ranks.gather_objects(_random_states(self.ranks.device))):
+            tensors.update({f"random.{rank}.{name}": state for name, state in states.items()})
+        tensors["random.sampler"] = self.generator.get_state()
+        record = {
+            "step": self.step,
+            "n_tokens": self.n_tokens,
+            "words": self.table.words,
+            "stream": self.stream.state_dict(),
+            "optimizer": optimizer,
+            "loss_scale": self.loss_scale.to_dict(),
+            "n_ranks": self.ranks.world_size,
+        }
+        return Snapshot({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, record)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot. With another number of ranks only dropout differs from the run that stopped.
+
+        snapshot (Snapshot): From `snapshot`.
+        """
+        tensors, record, device = snapshot.tensors, snapshot.record, self.ranks.device
+        weights = _under("network.", tensors)
+        self.network.load_state_dict({current_name(name): tensor for name, tensor in weights.items()})
+        self.head.load_state_dict(_under("head.", tensors))
+        moments = _under("optimizer.", tensors)
+        moments = {_renamed(name, current_name): tensor for name, tensor in moments.items()}
+        self.optimizer.load_state_dict((moments, record["optimizer"]))
+        self.step, self.n_tokens = record["step"], record["n_tokens"]
+        self.stream.load_state_dict(record["stream"])
+        self.table.keep(np.zeros(0, dtype="int64"))
+        self.table.numbers_of(record["words"])
+        self.lanes = SentenceLanes(self._blocks(), self.config.batch_size)
+        self.lanes.load_state_dict({name: part.numpy() for name, part in _under("lanes.", tensors).items()})
+        # Copies: torch aligns its own memory, and products of numbers in another alignment may differ in the last bit.
+        states = {name: _own(part[:, self.own_lanes], device) for name, part in _under("state.", tensors).items()}
+        self.state = self.state.replace_tensors(states)
+        self.generator.set_state(tensors["random.sampler"])
+        self.loss_scale.load_dict(record["loss_scale"])
+        if record["n_ranks"] == self.ranks.world_size:
+            _set_random_states(_under(f"random.{self.ranks.rank}.", tensors), device)
+
+    def has_finite_weights(self) -> bool:
+        """RETURNS (bool): Whether all weights are finite numbers, the same on all ranks."""
+        return all(bool(torch.isfinite(parameter).all()) for parameter in self.optimizer.parameters)
+
+    def _is_mere_overflow(self, loss: Tensor) -> bool:
+        """Whether a smaller factor may help: the loss is finite, on all ranks, and not too many have been tried."""
+        return math.isfinite(float(self.ranks.average(loss))) and not self.loss_scale.is_hopeless
+
+    def _next_chunks(self) -> List[Chunk]:
+        """This rank's lanes of the chunks of one update; fewer at the end of the text."""
+        if len(self.table) > MAX_WORDS:
+            self._forget_words()
+        chunks: List[Chunk] = []
+        for _ in range(self.config.accumulate):
+            chunk = self.lanes.next_chunk(self.config.unroll_steps)
+            if chunk is not None:
+                chunks.append(chunk.of_lanes(self.own_lanes))
+        return chunks
+
+    def _forget_words(self) -> None:
+        """Keep the words that lanes hold, so that memory does not follow the corpus. It changes no result."""
+        self.lanes.renumber(self.table.keep(self.lanes.held_numbers()))
+
+    def _backward(self, chunks: Sequence[Chunk]) -> Tensor:
+        """Gradients of all chunks, added up. RETURNS (Tensor): Their mean loss, shape ()."""
+        module, config = self._wrap(), self.config
+        factor = self.loss_scale.factor * (config.unroll_steps if config.scale_loss else 1.0) / len(chunks)
+        total = torch.zeros((), device=self.ranks.device)
+        for i, chunk in enumerate(chunks):
+            is_last = i == len(chunks) - 1
+            with nullcontext() if is_last or module is self.module else module.no_sync():  # type: ignore[operator]
+                with _autocast(config, self.ranks.device):
+                    loss, self.state = module(self.table, chunk, self.state, self.generator)
+                (loss * factor).backward()
+            total += loss.detach() / len(chunks)
+        return total
+
+    def _wrap(self) -> nn.Module:
+        """The module for all ranks, wrapped anew when other layers than before are trained."""
+        trained = [parameter.requires_grad for parameter in self.module.parameters()]
+        if self._wrapped is None or trained != self._wrapped_for:
+            self._wrapped, self._wrapped_for = self.ranks.wrap(self.module, self.sparse), trained
+        return self._wrapped
+
+    def let_go(self) -> None:
+        """Forget what averages gradients, so that nothing here keeps the connection to other ranks alive."""
+        self._wrapped = None
+
+    def _blocks(self) -> Iterator[List[Ids]]:
+        for block in self.stream:
+            yield [self.table.numbers_of(words) for words in block]
+
+
+def _autocast(config: PretrainConfig, device: torch.device) -> ContextManager[None]:
+    if config.precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, AUTOCAST[config.precision])
+
+
+def _renamed(name: str, rename: Callable[[str], str]) -> str:
+    """Rename a parameter of the network; those of the softmax keep their names."""
+    return f"network.{rename(name.removeprefix('network.'))}" if name.startswith("network.") else name
+
+
+def _random_states(device: torch.device) -> Dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def _set_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def _own(part: Tensor, device: torch.device) -> Tensor:
+    return torch.empty(part.shape, dtype=part.dtype, device=device).copy_(part)
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> Dict[str, Tensor]:
+    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,251 @@
+"""Models of bilm-tf and AllenNLP: options.json and an HDF5 file, read into a `BiLM` and written back bit for bit."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any, Dict, Optional, Tuple, cast
+
+import srsly
+from torch import from_numpy, nn
+
+from ...bilm.config import CODECS, BiLMConfig
+from ...bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
+from ...bilm.model import BiLMNetwork
+from ...encoding.facade import BiLM
+from ...errors import Errors, Warnings
+from ...text.vocabulary import Vocabulary
+from ..locate import TOKEN_EMBEDDINGS_NAME, Source, TFFiles
+from ..parts import (
+    as_float32,
+    build_head,
+    build_network,
+    check_dtype_fits,
+    check_vocabulary,
+    is_head_shared,
+    read_vocabulary,
+    table_rows,
+    to_arrays,
+    write_vocabulary,
+)
+from ..problems import Faults
+from ..tensor_map import Array, Shape, export_arrays, find_misfits, import_arrays
+from .hdf5 import read_hdf5, write_hdf5
+from .layout import (
+    CHAR_PROJECTION,
+    CHAR_TABLE,
+    FORWARD_ONLY_PREFIX,
+    SOFTMAX_BIAS,
+    SOFTMAX_WEIGHT,
+    WORD_TABLE,
+    regular_name,
+    state_shapes,
+    tf_datasets,
+)
+from .options import read_options, write_options
+
+SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
+
+
+def read_bilm_tf(files: TFFiles, *, softmax: Optional[Source] = None, is_vocab_given: bool = False) -> BiLM:
+    """Read a model of bilm-tf.
+
+    files (TFFiles): Where its parts are.
+    softmax (Optional[Source]): HDF5 file with the softmax, if it is not in the weights.
+    is_vocab_given (bool): The user named the vocabulary, so it must be usable; one merely found may be ignored.
+    RETURNS (BiLM): float32, whatever the files hold.
+    RAISES (ValueError): EL020 to EL029, or EL034 if several parts are wrong: everything that is wrong, at once.
+    """
+    faults = Faults()
+    arrays, is_forward_dump = faults.attempt(_read_regular, files.weights) or (None, False)
+    settings = faults.attempt(_read_options, files.options, arrays or {}, is_forward_dump)
+    config, says_shared = settings or (None, False)
+    head_arrays: Optional[Dict[str, Array]] = {}
+    if arrays is not None:
+        head_arrays = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
+    if softmax is not None:
+        head_arrays = faults.attempt(read_hdf5, softmax)
+    is_shared = says_shared and WORD_TABLE in (arrays or {}) and SOFTMAX_WEIGHT not in (head_arrays or {})
+    _check_fit(faults, config, arrays, head_arrays, is_shared, files, softmax)
+    embeddings = faults.attempt(_read_token_embeddings, files.token_embeddings, config)
+    rows = table_rows((arrays or {}).get(WORD_TABLE), (head_arrays or {}).get(SOFTMAX_BIAS), embeddings)
+    vocabulary = faults.attempt(_read_words, files, rows, is_vocab_given)
+    faults.raise_together(files.weights)
+    return _build(cast(BiLMConfig, config), arrays or {}, head_arrays or {}, is_shared, vocabulary, embeddings)
+
+
+def _build(
+    config: BiLMConfig,
+    arrays: Dict[str, Array],
+    head_arrays: Dict[str, Array],
+    is_shared: bool,
+    vocabulary: Optional[Vocabulary],
+    embeddings: Optional[Array],
+) -> BiLM:
+    network = build_network(config, import_arrays(tf_datasets(config), arrays, state_shapes(config)))
+    return BiLM(
+        network,
+        vocabulary=vocabulary,
+        head=_build_head(network, head_arrays, is_shared),
+        token_embeddings=None if embeddings is None else from_numpy(as_float32(embeddings)),
+        meta={"source_format": "bilm-tf"},
+    )
+
+
+def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
+    """Write options.json and weights.hdf5 (and vocab.txt), which bilm-tf and AllenNLP open.
+
+    bilm (BiLM): The model; its softmax goes into the weights file, an adaptive one is left out with a warning.
+    folder (Path): An empty folder.
+    dtype (str): "float32", or "float16", which AllenNLP and bilm-tf were not made for.
+    RAISES (ValueError): EL050 for a biLM with highways between its layers, which these programs do not know.
+    """
+    if bilm.config.highway_between:
+        raise ValueError(Errors.EL050)
+    arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
+    n_vocabulary = bilm.config.n_words
+    head = _writable_head(bilm.head)
+    if head is not None:
+        head_arrays = to_arrays(head)
+        n_vocabulary = head.n_words
+        arrays[SOFTMAX_BIAS] = head_arrays["bias"]
+        if not is_head_shared(bilm.network, head):
+            arrays[SOFTMAX_WEIGHT] = head_arrays["weight"]
+    options = write_options(bilm.config, n_vocabulary)
+    if is_head_shared(bilm.network, head):
+        options["share_embedding_softmax"] = True
+    _write_files(bilm, folder, options, arrays, dtype)
+
+
+def _writable_head(head: Optional[LMHead]) -> Optional[LMHead]:
+    if not isinstance(head, AdaptiveHead):
+        return head
+    warnings.warn(Warnings.WL021.format(n_words=head.n_words), stacklevel=2)
+    return None
+
+
+def _write_files(bilm: BiLM, folder: Path, options: Any, arrays: Dict[str, Array], dtype: str) -> None:
+    check_dtype_fits(arrays, dtype)
+    srsly.write_json(folder / "options.json", options)
+    write_hdf5(folder / "weights.hdf5", arrays, dtype)
+    if bilm.vocabulary is not None:
+        write_vocabulary(folder / "vocab.txt", bilm.vocabulary)
+    if bilm.token_embeddings is not None:
+        embeddings = {WORD_TABLE: bilm.token_embeddings.detach().cpu().numpy()}
+        check_dtype_fits(embeddings, dtype)
+        write_hdf5(folder / TOKEN_EMBEDDINGS_NAME, embeddings, dtype)
+
+
+def _read_json(source: Source) -> Any:
+    content = source.read_bytes()
+    try:
+        return json.loads(content.decode("utf8"))
+    except ValueError as error:
+        raise ValueError(Errors.EL022.format(path=source, kind="JSON", reason=error)) from error
+
+
+def _read_regular(weights: Source) -> "tuple[Dict[str, Array], bool]":
+    """The arrays under the names that most files use, and whether they were named as a forward-only dump."""
+    found = read_hdf5(weights)
+    arrays: Dict[str, Array] = {}
+    for name, array in found.items():
+        regular = regular_name(name)
+        arrays[name if regular in arrays else regular] = array
+    characters = arrays.get(CHAR_TABLE)
+    if characters is not None and len(characters.shape) == 2 and len(characters) == CODECS["utf8"] + 1:
+        arrays[CHAR_TABLE] = characters[1:]  # a file that stores the mask row, which no word uses
+    return arrays, any(name.startswith(FORWARD_ONLY_PREFIX) for name in found)
+
+
+def _read_options(source: Source, arrays: Dict[str, Array], is_forward_dump: bool) -> Tuple[BiLMConfig, bool]:
+    """Sizes and switches, and whether the softmax is said to be the word table."""
+    options = _read_json(source)
+    table = arrays.get(WORD_TABLE)
+    config = read_options(
+        options,
+        str(source),
+        has_projection=CHAR_PROJECTION in arrays,
+        n_words=None if table is None or not table.shape else len(table),
+        forward_only=is_forward_dump,
+    )
+    return config, bool(options.get("share_embedding_softmax"))
+
+
+def _check_fit(
+    faults: Faults,
+    config: Optional[BiLMConfig],
+    arrays: Optional[Dict[str, Array]],
+    head_arrays: Optional[Dict[str, Array]],
+    is_shared: bool,
+    files: TFFiles,
+    softmax: Optional[Source],
+) -> None:
+    """One fault for everything that is wrong with the arrays of a file; without a config its values count alone."""
+    if softmax is None:
+        arrays, head_arrays = None if arrays is None else {**arrays, **(head_arrays or {})}, head_arrays or {}
+    if arrays is not None:
+        wanted = _shapes_of(arrays)
+        if config is not None:
+            wanted = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
+            wanted.update(_head_shapes(config, head_arrays or {}, is_shared) if softmax is None else {})
+        faults.attempt(_refuse, find_misfits(wanted, arrays), files.weights, files.options)
+    if softmax is not None and head_arrays is not None:
+        wanted = _shapes_of(head_arrays)
+        if config is not None:
+            wanted = _head_shapes(config, head_arrays, is_shared, is_needed=True)
+        faults.attempt(_refuse, find_misfits(wanted, head_arrays), softmax, files.options)
+
+
+def _shapes_of(arrays: Dict[str, Array]) -> Dict[str, Shape]:
+    return {name: array.shape for name, array in arrays.items()}
+
+
+def _refuse(problems: "list[str]", path: Source, options: Source) -> None:
+    if problems:
+        text = "\n- ".join(["", *problems])
+        raise ValueError(Errors.EL026.format(path=path, options=options, n_problems=len(problems), problems=text))
+
+
+def _head_shapes(
+    config: BiLMConfig, head_arrays: Dict[str, Array], is_shared: bool, is_needed: bool = False
+) -> Dict[str, Shape]:
+    """Shapes a softmax should have: as many rows as it has, or as the word table where that is shared."""
+    if not head_arrays and not is_needed:
+        return {}
+    sized = head_arrays.get(SOFTMAX_WEIGHT, head_arrays.get(SOFTMAX_BIAS))
+    n_words = (config.n_words or 0) if is_shared or sized is None or not sized.shape else len(sized)
+    shapes: Dict[str, Shape] = {SOFTMAX_BIAS: (n_words,)}
+    if not is_shared:
+        shapes[SOFTMAX_WEIGHT] = (n_words, config.projection_width)
+    return shapes
+
+
+def _build_head(network: BiLMNetwork, head_arrays: Dict[str, Array], is_shared: bool) -> Optional[SoftmaxHead]:
+    if not head_arrays:
+        return None
+    weight = network.word_embedding if is_shared else None
+    if weight is None:
+        weight = nn.Parameter(from_numpy(as_float32(head_arrays[SOFTMAX_WEIGHT])))
+    return build_head(weight, as_float32(head_arrays[SOFTMAX_BIAS]))
+
+
+def _read_token_embeddings(source: Optional[Source], config: Optional[BiLMConfig]) -> Optional[Array]:
+    if source is None:
+        return None
+    arrays = read_hdf5(source)
+    table = arrays.get(WORD_TABLE)
+    n_words = len(table) if table is not None and table.shape else 0
+    wanted = _shapes_of(arrays) if config is None else {WORD_TABLE: (n_words, config.projection_width)}
+    problems = find_misfits(wanted, arrays)
+    if problems:
+        raise ValueError(Errors.EL029.format(path=source, problems="; ".join(problems)))
+    return table
+
+
+def _read_words(files: TFFiles, rows: Dict[str, int], is_given: bool) -> Optional[Vocabulary]:
+    """The vocabulary, which has to fit the tables that go by it."""
+    if files.vocab is None and files.token_embeddings is not None:
+        problems = "no vocabulary names its rows: pass vocab=..., one word a line in the order of the rows"
+        raise ValueError(Errors.EL029.format(path=files.token_embeddings, problems=problems))
+    vocabulary = read_vocabulary(files.vocab, is_given or bool(rows)) if files.vocab is not None else None
+    check_vocabulary(vocabulary, rows)
+    return vocabulary

@@ -1,0 +1,201 @@
+"""bilm-tf's options.json to a `BiLMConfig` and back; every problem of a file is found at once."""
+
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from ...bilm.config import ACTIVATIONS, BiLMConfig, CharCNNConfig
+from ...errors import Errors
+
+DEFAULT_MAX_CHARACTERS = 50
+N_CHARACTERS_INFERENCE = 262
+KNOWN_N_CHARACTERS = (261, 262)
+MIN_CHARACTERS = 4  # one byte, and the three marks that every word has
+
+
+def read_options(
+    options: Any,
+    source: str,
+    *,
+    has_projection: bool = False,
+    n_words: Optional[int] = None,
+    forward_only: bool = False,
+) -> BiLMConfig:
+    """Understand the options a weights file was made with.
+
+    The file itself decides three things that options do not say, or say differently in training and inference.
+
+    options (Any): The parsed JSON.
+    source (str): Where it comes from, for messages.
+    has_projection (bool): The weights hold a character projection, even where bilm-tf would have none.
+    n_words (Optional[int]): Rows of the word table in the weights, for options without `char_cnn`.
+    forward_only (bool): The weights are named as in a dump of a forward model.
+    RETURNS (BiLMConfig): Sizes and switches.
+    RAISES (ValueError): EL023 with all that is wrong.
+    """
+    if not isinstance(options, Mapping):
+        problems = [f"it holds a {type(options).__name__}, not a block of settings"]
+        raise ValueError(Errors.EL023.format(path=source, problems=problems[0]))
+    reader = _Reader(options)
+    settings = _lstm_settings(reader)
+    characters = None
+    if reader.has("char_cnn"):
+        characters = _char_settings(reader, settings["projection_width"] if has_projection else None)
+    else:
+        settings["n_words"] = _n_words(reader, n_words)
+    is_bidirectional = reader.take("bidirectional", bool, True)
+    settings["directions"] = "forward" if forward_only or is_bidirectional is False else "both"
+    if reader.problems:
+        raise ValueError(Errors.EL023.format(path=source, problems="; ".join(reader.problems)))
+    return BiLMConfig(char_cnn=None if characters is None else CharCNNConfig(**characters), **settings)
+
+
+def write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dict[str, Any]:
+    """config (BiLMConfig): Sizes and switches.
+    n_vocabulary (Optional[int]): V of the softmax or of the word table, if there is one.
+    RETURNS (Dict[str, Any]): Options that bilm-tf and AllenNLP read for inference.
+    """
+    options: Dict[str, Any] = {
+        "bidirectional": config.directions == "both",
+        "lstm": {
+            "use_skip_connections": config.has_skip,
+            "projection_dim": config.projection_width,
+            "cell_clip": config.cell_clip,
+            "proj_clip": config.projection_clip,
+            "dim": config.cell_width,
+            "n_layers": config.n_layers,
+        },
+    }
+    if config.char_cnn is not None:
+        options["char_cnn"] = _write_char_cnn(config.char_cnn)
+    if n_vocabulary is not None:
+        options["n_tokens_vocab"] = n_vocabulary
+    return options
+
+
+class _Reader:
+    """Takes settings out of nested options and remembers what is missing, of the wrong kind or out of range."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.options = options
+        self.problems: List[str] = []
+
+    def has(self, name: str) -> bool:
+        return self._find(name)[1] is not None
+
+    def take(self, name: str, kind: Any, default: Any = ..., *, least: Optional[int] = None) -> Any:
+        """The value of a dotted name, None for one that cannot be used; without a default its absence is a problem."""
+        found, value = self._find(name)
+        if value is None and default is not ...:
+            return default
+        if not found or value is None:
+            self.problems.append(f"{name} is {'null' if found else 'missing'}")
+        elif not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self.refuse(name, value, _kind_name(kind))
+        elif least is not None and not value >= least:  # also refuses NaN
+            self.refuse(name, value, f"{least} or more" + (", or null for none" if default is None else ""))
+        else:
+            return value
+        return None
+
+    def refuse(self, name: str, value: Any, wanted: str) -> None:
+        self.problems.append(f"{name} is {value!r}, should be {wanted}")
+
+    def _find(self, name: str) -> Tuple[bool, Any]:
+        node: Any = self.options
+        for part in name.split("."):
+            if not isinstance(node, Mapping) or part not in node:
+                return False, None
+            node = node[part]
+        return True, node
+
+
+def _kind_name(kind: Any) -> str:
+    names = {
+        int: "a whole number",
+        bool: "true or false",
+        str: "text",
+        list: "a list",
+        (int, float): "a number",
+        Mapping: "a block of settings",
+    }
+    return names.get(kind, str(kind))
+
+
+def _lstm_settings(reader: _Reader) -> Dict[str, Any]:
+    reader.take("lstm", Mapping, {})
+    cell_width = reader.take("lstm.dim", int, least=1)
+    projection_width = reader.take("lstm.projection_dim", int, least=1)
+    if cell_width and projection_width and projection_width > cell_width:
+        reader.refuse("lstm.projection_dim", projection_width, f"1 to lstm.dim ({cell_width})")
+    return {
+        "n_layers": reader.take("lstm.n_layers", int, 1, least=1),
+        "cell_width": cell_width,
+        "projection_width": projection_width,
+        # Clips of null or 0 mean none: bilm-tf knows null, AllenNLP both.
+        "cell_clip": reader.take("lstm.cell_clip", (int, float), None, least=0) or None,
+        "projection_clip": reader.take("lstm.proj_clip", (int, float), None, least=0) or None,
+        "has_skip": reader.take("lstm.use_skip_connections", bool, False),
+    }
+
+
+def _char_settings(reader: _Reader, projected_width: Optional[int]) -> Dict[str, Any]:
+    """The character CNN; `projected_width` is that of the projection in the weights, if there is one."""
+    reader.take("char_cnn", Mapping, {})
+    n_characters = reader.take("char_cnn.n_characters", int, N_CHARACTERS_INFERENCE)
+    if n_characters is not None and n_characters not in KNOWN_N_CHARACTERS:
+        reader.refuse("char_cnn.n_characters", n_characters, "261 (training) or 262 (inference)")
+    activation = reader.take("char_cnn.activation", str)
+    if activation is not None and activation not in ACTIVATIONS:
+        reader.refuse("char_cnn.activation", activation, f"one of: {', '.join(ACTIVATIONS)}")
+    max_characters = reader.take("char_cnn.max_characters_per_token", int, DEFAULT_MAX_CHARACTERS, least=MIN_CHARACTERS)
+    filters = _read_filters(reader, max_characters)
+    return {
+        "embedding_width": reader.take("char_cnn.embedding.dim", int, least=1),
+        "filters": filters,
+        "activation": activation,
+        "n_highway": reader.take("char_cnn.n_highway", int, 0, least=0),
+        "max_characters": max_characters,
+        "always_project": filters is not None and sum(n for _, n in filters) == projected_width,
+    }
+
+
+def _read_filters(reader: _Reader, max_characters: Optional[int]) -> Optional[Tuple[Tuple[int, int], ...]]:
+    filters = reader.take("char_cnn.filters", list)
+    if filters is None:
+        return None
+    if not all(_is_filter(pair) for pair in filters):
+        reader.refuse("char_cnn.filters", filters, "a list of [width, number]")
+        return None
+    if not filters:
+        reader.problems.append("char_cnn.filters is empty, should name at least one [width, number]")
+    for width, number in filters:
+        if number < 1:
+            reader.problems.append(f"char_cnn.filters has [{width}, {number}], should have 1 filter or more")
+        if max_characters is not None and not 1 <= width <= max_characters:
+            wanted = f"should be 1 to {max_characters} characters wide"
+            reader.problems.append(f"char_cnn.filters has [{width}, {number}], {wanted}")
+    return tuple((width, number) for width, number in filters)
+
+
+def _is_filter(pair: Any) -> bool:
+    return isinstance(pair, (list, tuple)) and len(pair) == 2 and all(type(size) is int for size in pair)
+
+
+def _n_words(reader: _Reader, n_words: Optional[int]) -> Optional[int]:
+    """Rows of the word table: those of the file, which the options must not contradict."""
+    stated = reader.take("n_tokens_vocab", int, None, least=1)
+    if n_words is None and stated is None:
+        reader.problems.append("there is no char_cnn block, no n_tokens_vocab and no word table in the weights")
+    elif n_words is not None and stated is not None and n_words != stated:
+        reader.problems.append(f"n_tokens_vocab is {stated}, but the word table of the weights has {n_words} rows")
+    return stated if n_words is None else n_words
+
+
+def _write_char_cnn(char_cnn: CharCNNConfig) -> Dict[str, Any]:
+    return {
+        "activation": char_cnn.activation,
+        "embedding": {"dim": char_cnn.embedding_width},
+        "filters": [list(pair) for pair in char_cnn.filters],
+        "max_characters_per_token": char_cnn.max_characters,
+        "n_characters": N_CHARACTERS_INFERENCE,
+        "n_highway": char_cnn.n_highway,
+    }

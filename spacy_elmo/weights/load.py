@@ -1,0 +1,71 @@
+"""`load_bilm`: a `BiLM` from files of any known format."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Optional
+
+import torch
+
+from ..encoding.facade import BiLM
+from ..engine.quantization import check_precision
+from ..errors import Errors
+from .bilm_tf.model import read_bilm_tf
+from .locate import NativeFiles, PathLike, Source, TFFiles, locate
+from .native.model import read_native
+from .parts import read_vocabulary
+
+
+def load_bilm(
+    path: Optional[PathLike] = None,
+    *,
+    options: Optional[PathLike] = None,
+    weights: Optional[PathLike] = None,
+    vocab: Optional[PathLike] = None,
+    token_embeddings: Optional[PathLike] = None,
+    softmax: Optional[PathLike] = None,
+    precision: str = "float32",
+) -> BiLM:
+    """Load a biLM from one path, or from the two files of bilm-tf and AllenNLP.
+
+    path (Optional[PathLike]): A folder in our own format or with options.json and one .hdf5 file, an .hdf5 file
+        beside its options, a .zip with both (read without unpacking), or a packaged name such as "en_elmo_sm".
+    options (Optional[PathLike]): options.json of bilm-tf, together with `weights` in place of `path`.
+    weights (Optional[PathLike]): HDF5 file of bilm-tf.
+    vocab (Optional[PathLike]): One word a line, in the order of the rows of softmax, word table or token embeddings.
+    token_embeddings (Optional[PathLike]): HDF5 file with cached vectors of the vocabulary's words.
+    softmax (Optional[PathLike]): HDF5 file with softmax/W and softmax/b, if they are not in `weights`.
+    precision (str): What to compute in, "float32", "bfloat16" or "int8": see `BiLM.set_precision`.
+    RETURNS (BiLM): The model, in evaluation mode, on the CPU.
+    RAISES (ValueError): EL014 and EL015 for a precision that cannot be used; EL020 to EL034: everything that is wrong
+        with any of the files is in one message.
+    """
+    check_precision(precision, torch.device("cpu"))
+    if (path is None) != (options is not None and weights is not None) or (options is None) != (weights is None):
+        given = {"path": path, "options": options, "weights": weights}
+        names = ", ".join(name for name, value in given.items() if value is not None)
+        raise ValueError(Errors.EL031.format(given=names or "none of them"))
+    files = locate(path) if path is not None else TFFiles(_source(options), _source(weights))
+    if isinstance(files, NativeFiles):
+        bilm = _load_native(files.folder, vocab, {"token_embeddings": token_embeddings, "softmax": softmax})
+        return bilm.set_precision(precision)
+    if vocab is not None:
+        files = replace(files, vocab=_source(vocab))
+    if token_embeddings is not None:
+        files = replace(files, token_embeddings=_source(token_embeddings))
+    bilm = read_bilm_tf(files, softmax=_optional(softmax), is_vocab_given=vocab is not None)
+    return bilm.set_precision(precision)
+
+
+def _load_native(folder: Path, vocab: Optional[PathLike], others: "dict[str, Optional[PathLike]]") -> BiLM:
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ValueError(Errors.EL032.format(path=folder, given=", ".join(given)))
+    return read_native(folder, None if vocab is None else read_vocabulary(_source(vocab), True))
+
+
+def _source(path: Optional[PathLike]) -> Source:
+    return Source(Path(path or ""))
+
+
+def _optional(path: Optional[PathLike]) -> Optional[Source]:
+    return None if path is None else _source(path)

@@ -1,0 +1,268 @@
+"""Our own format: config.json, weights.safetensors, meta.json and vocab.txt in a folder, or the same as bytes."""
+
+import json
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, cast
+
+import numpy as np
+import safetensors
+import srsly
+from safetensors.numpy import load, save
+from torch import from_numpy
+
+from ...bilm.config import BiLMConfig
+from ...bilm.lm_head import AdaptiveHead
+from ...bilm.state import BiLMState
+from ...encoding.facade import BiLM
+from ...engine.quantization import quantizable_names
+from ...errors import Errors
+from ...text.vocabulary import Vocabulary
+from ..bilm_tf.layout import state_shapes
+from ..locate import Source, require_file
+from ..parts import (
+    as_float32,
+    build_network,
+    check_dtype_fits,
+    check_vocabulary,
+    is_head_shared,
+    read_vocabulary,
+    table_rows,
+    to_arrays,
+    write_vocabulary,
+)
+from ..problems import Faults
+from ..tensor_map import Array, Shape, find_misfits
+from .int8 import decode_int8, encode_int8
+from .names import current_name, stored_name
+from .softmax_head import (
+    BIAS_KEY,
+    empty_adaptive_head,
+    head_from_arrays,
+    head_record,
+    head_shapes,
+    head_to_arrays,
+    n_rows,
+)
+
+FORMAT_VERSION = 1
+NETWORK_PREFIX = "bilm."
+EMBEDDINGS_KEY = "token_embeddings"
+STEADY_KEYS = ("steady.h", "steady.c")
+BYTES_KEY = "spacy_elmo"
+
+# What config.json says: the biLM, whether the softmax shares the word table, an adaptive softmax without weights.
+Settings = Tuple[BiLMConfig, bool, Optional[AdaptiveHead]]
+
+
+def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
+    """Read a folder in our own format.
+
+    folder (Path): Holds config.json and weights.safetensors, maybe meta.json and vocab.txt.
+    vocabulary (Optional[Vocabulary]): Takes the place of vocab.txt.
+    RETURNS (BiLM): float32, whatever the file holds.
+    RAISES (ValueError): EL020, EL022, EL023, EL026 to EL028, or EL034 if several parts are wrong.
+    """
+    faults = Faults()
+    settings = faults.attempt(_read_settings, folder)
+    arrays = faults.attempt(_read_weights, folder / "weights.safetensors")
+    meta = faults.attempt(_read_meta, folder / "meta.json") if (folder / "meta.json").is_file() else {}
+    if vocabulary is None and (folder / "vocab.txt").is_file():
+        vocabulary = faults.attempt(read_vocabulary, Source(folder / "vocab.txt"), True)
+    return _build(faults, settings, arrays, vocabulary, meta or {}, str(folder))
+
+
+def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
+    """bilm (BiLM): The model.
+    folder (Path): An empty folder.
+    dtype (str): "float32", "float16", or "int8" for the heavy weights, on disk.
+    """
+    arrays = _to_disk_arrays(bilm, dtype)
+    srsly.write_json(folder / "config.json", _config_record(bilm))
+    srsly.write_json(folder / "meta.json", bilm.meta or {})
+    (folder / "weights.safetensors").write_bytes(save(arrays))
+    if bilm.vocabulary is not None:
+        write_vocabulary(folder / "vocab.txt", bilm.vocabulary)
+
+
+def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
+    """Write a model into bytes that hold no code: safetensors, with the rest as JSON in its header.
+
+    bilm (BiLM): The model.
+    dtype (str): "float32", "float16", or "int8" for the heavy weights.
+    RETURNS (bytes): The same for the same model.
+    """
+    record = {
+        "config": _config_record(bilm),
+        "dtype": dtype,
+        "meta": bilm.meta or {},
+        "vocabulary": None if bilm.vocabulary is None else bilm.vocabulary.words,
+    }
+    # One header entry: safetensors writes several in any order, and equal models should give equal bytes.
+    return save(_to_disk_arrays(bilm, dtype), metadata={BYTES_KEY: json.dumps(record, sort_keys=True)})
+
+
+def bilm_from_bytes(content: bytes) -> BiLM:
+    """content (bytes): What `bilm_to_bytes` gave.
+    RETURNS (BiLM): The model, float32.
+    RAISES (ValueError): EL022 or EL026 if the bytes are of another kind or damaged.
+    """
+    arrays = _load(content, "bytes")
+    record = _read_header(content)
+    words: Optional[Sequence[str]] = record.get("vocabulary")
+    vocabulary = None if words is None else Vocabulary(words)
+    settings = _read_config(record.get("config"), "bytes")
+    return _build(Faults(), settings, arrays, vocabulary, record.get("meta", {}), "bytes")
+
+
+def _config_record(bilm: BiLM) -> Dict[str, Any]:
+    return {
+        "format_version": FORMAT_VERSION,
+        "bilm": bilm.config.to_dict(),
+        "shares_softmax": is_head_shared(bilm.network, bilm.head),
+        **head_record(bilm.head),
+    }
+
+
+def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
+    arrays = {NETWORK_PREFIX + stored_name(key): array for key, array in to_arrays(bilm.network).items()}
+    head = head_to_arrays(bilm.network, bilm.head)
+    arrays.update(head)
+    if bilm.token_embeddings is not None:
+        arrays[EMBEDDINGS_KEY] = bilm.token_embeddings.detach().cpu().numpy()
+    if dtype == "int8":
+        check_dtype_fits(arrays, "float32")
+        heavy = [NETWORK_PREFIX + stored_name(name) for name in quantizable_names(bilm.network)]
+        stored = encode_int8(arrays, [*heavy, *(key for key, array in head.items() if array.ndim == 2)])
+        kept, _ = decode_int8(stored)
+    else:
+        check_dtype_fits(arrays, dtype)
+        kept = stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
+    # The settled state belongs to the very weights it was computed with, in float32, and is never rounded.
+    if bilm.precision == "float32" and all(np.array_equal(arrays[key], kept[key]) for key in arrays):
+        for key, tensor in zip(STEADY_KEYS, (bilm.steady_state.h, bilm.steady_state.c)):
+            stored[key] = np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype="float32")
+    return stored
+
+
+def _build(
+    faults: Faults,
+    settings: Optional[Settings],
+    arrays: Optional[Dict[str, Array]],
+    vocabulary: Optional[Vocabulary],
+    meta: Dict[str, Any],
+    where: str,
+) -> BiLM:
+    """The model, or one error with all faults; a part that could not be read is None, its fault known already."""
+    if arrays is not None:
+        faults.attempt(_check_fit, settings, arrays, where)
+        tables = (arrays.get(NETWORK_PREFIX + "word_embedding"), arrays.get(BIAS_KEY), arrays.get(EMBEDDINGS_KEY))
+        rows = table_rows(*tables)
+        if settings is not None and settings[2] is not None:
+            rows["the softmax"] = settings[2].n_words
+        faults.attempt(check_vocabulary, vocabulary, rows)
+    faults.raise_together(where)
+    config, is_shared, adaptive = cast(Settings, settings)
+    arrays = {key: as_float32(array) for key, array in (arrays or {}).items()}
+    own = (key for key in arrays if key.startswith(NETWORK_PREFIX))
+    state = {current_name(key.removeprefix(NETWORK_PREFIX)): arrays[key] for key in own}
+    network = build_network(config, state)
+    embeddings = arrays.get(EMBEDDINGS_KEY)
+    return BiLM(
+        network,
+        vocabulary=vocabulary,
+        head=head_from_arrays(network, adaptive, arrays, is_shared),
+        token_embeddings=None if embeddings is None else from_numpy(embeddings),
+        meta=meta,
+        steady_state=_build_steady(arrays),
+    )
+
+
+def _read_settings(folder: Path) -> Settings:
+    return _read_config(_read_json(folder / "config.json"), str(folder))
+
+
+def _read_weights(path: Path) -> Dict[str, Array]:
+    require_file(path)
+    return _load(path.read_bytes(), str(path))
+
+
+def _read_config(record: Any, where: str) -> Settings:
+    settings = record.get("bilm") if isinstance(record, Mapping) else None
+    if not isinstance(settings, Mapping):
+        raise ValueError(Errors.EL023.format(path=where, problems="config.json has no block 'bilm'"))
+    if record.get("format_version") != FORMAT_VERSION:
+        problem = f"format_version is {record.get('format_version')}, but this package reads {FORMAT_VERSION}"
+        raise ValueError(Errors.EL023.format(path=where, problems=problem))
+    try:
+        config = BiLMConfig.from_dict(settings)
+        return config, bool(record.get("shares_softmax")), empty_adaptive_head(record, config.projection_width)
+    except (ValueError, TypeError) as error:
+        raise ValueError(Errors.EL023.format(path=where, problems=str(error).rstrip("."))) from error
+
+
+def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: str) -> None:
+    """Raise one error for everything that is wrong with the arrays; without settings their values count alone."""
+    wanted = {key: array.shape for key, array in arrays.items()}
+    if settings is not None:
+        config, is_shared, adaptive = settings
+        wanted = {NETWORK_PREFIX + stored_name(key): shape for key, shape in state_shapes(config).items()}
+        wanted.update(head_shapes(config, adaptive, arrays, is_shared))
+        wanted.update(_optional_shapes(config, arrays))
+    problems = find_misfits(wanted, arrays)
+    if problems:
+        text = "\n- ".join(["", *problems])
+        raise ValueError(
+            Errors.EL026.format(path=where, options="config.json", n_problems=len(problems), problems=text)
+        )
+
+
+def _optional_shapes(config: BiLMConfig, arrays: Dict[str, Array]) -> Dict[str, Shape]:
+    """Shapes of the parts that a model may lack; a part that is there has to be there as a whole."""
+    shapes: Dict[str, Shape] = {}
+    if EMBEDDINGS_KEY in arrays:
+        shapes[EMBEDDINGS_KEY] = (n_rows(arrays, [EMBEDDINGS_KEY]), config.projection_width)
+    if any(key in arrays for key in STEADY_KEYS):
+        shapes[STEADY_KEYS[0]] = (config.n_layers, 1, config.output_width)
+        shapes[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
+    return shapes
+
+
+def _build_steady(arrays: Dict[str, Array]) -> Optional[BiLMState]:
+    h, c = (arrays.get(key) for key in STEADY_KEYS)
+    return None if h is None or c is None else BiLMState(from_numpy(h), from_numpy(c))
+
+
+def _read_json(path: Path) -> Any:
+    require_file(path)
+    try:
+        return srsly.read_json(path)
+    except ValueError as error:
+        raise ValueError(Errors.EL022.format(path=path, kind="JSON", reason=error)) from error
+
+
+def _read_meta(path: Path) -> Dict[str, Any]:
+    meta = _read_json(path)
+    if not isinstance(meta, dict):
+        reason = f"it holds a {type(meta).__name__} in place of an object {{...}}"
+        raise ValueError(Errors.EL022.format(path=path, kind="meta data", reason=reason))
+    return meta
+
+
+def _load(content: bytes, where: str) -> Dict[str, Array]:
+    try:
+        arrays, problems = decode_int8(load(content))
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(Errors.EL022.format(path=where, kind="safetensors", reason=error)) from error
+    if problems:
+        raise ValueError(Errors.EL022.format(path=where, kind="int8 weights", reason="; ".join(problems)))
+    return arrays
+
+
+def _read_header(content: bytes) -> Dict[str, Any]:
+    """The JSON of our own in a safetensors header: 8 bytes of length, then the header."""
+    length = int.from_bytes(content[:8], "little")
+    metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    if BYTES_KEY not in metadata:
+        raise ValueError(Errors.EL022.format(path="bytes", kind="biLM", reason="no settings in the header"))
+    record: Dict[str, Any] = json.loads(metadata[BYTES_KEY])
+    return record

@@ -1,0 +1,24 @@
+"""Names of a network's arrays in files, which stay what they are when modules of the code get other names."""
+
+from typing import Tuple
+
+# Beginning of a name in files, and in the state dict.
+NAMES: Tuple[Tuple[str, str], ...] = (("lstm.", "encoder.layers."), ("between.", "encoder.highways."))
+
+
+def stored_name(name: str) -> str:
+    """name (str): Of an entry of the state dict.
+    RETURNS (str): Its name in files and checkpoints.
+    """
+    for stored, current in NAMES:
+        if name.startswith(current):
+            return stored + name.removeprefix(current)
+    return name
+
+
+def current_name(name: str) -> str:
+    """RETURNS (str): The inverse of `stored_name`."""
+    for stored, current in NAMES:
+        if name.startswith(stored):
+            return current + name.removeprefix(stored)
+    return name

@@ -1,0 +1,224 @@
+"""Corpora are found wherever they lie, and read whatever they are."""
+
+import gzip
+import io
+import json
+import lzma
+import sys
+from itertools import islice
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import app
+from spacy_elmo.corpora import sentences as _sentences
+from spacy_elmo.corpora.find import describe_counts, find_shards
+from spacy_elmo.corpora.items import read_items
+from spacy_elmo.corpora.records import JsonShard
+from spacy_elmo.corpora.sentences import SentenceCutter
+from spacy_elmo.corpora.shards import BlockStream, Counts, TextShard
+
+RUNNING = "She sat on the bank. It was late!\nNobody came."
+TOKENIZED = "she sat .\nit was late ."
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A corpus in files of all kinds, at two depths, among files that are none of it."""
+    root = tmp_path / "corpus"
+    (root / "deep" / "er").mkdir(parents=True)
+    (root / ".hidden").mkdir()
+    contents = {
+        "b.txt": b"b\n",
+        "a.gz": gzip.compress(b"a\n"),
+        "deep/c.txt.xz": lzma.compress(b"c\n"),
+        "deep/er/d.jsonl.gz": gzip.compress(b'{"text": "d"}\n'),
+        ".hidden/x.txt": b"x\n",
+        "notes.md": b"n\n",
+        "archive.tar.gz": b"",
+    }
+    for name, content in contents.items():
+        (root / name).write_bytes(content)
+    DocBin(docs=[Doc(spacy.blank("xx").vocab, words=["e"])]).to_disk(root / "deep" / "e.spacy")
+    return root
+
+
+def _read(places, **settings):
+    counts = Counts()
+    return [tokens for shard in find_shards(places, **settings) for tokens in shard.read(counts)], counts
+
+
+def _names(places, **settings):
+    return [shard.name for shard in find_shards(places, **settings)]
+
+
+def test_folder_is_searched_at_any_depth(folder):
+    assert _names(folder) == ["a.gz", "b.txt", "c.txt.xz", "e.spacy", "d.jsonl.gz"]
+    assert _read(str(folder))[0] == [["a"], ["b"], ["c"], ["e"], ["d"]]
+
+
+def test_patterns_and_files_are_taken_as_they_are(folder):
+    assert _names(str(folder / "*.txt")) == ["b.txt"]
+    assert _names(str(folder / "**" / "*.gz")) == ["a.gz", "archive.tar.gz", "d.jsonl.gz"]
+    assert _names([folder / "notes.md", str(folder / "b.txt")]) == ["notes.md", "b.txt"]
+    assert _read([folder / "notes.md", folder / "b.txt"])[0] == [["n"], ["b"]]
+
+
+def test_files_left_out_of_a_folder_are_told(folder):
+    told = []
+    assert len(find_shards(folder, tell=told.append)) == 5
+    assert len(told) == 1 and "archive.tar.gz, notes.md" in told[0] and ".hidden" not in told[0]
+    for i in range(9):
+        (folder / f"{i}.en").write_text("x\n")
+    find_shards(folder, tell=told.append)
+    assert "4.en and 6 more" in told[1]
+    find_shards(folder / "b.txt", tell=told.append)
+    assert len(told) == 2
+
+
+def test_a_file_named_twice_is_read_once(folder):
+    told = []
+    places = [folder / "b.txt", str(folder / "deep" / ".." / "*.txt"), folder, folder / "b.txt"]
+    assert [shard.name for shard in find_shards(places, tell=told.append)] == [
+        *("b.txt", "a.gz", "c.txt.xz", "e.spacy", "d.jsonl.gz")
+    ]
+    assert "read once" in told[-1] and told[-1].count("b.txt") == 3
+
+
+@pytest.mark.parametrize("place", ["no/such.txt", "*.none", ""])
+def test_a_place_with_nothing_to_read_is_an_error(folder, monkeypatch, place):
+    monkeypatch.chdir(folder / "deep")
+    (folder / "deep" / "er" / "d.jsonl.gz").unlink()
+    with pytest.raises(ValueError, match="EL133"):
+        find_shards(place or str(folder / "deep" / "er"))
+
+
+def test_plain_tokenized_text_needs_no_spacy(folder):
+    assert isinstance(find_shards(folder / "b.txt")[0], TextShard)
+
+
+def test_language_tokenizes_raw_text(tmp_path):
+    path = tmp_path / "raw.txt"
+    path.write_bytes(b"She didn't  sit.\n\n  \nIt\xff was.")
+    sentences, counts = _read(path, lang="en")
+    assert sentences == [["She", "did", "n't", "sit", "."], ["It", "\ufffd", "was", "."]]
+    assert counts == Counts(n_empty=2, n_undecodable=1)
+    with pytest.raises(ValueError, match="EL137.*no tokenizer for the language 'qq'"):
+        find_shards(path, lang="qq")
+
+
+def test_all_commands_split_at_the_same_spaces(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a\tb\u00a0c\u3000d\u2028e\x85f  g\u200bh\r\n", encoding="utf8")
+    words = ["a", "b", "c", "d", "e", "f", "g\u200bh"]
+    assert _read(path)[0] == _read(path, running_text=True)[0] == [words]
+    assert list(read_items(str(path), spacy.blank("xx"), Counts(), is_tokenized=True)) == [words]
+    for command in ("embed", "vocab", "perplexity"):
+        assert "no-break spaces" in " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())
+
+
+def test_running_text_is_cut_into_sentences(tmp_path):
+    path = tmp_path / "raw.txt"
+    path.write_text(RUNNING, encoding="utf8")
+    assert list(map(len, _read(path, lang="en", running_text=True)[0])) == [6, 4, 3]
+    path.write_text('" she sat . " it was late !\nnobody came', encoding="utf8")
+    assert list(map(len, _read(path, running_text=True)[0])) == [5, 4, 2]
+
+
+def test_jsonl_has_texts_or_words(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    rows = [{"text": "one two. Three."}, {"tokens": ["a b", "\n", "c\nd", ""]}, {"words": []}, {"text": "\ud800x"}]
+    path.write_text("\n".join([*map(json.dumps, rows[:2]), "", *map(json.dumps, rows[2:])]), encoding="utf8")
+    sentences, counts = _read(path)
+    assert sentences == [["one", "two.", "Three."], ["a b", "c d"], ["\ufffdx"]]
+    assert counts == Counts(n_empty=2, n_undecodable=1)
+    assert _read(path, lang="en", running_text=True)[0][:3] == [["one", "two", "."], ["Three", "."], ["a b", "c d"]]
+
+
+def test_bad_jsonl_is_named_by_its_line(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    path.write_text('{"text": "a"}\n{"text"', encoding="utf8")
+    with pytest.raises(ValueError, match="EL130.*lines.jsonl:2 is no JSON"):
+        _read(path)
+    shard = JsonShard(path, SentenceCutter())
+    with pytest.raises(ValueError, match="EL130.*lines.jsonl:2 is no JSON"):
+        list(shard.read_records(Counts(), skip=1))
+    path.write_text('{"title": "a"}\n', encoding="utf8")
+    with pytest.raises(ValueError, match="EL131.*title"):
+        _read(path)
+
+
+def test_docbin_is_read_by_sentences(tmp_path):
+    vocab = spacy.blank("en").vocab
+    docs = [
+        Doc(vocab, words=["a", ".", " ", "b", "."], sent_starts=[True, False, False, True, False]),
+        Doc(vocab, words=["c", ".", "d"]),
+        Doc(vocab, words=["\n"]),
+    ]
+    DocBin(docs=docs, attrs=["ORTH", "SENT_START"]).to_disk(tmp_path / "docs.spacy")
+    sentences, counts = _read(tmp_path / "docs.spacy")
+    assert sentences == [["a", "."], ["b", "."], ["c", ".", "d"]] and counts == Counts(n_empty=1)
+    assert _read(tmp_path / "docs.spacy", running_text=True)[0][2:] == [["c", "."], ["d"]]
+    (tmp_path / "docs.spacy.gz").write_bytes(gzip.compress((tmp_path / "docs.spacy").read_bytes()))
+    assert _read(tmp_path / "docs.spacy.gz") == (sentences, counts)
+    (tmp_path / "bad.spacy").write_bytes(b"x")
+    with pytest.raises(ValueError, match="EL132"):
+        _read(tmp_path / "bad.spacy")
+
+
+def test_format_overrides_the_suffix(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text('{"text": "a b"}\n', encoding="utf8")
+    assert _read(path, format="jsonl")[0] == [["a", "b"]]
+    with pytest.raises(ValueError, match="EL143.*format 'csv' is not known"):
+        find_shards(path, format="csv")
+
+
+def test_stdin_is_a_place(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TOKENIZED.encode("utf8"))))
+    assert _names("-") == ["stdin"]
+    assert _read("-")[0] == [["she", "sat", "."], ["it", "was", "late", "."]]
+
+
+def test_vocabulary_of_spacy_does_not_grow_without_end(monkeypatch):
+    cutter = SentenceCutter("en")
+    n_before = len(cutter._nlp.vocab.strings)
+    monkeypatch.setattr(_sentences, "MAX_STRINGS", n_before + 100)
+    texts = [(f"word{i} other{i}.", 0) for i in range(200)]
+    assert [record for record, _ in cutter.records(texts)] == [[[f"word{i}", f"other{i}", "."]] for i in range(200)]
+    assert len(cutter._nlp.vocab.strings) < n_before + 120
+
+
+def test_texts_longer_than_spacy_likes_are_read():
+    assert list(SentenceCutter("en").records([(" " * 1_000_001 + "x", 0)])) == [([["x"]], 0)]
+
+
+@pytest.mark.parametrize("kind", ["text", "jsonl", "docbin"])
+def test_every_kind_goes_on_from_a_stored_position(tmp_path, kind):
+    path = tmp_path / "corpus"
+    texts = [RUNNING.replace("\n", " "), "", *(f"Sentence {i}. And {i}." for i in range(300))]
+    if kind == "docbin":
+        nlp = spacy.blank("en")
+        DocBin(docs=[nlp.make_doc(text) for text in texts]).to_disk(path)
+    else:
+        lines = texts if kind == "text" else [json.dumps({"text": text}) for text in texts]
+        path.write_text("\n".join(lines), encoding="utf8")
+    shards = find_shards(path, lang="en", format=kind, running_text=True)
+    settings = {"block_sentences": 2, "seed": 0, "shuffle_blocks": 3}
+    whole = BlockStream(shards, **settings)
+    for n_blocks in (1, 100, 300):
+        list(islice(whole, n_blocks))
+        again = BlockStream(shards, **settings)
+        again.load_state_dict(json.loads(json.dumps(whole.state_dict())))
+        wanted = BlockStream(shards, **settings)
+        wanted.load_state_dict(whole.state_dict())
+        assert list(islice(again, 40)) == list(islice(wanted, 40)) == list(islice(whole, 40))
+        assert again.counts == whole.counts
+
+
+def test_counts_are_told_in_words():
+    assert describe_counts(Counts(n_sentences=2, n_tokens=3000)) == "Read 3,000 tokens in 2 sentences"
+    told = describe_counts(Counts(n_empty=1, n_long=2, n_undecodable=3))
+    assert all(text in told for text in ("1 empty", "2 long", "3 sequences"))

@@ -1,0 +1,186 @@
+"""Shards, and the stream of blocks over them."""
+
+import gzip
+import json
+from itertools import chain, islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_elmo.corpora.shards import (
+    BlockStream,
+    Counts,
+    ListShard,
+    TextShard,
+    read_sentences,
+    read_shards,
+    repeat_sentences,
+)
+
+
+def _sentences(n, prefix=""):
+    return [[f"{prefix}{i}.{j}" for j in range(1 + i % 5)] for i in range(n)]
+
+
+@pytest.fixture
+def shards(tmp_path):
+    """Three files, with an empty line here and there, one of them compressed, and one without any sentence."""
+    found = []
+    for name, n in (("a.txt", 13), ("b.txt.gz", 7), ("c.txt", 0), ("d.txt", 20)):
+        lines = [" ".join(tokens) + "\n" * (1 + i % 2) for i, tokens in enumerate(_sentences(n, name[0]))]
+        content = ("\n\n" + "\n".join(lines)).encode("utf8")
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        found.append(TextShard(tmp_path / name))
+    return found
+
+
+def _stream(shards, **changes):
+    return BlockStream(shards, **{"block_sentences": 3, "seed": 1, **changes})
+
+
+def test_text_shard_counts_what_it_meets(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"\xef\xbb\xbfone two\r\n\n \t\nthr\xffee\nfour")
+    counts = Counts()
+    assert list(TextShard(path).read(counts)) == [["one", "two"], ["thr\ufffdee"], ["four"]]
+    assert counts == Counts(n_empty=2, n_undecodable=1)
+    assert list(TextShard(path).read_records(Counts(), skip=3)) == [[["thr\ufffdee"]], [["four"]]]
+
+
+def test_counts_add_up_and_go_through_json():
+    counts = Counts(n_sentences=1, n_long=2)
+    counts.add(Counts(n_sentences=3, n_empty=4))
+    assert counts == Counts(n_sentences=4, n_empty=4, n_long=2)
+    assert Counts.from_dict(json.loads(json.dumps(counts.to_dict()))) == counts
+
+
+def test_a_pass_gives_every_sentence_once_and_in_order(shards):
+    stream = _stream(shards, repeat=False)
+    blocks = list(stream)
+    wanted = [*_sentences(13, "a"), *_sentences(7, "b"), *_sentences(20, "d")]
+    assert list(chain.from_iterable(blocks)) == wanted == list(read_shards(shards))
+    assert [len(block) for block in blocks] == [3, 3, 3, 3, 1, 3, 3, 1, 3, 3, 3, 3, 3, 3, 2]
+    assert stream.counts.n_sentences == 40 and stream.counts.n_tokens == sum(map(len, wanted))
+    assert next(stream, None) is None and stream.epoch == 0
+
+
+@pytest.mark.parametrize("shuffle", [{"shuffle_blocks": 4}, {"shuffle_shards": True}])
+def test_shuffled_passes_differ_and_miss_nothing(shards, shuffle):
+    stream = _stream(shards, **shuffle)
+    in_order = list(_stream(shards, repeat=False))
+    passes = []
+    for epoch in range(4):
+        passes.append(list(islice(stream, len(in_order))))
+        assert stream.epoch == epoch
+        assert sorted(passes[-1]) == sorted(in_order)
+    assert len({str(blocks) for blocks in [in_order, *passes]}) >= 3
+    assert passes[0] == list(_stream(shards, repeat=False, **shuffle))
+
+
+def test_long_sentences_are_cut_into_pieces():
+    stream = _stream([ListShard("x", [list("abcdefg"), [], list("hi")])], max_sentence_tokens=3, repeat=False)
+    assert list(stream) == [[list("abc"), list("def"), ["g"]], [list("hi")]]
+    assert stream.counts == Counts(n_sentences=4, n_tokens=9, n_empty=1, n_long=1)
+
+
+@pytest.mark.parametrize("shuffle_shards", [False, True])
+@pytest.mark.parametrize("shuffle_blocks", [0, 1, 4, 100])
+def test_stream_goes_on_from_its_state_after_any_number_of_blocks(shards, shuffle_blocks, shuffle_shards):
+    layout = {"shuffle_blocks": shuffle_blocks, "shuffle_shards": shuffle_shards, "max_sentence_tokens": 3}
+    whole = _stream(shards, **layout)
+    blocks, states = [], []
+    for _ in range(60):  # nearly four passes
+        states.append(json.dumps(whole.state_dict()))
+        blocks.append(next(whole))
+    for n_blocks, state in enumerate(states):
+        again = _stream(shards, seed=99, **layout)
+        again.load_state_dict(json.loads(state))
+        assert json.dumps(again.state_dict()) == state
+        assert list(islice(again, 60 - n_blocks)) == blocks[n_blocks:]
+        assert again.state_dict() == whole.state_dict()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(st.lists(st.lists(st.text("ab"), max_size=9), max_size=8), min_size=1, max_size=4),
+    block_sentences=st.integers(1, 4),
+    shuffle_blocks=st.integers(0, 5),
+    shuffle_shards=st.booleans(),
+    n_before=st.integers(0, 20),
+)
+def test_stream_goes_on_from_its_state_with_any_corpus(
+    texts, block_sentences, shuffle_blocks, shuffle_shards, n_before
+):
+    shards = [ListShard(str(i), sentences) for i, sentences in enumerate([*texts, [["last"]]])]
+    layout = {"shuffle_blocks": shuffle_blocks, "shuffle_shards": shuffle_shards, "max_sentence_tokens": 4}
+    first = _stream(shards, block_sentences=block_sentences, **layout)
+    for _ in range(n_before):
+        next(first)
+    second = _stream(shards, block_sentences=block_sentences, seed=7, **layout)
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert list(islice(second, 15)) == list(islice(first, 15))
+    assert second.counts == first.counts and second.epoch == first.epoch
+
+
+def test_state_is_not_touched_by_going_on(shards):
+    stream = _stream(shards, shuffle_blocks=3)
+    next(stream)
+    state = stream.state_dict()
+    before = json.dumps(state)
+    list(islice(stream, 30))
+    assert json.dumps(state) == before
+
+
+def test_resuming_does_not_tokenize_what_was_read(shards, monkeypatch):
+    stream = _stream(shards[:1])
+    list(islice(stream, 3))
+    again = _stream(shards[:1])
+    again.load_state_dict(stream.state_dict())
+    decoded = []
+    monkeypatch.setattr("spacy_elmo.corpora.shards.decode", lambda line: (decoded.append(line) or line.decode(), 0))
+    assert next(again) == _sentences(13, "a")[9:12]
+    assert len([line for line in decoded if line.strip()]) == 3
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"block_sentences": 4}, "EL107.*block_sentences was 3, is 4"),
+        ({"shuffle_blocks": 2}, "EL107.*shuffle_blocks was 0, is 2"),
+        ({"shards": []}, "EL107.*shards was .*a.txt.* is "),
+    ],
+)
+def test_state_of_another_corpus_is_refused(shards, change, message):
+    state = _stream(shards).state_dict()
+    other = _stream(**{"shards": shards, **change})
+    with pytest.raises(ValueError, match=message):
+        other.load_state_dict(state)
+
+
+def test_a_shorter_file_is_noticed_on_resuming(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a\n" * 10)
+    stream = _stream([TextShard(path)])
+    list(islice(stream, 3))
+    path.write_text("a\n" * 5)
+    again = _stream([TextShard(path)])
+    again.load_state_dict(stream.state_dict())
+    with pytest.raises(ValueError, match="EL109.*'text.txt' ended before record 9"):
+        next(again)
+
+
+@pytest.mark.parametrize("repeat", [True, False])
+def test_a_corpus_without_sentences_is_an_error(tmp_path, repeat):
+    (tmp_path / "empty.txt").write_text("\n \n")
+    with pytest.raises(ValueError, match="EL101.*no sentences: empty.txt, x"):
+        next(_stream([TextShard(tmp_path / "empty.txt"), ListShard("x", [])], repeat=repeat))
+    with pytest.raises(ValueError, match="EL101"):
+        next(_stream([], repeat=repeat))
+
+
+def test_sentences_of_files_once_and_over_and_over(shards):
+    paths = [shard.path for shard in shards]
+    once = list(read_sentences(paths))
+    assert once == list(read_shards(shards)) and len(once) == 40
+    assert list(islice(repeat_sentences(paths), 100)) == (once * 3)[:100]

@@ -1,0 +1,74 @@
+"""Character ids in place of words give the same layers."""
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_elmo import load_bilm
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.text.characters import character_ids
+from spacy_elmo.text.vocabulary import Vocabulary
+
+WORDS = ["She", "sat", "on", "the", "bank", "\N{WATER WAVE}", "a" * 60]
+INDEX = [[0, 1, 2, 3, 4], [], [5], [6, 3, 3], [1, 1]]
+
+
+@pytest.fixture(scope="module")
+def bilm():
+    return load_bilm("en_elmo_sm")
+
+
+@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
+@pytest.mark.parametrize("batch_tokens", [1, 4, 8192])
+def test_ids_give_the_layers_of_their_words(bilm, state, batch_tokens):
+    runs = [[WORDS[number] for number in run] for run in INDEX]
+    groups = [2, 3]
+    wanted = bilm.encode(runs, state=state, batch_tokens=batch_tokens, group_lengths=groups)
+    ids = character_ids(WORDS)
+    for given in (ids, torch.from_numpy(ids), ids.astype("int32")):
+        found = bilm.encode_ids(given, INDEX, state=state, batch_tokens=batch_tokens, group_lengths=groups)
+        torch.testing.assert_close(found, wanted, atol=5e-6, rtol=0.0)
+
+
+def test_rows_of_any_ids_are_read_to_their_end(bilm):
+    """Masked characters, padding inside a word, a word without padding."""
+    ids = np.full((4, 50), 261)
+    ids[0], ids[1, :9], ids[2, 20:24], ids[3] = 0, 0, 7, np.arange(50)
+    network = bilm.network
+    with torch.no_grad():
+        wanted = network.word_vectors(torch.from_numpy(ids))
+    found = bilm.encode_ids(ids, [[0, 1, 2, 3]])[0]
+    torch.testing.assert_close(found, torch.cat([wanted, wanted], dim=1), atol=5e-6, rtol=0.0)
+
+
+def test_nothing_gives_no_rows(bilm):
+    assert bilm.encode_ids(character_ids([]), []).shape == (3, 0, 256)
+    assert bilm.encode_ids(character_ids(WORDS), [[], []]).shape == (3, 0, 256)
+
+
+def words_bilm():
+    network = BiLMNetwork(BiLMConfig(n_words=3, cell_width=8, projection_width=4))
+    return BiLM(network, vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"]))
+
+
+@pytest.mark.parametrize(
+    "ids, index, problem",
+    [
+        (np.ones((2, 49)), [[0]], r"shape \(2, 49\), should have \(words, 50\)"),
+        (np.ones(50), [[0]], "shape"),
+        (np.full((1, 50), 262), [[0]], "262 to 262, should be 0 to 261"),
+        (np.full((1, 50), -1), [[0]], "-1 to -1"),
+        (np.ones((2, 50)), [[0, 2]], "rows 0 to 2, but there are 2 words"),
+        (np.ones((2, 50)), [[-1]], "rows -1 to -1"),
+    ],
+)
+def test_ids_of_something_else_are_refused(bilm, ids, index, problem):
+    with pytest.raises(ValueError, match=f"EL017.*{problem}"):
+        bilm.encode_ids(ids, index)
+
+
+def test_a_bilm_of_whole_words_has_no_character_ids():
+    with pytest.raises(ValueError, match="EL017.*whole words"):
+        words_bilm().encode_ids(character_ids(WORDS), INDEX)

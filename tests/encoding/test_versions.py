@@ -1,0 +1,109 @@
+"""Vectors are those of the weights as they are now, whatever changed them."""
+
+import copy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_elmo import load_bilm
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding.facade import BiLM
+
+SENTENCES = [["She", "sat", "on", "the", "bank"], ["Oslo"]]
+SIZES = {
+    "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1},
+    "cell_width": 16,
+    "projection_width": 8,
+}
+
+
+def make_bilm(seed=0):
+    torch.manual_seed(seed)
+    return BiLM(BiLMNetwork(BiLMConfig.from_dict(SIZES)))
+
+
+def step_optimizer(bilm, other):
+    optimizer = torch.optim.Adam(bilm.network.parameters(), lr=0.1)
+    bilm.encode_with_grad(SENTENCES).sum().backward()
+    optimizer.step()
+
+
+def change_in_place(bilm, other):
+    with torch.no_grad():
+        bilm.network.char_cnn.embedding.mul_(0.5)
+
+
+def replace_data(bilm, other):
+    for weight, new in zip(bilm.network.parameters(), other.parameters()):
+        weight.data = new.detach().clone()
+
+
+CHANGES = {
+    "optimizer.step": step_optimizer,
+    "in place": change_in_place,
+    "load_state_dict": lambda bilm, other: bilm.network.load_state_dict(other.state_dict()),
+    "load_state_dict, assign": lambda bilm, other: bilm.network.load_state_dict(other.state_dict(), assign=True),
+    "data": replace_data,
+}
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("call", ["embed", "encode", "iter_encode", "steady_state", "perplexity"])
+def test_changed_weights_are_noticed(change, call):
+    bilm = load_bilm("en_elmo_sm") if call == "perplexity" else make_bilm()
+    other = copy.deepcopy(bilm.network)
+    for weight in other.parameters():
+        weight.data = weight.data * 0.7
+
+    def compute(bilm):
+        if call == "steady_state":
+            return bilm.steady_state.h.numpy()
+        if call == "perplexity":
+            return np.array(bilm.perplexity(SENTENCES, state="reset").mean)
+        if call == "iter_encode":
+            return torch.cat([rows for _, _, rows in bilm.iter_encode(SENTENCES)], dim=1).numpy()
+        return np.concatenate(bilm.embed(SENTENCES), axis=1) if call == "embed" else bilm.encode(SENTENCES).numpy()
+
+    before = compute(bilm)
+    CHANGES[change](bilm, other)
+    after = compute(bilm)
+    fresh = compute(BiLM(copy.deepcopy(bilm.network), vocabulary=bilm.vocabulary, head=bilm.head))
+    assert not np.allclose(before, after, atol=1e-4)
+    np.testing.assert_allclose(after, fresh, atol=1e-6)
+
+
+def test_what_was_derived_is_kept_while_weights_are_constant():
+    bilm = make_bilm()
+    bilm.embed(SENTENCES)
+    encoder, runner = bilm._encoder, bilm._encoder.runner
+    with torch.inference_mode():
+        bilm.embed(SENTENCES)
+    bilm.encode_with_grad(SENTENCES).sum().backward()  # gradients are no change
+    assert bilm._encoder is encoder and encoder.runner is runner
+    cache = bilm.word_cache
+    assert len(cache) == 8
+    change_in_place(bilm, None)
+    assert len(bilm.word_cache) == 0 and bilm.word_cache.max_bytes == cache.max_bytes
+
+
+def test_weights_made_in_inference_mode_can_be_used():
+    with torch.inference_mode():
+        bilm = make_bilm()
+        before = bilm.embed(SENTENCES)[0]
+    np.testing.assert_array_equal(bilm.embed(SENTENCES)[0], before)
+
+
+@pytest.mark.issue(15)
+def test_the_first_vector_does_not_import_the_compiler_of_torch():
+    """`torch.nn.init` on meta tensors does, which takes longer than reading the weights."""
+    code = (
+        "import sys, spacy; nlp = spacy.blank('en'); nlp.add_pipe('elmo'); nlp('Oslo sleeps.')[0]._.elmo;"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"

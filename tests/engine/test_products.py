@@ -1,0 +1,103 @@
+"""Products with packed weights equal torch's own, with and without oneDNN."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from engine.forcing import force_path
+
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.engine import dispatch, packed, products, runner
+from spacy_elmo.engine.dispatch import Path
+from spacy_elmo.engine.products import BatchedProduct, PackedProduct, has_packing
+
+WIDE, NARROW = 2048, 24
+needs_packing = pytest.mark.skipif(not has_packing(torch.zeros(1)), reason="torch without oneDNN")
+
+
+def make_weight(n_in=WIDE, n_out=NARROW):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(1, n_in, n_out, generator=generator) / n_in**0.5
+
+
+def make_network(directions, n_layers):
+    char_cnn = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), activation="relu", n_highway=1)
+    return BiLMNetwork(BiLMConfig(char_cnn, None, n_layers, 16, 8, 3.0, 3.0, directions=directions)).eval()
+
+
+@needs_packing
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 64])
+@pytest.mark.parametrize("scale", [2.0, torch.arange(1.0, NARROW + 1)])
+def test_packed_product_equals_batched(n_rows, scale):
+    weight, rows = make_weight(), torch.randn(1, n_rows, WIDE)
+    other, bias = torch.randn(1, n_rows, NARROW), torch.randn(1, 1, NARROW)
+    packed, batched = PackedProduct(weight, scale=scale), BatchedProduct(weight, scale)
+    torch.testing.assert_close(packed(rows), batched(rows), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(packed(rows, bias), batched(rows, bias), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(packed.plus(rows, other), batched.plus(rows, other), atol=1e-4, rtol=1e-4)
+
+
+@needs_packing
+@pytest.mark.parametrize("n_in, n_out", [(24, 96), (128, 640), (1024, 128), (WIDE, NARROW), (512, 16384), (4096, 512)])
+def test_a_row_is_the_same_to_the_last_bit_in_any_company(n_in, n_out):
+    product, rows = PackedProduct(make_weight(n_in, n_out)), torch.randn(1, 130, n_in)
+    other, bias = torch.randn(1, 130, n_out), torch.randn(1, 1, n_out)
+    wanted, wanted_plus = product(rows, bias), product.plus(rows, other)
+    for n_rows in (1, 2, 3, 7, 8, 9, 31, 64, 129):
+        assert torch.equal(product(rows[:, :n_rows], bias), wanted[:, :n_rows])
+        assert torch.equal(product.plus(rows[:, :n_rows], other[:, :n_rows]), wanted_plus[:, :n_rows])
+
+
+@needs_packing
+@pytest.mark.parametrize("n_in, n_out", [(128, 2560), (128, 4096), (512, 24)])
+def test_two_weights_in_one_product_equal_the_sum_of_two(n_in, n_out):
+    upper, lower = make_weight(n_in, n_out), make_weight(n_in, n_out).flip(1)
+    rows, bias = torch.randn(1, 130, 2 * n_in), torch.randn(1, 1, n_out)
+    product = PackedProduct(upper, lower, scale=2.0)
+    wanted = 2.0 * (torch.bmm(rows[..., :n_in], upper) + torch.bmm(rows[..., n_in:], lower)) + bias
+    torch.testing.assert_close(product(rows, bias), wanted, atol=5e-5, rtol=0.0)
+    for n_rows in (1, 2, 3, 7, 8, 9, 31, 64, 129):
+        assert torch.equal(product(rows[:, :n_rows], bias), product(rows, bias)[:, :n_rows])
+
+
+@needs_packing
+@pytest.mark.parametrize("directions", ["both", "forward"])
+def test_layers_are_the_same_with_the_input_side_in_the_product_of_a_step(monkeypatch, directions):
+    network = make_network(directions, n_layers=3)
+    sentences = [["She", "sat"], [], ["the", "bank", "of", "the", "river"], ["Oslo"], ["in", "June"]]
+    force_path(monkeypatch, Path.PARALLEL)
+    calls = []
+    join = packed.PackedLayer._join
+    monkeypatch.setattr(packed.PackedLayer, "_join", lambda self, *parts: calls.append(1) or join(self, *parts))
+    found = BiLM(network).embed(sentences)
+    n_calls = len(calls)
+    monkeypatch.setattr(dispatch, "JOINT_WEIGHTS", 0)
+    wanted = BiLM(network).embed(sentences)
+    assert n_calls > 0 and len(calls) == n_calls
+    for one, other in zip(found, wanted):
+        torch.testing.assert_close(torch.from_numpy(one), torch.from_numpy(other), atol=1e-6, rtol=0.0)
+
+
+@pytest.mark.parametrize("directions", ["both", "forward"])
+def test_layers_are_the_same_without_packing(monkeypatch, directions):
+    network = make_network(directions, n_layers=2)
+    sentences = [["She", "sat"], [], ["the", "bank", "of", "the", "river"], ["Oslo"]]
+    found = BiLM(network).embed(sentences, state="steady")
+    for module in (products, packed, runner):
+        monkeypatch.setattr(module, "has_packing", lambda weight: False)
+    for one, other in zip(found, BiLM(network).embed(sentences, state="steady")):
+        torch.testing.assert_close(torch.from_numpy(one), torch.from_numpy(other), atol=1e-5, rtol=0.0)
+
+
+@pytest.mark.parametrize("given, kept", [({}, "16"), ({"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "99"}, "99")])
+def test_what_onednn_keeps_is_bounded_unless_the_user_says_otherwise(given, kept):
+    """It would keep something for each of a thousand shapes, and a text has no end of them."""
+    names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | given
+    code = f"import os, spacy_elmo.bilm.model, spacy_elmo.engine.packed; print(*[os.environ[n] for n in {names}])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert found.stdout.split() == [kept, "16"]

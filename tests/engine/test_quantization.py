@@ -1,0 +1,223 @@
+"""Reduced precision: what rounding does, and that nothing else changes."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.engine import onednn
+from spacy_elmo.engine.quantization import (
+    check_precision,
+    full_state,
+    precision_of,
+    quantizable_names,
+    quantize,
+)
+from spacy_elmo.engine.quantized_matrices import HalfMatrix, Int8Matrix, to_int8
+
+CPU = torch.device("cpu")
+NO_FOLD = torch.ones(1)
+CHAR_CNN = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), activation="relu", n_highway=2)
+CONFIGS = {
+    "skip": BiLMConfig(CHAR_CNN, None, 2, 16, 8, 3.0, 3.0),
+    "highway": BiLMConfig(CHAR_CNN, None, 3, 16, 8, 3.0, 3.0, has_skip=False, highway_between=True),
+    "words, no projection": BiLMConfig(n_words=9, n_layers=1, cell_width=8, projection_width=8),
+    "forward": BiLMConfig(CHAR_CNN, None, 2, 16, 8, 3.0, 3.0, directions="forward"),
+}
+needs_bfloat16 = pytest.mark.skipif(not onednn.works("bfloat16"), reason="torch without bfloat16 products")
+needs_int8 = pytest.mark.skipif(not onednn.works("int8"), reason="torch without int8 products")
+
+LEVELS = [
+    pytest.param(n, marks=pytest.mark.skipif(n > onednn.most_levels(), reason="a processor without VNNI"))
+    for n in onednn.LEVELS
+]
+PRECISIONS = [pytest.param("bfloat16", marks=needs_bfloat16), pytest.param("int8", marks=needs_int8)]
+
+
+def make_weight(d=1, n_in=40, n_out=24):
+    return torch.randn(d, n_in, n_out, generator=torch.Generator().manual_seed(0)) / n_in**0.5
+
+
+def make_network(name="skip"):
+    torch.manual_seed(0)
+    return BiLMNetwork(CONFIGS[name]).eval()
+
+
+def test_int8_is_as_near_as_its_levels_allow_and_rounding_twice_is_rounding_once():
+    weight = make_weight(2)
+    weight[1, :, 3] = 0.0
+    values, scale = to_int8(weight, 1)
+    assert values.dtype == torch.int8 and scale.shape == (2, 1, 24)
+    kept = values * scale
+    assert torch.equal((127.0 * scale).double(), 127.0 * scale.double())  # exact: nothing is rounded
+    assert ((kept - weight).abs() <= 0.5001 * scale).all()
+    assert (values.abs().amax(dim=1)[weight.abs().amax(dim=1) > 0] == 127).all()
+    again, same_scale = to_int8(kept, 1)
+    assert torch.equal(again, values) and torch.equal(same_scale[kept.abs().amax(1, True) > 0], scale[scale > 1e-9])
+
+
+@pytest.mark.parametrize("most", LEVELS)
+def test_int8_product_is_that_of_the_rounded_numbers(monkeypatch, most):
+    monkeypatch.setattr(onednn, "most_levels", lambda: most)
+    weight, rows = make_weight(), torch.randn(7, 40)
+    bias, other = torch.randn(1, 1, 24), torch.randn(1, 7, 24)
+    rows[2] = 0.0
+    product = Int8Matrix(weight, torch.full((24,), 2.0)).product(slice(0, 1))
+    row_scale = rows.abs().amax(1, keepdim=True).clamp(min=1e-30) / most
+    levels = (rows / row_scale).round()
+    assert levels.abs().max() == most
+    values, scale = to_int8(weight[0], 0)
+    wanted = 2.0 * (levels.double() @ values.double()) * row_scale * scale
+    for found, added in (
+        (product(rows[None]), 0.0),
+        (product(rows[None], bias), bias),
+        (product.plus(rows[None], other), other),
+    ):
+        torch.testing.assert_close(found, (wanted + added).float().view(1, 7, 24), atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("most", LEVELS)
+@pytest.mark.parametrize("n_in, n_out, n_rows", [(16, 24, 1), (40, 24, 9), (512, 96, 3), (130, 512, 128)])
+def test_sums_of_the_largest_numbers_are_exact(most, n_in, n_out, n_rows):
+    values = torch.full((n_in, n_out), 127, dtype=torch.int8)
+    values[:, ::2] = -127
+    packed, scale, shift = onednn.pack_int8(values), torch.ones(n_out), torch.zeros(n_out, dtype=torch.int32)
+    for level in (0, 1, most, 2 * most + 1):
+        rows = torch.full((n_rows, n_in), level, dtype=torch.uint8)
+        found = onednn.linear_int8(rows, most + 1, packed, scale, shift)
+        assert torch.equal(found.double(), (rows.double() - (most + 1)) @ values.double())
+
+
+@pytest.mark.parametrize("most", LEVELS)
+def test_int8_rows_do_not_depend_on_their_company(monkeypatch, most):
+    monkeypatch.setattr(onednn, "most_levels", lambda: most)
+    product = Int8Matrix(make_weight(), NO_FOLD).product(slice(0, 1))
+    rows = torch.randn(1, 65, 40) * torch.logspace(-3, 3, 65).view(1, 65, 1)
+    together = product(rows)
+    for i in (0, 1, 31, 64):
+        assert torch.equal(product(rows[:, i : i + 1]), together[:, i : i + 1])
+    assert torch.equal(product(rows[:, :9]), together[:, :9])
+
+
+@pytest.mark.parametrize("dtype", [pytest.param(torch.bfloat16, marks=needs_bfloat16), torch.float16])
+def test_half_product_is_near_with_and_without_packing(dtype):
+    weight, rows, other = make_weight(2), torch.randn(1, 5, 40), torch.randn(1, 5, 24)
+    matrix = HalfMatrix(weight, torch.full((24,), 2.0), dtype)
+    assert (matrix._packed is None) == (dtype == torch.float16)
+    torch.testing.assert_close(matrix.dense(), weight, atol=0.0, rtol=2**-8)
+    for k in (0, 1):
+        product = matrix.product(slice(k, k + 1))
+        wanted = 2.0 * rows @ weight[k]
+        for found, added in (
+            (product(rows), 0.0),
+            (product(rows, other[:, :1]), other[:, :1]),
+            (product.plus(rows, other), other),
+        ):
+            assert found.dtype == torch.float32
+            torch.testing.assert_close(found, wanted + added, atol=0.05, rtol=0.02)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_large_matrix_is_quantized_and_float32_gives_its_rounded_values_back(name, precision):
+    network, original = make_network(name), make_network(name).state_dict()
+    quantize(network, precision)
+    missing = set(original) - set(network.state_dict())
+    large = {key for key, tensor in original.items() if tensor.ndim >= 2 and ("encoder" in key or "highways" in key)}
+    large = {key for key in large if not key.endswith("bias")}
+    assert missing == large == set(quantizable_names(network)) == set(quantizable_names(make_network(name)))
+    kept = full_state(network)
+    assert kept.keys() == original.keys()
+    quantize(network, "float32")
+    assert precision_of(network) == "float32" and network.state_dict().keys() == original.keys()
+    for key, tensor in network.state_dict().items():
+        assert torch.equal(tensor, kept[key])
+        torch.testing.assert_close(tensor, original[key], atol=0.02 if key in large else 0.0, rtol=0.0)
+        assert torch.equal(tensor, original[key]) != (key in large)
+    assert all(parameter.requires_grad for parameter in network.parameters())
+    assert not any(module.training for module in network.modules())
+    quantize(network, precision)
+    assert all(torch.equal(tensor, kept[key]) for key, tensor in full_state(network).items())
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda network: pickle.loads(pickle.dumps(network))])
+def test_a_quantized_network_can_be_copied(precision, copied):
+    network = make_network("highway")
+    quantize(network, precision)
+    other = copied(network)
+    assert precision_of(other) == precision
+    assert all(torch.equal(tensor, full_state(network)[key]) for key, tensor in full_state(other).items())
+
+
+@pytest.mark.parametrize(
+    "precision, device, message",
+    [
+        ("int4", "cpu", "EL014|should be one of"),
+        ("float16", "cpu", "EL015.*'float16'.*cpu.*many times slower.*'float32'"),
+        ("int8", "cuda", "EL015.*int8.*cuda.*for CPUs"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused(precision, device, message):
+    with pytest.raises(ValueError, match=message):
+        check_precision(precision, torch.device(device))
+
+
+@pytest.mark.parametrize(
+    "missing, others", [({"int8"}, "'float32' or 'bfloat16'"), ({"int8", "bfloat16"}, "'float32' \\(")]
+)
+def test_products_that_are_missing_or_wrong_are_refused_before_anything_changes(monkeypatch, missing, others):
+    monkeypatch.setattr(onednn, "works", lambda precision: precision not in missing)
+    network = make_network()
+    for precision in missing:
+        with pytest.raises(ValueError, match=f"EL015.*this processor.* no fast {precision} products. Choose {others}"):
+            quantize(network, precision)
+    assert precision_of(network) == "float32" and len(network.state_dict()) == len(full_state(network))
+
+
+def test_weights_quantized_and_restored_in_inference_mode_can_be_trained():
+    network = make_network()
+    with torch.inference_mode():
+        quantize(network, "bfloat16" if onednn.works("bfloat16") else "float32")
+        quantize(network, "float32")
+    inputs = torch.ones(1, 3, 8, requires_grad=True)  # so that the weight is kept for the backward pass
+    network.encoder.layers[0].input_gates(inputs).sum().backward()
+    assert network.encoder.layers[0].input_weight.grad is not None
+
+
+@pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512") or not torch.backends.mkldnn.is_available(),
+    reason="needs an x86 processor with AVX2, and oneDNN",
+)
+def test_int8_is_there_on_any_x86_with_avx2():
+    """Otherwise a trial that is wrong would only skip the tests of int8."""
+    assert onednn.most_levels() in onednn.LEVELS and onednn.works("int8")
+
+
+@pytest.fixture
+def forget_trials():
+    onednn.most_levels.cache_clear()
+    yield
+    onednn.most_levels.cache_clear()
+
+
+@needs_int8
+@pytest.mark.usefixtures("forget_trials")
+def test_products_that_overflow_in_pairs_get_half_the_levels(monkeypatch):
+    right = onednn.linear_int8
+    narrow = onednn.LEVELS[1]
+    monkeypatch.setattr(
+        onednn, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest)
+    )
+    assert onednn.most_levels() == narrow and onednn._int8_works()
+
+
+@needs_int8
+@pytest.mark.usefixtures("forget_trials")
+def test_a_product_that_overflows_anyhow_counts_as_missing(monkeypatch):
+    right = onednn.linear_int8
+    monkeypatch.setattr(onednn, "linear_int8", lambda *args: right(*args).clamp(-32768.0, 32767.0))
+    assert onednn.most_levels() == 0 and not onednn._int8_works()

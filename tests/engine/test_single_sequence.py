@@ -1,0 +1,171 @@
+"""A single sequence and few lanes take other paths than large batches, to the same vectors."""
+
+import numpy as np
+import pytest
+import torch
+from engine.forcing import force_path
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.engine import runner, single_sequence
+from spacy_elmo.engine.dispatch import Path
+from spacy_elmo.engine.packed import PackedLayer
+from spacy_elmo.engine.single_sequence import UnpackedLayer
+
+CHARACTERS = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}
+SIZES = {"char_cnn": CHARACTERS, "cell_width": 24, "projection_width": 8}
+VARIANTS = {
+    "plain": {},
+    "forward": {"directions": "forward"},
+    "no projection": {"cell_width": 8},
+    "no skip": {"has_skip": False},
+    "highway between layers": {"has_skip": False, "highway_between": True},
+    "no clips": {"cell_clip": None, "projection_clip": None},
+    "small clips": {"cell_clip": 0.05, "projection_clip": 0.02},
+    "four layers": {"n_layers": 4},
+}
+# Products of fewer than 400 multiplications are computed by other kernels than larger ones.
+SINGLE_VARIANTS = {
+    **VARIANTS,
+    "odd width": {"projection_width": 7},
+    "width of two parts": {"projection_width": 6},
+    "larger products": {"cell_width": 128, "projection_width": 16},
+    "larger products, no projection": {"cell_width": 32, "projection_width": 32},
+}
+SINGLE = [Path.SINGLE_TOGETHER, Path.SINGLE_IN_TURN]
+SENTENCE = "the river runs past the old mill and the bank of the river".split()
+
+
+def make_bilm(**changes):
+    torch.manual_seed(3)
+    network = BiLMNetwork(BiLMConfig.from_dict({**SIZES, **changes}))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(2.0)  # so that gates move and clips clip
+    return BiLM(network)
+
+
+def on_paths(monkeypatch, compute, *paths):
+    """RETURNS (List[Any]): What is computed on each path."""
+    found = []
+    for path in paths:
+        with monkeypatch.context() as patch:
+            force_path(patch, path)
+            found.append(compute())
+    return found
+
+
+@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
+@pytest.mark.parametrize("variant", SINGLE_VARIANTS)
+@pytest.mark.parametrize("path", SINGLE)
+def test_vectors_are_those_of_lanes(monkeypatch, path, variant, state):
+    bilm = make_bilm(**SINGLE_VARIANTS[variant])
+    found, wanted = on_paths(
+        monkeypatch, lambda: bilm.embed([SENTENCE], state=state, boundaries=True)[0], path, Path.IN_TURN
+    )
+    assert found.any() and np.ptp(found) > 0.01
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=5e-6)
+
+
+@pytest.mark.parametrize("state", ["reset", "steady"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_vectors_of_a_few_sentences_are_those_of_many_lanes(monkeypatch, variant, state):
+    bilm = make_bilm(**VARIANTS[variant])
+    sentences = [SENTENCE, SENTENCE[3:7], SENTENCE[:9], [], SENTENCE[2:]]
+    found, wanted = on_paths(
+        monkeypatch, lambda: bilm.embed(sentences, state=state, boundaries=True), Path.FEW_LANES, Path.PARALLEL
+    )
+    for one, other in zip(found, wanted):
+        assert np.ptp(one) > 0.01
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_each_path_runs_what_its_name_says(monkeypatch):
+    bilm = make_bilm()
+    ran = []
+    functions = ((UnpackedLayer, "run"), (UnpackedLayer, "step"), (PackedLayer, "_finish"), (runner, "run_parallel"))
+    for owner, name in functions:
+        original = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *args, f=original, **kw: ran.append(f.__qualname__) or f(*args, **kw))
+    wanted = {
+        Path.SINGLE_TOGETHER: {"UnpackedLayer.run"},
+        Path.SINGLE_IN_TURN: {"UnpackedLayer.run"},
+        Path.FEW_LANES: {"UnpackedLayer.step"},
+        Path.IN_TURN: {"PackedLayer._finish"},
+        Path.PARALLEL: {"PackedLayer._finish", "run_parallel"},
+        Path.BATCHED: {"PackedLayer._finish"},
+    }
+    vectors = {}
+    for path in Path:
+        ran.clear()
+        (vectors[path],) = on_paths(monkeypatch, lambda: bilm.embed([SENTENCE])[0], path)
+        assert set(ran) == wanted[path], path
+        np.testing.assert_allclose(vectors[path], vectors[Path.SINGLE_TOGETHER], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(vectors[Path.IN_TURN], vectors[Path.PARALLEL])
+
+
+def test_states_of_a_few_sentences_go_in_and_come_out(monkeypatch):
+    bilm = make_bilm()
+    _, start = bilm.embed([["a"], ["b", "c"], ["d"]], return_state=True)
+    pair = [SENTENCE, SENTENCE[::-1]]
+    (_, end), (_, wanted) = on_paths(
+        monkeypatch, lambda: bilm.embed(pair, state=start, return_state=True), Path.FEW_LANES, Path.PARALLEL
+    )
+    for name in ("h", "c"):
+        found, other = getattr(end, name), getattr(wanted, name)
+        assert torch.allclose(found, other, atol=5e-6)
+        assert torch.equal(found[:, 2:], getattr(start, name)[:, 2:])
+        assert not torch.equal(found[:, :2], getattr(start, name)[:, :2])
+
+
+@pytest.mark.parametrize("path", SINGLE)
+def test_blocks_of_steps_change_nothing(monkeypatch, path):
+    force_path(monkeypatch, path)
+    bilm = make_bilm()
+    whole = bilm.embed([SENTENCE * 5])[0]
+    monkeypatch.setattr(single_sequence, "SINGLE_GATE_BYTES", 1)  # four steps
+    np.testing.assert_allclose(bilm.embed([SENTENCE * 5])[0], whole, atol=5e-6)
+
+
+@pytest.mark.parametrize("path", SINGLE)
+def test_states_go_in_and_come_out(monkeypatch, path):
+    bilm = make_bilm()
+    tolerance = 2e-5  # values of 3, and weights that double a difference: 1.1e-5 was seen where layer 1 is 4e-7 apart
+    _, start = bilm.embed([["a"], ["b", "c"], ["d"]], return_state=True)
+
+    def go_on():
+        return bilm.embed([[], SENTENCE, []][1:2], state=start, return_state=True)
+
+    (vectors, end), (wanted, wanted_end) = on_paths(monkeypatch, go_on, path, Path.IN_TURN)
+    np.testing.assert_allclose(vectors[0], wanted[0], rtol=0, atol=tolerance)
+    for name in ("h", "c"):
+        found, other = getattr(end, name), getattr(wanted_end, name)
+        assert torch.allclose(found, other, rtol=0, atol=tolerance)
+        assert torch.equal(found[:, 1:], getattr(start, name)[:, 1:])  # rows beyond the batch keep theirs
+        assert not torch.equal(found[:, 0], getattr(start, name)[:, 0])
+
+
+def test_empty_sentences_beside_it(monkeypatch):
+    bilm = make_bilm()
+    found, wanted = on_paths(
+        monkeypatch, lambda: bilm.embed([[], SENTENCE, []]), Path.SINGLE_TOGETHER, Path.IN_TURN
+    )
+    assert [len(rows[0]) for rows in found] == [0, len(SENTENCE), 0]
+    np.testing.assert_allclose(found[1], wanted[1], atol=5e-6)
+
+
+@pytest.mark.parametrize("path", [None, Path.PARALLEL])
+def test_weights_that_have_changed_are_seen(monkeypatch, path):
+    if path is not None:
+        force_path(monkeypatch, path)
+    bilm = make_bilm()
+    before = bilm.embed([SENTENCE])[0]
+    bilm.embed([SENTENCE, SENTENCE])
+    with torch.no_grad():
+        for layer in bilm.network.encoder.layers:
+            layer.projection_weight.mul_(0.5)
+            layer.input_weight.mul_(0.9)
+    after = bilm.embed([SENTENCE])[0]
+    assert np.abs(after - before).max() > 1e-3
+    np.testing.assert_allclose(after, bilm.embed([SENTENCE, SENTENCE])[0], atol=5e-6)

@@ -1,0 +1,145 @@
+"""Directions at once: the same numbers, in threads that share torch's."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_elmo import load_bilm
+from spacy_elmo.engine import runner
+from spacy_elmo.engine.threads import forget_threads, run_parallel
+
+SENTENCES = [
+    ["She", "sat", "on", "the", "bank"],
+    ["Oslo"],
+    ["The", "bank", "raised", "its", "rates", "."],
+    ["a", "b"],
+] * 16
+
+
+@pytest.fixture
+def set_threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def count_threads():
+    """What OpenMP gives a thread; torch tells one number for all."""
+    found = re.search(r"omp_get_max_threads\(\) : (\d+)", torch.__config__.parallel_info())
+    return int(found[1])
+
+
+def look(item):
+    return item, threading.current_thread().name, count_threads(), torch.is_grad_enabled()
+
+
+@pytest.mark.skipif("OpenMP" not in torch.__config__.parallel_info(), reason="torch without OpenMP")
+@pytest.mark.parametrize("n_threads, each", [(2, 1), (4, 2), (5, 2)])
+def test_each_item_has_a_thread_and_its_share_of_torch(set_threads, n_threads, each):
+    set_threads(n_threads)
+    meeting = threading.Barrier(2, timeout=20)  # nobody gets past it alone
+
+    def meet(item):
+        meeting.wait()
+        return look(item)
+
+    found = run_parallel(meet, ["forward", "backward"])
+    assert [item for item, _, _, _ in found] == ["forward", "backward"]
+    assert len({name for _, name, _, _ in found} | {threading.current_thread().name}) == 3
+    assert {(share, has_grad) for _, _, share, has_grad in found} == {(each, False)}
+    assert torch.get_num_threads() == count_threads() == n_threads
+    later = []
+    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert later == [n_threads]
+
+
+@pytest.mark.parametrize("n_threads, items", [(1, ["forward", "backward"]), (2, ["forward"]), (2, [])])
+def test_one_thread_or_one_item_is_computed_where_it_is_asked_for(set_threads, n_threads, items):
+    set_threads(n_threads)
+    here = threading.current_thread().name
+    assert [name for _, name, _, _ in run_parallel(look, items)] == [here] * len(items)
+
+
+def test_errors_reach_the_caller_and_threads_are_made_anew_when_forgotten(set_threads):
+    set_threads(2)
+
+    def fail(item):
+        raise RuntimeError(f"no {item}")
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no forward"):
+            run_parallel(fail, ["forward", "backward"])
+        forget_threads()
+    assert [item for item, _, _, _ in run_parallel(look, [1, 2])] == [1, 2]
+
+
+def test_a_second_caller_does_not_wait_for_the_first(set_threads):
+    set_threads(2)
+    inside, found = threading.Event(), []
+    names = []
+
+    def hold(item):
+        inside.set()
+        assert done.wait(timeout=20)
+        return item
+
+    done = threading.Event()
+    first = threading.Thread(target=lambda: found.extend(run_parallel(hold, [1, 2])))
+    first.start()
+    assert inside.wait(timeout=20)
+    names = [name for _, name, _, _ in run_parallel(look, ["forward", "backward"])]
+    done.set()
+    first.join()
+    assert names == [threading.current_thread().name] * 2 and found == [1, 2]
+
+
+SCRIPT = """
+import threading, time, torch
+from spacy_elmo.engine.threads import run_parallel
+torch.set_num_threads(2)
+
+def work():
+    threading.main_thread().join()
+    time.sleep(0.2)
+    print(run_parallel(lambda item: item + 1, [1, 2]))
+
+threading.Thread(target=work).start()
+"""
+
+
+@pytest.mark.parametrize("is_warm", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_a_thread_that_outlives_the_main_thread_can_compute(is_warm, pytestconfig):
+    script = SCRIPT + ("run_parallel(int, [1, 2])\n" if is_warm else "")
+    environment = {**os.environ, "PYTHONPATH": str(pytestconfig.rootpath)}
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=60)
+    assert (found.stdout.strip(), found.stderr) == ("[2, 3]", "")
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_vectors_are_the_same_with_one_thread_and_with_two(set_threads, monkeypatch, mode):
+    calls = []
+
+    def count(function, items):
+        calls.append(len(items))
+        return run_parallel(function, items)
+
+    monkeypatch.setattr(runner, "run_parallel", count)
+    bilm = load_bilm("en_elmo_sm")
+    set_threads(2)
+    with mode():
+        found = bilm.embed(SENTENCES, state="steady")
+    assert set(calls) == {2}
+    later = bilm.embed([["words", "of", "later"], *SENTENCES], state="steady")[1:]
+    set_threads(1)
+    alone = load_bilm("en_elmo_sm").embed(SENTENCES, state="steady")
+    for one, two, other in zip(alone, found, later):
+        np.testing.assert_allclose(one, two, atol=2e-6, rtol=0.0)
+        np.testing.assert_allclose(one, other, atol=2e-6, rtol=0.0)

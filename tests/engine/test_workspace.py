@@ -1,0 +1,168 @@
+"""Working memory that is kept: never in two hands at once, and not in what callers keep."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from engine.forcing import force_path
+
+from spacy_elmo import load_bilm
+from spacy_elmo.encoding.runs import WordRuns
+from spacy_elmo.engine import lanes, word_gates
+from spacy_elmo.engine.dispatch import WORKSPACE_STEP, Path
+from spacy_elmo.engine.word_gates import assign_rows
+from spacy_elmo.engine.workspace import Workspace, WorkspacePool
+
+CPU = torch.device("cpu")
+SENTENCES = [f"the river runs past mill {n} and the bank".split()[: 3 + n % 6] for n in range(40)]
+
+
+@pytest.fixture(scope="module")
+def bilm():
+    return load_bilm("en_elmo_sm")
+
+
+def test_an_array_stays_where_it_is_until_a_larger_one_is_wanted():
+    workspace = Workspace(CPU)
+    first = workspace.take("rows", 3, 4)
+    assert first.shape == (3, 4) and first.dtype == torch.float32
+    assert workspace.take("rows", 5).data_ptr() == first.data_ptr()
+    assert workspace.take("others", 5).data_ptr() != first.data_ptr()
+    larger = workspace.take("rows", 2, WORKSPACE_STEP)
+    larger.fill_(1.0)
+    assert workspace.take("rows", 7).data_ptr() == larger.data_ptr()
+    assert workspace.take("rows", 0, 4).shape == (0, 4)
+
+
+def test_arrays_outlive_inference_mode():
+    workspace = Workspace(CPU)
+    with torch.inference_mode():
+        workspace.take("rows", 2)
+    workspace.take("rows", 2).zero_()
+
+
+def test_nobody_borrows_what_another_has():
+    pool = WorkspacePool(CPU, 1)
+    with pool.borrow() as one:
+        with pool.borrow() as two:
+            assert one is not two
+        with pool.borrow() as again:
+            assert again is two
+    with pool.borrow() as kept:
+        assert kept is two  # one is kept, the others are given up
+    with pytest.raises(KeyError), pool.borrow():
+        raise KeyError
+    with pool.borrow() as after:
+        assert after is not kept  # threads may still write to it
+
+
+def test_a_reader_that_goes_no_further_gives_back():
+    pool = WorkspacePool(CPU, 1)
+
+    def read():
+        with pool.borrow() as workspace:
+            yield workspace
+
+    reader = read()
+    borrowed = next(reader)
+    reader.close()
+    with pool.borrow() as again:
+        assert again is borrowed
+
+
+def test_what_is_unusually_large_is_not_kept(monkeypatch):
+    monkeypatch.setattr("spacy_elmo.engine.workspace.WORKSPACE_MAX_KEPT", 2 * WORKSPACE_STEP)
+    pool = WorkspacePool(CPU, 1)
+    with pool.borrow() as workspace:
+        small, large = workspace.take("small", WORKSPACE_STEP), workspace.take("large", 3 * WORKSPACE_STEP)
+        small.fill_(1.0)
+        large.fill_(2.0)
+    with pool.borrow() as workspace:
+        assert workspace.take("small", WORKSPACE_STEP).data_ptr() == small.data_ptr()
+        assert workspace.take("large", 3 * WORKSPACE_STEP).data_ptr() != large.data_ptr()
+
+
+def test_slices_share_memory_only_when_asked_to(bilm):
+    def pointers(**options):
+        found = [rows for _, _, rows in bilm.iter_encode(SENTENCES, batch_tokens=30, **options)]
+        return found, {rows.data_ptr() for rows in found}
+
+    kept, places = pointers()
+    assert len(kept) > 3 and len(places) == len(kept)
+    reused, places = pointers(reuse_memory=True)
+    assert len(reused) == len(kept) and len(places) == 1
+    assert torch.equal(kept[-1], reused[-1]) and not torch.equal(kept[0], reused[0])
+    whole = bilm.embed(SENTENCES, batch_tokens=30)
+    np.testing.assert_array_equal(np.concatenate(whole, axis=1), torch.cat(kept, dim=1).numpy())
+
+
+@pytest.mark.parametrize("path", [Path.PARALLEL, Path.FEW_LANES])
+def test_gates_of_words_do_not_depend_on_how_many_are_computed_at_a_time(bilm, monkeypatch, path):
+    force_path(monkeypatch, path)
+    wanted = bilm.embed(SENTENCES)
+    monkeypatch.setattr(word_gates, "WORD_GATE_STEP", 3)
+    bilm.refresh()  # what was kept holds the gates already
+    for one, other in zip(bilm.embed(SENTENCES), wanted):
+        np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
+
+
+@pytest.mark.parametrize("path", [Path.PARALLEL, Path.FEW_LANES])
+@pytest.mark.parametrize("n_bytes", [0, 4000])
+def test_gates_do_not_depend_on_how_many_words_keep_theirs(bilm, monkeypatch, path, n_bytes):
+    force_path(monkeypatch, path)
+    monkeypatch.setattr(lanes, "block_steps", lambda *sizes: 4)
+    many = [words * 3 for words in SENTENCES]
+    wanted = bilm.embed(many)
+    monkeypatch.setattr(word_gates, "WORD_GATE_BYTES", n_bytes)
+    for one, other in zip(bilm.embed(many), wanted):
+        np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
+
+
+@pytest.mark.parametrize("most", [1, 4, 100])
+def test_every_word_has_a_row_in_its_block_and_frequent_ones_the_same_in_all(most):
+    generator = np.random.default_rng(0)
+    tokens = np.minimum(generator.geometric(0.2, size=(2, 10, 6)) - 1, 30)
+    slots = [generator.permutation(60)[:50] for _ in range(2)]
+    words = [part.reshape(-1)[places] for part, places in zip(tokens, slots)]
+    shared, rows, others = assign_rows(words, slots, (10, 6), 4, most)
+    counts = np.bincount(words[0])
+    assert len(shared) == min(most, len(counts)) and len(others) == 3
+    assert counts[shared].min() >= np.delete(counts, shared).max(initial=0)
+    for number, some in enumerate(others):
+        assert not set(some) & set(shared) and len(set(some)) == len(some)
+        part = slice(4 * number, 4 * number + 4)
+        is_token = np.zeros((2, 60), dtype=bool)
+        for k in range(2):
+            is_token[k, slots[k]] = True
+        is_token = is_token.reshape(2, 10, 6)[:, part]
+        found = np.concatenate([shared, some])[rows[:, part]]
+        assert (found == tokens[:, part])[is_token].all()
+
+
+def read(bilm, sentences, state):
+    """What `iter_encode` goes through, before it copies."""
+    return bilm._encoder.slices(WordRuns(sentences, bilm._encoder.words.encode), state, 30, group_lengths=[20, 20])
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+def test_two_readers_in_turn_do_not_disturb_each_other(bilm, state):
+    wanted = [rows.clone() for _, _, rows, _ in read(bilm, SENTENCES, state)]
+    other = read(bilm, SENTENCES[::-1], state)
+    found = read(bilm, SENTENCES, state)
+    for number, (rows, (_, _, row, _)) in enumerate(zip(wanted, found)):
+        if number < 3:
+            next(other)
+        elif number == 3:
+            other.close()  # a reader that goes no further
+        bilm.embed(SENTENCES[5:9])
+        assert torch.equal(row, rows)
+    assert number > 3
+
+
+def test_two_threads_do_not_disturb_each_other(bilm):
+    wanted = bilm.embed(SENTENCES, batch_tokens=30)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: bilm.embed(SENTENCES, batch_tokens=30), range(12)):
+            for one, other in zip(found, wanted):
+                np.testing.assert_array_equal(one, other)

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+from reference.seeded_weights import VARIANTS, make_arrays, make_options
+
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.weights.bilm_tf.layout import regular_name, state_shapes, tf_datasets
+from spacy_elmo.weights.bilm_tf.options import read_options
+from spacy_elmo.weights.tensor_map import export_arrays, import_arrays
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_layout_covers_network_and_file(variant):
+    options = make_options(**VARIANTS[variant])
+    arrays = make_arrays(options)
+    config = read_options(options, "options.json", n_words=len(arrays.get("embedding", ())) or None)
+    network = {key: tuple(tensor.shape) for key, tensor in BiLMNetwork(config).state_dict().items()}
+    assert state_shapes(config) == network
+    assert {dataset.name: dataset.shape for dataset in tf_datasets(config)} == {k: v.shape for k, v in arrays.items()}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_layout_moves_every_value_once(variant):
+    options = make_options(**VARIANTS[variant])
+    arrays = make_arrays(options)
+    config = read_options(options, "options.json", n_words=len(arrays.get("embedding", ())) or None)
+    state = import_arrays(tf_datasets(config), arrays, state_shapes(config))
+    n_mask = 0 if config.char_cnn is None else config.char_cnn.embedding_width
+    assert sum(array.size for array in state.values()) == sum(array.size for array in arrays.values()) + n_mask
+    back = export_arrays(tf_datasets(config), state)
+    assert all(np.array_equal(back[name], arrays[name]) for name in arrays)
+
+
+@pytest.mark.parametrize(
+    "name, regular",
+    [
+        ("RNN_0/RNN/LSTMCell/B", "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B"),
+        ("RNN_1/RNN/LSTMCell/W_P_0", "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0"),
+        ("RNN_1/RNN/MultiRNNCell/Cell3/LSTMCell/W_0", "RNN_1/RNN/MultiRNNCell/Cell3/LSTMCell/W_0"),
+        ("rnn/MultiRNNCell/Cell1/LSTMCell/kernel", "RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/W_0"),
+        ("rnn/MultiRNNCell/Cell1/LSTMCell/bias", "RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B"),
+        ("rnn/MultiRNNCell/Cell0/LSTMCell/projection/kernel", "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0"),
+        ("rnn/LSTMCell/projection/kernel", "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0"),
+        ("char_embed", "char_embed"),
+    ],
+)
+def test_layout_knows_odd_names(name, regular):
+    assert regular_name(name) == regular

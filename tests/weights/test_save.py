@@ -1,0 +1,141 @@
+import os
+
+import pytest
+from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
+
+import spacy_elmo.weights.native.model
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.weights import atomic
+from spacy_elmo.weights.parts import write_vocabulary
+
+
+@pytest.fixture
+def bilm(tmp_path):
+    options = make_options()
+    arrays = {**make_arrays(options), **make_softmax(options)}
+    return load_bilm(write_model(tmp_path / "source", options, arrays, WORDS))
+
+
+@pytest.fixture
+def other(tmp_path):
+    options = make_options(lstm={"n_layers": 1})
+    return load_bilm(write_model(tmp_path / "other", options, make_arrays(options)))
+
+
+@pytest.mark.parametrize("kind", ["native", "bilm-tf"])
+def test_save_never_overwrites_without_force(kind, bilm, other, tmp_path):
+    target = tmp_path / "deep" / "er"
+    save_bilm(bilm, target, format=kind)
+    before = {path.name: path.read_bytes() for path in target.iterdir()}
+    with pytest.raises(ValueError, match="EL025.*already a folder with files"):
+        save_bilm(other, target, format=kind)
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+    save_bilm(other, target, format=kind, force=True)
+    again = load_bilm(target)
+    assert again.config == other.config
+    assert again.head is None and again.vocabulary is None  # vocab.txt of the first model is gone
+    assert [path.name for path in target.parent.iterdir()] == ["er"]
+
+
+def test_save_over_another_format_leaves_one_model(bilm, tmp_path):
+    save_bilm(bilm, tmp_path / "model", format="bilm-tf")
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    save_bilm(bilm, tmp_path / "model", force=True)
+    names = sorted(path.name for path in (tmp_path / "model").iterdir())
+    assert names == ["config.json", "meta.json", "notes.txt", "vocab.txt", "weights.safetensors"]
+
+
+@pytest.mark.parametrize("n_renames", [1, 2])
+def test_a_kill_while_a_model_is_replaced_leaves_a_whole_one(n_renames, bilm, other, tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def die(*paths):
+        raise Killed
+
+    done, move = [], os.rename
+
+    def rename(source, target):
+        move(source, target)
+        done.append(target)
+        if len(done) == n_renames:
+            monkeypatch.setattr(atomic, "heal_folder", die)  # nothing is done after a kill
+            raise Killed
+
+    target = tmp_path / "model"
+    save_bilm(bilm, target)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", rename)
+        with pytest.raises(Killed):
+            save_bilm(other, target, force=True)
+    assert load_bilm(target).config == (bilm if n_renames == 1 else other).config
+    monkeypatch.undo()
+    save_bilm(other, target, force=True)
+    assert load_bilm(target).config == other.config and [path.name for path in tmp_path.glob("*model*")] == ["model"]
+
+
+def test_a_folder_that_cannot_be_renamed_is_replaced_file_by_file(bilm, other, tmp_path, monkeypatch):
+    def refuse(*paths):
+        raise OSError(16, "Device or resource busy")
+
+    save_bilm(bilm, tmp_path / "model")
+    monkeypatch.setattr(os, "rename", refuse)
+    save_bilm(other, tmp_path / "model", force=True)
+    assert load_bilm(tmp_path / "model").config == other.config
+
+
+def test_save_is_on_the_disk_before_it_has_its_name(bilm, tmp_path, monkeypatch):
+    steps, move = [], os.rename
+    monkeypatch.setattr(atomic, "_sync", lambda path: steps.append(path.name))
+    monkeypatch.setattr(os, "rename", lambda *paths: (steps.append("rename"), move(*paths)))
+    save_bilm(bilm, tmp_path / "model")
+    names = {path.name for path in (tmp_path / "model").iterdir()}
+    assert names < set(steps[: steps.index("rename")]) and steps[-2:] == ["rename", tmp_path.name]
+
+
+def test_save_never_replaces_a_file(bilm, tmp_path):
+    (tmp_path / "model").write_text("text")
+    for force in (False, True):
+        with pytest.raises(ValueError, match="EL025.*already a file"):
+            save_bilm(bilm, tmp_path / "model", force=force)
+
+
+def test_save_into_an_empty_folder(bilm, tmp_path):
+    (tmp_path / "empty").mkdir()
+    save_bilm(bilm, tmp_path / "empty")
+    load_bilm(tmp_path / "empty")
+
+
+def test_save_that_fails_leaves_nothing(bilm, tmp_path, monkeypatch):
+    def fail(*args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(spacy_elmo.weights.native.model, "write_vocabulary", fail)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match="EL180.*model': disk full. Make room"):
+        save_bilm(bilm, tmp_path / "model")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("kind", ["native", "bilm-tf"])
+def test_save_refuses_words_that_no_line_can_hold(kind, bilm, tmp_path):
+    bad = ["two\nlines", "carriage\r", "half\ud800"]
+    bilm.vocabulary = Vocabulary([*WORDS[: -len(bad)], *bad])
+    with pytest.raises(ValueError, match="EL035.*3 words .*vocab.txt") as error:
+        save_bilm(bilm, tmp_path / "model", format=kind)
+    assert all(ascii(word) in str(error.value) for word in bad)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("setting", [{"format": "pickle"}, {"dtype": "int4"}])
+def test_save_refuses_unknown_settings(setting, bilm, tmp_path):
+    with pytest.raises(ValueError, match="EL033"):
+        save_bilm(bilm, tmp_path / "model", **setting)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_word_that_would_be_taken_for_a_byte_order_mark_is_refused(tmp_path):
+    vocabulary = Vocabulary(["\ufeffx", "<S>", "</S>", "<UNK>"])
+    with pytest.raises(ValueError, match="EL035.*1 words of the vocabulary cannot stand"):
+        write_vocabulary(tmp_path / "vocab.txt", vocabulary)
