@@ -98,7 +98,7 @@ def new_workspace(self: workspace.WorkspacePool) -> Iterator[workspace.Workspace
 def update_by_gates(
     acts: Tensor, gates: Tuple[Tensor, ...], c2: Tensor, clip2: Optional[float], out: Optional[Tensor] = None
 ) -> Tensor:
-    """Four activations instead of one sigmoid over all gates."""
+    """Four activations in place of one sigmoid over all gates."""
     i, j, f, o = gates
     c = torch.sigmoid(f) * (0.5 * c2) + torch.sigmoid(i) * torch.tanh(0.5 * j)
     if clip2 is not None:

@@ -1,7 +1,7 @@
 """Vocabulary and softmax of a run: from the biLM it starts from, from a file, or new."""
 
 from pathlib import Path
-from typing import Any, List, Mapping, Optional, cast
+from typing import List, Optional, cast
 
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
@@ -62,18 +62,9 @@ def check_head(init: BiLM, settings: SoftmaxConfig, name: str) -> None:
     if isinstance(head, AdaptiveHead) and settings.kind == "adaptive":
         found.update(cutoffs=str(head.cutoffs), div_value=str(head.div_value))
         asked.update(cutoffs=str(list(settings.cutoffs)), div_value=str(float(settings.div_value)))
-    different = describe_differences(asked, found)
+    different = _common.describe_differences(asked, found)
     if different:
         raise ValueError(Errors.EL174.format(init=name, different="; ".join(different)))
-
-
-def describe_differences(asked: Mapping[str, Any], found: Mapping[str, Any]) -> List[str]:
-    """asked (Mapping[str, Any]): Values in a block of the config.
-    found (Mapping[str, Any]): Values of the biLM, under the same names.
-    RETURNS (List[str]): A description of each value that differs.
-    """
-    names = [name for name in found if asked[name] != found[name]]
-    return [f"{name}: {asked[name]} in the block, {found[name]} in the biLM" for name in names]
 
 
 def refuse_useless_sparse(settings: PretrainConfig, *, is_word_input: bool) -> None:

@@ -26,7 +26,7 @@ from ..text.vocabulary import Vocabulary
 from ..weights import load_bilm
 from . import _common
 from ._run_config import RunSettings, check_config
-from ._run_words import check_head, describe_differences, make_head, refuse_useless_sparse, words_of
+from ._run_words import check_head, make_head, refuse_useless_sparse, words_of
 
 
 def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: bool = False) -> Pretraining:
@@ -78,7 +78,7 @@ def _sizes(block: Dict[str, Any], init: Optional[BiLM], name: str) -> Dict[str, 
         return block
     found = init.config.to_dict()
     asked = BiLMConfig.from_dict(_with_words(block, init.config.n_words or 1)).to_dict() if block else found
-    different = describe_differences(asked, found)
+    different = _common.describe_differences(asked, found)
     if different:
         raise ValueError(Errors.EL148.format(init=name, different="; ".join(different)))
     return found
