@@ -1,8 +1,8 @@
-"""Ablations of the engine: relative speed without one thing, or with another path or limit.
+"""Ablations of the engine: relative speed without one optimization, or with another path or limit.
 
 python benchmarks/ablations.py en_elmo_sm --threads 2
 python benchmarks/ablations.py en_elmo_sm --threads 2 --batch-tokens 100   # a few sentences at a time
-python benchmarks/ablations.py WEIGHTS --threads 2 --batch-tokens 1   # one at a time, with variants of its own
+python benchmarks/ablations.py WEIGHTS --threads 2 --batch-tokens 1   # single sequences, with other variants
 """
 
 import math
@@ -31,14 +31,14 @@ def main(
     # fmt: off
     bilm_path: str = typer.Argument(..., help="Weights in any known format."),
     n_sentences: Optional[int] = typer.Option(None, "--sentences", "-n", help="Sentences of UD EWT dev, or all."),
-    batch_tokens: int = typer.Option(8192, "--batch-tokens", "-b", help="Tokens computed at once."),
-    repeats: int = typer.Option(5, "--repeats", "-r", help="Rounds, in turn; medians are printed."),
+    batch_tokens: int = typer.Option(8192, "--batch-tokens", "-b", help="Tokens per batch."),
+    repeats: int = typer.Option(5, "--repeats", "-r", help="Interleaved rounds; medians are printed."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
-    is_cold: bool = typer.Option(False, "--cold", "-c", help="Begin with an empty word cache."),
-    only: str = typer.Option("", "--only", "-o", help="Only variants with this in their names, and the biLM as it is."),
+    is_cold: bool = typer.Option(False, "--cold", "-c", help="Start with an empty word cache."),
+    only: str = typer.Option("", "--only", "-o", help="Only variants whose names contain this, and the default."),
     # fmt: on
 ) -> None:
-    """Print tokens/s for each variant, and the median and range of its ratio to the biLM as it is."""
+    """Print tokens/s of each variant, and the median and range of its ratio to the default."""
     torch.set_num_threads(threads)
     sentences = flatten(read_documents(default_shared(), n_sentences))
     n_tokens = sum(map(len, sentences))
@@ -65,18 +65,18 @@ def main(
 
 
 def embed(bilm: BiLM, sentences: List[Sentence], batch_tokens: int) -> None:
-    """Compute all layers, and drop them."""
+    """Compute all layers and discard them."""
     for _ in bilm.iter_encode(sentences, batch_tokens=batch_tokens, reuse_memory=True):
         pass
 
 
 def take(path: Path) -> Change:
-    """RETURNS (Change): Every plan takes this path."""
+    """RETURNS (Change): Take this path for every plan."""
     return (runner, "choose_path", lambda *args, **kwargs: path)
 
 
 def set_block(n_bytes: int) -> Change:
-    """RETURNS (Change): Blocks of steps whose gates take so many bytes."""
+    """RETURNS (Change): Use blocks of steps whose gates have this size in bytes."""
 
     def block_steps(*sizes: int) -> int:
         return dispatch.block_steps(*sizes, n_bytes=n_bytes)
@@ -91,7 +91,7 @@ def full_lanes(n_active: Any, n_lanes: int) -> List[int]:
 
 @contextmanager
 def new_workspace(self: workspace.WorkspacePool) -> Iterator[workspace.Workspace]:
-    """YIELDS (Workspace): One that is not kept."""
+    """YIELDS (Workspace): A workspace that is not reused."""
     yield workspace.Workspace(self._device)
 
 
@@ -117,7 +117,7 @@ def update_by_gates(
 
 
 def without_packing() -> List[Change]:
-    """RETURNS (List[Change]): Products of torch itself."""
+    """RETURNS (List[Change]): Use the matrix products of PyTorch."""
     never: Callable[[Any], bool] = lambda weight: False  # noqa: E731
     return [(module, "has_packing", never) for module in (products, packed, runner)]
 

@@ -1,11 +1,11 @@
-"""This checkout against another commit: are the numbers the same, and how fast is each shape?
+"""Compare this checkout with another commit: equality of numbers, and relative speed of each shape.
 
 python benchmarks/against.py 098d194                 # all numbers, all shapes of en_elmo_sm and size small
 python benchmarks/against.py HEAD~3 --no-numbers --size original --shape batch --rounds 9
 
-Both sides are installed into folders of their own and run as two processes at the same time, which take turns: a ratio
-is the median over rounds of one side's rate by the other's. Processes are started several times, since where memory
-happens to be makes a process faster or slower as a whole. `against_side.py` is what each of them runs.
+Each side is installed in its own folder and runs in its own process; the two are measured alternately. A ratio is the
+median over rounds of the rate of one side divided by that of the other. Processes are started several times, since the
+placement of memory changes the speed of a whole process. Each process runs `against_side.py`.
 """
 
 import json
@@ -28,11 +28,11 @@ SIZES = (PACKAGED, "small", "medium", "original")
 
 
 class Side:
-    """One of the two checkouts, in a process that answers one request after the other.
+    """One of the two checkouts, in a process that answers requests.
 
     name (str): "base" or "here".
     checkout (Path): The source.
-    folder (Path): Where to install it, and where its files go.
+    folder (Path): Folder for its installation and files.
     threads (int): Threads of torch.
     """
 
@@ -57,7 +57,7 @@ class Side:
 
     def ask(self, **request: Any) -> Any:
         """RETURNS (Any): The answer, plain JSON types.
-        RAISES (typer.Exit): If the process has ended; its error is on stderr.
+        RAISES (typer.Exit): If the process has exited; its error is on stderr.
         """
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
@@ -82,12 +82,12 @@ def main(
     sizes: Optional[List[str]] = typer.Option(None, "--size", "-s", help=f"Sizes for speed, of {', '.join(SIZES)}; by default the first two."),  # noqa: E501
     shapes: Optional[List[str]] = typer.Option(None, "--shape", "-p", help=f"Shapes, of {', '.join(SHAPES)}; by default all."),  # noqa: E501
     numbers: bool = typer.Option(True, "--numbers/--no-numbers", help="Compare vectors and losses."),
-    rounds: int = typer.Option(5, "--rounds", "-r", help="Rounds of each start, in turn; 0 measures no speed."),
-    starts: int = typer.Option(3, "--starts", "-n", help="How often the processes are started."),
+    rounds: int = typer.Option(5, "--rounds", "-r", help="Interleaved rounds per start; 0 skips the speed."),
+    starts: int = typer.Option(3, "--starts", "-n", help="Number of times to start the processes."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch, for both."),
     # fmt: on
 ) -> None:
-    """Print a table of differences, and one of speed ratios. Exits with 1 if numbers differ by more than 1e-5."""
+    """Print tables of differences and of speed ratios. Exits with 1 if numbers differ by more than 1e-5."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         archive = folder / "base.tar"
@@ -110,7 +110,7 @@ def main(
 
 
 def compare_numbers(sides: List[Side], places: Places) -> bool:
-    """RETURNS (bool): Whether both sides give the same but for rounding."""
+    """RETURNS (bool): Whether both sides agree up to rounding."""
     print("| numbers | arrays | identical | largest difference |\n| --- | ---: | ---: | ---: |")
     is_same = True
     for name in NUMBERS:
@@ -140,7 +140,7 @@ def print_difference(name: str, base: Dict[str, Any], here: Dict[str, Any]) -> b
 def compare_speed(
     sides: List[Side], places: Places, sizes: Sequence[str], shapes: Sequence[str], n_rounds: int, n_starts: int
 ) -> None:
-    """Measure each shape of each size in turn, and print medians."""
+    """Measure each shape of each size, and print medians."""
     print("\n| size | shape | base | here | here / base | lowest and highest start |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     for size in sizes:
@@ -156,7 +156,7 @@ def compare_speed(
 
 
 def measure(sides: List[Side], shape: str, weights: str, n_rounds: int) -> List[Dict[str, float]]:
-    """RETURNS (List[Dict[str, float]]): For each round tokens/s of both sides; a round before warms caches."""
+    """RETURNS (List[Dict[str, float]]): Tokens/s of both sides for each round, after a warm-up round."""
     found: List[Dict[str, float]] = []
     for number in range(n_rounds + 1):
         order = sides if number % 2 else sides[::-1]

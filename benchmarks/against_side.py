@@ -1,4 +1,4 @@
-"""One side of `against.py`: answers requests on stdin, a line of JSON each. Uses public names only, old and new."""
+"""One side of `against.py`: answers requests on stdin, a JSON object per line. Uses public names only, old and new."""
 
 import json
 import subprocess
@@ -58,7 +58,7 @@ def pipeline_of(weights: str, contexts: str) -> Any:
 
 
 def embeddings(weights: str) -> Dict[str, Any]:
-    """Vectors of sentences in every state, in batches and one by one."""
+    """Vectors of sentences with every state, in batches and as single sequences."""
     found: Dict[str, Any] = {}
     sentences = flatten(documents())[:150]
     for name in (PACKAGED, weights):
@@ -93,7 +93,7 @@ def docs(weights: str) -> Dict[str, Any]:
 
 
 def parity(weights: str) -> Dict[str, Any]:
-    """Vectors of the ground truth's models; `python -m tests.parity.table` has the differences from bilm-tf."""
+    """Vectors of the ground-truth models; `python -m tests.parity.table` has the differences from bilm-tf."""
     found: Dict[str, Any] = {}
     root = default_shared() / "data" / "elmo-groundtruth"
     texts = [item["tokens"] for item in json.loads((root / "sentences.json").read_text(encoding="utf8"))]
@@ -105,14 +105,14 @@ def parity(weights: str) -> Dict[str, Any]:
 
 
 def perplexities(weights: str) -> Dict[str, Any]:
-    """Of both directions, in every state."""
+    """Perplexities of both directions, with every state."""
     sentences = flatten(documents())[:300]
     scores = [bilm_of(PACKAGED).perplexity(sentences, state=state) for state in ("carry", "reset", "steady")]
     return {"perplexities": np.array([[score.forward, score.backward] for score in scores])}
 
 
 def pretraining(weights: str) -> Dict[str, Any]:
-    """Losses of a run, and of one that is stopped half-way and resumed."""
+    """Losses of a run, and of a run that is stopped half-way and resumed."""
     found = {}
     for name, stops in (("whole", [PRETRAIN_UPDATES]), ("resumed", [PRETRAIN_UPDATES // 2, PRETRAIN_UPDATES])):
         folder = Path(f"run-{name}")
@@ -125,7 +125,7 @@ def pretraining(weights: str) -> Dict[str, Any]:
 
 
 def pretrain(folder: Path, n_updates: int) -> None:
-    """Train in a process of its own, up to a number of updates."""
+    """Train in a separate process, up to a number of updates."""
     text = default_shared() / "data" / "lm-english" / "valid.txt.gz"
     n_tokens = 32 * 32 * n_updates
     options = {**LEARNED, "paths.train": text, "paths.valid": text, "pretraining.max_tokens": n_tokens}
@@ -148,11 +148,11 @@ NUMBERS: Dict[str, Callable[[str], Dict[str, Any]]] = {
     "pretraining": pretraining,
 }
 
-# Speed: each gives the tokens that it has computed
+# Speed: each function returns its number of tokens
 
 
 def sized(weights: str) -> List[Document]:
-    """RETURNS (List[Document]): As much text as takes a second or so."""
+    """RETURNS (List[Document]): Text for about one second."""
     is_slow = weights != PACKAGED and Path(weights).name in ("medium", "original")
     n_tokens, some = SMALL_TOKENS if is_slow else 4 * LONG_TOKENS, []
     for document in documents():
@@ -264,7 +264,7 @@ def answer(request: Dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Answer until stdin ends."""
+    """Answer requests until stdin is closed."""
     assert Path(spacy_elmo.__file__).is_relative_to(sys.argv[1]), f"{spacy_elmo.__file__} is another installation"
     torch.set_num_threads(int(sys.argv[2]))
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Does AllenNLP read what `elmo pretrain` and `elmo convert --to bilm-tf` write, and compute the same vectors?
+"""Compare the vectors of AllenNLP with ours, for weights written by `elmo pretrain` and `elmo convert --to bilm-tf`.
 
 python benchmarks/allennlp_export.py --allennlp-python PATH
 """
@@ -39,14 +39,14 @@ SMALL: Dict[str, Any] = {
 
 def main(
     # fmt: off
-    bilm: Optional[List[str]] = typer.Argument(None, help=f"Weights in any format; else {TRAINED} and en_elmo_sm."),
+    bilm: Optional[List[str]] = typer.Argument(None, help=f"Weights in any format; default: {TRAINED} and en_elmo_sm."),
     allennlp_python: Path = typer.Option(
         ..., "--allennlp-python", "-a", help="Python 3.8 with AllenNLP 2.10.1.", exists=True
     ),
     n_sentences: int = typer.Option(100, "--sentences", "-n", help="Sentences of UD EWT dev."),
-    updates: int = typer.Option(30, "--updates", "-u", help=f"To pretrain {TRAINED} with."),
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder that holds `data`.", exists=True),
-    tolerance: float = typer.Option(2e-5, "--tolerance", "-T", help="Largest difference allowed."),
+    updates: int = typer.Option(30, "--updates", "-u", help=f"Updates to pretrain {TRAINED}."),
+    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data`.", exists=True),
+    tolerance: float = typer.Option(2e-5, "--tolerance", "-T", help="Maximum difference."),
     json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
     # fmt: on
 ) -> None:
@@ -101,7 +101,7 @@ def read_with_allennlp(python: Path, folder: Path, sentences: List[Sentence]) ->
 
 
 def compare(source: str, sentences: List[Sentence], theirs: List[np.ndarray]) -> List[float]:
-    """RETURNS (List[float]): The largest difference of each layer from ours, computed from the source of the export."""
+    """RETURNS (List[float]): The largest difference of each layer from ours, before the export."""
     ours = load_bilm(source).embed(sentences, state="reset")
     by_sentence = [np.abs(a - b).max(axis=(1, 2)) for a, b in zip(ours, theirs)]
     return [float(difference) for difference in np.max(by_sentence, axis=0)]

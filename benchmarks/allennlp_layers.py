@@ -1,4 +1,4 @@
-"""All layers of AllenNLP 2.10.1 for some sentences, each read from a zero state. Runs under Python 3.8.
+"""All layers of AllenNLP 2.10.1 for some sentences, each with a zero state. Runs under Python 3.8.
 
 Started by `allennlp_export.py` with the interpreter that the user names.
 """
@@ -25,7 +25,7 @@ class Reader:
 
     @torch.no_grad()
     def layers(self, sentence: List[str]) -> np.ndarray:
-        """RETURNS (np.ndarray): Shape (L+1, n, D), without the marks of the sentence's begin and end."""
+        """RETURNS (np.ndarray): Shape (L+1, n, D), without BOS and EOS."""
         self.bilm._elmo_lstm.reset_states()  # else the state is carried from sentence to sentence
         activations = self.bilm(batch_to_ids([sentence]))["activations"]
         return torch.cat(activations)[:, 1:-1].numpy()

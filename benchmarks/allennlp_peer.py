@@ -48,7 +48,7 @@ class AllenNLP(measure.System):
 
 
 def main() -> None:
-    """Measure what the arguments name."""
+    """Measure the system of the arguments."""
     arguments = measure.read_arguments()
     torch.set_num_threads(arguments.threads)
     words: Optional[List[str]] = None

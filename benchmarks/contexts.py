@@ -1,4 +1,4 @@
-"""Which contexts and which start of state serve a biLM best: perplexity, and a linear probe of UPOS on UD EWT.
+"""Compare contexts and initial states of a biLM: perplexity, and a linear probe of UPOS on UD EWT.
 
 python benchmarks/contexts.py en_elmo_sm --shared ../shared
 """
@@ -25,12 +25,12 @@ Text = List[List[str]]
 def main(
     # fmt: off
     bilm_path: str = typer.Argument(..., help="Weights in any known format, with a softmax."),
-    shared: Path = typer.Option(Path("../shared"), "--shared", "-s", help="Folder that holds `data/`."),
-    n_documents: int = typer.Option(150, "--documents", "-d", help="Held-out documents to read for perplexities."),
+    shared: Path = typer.Option(Path("../shared"), "--shared", "-s", help="Folder with `data`."),
+    n_documents: int = typer.Option(150, "--documents", "-d", help="Held-out documents for perplexities."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
     # fmt: on
 ) -> None:
-    """Compare whole-document with sentence contexts, and a zero with the settled state."""
+    """Compare document with sentence contexts, and the zero with the steady state."""
     torch.set_num_threads(threads)
     bilm = load_bilm(bilm_path)
     documents = list(_documents(shared / "data" / "lm-english"))[:n_documents]
@@ -58,7 +58,7 @@ def _documents(folder: Path) -> Iterator[Text]:
 
 
 def _runs(document: Text, contexts: str) -> List[Tuple[List[str], int, int]]:
-    """Sequences with the part of each that counts."""
+    """Sequences, each with the slice to score."""
     if contexts == "sentences":
         return [(sentence, 0, len(sentence)) for sentence in document]
     words = [word for sentence in document for word in sentence]
@@ -69,7 +69,7 @@ def _runs(document: Text, contexts: str) -> List[Tuple[List[str], int, int]]:
 
 
 def _perplexity(bilm: BiLM, documents: Sequence[Text], contexts: str, state: str) -> float:
-    """Of the words (not the ends of sentences), each predicted by the forward direction from what stands before."""
+    """Perplexity of the words (without EOS) in the forward direction."""
     width = bilm.config.projection_width
     losses = []
     for document in documents:

@@ -21,8 +21,8 @@ def default_shared() -> Path:
 
 def read_documents(shared: Path, max_sentences: Optional[int] = None) -> List[Document]:
     """shared (Path): The folder that holds `data/ud`.
-    max_sentences (Optional[int]): Stop after so many sentences.
-    RETURNS (List[Document]): The texts in their order.
+    max_sentences (Optional[int]): Stop after this number of sentences.
+    RETURNS (List[Document]): The texts, in order.
     """
     documents: List[Document] = []
     for doc in DocBin().from_disk(shared / UD_DEV).get_docs(spacy.blank("en").vocab):
@@ -31,7 +31,7 @@ def read_documents(shared: Path, max_sentences: Optional[int] = None) -> List[Do
 
 
 def first_sentences(documents: List[Document], max_sentences: int) -> List[Document]:
-    """RETURNS (List[Document]): The documents up to so many sentences, the last one cut."""
+    """RETURNS (List[Document]): Documents with this number of sentences, the last one truncated."""
     found: List[Document] = []
     for document in documents:
         found.append(document[:max_sentences])
@@ -42,7 +42,7 @@ def first_sentences(documents: List[Document], max_sentences: int) -> List[Docum
 
 
 def long_document(documents: List[Document], n_tokens: int) -> Document:
-    """RETURNS (Document): One document of so many tokens: all sentences, again and again, the last one cut."""
+    """RETURNS (Document): One document with this number of tokens: all sentences, repeated, the last one truncated."""
     found: Document = []
     for sentence in cycle(flatten(documents)):
         if n_tokens <= 0:
@@ -58,8 +58,8 @@ def flatten(documents: List[Document]) -> List[Sentence]:
 
 
 def make_doc(vocab: Any, document: Document, *, has_sentences: bool = True) -> Doc:
-    """vocab (Vocab): Of a pipeline.
-    has_sentences (bool): Whether to set the boundaries of sentences.
+    """vocab (Vocab): Vocabulary of a pipeline.
+    has_sentences (bool): Whether to set sentence boundaries.
     RETURNS (Doc): The document.
     """
     starts = [number == 0 for sentence in document for number in range(len(sentence))]

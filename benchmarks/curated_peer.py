@@ -1,7 +1,7 @@
-"""spacy-curated-transformers with RoBERTa's layers, weights at random. Runs in an environment of its own.
+"""spacy-curated-transformers with RoBERTa layers and random weights. Runs in its own environment.
 
-Started by `inference.py` with the interpreter that the user names. Pieces come from a byte-BPE vocabulary that
-`curated_pieces.py` has learned. Vectors of pieces are not yet pooled to tokens: that is left to its listeners.
+Started by `inference.py` with the interpreter that the user names. Tokens are split by the byte-BPE
+vocabulary of `curated_pieces.py`. Vectors of wordpieces are not pooled to tokens, which is the task of listeners.
 """
 
 import os
@@ -19,13 +19,13 @@ N_LAYERS = {"roberta-base": 12, "roberta-6-layers": 6}
 N_PIECES = 50265
 PIECE_FILES = {"vocab": "json", "merges": "txt"}
 SEED = 7
-WINDOW, STRIDE = 128, 96  # pieces, as spaCy's quickstart has them
+WINDOW, STRIDE = 128, 96  # wordpieces, as in spaCy's quickstart
 
 
 class Curated(measure.System):
-    """The component alone. `batch_size` counts sentences, each a Doc; in a long Doc windows.
+    """A pipeline with only this component. `batch_size` counts sentences, each a Doc; windows for a long Doc.
 
-    n_layers (int): Layers, all else as in RoBERTa-base.
+    n_layers (int): Number of layers; other sizes as in RoBERTa-base.
     pieces (str): Folder with the byte-BPE vocabulary.
     """
 
@@ -59,7 +59,7 @@ class Curated(measure.System):
         sentences = measure.flatten(documents)[:1000]
         encoder = self.transformer.model.get_ref("piece_encoder")
         found = encoder.predict([self._doc([sentence]) for sentence in sentences])
-        n_pieces = sum(len(pieces.data) - 2 for pieces in found)  # the marks of a Doc left out
+        n_pieces = sum(len(pieces.data) - 2 for pieces in found)  # without BOS and EOS
         return {"pieces_per_token": n_pieces / float(sum(len(sentence) for sentence in sentences))}
 
     def _doc(self, document: List[List[str]]) -> Any:
@@ -67,7 +67,7 @@ class Curated(measure.System):
 
 
 def main() -> None:
-    """Measure what the arguments name."""
+    """Measure the system of the arguments."""
     arguments = measure.read_arguments()
     torch.set_num_threads(arguments.threads)
     system = Curated(N_LAYERS[arguments.system], arguments.weights, arguments.batch_size)

@@ -1,4 +1,4 @@
-"""Learn a byte-BPE vocabulary of RoBERTa's size from English text: nothing is downloaded, words become as many pieces.
+"""Train a byte-BPE vocabulary of RoBERTa's size on English text, with as many wordpieces per word. No download.
 
 Started by `inference.py` with the interpreter of spacy-curated-transformers, which needs `tokenizers` for this, too.
 """
@@ -15,8 +15,8 @@ SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 def main() -> None:
     """Write `vocab.json` and `merges.txt`."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("text", help="Gzipped, a sentence per line, tokens separated by spaces")
-    parser.add_argument("folder", help="To write to")
+    parser.add_argument("text", help="Gzipped text, one sentence per line, tokens separated by spaces")
+    parser.add_argument("folder", help="Output folder")
     arguments = parser.parse_args()
     tokenizer = ByteLevelBPETokenizer()
     with gzip.open(arguments.text, "rt", encoding="utf8") as lines:

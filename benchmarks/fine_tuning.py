@@ -1,4 +1,4 @@
-"""Training through the biLM (`frozen = false`): time and memory of a step, next to plain autograd.
+"""Training through the biLM (`frozen = false`): time and memory of a step, compared with plain autograd.
 
 python benchmarks/fine_tuning.py en_elmo_sm --threads 2
 """
@@ -24,14 +24,14 @@ WARM_UP = 1
 
 def main(
     # fmt: off
-    bilm_path: str = typer.Argument(..., help="Weights in any known format, with characters and a projection."),
-    batch_size: int = typer.Option(32, "--batch-size", "-b", help="Sentences of UD EWT dev in a step."),
-    n_steps: int = typer.Option(6, "--steps", "-s", help="Steps of a round."),
-    repeats: int = typer.Option(5, "--repeats", "-r", help="Rounds, in turn; medians are printed."),
+    bilm_path: str = typer.Argument(..., help="Weights in any known format, with character input and a projection."),
+    batch_size: int = typer.Option(32, "--batch-size", "-b", help="Sentences of UD EWT dev per step."),
+    n_steps: int = typer.Option(6, "--steps", "-s", help="Steps per round."),
+    repeats: int = typer.Option(5, "--repeats", "-r", help="Interleaved rounds; medians are printed."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
     # fmt: on
 ) -> None:
-    """Print tokens per second, forward and backward together, and the peak of memory."""
+    """Print tokens per second of a forward and backward pass, and the peak memory."""
     sentences = flatten(read_documents(default_shared(), batch_size * (n_steps + WARM_UP)))
     batches = [sentences[i : i + batch_size] for i in range(0, len(sentences), batch_size)]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
-"""The fewest floating-point operations per token, products only, one multiplication and addition counting two.
+"""Minimum number of floating-point operations per token: matrix products only, a multiply-add counts as two.
 
-And the fewest bytes of weights that one sentence needs.
+Also the minimum number of bytes of weights that a single sentence reads.
 """
 
 import json
@@ -17,7 +17,7 @@ FLOAT_BYTES = 4
 
 
 def count_flops(weights: Path, sentences: List[List[str]]) -> float:
-    """In steady state: words are known, the input product of the first layer is made once per distinct word.
+    """Operations with a warm word cache; the input product of the first layer is computed once per distinct word.
 
     weights (Path): A folder with `options.json`.
     sentences (List[List[str]]): The text.
@@ -32,19 +32,19 @@ def count_flops(weights: Path, sentences: List[List[str]]) -> float:
 
 
 def count_weight_bytes(weights: Path) -> Tuple[int, int]:
-    """What has to be read for a sentence by itself, in float32, both directions.
+    """Bytes of weights read for a single sentence, in float32, both directions.
 
     weights (Path): A folder with `options.json`.
-    RETURNS (Tuple[int, int]): For each step the recurrent weights and projections of all layers, and once a sentence
-        the input sides of all layers.
+    RETURNS (Tuple[int, int]): Recurrent weights and projections of all layers, per step; input weights of all
+        layers, per sentence.
     """
     n_layers, gates, projection = _layer_sizes(weights)
     return n_layers * (gates + projection) * FLOAT_BYTES, n_layers * gates * FLOAT_BYTES
 
 
 def _layer_sizes(weights: Path) -> Tuple[int, int, int]:
-    """RETURNS (Tuple[int, int, int]): Layers, and in each of them weights of both directions: of the gates, either the
-    input or the recurrent side, and of the projection.
+    """RETURNS (Tuple[int, int, int]): Number of layers; weights of both directions per layer: of the gates (input or
+    recurrent side), and of the projection.
     """
     lstm = json.loads((weights / "options.json").read_text(encoding="utf8"))["lstm"]
     cell_width, width = lstm["dim"], lstm["projection_dim"]
@@ -52,15 +52,15 @@ def _layer_sizes(weights: Path) -> Tuple[int, int, int]:
 
 
 def count_training_flops(config: BiLMConfig, chunks: Sequence[Chunk], table: WordTable, n_negatives: int) -> float:
-    """Of an update: forward, and twice that for the gradients of weights and inputs.
+    """Operations of an update: the forward pass, and twice that for the gradients of weights and inputs.
 
-    Each distinct word of a chunk is spelled and goes into layer 1 once. A filter looks at every window up to the first
-    one without a character, its gradient needs only the window that was largest.
+    Each distinct word of a chunk goes through the char-CNN and into layer 1 once. A filter computes every window with a
+    character, its gradient only the window of the maximum.
 
     config (BiLMConfig): Sizes.
     chunks (Sequence[Chunk]): Some of the text.
-    table (WordTable): Of the chunks' numbers.
-    n_negatives (int): Words that each prediction is scored against.
+    table (WordTable): Words of the chunks.
+    n_negatives (int): Negatives per prediction.
     RETURNS (float): Operations per token.
     """
     cnn, d, width = config.char_cnn, config.n_directions, config.projection_width

@@ -1,4 +1,4 @@
-"""What an epoch on a frozen biLM costs, and what of it is the biLM: with and without the cache of layers.
+"""Time of a training epoch on a frozen biLM, and the share of the biLM, with and without the layer cache.
 
 python benchmarks/frozen_training.py --threads 2 --json out.json
 """
@@ -27,7 +27,7 @@ Result = Dict[str, Any]
 
 
 class Clock:
-    """Adds up the seconds that parts of a training take, by name."""
+    """Sums the seconds of named parts of the training."""
 
     def __init__(self) -> None:
         self.seconds: Dict[str, float] = defaultdict(float)
@@ -50,15 +50,15 @@ def main(
     # fmt: off
     epochs: int = typer.Option(3, "--epochs", "-e", help="Passes over the training data."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
-    batch_docs: int = typer.Option(40, "--batch-docs", "-b", help="Docs of an update."),
-    max_docs: int = typer.Option(0, "--max-docs", "-n", help="Docs of the training data, 0 for all."),
-    cache_mb: List[float] = typer.Option([0.0, 1024.0], "--cache-mb", "-c", help="Sizes of the cache, a run each."),
+    batch_docs: int = typer.Option(40, "--batch-docs", "-b", help="Docs per update."),
+    max_docs: int = typer.Option(0, "--max-docs", "-n", help="Docs of the training data; 0 for all."),
+    cache_mb: List[float] = typer.Option([0.0, 1024.0], "--cache-mb", "-c", help="Cache sizes in MB, one run each."),
     cache_dtype: str = typer.Option("float32", "--cache-dtype", "-D", help="float32 or float16."),
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder that holds `data`.", exists=True),
+    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data`.", exists=True),
     json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
     # fmt: on
 ) -> None:
-    """Print seconds of each epoch: in all, in the component elmo, in the listener, and in the rest."""
+    """Print seconds of each epoch: total, component elmo, listener, and the rest."""
     torch.set_num_threads(threads)
     results: List[Result] = []
     for size in cache_mb:
@@ -85,13 +85,13 @@ def make_pipeline(cache_mb: float, cache_dtype: str) -> Language:
 
 
 def make_examples(docs: List[Doc]) -> List[Example]:
-    """RETURNS (List[Example]): Docs without annotation beside those with it, made anew as a corpus reader does."""
+    """RETURNS (List[Example]): Examples with new Docs, as from a corpus reader."""
     spaces = ([bool(token.whitespace_) for token in doc] for doc in docs)
     return [Example(Doc(doc.vocab, words=[t.text for t in doc], spaces=gaps), doc) for doc, gaps in zip(docs, spaces)]
 
 
 def watch(nlp: Language) -> Clock:
-    """RETURNS (Clock): For the component elmo and the listener in the pipeline's tok2vec."""
+    """RETURNS (Clock): A clock for the component elmo and the listener in the pipeline's tok2vec."""
     clock = Clock()
     elmo = nlp.get_pipe("elmo")
     elmo.update = clock.watch("elmo", elmo.update)  # type: ignore[attr-defined]
@@ -102,7 +102,7 @@ def watch(nlp: Language) -> Clock:
 
 
 def run_epoch(nlp: Language, docs: List[Doc], optimizer: Any, clock: Clock, batch_docs: int) -> Dict[str, float]:
-    """RETURNS (Dict[str, float]): Seconds by part, and of all."""
+    """RETURNS (Dict[str, float]): Seconds per part, and in total."""
     clock.seconds.clear()
     started = time.perf_counter()
     for batch in minibatch(docs, batch_docs):
@@ -112,7 +112,7 @@ def run_epoch(nlp: Language, docs: List[Doc], optimizer: Any, clock: Clock, batc
 
 
 def print_row(results: List[Result]) -> None:
-    """Print the last result, and the headings above the first."""
+    """Print the last result, with headings before the first one."""
     if len(results) == 1:
         print("cache MB  epoch  all (s)  elmo (s)  listener (s)  rest (s)  elmo, of uncached")
     row = results[-1]

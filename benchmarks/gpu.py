@@ -1,4 +1,4 @@
-"""How fast a GPU reads, in each precision and with more lanes, next to a plain loop over time in the same precision.
+"""Speed on a GPU in each precision and with more lanes, compared with a plain loop over time in the same precision.
 
 python benchmarks/gpu.py WEIGHTS --device cuda
 """
@@ -27,16 +27,16 @@ TYPES = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bflo
 def main(
     # fmt: off
     weights: Path = typer.Argument(..., help="A folder in the format of bilm-tf.", exists=True),
-    device: str = typer.Option("cuda", "--device", "-d", help="A device of torch."),
+    device: str = typer.Option("cuda", "--device", "-d", help="A PyTorch device."),
     precision: List[str] = typer.Option(list(TYPES), "--precision", "-p", help=f"Of {', '.join(TYPES)}."),
-    lanes: List[int] = typer.Option([128, 512, 1024], "--lanes", "-l", help="Sequences side by side."),
-    batch_tokens: List[int] = typer.Option([8192, 32768], "--batch-tokens", "-b", help="Tokens computed at once."),
-    batch_size: List[int] = typer.Option([128, 512], "--batch-size", "-B", help="Sentences of the plain loop."),
-    n_sentences: Optional[int] = typer.Option(None, "--sentences", "-n", help="Of UD EWT dev, or all."),
-    repeats: int = typer.Option(5, "--repeats", "-r", help="Rounds, in turn; medians are printed."),
+    lanes: List[int] = typer.Option([128, 512, 1024], "--lanes", "-l", help="Lanes: sequences computed in parallel."),
+    batch_tokens: List[int] = typer.Option([8192, 32768], "--batch-tokens", "-b", help="Tokens per batch."),
+    batch_size: List[int] = typer.Option([128, 512], "--batch-size", "-B", help="Sentences per batch, plain loop."),
+    n_sentences: Optional[int] = typer.Option(None, "--sentences", "-n", help="Sentences of UD EWT dev, or all."),
+    repeats: int = typer.Option(5, "--repeats", "-r", help="Interleaved rounds; medians are printed."),
     # fmt: on
 ) -> None:
-    """Print tokens per second in steady state, the share of the peak of products, and the ratio to the plain loop."""
+    """Print tokens/s with a warm cache, the share of the matrix-product peak, and the ratio to the plain loop."""
     if not set(precision) <= set(TYPES):
         raise typer.BadParameter(f"{', '.join(set(precision) - set(TYPES))}: should be of {', '.join(TYPES)}")
     sentences = flatten(read_documents(default_shared(), n_sentences))
@@ -70,7 +70,7 @@ def _make_systems(
     sizes: Tuple[List[int], List[int]],
     batch_sizes: List[int],
 ) -> Dict[Tuple[str, str], Callable[[], None]]:
-    """RETURNS (Dict[Tuple[str, str], Callable[[], None]]): What reads all sentences, by name and variant."""
+    """RETURNS (Dict[Tuple[str, str], Callable[[], None]]): Functions that embed all sentences, by name and variant."""
     systems: Dict[Tuple[str, str], Callable[[], None]] = {}
     for name in precisions:
         bilm = load_bilm(weights).to(device).set_precision("float32" if name == "tf32" else name)
@@ -96,7 +96,7 @@ def _make_systems(
 
 
 def _plain(precision: str) -> str:
-    """RETURNS (str): What the peer is called."""
+    """RETURNS (str): The name of the peer."""
     return f"plain loop, {precision}"
 
 

@@ -1,4 +1,4 @@
-"""How fast the biLM computes, next to AllenNLP, transformers and others, on the same text and threads.
+"""Speed of the biLM compared with AllenNLP, transformers and others, on the same text and number of threads.
 
 python benchmarks/inference.py --threads 2 --json out.json [--allennlp-python PATH] [--curated-python PATH]
 """
@@ -22,14 +22,14 @@ SHAPES = ("batch", "short", "long", "split")
 def main(
     # fmt: off
     size: List[str] = typer.Option(list(SIZES), "--size", "-s", help=f"Sizes of the biLM: {', '.join(SIZES)}"),
-    shape: List[str] = typer.Option(list(SHAPES), "--shape", "-p", help=f"Shapes of the work: {', '.join(SHAPES)}"),
-    threads: int = typer.Option(2, "--threads", "-t", help="Threads of every system"),
-    repeats: int = typer.Option(5, "--repeats", "-r", help="Rounds, in which the systems take turns"),
+    shape: List[str] = typer.Option(list(SHAPES), "--shape", "-p", help=f"Shapes of the workload: {', '.join(SHAPES)}"),
+    threads: int = typer.Option(2, "--threads", "-t", help="Threads of each system"),
+    repeats: int = typer.Option(5, "--repeats", "-r", help="Interleaved rounds over all systems"),
     max_sentences: Optional[int] = typer.Option(
         None, "--max-sentences", "-n", help="Sentences to read (default: all of UD EWT dev)"
     ),
     search_sentences: int = typer.Option(
-        1024, "--search-sentences", help="Sentences to find the best batch size of each system with"
+        1024, "--search-sentences", help="Sentences for the search for the best batch size of each system"
     ),
     latency_sentences: int = typer.Option(200, "--latency-sentences", "-l", help="Sentences to read one at a time"),
     long_tokens: int = typer.Option(50_000, "--long-tokens", help="Tokens of the long Doc"),
@@ -39,7 +39,7 @@ def main(
     curated_python: Optional[Path] = typer.Option(
         None, "--curated-python", "-c", help="Python with spacy-curated-transformers 0.3, tokenizers", exists=True
     ),
-    skip: List[str] = typer.Option([], "--skip", help="Systems to leave out, as the tables name them"),
+    skip: List[str] = typer.Option([], "--skip", help="Systems to leave out, by their names in the tables"),
     weights: Optional[Path] = typer.Option(
         None, "--weights", "-w", help="Folder to keep weights and vocabularies in (default: a temporary one)"
     ),
@@ -48,7 +48,7 @@ def main(
     verbose: bool = typer.Option(False, "--verbose", "-V", help="Print every measurement"),
     # fmt: on
 ) -> None:
-    """Print tokens/s, latencies, shares of what the machine can do, ratios to the peers, and where the time goes."""
+    """Print tokens/s, latencies, shares of the hardware limits, ratios to the peers, and the time per part."""
     for chosen, known in ((size, SIZES), (shape, SHAPES), (skip, tuple(BATCHES))):
         if not set(chosen) <= set(known):
             raise typer.BadParameter(f"{', '.join(set(chosen) - set(known))}: should be of {', '.join(known)}")
@@ -85,7 +85,7 @@ def main(
 
 
 def _describe(shape: str, texts: Dict[str, Any]) -> str:
-    """RETURNS (str): What is read, in words."""
+    """RETURNS (str): A description of the text."""
     documents = texts["batch" if shape == "split" else shape]
     n_tokens, n_sentences = sum(map(len, flatten(documents))), len(flatten(documents))
     words = {

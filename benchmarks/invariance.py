@@ -1,4 +1,4 @@
-"""Do vectors depend on batch, order, company or process? Real sentences, each compared with itself alone.
+"""Invariance of vectors to batch, order and process: real sentences in batches, compared with single sequences.
 
 python benchmarks/invariance.py
 """
@@ -24,7 +24,7 @@ from spacy_elmo import BiLM, load_bilm
 
 BATCH_SIZES = (2, 7, 32, 200)  # sentences
 BATCH_TOKENS = (64, 1024, 16384)
-COMPANY_TOKENS = 2000
+LONG_TOKENS = 2000
 TINY = Path("data") / "elmo-fixtures" / "allennlp" / "lm_weights.hdf5"
 Layers = List[np.ndarray]  # per sentence (L+1, n, D)
 
@@ -33,14 +33,14 @@ def main(
     shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data` and `tools`", exists=True),
     n_sentences: int = typer.Option(200, "--sentences", "-n", help="Sentences of UD EWT dev"),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch"),
-    tolerance: float = typer.Option(1e-5, "--tolerance", "-T", help="Largest difference allowed"),
+    tolerance: float = typer.Option(1e-5, "--tolerance", "-T", help="Maximum difference"),
     n_process: int = typer.Option(2, "--n-process", "-p", help="Processes of nlp.pipe, 1 to leave them out"),
 ) -> None:
     """Print median and maximum over sentences of the largest absolute difference, for each condition."""
     torch.set_num_threads(threads)
     documents = read_documents(shared)
     sentences = random.Random(0).sample([s for s in flatten(documents) if s], n_sentences)
-    company = [word for sentence in flatten(documents) for word in sentence][:COMPANY_TOKENS]
+    long_text = [word for sentence in flatten(documents) for word in sentence][:LONG_TOKENS]
     largest = 0.0
     with tempfile.TemporaryDirectory() as name:
         for weights in (make_small(shared, Path(name)), shared / TINY):
@@ -48,8 +48,8 @@ def main(
                 print(f"\n{weights.name}, state {state}, {n_sentences} sentences")
                 print(f"{'condition':40} {'median':>9} {'maximum':>9}")
                 conditions = {
-                    **facade_conditions(state, company),
-                    **pipe_conditions(weights, state, company, n_process),
+                    **facade_conditions(state, long_text),
+                    **pipe_conditions(weights, state, long_text, n_process),
                 }
                 largest = max(largest, compare(load_bilm(weights), state, sentences, conditions))
     print(f"\nlargest difference {largest:.1e}, allowed {tolerance:.0e}")
@@ -61,17 +61,17 @@ Condition = Callable[[BiLM, Sequence[Sentence]], Layers]
 
 def compare(bilm: BiLM, state: str, sentences: Sequence[Sentence], conditions: Dict[str, Condition]) -> float:
     """RETURNS (float): The largest difference of all."""
-    alone = [bilm.embed([sentence], state=state)[0] for sentence in sentences]
+    single = [bilm.embed([sentence], state=state)[0] for sentence in sentences]
     largest = 0.0
     for name, condition in conditions.items():
-        bilm.refresh()  # else words would come from the cache, spelled in the company of the first time
-        differences = [float(np.abs(a - b).max()) for a, b in zip(condition(bilm, sentences), alone)]
+        bilm.refresh()  # else words would come from the cache, as computed in the first batch
+        differences = [float(np.abs(a - b).max()) for a, b in zip(condition(bilm, sentences), single)]
         largest = max(largest, *differences)
         print(f"{name:40} {statistics.median(differences):9.1e} {max(differences):9.1e}", flush=True)
     return largest
 
 
-def facade_conditions(state: str, company: Sentence) -> Dict[str, Condition]:
+def facade_conditions(state: str, long_text: Sentence) -> Dict[str, Condition]:
     """RETURNS (Dict[str, Condition]): Ways to compute with `BiLM.embed`."""
 
     def batched(size: int) -> Condition:
@@ -85,16 +85,16 @@ def facade_conditions(state: str, company: Sentence) -> Dict[str, Condition]:
         found = bilm.embed([some[i] for i in order], state=state)
         return [found[order.index(i)] for i in range(len(some))]
 
-    def with_company(bilm: BiLM, some: Sequence[Sentence]) -> Layers:
-        found = bilm.embed([*some[:100], company, *some[100:]], state=state, batch_tokens=16384)
+    def with_long_text(bilm: BiLM, some: Sequence[Sentence]) -> Layers:
+        found = bilm.embed([*some[:100], long_text, *some[100:]], state=state, batch_tokens=16384)
         return found[:100] + found[101:]
 
     conditions: Dict[str, Condition] = {f"batches of {size}": batched(size) for size in BATCH_SIZES}
     conditions.update({f"at most {n} tokens at once": budgeted(n) for n in BATCH_TOKENS})
-    return {**conditions, "shuffled": shuffled, f"with a text of {len(company)} tokens": with_company}
+    return {**conditions, "shuffled": shuffled, f"with a text of {len(long_text)} tokens": with_long_text}
 
 
-def pipe_conditions(weights: Path, state: str, company: Sentence, n_process: int) -> Dict[str, Condition]:
+def pipe_conditions(weights: Path, state: str, long_text: Sentence, n_process: int) -> Dict[str, Condition]:
     """RETURNS (Dict[str, Condition]): Ways to compute with `nlp.pipe`."""
     nlp: Optional[Language] = None
 
@@ -102,7 +102,7 @@ def pipe_conditions(weights: Path, state: str, company: Sentence, n_process: int
         def compute(bilm: BiLM, some: Sequence[Sentence]) -> Layers:
             nonlocal nlp
             nlp = nlp or make_pipeline(weights, state)
-            words = [*some[:100], company, *some[100:]]
+            words = [*some[:100], long_text, *some[100:]]
             docs = (Doc(nlp.vocab, words=one) for one in words)
             found = [doc._.elmo_layers for doc in nlp.pipe(docs, batch_size=32, n_process=processes)]
             return found[:100] + found[101:]
@@ -114,7 +114,7 @@ def pipe_conditions(weights: Path, state: str, company: Sentence, n_process: int
 
 
 def make_pipeline(weights: Path, state: str) -> Language:
-    """RETURNS (Language): A pipeline with the component alone."""
+    """RETURNS (Language): A pipeline with only this component."""
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": {"state": state}, "store": "layers"})
     loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": str(weights)}

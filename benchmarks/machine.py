@@ -1,4 +1,4 @@
-"""What the machine can do at most, products and reading of memory, measured in a process of its own in between."""
+"""Hardware limits: peak of matrix products and read bandwidth, measured in a separate process between rounds."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ CACHE_FILE = "/sys/devices/system/cpu/cpu0/cache/index{}/size"
 
 
 def matrix_peak(dtype: torch.dtype = torch.float32, device: str = "cpu") -> float:
-    """RETURNS (float): GFLOP/s of the fastest product found: torch's own, and one with a packed weight."""
+    """RETURNS (float): GFLOP/s of the fastest product: of PyTorch, or with a packed weight."""
     from spacy_elmo.engine.products import PackedProduct, has_packing
 
     best = float("inf")  # seconds for an operation
@@ -31,8 +31,8 @@ def matrix_peak(dtype: torch.dtype = torch.float32, device: str = "cpu") -> floa
 
 
 def read_bandwidth(n_bytes: int) -> float:
-    """n_bytes (int): Size of a buffer that is read again and again.
-    RETURNS (float): GB/s of the fastest way found: sums, the largest value, a scalar product with itself.
+    """n_bytes (int): Size of a buffer that is read repeatedly.
+    RETURNS (float): GB/s of the fastest operation: sum, maximum, or dot product.
     """
     buffer = torch.randn(n_bytes // 8 * 2)
     numbers = buffer.view(torch.int64)
@@ -46,7 +46,7 @@ def read_bandwidth(n_bytes: int) -> float:
 
 
 def last_cache_bytes() -> int:
-    """RETURNS (int): Size of the largest cache of the first core, 0 where the system does not tell."""
+    """RETURNS (int): Size of the largest cache of the first core, 0 if unknown."""
     sizes = [0]
     for level in range(4):
         try:
@@ -73,7 +73,7 @@ def main() -> None:
     """Print one line of JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--bytes", type=int, required=True, help="Of a second buffer, the weights of a step say")
+    parser.add_argument("--bytes", type=int, required=True, help="Size of a second buffer, e.g. the weights of a step")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     result = {

@@ -1,6 +1,6 @@
-"""Timing of one system in a process of its own. Python 3.8 and the standard library, so that old peers can use it.
+"""Timing of one system in a separate process. Python 3.8 and the standard library only, for old peers.
 
-A system is an object with the methods of `System`. What comes out is one line of JSON on standard output.
+A system is an object with the methods of `System`. The output is one line of JSON on stdout.
 """
 
 import argparse
@@ -16,17 +16,17 @@ Documents = List[List[Sentence]]
 
 
 class System:
-    """What is measured.
+    """A system to measure.
 
-    has_cache (bool): Whether a first pass over everything leaves a state that makes the second faster.
+    has_cache (bool): Whether a first pass over the text fills a cache for the second one.
     """
 
     has_cache = False
 
     def mean_of_layers(self, sentence: Sentence) -> Optional[Sequence[float]]:
-        """sentence (Sentence): Tokens, read from a zero state.
+        """sentence (Sentence): Tokens, embedded from a zero state.
         RETURNS (Optional[Sequence[float]]): A few values of the mean of the layers at its first token, to compare
-            systems; None for systems of another kind.
+            systems; None for other kinds of systems.
         """
         return None
 
@@ -40,14 +40,14 @@ class System:
 
 
 def read_arguments() -> argparse.Namespace:
-    """RETURNS (argparse.Namespace): What `inference.py` asks for."""
+    """RETURNS (argparse.Namespace): The request of `inference.py`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--system", required=True)
     parser.add_argument("--weights", required=True)
     parser.add_argument("--documents", required=True)
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--one-by-one", action="store_true", help="Each sentence as a document of its own")
+    parser.add_argument("--one-by-one", action="store_true", help="Each sentence as a document")
     return parser.parse_args()
 
 
@@ -90,7 +90,7 @@ def flatten(documents: Documents) -> List[Sentence]:
 
 
 def batches(sentences: Sequence[Sentence], batch_size: int) -> List[List[Sentence]]:
-    """Sentences of like length together, the best for systems that pad.
+    """Sentences sorted by length, which is best for systems with padding.
 
     RETURNS (List[List[Sentence]]): Batches of `batch_size` sentences.
     """
@@ -114,14 +114,14 @@ def _rate(system: System, documents: Documents, batch_size: int) -> Dict[str, An
 
 
 def _tenth(documents: Documents) -> Documents:
-    """RETURNS (Documents): Some text to begin with; of a single document a part."""
+    """RETURNS (Documents): Text for the warm-up; a part of it if there is one document."""
     if len(documents) > 1:
         return documents[: max(1, len(documents) // 10)]
     return [documents[0][: max(1, len(documents[0]) // 10)]]
 
 
 def _latency(system: System, documents: Documents, batch_size: int) -> Dict[str, Any]:
-    """One sentence at a time, each as a document of its own."""
+    """One sentence at a time, each as a document."""
     texts = [[[sentence]] for sentence in flatten(documents)]
     if system.has_cache:
         system.embed(documents, batch_size)

@@ -1,9 +1,9 @@
-"""Does memory grow with the corpus, or with the Doc? Peaks of `nlp.pipe`, each in a process of its own.
+"""Growth of memory with corpus and Doc size: peaks of `nlp.pipe`, each in a separate process.
 
 python benchmarks/memory.py
 
-A corpus that is read 20 times has the same words each time. New words are another thing: spaCy's Vocab and StringStore
-keep each of them, with or without ELMo; the last rows show that.
+A corpus that is repeated 20 times has no new words. New words stay in spaCy's Vocab and StringStore, with or without
+ELMo, as the last rows show.
 """
 
 import ctypes
@@ -35,19 +35,19 @@ Result = Dict[str, Any]
 def main(
     # fmt: off
     weights: str = typer.Option("en_elmo_sm", "--weights", "-w", help="A packaged biLM or a path."),
-    repeats: int = typer.Option(20, "--repeats", "-r", help="How often the longer corpus has UD EWT train in it."),
-    n_tokens: int = typer.Option(1_000_000, "--n-tokens", "-n", help="Of the long Doc."),
+    repeats: int = typer.Option(20, "--repeats", "-r", help="Repetitions of UD EWT train in the longer corpus."),
+    n_tokens: int = typer.Option(1_000_000, "--n-tokens", "-n", help="Tokens of the long Doc."),
     batch_tokens: int = typer.Option(8192, "--batch-tokens", "-b", help="Setting of the component."),
     word_cache_mb: float = typer.Option(64.0, "--word-cache-mb", "-c", help="Setting of the component."),
-    tolerance_mb: float = typer.Option(50.0, "--tolerance", "-T", help="Largest growth with corpus or Doc, in MB."),
+    tolerance_mb: float = typer.Option(50.0, "--tolerance", "-T", help="Maximum growth with corpus or Doc, in MB."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder that holds `data`.", exists=True),
+    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data`.", exists=True),
     json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
-    only: Optional[str] = typer.Option(None, "--only", help="stream, doc or words: that part alone."),
+    only: Optional[str] = typer.Option(None, "--only", help="stream, doc or words: only this part."),
     task: Optional[str] = typer.Option(None, "--task", help="Used internally: one measurement, as JSON.", hidden=True),
     # fmt: on
 ) -> None:
-    """Print peaks, and what they grow by."""
+    """Print peaks and their growth."""
     if only not in (None, *PARTS):
         raise typer.BadParameter(f"--only {only}: should be one of {', '.join(PARTS)}")
     if task is not None:
@@ -89,7 +89,7 @@ def main(
 
 
 def run(task: Result, given: Sequence[Any]) -> Result:
-    """RETURNS (Result): What a process of its own has measured."""
+    """RETURNS (Result): The measurement of a separate process."""
     path = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-W", "ignore", __file__, "--task", json.dumps(task), *map(str, given)]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
@@ -118,7 +118,7 @@ def measure(task: Result, weights: str, shared: Path, batch_tokens: int, word_ca
 
 
 def measure_doc(nlp: Language, shared: Path, n_tokens: int, batch_tokens: int) -> Result:
-    """RETURNS (Result): Megabytes of one long Doc; what it holds before it is embedded is not counted."""
+    """RETURNS (Result): Megabytes for one long Doc, without the Doc itself."""
     elmo = nlp.get_pipe("elmo")
     doc = make_long(nlp, shared, n_tokens)
     firsts = range(0, n_tokens, batch_tokens)[:BATCHES]
@@ -139,9 +139,9 @@ def measure_doc(nlp: Language, shared: Path, n_tokens: int, batch_tokens: int) -
 
 
 def reset_peak() -> float:
-    """Give free memory back first, else what grows would fill it unseen (Linux with glibc).
+    """Release free memory, which would hide growth, and reset the peak (Linux with glibc).
 
-    RETURNS (float): Megabytes that are resident now; the peak is counted from here on.
+    RETURNS (float): Resident memory in MB.
     """
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5", encoding="utf8")
@@ -149,7 +149,7 @@ def reset_peak() -> float:
 
 
 def read_train(nlp: Language, shared: Path, repeats: int, *, has_new_words: bool) -> Iterator[Doc]:
-    """YIELDS (Doc): The training part of UD EWT, several times over."""
+    """YIELDS (Doc): The training part of UD EWT, repeated."""
     docs = DocBin().from_disk(shared / UD_TRAIN)
     for number in range(repeats):
         for doc in docs.get_docs(nlp.vocab):
@@ -161,7 +161,7 @@ def read_train(nlp: Language, shared: Path, repeats: int, *, has_new_words: bool
 
 
 def make_long(nlp: Language, shared: Path, n_tokens: int) -> Doc:
-    """RETURNS (Doc): The training part of UD EWT laid end to end, as often as it takes."""
+    """RETURNS (Doc): The training part of UD EWT as one Doc, repeated as needed."""
     docs = list(DocBin().from_disk(shared / UD_TRAIN).get_docs(nlp.vocab))
     words: List[str] = []
     starts: List[bool] = []

@@ -1,6 +1,6 @@
-"""Where the time of `nlp.pipe` goes: the functions of each part are timed, each without those that it calls.
+"""Time of each part of `nlp.pipe`: exclusive times of its functions.
 
-Run by `inference.py` in a process of its own. Timers cost a little; the same text is read without them, too.
+Run by `inference.py` in a separate process. Timers have an overhead; the same text is also timed without them.
 """
 
 import functools
@@ -41,9 +41,9 @@ PARTS: Dict[str, List[str]] = {
 
 
 class Split:
-    """Seconds by part; a part that runs inside another takes its time from that one.
+    """Seconds by part; time of a nested part is subtracted from the outer one.
 
-    The two directions have a thread each. What they do counts half, and not for the LSTM that waits for them.
+    The two directions have one thread each: their time counts half, and is subtracted from that of the LSTM.
     """
 
     def __init__(self) -> None:

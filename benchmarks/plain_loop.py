@@ -1,7 +1,7 @@
-"""The biLM as one would first write it: padded batches, every token spelled, a loop over time; no gradients.
+"""A plain implementation of the biLM: padded batches, the char-CNN for every token, a loop over time; no gradients.
 
-Peters et al. (2018) with the layout of bilm-tf's files. Nothing is shared or kept; it is what the package is compared
-with, and a check of its numbers.
+Peters et al. (2018) with the layout of bilm-tf's files, without any cache. The baseline of the package, and a check of
+its numbers.
 """
 
 import json
@@ -22,7 +22,7 @@ class PlainCell(nn.Module):
     """One direction of one layer.
 
     weights (Dict[str, Tensor]): `W_0`, `B` and `W_P_0` of the file.
-    cell_clip (float), projection_clip (float): Bounds.
+    cell_clip (float), projection_clip (float): Clipping bounds.
     """
 
     def __init__(self, weights: Dict[str, Tensor], cell_clip: float, projection_clip: float) -> None:
@@ -57,8 +57,8 @@ class PlainBiLM(nn.Module):
     """Sentences to layers.
 
     folder (Path): `options.json` and `weights.hdf5` as bilm-tf writes them.
-    device (str): Where it computes.
-    dtype (torch.dtype): In what.
+    device (str): PyTorch device.
+    dtype (torch.dtype): Precision.
     """
 
     def __init__(self, folder: Path, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
@@ -77,7 +77,7 @@ class PlainBiLM(nn.Module):
 
     def forward(self, sentences: List[List[str]]) -> Tensor:
         """sentences (List[List[str]]): A batch.
-        RETURNS (Tensor): Shape (L+1, B, S, 2P), marks included, padded.
+        RETURNS (Tensor): Shape (L+1, B, S, 2P), BOS and EOS included, padded.
         """
         lengths = torch.tensor([len(sentence) + 2 for sentence in sentences])
         ids = torch.from_numpy(_character_ids(sentences, int(lengths.max()))).to(self.device)  # (B, S, C)
@@ -133,7 +133,7 @@ def _character_ids(sentences: List[List[str]], n_steps: int) -> np.ndarray:
 
 
 def _reversal(lengths: Tensor, n_steps: int) -> Tensor:
-    """Each sequence from its end to its begin, the padding left where it is; its own inverse."""
+    """Reverse each sequence, without its padding; its own inverse."""
     steps = torch.arange(n_steps).unsqueeze(0)  # (1, S)
     ends = lengths.unsqueeze(1)  # (B, 1)
     return torch.where(steps < ends, ends - 1 - steps, steps)

@@ -1,7 +1,7 @@
-"""Training of a biLM as one would first write it: every token spelled, a loop over time, gradients by autograd.
+"""A plain implementation of biLM training: the char-CNN for every token, a loop over time, gradients by autograd.
 
-The equations, weights, text, sample and optimiser are those of the package; nothing else is shared with it. It is the
-baseline that `pretraining.py` names "plain autograd", and a check of the package's losses.
+Equations, weights, text, sample and optimizer are those of the package, but no other code. The baseline "plain
+autograd" of `pretraining.py`, and a check of the package's losses.
 """
 
 from typing import List, Sequence, Tuple
@@ -18,10 +18,10 @@ State = List[List[Tuple[Tensor, Tensor]]]  # for each direction and layer h (B, 
 
 
 class PlainLanguageModel(nn.Module):
-    """A copy of a biLM with character input and of its softmax, in parts as small as the equations.
+    """A copy of a biLM with character input and of its softmax, written like the equations.
 
-    network (BiLMNetwork), head (SoftmaxHead): Whose weights are copied.
-    dropout (float): Share of each LSTM input and of the last output that is dropped.
+    network (BiLMNetwork), head (SoftmaxHead): Source of the weights.
+    dropout (float): Dropout probability of each LSTM input and of the last output.
     """
 
     def __init__(self, network: BiLMNetwork, head: SoftmaxHead, dropout: float) -> None:
@@ -55,10 +55,10 @@ class PlainLanguageModel(nn.Module):
     ) -> Tuple[Tensor, State]:
         """ids (Tensor): Shape (d, S, B, C), characters.
         targets (Tensor): Shape (d, S, B).
-        state (State): Where the lanes stand.
+        state (State): Recurrent state of the lanes.
         negatives (Tensor): Shape (K,), distinct words.
-        log_counts (Tensor): Shape (V,), log of how often the sampler is expected to give each word.
-        RETURNS (Tuple[Tensor, State]): The mean loss in nats, and where the lanes stand now.
+        log_counts (Tensor): Shape (V,), log of the expected count of each word in the sample.
+        RETURNS (Tuple[Tensor, State]): The mean loss in nats, and the new state.
         """
         losses, new_state = [], []
         for k, cells in enumerate(self.cells):
@@ -104,8 +104,8 @@ class PlainSampler:
     """Log-uniform words without repetition, from a number of draws with repetition.
 
     n_words (int): V.
-    n_tries (int): Draws.
-    seed (int): Of the draws.
+    n_tries (int): Number of draws.
+    seed (int): Random seed.
     """
 
     def __init__(self, n_words: int, n_tries: int, seed: int) -> None:

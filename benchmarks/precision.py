@@ -1,4 +1,4 @@
-"""What fewer bits give and take: speed, room, cosine to float32 over UD EWT dev, and scores of trained pipelines.
+"""Reduced precision: speed, memory, cosine to float32 over UD EWT dev, and scores of trained pipelines.
 
 python benchmarks/precision.py en_elmo_sm --threads 2
 python benchmarks/precision.py WEIGHTS --sentences 300
@@ -27,7 +27,7 @@ from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where 
 
 PRECISIONS = tuple(name for name in ("float32", "bfloat16", "int8") if onednn.works(name))  # on this processor
 SCORES = ("ents_f", "tag_acc", "pos_acc", "morph_acc")
-N_ALONE = 100  # sentences read one by one
+N_SINGLE = 100  # sentences for single sequences
 N_COPIES = 3  # of a model, whose memory is their growth
 MB = 1024 * 1024
 
@@ -37,7 +37,7 @@ def main(
     bilm_path: str = typer.Argument(..., help="Weights in any known format."),
     n_sentences: Optional[int] = typer.Option(None, "--sentences", "-n", help="Sentences of UD EWT dev, or all."),
     pipelines: List[Path] = typer.Option([], "--pipeline", "-p", help="Trained pipelines with an ELMo component."),
-    data: List[Path] = typer.Option([], "--data", "-d", help="For each pipeline a DocBin to evaluate it on."),
+    data: List[Path] = typer.Option([], "--data", "-d", help="A DocBin for the evaluation of each pipeline."),
     repeats: int = typer.Option(5, "--repeats", "-r", help="Rounds; medians are printed."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
     # fmt: on
@@ -54,14 +54,14 @@ def main(
 
 def _compare(bilm_path: str, sentences: List[Sentence], repeats: int) -> None:
     bilms = {precision: load_bilm(bilm_path, precision=precision) for precision in PRECISIONS}
-    alone = [sentence for sentence in sentences if len(sentence) > 4][:N_ALONE]
+    single = [sentence for sentence in sentences if len(sentence) > 4][:N_SINGLE]
     exact = bilms["float32"].embed(sentences)
     cosines = {precision: _cosines(bilms[precision].embed(sentences), exact) for precision in PRECISIONS}
     rates: Dict[str, List[Any]] = {precision: [] for precision in PRECISIONS}
     for _ in range(repeats):
         for precision, bilm in bilms.items():
-            rates[precision].append((_rate(bilm, [sentences]), _rate(bilm, [[sentence] for sentence in alone])))
-    names = f"{'tokens/s':>9} {'x':>5} {'alone':>7} {'x':>5} {'MB used':>8} {'MB saved':>9}"
+            rates[precision].append((_rate(bilm, [sentences]), _rate(bilm, [[sentence] for sentence in single])))
+    names = f"{'tokens/s':>9} {'x':>5} {'single':>7} {'x':>5} {'MB used':>8} {'MB saved':>9}"
     print(f"{'precision':10} {names}  1st percentile of the cosine, layer by layer")
     first = [statistics.median(pair[k] for pair in rates["float32"]) for k in (0, 1)]
     for precision in PRECISIONS:
@@ -86,7 +86,7 @@ def _rate(bilm: BiLM, calls: List[List[Sentence]]) -> float:
 
 
 def _in_fresh_process(bilm_path: str, precision: str) -> List[float]:
-    """RETURNS (List[float]): Resident memory of the model after use, and its size on disk without a softmax, in MB."""
+    """RETURNS (List[float]): Resident memory of a model in use, and its size on disk without a softmax, in MB."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure_room, (bilm_path, precision))
 

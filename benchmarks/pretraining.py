@@ -1,4 +1,4 @@
-"""How fast a biLM trains, next to plain autograd through a loop over time, on the same text, weights and threads.
+"""Speed of pretraining compared with plain autograd and a loop over time, on the same text, weights and threads.
 
 python benchmarks/pretraining.py --threads 2 --json out.json
 """
@@ -45,13 +45,13 @@ Result = Dict[str, Any]
 
 @dataclass(frozen=True)
 class Shape:
-    """What is trained on what.
+    """Sizes of a biLM and of its batches.
 
-    cell_width (int), projection_width (int): H and P, of two layers in both directions.
+    cell_width (int), projection_width (int): H and P, for two layers in both directions.
     filters (Sequence[Sequence[int]]): Pairs of width and number.
-    n_highway (int): Layers over the filters.
-    n_lanes (int), n_steps (int): B and S, tokens of an update.
-    n_words (int), n_negatives (int): Of the sampled softmax.
+    n_highway (int): Highway layers over the filters.
+    n_lanes (int), n_steps (int): B and S of an update.
+    n_words (int), n_negatives (int): Sizes of the sampled softmax.
     """
 
     cell_width: int
@@ -99,7 +99,7 @@ class Ours:
 
 
 class Plain:
-    """The same update with `plain_training.py`; the text comes in the same lanes."""
+    """The same update with `plain_training.py`, on the same lanes of text."""
 
     name = BASELINE
 
@@ -139,15 +139,15 @@ class Plain:
 def main(
     # fmt: off
     shape: List[str] = typer.Option(["10k", "30k", "en_elmo_sm"], "--shape", "-s", help=f"Of {', '.join(SHAPES)}."),
-    precision: List[str] = typer.Option(["float32"], "--precision", "-p", help="Of our products, a row for each."),
+    precision: List[str] = typer.Option(["float32"], "--precision", "-p", help="Precisions, one row each."),
     optimizer: str = typer.Option("adagrad", "--optimizer", "-o", help="adagrad (bilm-tf's) or adam."),
-    dropout: float = typer.Option(0.0, "--dropout", "-d", help="While timing; losses are compared without."),
+    dropout: float = typer.Option(0.0, "--dropout", "-d", help="Dropout while timing; losses are compared without."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
-    updates: int = typer.Option(20, "--updates", "-u", help="Updates of one measurement."),
-    repeats: int = typer.Option(3, "--repeats", "-r", help="Measurements of each system, which take turns."),
+    updates: int = typer.Option(20, "--updates", "-u", help="Updates per measurement."),
+    repeats: int = typer.Option(3, "--repeats", "-r", help="Interleaved measurements of each system."),
     device: str = typer.Option("cpu", "--device", "-D", help="cpu or cuda."),
     baseline: bool = typer.Option(True, "--baseline/--no-baseline", help="Measure plain autograd, too."),
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder that holds `data`.", exists=True),
+    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data`.", exists=True),
     json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
     # fmt: on
 ) -> None:
@@ -174,9 +174,9 @@ def main(
 
 
 def measure(systems: Sequence[Any], updates: int, repeats: int, device: str) -> List[Result]:
-    """The systems take turns, the peaks of the machine among them.
+    """Measure all systems and the peaks of the machine in interleaved rounds.
 
-    RETURNS (List[Result]): Everything measured.
+    RETURNS (List[Result]): All measurements.
     """
     results: List[Result] = []
     for system in systems:
@@ -192,7 +192,7 @@ def measure(systems: Sequence[Any], updates: int, repeats: int, device: str) -> 
             result = {"system": system.name, "update_s": seconds / updates, "cpu_s": cpu_s / updates}
             result["data_share"] = data_s / seconds
             if device != "cpu":
-                result["memory_mb"] = torch.cuda.max_memory_allocated() / 2**20  # all systems live side by side
+                result["memory_mb"] = torch.cuda.max_memory_allocated() / 2**20  # of all systems together
             results.append(result)
     return results
 
@@ -219,7 +219,7 @@ def print_table(results: Sequence[Result], flops: float, n_tokens: int) -> Dict[
 
 
 def check_agreement(plain: Plain, ours: Ours) -> None:
-    """Losses and norms of the first updates; systems that compute something else are not compared."""
+    """Compare losses and norms of the first updates; raises an error if they differ."""
     for k in range(N_CHECKED):
         (loss, norm, _), (our_loss, our_norm, _) = plain.update(), ours.update()
         difference, of_norms = abs(loss - our_loss), abs(norm / our_norm - 1.0)
@@ -230,7 +230,7 @@ def check_agreement(plain: Plain, ours: Ours) -> None:
 
 
 def make_vocabulary(text: Path, n_words: int) -> Vocabulary:
-    """RETURNS (Vocabulary): The most frequent words of a text's first part, marks included in their number."""
+    """RETURNS (Vocabulary): The most frequent words of the first part of a text; BOS and EOS count."""
     from spacy_elmo.corpora.counting import count_vocabulary
 
     with gzip.open(text, "rt", encoding="utf8") as lines:
@@ -239,7 +239,7 @@ def make_vocabulary(text: Path, n_words: int) -> Vocabulary:
 
 
 def make_config(shape: Shape, optimizer: OptimizerConfig) -> PretrainConfig:
-    """RETURNS (PretrainConfig): The layout of bilm-tf: sentences run on, the state is carried."""
+    """RETURNS (PretrainConfig): The layout of bilm-tf: continuous text, carried state."""
     return PretrainConfig(
         seed=SEED,
         batch_size=shape.n_lanes,
@@ -263,18 +263,18 @@ def make_bilm(shape: Shape) -> Tuple[BiLMNetwork, SoftmaxHead]:
 
 
 def make_stream(text: Path, config: PretrainConfig) -> BlockStream:
-    """RETURNS (BlockStream): Read from disk, again and again."""
+    """RETURNS (BlockStream): A repeated stream from disk."""
     return BlockStream([TextShard(text)], block_sentences=config.block_sentences, seed=config.seed)
 
 
 def make_lanes(text: Path, config: PretrainConfig, table: WordTable) -> SentenceLanes:
-    """RETURNS (SentenceLanes): The lanes that the trainer makes for itself."""
+    """RETURNS (SentenceLanes): The same lanes as those of the trainer."""
     blocks = ([table.numbers_of(words) for words in block] for block in make_stream(text, config))
     return SentenceLanes(blocks, config.batch_size)
 
 
 def count_text(text: Path, config: PretrainConfig) -> Tuple[List[Chunk], WordTable]:
-    """RETURNS (Tuple[List[Chunk], WordTable]): Some chunks, to count what they need."""
+    """RETURNS (Tuple[List[Chunk], WordTable]): Some chunks, to count operations."""
     table = WordTable()
     lanes = make_lanes(text, config, table)
     found = [lanes.next_chunk(config.unroll_steps) for _ in range(N_COUNTED)]
@@ -288,7 +288,7 @@ def _objective(head: SoftmaxHead, config: PretrainConfig) -> Any:
 
 
 def _plain_optimizer(model: torch.nn.Module, settings: OptimizerConfig) -> torch.optim.Optimizer:
-    """Of torch, in one pass over memory where it can."""
+    """The optimizer of PyTorch, fused if possible."""
     if settings.name == "adagrad":
         start = settings.initial_accumulator
         fused = next(model.parameters()).device.type == "cpu" or None

@@ -1,4 +1,4 @@
-"""Does a longer corpus need more memory? Peaks of `elmo pretrain` and `elmo vocab` on a text and on ten times as much.
+"""Growth of memory with the corpus: peaks of `elmo pretrain` and `elmo vocab` on a text, and on ten times the text.
 
 python benchmarks/pretraining_memory.py
 """
@@ -21,13 +21,13 @@ HERE = Path(__file__).resolve().parent
 CONFIG = HERE.parent / "configs" / "pretrain_en_elmo_sm.cfg"
 RATIO = 10
 POLL_S = 0.2
-# The process tells its own peak: what the parent sees of a finished one includes the fork from the parent.
+# The process reports its own peak: that seen by the parent includes the fork.
 CHILD = """
 import atexit, measure, runpy, sys
 atexit.register(lambda: print(f"\\nPEAK_MB {measure.peak_memory_mb():.3f}"))
 runpy.run_module("spacy_elmo", run_name="__main__", alter_sys=True)
 """
-# Small, so that all of the text is soon read. Models and checkpoints are written many times on either text.
+# Small, so that the text is read quickly. Models and checkpoints are written many times.
 SMALL: Dict[str, Any] = {
     "bilm.n_layers": 1,
     "bilm.cell_width": 32,
@@ -47,17 +47,17 @@ Result = Dict[str, Any]
 
 def main(
     # fmt: off
-    sentences: int = typer.Option(10_000, "--sentences", "-n", help="Of the shorter text."),
-    n_words: int = typer.Option(5_000, "--n-words", "-w", help="Of the vocabulary."),
-    max_entries: int = typer.Option(10_000, "--max-entries", "-m", help="Words that `elmo vocab` counts in memory."),
+    sentences: int = typer.Option(10_000, "--sentences", "-n", help="Sentences of the shorter text."),
+    n_words: int = typer.Option(5_000, "--n-words", "-w", help="Words of the vocabulary."),
+    max_entries: int = typer.Option(10_000, "--max-entries", "-m", help="Words in memory of `elmo vocab`, at most."),
     eval_every: int = typer.Option(20, "--eval-every", "-e", help="Updates between two validations and checkpoints."),
-    tolerance_mb: float = typer.Option(20.0, "--tolerance", "-T", help="Largest difference allowed, in MB."),
+    tolerance_mb: float = typer.Option(20.0, "--tolerance", "-T", help="Maximum difference in MB."),
     threads: int = typer.Option(1, "--threads", "-t", help="Threads of torch."),
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder that holds `data`.", exists=True),
+    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data`.", exists=True),
     json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
     # fmt: on
 ) -> None:
-    """Print the peaks and their differences; the text is read to its end once."""
+    """Print the peaks and their differences; the text is read once."""
     results: List[Result] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -88,14 +88,14 @@ def main(
 
 
 def lines_of(shared: Path, part: str) -> Iterator[str]:
-    """YIELDS (str): The sentences of lm-english, one after the other."""
+    """YIELDS (str): The sentences of lm-english."""
     for path in sorted((shared / "data" / "lm-english").glob(f"{part}.txt.gz")):
         with gzip.open(path, "rt", encoding="utf8") as lines:
             yield from lines
 
 
 def write_text(path: Path, lines: Iterator[str], n_lines: int) -> int:
-    """RETURNS (int): Predictions per direction: tokens, and the end of each sentence."""
+    """RETURNS (int): Predictions per direction: tokens, EOS included."""
     n_tokens = 0
     with gzip.open(path, "wt", encoding="utf8", compresslevel=1) if path.suffix == ".gz" else path.open("w") as text:
         for line in islice(lines, n_lines):
@@ -105,15 +105,15 @@ def write_text(path: Path, lines: Iterator[str], n_lines: int) -> int:
 
 
 def pretrain_command(output: Path, settings: Dict[str, Any]) -> List[Any]:
-    """RETURNS (List[Any]): A small biLM, `settings` by their dotted names."""
+    """RETURNS (List[Any]): Arguments for a small biLM, `settings` by dotted name."""
     options = {**SMALL, **settings}
     return ["pretrain", CONFIG, output, *(part for name, value in options.items() for part in (f"--{name}", value))]
 
 
 def run(arguments: List[Any], threads: int) -> Result:
-    """Run a command of the package in a process of its own.
+    """Run a command of the package in a separate process.
 
-    RETURNS (Result): Seconds, the peak, and resident sizes on the way: a leak grows from one to the other.
+    RETURNS (Result): Seconds, peak memory, and resident sizes during the run, which grow if there is a leak.
     """
     path = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     environ = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
@@ -135,7 +135,7 @@ def run(arguments: List[Any], threads: int) -> Result:
 
 
 def _resident_mb(pid: int) -> float:
-    """Nothing is known of a process that is about to end, or outside Linux."""
+    """Zero for a process that has ended, and outside Linux."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf8")
     except OSError:

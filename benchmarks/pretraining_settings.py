@@ -1,4 +1,4 @@
-"""Which settings of a biLM learn most in the same time: held-out perplexity after equal CPU time from the same start.
+"""Compare settings of pretraining: held-out perplexity after equal CPU time, with equal seeds.
 
 python benchmarks/pretraining_settings.py --minutes 4 --json out.json
 """
@@ -27,7 +27,7 @@ ADAGRAD = {"optimizer.name": "adagrad", "optimizer.learn_rate": 0.2, "optimizer.
 CONSTANT = {"schedule.name": "constant", "schedule.warmup_steps": 0}
 DEEP = {"bilm.n_layers": 4, "bilm.cell_width": 320}
 
-# Name of each case: what it has otherwise than the config; names without "bilm." are of [pretraining].
+# Settings of each case that differ from the config; names without "bilm." belong to [pretraining].
 CASES: Dict[str, Dict[str, Any]] = {
     "the config": {},
     "highway between layers": {"bilm.highway_between": True, "bilm.has_skip": False},
@@ -55,10 +55,10 @@ def main(
     # fmt: off
     case: List[str] = typer.Option(list(CASES), "--case", "-c", help="Names of cases."),
     minutes: float = typer.Option(4.0, "--minutes", "-m", help="CPU time of each training."),
-    seed: List[int] = typer.Option([0], "--seed", "-s", help="Seeds; a training each."),
+    seed: List[int] = typer.Option([0], "--seed", "-s", help="Seeds; one training each."),
     threads: int = typer.Option(1, "--threads", "-t", help="Threads of torch; CPU time is that of all threads."),
     eval_sentences: int = typer.Option(2000, "--eval-sentences", "-e", help="Held-out sentences."),
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder that holds `data`.", exists=True),
+    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data`.", exists=True),
     json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
     # fmt: on
 ) -> None:
@@ -82,7 +82,7 @@ def main(
 
 
 def measure(changes: Dict[str, Any], seed: int, seconds: float, eval_sentences: int, text: Path) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): What one training reached."""
+    """RETURNS (Dict[str, Any]): The results of one training."""
     with tempfile.TemporaryDirectory() as folder:
         given = {**WARM_UP, **changes, "seed": seed, "eval_sentences": eval_sentences, "eval_every": 10**9}
         update_s, n_tokens = time_updates(make_config(given, text), Path(folder) / "timed")
@@ -97,7 +97,7 @@ def measure(changes: Dict[str, Any], seed: int, seconds: float, eval_sentences: 
 
 
 def time_updates(config: Config, output: Path) -> Tuple[float, int]:
-    """RETURNS (Tuple[float, int]): CPU seconds of an update, and its tokens."""
+    """RETURNS (Tuple[float, int]): CPU seconds and tokens of an update."""
     trainer = make_run(config, output, Ranks()).trainer
     for _ in range(N_WARM_UP):
         trainer.update()
@@ -108,7 +108,7 @@ def time_updates(config: Config, output: Path) -> Tuple[float, int]:
 
 
 def make_config(changes: Dict[str, Any], text: Path) -> Config:
-    """RETURNS (Config): The packaged config with changes, on text that is there."""
+    """RETURNS (Config): The packaged config with changes, and the paths of the text."""
     vocabulary = Path(__file__).parents[1] / "spacy_elmo" / "models" / "en_elmo_sm" / "vocab.txt"
     overrides: Dict[str, Any] = {
         "paths.train": [str(path) for path in sorted(text.glob("train-*.txt.gz"))],

@@ -1,4 +1,4 @@
-"""Is `nlp.pipe(n_process=2)` worth it? One process with two threads against two processes with one thread each.
+"""Speed of `nlp.pipe(n_process=2)`: one process with two threads against two processes with one thread each.
 
 python benchmarks/processes.py
 """
@@ -32,18 +32,18 @@ Maker = Callable[[Language, Document], Union[str, Doc]]
 
 def main(
     # fmt: off
-    rounds: int = typer.Option(5, "--rounds", "-r", help="Medians are of so many, one and several processes in turn."),
+    rounds: int = typer.Option(5, "--rounds", "-r", help="Interleaved rounds; medians are printed."),
     n_process: int = typer.Option(2, "--n-process", "-p", help="Processes."),
-    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch in the one process."),
-    dtype: str = typer.Option("float32", "--dtype", "-d", help="Precision of the vectors that travel."),
-    repeats: int = typer.Option(4, "--repeats", "-R", help="How often a pass reads UD EWT dev."),
+    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch in the single process."),
+    dtype: str = typer.Option("float32", "--dtype", "-d", help="Precision of the vectors that are sent."),
+    repeats: int = typer.Option(4, "--repeats", "-R", help="Repetitions of UD EWT dev per pass."),
     shared: Path = typer.Option(
         default_shared(), "--shared", "-S", help="Folder with `data` and `tools`.", exists=True
     ),
     json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
     # fmt: on
 ) -> None:
-    """Print tokens/s, memory of the workers, and what the way of the Docs between processes costs."""
+    """Print tokens/s, memory of the workers, and the time to send Docs between processes."""
     multiprocessing.set_start_method("fork")
     warnings.filterwarnings("ignore", "nlp.pipe starts")  # whether they help is what is measured here
     torch.set_num_threads(threads)
@@ -67,7 +67,7 @@ def main(
 
 
 def make_pipeline(weights: str, dtype: str) -> Language:
-    """RETURNS (Language): A pipeline with the component alone."""
+    """RETURNS (Language): A pipeline with only this component."""
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"store": "mixed", "dtype": dtype})
     loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": weights}
@@ -77,7 +77,7 @@ def make_pipeline(weights: str, dtype: str) -> Language:
 
 
 def compare(nlp: Language, make: Maker, texts: List[Document], batch_size: int, n_process: int, rounds: int) -> Result:
-    """RETURNS (Result): Medians; the first pass, which fills the word cache, does not count."""
+    """RETURNS (Result): Medians, without the first pass, which fills the word cache."""
     n_tokens = sum(
         len(nlp.make_doc(text)) if isinstance(text, str) else len(text) for text in make_all(nlp, make, texts)
     )
@@ -93,7 +93,7 @@ def compare(nlp: Language, make: Maker, texts: List[Document], batch_size: int, 
             if number:
                 seconds[n].append(time.perf_counter() - started)
     rates = {n: n_tokens / statistics.median(found) for n, found in seconds.items()}
-    travel = travel_seconds(nlp, make, texts, batch_size)
+    serialization = serialization_seconds(nlp, make, texts, batch_size)
     cpu_s = n_process * statistics.median(seconds[n_process])
     return {
         "n_tokens": n_tokens,
@@ -101,32 +101,32 @@ def compare(nlp: Language, make: Maker, texts: List[Document], batch_size: int, 
         "one_tokens_per_s": rates[1],
         "several_tokens_per_s": rates[n_process],
         "ratio": rates[n_process] / rates[1],
-        "travel_ms": {name: 1000 * value for name, value in travel.items()},
-        "travel_share": travel["remembered"] * len(texts) / cpu_s,
+        "serialization_ms": {name: 1000 * value for name, value in serialization.items()},
+        "serialization_share": serialization["remembered"] * len(texts) / cpu_s,
         "weights_mb": sum(p.nbytes for p in nlp.get_pipe("elmo").model.shims[0].bilm.network.parameters()) / 2**20,
         **memory,
     }
 
 
 def make_all(nlp: Language, make: Maker, texts: List[Document]) -> List[Union[str, Doc]]:
-    """RETURNS (List[Union[str, Doc]]): What `nlp.pipe` is given."""
+    """RETURNS (List[Union[str, Doc]]): The input of `nlp.pipe`."""
     return [make(nlp, text) for text in texts]
 
 
 def make_string(nlp: Language, text: Document) -> str:
-    """RETURNS (str): What the pipeline has to split into tokens itself."""
+    """RETURNS (str): A text that the pipeline tokenizes."""
     return " ".join(word for sentence in text for word in sentence)
 
 
 def make_doc(nlp: Language, text: Document) -> Doc:
-    """RETURNS (Doc): Without vectors, sentence boundaries set."""
+    """RETURNS (Doc): A Doc with sentence boundaries, without vectors."""
     starts = [i == 0 for sentence in text for i in range(len(sentence))]
     return Doc(nlp.vocab, words=[word for sentence in text for word in sentence], sent_starts=starts)
 
 
 def workers_memory() -> Dict[str, float]:
-    """RETURNS (Dict[str, float]): Megabytes of the largest worker, now: all that it sees, its share (pages that k
-    processes share count 1/k), what is its own. Linux only.
+    """RETURNS (Dict[str, float]): Memory of the largest worker in MB: resident, proportional (pages shared by k
+    processes count 1/k), and private. Linux only.
     """
     found: List[Dict[str, float]] = []
     for child in multiprocessing.active_children():
@@ -140,11 +140,11 @@ def workers_memory() -> Dict[str, float]:
     return {key: max(one[key] for one in found) for key in (found[0] if found else ())}
 
 
-def travel_seconds(nlp: Language, make: Maker, texts: List[Document], batch_size: int) -> Dict[str, float]:
-    """What spaCy does to each Doc on its way to a worker and back, here in one process: to bytes and from bytes, twice;
-    once where strings go to the worker.
+def serialization_seconds(nlp: Language, make: Maker, texts: List[Document], batch_size: int) -> Dict[str, float]:
+    """Time to serialize a Doc for a worker and back, measured in one process: to bytes and from bytes, twice; once if
+    strings are sent to the worker.
 
-    RETURNS (Dict[str, float]): Seconds a Doc, as srsly comes and when it remembers its encoders.
+    RETURNS (Dict[str, float]): Seconds per Doc, with plain srsly and with its cached encoders.
     """
     texts = texts[:TRAVELLERS]
     docs = [text for text in make_all(nlp, make, texts) if isinstance(text, Doc)]
@@ -173,15 +173,16 @@ def _time(function: Callable[[], Any]) -> float:
 
 
 def print_result(result: Result, n_process: int) -> None:
-    """Print what `compare` found."""
+    """Print the result of `compare`."""
     length = result["n_tokens"] / result["n_docs"]
     print(f"{result['weights']:10} {result['n_docs']:,} {result['unit']} of {length:.1f} tokens", end=", ")
     print(f"batch_size {result['batch_size']}: 1 process {result['one_tokens_per_s']:,.0f} tokens/s", end=", ")
     print(f"{n_process} processes {result['several_tokens_per_s']:,.0f}, ratio {result['ratio']:.2f}")
-    travel = result["travel_ms"]
+    serialization = result["serialization_ms"]
     print(
-        f"{'':10} way of a Doc {travel['remembered']:.2f} ms ({travel['plain']:.2f} as srsly comes), "
-        f"{result['travel_share']:.0%} of the processes' time",
+        f"{'':10} serialization of a Doc {serialization['remembered']:.2f} ms "
+        f"({serialization['plain']:.2f} with plain srsly), "
+        f"{result['serialization_share']:.0%} of the processes' time",
     )
     if "pss_mb" in result:
         print(

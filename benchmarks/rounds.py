@@ -1,4 +1,4 @@
-"""Jobs of `inference.py`, each a process of its own: which batch size serves a system best, then rounds in turn."""
+"""Jobs of `inference.py`, each in a separate process: search for the best batch sizes, then interleaved rounds."""
 
 import json
 import os
@@ -21,7 +21,7 @@ SENTENCES = (32, 64, 128, 256, 512)
 TOKENS = (2048, 4096, 8192, 16384)
 ALLENNLP = ("allennlp", "allennlp-cached")
 CURATED = ("roberta-base", "roberta-6-layers")
-# Batch sizes to try: tokens, sentences or Docs, as the system counts. In a long Doc transformers count windows.
+# Batch sizes to try, in the units of the system: tokens, sentences or Docs; windows for transformers in a long Doc.
 BATCHES: Dict[str, Sequence[int]] = {
     **dict.fromkeys((*OURS, WINDOWS), TOKENS),
     **dict.fromkeys(("plain loop", *ALLENNLP), SENTENCES),
@@ -47,9 +47,9 @@ class Failed(Exception):
 class Places:
     """Interpreters and folders.
 
-    folder (Path): For weights, vocabularies and texts.
-    shared (Path): Holds `data` and `tools`.
-    allennlp_python (Optional[Path]), curated_python (Optional[Path]): Interpreters that have these peers.
+    folder (Path): Folder for weights, vocabularies and texts.
+    shared (Path): Folder with `data` and `tools`.
+    allennlp_python (Optional[Path]), curated_python (Optional[Path]): Interpreters with these peers.
     """
 
     folder: Path
@@ -102,9 +102,9 @@ class Job:
 class Bench:
     """Runs jobs.
 
-    step_bytes (Dict[str, int]): Weights of a step, see `flops.py`, for each size of biLM: one that the maker of
-        weights knows, or the packaged one.
-    texts (Dict[str, List[Document]]): By name, see `make_texts`.
+    step_bytes (Dict[str, int]): Weights per step, see `flops.py`, for each size of biLM: of the tool
+        that makes weights, or packaged.
+    texts (Dict[str, List[Document]]): Texts by name, see `make_texts`.
     skipped (Sequence[str]): Systems to leave out.
     """
 
@@ -129,10 +129,10 @@ class Bench:
         self._found: Dict[Job, int] = {}
 
     def rounds(self, shape: str, repeats: int) -> Dict[str, List[Result]]:
-        """The systems take turns, each at its best batch size, and the machine and all sizes of biLM with them.
+        """Measure all systems at their best batch sizes, and the machine, in interleaved rounds over all sizes of biLM.
 
         shape (str): "batch", "short", "long" or "split".
-        RETURNS (Dict[str, List[Result]]): Everything measured, by size; systems of any size are in each.
+        RETURNS (Dict[str, List[Result]]): All measurements by size; systems without a size are in each.
         RAISES (Failed): If a process ended with an error, or biLMs differ.
         """
         results: Dict[str, List[Result]] = {size: [] for size in self.step_bytes}
@@ -157,7 +157,7 @@ class Bench:
         """RETURNS (int): The batch size at which a system read some of the text fastest."""
         if shape == "short":
             return DEFAULT_TOKENS if system in OURS else 1
-        # what reads sentences, reads those of a long Doc as those of many
+        # systems that read sentences read a long Doc like many Docs
         text = "search-long" if shape == "long" and system in (*CURATED, WINDOWS) else "search"
         key = Job(system, size, 0, text)
         if key not in self._found:
@@ -177,7 +177,7 @@ class Bench:
         return best
 
     def run(self, job: Job) -> Result:
-        """RETURNS (Result): What the process of a job printed.
+        """RETURNS (Result): The output of the process of a job.
         RAISES (Failed): If it ended with an error.
         """
         done = subprocess.run(self._command(job), env=self._job_environ(job), capture_output=True, text=True)
@@ -213,7 +213,7 @@ def make_texts(
     documents: List[Document], *, search_sentences: int, short_sentences: int, long_tokens: int
 ) -> Dict[str, List[Document]]:
     """documents (List[Document]): The text.
-    search_sentences (int): Sentences to find the best batch sizes with.
+    search_sentences (int): Sentences for the search for batch sizes.
     short_sentences (int): Sentences to read one at a time.
     long_tokens (int): Tokens of the long Doc.
     RETURNS (Dict[str, List[Document]]): Texts by name.
@@ -229,9 +229,9 @@ def make_texts(
 
 
 def check_agreement(results: Sequence[Result]) -> None:
-    """Systems that compute something else are not compared.
+    """Compare the first vectors of all biLMs.
 
-    RAISES (Failed): If the first vectors of two biLMs differ.
+    RAISES (Failed): If they differ.
     """
     checked = [result for result in results if "check" in result]
     for result in checked:
@@ -241,10 +241,10 @@ def check_agreement(results: Sequence[Result]) -> None:
 
 
 def _fits(system: str, size: str) -> bool:
-    """RETURNS (bool): Whether a system is measured with this size of biLM, or with any ("")."""
+    """RETURNS (bool): Whether a system is measured with this size of biLM, or with any size ("")."""
     return (system in ANY_SIZE) == (size == "")
 
 
 def _environ(is_ours: bool) -> Dict[str, str]:
-    """RETURNS (Dict[str, str]): The environment; another Python does not look for libraries of this one."""
+    """RETURNS (Dict[str, str]): The environment, without the library paths of this Python."""
     return {name: value for name, value in os.environ.items() if is_ours or name != "PYTHONPATH"}

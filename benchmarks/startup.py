@@ -1,4 +1,4 @@
-"""From the shell to the first vector: seconds of each step in a fresh process, and its peak memory.
+"""Time from the shell to the first vector: seconds of each step in a new process, and its peak memory.
 
 python benchmarks/startup.py
 """
@@ -34,9 +34,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 def main(
     repeats: int = typer.Option(5, "--repeats", "-r", help="Processes; medians are printed."),
-    most_ms: float = typer.Option(150.0, "--most", "-m", help="Milliseconds that `import spacy_elmo` may take."),
+    most_ms: float = typer.Option(150.0, "--most", "-m", help="Maximum time of `import spacy_elmo` in milliseconds."),
 ) -> None:
-    """Print medians. Exits with 1 if `import spacy_elmo` takes longer than it may."""
+    """Print medians. Exits with 1 if `import spacy_elmo` takes longer than --most."""
     found: Dict[str, List[float]] = {name: [] for name in (*STEPS, WHOLE, MEMORY)}
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     for _ in range(repeats + 1):

@@ -1,4 +1,4 @@
-"""This package, a plain loop and spaCy's own `tok2vec`, each measured in a process of its own by `inference.py`."""
+"""This package, a plain loop and spaCy's own `tok2vec`, each measured in a separate process by `inference.py`."""
 
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
@@ -29,9 +29,9 @@ class Facade(measure.System):
 
 
 class Pipe(measure.System):
-    """The component `elmo` through `nlp.pipe`, or `nlp(doc)` for one Doc; mixed vectors stored; making Docs counts.
+    """The component `elmo` through `nlp.pipe`, or `nlp(doc)` for one Doc; mixed vectors stored, making Docs included.
 
-    contexts (str): "sentences", or "doc" for Docs without boundaries of sentences, read in windows.
+    contexts (str): "sentences", or "doc" for Docs without sentence boundaries, split into windows.
     """
 
     has_cache = True
@@ -79,7 +79,7 @@ class Plain(measure.System):
 
 
 class Tok2Vec(measure.System):
-    """spaCy's `tok2vec` as it comes (`HashEmbedCNN`, width 96, depth 4), weights at random; no ELMo at all."""
+    """spaCy's default `tok2vec` (`HashEmbedCNN`, width 96, depth 4) with random weights; without ELMo."""
 
     def __init__(self) -> None:
         self.nlp = spacy.blank("en")
@@ -95,7 +95,7 @@ class Tok2Vec(measure.System):
 
 
 def make_system(name: str, weights: str, batch_size: int) -> measure.System:
-    """name (str): The name that the tables print.
+    """name (str): Name in the tables.
     weights (str): A folder, or the name of a packaged biLM.
     batch_size (int): In units of the system.
     RETURNS (System): The system.
@@ -112,7 +112,7 @@ def make_system(name: str, weights: str, batch_size: int) -> measure.System:
 
 
 def main() -> None:
-    """Measure what the arguments name."""
+    """Measure the system of the arguments."""
     arguments = measure.read_arguments()
     torch.set_num_threads(arguments.threads)
     system = make_system(arguments.system, arguments.weights, arguments.batch_size)

@@ -1,4 +1,4 @@
-"""Tables of what `inference.py` measured: medians over rounds, each system at its best batch size."""
+"""Tables of `inference.py`: medians over rounds, each system at its best batch size."""
 
 import statistics
 from typing import Any, Dict, List, Sequence
@@ -11,11 +11,11 @@ Result = Dict[str, Any]
 
 
 def print_rates(title: str, results: List[Result], flops: float, *, is_one_doc: bool) -> None:
-    """Print tokens/s with a cold cache of words and in steady state, and the share of the matrix-product peak.
+    """Print tokens/s with a cold and a warm word cache, and the share of the matrix-product peak.
 
-    title (str): What was read.
-    results (List[Result]): Of several rounds.
-    flops (float): The fewest operations of a token.
+    title (str): Description of the text.
+    results (List[Result]): Measurements of several rounds.
+    flops (float): Minimum number of operations per token.
     is_one_doc (bool): Whether the component was called on one Doc.
     """
     gflops = _median(_of(results, "machine"), "gflops")
@@ -35,12 +35,12 @@ def print_rates(title: str, results: List[Result], flops: float, *, is_one_doc: 
 
 
 def print_latencies(title: str, results: List[Result], step_bytes: int, input_bytes: int) -> None:
-    """Print medians of one sentence at a time, and the share of what memory and cache can give.
+    """Print median latencies of single sentences, and the share of the bandwidth of memory and cache.
 
-    title (str): What was read.
-    results (List[Result]): Of several rounds.
-    step_bytes (int): Weights that each step has to read.
-    input_bytes (int): Weights that each sentence has to read once.
+    title (str): Description of the text.
+    results (List[Result]): Measurements of several rounds.
+    step_bytes (int): Bytes of weights read per step.
+    input_bytes (int): Bytes of weights read once per sentence.
     """
     machine = _of(results, "machine")
     memory, cache = _median(machine, "memory_gb_per_s"), _median(machine, "weights_gb_per_s")
@@ -68,10 +68,10 @@ def print_latencies(title: str, results: List[Result], step_bytes: int, input_by
 
 
 def print_split(title: str, results: List[Result]) -> None:
-    """Print where the time of `nlp.pipe` goes.
+    """Print the time of each part of `nlp.pipe`.
 
-    title (str): What was read.
-    results (List[Result]): Of several rounds.
+    title (str): Description of the text.
+    results (List[Result]): Measurements of several rounds.
     """
     print(f"\n{title}")
     ranked = sorted(results, key=lambda result: float(result["whole_s"]))
@@ -88,7 +88,7 @@ def print_split(title: str, results: List[Result]) -> None:
 
 
 def print_one(result: Result, size: str, text: str) -> None:
-    """Print a measurement at once."""
+    """Print a measurement."""
     keys = ("tokens_per_s", "p50_ms", "whole_s", "gflops", "memory_gb_per_s", "weights_gb_per_s")
     shown = "  ".join(f"{key} {result[key]:.1f}" for key in keys if key in result)
     print(f"  {text:11} {size:10} {result['system']:17} {result.get('batch_size', 0):6}  {shown}", flush=True)
@@ -99,14 +99,14 @@ def _of(results: Sequence[Result], system: str) -> List[Result]:
 
 
 def _systems(results: Sequence[Result]) -> Any:
-    """RETURNS (Tuple[List[str], List[str]]): Ours and the peers, in the order measured."""
+    """RETURNS (Tuple[List[str], List[str]]): Our systems and the peers, in the order measured."""
     names = list(dict.fromkeys(result["system"] for result in results if result["system"] != "machine"))
     ours = [name for name in names if name in (*OURS, WINDOWS)]
     return ours, [name for name in names if name not in ours]
 
 
 def _names(ours: Sequence[str], is_one_doc: bool) -> Dict[str, str]:
-    """RETURNS (Dict[str, str]): What to call the systems."""
+    """RETURNS (Dict[str, str]): Titles of the systems."""
     return {name: name.replace("nlp.pipe", "nlp(doc)") if is_one_doc else name for name in ours}
 
 
@@ -115,7 +115,7 @@ def _ratio_heads(names: Dict[str, str]) -> str:
 
 
 def _ratios(results: Sequence[Result], ours: Sequence[str], rate: float) -> str:
-    """RETURNS (str): How many times as fast ours are."""
+    """RETURNS (str): Ratio of our speed to that of the peers."""
     rates = (_median(_of(results, system), "tokens_per_s") for system in ours)
     return "".join(f"{f'{our_rate / rate:.2f} x':>19}" for our_rate in rates)
 

@@ -1,4 +1,4 @@
-"""How `benchmarks/inference.py` takes turns and chooses batch sizes; no measurement."""
+"""Interleaving and choice of batch sizes in `benchmarks/inference.py`; no measurement."""
 
 import importlib
 import sys
@@ -65,7 +65,7 @@ def test_best_batch_size(rounds, make_bench, rates, best, n_tried):
     assert [job.batch_size for job in jobs if job.system == "allennlp" and job.text == "batch"] == [best]
 
 
-def test_systems_take_turns(make_bench):
+def test_systems_are_interleaved(make_bench):
     bench, jobs = make_bench()
     results = bench.rounds("batch", 2)
     measured = [job for job in jobs if job.text == "batch"]

@@ -1,4 +1,4 @@
-"""The rings of the design, enforced: who may import whom, with which libraries, and how long a file may be.
+"""The rings of the design, enforced: allowed imports, allowed libraries, and the maximum length of a file.
 
 The length counts for every file that people read, inside the package and beside it. The source is parsed, not
 imported, so that a rule also holds for imports inside functions and under TYPE_CHECKING.

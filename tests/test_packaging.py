@@ -1,4 +1,4 @@
-"""What is installed: entry points that agree with the registered names, and a wheel and sdist that hold the model."""
+"""The installed package: entry points agree with the registered names; wheel and sdist contain the model."""
 
 import ast
 import re

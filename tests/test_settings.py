@@ -1,4 +1,4 @@
-"""Names and types of settings, against the dataclasses they are for."""
+"""Names and types of settings, checked against dataclasses."""
 
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple, Union

@@ -1,4 +1,4 @@
-"""Convert the English sample from readable text to spaCy's binary format; see assets/sample/README.md for the text.
+"""Convert the English sample from annotated text to spaCy's binary format; assets/sample/README.md describes it.
 
 `[LOC New/PROPN York/PROPN] sleeps/VERB ./PUNCT` is one sentence; `# topic:` starts a passage, which becomes one Doc.
 """
@@ -26,7 +26,7 @@ Passage = List[List[Row]]
 def convert_cli(
     # fmt: off
     input_path: Path = typer.Argument(..., help="Text file of the sample", exists=True, dir_okay=False),
-    output_path: Path = typer.Argument(..., help="File to write, .spacy", dir_okay=False),
+    output_path: Path = typer.Argument(..., help="Output file, .spacy", dir_okay=False),
     force: bool = typer.Option(False, "--force", "-F", help="Replace the output file if it exists"),
     # fmt: on
 ) -> None:
@@ -35,17 +35,17 @@ def convert_cli(
         n_docs, n_sentences, n_tokens = convert_sample(input_path, output_path, force=force)
     except (ValueError, FileExistsError) as e:
         msg.fail(f"Cannot convert {input_path}")
-        typer.echo(str(e))  # wasabi would join the lines
+        typer.echo(str(e))  # wasabi would reflow the lines
         raise typer.Exit(1) from e
     msg.good(f"{output_path}: {n_docs:,} docs, {n_sentences:,} sentences, {n_tokens:,} tokens")
 
 
 def convert_sample(input_path: Path, output_path: Path, *, force: bool = False) -> Tuple[int, int, int]:
-    """Write one file of the sample in spaCy's binary format, whole or not at all.
+    """Write one file of the sample in spaCy's binary format, atomically.
 
     RETURNS (Tuple[int, int, int]): Number of docs, sentences and tokens.
-    RAISES (ValueError): EL160 if a line is not in the format.
-    RAISES (FileExistsError): EL162 if the output exists and `force` is not set.
+    RAISES (ValueError): P010 if a line is not in the format.
+    RAISES (FileExistsError): P012 if the output exists and `force` is not set.
     """
     if output_path.exists() and not force:
         raise FileExistsError(Messages.P012.format(path=output_path))
@@ -63,7 +63,7 @@ def convert_sample(input_path: Path, output_path: Path, *, force: bool = False) 
 def read_sample(path: Path) -> List[Doc]:
     """Read a file of the sample into Docs, one per passage.
 
-    RAISES (ValueError): EL160 if a line is not in the format; names them all.
+    RAISES (ValueError): P010 with all lines that are not in the format.
     """
     vocab = Vocab()
     return [_make_doc(vocab, passage) for passage in read_passages(path)]
@@ -72,7 +72,7 @@ def read_sample(path: Path) -> List[Doc]:
 def read_passages(path: Path) -> List[Passage]:
     """Read a file of the sample into passages of sentences of (token, POS tag, IOB2 tag).
 
-    RAISES (ValueError): EL160 if a line is not in the format; names them all.
+    RAISES (ValueError): P010 with all lines that are not in the format.
     """
     passages: List[Passage] = []
     problems: List[str] = []
@@ -95,10 +95,10 @@ def read_passages(path: Path) -> List[Passage]:
 
 
 def _parse_sentence(line: str) -> Tuple[List[Row], List[Tuple[str, str]]]:
-    """RETURNS: The rows, and for each problem what was found and what is wanted."""
+    """RETURNS: The rows, and for each problem the text found and the text wanted."""
     rows: List[Row] = []
     problems: List[Tuple[str, str]] = []
-    label, iob = "", "O"  # of the entity that is open, and of the next token
+    label, iob = "", "O"  # label of the open entity, IOB tag of the next token
     for item in line.split():
         if item.startswith("[") and "/" not in item:
             if label:

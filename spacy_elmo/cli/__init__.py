@@ -1,1 +1,1 @@
-"""The command line, for people: `python -m spacy elmo`, or `python -m spacy_elmo`."""
+"""The command line: `python -m spacy elmo`, or `python -m spacy_elmo`."""

@@ -12,35 +12,35 @@ Opt = typer.Option
 
 # Name and one line of help for each command; its module in this package has the same name.
 COMMANDS: Dict[str, str] = {
-    "inspect": "Show what is in a file or folder with biLM weights, and what is wrong with it.",
+    "inspect": "Show the sizes and the contents of biLM weights, and any problems with them.",
     "convert": "Write biLM weights in another format.",
-    "vocab": "Count the words of a text, and write the vocabulary of a biLM.",
+    "vocab": "Count the words of a text and write the vocabulary of a biLM.",
     "pretrain": "Train a biLM on text.",
     "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
-    "embed": "Compute contextual vectors for texts, and save them.",
+    "embed": "Compute contextual vectors for texts and save them.",
 }
 
 
 class LazyGroup(TyperGroup):
-    """A group that knows its commands by name only, so that `python -m spacy` stays fast and cannot break on us."""
+    """Imports a command only when it is called: `python -m spacy` stays fast, and errors on import cannot break it."""
 
     def list_commands(self, ctx: Any) -> List[str]:
-        """RETURNS (List[str]): All names, nothing imported."""
+        """RETURNS (List[str]): All names, without importing the commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """cmd_name (str): What the user typed.
-        RETURNS (Optional[Command]): The command, its module imported now; None for a name that is not ours.
+        RETURNS (Optional[Command]): The command, with its module imported; None for an unknown name.
         """
         if cmd_name not in COMMANDS:
             return None
         import_module(f"{__package__}.{cmd_name}")
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.registered_commands = [info for info in app.registered_commands if info.name == cmd_name]
-        return get_command(alone)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.registered_commands = [info for info in app.registered_commands if info.name == cmd_name]
+        return get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands in the help text, nothing imported."""
+        """List the commands in the help text, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 

@@ -1,4 +1,4 @@
-"""What several commands share: saying what went wrong, checking outputs, and opening weights with their files."""
+"""Shared by several commands: error messages, checks of output paths, and loading of weights."""
 
 import errno
 import sys
@@ -19,10 +19,10 @@ from ._app import Arg, Opt
 
 
 class Speaker(Printer):
-    """Statements (good, info, warn, fail) go to stderr, so that stdout holds results and nothing else."""
+    """Prints statements (good, info, warn, fail) to stderr, so that stdout has results only."""
 
     def text(self, *args: Any, **settings: Any) -> Any:
-        """Print a text; what has an icon is a statement."""
+        """Print a text; texts with an icon are statements."""
         if settings.get("icon") is None:
             return super().text(*args, **settings)
         with redirect_stdout(sys.stderr):
@@ -31,46 +31,46 @@ class Speaker(Printer):
 
 msg = Speaker()
 
-# What to do about errors of the system.
+# Remedies for errors of the operating system, by errno.
 REMEDIES: Dict[Optional[int], str] = {
-    errno.ENOSPC: "Make room on the disk, and start again.",
-    errno.EDQUOT: "Make room on the disk, and start again.",
+    errno.ENOSPC: "Free disk space, then run the command again.",
+    errno.EDQUOT: "Free disk space, then run the command again.",
     errno.ENOENT: "Check the path.",
-    errno.ENOTDIR: "A folder in this path is a file: choose another path.",
-    errno.EEXIST: "A folder in this path is a file: choose another path.",
-    errno.EISDIR: "It is a folder: name a file.",
+    errno.ENOTDIR: "Part of this path is a file, not a folder: choose another path.",
+    errno.EEXIST: "Part of this path is a file, not a folder: choose another path.",
+    errno.EISDIR: "It is a folder: give the path of a file.",
     errno.EACCES: "Change its permissions, or choose another path.",
     errno.EPERM: "Change its permissions, or choose another path.",
-    errno.EROFS: "Choose a path on a disk that can be written.",
+    errno.EROFS: "Choose a path on a writable disk.",
 }
 
-# One declaration for each argument that several commands have.
+# Arguments and options of several commands.
 BILM_ARG = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM.")
-OPTIONS_OPT = Opt(None, "--options", "-o", help="The options.json of the weights, if it does not lie beside them.")
+OPTIONS_OPT = Opt(None, "--options", "-o", help="The options.json of the weights, if it is not in the same folder.")
 VOCAB_OPT = Opt(None, "--vocab", "-v", help="Text file with one word per line, in the order of the softmax rows.")
-SOFTMAX_OPT = Opt(None, "--softmax", "-s", help="HDF5 file with the softmax, if it is not with the weights.")
-TOKEN_EMBEDDINGS_OPT = Opt(None, "--token-embeddings", "-t", help="HDF5 file with a vector per word of the vocabulary.")
-GPU_OPT = Opt(-1, "--gpu-id", "-g", help="Number of the GPU to compute on, -1 for the CPU.")
+SOFTMAX_OPT = Opt(None, "--softmax", "-s", help="HDF5 file with the softmax, if the weights file does not include it.")
+TOKEN_EMBEDDINGS_OPT = Opt(None, "--token-embeddings", "-t", help="HDF5 file with token vectors of the vocabulary's words.")
+GPU_OPT = Opt(-1, "--gpu-id", "-g", help="GPU ID to compute on, -1 for the CPU.")
 FORCE_OPT = Opt(False, "--force", "-F", help="Replace the output if it exists already.")
-JSON_OPT = Opt(False, "--json", "-j", help="Print one JSON object in place of tables.")
+JSON_OPT = Opt(False, "--json", "-j", help="Print one JSON object instead of tables.")
 
 
 @contextmanager
 def show_errors() -> Iterator[None]:
-    """Turn errors that a user can do something about into a message and exit code 1, and warnings into messages."""
+    """Show errors of the user (ValueError, OSError) as a message with exit code 1, and warnings as messages."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show_warning, warnings.showwarning)
             yield
     except (ValueError, OSError) as error:
-        told = _describe_system_error(error) if isinstance(error, OSError) else str(error)
-        title, _, text = told.strip().partition("\n")
+        described = _describe_system_error(error) if isinstance(error, OSError) else str(error)
+        title, _, text = described.strip().partition("\n")
         msg.fail(title, text)
         raise typer.Exit(1) from error
 
 
 def _show_warning(otherwise: Callable[..., None], message: Any, category: Type[Warning], *place: Any) -> None:
-    """Where in the code it was is of use for developers, to whom other kinds of warnings go."""
+    """Print a UserWarning as a message, without its place in the code; show others as Python does."""
     if category is UserWarning:
         msg.warn(str(message))
     else:
@@ -78,16 +78,25 @@ def _show_warning(otherwise: Callable[..., None], message: Any, category: Type[W
 
 
 def _describe_system_error(error: OSError) -> str:
-    if error.errno is None:  # of a library, with a text of its own
+    if error.errno is None:  # raised by a library, with its own message
         return str(error)
-    path = f"'{error.filename2 or error.filename}'" if error.filename else "a file that was being read or written"
+    path = f"'{error.filename2 or error.filename}'" if error.filename else "a file"
     remedy = REMEDIES.get(error.errno, "Check the path and the disk.")
     return Errors.EL177.format(path=path, reason=error.strerror, remedy=remedy)
 
 
+def describe_differences(asked: Dict[str, Any], found: Dict[str, Any]) -> "list[str]":
+    """asked (Dict[str, Any]): Values in a block of the config.
+    found (Dict[str, Any]): Values of the biLM, under the same names.
+    RETURNS (list[str]): A description of each value that differs.
+    """
+    names = [name for name in found if asked[name] != found[name]]
+    return [f"{name}: {asked[name]} in the block, {found[name]} in the biLM" for name in names]
+
+
 def check_output_folder(path: Path) -> None:
-    """path (Path): A folder that is there, or can be made.
-    RAISES (ValueError): EL178 if it, or a folder that it should be in, is something else.
+    """path (Path): A folder that exists or can be created.
+    RAISES (ValueError): EL178 if it or one of its parents is a file.
     """
     there = next((part for part in (path, *path.parents) if part.exists()), path)
     if there.exists() and not there.is_dir():
@@ -95,10 +104,10 @@ def check_output_folder(path: Path) -> None:
 
 
 def check_output_file(path: Path, *, force: bool) -> None:
-    """path (Path): A file that will be written and renamed.
-    force (bool): It may replace a file.
-    RAISES (ValueError): EL134 for a file that is there, EL178 if its folder can be none, EL179 for what is no file: a
-        device or a pipe would be gone.
+    """path (Path): A file that will be written under a temporary name, then renamed.
+    force (bool): Replace an existing file.
+    RAISES (ValueError): EL134 if the file exists, EL178 if its parent cannot be a folder, EL179 for anything but a
+        regular file, since renaming would replace a device or a pipe.
     """
     if path.exists() and not path.is_file():
         raise ValueError(Errors.EL179.format(path=path))
@@ -116,10 +125,10 @@ def open_bilm(
     token_embeddings: Optional[Path] = None,
     gpu_id: int = -1,
 ) -> BiLM:
-    """Load a biLM as the arguments of a command name it.
+    """Load a biLM from the arguments of a command.
 
-    path (str): What `load_bilm` takes; only the weights file if `options` are given.
-    gpu_id (int): Number of a GPU, -1 for the CPU.
+    path (str): See `load_bilm`; the weights file if `options` is given.
+    gpu_id (int): GPU ID, -1 for the CPU.
     RETURNS (BiLM): The model, on its device.
     """
     if options is None:
@@ -132,8 +141,8 @@ def open_bilm(
 
 
 def device_of(gpu_id: int) -> str:
-    """gpu_id (int): Number of a GPU, -1 for the CPU.
-    RETURNS (str): The name of the device in torch.
+    """gpu_id (int): GPU ID, -1 for the CPU.
+    RETURNS (str): The PyTorch name of the device.
     RAISES (ValueError): EL136 if there is no such GPU.
     """
     if gpu_id < 0:

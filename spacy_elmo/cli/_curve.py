@@ -1,4 +1,4 @@
-"""The course of a pretraining run as a picture, drawn from its log alone."""
+"""The perplexity curve of a pretraining run, drawn from its log."""
 
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -13,7 +13,7 @@ def draw_curve(log: Path) -> Optional[Path]:
     """Draw held-out perplexities over tokens seen.
 
     log (Path): `log.jsonl` of a run.
-    RETURNS (Optional[Path]): The picture beside the log, None without matplotlib or without a validation.
+    RETURNS (Optional[Path]): Path of the image, None without matplotlib or without a validation.
     """
     rows: List[Dict[str, Any]] = list(srsly.read_jsonl(log))
     scored = [row for row in rows if row.get("forward") is not None]

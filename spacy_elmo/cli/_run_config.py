@@ -1,4 +1,4 @@
-"""The config of `elmo pretrain`: which blocks and settings there are, and of which types."""
+"""The config of `elmo pretrain`: its blocks, settings and types."""
 
 import re
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ NAME = "the config"
 
 @dataclass(frozen=True)
 class PathsConfig:
-    """Where text, words and weights come from.
+    """Paths of texts, vocabulary and weights.
 
-    train (Union[str, List[str], None]), valid (Union[str, List[str], None]): Places, see `_shards.find_shards`.
-    vocab (Optional[str]): A ready vocabulary; None counts the training text.
-    init (Optional[str]): A biLM to go on from; None begins with random weights.
+    train (Union[str, List[str], None]), valid (Union[str, List[str], None]): See `find_shards`.
+    vocab (Optional[str]): A vocabulary file; None counts the words of the training text.
+    init (Optional[str]): A biLM to continue training; None starts from random weights.
     """
 
     train: Union[str, List[str], None] = None
@@ -33,11 +33,11 @@ class PathsConfig:
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """How texts are read, see `_shards.find_shards`.
+    """How texts are read, see `find_shards`.
 
-    format (str): Of all files; "auto" goes by suffix.
-    lang (Optional[str]): Tokenizer of raw text; None: tokens are separated by white space.
-    running_text (bool): Texts are cut into sentences.
+    format (str): Format of all files; "auto" infers it from the suffix.
+    lang (Optional[str]): Language of the tokenizer; None: tokens are separated by white space.
+    running_text (bool): Split texts into sentences.
     """
 
     format: str = "auto"
@@ -47,11 +47,11 @@ class CorpusConfig:
 
 @dataclass(frozen=True)
 class WordsConfig:
-    """Which words are predicted.
+    """The vocabulary of the softmax.
 
-    n_words (Optional[int]): The most frequent ones; None for all.
-    min_count (int): Rarer words are left out.
-    new_head (bool): Train a new softmax even if the biLM to go on from has one.
+    n_words (Optional[int]): Number of most frequent words; None for all.
+    min_count (int): Minimum count of a word; rarer words are left out.
+    new_head (bool): Train a new softmax even if the biLM in `init` has one.
     """
 
     n_words: Optional[int] = 30000
@@ -73,10 +73,10 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """A config that has been checked.
+    """A validated config.
 
     paths (PathsConfig), corpus (CorpusConfig), words (WordsConfig), pretraining (PretrainConfig): Blocks.
-    bilm (Dict[str, Any]): The block as it is, since the vocabulary may have to be counted to complete it.
+    bilm (Dict[str, Any]): The block as given, since it may need the size of a vocabulary that is not counted yet.
     meta (Dict[str, Any]): Saved with the model.
     """
 
@@ -90,9 +90,9 @@ class RunSettings:
 
 def read_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     """path (Path): A .cfg file.
-    overrides (Mapping[str, Any]): Values by the dotted names of settings.
-    RETURNS (Config): Interpolated.
-    RAISES (ValueError): EL001 for an override of a setting that is not known.
+    overrides (Mapping[str, Any]): Values by dotted name of the setting.
+    RETURNS (Config): The config, interpolated.
+    RAISES (ValueError): EL001 for an unknown setting in `overrides`.
     """
     for name, value in overrides.items():
         block = reduce(lambda inner, part: {part: inner}, reversed(name.split(".")), value)
@@ -102,7 +102,7 @@ def read_config(path: Path, overrides: Mapping[str, Any]) -> Config:
 
 
 def _missing_blocks(text: str, overrides: Mapping[str, Any]) -> str:
-    """Empty blocks for overrides: Thinc sets values in blocks that are there, and wants each inside its parent."""
+    """Empty blocks for overrides: Thinc sets values only in existing blocks, and needs the parent of each block."""
     present = set(re.findall(r"^\s*\[([^\]]+)\]", text, flags=re.MULTILINE))
     missing: List[str] = []
     for name in overrides:
@@ -114,9 +114,9 @@ def _missing_blocks(text: str, overrides: Mapping[str, Any]) -> str:
 
 def check_config(config: Mapping[str, Any]) -> RunSettings:
     """config (Mapping[str, Any]): Blocks of plain values; those left out get their defaults.
-    RETURNS (RunSettings): The same in the types of the settings.
-    RAISES (ValueError): EL001 for names that are not known, EL170 for values of wrong types, EL100 for impossible
-        values of [pretraining].
+    RETURNS (RunSettings): The settings with their types.
+    RAISES (ValueError): EL001 for unknown settings, EL170 for values of a wrong type, EL100 for invalid values in
+        [pretraining].
     """
     refuse_unknown(RunConfig, config, NAME)
     blocks, problems = fit_types(RunConfig, config)

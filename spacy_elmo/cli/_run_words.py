@@ -1,4 +1,4 @@
-"""Words and softmax of a run: those of the biLM that it starts from, of a file, or new ones."""
+"""Vocabulary and softmax of a run: from the biLM it starts from, from a file, or new."""
 
 from pathlib import Path
 from typing import List, Optional, cast
@@ -15,19 +15,19 @@ from ..weights.parts import is_head_shared, read_vocabulary
 from . import _common
 from ._run_config import PathsConfig
 
-MAX_NAMED = 5  # lines that an error names
+MAX_NAMED = 5  # line numbers in an error message
 
 
 def words_of(init: Optional[BiLM], paths: PathsConfig, *, is_new_head: bool) -> Optional[Vocabulary]:
-    """The vocabulary, where it need not be counted.
+    """Choose the vocabulary, if the words need not be counted.
 
-    Rows of a word table and of a softmax stand for words: a biLM that keeps them keeps its vocabulary.
+    Rows of a word embedding and of a softmax belong to words: a biLM that keeps them keeps its vocabulary.
 
     init (Optional[BiLM]): The biLM that training starts from.
-    paths (PathsConfig): Names that biLM, and maybe a file with words.
-    is_new_head (bool): The softmax of that biLM is not used.
-    RETURNS (Optional[Vocabulary]): Of the file or the biLM; None if words are to be counted.
-    RAISES (ValueError): EL027, EL147, EL171 to EL173 or EL175 for a file that is not there or cannot be used here.
+    paths (PathsConfig): Paths of that biLM and of a vocabulary file.
+    is_new_head (bool): Whether the softmax of that biLM is replaced.
+    RETURNS (Optional[Vocabulary]): From the file or the biLM; None if the words must be counted.
+    RAISES (ValueError): EL027, EL147, EL171 to EL173 or EL175 for a vocabulary file that is missing or does not fit.
     """
     given = _read_words(paths.vocab) if paths.vocab else None
     n_rows = _n_rows(init, is_new_head)
@@ -48,9 +48,9 @@ def words_of(init: Optional[BiLM], paths: PathsConfig, *, is_new_head: bool) -> 
 
 def check_head(init: BiLM, settings: SoftmaxConfig, name: str) -> None:
     """init (BiLM): The biLM that training starts from, with its softmax if it has one.
-    settings (SoftmaxConfig): What the config says of it.
-    name (str): The biLM, for the error.
-    RAISES (ValueError): EL174 with all settings that the softmax does not have.
+    settings (SoftmaxConfig): The softmax in the config.
+    name (str): Name of the biLM, for the error.
+    RAISES (ValueError): EL174 with all settings that differ.
     """
     head = init.head
     if head is None:
@@ -62,13 +62,13 @@ def check_head(init: BiLM, settings: SoftmaxConfig, name: str) -> None:
     if isinstance(head, AdaptiveHead) and settings.kind == "adaptive":
         found.update(cutoffs=str(head.cutoffs), div_value=str(head.div_value))
         asked.update(cutoffs=str(list(settings.cutoffs)), div_value=str(float(settings.div_value)))
-    different = [f"{key}: {asked[key]} in the block, {found[key]} there" for key in found if asked[key] != found[key]]
+    different = _common.describe_differences(asked, found)
     if different:
         raise ValueError(Errors.EL174.format(init=name, different="; ".join(different)))
 
 
 def refuse_useless_sparse(settings: PretrainConfig, *, is_word_input: bool) -> None:
-    """RAISES (ValueError): EL176 if `sparse` is set, and every row has a gradient in every update."""
+    """RAISES (ValueError): EL176 if `sparse` is set, but every row has a gradient in every update."""
     softmax = settings.softmax
     has_sparse_table = is_word_input and not softmax.tie_weights
     if settings.optimizer.sparse and softmax.kind != "sampled" and not has_sparse_table:
@@ -76,7 +76,7 @@ def refuse_useless_sparse(settings: PretrainConfig, *, is_word_input: bool) -> N
 
 
 def make_head(network: BiLMNetwork, n_words: int, settings: SoftmaxConfig) -> LMHead:
-    """network (BiLMNetwork): Its word embedding is shared if the settings say so.
+    """network (BiLMNetwork): Its word embedding is shared with `tie_weights`.
     n_words (int): V.
     settings (SoftmaxConfig): Which softmax.
     RETURNS (LMHead): With random weights.
@@ -88,7 +88,7 @@ def make_head(network: BiLMNetwork, n_words: int, settings: SoftmaxConfig) -> LM
 
 
 def _n_rows(init: Optional[BiLM], is_new_head: bool) -> Optional[int]:
-    """Rows of the tables that are kept; None if no row stands for a word yet."""
+    """Rows of the word embedding or softmax that training keeps; None if it keeps none."""
     if init is None:
         return None
     if init.config.n_words is not None:
@@ -103,7 +103,7 @@ def _read_words(path: str) -> Vocabulary:
 
 
 def _check_lines(given: Optional[Vocabulary], path: str) -> Optional[Vocabulary]:
-    """What is trained anew should have no row for a blank line; marks that are not first are told."""
+    """Refuse blank lines, and warn if the special words are not the first ones. For a new softmax or embedding."""
     if given is None:
         return None
     blank: List[int] = [number for number, word in enumerate(given.words, start=1) if not word.strip()]

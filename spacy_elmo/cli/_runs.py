@@ -1,4 +1,4 @@
-"""From the config of `elmo pretrain` to a run: texts, vocabulary, and a biLM that is new or goes on."""
+"""Make a pretraining run from the config of `elmo pretrain`: texts, vocabulary, and a new or existing biLM."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -34,12 +34,12 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
 
     config (Mapping[str, Any]): Blocks `paths`, `corpus`, `vocabulary`, `bilm`, `pretraining`, `meta`.
     output (Path): Folder of the run.
-    ranks (Ranks): This process among those that train together.
-    resume (bool): Take the vocabulary from the run that the folder holds, if there is one, in place of counting it.
-    RETURNS (Pretraining): Ready to begin.
-    RAISES (ValueError): See `check_config`; EL101 for a text without sentences, EL105 for paths that lead nowhere,
-        EL147, EL148 and EL171 to EL175 if the biLM to start from has other words, sizes or another softmax, EL176 for
-        settings without effect, EL178 for an output that can be no folder.
+    ranks (Ranks): This process and its communication with the others.
+    resume (bool): Use the vocabulary of the run in the folder, if there is one, instead of counting words.
+    RETURNS (Pretraining): The run, not started.
+    RAISES (ValueError): See `check_config`; EL101 for a text without sentences, EL105 for missing paths, EL147,
+        EL148 and EL171 to EL175 if the biLM to start from has other words, sizes or another softmax, EL176 for settings
+        without effect, EL178 for an output that cannot be a folder.
     """
     settings = check_config(config)
     _common.check_output_folder(output)
@@ -72,13 +72,13 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
 
 
 def _sizes(block: Dict[str, Any], init: Optional[BiLM], name: str) -> Dict[str, Any]:
-    """The [bilm] block, checked before anything long begins."""
+    """The [bilm] block, validated before texts are read."""
     if init is None:
         BiLMConfig.from_dict(_with_words(block, 1))
         return block
     found = init.config.to_dict()
     asked = BiLMConfig.from_dict(_with_words(block, init.config.n_words or 1)).to_dict() if block else found
-    different = [f"{key}: {asked[key]} in the block, {found[key]} there" for key in found if asked[key] != found[key]]
+    different = _common.describe_differences(asked, found)
     if different:
         raise ValueError(Errors.EL148.format(init=name, different="; ".join(different)))
     return found
@@ -96,7 +96,7 @@ def _texts(name: str, settings: RunSettings, tell: Tell) -> List[Shard]:
     if str(STDIN) in places:
         raise ValueError(Errors.EL149.format(name=name))
     if corpus.lang is not None:
-        make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # for the advice
+        make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # its error names the setting
     return find_shards(
         places, lang=corpus.lang, format=corpus.format, running_text=corpus.running_text, tell=tell
     )
@@ -115,7 +115,7 @@ def _held_out(settings: RunSettings, tell: Tell) -> List[List[str]]:
 
 
 def _refuse_empty(shards: Sequence[Shard]) -> None:
-    """Before it is the fault of some setting. One sentence is read."""
+    """Raise EL101 early, before an empty text causes another error. Reads one sentence."""
     if next(read_shards(shards), None) is None:
         raise ValueError(Errors.EL101.format(source=", ".join(shard.name for shard in shards)))
 

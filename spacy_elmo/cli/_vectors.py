@@ -1,4 +1,4 @@
-"""Write the vectors of `elmo embed` as they come: NumPy's .npz, one DocBin, or a folder of DocBins."""
+"""Write the vectors of `elmo embed` as a stream: to an .npz, one DocBin, or a folder of DocBins."""
 
 import os
 import shutil
@@ -22,13 +22,13 @@ DOCS_PER_FILE = 1000
 
 
 class Writer(Protocol):
-    """Takes one Doc after the other."""
+    """Writes one Doc after the other."""
 
     def begin(self, doc: Doc) -> None:
-        """doc (Doc): One without tokens, which went through the pipeline: it tells widths and types."""
+        """doc (Doc): A processed Doc without tokens, for the widths and dtypes of the vectors."""
 
     def add(self, doc: Doc) -> None:
-        """doc (Doc): A Doc with vectors; it may be thrown away afterwards."""
+        """doc (Doc): A Doc with vectors. No reference to it is kept."""
 
 
 class NpzWriter:
@@ -62,7 +62,7 @@ class NpzWriter:
             file.close()
 
     def finish(self, target: IO[bytes]) -> None:
-        """target (IO[bytes]): Where the .npz goes after `close`; it need not be a file on disk."""
+        """target (IO[bytes]): Stream to write the .npz to, after `close`; it need not be seekable."""
         with zipfile.ZipFile(target, "w", allowZip64=True) as archive:
             with archive.open("lengths.npy", "w") as member:
                 np.lib.format.write_array(member, np.asarray(self.lengths, dtype="int64"))
@@ -83,10 +83,10 @@ class NpzWriter:
 
 
 class DocBinWriter:
-    """DocBins with the vectors as user data: one, or parts of a bounded number of Docs.
+    """Writes DocBins with the vectors as user data.
 
-    folder (Path): Where the parts go.
-    docs_per_file (int): Docs in a part, 0 to put all into one.
+    folder (Path): Output folder.
+    docs_per_file (int): Docs per DocBin, 0 for one DocBin with all Docs.
     """
 
     def __init__(self, folder: Path, docs_per_file: int) -> None:
@@ -96,7 +96,7 @@ class DocBinWriter:
         self._docs = DocBin(store_user_data=True)
 
     def begin(self, doc: Doc) -> None:
-        """doc (Doc): Tells nothing that is needed here."""
+        """doc (Doc): Not used."""
 
     def add(self, doc: Doc) -> None:
         """doc (Doc): A Doc with vectors."""
@@ -105,13 +105,13 @@ class DocBinWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what has come since the last time."""
+        """Write the Docs added since the last call to a file."""
         self._docs.to_disk(self.folder / f"part-{self.n_files:06}.spacy")
         self._docs = DocBin(store_user_data=True)
         self.n_files += 1
 
     def finish(self) -> None:
-        """Write the rest."""
+        """Write the remaining Docs."""
         if len(self._docs) or not self.n_files:
             self.flush()
 
@@ -120,14 +120,14 @@ class DocBinWriter:
 def open_writer(
     path: str, arrays: Tuple[str, ...], *, docs_per_file: int = DOCS_PER_FILE, force: bool = False
 ) -> Iterator[Writer]:
-    """Write to a temporary name beside the target, and rename at the end: the output is complete or not there.
+    """Open a writer for an output path. It writes to a temporary folder next to the output and renames at the end.
 
-    path (str): A file that ends in .npz or .spacy, a folder for parts, or "-" for an .npz to stdout.
-    arrays (Tuple[str, ...]): What an .npz holds.
-    docs_per_file (int): Docs per part in a folder.
-    force (bool): Replace what is there.
-    YIELDS (Writer): Takes the Docs.
-    RAISES (ValueError): EL134 if something is there, EL135 for a suffix that says nothing.
+    path (str): A file that ends in .npz or .spacy, a folder for DocBins, or "-" for an .npz on stdout.
+    arrays (Tuple[str, ...]): Arrays in an .npz.
+    docs_per_file (int): Docs per DocBin in a folder.
+    force (bool): Replace an existing output.
+    YIELDS (Writer): The writer.
+    RAISES (ValueError): EL134 if the output exists, EL135 for an unknown suffix.
     """
     target = None if path == STDOUT else Path(path)
     if target is not None:

@@ -1,4 +1,4 @@
-"""`elmo convert`: weights of any known format into another one."""
+"""`elmo convert`: biLM weights from one format to another."""
 
 from enum import Enum
 from pathlib import Path
@@ -12,14 +12,14 @@ from .inspect import count_parameters
 
 
 class Format(str, Enum):
-    """Formats that can be written."""
+    """Output formats."""
 
     native = "native"
     bilm_tf = "bilm-tf"
 
 
 class DType(str, Enum):
-    """Types of the numbers on disk."""
+    """Number types on disk."""
 
     float32 = "float32"
     float16 = "float16"
@@ -30,9 +30,9 @@ class DType(str, Enum):
 def convert_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    output_path: Path = Arg(..., help="Folder for the result."),
-    to: Format = Opt(Format.native, "--to", "-T", help="Format of the result: ours, or that of bilm-tf and AllenNLP."),
-    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the numbers on disk; int8 (native only) rounds the large matrices to a quarter of the size."),
+    output_path: Path = Arg(..., help="Output folder."),
+    to: Format = Opt(Format.native, "--to", "-T", help="Output format: native (safetensors), or the HDF5 format of bilm-tf and AllenNLP."),
+    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type on disk; int8 (native only) quantizes the large matrices to a quarter of their float32 size."),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     softmax: Optional[Path] = _common.SOFTMAX_OPT,
@@ -40,10 +40,10 @@ def convert_cli(
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Write biLM weights in another format: from anything that `elmo inspect` can read, into our own or bilm-tf's.
+    """Write biLM weights in another format: from any format that `elmo inspect` reads to the native or bilm-tf format.
 
-    Our own format is a folder with config.json, weights.safetensors, and, where there are any, vocab.txt and
-    meta.json. The format of bilm-tf is a folder with options.json and weights.hdf5.
+    The native format is a folder with config.json, weights.safetensors and, if present, vocab.txt and meta.json.
+    The bilm-tf format is a folder with options.json and weights.hdf5.
     """
     with _common.show_errors():
         bilm = convert(
@@ -73,13 +73,13 @@ def convert(
     token_embeddings: Optional[Path] = None,
     force: bool = False,
 ) -> BiLM:
-    """Load and save.
+    """Load a biLM and save it in another format.
 
-    bilm_path (str): What `load_bilm` takes.
+    bilm_path (str): See `load_bilm`.
     output_path (Path): A folder.
     format (str): "native" or "bilm-tf".
     dtype (str): "float32", "float16" or "int8".
-    force (bool): Replace what is there.
+    force (bool): Replace an existing output.
     RETURNS (BiLM): The model, as loaded.
     """
     bilm = _common.open_bilm(

@@ -1,4 +1,4 @@
-"""`elmo embed`: texts in, vectors out."""
+"""`elmo embed`: contextual vectors for texts."""
 
 from enum import Enum
 from pathlib import Path
@@ -18,15 +18,15 @@ from . import _common
 from ._app import Arg, Opt, app
 from ._vectors import DOCS_PER_FILE, STDOUT, open_writer
 
-# Which arrays each choice of `--store` keeps.
+# Arrays stored for each value of `--store`.
 STORED: Dict[str, Tuple[str, ...]] = {"mixed": ("mixed",), "layers": ("layers",), "both": ("mixed", "layers")}
 
 BATCH_SIZE = 1024
-BATCH_TOKENS = 16000  # of Docs computed together, a little less than what fills the component's `batch_tokens` twice
+BATCH_TOKENS = 16000  # tokens per batch of Docs, a little less than twice the component's `batch_tokens`
 
 
 class InputFormat(str, Enum):
-    """Formats of texts."""
+    """Input formats."""
 
     auto = "auto"
     text = "text"
@@ -35,7 +35,7 @@ class InputFormat(str, Enum):
 
 
 class Store(str, Enum):
-    """What is kept of a token."""
+    """What to store per token."""
 
     mixed = "mixed"
     layers = "layers"
@@ -43,14 +43,14 @@ class Store(str, Enum):
 
 
 class DType(str, Enum):
-    """Types of the stored numbers."""
+    """Number types of the stored vectors."""
 
     float32 = "float32"
     float16 = "float16"
 
 
 class Precision(str, Enum):
-    """What is computed in."""
+    """Precisions of the computation."""
 
     float32 = "float32"
     bfloat16 = "bfloat16"
@@ -63,15 +63,15 @@ def embed_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
     input_path: str = Arg(..., help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), a folder or a pattern such as 'corpus/**/*.gz' of these, or - for text from stdin."),
-    output_path: str = Arg(..., help="A file that ends in .npz (arrays) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout."),
-    input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input, by default what its suffix says."),
+    output_path: str = Arg(..., help="A file that ends in .npz (arrays) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for an .npz on stdout."),
+    input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input; auto infers it from the suffix."),
     is_tokenized: bool = Opt(False, "--tokenized", "-k", help="Tokens of the text are separated by white space already (of any kind, no-break spaces too)."),
     lang: str = Opt("en", "--lang", "-l", help="Language whose tokenizer reads plain text."),
-    store: Store = Opt(Store.mixed, "--store", "-S", help="Keep the mean of the layers, all layers, or both."),
-    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the stored numbers."),
-    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="What the biLM computes in: fewer bits are less exact, and faster for large biLMs."),
-    batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Most Docs held in memory and computed together, up to 16,000 tokens; fewer are slower.", min=1),
-    docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs in each DocBin of a folder.", min=1),
+    store: Store = Opt(Store.mixed, "--store", "-S", help="Store the mean of the layers, all layers, or both."),
+    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type of the stored vectors."),
+    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="Precision of the computation: reduced precision is less exact, and faster for large biLMs."),
+    batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Maximum number of texts per batch, which also has at most 16,000 tokens; small batches are slower.", min=1),
+    docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs per DocBin file in an output folder.", min=1),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     token_embeddings: Optional[Path] = _common.TOKEN_EMBEDDINGS_OPT,
@@ -79,7 +79,7 @@ def embed_cli(
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Compute contextual vectors for texts, and save them.
+    """Compute contextual vectors for texts and save them.
 
     An .npz holds "lengths" (tokens of each text) and the rows of all tokens, one text after the other: "mixed"
     (tokens, width) and/or "layers" (tokens, layers, width). A DocBin holds the Docs with their vectors: after
@@ -128,19 +128,19 @@ def embed(
 ) -> Tuple[int, int]:
     """Stream texts through the ELMo component into a file.
 
-    bilm_path (str): What `load_bilm` takes.
-    input_path (str): See `_texts.read_items`.
+    bilm_path (str): See `load_bilm`.
+    input_path (str): See `corpora.items.read_items`.
     output_path (str): See `_vectors.open_writer`.
     store (str): "mixed", "layers" or "both".
     precision (str): See `BiLM.set_precision`.
-    batch_size (int): Most Docs in memory at a time; about 16,000 tokens of them, or a single one.
-    tell (Tell): Is told which files of a folder are not read, and what was replaced.
-    files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not beside the weights.
+    batch_size (int): Maximum number of Docs per batch; a batch has at most about 16,000 tokens or a single Doc.
+    tell (Tell): Called with messages on files of a folder that are not read and on replaced characters.
+    files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not next to the weights.
     RETURNS (Tuple[int, int]): Texts and tokens read.
     """
     n_docs = n_tokens = 0
     with open_writer(output_path, STORED[store], docs_per_file=docs_per_file, force=force) as writer:
-        # The component computes where Thinc does, which takes CuPy.
+        # The component computes on Thinc's device; on a GPU Thinc requires CuPy.
         if _common.device_of(gpu_id) != "cpu":
             require_gpu(gpu_id)
         settings = {"store": store, "dtype": dtype, "model": {"precision": precision}}
@@ -151,7 +151,7 @@ def embed(
         with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
             for batch in cutter.cut(items):
                 before = n_tokens
-                # Words seen only in this batch leave the vocabulary with it.
+                # Remove words that only this batch has from the vocabulary afterwards.
                 with nlp.memory_zone():
                     for doc in nlp.pipe((to_doc(item, nlp) for item in batch), batch_size=len(batch)):
                         writer.add(doc)
@@ -159,19 +159,19 @@ def embed(
                         progress.update(len(doc))
                 cutter.learn(batch, n_tokens - before)
     if counts.n_undecodable:
-        tell(f"{counts.n_undecodable:,} lone surrogates, which are no characters, read as U+FFFD")
+        tell(f"{counts.n_undecodable:,} lone surrogates, which are not valid characters, were replaced by U+FFFD")
     return n_docs, n_tokens
 
 
 class Cutter:
-    """Cuts texts into batches that are best computed together.
+    """Groups texts into batches of about `BATCH_TOKENS` tokens.
 
-    batch_size (int): Most texts of a batch.
+    batch_size (int): Maximum number of texts per batch.
     """
 
     def __init__(self, batch_size: int) -> None:
         self.batch_size = batch_size
-        self._characters = 1.0  # of a token and what follows it, as it was in the last batch
+        self._characters = 1.0  # per token, white space included, measured on the last batch
 
     def cut(self, items: Iterable[Item]) -> Iterator[List[Item]]:
         """items (Iterable[Item]): Texts.
@@ -189,8 +189,11 @@ class Cutter:
             yield batch
 
     def learn(self, batch: Sequence[Item], n_tokens: int) -> None:
-        """batch (Sequence[Item]): Has been read.
-        n_tokens (int): It had."""
+        """Update the estimate of characters per token.
+
+        batch (Sequence[Item]): A batch that has been tokenized.
+        n_tokens (int): Its number of tokens.
+        """
         n_characters = sum(len(item) for item in batch if isinstance(item, str))
         if n_characters:
             self._characters = max(1.0, n_characters / max(1, n_tokens))

@@ -1,4 +1,4 @@
-"""`elmo inspect`: what is in a file of biLM weights."""
+"""`elmo inspect`: sizes, contents and problems of biLM weights."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,13 +15,13 @@ from ._app import app
 
 @dataclass(frozen=True)
 class Report:
-    """What a biLM consists of.
+    """The contents of a biLM.
 
     settings (Dict[str, Any]): The config, nested blocks flattened with dots, and the width of a vector.
-    n_parameters (Dict[str, int]): Parameters by part.
-    gates (List[Tuple[str, str, float]]): Part, gate, and its mean opening at input zero, from 0 (shut) to 1.
+    n_parameters (Dict[str, int]): Parameters per module.
+    gates (List[Tuple[str, str, float]]): Module, gate, and its mean activation at input zero, from 0 to 1.
     vocabulary (Optional[Dict[str, Any]]): Number of words and the first of them.
-    meta (Dict[str, Any]): What is known of the training.
+    meta (Dict[str, Any]): Information about the training.
     problems (List[str]): What this biLM cannot do, and why.
     """
 
@@ -44,10 +44,10 @@ def inspect_cli(
     as_json: bool = _common.JSON_OPT,
     # fmt: on
 ) -> None:
-    """Show what is in a file or folder with biLM weights, and what is wrong with it.
+    """Show the sizes and the contents of biLM weights, and any problems with them.
 
-    Prints sizes, parameters by part, how far the gates stand open, vocabulary and meta data. Exits with 1 and a list
-    of everything that is wrong if the weights cannot be used.
+    Prints the config, parameters per module, mean gate activations, vocabulary and meta data. If the weights cannot
+    be loaded, lists all problems and exits with code 1.
     """
     with _common.show_errors():
         bilm = _common.open_bilm(
@@ -62,7 +62,7 @@ def inspect_cli(
 
 def inspect(bilm: BiLM) -> Report:
     """bilm (BiLM): A loaded model.
-    RETURNS (Report): All there is to know without computing a vector.
+    RETURNS (Report): Its contents; no vector is computed.
     """
     words = bilm.vocabulary.words if bilm.vocabulary is not None else None
     return Report(
@@ -77,8 +77,8 @@ def inspect(bilm: BiLM) -> Report:
 
 def count_parameters(bilm: BiLM) -> Dict[str, int]:
     """bilm (BiLM): A loaded model.
-    RETURNS (Dict[str, int]): Sizes of the parts and of the biLM, the character table without its mask row as papers
-        count it; of softmax and token embeddings, where there are any.
+    RETURNS (Dict[str, int]): Parameters per module and of the biLM (the character embedding without its mask row, as in
+        the papers), and of softmax and token embeddings if present.
     """
     counts: Dict[str, int] = {}
     for key, tensor in bilm.network.state_dict().items():
@@ -100,7 +100,7 @@ def _flatten(record: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
 
 
 def _part_of(key: str) -> str:
-    """Name of the part that an entry of the state dict belongs to; layer 0 are the words, so LSTM layers begin at 1."""
+    """Name of the module of an entry of the state dict. LSTM layers start at 1, since layer 0 is the token layer."""
     first, second, third = [*key.split("."), "", ""][:3]
     if first == "encoder" and second == "layers":
         return f"LSTM layer {int(third) + 1}"
@@ -111,7 +111,7 @@ def _part_of(key: str) -> str:
 
 @torch.no_grad()
 def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
-    """Mean opening of each gate if nothing but its bias counted."""
+    """Mean activation of each gate at input zero, which depends on the bias alone."""
     gates: List[Tuple[str, str, float]] = []
     state, config = network.state_dict(), network.config
     for key in (key for key in state if key.startswith("char_cnn.highways.") and key.endswith(".bias")):
@@ -121,26 +121,26 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
         bias = state[f"encoder.layers.{layer}.bias"]  # (d, 4H), columns i, j, f, o
         for direction, row in zip(("forward", "backward"), bias):
             i, _, f, o = row.chunk(4)
-            # The forget bias of 1 is not in the file.
+            # The forget bias of 1 is not stored in the weights.
             for name, gate in (("input", i), ("forget", f + 1.0), ("output", o)):
                 gates.append((f"LSTM layer {layer + 1} {direction}", name, float(torch.sigmoid(gate).mean())))
     for k in range(config.n_layers - 1 if config.highway_between else 0):
         for direction, row in zip(("forward", "backward"), state[f"encoder.highways.{k}.bias"]):
-            opening = float(torch.sigmoid(row).mean())
-            gates.append((f"highway around LSTM layer {k + 2} {direction}", "transform", opening))
+            activation = float(torch.sigmoid(row).mean())
+            gates.append((f"highway around LSTM layer {k + 2} {direction}", "transform", activation))
     return gates
 
 
 def _find_problems(bilm: BiLM) -> List[str]:
     problems = []
     if bilm.vocabulary is None:
-        problems.append("no vocabulary: perplexity cannot be computed (vectors from characters need none)")
+        problems.append("no vocabulary: perplexity cannot be computed (vectors from characters do not need it)")
     if bilm.head is None:
-        problems.append("no softmax: perplexity cannot be computed, and training cannot go on from here")
+        problems.append("no softmax: perplexity cannot be computed, and further training starts with a new softmax")
     if bilm.config.directions == "forward":
-        problems.append("only the forward direction: a vector knows nothing of what follows its token")
+        problems.append("forward direction only: vectors do not depend on the following tokens")
     if bilm.config.char_cnn is None:
-        problems.append("words come in as ids: all words that the vocabulary lacks get the same first layer")
+        problems.append("word input, no characters: all words outside the vocabulary have the same token layer")
     return problems
 
 
@@ -150,8 +150,8 @@ def _print_report(report: Report, title: str) -> None:
     msg.table([(key, str(value)) for key, value in report.settings.items()], header=("Setting", "Value"), divider=True)
     counts = [(part, f"{n:,}") for part, n in report.n_parameters.items()]
     msg.table(counts, header=("Part", "Parameters"), aligns=("l", "r"), divider=True)
-    gates = [(part, gate, f"{opening:.3f}") for part, gate, opening in report.gates]
-    msg.table(gates, header=("Part", "Gate", "Mean opening"), aligns=("l", "l", "r"), divider=True)
+    gates = [(part, gate, f"{activation:.3f}") for part, gate, activation in report.gates]
+    msg.table(gates, header=("Part", "Gate", "Mean activation"), aligns=("l", "l", "r"), divider=True)
     if report.vocabulary is not None:
         msg.text(f"Vocabulary: {report.vocabulary['n_words']:,} words, {' '.join(report.vocabulary['first'])} ...")
     if report.meta:

@@ -17,7 +17,7 @@ from ._app import Arg, Opt, app
 
 
 class PerplexityState(str, Enum):
-    """What the recurrent state does between sentences."""
+    """The recurrent state between sentences."""
 
     carry = "carry"
     reset = "reset"
@@ -28,9 +28,9 @@ class PerplexityState(str, Enum):
 def perplexity_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst), one sentence per line, white space (of any kind, no-break spaces too) between the tokens; several files are read one after the other.", exists=True, dir_okay=False),
-    batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences that are read side by side.", min=1),
-    state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf reports it, or begin each one from zero or from the settled state."),
+    corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst), one sentence per line, tokens separated by white space (of any kind, no-break spaces too). Several files are read in order.", exists=True, dir_okay=False),
+    batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences per batch.", min=1),
+    state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf does, or start each sentence from the zero (reset) or the steady state."),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     softmax: Optional[Path] = _common.SOFTMAX_OPT,
@@ -41,8 +41,8 @@ def perplexity_cli(
     """Report how well a biLM predicts a text, per direction, with standard error.
 
     The biLM needs its softmax and its vocabulary. Perplexity is the exponential of the mean negative log likelihood
-    per token over the full vocabulary, the end of each sentence counted as a token; words that the vocabulary lacks
-    are predicted as <UNK>, so perplexities of different vocabularies cannot be compared. The text is held in memory.
+    per token over the full vocabulary, EOS included. Words outside the vocabulary count as <UNK>, so perplexities with
+    different vocabularies cannot be compared. The text is held in memory.
     """
     counts = Counts()
     with _common.show_errors():
@@ -72,7 +72,7 @@ def perplexity_cli(
     _common.msg.text(describe_counts(counts))
     _common.msg.text(f"{result.n_tokens:,} predictions, {result.unk_rate:.2%} of them <UNK>")
     if result.n_dropped:
-        _common.msg.text(f"{result.n_dropped:,} tokens at the end were not counted (--state reset counts all)")
+        _common.msg.text(f"{result.n_dropped:,} tokens at the end were not scored (--state reset scores all)")
 
 
 def perplexity(
@@ -90,10 +90,10 @@ def perplexity(
 ) -> Perplexity:
     """Load a biLM and score text.
 
-    bilm_path (str): What `load_bilm` takes.
-    corpus_paths (List[Path]): Text, plain or compressed, one tokenized sentence a line.
-    counts (Optional[Counts]): What is met in the text is added here.
-    tell (Tell): Is told which files are named twice, and read once.
+    bilm_path (str): See `load_bilm`.
+    corpus_paths (List[Path]): Text, plain or compressed, one tokenized sentence per line.
+    counts (Optional[Counts]): Counts of the text are added to it.
+    tell (Tell): Called with a message on files that are named more than once, which are read once.
     RETURNS (Perplexity): Both directions.
     """
     bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)

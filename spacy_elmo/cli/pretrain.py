@@ -42,18 +42,18 @@ def pretrain_cli(
     ),
     gpu_id: int = _common.GPU_OPT,
     resume: bool = Opt(
-        False, "--resume", "-R", help="Go on from the newest checkpoint of the output folder, or begin if there is none."
+        False, "--resume", "-R", help="Resume from the newest checkpoint in the output folder, or start if there is none."
     ),
-    force: bool = Opt(False, "--force", "-F", help="Begin anew in a folder that holds a run, and remove all of that."),
-    verbose: bool = Opt(False, "--verbose", "-V", help="Also report every block of the config that is used."),
+    force: bool = Opt(False, "--force", "-F", help="Start a new run in a folder that contains one, and remove the old run."),
+    verbose: bool = Opt(False, "--verbose", "-V", help="Print the complete config."),
     # fmt: on
 ) -> None:
     """Train a biLM on text.
 
-    Settings are overridden on the command line by their dotted name: --paths.train "corpus/*.txt.gz"
-    --pretraining.max_tokens 1000000. The output folder gets `model-best` and `model-last`, complete models that can be
-    used at any moment, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at the
-    end. A run that was stopped, by Ctrl+C or by force, goes on with --resume as if it had never stopped.
+    Options override settings by their dotted names: --paths.train "corpus/*.txt.gz"
+    --pretraining.max_tokens 1000000. The output folder contains `model-best` and `model-last`, complete models that
+    can be used at any time, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at
+    the end. A stopped run continues with --resume, with the same results as a run without a stop.
 
     With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT
     """
@@ -78,7 +78,7 @@ def pretrain_cli(
 
 
 def _show(run: Pretraining) -> None:
-    """A bar with tokens/s and time left, a table row per validation; nothing on ranks that do not write."""
+    """Show a progress bar with tokens/s and remaining time, and a table row per validation, on the first rank only."""
     if not run.ranks.is_writer:
         for _ in run.reports():
             pass
@@ -118,7 +118,7 @@ def _row(cells: "list[str] | tuple[str, ...]") -> None:
 
 
 def _number(value: float, n_digits: int) -> str:
-    """A forward-only model has no backward perplexity."""
+    """Format a number; NaN, the backward perplexity of a forward-only model, is a dash."""
     return "-" if math.isnan(value) else f"{value:.{n_digits}f}"
 
 
@@ -127,8 +127,8 @@ def _tell_of_stop(run: Pretraining) -> None:
         return
     _tell_of_text(run)
     newest = next(iter(list_checkpoints(run.output)), None)
-    way_on = f"goes on from {newest}" if newest else "begins anew: there is no checkpoint yet"
-    _common.msg.warn(f"Stopped at step {run.trainer.step:,}. The same command with --resume {way_on}.")
+    next_start = f"resumes from {newest}" if newest else "starts again: there is no checkpoint yet"
+    _common.msg.warn(f"Stopped at step {run.trainer.step:,}. The same command with --resume {next_start}.")
 
 
 def _tell_of_text(run: Pretraining) -> None:
@@ -138,19 +138,19 @@ def _tell_of_text(run: Pretraining) -> None:
 def _finish(run: Pretraining) -> None:
     _tell_of_text(run)
     if run.config.patience and run.best.is_hopeless(run.config.patience):
-        _common.msg.info(f"Stopped early: no better validation since step {run.best.step:,}")
+        _common.msg.info(f"Stopped early: no improvement since step {run.best.step:,}")
     picture = draw_curve(run.output / LOG)
     _common.msg.text(f"Curve: {picture}" if picture else "No curve: matplotlib is not installed (pip install matplotlib)")
     _common.msg.good(f"Saved the biLM to {run.output / LAST}, the best one to {run.output / BEST}")
 
 
 def _keep_large_blocks() -> None:
-    """Let glibc reuse large blocks: a fresh one costs a page fault every 4 KB, a sixth of the time of a small run."""
+    """Let glibc reuse large blocks: new ones cost a page fault per 4 KB, a sixth of the time of a small run."""
     if sys.platform != "linux":
         return
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):  # another C library
         return
-    mallopt(-4, 0)  # M_MMAP_MAX: no block of its own mapping
-    mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: nothing is given back between two steps
+    mallopt(-4, 0)  # M_MMAP_MAX: never allocate by mmap
+    mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: keep freed memory between steps

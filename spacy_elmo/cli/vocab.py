@@ -1,4 +1,4 @@
-"""`elmo vocab`: the words that a biLM will predict."""
+"""`elmo vocab`: count words and write the vocabulary of a biLM."""
 
 import os
 from enum import Enum
@@ -29,21 +29,21 @@ class CorpusFormat(str, Enum):
 def vocab_cli(
     # fmt: off
     corpus_path: List[str] = Arg(..., help="Text (plain, .gz, .xz, .zst), JSONL or DocBin: files, folders, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for text from stdin."),
-    output_path: Path = Arg(..., help="Text file for the words, one per line.", dir_okay=False),
-    n_words: int = Opt(30000, "--n-words", "-n", help="Words to keep, the most frequent ones, without the three special ones; 0 keeps all.", min=0),
-    min_count: int = Opt(1, "--min-count", "-m", help="Leave out words that occur less often.", min=1),
-    corpus_format: CorpusFormat = Opt(CorpusFormat.auto, "--format", "-f", help="Format of the files, by default what their suffix says."),
+    output_path: Path = Arg(..., help="Output text file, one word per line.", dir_okay=False),
+    n_words: int = Opt(30000, "--n-words", "-n", help="Number of most frequent words to keep, besides <S>, </S> and <UNK>; 0 keeps all.", min=0),
+    min_count: int = Opt(1, "--min-count", "-m", help="Minimum count of a word; rarer words are left out.", min=1),
+    corpus_format: CorpusFormat = Opt(CorpusFormat.auto, "--format", "-f", help="Format of the files; auto infers it from the suffix."),
     lang: Optional[str] = Opt(None, "--lang", "-l", help="Language whose tokenizer reads raw text; by default tokens are separated by white space (of any kind, no-break spaces too)."),
-    running_text: bool = Opt(False, "--running-text", "-r", help="A line has several sentences, cut it after each."),
-    max_entries: int = Opt(5_000_000, "--max-entries", "-M", help="Distinct words in memory; beyond that, counts wait in temporary files beside the output.", min=1),
+    running_text: bool = Opt(False, "--running-text", "-r", help="Lines have several sentences: split them."),
+    max_entries: int = Opt(5_000_000, "--max-entries", "-M", help="Maximum number of distinct words in memory; further counts are stored in temporary files next to the output.", min=1),
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Count the words of a text, and write the vocabulary of a biLM.
+    """Count the words of a text and write the vocabulary of a biLM.
 
-    The file has <S>, </S> and <UNK>, then the words, most frequent first, ties by spelling: the order that the sampled
-    and the adaptive softmax need. Memory depends on --max-entries and on the words that are kept, not on the size of
-    the text; with --n-words 0 all distinct words are held once, to sort them.
+    The file starts with <S>, </S> and <UNK>. The words follow in order of descending frequency, as the sampled and the
+    adaptive softmax require; ties are in alphabetical order. Memory depends on --max-entries and on the number of words
+    kept, not on the size of the text; --n-words 0 holds all distinct words in memory to sort them.
     """
     with _common.show_errors():
         counts, result = vocab(
@@ -60,7 +60,7 @@ def vocab_cli(
         )
     _common.msg.text(describe_counts(counts))
     _common.msg.text(f"Kept {len(result.words):,} of {result.n_types:,} distinct words")
-    _common.msg.text(f"{result.unk_rate:.2%} of the tokens become <UNK>")
+    _common.msg.text(f"{result.unk_rate:.2%} of the tokens are <UNK>")
     _common.msg.good(f"Saved a vocabulary of {len(result.words) + 3:,} words", output_path)
 
 
@@ -77,17 +77,17 @@ def vocab(
     force: bool = False,
     tell: Tell = say_nothing,
 ) -> Tuple[Counts, VocabularyCounts]:
-    """Count the words of a corpus, and write the most frequent ones.
+    """Count the words of a corpus and write the most frequent ones.
 
-    places (Sequence[str]): See `_shards.find_shards`, also for `format`, `lang` and `running_text`.
-    output (Path): One word a line; it is complete or not there.
+    places (Sequence[str]): See `find_shards`, also for `format`, `lang` and `running_text`.
+    output (Path): Text file, one word per line; written atomically.
     n_words (Optional[int]): Words to keep, None for all.
     min_count (int), max_entries (int): See `count_vocabulary`.
-    force (bool): Replace the output.
-    tell (Tell): Is told which files are not read.
-    RETURNS (Tuple[Counts, VocabularyCounts]): What was read, and what was kept.
-    RAISES (ValueError): EL101 for a corpus without sentences, EL133 for a place with nothing to read, EL134 if the
-        output is there already, EL178 and EL179 if it can be no file.
+    force (bool): Replace an existing output.
+    tell (Tell): Called with messages on files that are not read.
+    RETURNS (Tuple[Counts, VocabularyCounts]): Counts of the text, and of the vocabulary.
+    RAISES (ValueError): EL101 for a corpus without sentences, EL133 for a path without texts, EL134 if the
+        output exists, EL178 and EL179 if it cannot be a file.
     """
     _common.check_output_file(output, force=force)
     shards = find_shards(places, lang=lang, format=format, running_text=running_text, tell=tell)
@@ -114,7 +114,7 @@ def _with_progress(shards: Sequence[Shard], counts: Counts) -> Iterator[List[str
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Under a temporary name beside the target, then rename."""
+    """Write to a temporary file in the same folder, then rename it."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("w", encoding="utf8", newline="\n") as file:

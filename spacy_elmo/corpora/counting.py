@@ -1,4 +1,4 @@
-"""Count the words of a corpus of any size: what does not fit in memory waits in sorted files that are merged."""
+"""Count the words of a corpus of any size, with an external merge sort for counts that do not fit in memory."""
 
 import heapq
 import tempfile
@@ -17,22 +17,22 @@ from ..text.vocabulary import UNKNOWN, Vocabulary
 
 SPECIAL = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
 Entry = Tuple[str, int]
-# Runs that are read at a time; an operating system has a limit on open files.
+# Sorted files (runs) that are merged at once; operating systems limit open files.
 MAX_RUNS = 64
 READ_AHEAD = 1 << 18
-# Of a word in a run: its bytes and its count.
+# Header of a word in a run: its length in bytes and its count.
 HEADER = Struct("<IQ")
 
 
 @dataclass(frozen=True)
 class VocabularyCounts:
-    """The words that are kept, and what the corpus had.
+    """The words of a vocabulary and the totals of the corpus.
 
-    words (List[str]): Most frequent first, ties by spelling; `<S>`, `</S>` and `<UNK>` are not among them.
-    counts (List[int]): How often each of them occurs.
+    words (List[str]): In order of descending frequency, ties by spelling; without `<S>`, `</S>` and `<UNK>`.
+    counts (List[int]): The count of each word.
     n_tokens (int): Tokens of the corpus.
     n_types (int): Distinct words of the corpus, kept or not.
-    n_unknown (int): Tokens that are none of the kept words.
+    n_unknown (int): Tokens outside the vocabulary.
     """
 
     words: List[str]
@@ -43,7 +43,7 @@ class VocabularyCounts:
 
     @property
     def unk_rate(self) -> float:
-        """RETURNS (float): Share of the tokens that become `<UNK>`."""
+        """RETURNS (float): Share of the tokens outside the vocabulary."""
         return self.n_unknown / max(1, self.n_tokens)
 
     def vocabulary(self) -> Vocabulary:
@@ -59,15 +59,15 @@ def count_vocabulary(
     max_entries: int = 5_000_000,
     folder: Optional[Path] = None,
 ) -> VocabularyCounts:
-    """Count words, and keep the most frequent ones. The result does not depend on `max_entries`. Memory holds as many
-    words, and those that are kept.
+    """Count words and keep the most frequent ones. Memory holds `max_entries` words and the words kept; the result does
+    not depend on `max_entries`.
 
     sentences (Iterable[Sequence[str]]): The corpus, read once.
-    n_words (Optional[int]): Words to keep, without the three special ones; None for all.
-    min_count (int): Rarer words are not kept.
-    max_entries (int): Distinct words in memory; when there are more, they are written to a file and forgotten.
-    folder (Optional[Path]): Where temporary files go, by default where the system puts them. They take about 20 bytes
-        per distinct word and file, and are removed at the end.
+    n_words (Optional[int]): Number of words to keep, without the three special ones; None for all.
+    min_count (int): Minimum count of a word.
+    max_entries (int): Maximum number of distinct words in memory; then they are written to a temporary file.
+    folder (Optional[Path]): Folder of temporary files, by default that of the system. They take about 20 bytes per
+        distinct word and file, and are removed at the end.
     RETURNS (VocabularyCounts): Words, counts and totals.
     RAISES (ValueError): EL004 for numbers below 1.
     """
@@ -91,7 +91,7 @@ def count_vocabulary(
 
 
 class _RunCounter:
-    """Counts in memory, and in files sorted by word (runs)."""
+    """Counts words in memory and in files sorted by word (runs)."""
 
     def __init__(self, folder: Path, max_entries: int) -> None:
         self.n_tokens = 0
@@ -111,7 +111,7 @@ class _RunCounter:
                 self._runs = [self._join(self._runs)]
 
     def merged(self) -> Iterator[Entry]:
-        """YIELDS (Entry): Each distinct word with its count, sorted by word only if there are runs."""
+        """YIELDS (Entry): Each distinct word with its count, sorted by word if there are runs."""
         if not self._runs:
             yield from self._counts.items()
             return
@@ -136,14 +136,14 @@ class _RunCounter:
 
 
 class _Selection:
-    """The best of a stream of entries; at most `n_words` are held."""
+    """Selects the most frequent entries of a stream; holds at most `n_words`."""
 
     def __init__(self, n_words: Optional[int], min_count: int) -> None:
         self.n_types = 0
         self._n_words, self._min_count = n_words, min_count
 
     def of(self, entries: Iterable[Entry]) -> List[Entry]:
-        """RETURNS (List[Entry]): Most frequent first, ties by spelling."""
+        """RETURNS (List[Entry]): In order of descending frequency, ties by spelling."""
         frequent = self._frequent(entries)
         if self._n_words is None:
             return sorted(frequent, key=_rank)

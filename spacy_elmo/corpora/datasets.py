@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face `datasets` package as shards, streamed."""
+"""Shards from data sets of the Hugging Face `datasets` package, streamed."""
 
 from importlib import import_module
 from pathlib import Path
@@ -11,26 +11,26 @@ from .sentences import Item, Read, SentenceCutter
 from .shards import Counts, Record, Shard
 
 PREFIX = "hf:"
-# The split that is read if none is named.
+# The default split.
 TRAIN = "train"
-# Tried in this order if no column is named.
+# Columns tried in this order if none is named.
 COLUMNS = ("tokens", "words", "text", "sentence")
-# `save_to_disk` writes one of these.
+# One of these files is in every folder of `save_to_disk`.
 SAVED_NAMES = ("dataset_dict.json", "state.json")
 
 
 def is_saved_dataset(path: Path) -> bool:
-    """RETURNS (bool): Whether `datasets` saved the folder."""
+    """RETURNS (bool): Whether the folder was written by `save_to_disk`."""
     return any((path / name).is_file() for name in SAVED_NAMES)
 
 
 class DatasetShard(Shard):
     """The rows of one split.
 
-    place (str): `hf:NAME[@CONFIG][:SPLIT][:COLUMN]`, NAME a folder of `save_to_disk` or what `load_dataset` takes; or
-        such a folder. The split is "train" if none is named.
-    cutter (SentenceCutter): Makes sentences of rows.
-    RAISES (ValueError): EL106 if `datasets` is missing, EL141 if there is no such data set.
+    place (str): `hf:NAME[@CONFIG][:SPLIT][:COLUMN]`, NAME a folder of `save_to_disk` or an argument of
+        `load_dataset`; or such a folder. The default split is "train".
+    cutter (SentenceCutter): Splits rows into sentences.
+    RAISES (ValueError): EL106 if `datasets` is missing, EL141 if the data set does not exist.
     """
 
     def __init__(self, place: str, cutter: SentenceCutter) -> None:
@@ -51,7 +51,7 @@ class DatasetShard(Shard):
     def _read_items(self, skip: int) -> Iterator[Read]:
         rows = iter(self._rows)
         if skip:
-            rows = self._rows_from(skip - 1)  # one row more, to notice where there are fewer
+            rows = self._rows_from(skip - 1)  # one row earlier, to check that it exists
             if next(rows, None) is None:
                 raise ValueError(Errors.EL109.format(name=self.name, n_items=skip))
         for row in rows:
@@ -60,7 +60,7 @@ class DatasetShard(Shard):
     def _rows_from(self, n_rows: int) -> Iterator[Mapping[str, Any]]:
         try:
             return iter(self._rows.skip(n_rows))
-        except IndexError:  # a data set on disk has no rows to select there
+        except IndexError:  # raised by a data set on disk with too few rows
             return iter(())
 
     def _item_of(self, row: Mapping[str, Any]) -> Item:
@@ -70,7 +70,7 @@ class DatasetShard(Shard):
             if isinstance(item, str) or (isinstance(item, list) and all(isinstance(word, str) for word in item)):
                 return item
         if any(column in row and row[column] is None for column in columns):
-            return ""  # an empty record, and counted as one
+            return ""  # counted as an empty record
         found = ", ".join(f"{name} ({type(value).__name__})" for name, value in row.items())
         raise ValueError(Errors.EL142.format(name=self.name, found=found, wanted=" or ".join(columns)))
 
@@ -81,17 +81,17 @@ class DatasetShard(Shard):
                 return _choose_split(datasets.load_from_disk(name), split)
             name, _, config = name.partition("@")
             return datasets.load_dataset(name, config or None, split=split or TRAIN, streaming=True)
-        # The package has errors of many kinds: no network, no such name, split or configuration, damaged files.
+        # Many error classes: network, unknown name, split or configuration, damaged files.
         except Exception as error:
             raise ValueError(Errors.EL141.format(name=self.name, reason=error)) from error
 
 
 def _choose_split(saved: Any, split: str) -> Any:
-    """A saved folder has several splits, or is one, whatever its name."""
+    """A saved folder has several splits, or a single one, whose name may differ from "train"."""
     if not isinstance(saved, dict):
         if split not in ("", TRAIN, str(saved.split)):
-            raise ValueError(f"the folder is one split, not named '{split}'")
+            raise ValueError(f"the folder has a single split, not named '{split}'")
         return saved
     if (split or TRAIN) not in saved:
-        raise ValueError(f"no split '{split or TRAIN}', only {', '.join(saved)}")
+        raise ValueError(f"it has no split '{split or TRAIN}', only {', '.join(saved)}")
     return saved[split or TRAIN]

@@ -1,4 +1,4 @@
-"""Find the files of a text: by name, in folders and by patterns, each with the format that its suffix says."""
+"""Find text files by path, folder or pattern, and infer their format from the suffix."""
 
 from glob import glob
 from pathlib import Path
@@ -7,21 +7,21 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from ..errors import Errors
 from .lines import COMPRESSED, STDIN
 
-# What a folder is searched for; other files, when they are named, are text.
+# Suffixes searched for in folders. Files with other suffixes are read as text if they are named.
 SUFFIXES: Dict[str, str] = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".spacy": "docbin"}
 Tell = Callable[[str], Any]
-MAX_NAMED = 5  # files that a statement names
+MAX_NAMED = 5  # file names in a message
 
 
 def say_nothing(text: str) -> None:
-    """text (str): Of no interest."""
+    """text (str): Ignored."""
 
 
 def find_files(place: str, tell: Tell = say_nothing) -> List[Path]:
     """place (str): A file; a folder, searched at any depth; a pattern with `*` or `**`; or "-" for stdin.
-    tell (Tell): Is told which files of a folder are left out.
-    RETURNS (List[Path]): In an order that depends on the names alone.
-    RAISES (ValueError): EL133 if there is none.
+    tell (Tell): Called with a message on files of a folder that are not read.
+    RETURNS (List[Path]): Sorted by name.
+    RAISES (ValueError): EL133 if there are no files.
     """
     path = Path(place)
     if path == STDIN or (path.exists() and not path.is_dir()):
@@ -37,9 +37,9 @@ def find_files(place: str, tell: Tell = say_nothing) -> List[Path]:
 
 
 def kind_of(file: Path) -> Optional[str]:
-    """file (Path): A name with one suffix or two.
-    RETURNS (Optional[str]): "text", "jsonl" or "docbin"; a compressed file without another suffix is text, None for
-        what is no text by its suffix.
+    """file (Path): A name with one or two suffixes.
+    RETURNS (Optional[str]): "text", "jsonl" or "docbin", None for other suffixes; a compressed file without another
+        suffix is text.
     """
     if file.suffix not in COMPRESSED:
         return SUFFIXES.get(file.suffix)
@@ -48,19 +48,19 @@ def kind_of(file: Path) -> Optional[str]:
 
 
 def name_some(names: Sequence[str]) -> str:
-    """RETURNS (str): The first names, and how many more there are."""
+    """RETURNS (str): The first names and the number of others."""
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(names[:MAX_NAMED]) + more
 
 
 def _search_folder(folder: Path, tell: Tell) -> List[Path]:
-    """Hidden files are not looked at; others that are no text by their suffix are told."""
+    """Search a folder without hidden files; `tell` names the files that have other suffixes."""
     files = [file for file in folder.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(folder))]
     found = [file for file in files if kind_of(file) is not None]
     left_out = sorted(str(file.relative_to(folder)) for file in set(files) - set(found))
     if found and left_out:
         names = name_some(left_out)
-        tell(f"Left out of '{folder}', files with other suffixes than texts have (name them to read them): {names}")
+        tell(f"Files in '{folder}' with other suffixes are not read, unless they are named: {names}")
     return found
 
 

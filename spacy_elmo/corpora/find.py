@@ -1,4 +1,4 @@
-"""Find a corpus: files, folders, patterns and data sets become the shards that pretraining reads."""
+"""Find the shards of a corpus: files, folders, patterns and data sets."""
 
 from pathlib import Path
 from typing import List, Optional, Sequence, Set, Union
@@ -22,17 +22,17 @@ def find_shards(
     running_text: bool = False,
     tell: Tell = say_nothing,
 ) -> List[Shard]:
-    """The shards of a corpus, in an order that depends on the names alone. A file that is named twice is read once.
+    """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
 
     places (Union[Place, Sequence[Place]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each also
-        .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder that
-        `datasets` saved; "-" for text from stdin, which can be read once.
-    lang (Optional[str]): Tokenizer of plain texts; None: tokens are separated by white space.
-    format (str): "text", "jsonl" or "docbin" for all files; "auto" goes by suffix.
-    running_text (bool): A text has several sentences, and is cut after them.
-    tell (Tell): Is told which files of folders are left out, and which are named twice.
-    RETURNS (List[Shard]): At least one, none is read yet.
-    RAISES (ValueError): EL133 for a place with nothing to read, EL106 if `datasets` is missing, EL137 for an unknown
+        .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder of
+        `save_to_disk`; "-" for text from stdin, which can be read once.
+    lang (Optional[str]): Language of the tokenizer; None: tokens are separated by white space.
+    format (str): "text", "jsonl" or "docbin" for all files; "auto" infers it from the suffix.
+    running_text (bool): Split texts into sentences.
+    tell (Tell): Called with messages on files that are not read, or named more than once.
+    RETURNS (List[Shard]): At least one; nothing is read yet.
+    RAISES (ValueError): EL133 for a path without texts, EL106 if `datasets` is missing, EL137 for an unknown
         language, EL141 for a data set that cannot be opened, EL143 for an unknown format.
     """
     if format not in FORMATS:
@@ -51,19 +51,19 @@ def find_shards(
             seen.add(known)
             shards.append(DatasetShard(path, cutter) if is_dataset else _make_shard(Path(path), format, cutter))
     if repeated:
-        tell(f"Named more than once, read once: {name_some(repeated)}")
+        tell(f"Files named more than once are read once: {name_some(repeated)}")
     return shards
 
 
 def describe_counts(counts: Counts) -> str:
-    """RETURNS (str): A statement about what was read, and what was peculiar about it."""
-    peculiar = [
-        (counts.n_empty, "empty lines or texts passed over"),
-        (counts.n_long, "long sentences cut into pieces"),
-        (counts.n_undecodable, "sequences of bytes that are not UTF-8, read as U+FFFD"),
+    """RETURNS (str): A summary of the text, with empty records, long sentences and undecodable bytes."""
+    exceptions = [
+        (counts.n_empty, "empty lines or texts skipped"),
+        (counts.n_long, "long sentences split"),
+        (counts.n_undecodable, "invalid UTF-8 sequences replaced by U+FFFD"),
     ]
     parts = [f"Read {counts.n_tokens:,} tokens in {counts.n_sentences:,} sentences"]
-    return "; ".join(parts + [f"{n:,} {what}" for n, what in peculiar if n])
+    return "; ".join(parts + [f"{n:,} {what}" for n, what in exceptions if n])
 
 
 def _make_shard(path: Path, format: str, cutter: SentenceCutter) -> Shard:

@@ -1,4 +1,4 @@
-"""Read texts for `elmo embed`, one after the other: plain text, JSONL, DocBin, or what comes in from a pipe."""
+"""Stream the texts for `elmo embed` from plain text, JSONL, DocBin or stdin."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ from .files import Tell, find_files, kind_of, say_nothing
 from .lines import REPLACEMENT, open_bytes, read_lines
 from .shards import Counts
 
-# A text to be tokenized, a list of words that is tokenized already, or a Doc.
+# A text to tokenize, a list of words, or a Doc.
 Item = Union[str, List[str], Doc]
 SURROGATE = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -31,16 +31,15 @@ def read_items(
 ) -> Iterator[Item]:
     """Stream the texts of a file, of all files of a folder or a pattern, or of stdin.
 
-    path (str): See `_files.find_files`.
-    nlp (Language): Owner of the vocabulary of Docs.
-    counts (Counts): Lone surrogates that became U+FFFD are added here.
-    format (str): "text", "jsonl" or "docbin"; "auto" goes by the suffix and takes stdin and others as text.
-    is_tokenized (bool): Tokens are separated by white space already.
-    tell (Tell): Is told which files of a folder are left out.
-    YIELDS (Item): One item per line or Doc; an empty line is an empty item, so that line numbers and Docs agree.
-    RAISES (ValueError): EL106 or EL108 for a file that cannot be decompressed, EL130 or EL131 for a line that is no
-        such JSON, EL132 for a file that is no DocBin, EL133 for a path with nothing to read, EL138 for a line that is
-        no text.
+    path (str): See `find_files`.
+    nlp (Language): Its vocabulary is that of the Docs.
+    counts (Counts): The number of lone surrogates replaced by U+FFFD is added to it.
+    format (str): "text", "jsonl" or "docbin"; "auto" infers it from the suffix, stdin and others are text.
+    is_tokenized (bool): Whether tokens are separated by white space.
+    tell (Tell): Called with a message on files of a folder that are not read.
+    YIELDS (Item): One item per line or Doc; an empty line is an empty item, so that items match line numbers.
+    RAISES (ValueError): EL106 or EL108 for a file that cannot be decompressed, EL130 or EL131 for an invalid line
+        of JSON, EL132 for an invalid DocBin, EL133 for a path without texts, EL138 for a line that is not UTF-8.
     """
     for file in map(str, find_files(path, tell)):
         kind = format if format != "auto" else kind_of(Path(file)) or "text"
@@ -51,8 +50,8 @@ def read_items(
 
 
 def to_doc(item: Item, nlp: Language) -> Doc:
-    """RETURNS (Doc): The item, tokenized by the pipeline's tokenizer if it is a plain text. An empty word, which spaCy
-    does not know, becomes a space, whose vector is zero: each word keeps its row.
+    """RETURNS (Doc): The item, tokenized by the pipeline's tokenizer if it is a text. Empty words, which spaCy does not
+    allow, become spaces, whose vectors are zero, so that each word has its row.
     """
     if isinstance(item, Doc):
         return item
@@ -61,9 +60,9 @@ def to_doc(item: Item, nlp: Language) -> Doc:
 
 def parse_json(line: str, where: str) -> Tuple[Item, int]:
     """line (str): A JSON object with `text`, or with `words` or `tokens`; a blank line is an empty text.
-    where (str): File and number of the line, for the error.
-    RETURNS (Tuple[Item, int]): The text or the words, and how many lone surrogates in it became U+FFFD.
-    RAISES (ValueError): EL130 or EL131 for a line that is no such object.
+    where (str): File and line number, for the error.
+    RETURNS (Tuple[Item, int]): The text or the words, and the number of lone surrogates replaced by U+FFFD.
+    RAISES (ValueError): EL130 or EL131 for another line.
     """
     if not line.strip():
         return "", 0
@@ -78,15 +77,15 @@ def parse_json(line: str, where: str) -> Tuple[Item, int]:
 
 
 def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
-    """file (str): Written by `DocBin.to_disk`; it is held in memory as a whole.
-    nlp (Language): Owner of the vocabulary of Docs.
+    """file (str): Written by `DocBin.to_disk`; held in memory as a whole.
+    nlp (Language): Its vocabulary is that of the Docs.
     YIELDS (Doc): The Docs.
-    RAISES (ValueError): EL132 for a file that is no DocBin.
+    RAISES (ValueError): EL132 for an invalid file.
     """
     try:
         with open_bytes(Path(file)) as content:
             docs = DocBin().from_bytes(content.read())
-    # zlib, msgpack and spaCy each have errors of their own for bytes that are something else.
+    # zlib, msgpack and spaCy raise different errors for invalid bytes.
     except Exception as error:
         raise ValueError(Errors.EL132.format(path=file, reason=error)) from error
     yield from docs.get_docs(nlp.vocab)
@@ -94,7 +93,7 @@ def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
 
 def _read_lines(file: str, kind: str, is_tokenized: bool, counts: Counts) -> Iterator[Item]:
     with open_bytes(Path(file)) as content:
-        # A text is one item, however long it is.
+        # A text is one item, whatever its length.
         for number, line in enumerate(read_lines(content, longest=sys.maxsize), start=1):
             where = f"{file}:{number}"
             text = _decode(line, where).rstrip("\r\n")
@@ -119,7 +118,7 @@ def _item_of(record: Dict[str, Any]) -> Optional[Item]:
 
 
 def _replace_surrogates(item: Item) -> Tuple[Item, int]:
-    """Lone surrogates have no UTF-8 form, and spaCy stops at them."""
+    """Replace lone surrogates, which UTF-8 cannot encode and spaCy does not accept."""
     words = [item] if isinstance(item, str) else cast(List[str], item)
     replaced = [SURROGATE.subn(REPLACEMENT, word) for word in words]
     n_replaced = sum(n for _, n in replaced)

@@ -18,7 +18,7 @@ from ..errors import Errors
 
 COMPRESSED = (".gz", ".xz", ".zst")
 STDIN = Path("-")
-# Bytes. A file without line ends, text8 for one, must not become one string.
+# Bytes. Files without line ends, such as text8, must not become one string.
 LONGEST_LINE = 1 << 20
 READ_AHEAD = 1 << 18
 REPLACEMENT = "\ufffd"
@@ -28,11 +28,11 @@ ItemT = TypeVar("ItemT")
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, decompressed by what its suffix says: .gz, .xz, .zst (needs `zstandard`).
+    """Open a file, decompressed according to its suffix: .gz, .xz, .zst (requires `zstandard`).
 
-    path (Path): The file; "-" for stdin, plain.
+    path (Path): The file; "-" for stdin, which is not decompressed.
     YIELDS (BinaryIO): Its content.
-    RAISES (ValueError): EL106 if `zstandard` is missing, EL108 for a truncated or damaged file, when that is met.
+    RAISES (ValueError): EL106 if `zstandard` is missing, EL108 while reading a truncated or damaged file.
     """
     if path == STDIN:
         yield sys.stdin.buffer
@@ -46,35 +46,35 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_lines(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    """Stream lines; longer ones come in pieces, cut at a space or a tab if there is one.
+    """Stream lines; long ones are split, at a space or a tab if there is one.
 
-    file (BinaryIO): Its content from the start; a byte order mark of UTF-8 is passed over.
-    longest (int): Bytes of a line.
-    YIELDS (bytes): A line with its end, or a piece of one.
+    file (BinaryIO): At its start; a UTF-8 byte order mark is skipped.
+    longest (int): Maximum length of a line in bytes.
+    YIELDS (bytes): A line with its end, or a chunk of a long line.
     """
     first = file.readline(longest)
     if first.startswith(codecs.BOM_UTF8):
         first = first.removeprefix(codecs.BOM_UTF8)
-        # As long as the others, since a shorter piece is taken for a whole line.
+        # Fill up to `longest`, since a shorter chunk counts as a complete line.
         first += b"" if first.endswith(b"\n") else file.readline(longest - len(first))
     rest = b""
-    for piece in chain([first] if first else [], iter(partial(file.readline, longest), b"")):
-        if len(piece) < longest or piece.endswith(b"\n"):
-            yield rest + piece if rest else piece
+    for chunk in chain([first] if first else [], iter(partial(file.readline, longest), b"")):
+        if len(chunk) < longest or chunk.endswith(b"\n"):
+            yield rest + chunk if rest else chunk
             rest = b""
         else:
-            cut = _find_cut(piece)
-            yield rest + piece[:cut]
-            rest = piece[cut:]
+            cut = _find_cut(chunk)
+            yield rest + chunk[:cut]
+            rest = chunk[cut:]
     if rest:
         yield rest
 
 
 def decode(line: bytes) -> Tuple[str, int]:
-    """Bytes to text.
+    """Decode UTF-8, with replacement.
 
-    line (bytes): UTF-8, mostly.
-    RETURNS (Tuple[str, int]): The text with U+FFFD for what is not UTF-8, and how often that was put in.
+    line (bytes): UTF-8, possibly with invalid sequences.
+    RETURNS (Tuple[str, int]): The text with U+FFFD for invalid sequences, and their number.
     """
     try:
         return line.decode("utf8"), 0
@@ -83,14 +83,14 @@ def decode(line: bytes) -> Tuple[str, int]:
         return text, text.count(REPLACEMENT) - line.count(REPLACEMENT.encode("utf8"))
 
 
-def pass_over(items: Iterator[ItemT], n_items: int, *, name: str) -> Iterator[ItemT]:
-    """Leave out the first items, as fast as they come.
+def skip_items(items: Iterator[ItemT], n_items: int, *, name: str) -> Iterator[ItemT]:
+    """Skip the first items.
 
     items (Iterator[ItemT]): None of them is None.
-    n_items (int): How many to leave out.
-    name (str): Where they come from, for the error.
-    RETURNS (Iterator[ItemT]): The rest.
-    RAISES (ValueError): EL109 if there are not so many.
+    n_items (int): Number of items to skip.
+    name (str): Name of the source, for the error.
+    RETURNS (Iterator[ItemT]): The other items.
+    RAISES (ValueError): EL109 if there are fewer items.
     """
     if n_items and next(islice(items, n_items - 1, n_items), None) is None:
         raise ValueError(Errors.EL109.format(name=name, n_items=n_items))
@@ -98,7 +98,7 @@ def pass_over(items: Iterator[ItemT], n_items: int, *, name: str) -> Iterator[It
 
 
 def _decompress(file: BinaryIO, path: Path) -> BinaryIO:
-    # Both classes read line by line in Python, the buffer around them does it in C.
+    # Both classes read lines in Python; the buffer around them does it in C.
     if path.suffix == ".gz":
         return cast(BinaryIO, BufferedReader(cast(Any, gzip.GzipFile(fileobj=file)), READ_AHEAD))
     if path.suffix == ".xz":
@@ -112,16 +112,16 @@ def _decompress(file: BinaryIO, path: Path) -> BinaryIO:
 
 
 def _zstd_error() -> Any:
-    """The exception for damaged files; one that never comes where the package is missing."""
+    """The exception for damaged files; without the package, one that is never raised."""
     return import_module("zstandard").ZstdError if _compat.has_zstandard else EOFError
 
 
-def _find_cut(piece: bytes) -> int:
-    """After the last space or tab; without one, before the last character of UTF-8."""
-    after_space = max(piece.rfind(b" "), piece.rfind(b"\t")) + 1
+def _find_cut(chunk: bytes) -> int:
+    """Position after the last space or tab; without one, before the last UTF-8 character."""
+    after_space = max(chunk.rfind(b" "), chunk.rfind(b"\t")) + 1
     if after_space:
         return after_space
-    cut = len(piece) - 1
-    while piece[cut] & 0xC0 == 0x80 and len(piece) - cut < 4:
+    cut = len(chunk) - 1
+    while chunk[cut] & 0xC0 == 0x80 and len(chunk) - cut < 4:
         cut -= 1
     return cut

@@ -1,20 +1,20 @@
-"""Shards of raw text, JSONL and DocBin, cut into tokens and sentences by spaCy."""
+"""Shards of raw text, JSONL and DocBin, split into tokens and sentences by spaCy."""
 
 import sys
 from pathlib import Path
 from typing import Iterable, Iterator, Tuple
 
 from .items import parse_json, read_docbin
-from .lines import STDIN, decode, open_bytes, pass_over, read_lines
+from .lines import STDIN, decode, open_bytes, read_lines, skip_items
 from .sentences import Read, SentenceCutter, make_nlp
 from .shards import Counts, Record, Shard
 
 
 class _CutShard(Shard):
-    """Items of a file, cut by spaCy.
+    """Items of a file, split by spaCy.
 
     path (Path): The file.
-    cutter (SentenceCutter): Makes sentences of items.
+    cutter (SentenceCutter): Splits items into sentences.
     """
 
     def __init__(self, path: Path, cutter: SentenceCutter) -> None:
@@ -31,21 +31,21 @@ class _CutShard(Shard):
 
 
 class RawTextShard(_CutShard):
-    """A text a line: a paragraph or a sentence."""
+    """A file with one text per line: a paragraph or a sentence."""
 
     def _read_items(self, skip: int) -> Iterator[Read]:
         with open_bytes(self.path) as file:
-            for line in pass_over(read_lines(file), skip, name=self.name):
+            for line in skip_items(read_lines(file), skip, name=self.name):
                 text, n_replaced = decode(line)
                 yield text.strip(), n_replaced
 
 
 class JsonShard(_CutShard):
-    """A JSON object a line, with `text`, or with `words` or `tokens`; an empty line is an empty record."""
+    """A file with one JSON object per line, with `text`, `words` or `tokens`; an empty line is an empty record."""
 
     def _read_items(self, skip: int) -> Iterator[Read]:
         with open_bytes(self.path) as file:
-            lines = pass_over(read_lines(file, longest=sys.maxsize), skip, name=self.name)
+            lines = skip_items(read_lines(file, longest=sys.maxsize), skip, name=self.name)
             for number, line in enumerate(lines, start=skip + 1):
                 text, n_replaced = decode(line)
                 item, n_surrogates = parse_json(text.strip(), f"{self.path}:{number}")
@@ -53,19 +53,19 @@ class JsonShard(_CutShard):
 
 
 class DocBinShard(_CutShard):
-    """Docs, by sentences where boundaries are set. The file is held in memory as a whole."""
+    """A DocBin; Docs are split at sentence boundaries if they have any. The file is held in memory as a whole."""
 
     def _read_items(self, skip: int) -> Iterator[Read]:
-        # A vocabulary of their own: DocBin adds all its strings, and they are given back with the file.
+        # A vocabulary per file: DocBin adds all its strings to it, and they are freed with the file.
         docs = read_docbin(str(self.path), make_nlp("xx"))
-        return ((doc, 0) for doc in pass_over(docs, skip, name=self.name))
+        return ((doc, 0) for doc in skip_items(docs, skip, name=self.name))
 
 
 def count_records(records: Iterable[Tuple[Record, int]], counts: Counts) -> Iterator[Record]:
-    """Count what is met, as it is given out.
+    """Count records while they are streamed.
 
-    records (Iterable[Tuple[Record, int]]): Sentences, and undecodable sequences of bytes.
-    counts (Counts): Added to.
+    records (Iterable[Tuple[Record, int]]): Sentences, and the number of invalid UTF-8 sequences.
+    counts (Counts): Updated.
     YIELDS (Record): The sentences.
     """
     for record, n_replaced in records:

@@ -1,4 +1,4 @@
-"""Cut texts into tokens and sentences with spaCy, in bounded memory."""
+"""Split texts into tokens and sentences with spaCy, in bounded memory."""
 
 import sys
 from typing import Iterable, Iterator, List, Optional, Tuple, Union
@@ -12,17 +12,17 @@ from ..errors import Errors
 from .shards import Record
 
 Item = Union[str, List[str], Doc]
-# An item, and how many sequences of bytes in it were not UTF-8.
+# An item, and the number of invalid UTF-8 sequences in it.
 Read = Tuple[Item, int]
-# Words that spaCy may hold before it starts from an empty vocabulary again.
+# Strings in spaCy's vocabulary before it is replaced by an empty one.
 MAX_STRINGS = 300_000
 
 
 class SentenceCutter:
-    """Turns a text, a list of words or a Doc into sentences.
+    """Splits a text, a list of words or a Doc into sentences.
 
-    lang (Optional[str]): Tokenizer of texts; None: tokens are separated by white space.
-    running_text (bool): Items without sentence boundaries are cut by spaCy's `sentencizer`.
+    lang (Optional[str]): Language of the tokenizer; None: tokens are separated by white space.
+    running_text (bool): Split items without sentence boundaries by spaCy's `sentencizer`.
     RAISES (ValueError): EL137 for an unknown language.
     """
 
@@ -34,13 +34,13 @@ class SentenceCutter:
         self._sentencizer = Sentencizer() if running_text else None
 
     def records(self, items: Iterable[Read]) -> Iterator[Tuple[Record, int]]:
-        """Cut items, in bounded memory.
+        """Split items, in bounded memory.
 
-        items (Iterable[Read]): None is read ahead.
-        YIELDS (Tuple[Record, int]): The sentences of an item, and its undecodable sequences of bytes.
+        items (Iterable[Read]): Read one at a time.
+        YIELDS (Tuple[Record, int]): The sentences of an item, and its number of invalid UTF-8 sequences.
         """
         for item, n_replaced in items:
-            # spaCy keeps every word it meets. A memory zone forgets them too, but halves the speed.
+            # spaCy stores every string. A memory zone frees them too, but halves the speed.
             if len(self._nlp.vocab.strings) > MAX_STRINGS:
                 self._nlp = make_nlp(self._lang)
             yield self._cut(item), n_replaced
@@ -63,7 +63,7 @@ class SentenceCutter:
 
 def make_nlp(lang: str, *, option: str = "--lang", instead: str = "leave it out") -> Language:
     """lang (str): Code of a language.
-    option (str), instead (str): How the error names the setting, and says that none is needed.
+    option (str), instead (str): For the error: name of the setting, and how to read tokenized text.
     RETURNS (Language): A pipeline with a tokenizer only.
     RAISES (ValueError): EL137 for an unknown language.
     """
@@ -71,7 +71,7 @@ def make_nlp(lang: str, *, option: str = "--lang", instead: str = "leave it out"
         nlp = spacy.blank(lang)
     except ImportError as error:
         raise ValueError(Errors.EL137.format(lang=lang, reason=error, option=option, instead=instead)) from error
-    nlp.max_length = sys.maxsize  # the limit is there for parsers
+    nlp.max_length = sys.maxsize  # the limit is meant for parsers
     return nlp
 
 
@@ -80,7 +80,7 @@ def _words_of(span: Union[Doc, Span]) -> List[str]:
 
 
 def _clean(words: List[str]) -> List[str]:
-    """No token is blank, and none has a line end, with which it would not fit in the file of a vocabulary."""
+    """Remove blank tokens, and line ends within tokens, which a vocabulary file cannot store."""
     kept = [word for word in words if word and not word.isspace()]
     if any("\n" in word or "\r" in word for word in kept):
         return [" ".join(word.split()) for word in kept]

@@ -9,22 +9,22 @@ from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from . import counting
-from .lines import STDIN, decode, open_bytes, pass_over, read_lines
+from .lines import STDIN, decode, open_bytes, read_lines, skip_items
 from .shuffle import Block, ShuffleBuffer
 
-# One line of a file, paragraph, Doc or row of a data set: the sentences in it, none for an empty line.
+# The sentences of a line, paragraph, Doc or row of a data set; empty for an empty line.
 Record = List[List[str]]
 
 
 @dataclass
 class Counts:
-    """What was met while reading.
+    """Counts of the text that was read.
 
-    n_sentences (int): Sentences given out, each piece of a long one included.
-    n_tokens (int): Their tokens.
-    n_empty (int): Records without a token: lines, texts or Docs that were passed over.
-    n_long (int): Sentences that were cut into pieces.
-    n_undecodable (int): Sequences of bytes that were not UTF-8 and became U+FFFD.
+    n_sentences (int): Sentences, each segment of a split one counted.
+    n_tokens (int): Tokens.
+    n_empty (int): Records without a token: lines, texts or Docs that were skipped.
+    n_long (int): Long sentences that were split.
+    n_undecodable (int): Invalid UTF-8 sequences that were replaced by U+FFFD.
     """
 
     n_sentences: int = 0
@@ -43,15 +43,15 @@ class Counts:
         return cls(**{item.name: int(record.get(item.name, 0)) for item in fields(cls)})
 
     def add(self, other: "Counts") -> None:
-        """other (Counts): Of other text."""
+        """other (Counts): Added to these counts."""
         for item in fields(self):
             setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
 
 
 class Shard(Protocol):
-    """One file or one piece of a data set. Classes that derive from this need `read_records` only.
+    """One file, or one split of a data set. Subclasses implement `read_records`.
 
-    name (str): For reports, and to recognise the corpus when a run is resumed.
+    name (str): For reports, and to identify the corpus when a run is resumed.
     """
 
     name: str
@@ -59,22 +59,22 @@ class Shard(Protocol):
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
         """Stream the records.
 
-        counts (Counts): Empty records and undecodable bytes are added here, when the record is given out.
-        skip (int): Records to pass over first, without tokenizing and counting them.
+        counts (Counts): Empty records and invalid UTF-8 are added to it, when the record is yielded.
+        skip (int): Number of records to skip, without tokenizing and counting them.
         YIELDS (Record): The sentences of each record, empty for an empty one.
         RAISES (ValueError): EL109 if there are fewer records than `skip`.
         """
         ...
 
     def read(self, counts: Counts) -> Iterator[List[str]]:
-        """counts (Counts): Empty records and undecodable bytes are added here.
+        """counts (Counts): Empty records and invalid UTF-8 are added to it.
         RETURNS (Iterator[List[str]]): The tokens of each sentence, from the start; none is empty.
         """
         return chain.from_iterable(self.read_records(counts))
 
 
 class TextShard(Shard):
-    """A text file with one tokenized sentence a line, tokens separated by white space of any kind (Unicode).
+    """A text file with one tokenized sentence per line, tokens separated by any Unicode white space.
 
     path (Path): Plain, .gz, .xz or .zst.
     """
@@ -86,7 +86,7 @@ class TextShard(Shard):
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
         """See `Shard.read_records`; a record is a line."""
         with open_bytes(self.path) as file:
-            for line in pass_over(read_lines(file), skip, name=self.name):
+            for line in skip_items(read_lines(file), skip, name=self.name):
                 text, n_replaced = decode(line)
                 tokens = text.split()
                 counts.n_undecodable += n_replaced
@@ -98,7 +98,7 @@ class TextShard(Shard):
 
 
 class ListShard(Shard):
-    """Sentences that are in memory.
+    """Sentences in memory.
 
     name (str): For reports.
     sentences (Sequence[Sequence[str]]): Each is a record.
@@ -110,23 +110,23 @@ class ListShard(Shard):
 
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
         """See `Shard.read_records`."""
-        for tokens in pass_over(iter(self.sentences), skip, name=self.name):
+        for tokens in skip_items(iter(self.sentences), skip, name=self.name):
             counts.n_empty += not tokens
             yield [list(tokens)] if tokens else []
 
 
 class BlockStream:
-    """Blocks of consecutive sentences of one shard; the last one of a shard may be shorter.
+    """Streams blocks of consecutive sentences of one shard; the last block of a shard may be shorter.
 
-    Each pass over the corpus gives every sentence once. Memory holds the shuffle buffer and one record.
+    Each pass over the corpus yields every sentence once. Memory holds the shuffle buffer and one record.
 
     shards (Sequence[Shard]): The corpus.
-    block_sentences (int): Sentences in a block.
-    seed (int): Of the shuffling.
-    shuffle_blocks (int): Blocks that wait in a buffer to be drawn at random; 0 keeps the order of a shard.
-    shuffle_shards (bool): Read the shards in another order in each pass.
-    repeat (bool): Read the corpus again and again, else once.
-    max_sentence_tokens (int): Longer sentences are cut into pieces of this length.
+    block_sentences (int): Sentences per block.
+    seed (int): Seed of the shuffling.
+    shuffle_blocks (int): Size of the shuffle buffer in blocks; 0 keeps the order of a shard.
+    shuffle_shards (bool): Shuffle the order of the shards in each pass.
+    repeat (bool): Repeat the corpus without end.
+    max_sentence_tokens (int): Longer sentences are split at this length.
     """
 
     def __init__(
@@ -155,8 +155,8 @@ class BlockStream:
         self._block_sentences = block_sentences
         self._shuffle_shards = shuffle_shards
         self._buffer = ShuffleBuffer(shuffle_blocks, seed=seed)
-        self._waiting: Deque[List[str]] = deque()  # sentences of the records read last that are in no block yet
-        self._records: Optional[Iterator[Record]] = None  # of the shard that is being read
+        self._waiting: Deque[List[str]] = deque()  # sentences of records already read, not yet in a block
+        self._records: Optional[Iterator[Record]] = None  # of the current shard
         self._begin_pass()
 
     def __iter__(self) -> "BlockStream":
@@ -175,7 +175,7 @@ class BlockStream:
         return block
 
     def state_dict(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Plain JSON types. A stream over the same shards that loads it goes on from here."""
+        """RETURNS (Dict[str, Any]): Plain JSON types. Another stream over the same shards can load it."""
         return {
             "layout": dict(self._layout),
             "epoch": self.epoch,
@@ -189,10 +189,10 @@ class BlockStream:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another stream was; the file that it was reading is passed over line by line up to there.
+        """Continue at the position of another stream; the current file is skipped line by line up to there.
 
         state (Mapping[str, Any]): From `state_dict`.
-        RAISES (ValueError): EL107 if that stream read other shards, or in another way.
+        RAISES (ValueError): EL107 if that stream has other shards or another layout.
         """
         different = [name for name, value in self._layout.items() if state["layout"].get(name) != value]
         if different:
@@ -207,7 +207,7 @@ class BlockStream:
     def _begin_pass(self) -> None:
         n = len(self.shards)
         self._order = self._buffer.permutation(n) if self._shuffle_shards else list(range(n))
-        self._n_shards = self._n_records = 0  # done with, of the order; read, of the shard that comes next in it
+        self._n_shards = self._n_records = 0  # complete shards, in the order; records read of the current shard
         self._is_empty = True
 
     def _end_pass(self) -> None:
@@ -226,7 +226,7 @@ class BlockStream:
             self._buffer.add(block)
 
     def _read_block(self) -> Block:
-        """The next sentences of the shard that is being read, or of the next one; none at the end of a pass."""
+        """The next sentences of the current shard, or of the next one; empty at the end of a pass."""
         while self._n_shards < len(self._order):
             block: Block = []
             while len(block) < self._block_sentences and (self._waiting or self._read_record()):
@@ -237,7 +237,7 @@ class BlockStream:
         return []
 
     def _read_record(self) -> bool:
-        """Let the sentences of the next record wait that has some; False at the end of the shard."""
+        """Queue the sentences of the next record that has any; False at the end of the shard."""
         if self._records is None:
             shard = self.shards[self._order[self._n_shards]]
             self._records = shard.read_records(self.counts, skip=self._n_records)
@@ -257,17 +257,17 @@ class BlockStream:
             self.counts.n_sentences += 1
             self._waiting.append(tokens)
             return
-        pieces = [tokens[i : i + longest] for i in range(0, n_tokens, longest)]
-        self.counts.n_sentences += len(pieces)
+        segments = [tokens[i : i + longest] for i in range(0, n_tokens, longest)]
+        self.counts.n_sentences += len(segments)
         self.counts.n_long += 1
-        self._waiting.extend(pieces)
+        self._waiting.extend(segments)
 
 
 def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Iterator[List[str]]:
-    """Stream all sentences of a corpus once, in order and whole.
+    """Stream all sentences of a corpus once, in order and without splitting.
 
     shards (Iterable[Shard]): The corpus.
-    counts (Optional[Counts]): What is met is added here.
+    counts (Optional[Counts]): Counts of the text are added to it.
     YIELDS (List[str]): The tokens of one sentence.
     """
     counts = Counts() if counts is None else counts
@@ -279,28 +279,28 @@ def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Ite
 
 
 def read_sentences(paths: Sequence[Path]) -> Iterator[List[str]]:
-    """Stream text files with one tokenized sentence a line.
+    """Stream text files with one tokenized sentence per line.
 
     paths (Sequence[Path]): Files, read in the order given.
-    RETURNS (Iterator[List[str]]): The tokens of each sentence; empty lines are passed over.
+    RETURNS (Iterator[List[str]]): The tokens of each sentence; empty lines are skipped.
     """
     return read_shards(TextShard(path) for path in paths)
 
 
 def repeat_sentences(paths: Sequence[Path]) -> Iterator[List[str]]:
-    """The same, over and over.
+    """Stream text files like `read_sentences`, repeated without end.
 
-    RAISES (ValueError): EL101 if there is not one sentence.
+    RAISES (ValueError): EL101 if there are no sentences.
     """
     blocks = BlockStream([TextShard(path) for path in paths], block_sentences=1, seed=0)
     return chain.from_iterable(blocks)
 
 
 def count_vocabulary(sentences: Iterable[Sequence[str]], n_words: int) -> Vocabulary:
-    """The most frequent words, most frequent first, ties by spelling.
+    """Make a vocabulary of the most frequent words, in order of descending frequency, ties by spelling.
 
     sentences (Iterable[Sequence[str]]): The training text.
-    n_words (int): Words to keep, without the three special ones in front.
+    n_words (int): Number of words to keep, without the three special ones in front.
     RETURNS (Vocabulary): `<S>`, `</S>`, `<UNK>`, then the words.
     """
     return counting.count_vocabulary(sentences, n_words=n_words).vocabulary()

@@ -1,4 +1,4 @@
-"""Draw blocks of text at random from a bounded buffer, with a state that can be stored."""
+"""A shuffle buffer of bounded size for blocks of text, with a serializable state."""
 
 import random
 from typing import Any, Dict, List, Optional, Sequence
@@ -7,12 +7,12 @@ Block = List[List[str]]
 
 
 class ShuffleBuffer:
-    """A number of waiting blocks; each draw takes one at random, and the next block of the corpus takes its place.
+    """Holds a number of blocks; each draw takes one at random, and the next block of the corpus replaces it.
 
-    A block comes out at most `n_blocks` places early. The randomness is the buffer's own.
+    A block is drawn at most `n_blocks` positions early. The buffer has its own random number generator.
 
-    n_blocks (int): Blocks that wait; 0 and 1 keep the order.
-    seed (int): Of the draws.
+    n_blocks (int): Size of the buffer; 0 and 1 keep the order.
+    seed (int): Seed of the generator.
     """
 
     def __init__(self, n_blocks: int, *, seed: int) -> None:
@@ -29,11 +29,11 @@ class ShuffleBuffer:
         return len(self._blocks) >= self.n_blocks
 
     def add(self, block: Block) -> None:
-        """block (Block): Waits from now on."""
+        """block (Block): Added to the buffer."""
         self._blocks.append(block)
 
     def draw(self) -> Optional[Block]:
-        """RETURNS (Optional[Block]): One of those that wait; None if none does."""
+        """RETURNS (Optional[Block]): A random block of the buffer; None if it is empty."""
         if not self._blocks:
             return None
         i = self._random.randrange(len(self._blocks))
@@ -47,7 +47,7 @@ class ShuffleBuffer:
         return order
 
     def state_dict(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Plain JSON types: what waits, and the state of the random numbers."""
+        """RETURNS (Dict[str, Any]): Plain JSON types: the blocks and the state of the generator."""
         version, numbers, gauss = self._random.getstate()
         return {"blocks": [list(block) for block in self._blocks], "random": [version, list(numbers), gauss]}
 

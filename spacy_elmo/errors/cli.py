@@ -6,15 +6,15 @@ from .catalogue import Catalogue
 class CLIErrors(metaclass=Catalogue):
     """Templates for `str.format`."""
 
-    EL134 = "There is already something at '{path}'. {remedy}"
+    EL134 = "The output '{path}' exists already. {remedy}"
     EL135 = (
         "The output '{path}' ends in '{suffix}', but should end in .npz (arrays) or .spacy (one DocBin), have no "
-        "suffix (a folder of DocBins), or be '-' (an .npz to stdout)."
+        "suffix (a folder of DocBins), or be '-' (.npz on stdout). Choose one of these."
     )
-    EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
-    EL177 = "The system refuses {path}: {reason}. {remedy}"
-    EL178 = "'{path}' can be no folder: '{taken}' is a file. Choose another path."
+    EL136 = "There is no GPU {gpu_id}: PyTorch finds {n} GPU(s). Choose another with --gpu-id, or -1 for the CPU."
+    EL177 = "Cannot read or write {path}: {reason}. {remedy}"
+    EL178 = "'{path}' cannot be a folder: '{taken}' is a file. Choose another path."
     EL179 = (
-        "'{path}' is no regular file (a device, a pipe or a folder), and is not replaced. Choose another path, or "
-        "write to a file first."
+        "'{path}' is not a regular file but a device, a pipe or a folder, and cannot be replaced. Choose another path, "
+        "or write to a file first."
     )

@@ -6,103 +6,100 @@ from .catalogue import Catalogue
 class PretrainingErrors(metaclass=Catalogue):
     """Templates for `str.format`."""
 
-    EL100 = "The {block} block cannot be used: {problems}. Correct these settings."
+    EL100 = "The {block} block is invalid: {problems}. Correct these settings."
     EL102 = (
-        "The sampled softmax wants {n_negatives} distinct negatives, but the vocabulary has {n_words} words. "
-        "In [pretraining.softmax], set n_negatives to a half of that or less, or kind = \"full\"."
+        "The sampled softmax needs {n_negatives} distinct negatives, but the vocabulary has {n_words} words. In "
+        "[pretraining.softmax], set n_negatives to at most half the vocabulary size, or kind = \"full\"."
     )
     EL103 = (
-        "{what} is not a finite number at step {step}, after {n_tokens} tokens. Go on from the last checkpoint "
-        "({checkpoint}) by --resume with a lower learn_rate or grad_clip, or begin another run from the best model so "
+        "{what} is not a finite number at step {step}, after {n_tokens} tokens. Resume from the last checkpoint "
+        "({checkpoint}) by --resume with a lower learn_rate or grad_clip, or start a new run from the best model so "
         "far ({best}) by --paths.init."
     )
     EL104 = (
-        "'{path}' holds a run already: {found}. Go on with it by --resume, give another output folder, or begin anew "
-        "by --force, which removes its models, checkpoints and log."
+        "'{path}' already contains a run: {found}. Continue it with --resume, choose another output folder, or start "
+        "again with --force, which deletes its models, checkpoints and log."
     )
     EL107 = (
-        "The stored position in the corpus is that of another corpus or layout: {different}. Resume with the corpus "
-        "and the settings the run was started with, or start a new run."
+        "The position in the checkpoint is that of another corpus or layout: {different}. Resume with the corpus and "
+        "the settings the run was started with, or start a new run."
     )
     EL116 = (
-        "The state of an optimizer does not fit this run: {n_problems} problems: {problems}. Was the checkpoint made "
-        "with other settings or another model? Start a new run, or go on with the settings it was made with."
+        "The state of the optimizer does not fit this run, {n_problems} problems: {problems}. The checkpoint was made "
+        "with other settings or another model. Resume with those, or start a new run."
     )
     EL117 = (
         "[pretraining.softmax] kind is \"{kind}\", but the model's softmax is of class {found}, should be {wanted}. "
-        "Choose the kind the model has, or start with a new softmax."
+        "Choose the kind the model has, or train a new softmax."
     )
     EL125 = (
-        "batch_size is {batch_size}, which {n_ranks} processes cannot share out evenly. "
-        "Set batch_size to a multiple of {n_ranks}: it counts the lanes of all processes together."
+        "batch_size is {batch_size}, but should be a multiple of {n_ranks}, the number of processes: it counts the "
+        "lanes of all processes together. Change batch_size or the number of processes."
     )
     EL126 = (
-        "{n_processes} processes want a GPU each on this node, but it has {n_gpus}. "
-        "Start fewer with `torchrun --nproc-per-node`."
+        "{n_processes} processes on this node need one GPU each, but it has {n_gpus}. Start fewer with `torchrun "
+        "--nproc-per-node`."
     )
     EL127 = (
-        "Process {rank} has lost the others and stops: {reason}. What went wrong stands in the output of the process "
-        "that ended first. Start the same command with --resume to go on from the last checkpoint."
+        "Process {rank} lost the connection to the other processes and stops: {reason}. See the output of the process "
+        "that ended first for the cause. Run the same command with --resume to continue from the last checkpoint."
     )
     EL128 = (
-        "The checkpoint '{path}' could not be written: {reason}. The newest one that can be resumed from: {last}. "
-        "Make room, then start the same command with --resume."
+        "The checkpoint '{path}' could not be written: {reason}. Newest complete checkpoint: {last}. Free disk space, "
+        "then run the same command with --resume."
     )
     EL129 = (
-        "No checkpoint in '{path}' is whole: {problems}. "
-        "Start again with --force, or go on from a saved biLM by --paths.init."
+        "Every checkpoint in '{path}' is damaged: {problems}. Start again with --force, or start from a saved biLM "
+        "with --paths.init."
     )
     EL146 = (
-        "The run in '{path}' was started with other settings: {different}. Use those again, or begin a new run in "
+        "The run in '{path}' was started with other settings: {different}. Use those settings, or start a new run in "
         "another folder."
     )
     EL147 = (
-        "[paths] vocab has {found} the {wanted} words of the biLM '{init}', whose softmax cannot predict them. "
-        "Leave paths.vocab out, or set vocabulary.new_head = true to train a new softmax."
+        "The vocabulary in paths.vocab has {found} the {wanted} words of the biLM '{init}', whose softmax cannot "
+        "predict them. Remove paths.vocab, or set vocabulary.new_head = true to train a new softmax."
     )
     EL148 = (
-        "The [bilm] block differs from the biLM '{init}' that training starts from: {different}. "
-        "Leave the block out to take the sizes of that biLM."
+        "The [bilm] block differs from the biLM '{init}' that training starts from: {different}. Remove the block to "
+        "use the sizes of that biLM."
     )
-    EL149 = (
-        "[paths] {name} is '-', but pretraining reads its texts more than once. Write stdin to a file first, or count "
-        "the words of it with `elmo vocab`."
-    )
+    EL149 = "paths.{name} is '-' (stdin), but pretraining reads its texts more than once. Write stdin to a file first."
     EL156 = (
-        "The run in '{path}' was started with another text: {different}. Go on with the files, the settings of "
-        "[corpus] and [vocabulary] and the version of spacy-elmo it was started with (an older one takes other "
-        "held-out sentences from the same file), or begin another run; --paths.init '{path}/model-best' gives it what "
-        "this one has learned."
+        "The run in '{path}' was started with another text: {different}. Resume with the same files, the same [corpus] "
+        "and [vocabulary] settings and the same version of spacy-elmo (older versions choose other held-out sentences "
+        "from the same file), or start a new run: --paths.init '{path}/model-best' starts it from the best model of "
+        "this one."
     )
     EL157 = (
-        "The processes found different checkpoints in '{path}': {found}. All of them must see the same ones: use a "
-        "folder that all nodes share, or copy `checkpoints` of the first node to the same place on the others."
+        "The processes see different checkpoints in '{path}': {found}. All of them must see the same ones: use a "
+        "folder that all nodes share, or copy `checkpoints` of the first node to the same path on the others."
     )
-    EL170 = (
-        "The config cannot be used, {n_problems} setting(s) have a value of a wrong type: {problems}. Correct these "
-        "settings."
-    )
+    EL170 = "The config is invalid, {n_problems} setting(s) have a wrong type: {problems}. Correct these settings."
     EL171 = (
-        "[paths] vocab has {found} the {wanted} words of the biLM '{init}', which reads whole words: each row of its "
-        "table stands for one of its own. Leave paths.vocab out. Only a biLM that reads characters can get other words."
+        "The vocabulary in paths.vocab has {found} the {wanted} words of the biLM '{init}', whose word embedding has "
+        "one row for each of its own words. Remove paths.vocab. Only a biLM with character input can be trained with "
+        "another vocabulary."
     )
     EL172 = (
-        "The biLM '{init}' has {wanted} rows that stand for words, and no vocabulary that says which; {found}. "
-        "Set paths.vocab to the file that it was trained with, one word a line in the order of the rows."
+        "The biLM '{init}' has {wanted} rows of words in its word embedding or softmax, but no vocabulary that names "
+        "them; {found}. Set paths.vocab to the vocabulary it was trained with, one word per line in the order of the "
+        "rows."
     )
     EL173 = (
-        "The vocabulary '{path}' has {n_lines} blank line(s): {lines}. No token is blank, so these rows would never be "
-        "trained. Remove the lines."
+        "The vocabulary '{path}' has {n_lines} blank line(s): {lines}. Tokens are never blank, so the rows of these "
+        "lines would not be trained. Remove the lines."
     )
     EL174 = (
         "[pretraining.softmax] differs from the softmax of the biLM '{init}' that training starts from: {different}. "
-        "Set these to what the biLM has, or set vocabulary.new_head = true to train a new softmax."
+        "Use the settings of that biLM, or set vocabulary.new_head = true to train a new softmax."
     )
     EL175 = (
-        "[paths] vocab is '{path}', and there is no such file. Check the path, make one with `elmo vocab`, or set it "
-        "to null: then the words of the training text are counted."
+        "The vocabulary file '{path}' (paths.vocab) does not exist. Check the path, create a file with `elmo vocab`, "
+        "or set paths.vocab to null to count the words of the training text."
     )
     EL176 = (
         "[pretraining.optimizer] sparse is true, but no gradient would be sparse: with softmax.kind = \"{kind}\" every "
-        "row has one, and there is no word embedding of its own. Set sparse = false, or softmax.kind = \"sampled\"."
+        "row has a gradient, and there is no separate word embedding. Set sparse = false, or softmax.kind = "
+        "\"sampled\"."
     )

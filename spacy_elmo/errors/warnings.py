@@ -7,26 +7,27 @@ class Warnings(metaclass=Catalogue):
     """Templates for `str.format`."""
 
     WL020 = (
-        "The vocabulary '{path}' beside the weights is ignored, the model does not need it: {reason} "
-        "Pass vocab=... (`--vocab`) to use another one."
+        "The vocabulary '{path}' next to the weights is ignored, since the model does not need it: {reason} Pass "
+        "vocab=... (`--vocab`) to use another one."
     )
     WL021 = (
-        "The adaptive softmax over {n_words} words is left out: files of bilm-tf know only the full one. Vectors do "
-        "not need it; save with format \"native\" (`--to native`) to keep it for perplexities and further training."
+        "The adaptive softmax over {n_words} words is not saved: the bilm-tf format has only the full softmax. Vectors "
+        "do not need it; save with format \"native\" (`--to native`) to keep it for perplexity and further training."
     )
     WL060 = (
-        "The ELMo listener (upstream = '{upstream}') found no layers on {n_docs} Docs and uses zeros. "
-        "Is the ELMo component in the pipeline, before the component that listens, and enabled?"
+        "The ELMo listener (upstream = '{upstream}') found no layers on {n_docs} Docs and uses zeros. Make sure that "
+        "the ELMo component is enabled and comes before the component that listens."
     )
     WL061 = (
-        "Layers of training Docs could not be kept in '{folder}' ({reason}), later epochs compute them again. Make "
-        "room there, choose another folder with the environment variable TMPDIR, or set layer_cache_mb to 0."
+        "Layers of training Docs could not be cached in '{folder}' ({reason}); later epochs compute them again. Free "
+        "disk space there, choose another folder with the environment variable TMPDIR, or set layer_cache_mb to 0."
     )
     WL100 = (
-        "The vocabulary '{path}' begins with {found}, by convention it begins with {wanted}, then words by frequency, "
-        "which the sampled and the adaptive softmax rely on. `elmo vocab` makes one in this order."
+        "The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order of "
+        "descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in this "
+        "order."
     )
     WL120 = (
-        "'{path}' has {found} bytes, but had {wanted} when the checkpoint was written. The lines that are missing do "
-        "not come back, and neither does their part of the curve; training is not affected."
+        "'{path}' has {found} bytes, but had {wanted} when the checkpoint was written. The missing lines are lost, "
+        "also for the perplexity curve; training is not affected."
     )

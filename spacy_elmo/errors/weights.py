@@ -8,62 +8,60 @@ class WeightsErrors(metaclass=Catalogue):
 
     EL020 = "No biLM at '{path}': {reason}. Looked for: {wanted}. Check the path."
     EL021 = (
-        "It is not clear which biLM '{path}' means: it has {n} files with {kind} ({names}), but should have one. "
-        "Name the files: `load_bilm(options=..., weights=...)`."
+        "'{path}' is ambiguous: it has {n} files with {kind} ({names}), but should have one. Name the files: "
+        "`load_bilm(options=..., weights=...)`."
     )
     EL022 = (
-        "'{path}' cannot be read as {kind}: {reason}. The file is truncated, damaged or of another kind; "
-        "compare its size with the origin's and fetch it again."
+        "'{path}' cannot be read as {kind}: {reason}. The file is truncated, damaged or in another format. Compare its "
+        "size with that of the original, and download it again."
     )
     EL023 = (
-        "'{path}' does not hold the settings of a biLM: {problems}. Correct them, or take the file that came with "
+        "'{path}' does not contain valid settings of a biLM: {problems}. Correct them, or use the file that came with "
         "the weights."
     )
     EL024 = (
-        "The packaged biLM '{name}' is not part of this installation (looked in '{folder}'). Install a release of "
-        "spacy-elmo that has it, or pass the path of other weights."
+        "The packaged biLM '{name}' is not installed (looked in '{folder}'). Install a release of spacy-elmo that "
+        "includes it, or pass the path of other weights."
     )
     EL025 = (
         "There is already a {kind} at '{path}'. Choose another path, or replace a folder's files with force=True "
         "(`--force` on the command line)."
     )
     EL026 = (
-        "Weights in '{path}' do not fit '{options}': {n_problems} problems:{problems}\nWas the file made with other "
-        "sizes? Take the settings that came with it."
+        "The weights in '{path}' do not fit '{options}', {n_problems} problems:{problems}\nThey probably have other "
+        "sizes. Use the settings that came with the weights."
     )
     EL027 = (
-        "'{path}' cannot be used as vocabulary, one word a line in UTF-8: {reason} Correct the file, convert it to "
-        "UTF-8, or give another one."
+        "'{path}' cannot be used as vocabulary, one word per line in UTF-8: {reason} Correct the file, convert it to "
+        "UTF-8, or use another one."
     )
     EL028 = (
         "The vocabulary has {n_words} words, but {misfits}. Pass the vocabulary the model was trained with, one word "
-        "a line in the order of the rows."
+        "per line in the order of the rows."
     )
     EL029 = (
-        "'{path}' cannot be used as token embeddings: {problems}. It should hold one dataset 'embedding' with a row "
-        "for each word of the vocabulary, as wide as one direction of the biLM."
+        "'{path}' cannot be used as token embeddings: {problems}. Use a file with one dataset 'embedding' that has a "
+        "row for each word of the vocabulary, as wide as one direction of the biLM."
     )
     EL030 = "Values too large or not finite for {dtype}: {names}. Save as float32, or check how the model was trained."
-    EL031 = (
-        "A biLM is loaded from a path, or from options and weights together, but given were: {given}. Pass one or "
-        "the other."
-    )
+    EL031 = "`load_bilm` takes either a path, or options and weights; found: {given}. Pass one or the other."
     EL032 = (
-        "The biLM in '{path}' is in our own format, which holds all its parts: {given} cannot be added. Load the "
-        "original files with them and save the result."
+        "The biLM in '{path}' is in the native format, which contains all its parameters and words: {given} cannot be "
+        "added. Load the original files with them, and save the result."
     )
     EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
-    EL034 = "The biLM '{path}' cannot be used, {n_problems} things are wrong. Correct all of them:{problems}"
+    EL034 = "The biLM '{path}' cannot be loaded, {n_problems} problem(s):{problems}\nCorrect all of them."
     EL035 = (
-        "{n_words} words of the vocabulary cannot stand in {path}, which has one word a line in UTF-8: {words}. "
-        "Replace these words: no line feed, no carriage return at the end, no lone surrogate."
+        "{n_words} words of the vocabulary cannot be written to {path}, which has one word per line in UTF-8: {words}. "
+        "Replace these words: they contain a line feed or a lone surrogate, end in a carriage return, or begin with a "
+        "byte order mark."
     )
     EL050 = (
-        "A biLM with highway_between = true cannot be written in the format of bilm-tf: neither bilm-tf nor AllenNLP "
-        "knows highways between LSTM layers, and without them the vectors would be others. Save it with format "
-        "\"native\", or train one with has_skip = true."
+        "A biLM with highway_between = true cannot be saved in the bilm-tf format: bilm-tf and AllenNLP have no "
+        "highway layers between LSTM layers, and without them the vectors would differ. Save it with format "
+        "\"native\", or train a biLM with has_skip = true instead."
     )
     EL180 = (
-        "The biLM could not be saved in '{path}': {reason}. Make room or choose another folder; what was there "
-        "before stays."
+        "The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Files that were "
+        "there before are unchanged."
     )

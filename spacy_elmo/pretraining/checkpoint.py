@@ -1,7 +1,7 @@
-"""Everything a run needs to go on as if it had never stopped, on disk.
+"""Checkpoints: the complete state of a run on disk, from which it resumes with identical results.
 
-A checkpoint is a folder `step-00001000` with `state.safetensors` (all tensors), `state.json` (all the rest) and
-`checksums.json` (sha256 of both). It appears by one rename, so that a half-written one is never found.
+A checkpoint is a folder `step-00001000` with `state.safetensors` (all tensors), `state.json` (everything else) and
+`checksums.json` (sha256 of both). It is written atomically, by one rename.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ NAMES = (TENSORS, RECORD, CHECKSUMS)
 class Snapshot:
     """The state of a run after an update.
 
-    tensors (Dict[str, Tensor]): Weights, moments, recurrent states, random number generators, by name.
+    tensors (Dict[str, Tensor]): Weights, optimizer moments, recurrent states and random number generators, by name.
     record (Dict[str, Any]): Plain JSON types: counters, the position in the corpus, settings.
     """
 
@@ -40,7 +40,7 @@ def save_checkpoint(output: Path, step: int, snapshot: Snapshot) -> Path:
     output (Path): Folder of the run.
     step (int): Updates done.
     RETURNS (Path): Its folder.
-    RAISES (ValueError): EL128 if it cannot be written, a full disk for instance; older ones are still there.
+    RAISES (ValueError): EL128 if it cannot be written, for example on a full disk; older checkpoints are kept.
     """
     path = output / FOLDER / f"step-{step:08d}"
     try:
@@ -49,7 +49,7 @@ def save_checkpoint(output: Path, step: int, snapshot: Snapshot) -> Path:
             save_file(tensors, folder / TENSORS)
             _write_json(folder / RECORD, snapshot.record)
             _write_json(folder / CHECKSUMS, {name: _sha256(folder / name) for name in (TENSORS, RECORD)})
-    # safetensors has an error class of its own for what the system refuses.
+    # safetensors raises its own error class for errors of the operating system.
     except Exception as error:
         newest = next(iter(list_checkpoints(output)), None)
         raise ValueError(Errors.EL128.format(path=path, reason=error, last=newest or "none")) from error
@@ -60,7 +60,7 @@ def prune_checkpoints(output: Path, *, keep: int) -> None:
     """Remove the oldest checkpoints.
 
     output (Path): Folder of the run.
-    keep (int): The newest ones, which stay.
+    keep (int): Number of newest checkpoints to keep.
     """
     for old in list_checkpoints(output)[keep:]:
         shutil.rmtree(old)
@@ -73,11 +73,12 @@ def list_checkpoints(output: Path) -> List[Path]:
 
 
 def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
-    """Read the newest checkpoint that is whole.
+    """Read the newest intact checkpoint.
 
     output (Path): Folder of the run.
-    RETURNS (Tuple[Optional[Snapshot], List[str]]): None if there is none at all; what is wrong with newer ones.
-    RAISES (ValueError): EL129 if there are some, and every one is damaged.
+    RETURNS (Tuple[Optional[Snapshot], List[str]]): The checkpoint, None if the run has none; problems of
+        newer, damaged ones.
+    RAISES (ValueError): EL129 if all checkpoints are damaged.
     """
     damaged: List[str] = []
     for path in list_checkpoints(output):
@@ -97,9 +98,9 @@ def _problem(path: Path) -> Optional[str]:
     try:
         sums = _read_json(path / CHECKSUMS)
     except ValueError:
-        return f"{CHECKSUMS} is no JSON"
+        return f"{CHECKSUMS} is not valid JSON"
     if not isinstance(sums, dict):
-        return f"{CHECKSUMS} is no JSON object"
+        return f"{CHECKSUMS} is not a JSON object"
     changed = [name for name in (TENSORS, RECORD) if sums.get(name) != _sha256(path / name)]
     return f"checksum of {', '.join(changed)} differs" if changed else None
 
@@ -109,7 +110,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _write_json(path: Path, record: Any) -> None:
-    """Every float as it is: srsly keeps ten decimals, and an epsilon of 1e-12 would come back as zero."""
+    """Floats are exact here: srsly keeps ten decimals, which would turn an epsilon of 1e-12 into zero."""
     path.write_text(json.dumps(record, allow_nan=False), encoding="utf8")
 
 

@@ -1,4 +1,4 @@
-"""The settings of a pretraining run, block by block, checked once when they are made."""
+"""The settings of a pretraining run, one class per config block, validated on construction."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
@@ -16,10 +16,10 @@ Check = Tuple[bool, str]
 
 @dataclass(frozen=True)
 class SoftmaxConfig:
-    """What is predicted, and against what.
+    """The softmax and its loss.
 
     kind (str): "sampled" (log-uniform negatives), "full", or "adaptive" (clusters by frequency, Grave et al. 2017).
-    n_negatives (int): Distinct negatives to expect per update, shared by the batch, for "sampled".
+    n_negatives (int): Expected number of distinct negatives per update, shared by the batch, for "sampled".
     tie_weights (bool): The softmax shares its rows with the word embedding; for word input only.
     cutoffs (Tuple[int, ...]): First word of each tail cluster, ascending, for "adaptive".
     div_value (float): Each cluster is narrower than the one before by this factor, for "adaptive".
@@ -47,18 +47,19 @@ class SoftmaxConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """How gradients change weights.
+    """The optimizer.
 
     name (str): "adagrad" (bilm-tf), "adam" or "adamw".
     learn_rate (float): Peak; the schedule multiplies it.
-    initial_accumulator (float): Where Adagrad's sums of squares begin.
-    beta1 (float), beta2 (float), eps (float): Of Adam.
-    weight_decay (float): Decoupled, for "adamw".
-    grad_clip (float): Largest global norm of the gradient.
-    sparse (bool): Only the rows of softmax and word embedding that an update met are changed. The same result with
-        Adagrad; with Adam the moments of the other rows rest.
-    discriminative (float): The rate of each layer below the top is divided by this once more (Howard & Ruder 2018).
-    unfreeze_tokens (int): After every so many tokens one more layer, from the top, is trained; 0 trains all at once.
+    initial_accumulator (float): Initial value of Adagrad's sums of squares.
+    beta1 (float), beta2 (float), eps (float): Hyperparameters of Adam.
+    weight_decay (float): Decoupled weight decay, for "adamw".
+    grad_clip (float): Maximum global norm of the gradient.
+    sparse (bool): Sparse gradients: an update changes only the rows of softmax and word embedding that it uses.
+        Identical results with Adagrad; with Adam the moments of the other rows do not decay.
+    discriminative (float): Each layer has the learning rate of the layer above divided by this (Howard & Ruder 2018).
+    unfreeze_tokens (int): Gradual unfreezing: tokens after which one more layer, from the top, is trained; 0 trains all
+        layers from the start.
     """
 
     name: str = "adam"
@@ -89,13 +90,13 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """How the learning rate moves, as a factor of its peak.
+    """The learning rate schedule, as a factor of the peak rate.
 
     name (str): "constant", "linear" and "cosine" (to zero at `max_tokens`), "inverse_sqrt", or "slanted_triangular"
         (Howard & Ruder 2018).
-    warmup_steps (int): Updates of linear warm-up before all but "slanted_triangular".
-    cut_frac (float): Share of the run that rises, for "slanted_triangular".
-    ratio (float): Peak over the lowest rate, for "slanted_triangular".
+    warmup_steps (int): Updates of linear warm-up, for all but "slanted_triangular".
+    cut_frac (float): Share of the run in which the rate increases, for "slanted_triangular".
+    ratio (float): Ratio of the peak rate to the lowest rate, for "slanted_triangular".
     """
 
     name: str = "linear"
@@ -120,29 +121,30 @@ BLOCKS: Dict[str, Type[Any]] = {"softmax": SoftmaxConfig, "optimizer": Optimizer
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """How to train: text layout, objective, optimiser, reports.
+    """How to train: text layout, objective, optimizer, reports.
 
-    seed (int): Of weights, samples, shuffling and dropout.
-    batch_size (int): B, lanes of text read side by side, those of all ranks together.
-    unroll_steps (int): S, tokens per lane between two updates; gradients are cut there, the state is carried.
-    accumulate (int): Chunks whose gradients are averaged into one update.
-    block_sentences (int): Consecutive sentences a lane reads before it takes the next block of the corpus.
-    reset_blocks (bool): Start each block from a zero state, so that the model also learns to begin.
-    shuffle_blocks (int): Blocks held in memory to draw from at random; 0 keeps the order of the corpus.
-    max_sentence_tokens (int): Longer sentences are cut into pieces of this length.
+    seed (int): Seed of weights, samples, shuffling and dropout.
+    batch_size (int): B, lanes of text read in parallel, summed over all ranks.
+    unroll_steps (int): S, tokens per lane and update; backpropagation is truncated there, the state is carried.
+    accumulate (int): Chunks per update whose gradients are averaged.
+    block_sentences (int): Consecutive sentences per block; each lane reads one block after the other.
+    reset_blocks (bool): Start each block from a zero state, so that the model also learns to start from it.
+    shuffle_blocks (int): Size of the shuffle buffer in blocks; 0 keeps the order of the corpus.
+    max_sentence_tokens (int): Longer sentences are split at this length.
     max_tokens (int): Predictions per direction to train on; the corpus is repeated if it is shorter.
-    dropout (float): Share of each LSTM input that is dropped.
-    output_dropout (Optional[float]): Share of the last output that is dropped; None: the same as `dropout`.
-    recurrent_dropout (float): Share of the recurrent inputs, the same ones at all steps of a chunk (Gal & Ghahramani
-        2016).
-    precision (str): Of the matrix products, "float32", "bfloat16" or "float16"; weights, states and sums are float32.
+    dropout (float): Dropout probability of each LSTM input.
+    output_dropout (Optional[float]): Dropout probability of the last output; None: the same as `dropout`.
+    recurrent_dropout (float): Dropout probability of the recurrent inputs, with one mask for all steps of a chunk
+        (Gal & Ghahramani 2016).
+    precision (str): Precision of the matrix products, "float32", "bfloat16" or "float16"; weights, states and sums are
+        float32.
     scale_loss (bool): Multiply the loss by `unroll_steps` before the gradients are clipped, as bilm-tf does.
-    report_every (int): Updates between two lines of the log.
+    report_every (int): Updates between two log lines.
     eval_every (int): Updates between two validations.
-    eval_sentences (int): Sentences of the held-out text that a validation reads.
-    patience (int): Validations without a better one after which the run ends; 0 for never.
+    eval_sentences (int): Held-out sentences per validation.
+    patience (int): Validations without improvement after which the run stops; 0 for never.
     checkpoint_every (int): Updates between two checkpoints to resume from; 0 means at each validation.
-    keep_checkpoints (int): Checkpoints that are kept, the newest ones.
+    keep_checkpoints (int): Number of newest checkpoints to keep.
     """
 
     seed: int = 0
@@ -178,7 +180,7 @@ class PretrainConfig:
         for name in ("dropout", "output_dropout", "recurrent_dropout"):
             value = getattr(self, name)
             checks.append((value is None or 0.0 <= value < 1.0, f"{name} is {value}, should be from 0 to below 1"))
-        # The shared table would thaw with the words, last, and the softmax alone would be no more than a bias.
+        # The shared embedding would be unfrozen last, with the words; until then only the softmax bias would train.
         is_frozen_head = self.softmax.tie_weights and self.optimizer.unfreeze_tokens > 0
         checks.append((not is_frozen_head, "optimizer.unfreeze_tokens should be 0 with softmax.tie_weights"))
         _refuse("[pretraining]", checks)
@@ -190,7 +192,7 @@ class PretrainConfig:
 
     @property
     def last_dropout(self) -> float:
-        """RETURNS (float): Dropped share of the last output."""
+        """RETURNS (float): Dropout probability of the last output."""
         return self.dropout if self.output_dropout is None else self.output_dropout
 
     def to_dict(self) -> Dict[str, Any]:

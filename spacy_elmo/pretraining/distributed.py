@@ -1,8 +1,8 @@
-"""Several processes that train one biLM, started by `torchrun`: who computes which lanes, and how they agree.
+"""Data-parallel training with several processes, started by `torchrun`.
 
-Every rank plans all lanes of the global batch and computes its own share of them, so that N ranks see exactly what
-one process with the same global batch sees. Dense gradients are averaged by `DistributedDataParallel`, sparse ones
-here: only the rows that some rank has met travel.
+Every rank plans all lanes of the global batch and computes its own share, so N ranks read exactly what one process
+with the same global batch reads. Dense gradients are averaged by `DistributedDataParallel`, sparse gradients here:
+only the rows in the gradient of some rank are sent.
 """
 
 import gc
@@ -22,18 +22,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import Errors
 
-# A validation by the first rank keeps the others waiting.
+# The other ranks wait while the first one validates.
 TIMEOUT = timedelta(hours=2)
 ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that train together.
+    """This process and its communication with the others.
 
-    rank (int): Number of this process, 0 is the one that writes.
+    rank (int): Index of this process; rank 0 writes files.
     world_size (int): Number of processes.
-    device (torch.device): Where this process computes.
+    device (torch.device): Device of this process.
     """
 
     rank: int = 0
@@ -48,7 +48,7 @@ class Ranks:
     def lanes(self, batch_size: int) -> slice:
         """batch_size (int): Lanes of all ranks together.
         RETURNS (slice): The lanes of this rank.
-        RAISES (ValueError): EL125 if they cannot be shared out evenly.
+        RAISES (ValueError): EL125 if they cannot be divided evenly.
         """
         share, rest = divmod(batch_size, self.world_size)
         if rest or not share:
@@ -65,7 +65,7 @@ class Ranks:
 
     def gather(self, part: Tensor, dim: int) -> Tensor:
         """part (Tensor): This rank's share, of the same shape on all ranks.
-        RETURNS (Tensor): All shares joined along a dimension, in the order of the ranks.
+        RETURNS (Tensor): The shares concatenated along a dimension, in the order of the ranks.
         """
         if self.world_size == 1:
             return part
@@ -74,7 +74,7 @@ class Ranks:
         return torch.cat(parts, dim=dim)
 
     def gather_objects(self, value: Any) -> List[Any]:
-        """RETURNS (List[Any]): What each rank gave, in the order of the ranks."""
+        """RETURNS (List[Any]): The values of all ranks, in order."""
         if self.world_size == 1:
             return [value]
         values: List[Any] = [None] * self.world_size
@@ -82,7 +82,7 @@ class Ranks:
         return values
 
     def from_writer(self, value: Any) -> Any:
-        """RETURNS (Any): What the writer gave, on every rank."""
+        """RETURNS (Any): The value of the writer, on every rank."""
         if self.world_size == 1:
             return value
         values = [value]
@@ -90,11 +90,11 @@ class Ranks:
         return values[0]
 
     def agree(self, attempt: Callable[[], ValueT]) -> ValueT:
-        """Do what may fail, on each rank at once. If it fails on one it fails on all, so that none waits in vain.
+        """Call a function on all ranks. An error on one rank is raised on all, so that no rank waits for the others.
 
-        attempt (Callable[[], ValueT]): Talks to no other rank.
-        RETURNS (ValueT): What it gave on this rank.
-        RAISES (ValueError): What the first rank raised on which it failed.
+        attempt (Callable[[], ValueT]): Must not communicate with other ranks.
+        RETURNS (ValueT): Its result on this rank.
+        RAISES (ValueError): The error of this rank, else of the first rank that failed.
         """
         problem: Optional[Exception] = None
         try:
@@ -109,7 +109,7 @@ class Ranks:
         return value
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Average the gradients of parameters that `wrap` was told to leave alone, sparse or dense, in place."""
+        """Average in place the gradients, sparse or dense, of parameters that `wrap` excludes."""
         if self.world_size == 1:
             return
         for parameter in dict.fromkeys(parameters):  # shared ones once
@@ -118,14 +118,14 @@ class Ranks:
             grad = parameter.grad
             parameter.grad = self._average_rows(grad.coalesce()) if grad.is_sparse else self.average(grad)
 
-    def wrap(self, module: nn.Module, left_alone: Iterable[nn.Parameter]) -> nn.Module:
-        """Let the dense gradients of a module be averaged while they are computed.
+    def wrap(self, module: nn.Module, excluded: Iterable[nn.Parameter]) -> nn.Module:
+        """Average the dense gradients of a module during its backward pass.
 
-        module (nn.Module): Its forward pass gives the loss.
-        left_alone (Iterable[nn.Parameter]): Parameters whose gradients may be sparse, see `average_gradients`.
-        RETURNS (nn.Module): The module itself if there is one rank only, or nothing to average.
+        module (nn.Module): Its forward pass returns the loss.
+        excluded (Iterable[nn.Parameter]): Parameters whose gradients may be sparse, see `average_gradients`.
+        RETURNS (nn.Module): The wrapped module; the module itself if there is one rank, or nothing to average.
         """
-        ignored = {id(parameter) for parameter in left_alone}
+        ignored = {id(parameter) for parameter in excluded}
         others = [parameter for parameter in module.parameters() if id(parameter) not in ignored]
         if self.world_size == 1 or not any(parameter.requires_grad for parameter in others):
             return module
@@ -135,7 +135,7 @@ class Ranks:
         return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
 
     def _average_rows(self, grad: Tensor) -> Tensor:
-        """Join the rows of all ranks; lengths differ, so shorter ones are padded with rows that add nothing."""
+        """Concatenate the rows of all ranks; shorter ones are padded with zeros."""
         n_rows = torch.tensor([grad._nnz()], device=grad.device)
         longest = int(self.gather(n_rows, 0).max())
         missing = longest - grad._nnz()
@@ -147,14 +147,14 @@ class Ranks:
 
 @contextmanager
 def connect(device: str) -> Iterator[Ranks]:
-    """Join the processes that `torchrun` started; without it this process is alone.
+    """Join the process group that `torchrun` started; without `torchrun` there is one rank.
 
-    The group is destroyed at the end, and waits for its threads then: one that lets go of its last tensor while the
-    interpreter shuts down aborts the process.
+    The group is destroyed at the end, which waits for its threads: a thread that releases its last tensor while the
+    interpreter shuts down would abort the process.
 
-    device (str): "cpu", or a GPU: each rank then takes the one with its local number.
-    YIELDS (Ranks): This process among them.
-    RAISES (ValueError): EL126 if a node has fewer GPUs than processes, EL127 if another rank is gone.
+    device (str): "cpu", or a GPU: each rank then uses the GPU of its local rank.
+    YIELDS (Ranks): This process and its communication.
+    RAISES (ValueError): EL126 if a node has fewer GPUs than processes, EL127 if the connection is lost.
     """
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     if world_size == 1:
@@ -162,15 +162,15 @@ def connect(device: str) -> Iterator[Ranks]:
         return
     rank, own = int(os.environ["RANK"]), _own_device(device, int(os.environ.get("LOCAL_RANK", "0")))
     backend = "nccl" if own.type == "cuda" else "gloo"
-    importlib.import_module("torch.distributed.nn")  # later, its default arguments would hold the group for ever
+    importlib.import_module("torch.distributed.nn")  # imported later, its default arguments would keep the group alive
     try:
         with tell_of_lost_ranks(rank), _without_torch_advice():
             store = next(iter(rendezvous("env://", rank, world_size, timeout=TIMEOUT)))[0]
-            # torchrun may keep its store when it begins anew: addresses of processes that died stand under other names.
+            # torchrun may keep its store when it restarts: the prefix hides the addresses of dead processes.
             store = dist.PrefixStore(f"attempt_{restart_count() or 0}", store)  # type: ignore[attr-defined]
             dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
             yield Ranks(rank, world_size, own)
-            gc.collect()  # DistributedDataParallel is in a cycle, and holds the group
+            gc.collect()  # DistributedDataParallel is in a reference cycle and keeps the group alive
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -178,7 +178,7 @@ def connect(device: str) -> Iterator[Ranks]:
 
 @contextmanager
 def tell_of_lost_ranks(rank: int) -> Iterator[None]:
-    """RAISES (ValueError): EL127 in place of what the network library says when a peer has gone."""
+    """RAISES (ValueError): EL127 instead of the error of the network library when the connection is lost."""
     try:
         yield
     except (dist.DistError, RuntimeError) as error:
@@ -189,7 +189,7 @@ def tell_of_lost_ranks(rank: int) -> Iterator[None]:
 
 @contextmanager
 def _without_torch_advice() -> Iterator[None]:
-    """No warnings of DistributedDataParallel about a renamed argument, and strides of dimensions of size one."""
+    """Ignore warnings of DistributedDataParallel on a renamed argument and on strides of dimensions of size one."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="`broadcast_buffers` is deprecated", category=FutureWarning)
         warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides", category=UserWarning)
@@ -197,7 +197,7 @@ def _without_torch_advice() -> Iterator[None]:
 
 
 def restart_count() -> Optional[int]:
-    """RETURNS (Optional[int]): How often `torchrun --max-restarts` has begun anew, None without torchrun."""
+    """RETURNS (Optional[int]): Number of restarts by `torchrun --max-restarts`, None without torchrun."""
     count = os.environ.get("TORCHELASTIC_RESTART_COUNT")
     return None if count is None else int(count)
 

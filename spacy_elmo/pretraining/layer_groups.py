@@ -1,6 +1,6 @@
-"""The parameters of a biLM and its softmax, layer by layer from the top.
+"""The parameters of a biLM and its softmax, grouped by layer from the top.
 
-Howard & Ruder (2018) train the layers at rates of their own and thaw them one after the other, the top one first.
+Howard & Ruder (2018) train each layer at its own rate and unfreeze the layers one by one, the top one first.
 """
 
 import re
@@ -14,10 +14,10 @@ from ..bilm.model import BiLMNetwork
 
 @dataclass(frozen=True)
 class LayerGroup:
-    """Parameters that are thawed together and share a rate.
+    """Parameters that are unfrozen together and share a learning rate.
 
     name (str): "head", "layers.1", "layers.0", "words".
-    parameters (Dict[str, nn.Parameter]): By a name that is stable from run to run, "network.encoder.layers.0.bias".
+    parameters (Dict[str, nn.Parameter]): By a name that is the same in every run, "network.encoder.layers.0.bias".
     """
 
     name: str
@@ -25,10 +25,10 @@ class LayerGroup:
 
 
 def layer_groups(network: BiLMNetwork, head: nn.Module) -> List[LayerGroup]:
-    """A parameter that both use (`tie_weights`) stands once, with the network's.
+    """Group parameters by layer. A shared parameter (`tie_weights`) is listed once, with the network.
 
     network (BiLMNetwork): Its word encoder is the lowest layer.
-    head (nn.Module): The highest.
+    head (nn.Module): The softmax, the highest layer.
     RETURNS (List[LayerGroup]): The softmax, the LSTM layers from the top, the character CNN or word embedding.
     """
     names = ["head", *(f"layers.{layer}" for layer in reversed(range(network.config.n_layers))), "words"]

@@ -1,4 +1,4 @@
-"""float16 gradients would vanish: the loss is multiplied before the backward pass, the gradients divided after it."""
+"""Loss scaling for float16: the loss is multiplied before the backward pass, the gradients are divided after it."""
 
 from typing import Any, Dict, Iterable, Mapping
 
@@ -6,32 +6,34 @@ import torch
 from torch import nn
 
 FIRST, LARGEST = 2.0**12, 2.0**24
-STEADY_UPDATES = 1000  # without an overflow, before a larger factor is tried
-# Overflows in a row that no factor can cure: from the largest one, 24 of them lead to a factor of 1.
+STEADY_UPDATES = 1000  # updates without an overflow before the factor is doubled
+# Consecutive overflows that no factor can prevent: 24 halvings of the largest factor give 1.
 HOPELESS = 30
 
 
 class LossScale:
-    """A factor that halves when gradients overflow and doubles when they have not for long (Micikevicius et al. 2018).
+    """Dynamic loss scaling: halve the factor on overflow, double it after `STEADY_UPDATES` without one.
 
-    is_on (bool): False leaves everything as it is.
+    Micikevicius et al. (2018), sec. 3.2.
+
+    is_on (bool): False keeps the factor at 1.
     """
 
     def __init__(self, *, is_on: bool) -> None:
         self.is_on = is_on
         self.factor = FIRST if is_on else 1.0
-        self.n_steady = self.n_overflows = 0  # both in a row
+        self.n_steady = self.n_overflows = 0  # consecutive updates without and with an overflow
 
     @property
     def is_hopeless(self) -> bool:
-        """RETURNS (bool): Whether the gradients overflow with any factor, so that training stands still."""
+        """RETURNS (bool): Whether gradients overflow with every factor, so that training does not advance."""
         return self.n_overflows >= HOPELESS
 
     def unscale(self, parameters: Iterable[nn.Parameter]) -> bool:
         """Divide the gradients in place, and set the factor of the next update.
 
         parameters (Iterable[nn.Parameter]): With dense or sparse gradients, or none.
-        RETURNS (bool): Whether they overflowed: they are dropped then.
+        RETURNS (bool): Whether they overflowed; gradients are then set to None.
         """
         if not self.is_on:
             return False
@@ -64,7 +66,7 @@ class LossScale:
 
 
 def _values(parameter: nn.Parameter) -> torch.Tensor:
-    """The numbers of a gradient, to be changed in place."""
+    """The values of a gradient; changing them in place changes the gradient."""
     if parameter.grad is not None and parameter.grad.is_sparse:
         parameter.grad = parameter.grad.coalesce()
         return parameter.grad.values()

@@ -1,7 +1,7 @@
-"""What pretraining minimises: the negative log likelihood of both directions, over all words or a sample of them.
+"""The training loss: negative log likelihood of both directions, over all words or a sample of negatives.
 
 Sampled softmax as in Jozefowicz et al. (2016) and bilm-tf: log-uniform negatives shared by the whole batch,
-scores corrected by the log of the expected count, the target itself never among its negatives.
+logits corrected by the log of the expected count, the target masked out of the negatives.
 """
 
 from typing import Optional
@@ -16,12 +16,12 @@ from .scores import gather_rows, log_sum_scores, own_scores
 
 
 def make_objective(head: LMHead, settings: SoftmaxConfig, *, sparse: bool = False) -> nn.Module:
-    """A module that takes outputs (N, P), targets (N,) and a random generator, and gives the losses (N,) in nats.
+    """Make a module that maps outputs (N, P), targets (N,) and a random generator to losses (N,) in nats.
 
     head (LMHead): The softmax that is trained.
-    settings (SoftmaxConfig): Over which words.
-    sparse (bool): Gradients of the rows of a sampled softmax hold the rows that were met, and nothing else.
-    RAISES (ValueError): EL102 for more negatives than there can be, EL117 for a head of another kind.
+    settings (SoftmaxConfig): Kind of softmax.
+    sparse (bool): Sparse gradients for the sampled softmax, of the rows in the sample.
+    RAISES (ValueError): EL102 for too many negatives, EL117 for another kind of head.
     """
     wanted = AdaptiveHead if settings.kind == "adaptive" else SoftmaxHead
     if not isinstance(head, wanted):
@@ -40,8 +40,8 @@ class SampledSoftmax(nn.Module):
     """Cross entropy against a fresh sample of words at each call.
 
     head (SoftmaxHead): Its rows are sorted by frequency, the most frequent word first.
-    n_negatives (int): Distinct negatives to expect, below the size of the vocabulary.
-    sparse (bool): Give sparse gradients to the rows.
+    n_negatives (int): Expected number of distinct negatives, below the size of the vocabulary.
+    sparse (bool): Sparse gradients.
     """
 
     def __init__(self, head: SoftmaxHead, n_negatives: int, *, sparse: bool = False) -> None:
@@ -60,7 +60,7 @@ class SampledSoftmax(nn.Module):
         """outputs (Tensor): Shape (N, P).
         targets (Tensor): Shape (N,) int64.
         generator (Optional[torch.Generator]): Source of the sample, on the CPU.
-        RETURNS (Tensor): Shape (N,), losses in nats; an estimate that full softmax reaches with all words.
+        RETURNS (Tensor): Shape (N,), losses in nats, an estimate of those of the full softmax.
         """
         log_counts: Tensor = self.log_counts  # type: ignore[assignment]
         negatives = self.sample(generator).to(outputs.device)  # (K,)
@@ -76,7 +76,7 @@ class SampledSoftmax(nn.Module):
         )
 
     def sample(self, generator: Optional[torch.Generator] = None) -> Tensor:
-        """Draw with replacement, and count no word twice.
+        """Draw with replacement, then remove duplicates.
 
         RETURNS (Tensor): Shape (K,) int64, distinct words; K varies from call to call.
         """
@@ -97,16 +97,16 @@ def sampled_losses(
     *,
     sparse: bool = False,
 ) -> Tensor:
-    """Cross entropy of each target against a sample, as `sampled_softmax_loss` of TensorFlow.
+    """Cross entropy of each target against a sample of negatives, like `sampled_softmax_loss` of TensorFlow.
 
     outputs (Tensor): Shape (N, P).
     weight (Tensor): Shape (V, P).
     bias (Tensor): Shape (V,).
     targets (Tensor): Shape (N,) int64.
     negatives (Tensor): Shape (K,) int64, distinct words.
-    target_log_counts (Tensor): Shape (N,), log of how often the sampler is expected to give each target.
+    target_log_counts (Tensor): Shape (N,), log of the expected count of each target in the sample.
     negative_log_counts (Tensor): Shape (K,), the same of the negatives.
-    sparse (bool): Give sparse gradients to `weight` and `bias`.
+    sparse (bool): Sparse gradients of `weight` and `bias`.
     RETURNS (Tensor): Shape (N,), in nats.
     """
     n_negatives = len(negatives)
@@ -121,7 +121,7 @@ def sampled_losses(
 
 
 class FullSoftmax(nn.Module):
-    """Cross entropy over all words, with bounded memory.
+    """Cross entropy over all words, in bounded memory.
 
     head (SoftmaxHead): The softmax.
     """
@@ -145,7 +145,7 @@ class FullSoftmax(nn.Module):
 
 
 class AdaptiveLoss(nn.Module):
-    """Cross entropy of a softmax in clusters, exact.
+    """Exact cross entropy of an adaptive softmax.
 
     head (AdaptiveHead): The softmax.
     """

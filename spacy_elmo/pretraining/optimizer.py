@@ -1,4 +1,4 @@
-"""From gradients to changed weights: one norm for all of them, a rate for each layer, layers thawed from the top."""
+"""The optimizer: clipping by the global norm, learning rates per layer, gradual unfreezing from the top."""
 
 import math
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ OptimizerState = Tuple[Dict[str, Tensor], Dict[str, Any]]
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What an update did.
+    """Statistics of an update.
 
-    learn_rate (float): Of the top layer.
+    learn_rate (float): Learning rate of the top layer.
     grad_norm (float): Global norm of the gradient before clipping; if it is not finite, nothing was changed.
-    clipped (bool): Whether it was above the bound.
+    clipped (bool): Whether the norm was above `grad_clip`.
     """
 
     learn_rate: float
@@ -32,12 +32,12 @@ class StepInfo:
 
 
 class PretrainOptimizer:
-    """Changes a biLM and its softmax by their gradients.
+    """Updates the weights of a biLM and its softmax.
 
     network (BiLMNetwork), head (nn.Module): Changed in place; parameters they share are changed once. The network is
         told whether gradients of its word embedding are sparse.
-    settings (OptimizerConfig): Which rule, rates, clipping, thawing.
-    schedule (ScheduleConfig): How the rate moves.
+    settings (OptimizerConfig): Update rule, rates, clipping, unfreezing.
+    schedule (ScheduleConfig): The learning rate schedule.
     max_tokens (int): Predictions per direction of the whole run.
     """
 
@@ -60,13 +60,13 @@ class PretrainOptimizer:
         self._freeze()
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
+        """Set all gradients to None."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def step(self, *, step: int, n_tokens: int) -> StepInfo:
-        """Clip the gradients in place and change the weights by them. A layer that is thawed here, its tokens being
-        over, has a gradient from the next update on. Weights without gradient stand still, and so do their moments.
+        """Clip the gradients in place and update the weights. Layers that are due are unfrozen afterwards, so they have
+        gradients from the next update on. Weights without a gradient, and their moments, do not change.
 
         step (int): Updates done before this one.
         n_tokens (int): Predictions per direction trained on before this one.
@@ -81,11 +81,11 @@ class PretrainOptimizer:
                 for part in values:
                     part.mul_(clip / grad_norm)
             self._update(learn_rate)
-            self._thaw(n_tokens)
+            self._unfreeze(n_tokens)
         return StepInfo(learn_rate, grad_norm, grad_norm > clip)
 
     def state_dict(self) -> OptimizerState:
-        """RETURNS (OptimizerState): Tensors by "<parameter>.<slot>", not copied, and the rest as plain JSON types."""
+        """RETURNS (OptimizerState): Tensors by "<parameter>.<slot>", not copied, and everything else in JSON types."""
         moments = self._rule.state
         tensors = {
             f"{name}.{slot}": tensor
@@ -96,7 +96,7 @@ class PretrainOptimizer:
 
     def load_state_dict(self, state: OptimizerState) -> None:
         """state (OptimizerState): From `state_dict`; its tensors are copied.
-        RAISES (ValueError): EL116 with everything that does not fit.
+        RAISES (ValueError): EL116 with all mismatches.
         """
         tensors, record = state
         self._check_fit(tensors, record)
@@ -119,7 +119,7 @@ class PretrainOptimizer:
                     parameter.grad = None
         self._rule.step()
 
-    def _thaw(self, n_tokens: int) -> None:
+    def _unfreeze(self, n_tokens: int) -> None:
         if self.settings.unfreeze_tokens and self.n_trained < len(self.groups):
             due = min(len(self.groups), 1 + n_tokens // self.settings.unfreeze_tokens)
             if due > self.n_trained:
@@ -127,7 +127,7 @@ class PretrainOptimizer:
                 self._freeze()
 
     def _freeze(self) -> None:
-        """Let the layers that are not trained yet have no gradients, so that none is computed for them."""
+        """Set `requires_grad` to False for the layers that are not trained yet."""
         for depth, group in enumerate(self.groups):
             for parameter in group.parameters.values():
                 parameter.requires_grad_(depth < self.n_trained)
@@ -135,9 +135,9 @@ class PretrainOptimizer:
     def _check_fit(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
         name, problems = record["name"], []
         if name != self.settings.name:
-            problems.append(f"it is of '{name}', should be of '{self.settings.name}'")
+            problems.append(f"name is '{name}', should be '{self.settings.name}'")
         known = {f"{name}.{slot}": name for name in self.named for slot in SLOTS[self.settings.name]}
-        # Adagrad holds sums of every parameter from the start, Adam moments of those that had a gradient.
+        # Adagrad has sums for all parameters from the start, Adam has moments for those that had a gradient.
         begun = {known[key] for key in tensors if key in known} if name != "adagrad" else set(self.named)
         missing = sorted(key for key, name in known.items() if name in begun and key not in tensors)
         problems += [f"unexpected: {key}" for key in sorted(set(tensors) - set(known))]
@@ -152,15 +152,15 @@ class PretrainOptimizer:
 
 
 def global_norm(values: Iterable[Tensor]) -> float:
-    """values (Iterable[Tensor]): All gradients; of sparse ones the values of distinct rows.
-    RETURNS (float): The norm of all of them as one vector, 0 for none.
+    """values (Iterable[Tensor]): All gradients; for sparse ones the values of their coalesced rows.
+    RETURNS (float): The norm of their concatenation, 0 for none.
     """
     norms = [torch.linalg.vector_norm(part) for part in values]
     return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
 
 
 def _coalesced_values(parameter: nn.Parameter) -> Tensor:
-    """The numbers of a gradient, to be changed in place."""
+    """The values of a gradient; changing them in place changes the gradient."""
     grad: Tensor = parameter.grad  # type: ignore[assignment]
     if not grad.is_sparse:
         return grad

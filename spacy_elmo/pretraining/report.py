@@ -1,4 +1,4 @@
-"""What a run tells at intervals, and the same as a line of the log."""
+"""The regular report of a run, also as a line of the log."""
 
 import math
 from dataclasses import dataclass
@@ -10,19 +10,20 @@ from ..encoding.perplexity import Perplexity
 
 @dataclass(frozen=True)
 class Report:
-    """Where a run stands after some updates.
+    """The progress of a run after some updates.
 
     step (int): Updates done.
     n_tokens (int): Predictions per direction trained on.
     loss (float): Mean training loss since the last report, in nats, both directions; NaN if all updates were skipped.
-    learn_rate (float): Of the last update; NaN, like its norm, where a run only validated what it resumed from.
-    grad_norm (float): Of the last update, before clipping.
-    elapsed_s (float): Seconds of training and validation, those before a resume included.
-    tokens_per_s (float): Of training since the last report.
-    data_share (float): Share of that time spent on reading and preparing the text.
-    validation (Optional[Perplexity]): Of the held-out text, when it was just computed.
+    learn_rate (float): Learning rate of the last update; NaN, like `grad_norm`, if the run resumed at its end and only
+        validated.
+    grad_norm (float): Global gradient norm of the last update, before clipping.
+    elapsed_s (float): Seconds of training and validation, including those before a resume.
+    tokens_per_s (float): Training speed since the last report.
+    data_share (float): Share of that time spent on reading and preparing text.
+    validation (Optional[Perplexity]): Held-out perplexity, if the report includes a validation.
     is_best (bool): Whether this is the best validation so far.
-    read (Optional[Counts]): What was met in the training text so far, in all passes.
+    read (Optional[Counts]): Counts of the training text read so far, over all passes.
     """
 
     step: int
@@ -62,7 +63,7 @@ def _known(value: float) -> Optional[float]:
 
 
 def perplexities(validation: Perplexity) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): What the log and the model say of a validation, plain JSON types."""
+    """RETURNS (Dict[str, Any]): Scores of a validation for the log and the model's meta data, plain JSON types."""
     has_backward = not math.isnan(validation.backward)
     return {
         "forward": round(validation.forward, 4),

@@ -1,4 +1,4 @@
-"""A whole pretraining run: training, validation, models, checkpoints, log; begun anew or resumed."""
+"""A complete pretraining run: training, validation, models, checkpoints, log; started or resumed."""
 
 import math
 import shutil
@@ -34,7 +34,7 @@ MAX_NAMED = 5
 
 @dataclass
 class _Interval:
-    """What happened since the last report."""
+    """Statistics since the last report."""
 
     losses: List[float]
     began: float
@@ -43,16 +43,16 @@ class _Interval:
 
 
 class Pretraining:
-    """One run, into one folder.
+    """One pretraining run with one output folder.
 
-    network (BiLMNetwork), head (LMHead): To be trained, on the device of this rank.
+    network (BiLMNetwork), head (LMHead): Trained in place, on the device of this rank.
     vocabulary (Vocabulary): Words of the head, sorted by frequency.
     shards (Sequence[Shard]): The training text.
-    held_out (Sentences): Text for validations.
+    held_out (Sentences): Held-out text.
     config (PretrainConfig): How to train.
     output (Path): Folder for models, checkpoints and log.
     meta (Mapping[str, Any]): Saved with the model: name, language, sources, licences.
-    text_settings (Mapping[str, Any]): How the text is read, plain JSON types; not to change when the run is resumed.
+    text_settings (Mapping[str, Any]): How the text is read, plain JSON types; must not change when the run is resumed.
     ranks (Ranks): This process among those that train together.
     """
 
@@ -90,25 +90,24 @@ class Pretraining:
         self._losses: List[float] = []
         self._validated_at = 0  # step
         self._log: Optional[RunLog] = None
-        self._unproved: Optional[Path] = None  # a checkpoint with whose weights nothing has been computed yet
+        self._unproved: Optional[Path] = None  # the newest checkpoint, until its weights gave a finite result
 
     def begin(self, *, resume: bool = False, force: bool = False) -> None:
-        """Make the folder ready; with `resume` go on from the newest whole checkpoint, if there is one.
+        """Prepare the folder; with `resume` continue from the newest intact checkpoint, if there is one.
 
-        What fails on one rank fails on all. The first one decides whether the folder may be used, before it writes.
+        An error on one rank is raised on all. The first rank checks the folder before it writes.
 
-        resume (bool): Continue the run that the folder holds.
-        force (bool): Begin anew in a folder that holds a run, and remove that.
-        RAISES (ValueError): EL104 for a folder that holds a run, EL129 if all checkpoints are damaged, EL146 and
-            EL156 if the run that stopped had other settings or another text, EL157 if ranks found different
-            checkpoints.
+        resume (bool): Continue the run in the folder.
+        force (bool): Start a new run even if the folder contains one, which is removed.
+        RAISES (ValueError): EL104 if the folder contains a run, EL129 if all checkpoints are damaged, EL146 and EL156
+            if the run had other settings or another text, EL157 if ranks see different checkpoints.
         """
         snapshot = self.ranks.agree(lambda: self._found(resume=resume, force=force))
         steps = self.ranks.gather_objects(None if snapshot is None else snapshot.record["step"])
         if len(set(steps)) > 1:
             raise ValueError(Errors.EL157.format(path=self.output, found=_describe_steps(steps)))
         if snapshot is None:
-            torch.manual_seed(self.config.seed + self.ranks.rank)  # each rank drops other values
+            torch.manual_seed(self.config.seed + self.ranks.rank)  # ranks need different dropout masks
         else:
             self.ranks.agree(lambda: self._restore(snapshot))
         self.ranks.agree(lambda: self._open_folder(snapshot, force))
@@ -116,7 +115,8 @@ class Pretraining:
     def reports(self) -> Iterator[Report]:
         """Train to the end.
 
-        YIELDS (Report): At intervals, on all ranks alike. The models, the log and the checkpoint are written then.
+        YIELDS (Report): Every `report_every` updates and at each validation, on all ranks. Models, log and checkpoint
+            are written at these points.
         RAISES (ValueError): EL101 for a corpus without sentences, EL103 for a loss, a weight or a perplexity that
             is not finite, EL128 if a checkpoint cannot be written.
         """
@@ -145,7 +145,7 @@ class Pretraining:
                 self._save_checkpoint()
             if is_eval:
                 self._prove_checkpoint()
-        if self._validated_at < trainer.step:  # resumed where there is nothing left to do
+        if self._validated_at < trainer.step:  # resumed at the end of the run
             self._check_weights()
             yield self._report(Update.of_nothing(), interval, is_eval=True)
             self._save_checkpoint()
@@ -182,7 +182,7 @@ class Pretraining:
         return report
 
     def _validate(self) -> Perplexity:
-        """By the first rank; the others wait for what it found."""
+        """Validate on the first rank and send the result to the others."""
         self._check_weights()
         found: Optional[Perplexity] = None
         if self.ranks.is_writer:
@@ -198,7 +198,7 @@ class Pretraining:
         return BiLM(network, vocabulary=self.vocabulary, head=head, steady_state=steady_state)
 
     def _save_models(self, report: Report) -> None:
-        steady_state = self._bilm().steady_state  # computed now, so that it is saved
+        steady_state = self._bilm().steady_state  # computed now, since it is saved with the model
         bilm = self._bilm(steady_state)
         bilm.meta = {**self.meta, "training": self._origin(report)}
         for name in (LAST, BEST) if report.is_best else (LAST,):
@@ -234,7 +234,7 @@ class Pretraining:
         self._unproved = save_checkpoint(self.output, self.trainer.step, Snapshot(snapshot.tensors, record))
 
     def _prove_checkpoint(self) -> None:
-        """The weights of the newest checkpoint gave finite numbers: older ones are not needed any more."""
+        """Remove old checkpoints once the weights of the newest one have given a finite result."""
         if self._unproved is not None:
             self._unproved = None
             prune_checkpoints(self.output, keep=self.config.keep_checkpoints)
@@ -245,7 +245,7 @@ class Pretraining:
     def _found(self, *, resume: bool, force: bool) -> Optional[Snapshot]:
         if resume:
             snapshot, damaged = load_checkpoint(self.output)
-            self.warnings += [f"A damaged checkpoint is passed over: {text}" for text in damaged]
+            self.warnings += [f"Skipped a damaged checkpoint: {text}" for text in damaged]
             return snapshot
         found = find_run(self.output) if self.ranks.is_writer and not force else []
         if found:
@@ -283,7 +283,7 @@ class Pretraining:
             raise ValueError(self._diverged("A weight"))
 
     def _diverged(self, what: str) -> str:
-        """What to say. A checkpoint whose weights nothing finite came from is of no use, and removed."""
+        """Describe the error, and remove a checkpoint whose weights never gave a finite result."""
         if self._unproved is not None:
             shutil.rmtree(self._unproved)
         checkpoint = next(iter(list_checkpoints(self.output)), "none yet")

@@ -1,4 +1,4 @@
-"""The output folder of a run: what stands in it, whether it holds a run, and making room for another one."""
+"""The output folder of a run: its files, whether it contains a run, and removing one."""
 
 import shutil
 from pathlib import Path
@@ -16,22 +16,23 @@ PICTURE = "perplexity.png"
 VOCABULARY = f"{FOLDER}/vocab.txt"
 LAST = "model-last"
 BEST = "model-best"
-# What a kill while writing leaves behind.
+# Temporary files of a process that was killed while writing.
 LEFTOVERS = (f"{FOLDER}/.step-*.part", f"{FOLDER}/.step-*.old", *(f".{name}.*.part" for name in (LAST, BEST)))
 
 
 def find_run(output: Path) -> List[str]:
-    """RETURNS (List[str]): Names of what a run has left in the folder that nobody would want to lose."""
+    """RETURNS (List[str]): Names of the results of a run in the folder: log, models, newest checkpoint."""
     found = [name for name in (LOG, LAST, BEST) if (output / name).exists()]
     return found + [f"{FOLDER}/{path.name}" for path in list_checkpoints(output)[:1]]
 
 
 def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
-    """Make the folder, remove what a kill has left half done, and the run that is not resumed. Other files stay.
+    """Create the folder; remove temporary files of a killed process, and the run that is not resumed. Other files stay.
 
     output (Path): Folder of the run.
-    is_resumed (bool): The run in it goes on.
-    force (bool): Remove all of a run that does not go on. Otherwise its models stay until the first validation.
+    is_resumed (bool): Whether the run in it continues.
+    force (bool): Remove all files of a run that does not continue; otherwise its models stay until the first
+        validation.
     """
     output.mkdir(parents=True, exist_ok=True)
     for pattern in LEFTOVERS:
@@ -46,11 +47,11 @@ def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
 
 
 def store_vocabulary(output: Path, vocabulary: Vocabulary) -> None:
-    """Let a run that is resumed have its words without counting them again.
+    """Store the vocabulary, so that a resumed run need not count the words again.
 
     output (Path): Folder of the run.
-    vocabulary (Vocabulary): Of its softmax.
-    RAISES (ValueError): EL035 for words that cannot stand on a line.
+    vocabulary (Vocabulary): Words of the softmax.
+    RAISES (ValueError): EL035 for words that do not fit on one line.
     """
     path = output / VOCABULARY
     part = path.with_name(f".{path.name}.part")
@@ -60,7 +61,7 @@ def store_vocabulary(output: Path, vocabulary: Vocabulary) -> None:
 
 
 def stored_vocabulary(output: Path) -> Optional[Vocabulary]:
-    """RETURNS (Optional[Vocabulary]): Of the run that the folder holds, None if there is no run to resume.
+    """RETURNS (Optional[Vocabulary]): Vocabulary of the run in the folder, None if there is no run to resume.
     RAISES (ValueError): EL027 for a damaged file.
     """
     path = output / VOCABULARY

@@ -1,4 +1,4 @@
-"""What a run was started with, to recognise it when it is resumed."""
+"""Settings and text of a run, stored in checkpoints and compared when it is resumed."""
 
 import hashlib
 from pathlib import Path
@@ -10,13 +10,13 @@ from ..text.vocabulary import Vocabulary
 from .config import PretrainConfig
 from .validation import Sentences
 
-# Settings that a resumed run may have otherwise than the run that stopped. A lower rate is the cure of a diverged one.
+# Settings that may change when a run is resumed. A diverged run is resumed with a lower rate.
 FREE = (
     *("max_tokens", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every"),
     *("optimizer.learn_rate", "optimizer.grad_clip"),
 )
-LONGEST = 100  # characters of a value in a message
-MISSING = "not there"
+LONGEST = 100  # characters of a value in an error message
+MISSING = "missing"
 
 
 def describe_settings(config: PretrainConfig, bilm: BiLMConfig, vocabulary: Vocabulary) -> Dict[str, Any]:
@@ -25,18 +25,18 @@ def describe_settings(config: PretrainConfig, bilm: BiLMConfig, vocabulary: Voca
 
 
 def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
-    """then (Mapping[str, Any]), now (Mapping[str, Any]): From `describe_settings`, `then` with anything else beside it.
-    RETURNS (List[str]): A statement for each setting that must not differ, and does.
+    """then (Mapping[str, Any]), now (Mapping[str, Any]): From `describe_settings`; other keys of `then` are ignored.
+    RETURNS (List[str]): A description of each setting that differs but must not.
     """
     found, given = ({**_flat(record["settings"]), **_flat(_others(record))} for record in (then, now))
     return [_describe(name, found.get(name), given.get(name)) for name in _differing(found, given) if name not in FREE]
 
 
 def describe_text(shards: Sequence[Shard], held_out: Sentences, settings: Mapping[str, Any]) -> Dict[str, Any]:
-    """Files are told apart by name and size: to read all of them would take as long as training on them.
+    """Describe the text. Files are identified by name and size, since reading all of them would take too long.
 
     shards (Sequence[Shard]): The training text.
-    held_out (Sentences): Text for validations.
+    held_out (Sentences): Held-out text.
     settings (Mapping[str, Any]): How the text is read, plain JSON types.
     RETURNS (Dict[str, Any]): Plain JSON types, for a checkpoint.
     """
@@ -54,14 +54,14 @@ def describe_text(shards: Sequence[Shard], held_out: Sentences, settings: Mappin
 
 def changed_text(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
     """then (Mapping[str, Any]), now (Mapping[str, Any]): From `describe_text`.
-    RETURNS (List[str]): A statement for each difference.
+    RETURNS (List[str]): A description of each difference.
     """
     found, given = ({**_flat({**record, "files": {}}), **record["files"]} for record in (then, now))
     return [_describe(name, found.get(name, MISSING), given.get(name, MISSING)) for name in _differing(found, given)]
 
 
 def fingerprint(vocabulary: Vocabulary) -> str:
-    """RETURNS (str): sha256 of the words in their order."""
+    """RETURNS (str): sha256 of the words in order."""
     return hashlib.sha256("\n".join(vocabulary.words).encode("utf8", "surrogatepass")).hexdigest()
 
 
@@ -75,7 +75,7 @@ def _size_of(shard: Shard) -> str:
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
-    """Blocks become dotted names, as on the command line."""
+    """Flatten nested blocks to dotted names, as on the command line."""
     found: Dict[str, Any] = {}
     for name, value in record.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What a run tells while it goes: `log.jsonl`, and TensorBoard where it is installed."""
+"""The log of a run: `log.jsonl`, and TensorBoard if it is installed."""
 
 import json
 from importlib import import_module
@@ -11,11 +11,11 @@ from .run_folder import LOG, TENSORBOARD
 
 
 class RunLog:
-    """A line per report.
+    """Writes one line per report.
 
     output (Path): Folder of the run.
-    n_bytes (int): Length of the log to go on from; what a stopped run wrote after its last checkpoint is cut off.
-    step (int): Updates done before, for TensorBoard.
+    n_bytes (int): Length of the log at the checkpoint a run resumes from; the rest of the file is removed.
+    step (int): Updates before the resume, for TensorBoard.
     """
 
     def __init__(self, output: Path, *, n_bytes: int = 0, step: int = 0) -> None:
@@ -28,7 +28,7 @@ class RunLog:
             self._board = writer(str(output / TENSORBOARD), purge_step=step + 1)
 
     def _cut(self, n_bytes: int) -> None:
-        """Keep whole lines only. A file that is too short lacks some: it must not be filled up."""
+        """Truncate the log to complete lines. A file that is too short is not padded, but causes a warning."""
         content = self.path.read_bytes() if self.path.exists() else b""
         kept = content.rfind(b"\n", 0, n_bytes) + 1
         if kept < n_bytes:
@@ -42,7 +42,7 @@ class RunLog:
         return self.path.stat().st_size
 
     def write(self, row: Dict[str, Any]) -> None:
-        """row (Dict[str, Any]): Plain JSON types; numbers also go to TensorBoard under their name."""
+        """row (Dict[str, Any]): Plain JSON types; numbers are also written to TensorBoard."""
         with self.path.open("a", encoding="utf8") as lines:
             lines.write(json.dumps(row, allow_nan=False) + "\n")
         if self._board is not None:

@@ -1,6 +1,6 @@
-"""How the learning rate moves during a run, as a factor of its peak.
+"""Learning rate schedules, as a factor of the peak rate.
 
-Rises are counted in updates, falls in tokens read, so that a run of another batch size falls over the same text.
+Warm-up is counted in updates, decay in tokens read, so that the decay does not depend on the batch size.
 "slanted_triangular" is eq. 3 of Howard & Ruder (2018), "inverse_sqrt" that of Vaswani et al. (2017), sec. 5.3.
 """
 
@@ -10,10 +10,10 @@ from .config import ScheduleConfig
 
 
 def rate_factor(settings: ScheduleConfig, *, step: int, n_tokens: int, max_tokens: int) -> float:
-    """settings (ScheduleConfig): Shape of the curve.
+    """settings (ScheduleConfig): Which schedule.
     step (int): Updates done before this one.
     n_tokens (int): Predictions per direction trained on before this one.
-    max_tokens (int): Those of the whole run.
+    max_tokens (int): Predictions per direction of the whole run.
     RETURNS (float): From 0 to 1.
     """
     done = min(1.0, n_tokens / max_tokens)

@@ -1,7 +1,7 @@
-"""Scores of words and their sums, with the backward passes that losses over many words need.
+"""Log-sum-exp of softmax logits in bounded memory, with hand-written backward passes.
 
-A loss in nats is log(1 + exp(log_sum_scores - own_scores)): the target's own score stands apart from the others, so
-that a small loss keeps its digits.
+A loss in nats is log(1 + exp(log_sum_scores - own_scores)): the logit of the target is kept out of the sum of the
+others, so that small losses keep their precision.
 """
 
 from typing import Any, Iterator, Optional, Tuple
@@ -9,19 +9,19 @@ from typing import Any, Iterator, Optional, Tuple
 import torch
 from torch import Tensor
 
-MAX_KEPT = 2**26  # scores kept from the forward to the backward pass; more of them are computed twice
-BLOCK_SCORES = 2**19  # scores computed at once: as many as stay in a processor's cache
+MAX_KEPT = 2**26  # logits stored for the backward pass; if there are more, they are computed again
+BLOCK_SCORES = 2**19  # logits computed at once: as many as fit in the cache of a processor
 GPU_BLOCK_SCORES = 2**27
-HIDDEN = -1e30  # score of a word that does not count
+MASKED = -1e30  # logit of a masked word
 
 
 def log_sum_scores(outputs: Tensor, weight: Tensor, bias: Tensor, hits: Tensor) -> Tensor:
-    """log sum_k exp(x W_k + b_k), in bounded memory; the products in the type that autocast asks for.
+    """log sum_k exp(x W_k + b_k), in bounded memory; the products in the dtype of autocast.
 
     outputs (Tensor): Shape (N, P).
     weight (Tensor): Shape (K, P).
     bias (Tensor): Shape (K,).
-    hits (Tensor): Shape (N,) int64, the word that is left out of each row's sum, -1 for none.
+    hits (Tensor): Shape (N,) int64, the word masked out of each row's sum, -1 for none.
     RETURNS (Tensor): Shape (N,).
     """
     log_sums: Tensor = _LogSumScores.apply(outputs, weight, bias, hits)  # type: ignore[no-untyped-call]
@@ -43,7 +43,7 @@ def own_scores(outputs: Tensor, weight: Tensor, bias: Tensor, words: Tensor) -> 
 def gather_rows(table: Tensor, rows: Tensor, *, sparse: bool = False) -> Tensor:
     """table (Tensor): Shape (V, ...).
     rows (Tensor): Shape (K,) int64, distinct and ascending.
-    sparse (bool): Give the table a sparse gradient of these rows; otherwise a dense one, zero in the others.
+    sparse (bool): Whether the gradient of the table is sparse; otherwise it is dense, zero in all other rows.
     RETURNS (Tensor): Shape (K, ...).
     """
     found: Tensor = _Rows.apply(table, rows, sparse)  # type: ignore[no-untyped-call]
@@ -51,8 +51,8 @@ def gather_rows(table: Tensor, rows: Tensor, *, sparse: bool = False) -> Tensor:
 
 
 class _LogSumScores(torch.autograd.Function):
-    """A block of rows at a time, so that scores stay in the processor's cache. They are kept for the backward pass
-    while there are at most `MAX_KEPT` of them, but not in float16, whose range is too small for the factors of rows.
+    """Computes blocks of rows whose logits fit in the cache. Up to `MAX_KEPT` logits are stored for the backward pass,
+    except in float16, whose range is too small for the factors of rows.
     """
 
     @staticmethod
@@ -64,8 +64,8 @@ class _LogSumScores(torch.autograd.Function):
         is_in_place = exps is not None and dtype == bias.dtype
         totals = torch.empty(len(rows), dtype=bias.dtype, device=rows.device)
         logs = torch.empty_like(totals)
-        for block, room in _blocks(rows, columns, bias):
-            out = exps[block] if exps is not None and is_in_place else room
+        for block, buffer in _blocks(rows, columns, bias):
+            out = exps[block] if exps is not None and is_in_place else buffer
             scores = _scores(rows[block], columns, bias, hits[block], out)
             largest = scores.amax(dim=1, keepdim=True)
             torch.sum(scores.sub_(largest).exp_(), dim=1, out=totals[block])
@@ -78,14 +78,14 @@ class _LogSumScores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, d_logs: Tensor) -> Tuple[Optional[Tensor], ...]:
         rows, columns, bias, hits, logs, totals, exps = ctx.saved_tensors
-        needs_rows = ctx.needs_input_grad[0]  # a frozen biLM needs none
+        needs_rows = ctx.needs_input_grad[0]  # not for a frozen biLM
         if exps is not None:
             return _gradients_of_kept(exps, rows, columns, d_logs / totals, bias.dtype, needs_rows)
         d_rows = torch.empty_like(rows) if needs_rows else None
         d_columns = torch.zeros(columns.shape, dtype=bias.dtype, device=rows.device)
         d_bias = torch.zeros_like(bias)
-        for block, room in _blocks(rows, columns, bias):
-            scores = _scores(rows[block], columns, bias, hits[block], room)
+        for block, buffer in _blocks(rows, columns, bias):
+            scores = _scores(rows[block], columns, bias, hits[block], buffer)
             d_scores = scores.sub_(logs[block].unsqueeze(1)).exp_().mul_(d_logs[block].unsqueeze(1))
             d_bias += d_scores.sum(dim=0)
             d_scores = d_scores.to(rows.dtype)
@@ -101,7 +101,7 @@ class _LogSumScores(torch.autograd.Function):
 def _gradients_of_kept(
     exps: Tensor, rows: Tensor, columns: Tensor, factors: Tensor, dtype: torch.dtype, needs_rows: bool
 ) -> Tuple[Optional[Tensor], ...]:
-    """Of rows, columns and bias: a row's factor (N,) goes into the narrow side of each product, not into the scores."""
+    """Gradients of rows, columns and bias. Factors (N,) multiply the narrow operand of each product, not the logits."""
     d_rows = (exps @ columns).to(dtype).mul_(factors.unsqueeze(1)) if needs_rows else None
     d_columns = exps.t() @ (rows * factors.unsqueeze(1)).to(exps.dtype)
     d_bias = exps.t() @ factors.to(exps.dtype)
@@ -127,14 +127,14 @@ class _Rows(torch.autograd.Function):
 
 
 def _scores(rows: Tensor, columns: Tensor, bias: Tensor, hits: Tensor, out: Tensor) -> Tensor:
-    """Shape (n, K), in the precision of the bias; what is hit is hidden."""
+    """Shape (n, K), in the dtype of the bias; the target is masked out."""
     if rows.dtype == out.dtype:
         torch.addmm(bias, rows, columns.t(), out=out)
     else:
         torch.add(rows @ columns.t(), bias, out=out)
     places = hits.clamp(min=0).unsqueeze(1)  # (n, 1)
     there = out.gather(1, places)
-    return out.scatter_(1, places, there.masked_fill_((hits >= 0).unsqueeze(1), HIDDEN))
+    return out.scatter_(1, places, there.masked_fill_((hits >= 0).unsqueeze(1), MASKED))
 
 
 def _product_dtype(outputs: Tensor) -> torch.dtype:
@@ -143,9 +143,9 @@ def _product_dtype(outputs: Tensor) -> torch.dtype:
 
 
 def _blocks(rows: Tensor, columns: Tensor, bias: Tensor) -> Iterator[Tuple[slice, Tensor]]:
-    """Places of the rows of each block, and room for its scores, the same room for all blocks."""
+    """Slice of each block of rows, and a buffer for its logits, shared by all blocks."""
     n_scores = BLOCK_SCORES if rows.device.type == "cpu" else GPU_BLOCK_SCORES
     size = min(len(rows), max(16, n_scores // max(1, len(columns))))
-    room = torch.empty(size, len(columns), dtype=bias.dtype, device=rows.device)
+    buffer = torch.empty(size, len(columns), dtype=bias.dtype, device=rows.device)
     for start in range(0, len(rows), max(1, size)):
-        yield slice(start, start + size), room[: len(rows) - start]
+        yield slice(start, start + size), buffer[: len(rows) - start]

@@ -1,7 +1,7 @@
-"""Updates of a biLM, one after the other, and all that a later one needs from those before.
+"""The training loop of a biLM, one update at a time, and the state that checkpoints store.
 
-Truncated back-propagation through time with carried state (Peters et al. 2018, sec. 3.1): lanes of text are read chunk
-by chunk, each chunk is one step down the gradient, the recurrent state goes on into the next.
+Truncated backpropagation through time with carried state (Peters et al. 2018, sec. 3.1): lanes of text are read in
+chunks, each chunk gives one gradient, and the recurrent state is carried to the next chunk.
 """
 
 import math
@@ -30,19 +30,19 @@ from .loss_scale import LossScale
 from .objective import make_objective
 from .optimizer import PretrainOptimizer
 
-MAX_WORDS = 200_000  # distinct words known at once; beyond, those that no lane holds are forgotten
+MAX_WORDS = 200_000  # distinct words in the table; beyond, words that no lane holds are removed
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True)
 class Update:
-    """What one update did.
+    """Statistics of one update.
 
     loss (Tensor): Mean over its tokens and both directions on this rank, in nats; shape ().
-    learn_rate (float): Of the top layer.
-    grad_norm (float): Global norm before clipping.
-    is_finite (bool): False if the loss or its gradient was not a finite number: no weight was changed then.
-    is_skipped (bool): Whether float16 overflowed, which is expected now and then: nothing was changed either.
+    learn_rate (float): Learning rate of the top layer.
+    grad_norm (float): Global gradient norm before clipping.
+    is_finite (bool): False if the loss or its gradient was not finite; no weight was changed then.
+    is_skipped (bool): Whether float16 gradients overflowed, which is normal if rare; no weight was changed then.
     data_s (float): Seconds spent on reading and preparing the text.
     """
 
@@ -55,14 +55,14 @@ class Update:
 
     @classmethod
     def of_nothing(cls) -> "Update":
-        """RETURNS (Update): Of a run that is at its end already."""
+        """RETURNS (Update): The empty update of a run that is complete."""
         return cls(torch.zeros(()), math.nan, math.nan, is_finite=True, is_skipped=True, data_s=0.0)
 
 
 class LossModule(nn.Module):
-    """One chunk of lanes in, its mean loss out: what several processes compute side by side.
+    """Maps a chunk of lanes to its mean loss; the module that `DistributedDataParallel` wraps.
 
-    network (BiLMNetwork), objective (nn.Module): Whose parameters are trained.
+    network (BiLMNetwork), objective (nn.Module): Trained in place.
     config (PretrainConfig): Dropout, resets.
     """
 
@@ -88,9 +88,9 @@ class LossModule(nn.Module):
 
 
 class Trainer:
-    """A biLM in training.
+    """Trains a biLM.
 
-    network (BiLMNetwork), head (LMHead): Changed by each update.
+    network (BiLMNetwork), head (LMHead): Trained in place.
     vocabulary (Vocabulary): Words of the head.
     stream (BlockStream): The text.
     config (PretrainConfig): How to train.
@@ -126,7 +126,10 @@ class Trainer:
         self.step = self.n_tokens = 0
 
     def update(self) -> Optional[Update]:
-        """RETURNS (Optional[Update]): None where the text ends."""
+        """Do one update.
+
+        RETURNS (Optional[Update]): Its statistics, None at the end of the text.
+        """
         started = time.perf_counter()
         chunks = self._next_chunks()
         data_s = time.perf_counter() - started
@@ -145,9 +148,9 @@ class Trainer:
         return Update(loss, info.learn_rate, info.grad_norm, is_finite, is_overflow, data_s)
 
     def snapshot(self) -> Snapshot:
-        """RETURNS (Snapshot): Everything that `restore` needs, the same on all ranks.
+        """Take a snapshot. A collective operation: all ranks call it.
 
-        To be taken on all ranks at once.
+        RETURNS (Snapshot): Everything that `restore` needs, the same on all ranks.
         """
         self._forget_words()
         moments, optimizer = self.optimizer.state_dict()
@@ -172,7 +175,7 @@ class Trainer:
         return Snapshot({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, record)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot. With another number of ranks only dropout differs from the run that stopped.
+        """Resume from a snapshot. With another number of ranks, only dropout differs from the original run.
 
         snapshot (Snapshot): From `snapshot`.
         """
@@ -189,7 +192,7 @@ class Trainer:
         self.table.numbers_of(record["words"])
         self.lanes = SentenceLanes(self._blocks(), self.config.batch_size)
         self.lanes.load_state_dict({name: part.numpy() for name, part in _under("lanes.", tensors).items()})
-        # Copies: torch aligns its own memory, and products of numbers in another alignment may differ in the last bit.
+        # Copies in aligned memory: with another alignment, products may differ in the last bit.
         states = {name: _own(part[:, self.own_lanes], device) for name, part in _under("state.", tensors).items()}
         self.state = self.state.replace_tensors(states)
         self.generator.set_state(tensors["random.sampler"])
@@ -202,11 +205,11 @@ class Trainer:
         return all(bool(torch.isfinite(parameter).all()) for parameter in self.optimizer.parameters)
 
     def _is_mere_overflow(self, loss: Tensor) -> bool:
-        """Whether a smaller factor may help: the loss is finite, on all ranks, and not too many have been tried."""
+        """Whether a smaller loss scale may help: the loss is finite on all ranks, and overflows are not `HOPELESS`."""
         return math.isfinite(float(self.ranks.average(loss))) and not self.loss_scale.is_hopeless
 
     def _next_chunks(self) -> List[Chunk]:
-        """This rank's lanes of the chunks of one update; fewer at the end of the text."""
+        """The chunks of one update, this rank's lanes only; fewer at the end of the text."""
         if len(self.table) > MAX_WORDS:
             self._forget_words()
         chunks: List[Chunk] = []
@@ -217,11 +220,14 @@ class Trainer:
         return chunks
 
     def _forget_words(self) -> None:
-        """Keep the words that lanes hold, so that memory does not follow the corpus. It changes no result."""
+        """Keep only the words that lanes hold, so that memory does not grow with the corpus. Results do not change."""
         self.lanes.renumber(self.table.keep(self.lanes.held_numbers()))
 
     def _backward(self, chunks: Sequence[Chunk]) -> Tensor:
-        """Gradients of all chunks, added up. RETURNS (Tensor): Their mean loss, shape ()."""
+        """Accumulate the gradients of all chunks.
+
+        RETURNS (Tensor): Their mean loss, shape ().
+        """
         module, config = self._wrap(), self.config
         factor = self.loss_scale.factor * (config.unroll_steps if config.scale_loss else 1.0) / len(chunks)
         total = torch.zeros((), device=self.ranks.device)
@@ -235,14 +241,14 @@ class Trainer:
         return total
 
     def _wrap(self) -> nn.Module:
-        """The module for all ranks, wrapped anew when other layers than before are trained."""
+        """The module for all ranks, wrapped again when the set of trained parameters changes."""
         trained = [parameter.requires_grad for parameter in self.module.parameters()]
         if self._wrapped is None or trained != self._wrapped_for:
             self._wrapped, self._wrapped_for = self.ranks.wrap(self.module, self.sparse), trained
         return self._wrapped
 
     def let_go(self) -> None:
-        """Forget what averages gradients, so that nothing here keeps the connection to other ranks alive."""
+        """Release the wrapped module, which keeps the connection to the other ranks open."""
         self._wrapped = None
 
     def _blocks(self) -> Iterator[List[Ids]]:
@@ -257,7 +263,7 @@ def _autocast(config: PretrainConfig, device: torch.device) -> ContextManager[No
 
 
 def _renamed(name: str, rename: Callable[[str], str]) -> str:
-    """Rename a parameter of the network; those of the softmax keep their names."""
+    """Rename a parameter of the network; names of the softmax do not change."""
     return f"network.{rename(name.removeprefix('network.'))}" if name.startswith("network.") else name
 
 

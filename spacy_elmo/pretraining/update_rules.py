@@ -1,7 +1,7 @@
-"""How one gradient changes one parameter: Adagrad and Adam of torch, and the same for the rows of a sparse gradient.
+"""Update rules: Adagrad and Adam of PyTorch for dense gradients, and their equivalents for sparse ones.
 
-Adagrad (Duchi et al. 2011) as in bilm-tf: sums of squares begin at `initial_accumulator`, nothing is added to their
-root. Adam (Kingma & Ba 2015) with sparse gradients leaves the moments of rows alone that no gradient has met.
+Adagrad (Duchi et al. 2011) as in bilm-tf: sums of squares start at `initial_accumulator`, with no epsilon. Adam
+(Kingma & Ba 2015) with sparse gradients does not change the moments of rows without a gradient.
 """
 
 from typing import Any, Dict, List
@@ -20,11 +20,11 @@ SLOTS = {
 
 
 def make_rule(groups: List[LayerGroup], settings: OptimizerConfig) -> torch.optim.Optimizer:
-    """Make torch's optimizer with groups of parameters for each layer; no decay pulls a bias to zero.
+    """Make the PyTorch optimizer, with parameter groups per layer; biases have no weight decay.
 
-    groups (List[LayerGroup]): From the top; a group of the optimizer keeps the place in "depth".
+    groups (List[LayerGroup]): From the top; groups of the optimizer store their index as "depth".
     settings (OptimizerConfig): Which rule.
-    RETURNS (torch.optim.Optimizer): For dense gradients; its state serves `update_rows`, too.
+    RETURNS (torch.optim.Optimizer): For dense gradients; `update_rows` uses its state, too.
     """
     parts: List[Dict[str, Any]] = []
     for depth, group in enumerate(groups):
@@ -36,7 +36,7 @@ def make_rule(groups: List[LayerGroup], settings: OptimizerConfig) -> torch.opti
     fused = _can_fuse(settings.name, device)
     if settings.name == "adagrad":
         start = settings.initial_accumulator
-        eps = 0.0 if start > 0 else settings.eps  # a gradient of zero must not be divided by zero
+        eps = 0.0 if start > 0 else settings.eps  # prevents 0 / 0 for a gradient of zero
         return torch.optim.Adagrad(
             parts, settings.learn_rate, initial_accumulator_value=start, eps=eps, fused=fused or None
         )
@@ -55,11 +55,11 @@ def make_rule(groups: List[LayerGroup], settings: OptimizerConfig) -> torch.opti
 def update_rows(
     rule: torch.optim.Optimizer, parameter: nn.Parameter, learn_rate: float, settings: OptimizerConfig
 ) -> None:
-    """Change the rows that a coalesced sparse gradient holds.
+    """Update the rows of a coalesced sparse gradient.
 
-    rule (torch.optim.Optimizer): From `make_rule`, holds the moments.
-    parameter (nn.Parameter): With the gradient.
-    learn_rate (float): Of this update.
+    rule (torch.optim.Optimizer): From `make_rule`, with the moments.
+    parameter (nn.Parameter): With its gradient.
+    learn_rate (float): Learning rate of this update.
     settings (OptimizerConfig): Which rule.
     """
     grad: Tensor = parameter.grad  # type: ignore[assignment]
@@ -76,7 +76,7 @@ def update_rows(
 
 
 def new_step(rule: torch.optim.Optimizer, parameter: nn.Parameter) -> Tensor:
-    """RETURNS (Tensor): Zero updates of a parameter, shape (): on its device for a fused rule, as torch wants it."""
+    """RETURNS (Tensor): The step counter of a parameter, zero, shape (); on its device if fused, as PyTorch wants."""
     return torch.zeros((), device=parameter.device if rule.defaults["fused"] else "cpu")
 
 
@@ -93,13 +93,13 @@ def _adam_rows(slots: Dict[str, Tensor], rows: Tensor, values: Tensor, settings:
     squares.addcmul_(values, values, value=1 - settings.beta2)
     slots["exp_avg"].index_copy_(0, rows, means)
     slots["exp_avg_sq"].index_copy_(0, rows, squares)
-    mean_share, square_share = 1 - settings.beta1**step, 1 - settings.beta2**step  # of what they would be at the end
+    mean_share, square_share = 1 - settings.beta1**step, 1 - settings.beta2**step  # bias correction
     root = squares.sqrt_().mul_(mean_share / square_share**0.5).add_(mean_share * settings.eps)
     return means.div_(root)
 
 
 def _can_fuse(name: str, device: torch.device) -> bool:
-    """RETURNS (bool): Whether torch can change weights in one pass over memory; on CPUs it can since 2.4."""
+    """RETURNS (bool): Whether PyTorch has a fused kernel; on CPUs it does since 2.4."""
     if device.type == "cuda":
         return name != "adagrad"
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])

@@ -1,4 +1,4 @@
-"""Held-out text: what is read of it, which validation is the best, and when there is no hope of a better one."""
+"""Held-out text, the best validation so far, and early stopping."""
 
 import itertools
 import math
@@ -18,12 +18,12 @@ def read_held_out(
     max_sentence_tokens: int = 1000,
     counts: Optional[Counts] = None,
 ) -> Sentences:
-    """Sentences from all over the held-out text.
+    """Take evenly spaced sentences of the held-out text.
 
     shards (Sequence[Shard]): The text, small enough to be held in memory.
     n_sentences (int): How many to take, evenly spaced from the first sentence to the end.
-    max_sentence_tokens (int): Longer sentences are cut into pieces of this length, as in training.
-    counts (Optional[Counts]): What is met in the whole text is added here.
+    max_sentence_tokens (int): Longer sentences are split at this length, as in training.
+    counts (Optional[Counts]): Counts of the whole text are added to it.
     RETURNS (Sentences): All of them if there are fewer.
     RAISES (ValueError): EL101 if there is none.
     """
@@ -40,7 +40,7 @@ class BestSoFar:
     """The best validation of a run.
 
     mean (float): Its perplexity, the mean of both directions.
-    step (int): The update it came after.
+    step (int): Its step.
     n_worse (int): Validations since then.
     """
 
@@ -58,7 +58,8 @@ class BestSoFar:
         return is_better
 
     def is_hopeless(self, patience: int) -> bool:
-        """patience (int): Validations to wait for a better one, 0 for ever."""
+        """patience (int): Validations without improvement before stopping, 0 for no limit.
+        RETURNS (bool): Whether the run should stop."""
         return bool(patience) and self.n_worse >= patience
 
     def to_dict(self) -> Dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Cutting rows of short words changes no vector."""
+"""Truncating the rows of short words changes no vector."""
 
 import pytest
 import torch

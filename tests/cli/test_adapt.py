@@ -1,4 +1,4 @@
-"""The recipe of docs/adaptation.md: a biLM that exists goes on, on other text, with its softmax or with a new one."""
+"""The recipe of docs/adaptation.md: training of a biLM continues on other text, with its softmax or a new one."""
 
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def _distance(before, after, prefix):
     return max(float((p - q).detach().abs().max()) for p, q in pairs)
 
 
-def test_new_softmax_is_trained_alone(headless, corpus, tmp_path):
+def test_only_the_new_softmax_is_trained_first(headless, corpus, tmp_path):
     """As long as `unfreeze_tokens` last the biLM stays what it was, bit for bit."""
     after = _adapt(headless, corpus, tmp_path / "out", "--pretraining.optimizer.unfreeze_tokens", "1000")
     assert _changed(load_bilm(headless), after) == set()
@@ -101,7 +101,7 @@ def test_new_softmax_is_trained_alone(headless, corpus, tmp_path):
 
 
 @pytest.mark.parametrize("n_tokens, layers", [(400, {"layers.1"}), (250, {"layers.1", "layers.0"})])
-def test_layers_are_thawed_from_the_top(headless, corpus, tmp_path, n_tokens, layers):
+def test_layers_are_unfrozen_from_the_top(headless, corpus, tmp_path, n_tokens, layers):
     after = _adapt(headless, corpus, tmp_path / "out", "--pretraining.optimizer.unfreeze_tokens", n_tokens)
     assert _changed(load_bilm(headless), after) == layers
 

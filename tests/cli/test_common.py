@@ -1,4 +1,4 @@
-"""What went wrong, in words that help."""
+"""Error messages of the command line."""
 
 import errno
 import os
@@ -19,8 +19,8 @@ def _told(capsys, error):
     "number, path, told",
     [
         (errno.ENOENT, "words.txt", "'words.txt': No such file or directory. Check the path."),
-        (errno.ENOTDIR, "a/b", "'a/b': Not a directory. A folder in this path is a file"),
-        (errno.ENOSPC, None, "a file that was being read or written: No space left on device. Make room"),
+        (errno.ENOTDIR, "a/b", "'a/b': Not a directory. Part of this path is a file"),
+        (errno.ENOSPC, None, "a file: No space left on device. Free disk space"),
         (errno.EIO, "x", "'x': Input/output error. Check the path and the disk."),
     ],
 )
@@ -28,7 +28,7 @@ def test_errors_of_the_system_have_a_remedy(capsys, number, path, told):
     assert told in _told(capsys, OSError(number, os.strerror(number), path))
 
 
-def test_errors_with_a_text_of_their_own_are_told_as_they_are(capsys):
+def test_errors_with_their_own_text_are_shown_unchanged(capsys):
     assert "✘ disk full" in _told(capsys, OSError("disk full"))
     assert "✘ first" in _told(capsys, ValueError("\n\nfirst\nsecond"))
 
@@ -37,5 +37,5 @@ def test_a_folder_below_a_file_is_refused(tmp_path):
     check_output_folder(tmp_path / "a" / "b")
     (tmp_path / "a").write_text("x")
     for path in (tmp_path / "a", tmp_path / "a" / "b" / "c"):
-        with pytest.raises(ValueError, match="EL178.*can be no folder: .*a' is a file"):
+        with pytest.raises(ValueError, match="EL178.*a' is a file"):
             check_output_folder(path)

@@ -1,4 +1,4 @@
-"""The recipe of Kim et al. (2016), and every tool on the forward model that it gives."""
+"""The recipe of Kim et al. (2016), and every command on the resulting forward model."""
 
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def test_vectors_are_one_direction_wide(model, text, tmp_path):
 
 
 def test_inspect_says_that_it_is_a_forward_model(model):
-    assert "only the forward direction" in run("inspect", model)
+    assert "forward direction only" in run("inspect", model)
 
 
 def test_export_has_the_regular_names_and_the_same_vectors(model, tmp_path):

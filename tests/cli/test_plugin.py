@@ -1,4 +1,4 @@
-"""The hook into spaCy's command line: there, light, and harmless."""
+"""The entry point in spaCy's command line: registered, fast to import, and safe."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`elmo pretrain`: a config and a text in, a model out."""
+"""`elmo pretrain`: from a config and a text to a model."""
 
 from pathlib import Path
 
@@ -47,30 +47,30 @@ def test_pretrain_writes_a_model_that_knows_its_origin(text, tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (["--paths.train", "no/such.txt"], "nothing to read"),
+        (["--paths.train", "no/such.txt"], "EL133"),
         (["--pretraining.optimizer.lern_rate", "1"], "did you mean learn_rate?"),
         (["--corpus.langs", "en"], "did you mean lang?"),
-        (["--paths.train", "-"], "more than once"),
-        (["--pretraining.softmax.n_negatives", "99999", "--pretraining.softmax.kind", "sampled"], "distinct negatives"),
+        (["--paths.train", "-"], "EL149"),
+        (["--pretraining.softmax.n_negatives", "99999", "--pretraining.softmax.kind", "sampled"], "EL102"),
         (["--bilm.cell_width", "0"], "cell_width"),
         (["--optimizer.name", "Adam"], "optimizer"),
         (["--gpu-id", "99"], "99"),
         (["--corpus.lang", "qq"], "--corpus.lang"),
-        (["--pretraining.unroll_steps", "2.5", "--vocabulary.n_words", "all"], "2 setting(s) have a value of a wrong"),
+        (["--pretraining.unroll_steps", "2.5", "--vocabulary.n_words", "all"], "EL170"),
         (["--pretraning.batch_size", "4"], "did you mean pretraining?"),
-        (["--paths.vocab", "nope.txt"], "there is no such file"),
-        (["--pretraining.optimizer.sparse", "true"], "no gradient would be sparse"),
+        (["--paths.vocab", "nope.txt"], "EL175"),
+        (["--pretraining.optimizer.sparse", "true"], "EL176"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_written(text, tmp_path, change, message):
+def test_errors_are_shown_before_anything_is_written(text, tmp_path, change, message):
     result = _run(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL, *change)
     assert result.exit_code == 1 and message in " ".join(result.output.split())
     assert not (tmp_path / "out").exists()
 
 
-def test_an_output_below_a_file_is_told_at_once(text, tmp_path):
+def test_an_output_below_a_file_is_an_error_at_once(text, tmp_path):
     result = _run(CONFIG, text / "out", "--paths.train", text, "--paths.valid", text, *SMALL)
-    assert result.exit_code == 1 and "can be no folder" in " ".join(result.output.split())
+    assert result.exit_code == 1 and "EL178" in " ".join(result.output.split())
     assert "Counting" not in result.output
 
 
@@ -80,7 +80,7 @@ def test_config_names_every_setting():
     assert PretrainConfig.from_dict(config["pretraining"]).to_dict() == config["pretraining"]
 
 
-def test_a_stopped_run_goes_on(text, tmp_path):
+def test_a_stopped_run_resumes(text, tmp_path):
     """The log of a run that was made longer is that of a run that was long from the start."""
     paths = ["--paths.train", text, "--paths.valid", text, *SMALL, "--pretraining.schedule.name", "constant"]
     assert _run(CONFIG, tmp_path / "a", *paths, "--pretraining.checkpoint_every", "1").exit_code == 0
@@ -119,9 +119,9 @@ def test_another_text_cannot_be_resumed(stopped, tmp_path, monkeypatch, change, 
     Path("other.txt").write_text("the mat sat .\n" * 60)
     Path("text.txt").write_text("cat\n")
     result = _run(*stopped, *change)
-    assert result.exit_code == 1 and "with another text" in " ".join(result.output.split()), result.output
+    assert result.exit_code == 1 and "EL156" in " ".join(result.output.split()), result.output
     told = " ".join(result.output.split())
-    assert message in told and "the version of spacy-elmo" in told and "--paths.init" in told
+    assert message in told and "version of spacy-elmo" in told and "--paths.init" in told
 
 
 def test_going_on_from_another_bilm(text, tmp_path):
@@ -142,7 +142,7 @@ def test_going_on_from_another_bilm(text, tmp_path):
     assert result.exit_code == 0, result.output
     assert load_bilm(tmp_path / "c" / "model-last").vocabulary.words == ["<S>", "</S>", "<UNK>", "mat"]
     result = _run(CONFIG, tmp_path / "d", *paths, "--paths.init", tmp_path / "a" / "model-last", "--bilm.n_layers", "1")
-    assert result.exit_code == 1 and "n_layers: 1 in the block, 2 there" in " ".join(result.output.split())
+    assert result.exit_code == 1 and "n_layers: 1 in the block, 2 in the biLM" in " ".join(result.output.split())
 
 
 def test_the_curve_is_drawn_from_the_log(text, tmp_path):
@@ -163,13 +163,13 @@ def test_what_was_read_is_reported(text, tmp_path):
     output = " ".join(result.output.split())
     last = list(srsly.read_jsonl(tmp_path / "out" / "log.jsonl"))[-1]
     assert f"Read {last['read']['n_tokens']:,} tokens in" in output and last["n_dropped"] >= 0
-    assert f"{last['read']['n_empty']:,} empty lines or texts passed over" in output
-    assert f"{last['read']['n_undecodable']:,} sequences of bytes that are not UTF-8" in output
+    assert f"{last['read']['n_empty']:,} empty lines or texts skipped" in output
+    assert f"{last['read']['n_undecodable']:,} invalid UTF-8 sequences" in output
     assert load_bilm(tmp_path / "out" / "model-last").vocabulary.ids(["slept"])[0] > 2
 
 
-@pytest.mark.parametrize("n_reports, way_on", [(0, "begins anew"), (1, "goes on from")])
-def test_ctrl_c_tells_what_was_read_and_how_to_go_on(text, tmp_path, monkeypatch, n_reports, way_on):
+@pytest.mark.parametrize("n_reports, next_start", [(0, "starts again"), (1, "resumes from")])
+def test_ctrl_c_tells_what_was_read_and_how_to_go_on(text, tmp_path, monkeypatch, n_reports, next_start):
     reports = Pretraining.reports
 
     def interrupted(run):
@@ -182,7 +182,7 @@ def test_ctrl_c_tells_what_was_read_and_how_to_go_on(text, tmp_path, monkeypatch
     result = _run(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL)
     output = " ".join(result.output.split())
     assert result.exit_code == 1 and "Stopped at step" in output and "tokens in" in output
-    assert f"The same command with --resume {way_on}" in output
+    assert f"The same command with --resume {next_start}" in output
 
 
 def test_a_forward_model_has_no_backward_perplexity(text, tmp_path):

@@ -1,4 +1,4 @@
-"""Mistakes in the config of `elmo pretrain`, found before anything begins."""
+"""Errors in the config of `elmo pretrain`, reported before training starts."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_misspelt_overrides_say_what_is_meant(override, meant):
     assert read_config(CONFIG, {"pretraining.batch_size": 3})["pretraining"]["batch_size"] == 3
 
 
-def test_messages_of_thinc_stand_beside_the_cross(tmp_path):
+def test_messages_of_thinc_are_next_to_the_cross(tmp_path):
     path = tmp_path / "bad.cfg"
     path.write_text("[paths]\ntrain = null\n[corpus.more]\nx = 1\n")
     result = CliRunner().invoke(app, ["pretrain", str(path), str(tmp_path / "out")])

@@ -1,4 +1,4 @@
-"""`elmo vocab`: a text in, a vocabulary out."""
+"""`elmo vocab`: from a text to a vocabulary."""
 
 import gzip
 import os
@@ -71,26 +71,26 @@ def test_what_is_no_file_is_never_replaced(text, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     result = _run(text, pipe, "--force")
-    assert result.exit_code == 1 and "no regular file" in " ".join(result.output.split()) and pipe.is_fifo()
+    assert result.exit_code == 1 and "EL179" in " ".join(result.output.split()) and pipe.is_fifo()
     result = _run(text, text / "below" / "vocab.txt")
-    assert result.exit_code == 1 and "can be no folder" in " ".join(result.output.split())
+    assert result.exit_code == 1 and "EL178" in " ".join(result.output.split())
 
 
-def test_files_that_are_not_read_are_told(text, tmp_path):
+def test_files_that_are_not_read_are_reported(text, tmp_path):
     (text.parent / "text.en").write_text("x\n")
     result = _run(text.parent, text, tmp_path / "vocab.txt")
     told = " ".join(result.stderr.split())
-    assert result.exit_code == 0 and "text.en" in told and "Named more than once" in told
+    assert result.exit_code == 0 and "text.en" in told and "named more than once" in told
     assert "33 tokens in 6 sentences" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize(
     "content, options, message",
     [
-        (b"\n \n", [], "no sentences"),
-        (b"a", ["--lang", "qq"], "no tokenizer"),
-        (b"a", ["--format", "docbin"], "DocBin"),
-        (None, [], "nothing to read"),
+        (b"\n \n", [], "EL101"),
+        (b"a", ["--lang", "qq"], "EL137"),
+        (b"a", ["--format", "docbin"], "EL132"),
+        (None, [], "EL133"),
     ],
 )
 def test_mistakes_leave_nothing_behind(tmp_path, content, options, message):

@@ -1,4 +1,4 @@
-"""Counting words in memory and out of it."""
+"""Counting words in memory and in temporary files."""
 
 from collections import Counter
 
@@ -51,7 +51,7 @@ def test_temporary_files_are_removed_after_an_error(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_vocabulary_begins_with_the_special_words():
+def test_vocabulary_starts_with_the_special_words():
     counts = count_vocabulary([["b", "a", "a"], ["<UNK>", "<S>", "c"]], n_words=2)
     assert counts.vocabulary().words == ["<S>", "</S>", "<UNK>", "a", "b"]
     assert (counts.n_tokens, counts.n_types, counts.n_unknown) == (6, 3, 3) and counts.unk_rate == 0.5

@@ -1,4 +1,4 @@
-"""Data sets of the `datasets` package: what we ask of it, and what we make of its rows."""
+"""Data sets of the `datasets` package: the calls to the package, and the sentences of its rows."""
 
 import sys
 from types import SimpleNamespace
@@ -81,17 +81,17 @@ def test_rows_are_skipped_by_the_package(package):
     (shard,) = find_shards("hf:text")
     assert list(shard.read_records(Counts(), skip=2)) == [[["c"]]]
     assert list(shard.read_records(Counts(), skip=3)) == []
-    with pytest.raises(ValueError, match="EL109.*ended before record 4"):
+    with pytest.raises(ValueError, match="EL109.*record 4"):
         list(shard.read_records(Counts(), skip=4))
 
 
 def test_errors_say_what_is_missing(package, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="EL141.*'hf:none:train' cannot be opened: no none"):
+    with pytest.raises(ValueError, match="EL141.*'hf:none:train'.*: no none"):
         find_shards("hf:none")
-    with pytest.raises(ValueError, match=r"EL142.*no column to read: id \(int\), text \(str\). Wanted: id"):
+    with pytest.raises(ValueError, match=r"EL142.*found id \(int\), text \(str\); wanted id"):
         _read("hf:text:train:id")
     for name, message in (
-        ("one", "EL141.*the folder is one split, not named 'dev'"),
+        ("one", "EL141.*not named 'dev'"),
         ("splits", "EL141.*no split 'dev', only train"),
     ):
         (tmp_path / name).mkdir()

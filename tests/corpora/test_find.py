@@ -1,4 +1,4 @@
-"""Corpora are found wherever they lie, and read whatever they are."""
+"""Corpora in files, folders, patterns and data sets, in every format."""
 
 import gzip
 import io
@@ -66,7 +66,7 @@ def test_patterns_and_files_are_taken_as_they_are(folder):
     assert _read([folder / "notes.md", folder / "b.txt"])[0] == [["n"], ["b"]]
 
 
-def test_files_left_out_of_a_folder_are_told(folder):
+def test_files_left_out_of_a_folder_are_reported(folder):
     told = []
     assert len(find_shards(folder, tell=told.append)) == 5
     assert len(told) == 1 and "archive.tar.gz, notes.md" in told[0] and ".hidden" not in told[0]
@@ -105,7 +105,7 @@ def test_language_tokenizes_raw_text(tmp_path):
     sentences, counts = _read(path, lang="en")
     assert sentences == [["She", "did", "n't", "sit", "."], ["It", "\ufffd", "was", "."]]
     assert counts == Counts(n_empty=2, n_undecodable=1)
-    with pytest.raises(ValueError, match="EL137.*no tokenizer for the language 'qq'"):
+    with pytest.raises(ValueError, match="EL137.*'qq'"):
         find_shards(path, lang="qq")
 
 
@@ -140,10 +140,10 @@ def test_jsonl_has_texts_or_words(tmp_path):
 def test_bad_jsonl_is_named_by_its_line(tmp_path):
     path = tmp_path / "lines.jsonl"
     path.write_text('{"text": "a"}\n{"text"', encoding="utf8")
-    with pytest.raises(ValueError, match="EL130.*lines.jsonl:2 is no JSON"):
+    with pytest.raises(ValueError, match="EL130.*lines.jsonl:2 "):
         _read(path)
     shard = JsonShard(path, SentenceCutter())
-    with pytest.raises(ValueError, match="EL130.*lines.jsonl:2 is no JSON"):
+    with pytest.raises(ValueError, match="EL130.*lines.jsonl:2 "):
         list(shard.read_records(Counts(), skip=1))
     path.write_text('{"title": "a"}\n', encoding="utf8")
     with pytest.raises(ValueError, match="EL131.*title"):
@@ -172,7 +172,7 @@ def test_format_overrides_the_suffix(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text('{"text": "a b"}\n', encoding="utf8")
     assert _read(path, format="jsonl")[0] == [["a", "b"]]
-    with pytest.raises(ValueError, match="EL143.*format 'csv' is not known"):
+    with pytest.raises(ValueError, match="EL143.*'csv'"):
         find_shards(path, format="csv")
 
 
@@ -196,7 +196,7 @@ def test_texts_longer_than_spacy_likes_are_read():
 
 
 @pytest.mark.parametrize("kind", ["text", "jsonl", "docbin"])
-def test_every_kind_goes_on_from_a_stored_position(tmp_path, kind):
+def test_every_kind_continues_from_a_stored_position(tmp_path, kind):
     path = tmp_path / "corpus"
     texts = [RUNNING.replace("\n", " "), "", *(f"Sentence {i}. And {i}." for i in range(300))]
     if kind == "docbin":
@@ -218,7 +218,7 @@ def test_every_kind_goes_on_from_a_stored_position(tmp_path, kind):
         assert again.counts == whole.counts
 
 
-def test_counts_are_told_in_words():
+def test_counts_are_described_in_words():
     assert describe_counts(Counts(n_sentences=2, n_tokens=3000)) == "Read 3,000 tokens in 2 sentences"
     told = describe_counts(Counts(n_empty=1, n_long=2, n_undecodable=3))
-    assert all(text in told for text in ("1 empty", "2 long", "3 sequences"))
+    assert all(text in told for text in ("1 empty", "2 long", "3 invalid"))

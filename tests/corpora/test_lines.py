@@ -7,7 +7,7 @@ import lzma
 import pytest
 
 from spacy_elmo import _compat
-from spacy_elmo.corpora.lines import decode, open_bytes, pass_over, read_lines
+from spacy_elmo.corpora.lines import decode, open_bytes, read_lines, skip_items
 
 TEXT = "der Fluß fließt .\n\nsie saß\n".encode() * 50
 
@@ -66,7 +66,7 @@ def test_byte_order_mark_is_no_part_of_the_text():
 
 
 @pytest.mark.parametrize("length", range(1, 40))
-def test_long_lines_come_in_pieces_between_tokens(length):
+def test_long_lines_are_split_between_tokens(length):
     content = b"aa bbb cccc d\n" + b"eeeee " * length + b"f\ng"
     pieces = _lines(content, longest=16)
     assert b"".join(pieces) == content and all(len(piece) < 32 for piece in pieces)
@@ -96,8 +96,8 @@ def test_decode_counts_what_it_replaces():
     assert decode("\ufffd ".encode("utf8") + b"\xdf") == ("\ufffd \ufffd", 1)
 
 
-def test_pass_over_wants_enough_items():
-    assert list(pass_over(iter("abc"), 2, name="text")) == ["c"]
-    assert list(pass_over(iter("abc"), 3, name="text")) == []
-    with pytest.raises(ValueError, match="EL109.*'text' ended before record 4"):
-        pass_over(iter("abc"), 4, name="text")
+def test_skip_items_wants_enough_items():
+    assert list(skip_items(iter("abc"), 2, name="text")) == ["c"]
+    assert list(skip_items(iter("abc"), 3, name="text")) == []
+    with pytest.raises(ValueError, match="EL109.*'text' .*record 4"):
+        skip_items(iter("abc"), 4, name="text")

@@ -1,4 +1,4 @@
-"""The buffer that blocks are drawn from."""
+"""The shuffle buffer of blocks."""
 
 import json
 

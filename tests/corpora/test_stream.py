@@ -39,7 +39,7 @@ def _stream(shards, **changes):
     return BlockStream(shards, **{"block_sentences": 3, "seed": 1, **changes})
 
 
-def test_text_shard_counts_what_it_meets(tmp_path):
+def test_text_shard_counts_its_records(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbfone two\r\n\n \t\nthr\xffee\nfour")
     counts = Counts()
@@ -78,7 +78,7 @@ def test_shuffled_passes_differ_and_miss_nothing(shards, shuffle):
     assert passes[0] == list(_stream(shards, repeat=False, **shuffle))
 
 
-def test_long_sentences_are_cut_into_pieces():
+def test_long_sentences_are_split():
     stream = _stream([ListShard("x", [list("abcdefg"), [], list("hi")])], max_sentence_tokens=3, repeat=False)
     assert list(stream) == [[list("abc"), list("def"), ["g"]], [list("hi")]]
     assert stream.counts == Counts(n_sentences=4, n_tokens=9, n_empty=1, n_long=1)
@@ -86,7 +86,7 @@ def test_long_sentences_are_cut_into_pieces():
 
 @pytest.mark.parametrize("shuffle_shards", [False, True])
 @pytest.mark.parametrize("shuffle_blocks", [0, 1, 4, 100])
-def test_stream_goes_on_from_its_state_after_any_number_of_blocks(shards, shuffle_blocks, shuffle_shards):
+def test_stream_continues_from_its_state_after_any_number_of_blocks(shards, shuffle_blocks, shuffle_shards):
     layout = {"shuffle_blocks": shuffle_blocks, "shuffle_shards": shuffle_shards, "max_sentence_tokens": 3}
     whole = _stream(shards, **layout)
     blocks, states = [], []
@@ -109,7 +109,7 @@ def test_stream_goes_on_from_its_state_after_any_number_of_blocks(shards, shuffl
     shuffle_shards=st.booleans(),
     n_before=st.integers(0, 20),
 )
-def test_stream_goes_on_from_its_state_with_any_corpus(
+def test_stream_continues_from_its_state_with_any_corpus(
     texts, block_sentences, shuffle_blocks, shuffle_shards, n_before
 ):
     shards = [ListShard(str(i), sentences) for i, sentences in enumerate([*texts, [["last"]]])]
@@ -166,14 +166,14 @@ def test_a_shorter_file_is_noticed_on_resuming(tmp_path):
     path.write_text("a\n" * 5)
     again = _stream([TextShard(path)])
     again.load_state_dict(stream.state_dict())
-    with pytest.raises(ValueError, match="EL109.*'text.txt' ended before record 9"):
+    with pytest.raises(ValueError, match="EL109.*'text.txt' .*record 9"):
         next(again)
 
 
 @pytest.mark.parametrize("repeat", [True, False])
 def test_a_corpus_without_sentences_is_an_error(tmp_path, repeat):
     (tmp_path / "empty.txt").write_text("\n \n")
-    with pytest.raises(ValueError, match="EL101.*no sentences: empty.txt, x"):
+    with pytest.raises(ValueError, match="EL101.*empty.txt, x"):
         next(_stream([TextShard(tmp_path / "empty.txt"), ListShard("x", [])], repeat=repeat))
     with pytest.raises(ValueError, match="EL101"):
         next(_stream([], repeat=repeat))

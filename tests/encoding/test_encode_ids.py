@@ -1,4 +1,4 @@
-"""Character ids in place of words give the same layers."""
+"""Character ids give the same layers as words."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a sentence's vectors depend on, and on what they do not."""
+"""The `BiLM` facade: vectors do not depend on the batch; states, errors."""
 
 import random
 
@@ -36,7 +36,7 @@ def sentences():
 
 @pytest.mark.parametrize("state", ["reset", "steady"])
 @pytest.mark.parametrize("batch_tokens", [1, 50, 100_000])
-def test_vectors_do_not_depend_on_batch_order_or_company(bilm, sentences, state, batch_tokens):
+def test_vectors_do_not_depend_on_batch_or_order(bilm, sentences, state, batch_tokens):
     alone = [bilm.embed([sentence], state=state)[0] for sentence in sentences]
     order = list(range(len(sentences)))
     random.Random(1).shuffle(order)
@@ -47,7 +47,7 @@ def test_vectors_do_not_depend_on_batch_order_or_company(bilm, sentences, state,
 
 
 @pytest.mark.parametrize("state", ["reset", "steady"])
-def test_skipping_the_marks_changes_nothing(bilm, sentences, state):
+def test_skipping_bos_and_eos_changes_nothing(bilm, sentences, state):
     with_marks = bilm.embed(sentences, state=state, boundaries=True)
     for rows, marked in zip(bilm.embed(sentences, state=state), with_marks):
         assert marked.shape[1] == rows.shape[1] + 2
@@ -143,7 +143,7 @@ def test_carry_through_nothing_ends_where_it_began(bilm):
     assert vectors == [] and state.n_rows == 1 and not state.h.any() and not state.c.any()
 
 
-def test_steady_state_stands_still(bilm):
+def test_steady_state_is_a_fixed_point(bilm):
     steady = bilm.steady_state
     _, after = bilm.embed([[]], state=steady, return_state=True)
     assert (after.h - steady.h).abs().max() < 1e-5 and (after.c - steady.c).abs().max() < 1e-5

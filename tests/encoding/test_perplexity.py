@@ -1,4 +1,4 @@
-"""Perplexities by the definition."""
+"""Perplexities against their definition."""
 
 import math
 
@@ -89,7 +89,7 @@ def test_a_token_loss_is_that_of_its_word(bilm, state):
         assert changed[1].tolist() == [True, True, False, False, True]
 
 
-def test_softmax_in_parts_gives_the_same(bilm):
+def test_softmax_in_blocks_gives_the_same(bilm):
     outputs, targets = torch.randn(50, 6), torch.randint(0, len(WORDS), (50,))
     whole = bilm.head.token_losses(outputs, targets)
     torch.testing.assert_close(bilm.head.token_losses(outputs, targets, max_scores=20), whole)

@@ -1,4 +1,4 @@
-"""A biLM in fewer bits: near to float32, the same in any company, and clear about what it cannot do."""
+"""A biLM in reduced precision: close to float32, the same in any batch, with clear errors."""
 
 import copy
 import pickle
@@ -68,7 +68,7 @@ def test_changing_the_precision_forgets_what_was_computed_before(exact, precisio
 @pytest.mark.parametrize("batch_tokens", [1, 7, 4096])
 @pytest.mark.skipif(not onednn.works("int8"), reason="torch without int8 products")
 @pytest.mark.parametrize("path", [Path.PARALLEL, Path.IN_TURN])
-def test_int8_vectors_do_not_depend_on_batch_order_or_company(state, batch_tokens, path, monkeypatch):
+def test_int8_vectors_do_not_depend_on_batch_or_order(state, batch_tokens, path, monkeypatch):
     force_path(monkeypatch, path)
     bilm = load_bilm("en_elmo_sm", precision="int8")
     many = [*SENTENCES, *([word] * n for n, word in enumerate("abcdefghijkl"))]

@@ -1,4 +1,4 @@
-"""Vectors are those of the weights as they are now, whatever changed them."""
+"""Vectors are computed with the current weights, whatever changed them."""
 
 import copy
 import subprocess

@@ -1,4 +1,4 @@
-"""The cache of word vectors: bounded whatever happens, and never wrong."""
+"""The cache of word vectors: always bounded, never wrong."""
 
 import os
 import signal
@@ -52,7 +52,7 @@ def test_higher_bound_of_the_cache_keeps_what_it_holds(encoder):
 
 
 @pytest.mark.parametrize("n_kept", [500, 3])
-def test_threads_that_meet_the_same_new_words_at_once(encoder, monkeypatch, n_kept):
+def test_threads_with_the_same_new_words_at_once(encoder, monkeypatch, n_kept):
     encoder.cache.max_bytes = n_kept * BYTES_PER_WORD
     spell, meeting = encoder.spell, threading.Barrier(2)
 

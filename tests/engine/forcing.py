@@ -1,4 +1,4 @@
-"""Let a test choose the path that plans take."""
+"""Force the path of a plan in a test."""
 
 from spacy_elmo.engine import dispatch, runner
 from spacy_elmo.engine.dispatch import Path

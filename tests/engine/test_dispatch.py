@@ -64,6 +64,6 @@ def test_limits_are_those_of_the_documentation():
     assert (dispatch.GATE_BYTES, dispatch.WORD_GATE_BYTES) == (8 * MEGA, 64 * MEGA)
 
 
-def test_a_block_holds_as_many_steps_as_its_gates_have_room():
+def test_a_block_has_as_many_steps_as_fit_in_its_gates():
     assert block_steps(1, 128, 640) == 8 * MEGA // (4 * 128 * 4 * 640)
     assert block_steps(1, 256, 4096) == dispatch.MIN_BLOCK_STEPS

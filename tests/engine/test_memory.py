@@ -1,4 +1,4 @@
-"""Memory past the C library: pages of one process, and free memory that goes back now and then."""
+"""Memory allocated by mmap, and the regular release of free memory."""
 
 import os
 import platform
@@ -34,7 +34,7 @@ def test_a_forked_process_has_pages_of_its_own():
     assert pages[:] == b"\0" * 8
 
 
-def test_free_memory_goes_back_now_and_then(trims):
+def test_free_memory_is_released_regularly(trims):
     trimmer = HeapTrimmer()
     trimmer.count(TRIM_TOKENS - 1)
     assert trims == []

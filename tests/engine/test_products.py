@@ -43,7 +43,7 @@ def test_packed_product_equals_batched(n_rows, scale):
 
 @needs_packing
 @pytest.mark.parametrize("n_in, n_out", [(24, 96), (128, 640), (1024, 128), (WIDE, NARROW), (512, 16384), (4096, 512)])
-def test_a_row_is_the_same_to_the_last_bit_in_any_company(n_in, n_out):
+def test_a_row_is_identical_in_any_batch(n_in, n_out):
     product, rows = PackedProduct(make_weight(n_in, n_out)), torch.randn(1, 130, n_in)
     other, bias = torch.randn(1, 130, n_out), torch.randn(1, 1, n_out)
     wanted, wanted_plus = product(rows, bias), product.plus(rows, other)

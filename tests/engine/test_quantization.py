@@ -1,4 +1,4 @@
-"""Reduced precision: what rounding does, and that nothing else changes."""
+"""Reduced precision: effects of rounding; nothing else changes."""
 
 import copy
 import pickle
@@ -92,7 +92,7 @@ def test_sums_of_the_largest_numbers_are_exact(most, n_in, n_out, n_rows):
 
 
 @pytest.mark.parametrize("most", LEVELS)
-def test_int8_rows_do_not_depend_on_their_company(monkeypatch, most):
+def test_int8_rows_do_not_depend_on_the_batch(monkeypatch, most):
     monkeypatch.setattr(onednn, "most_levels", lambda: most)
     product = Int8Matrix(make_weight(), NO_FOLD).product(slice(0, 1))
     rows = torch.randn(1, 65, 40) * torch.logspace(-3, 3, 65).view(1, 65, 1)

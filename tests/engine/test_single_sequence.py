@@ -1,4 +1,4 @@
-"""A single sequence and few lanes take other paths than large batches, to the same vectors."""
+"""The paths of a single sequence, few lanes and large batches give the same vectors."""
 
 import numpy as np
 import pytest

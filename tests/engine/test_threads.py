@@ -1,4 +1,4 @@
-"""Directions at once: the same numbers, in threads that share torch's."""
+"""Directions in parallel threads: the same numbers, on torch's threads."""
 
 import os
 import re
@@ -68,7 +68,7 @@ def test_one_thread_or_one_item_is_computed_where_it_is_asked_for(set_threads, n
     assert [name for _, name, _, _ in run_parallel(look, items)] == [here] * len(items)
 
 
-def test_errors_reach_the_caller_and_threads_are_made_anew_when_forgotten(set_threads):
+def test_errors_reach_the_caller_and_threads_are_recreated(set_threads):
     set_threads(2)
 
     def fail(item):

@@ -1,4 +1,4 @@
-"""Working memory that is kept: never in two hands at once, and not in what callers keep."""
+"""Reused working memory: one user at a time, never part of a result."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -57,7 +57,7 @@ def test_nobody_borrows_what_another_has():
         assert after is not kept  # threads may still write to it
 
 
-def test_a_reader_that_goes_no_further_gives_back():
+def test_a_reader_that_stops_early_returns_its_workspace():
     pool = WorkspacePool(CPU, 1)
 
     def read():
@@ -146,7 +146,7 @@ def read(bilm, sentences, state):
 
 
 @pytest.mark.parametrize("state", ["reset", "carry"])
-def test_two_readers_in_turn_do_not_disturb_each_other(bilm, state):
+def test_two_interleaved_readers_do_not_disturb_each_other(bilm, state):
     wanted = [rows.clone() for _, _, rows, _ in read(bilm, SENTENCES, state)]
     other = read(bilm, SENTENCES[::-1], state)
     found = read(bilm, SENTENCES, state)

@@ -1,4 +1,4 @@
-"""Docs are cut into runs: every word in exactly one kept place, space tokens in none."""
+"""Docs are split into runs: every word in exactly one kept slice, space tokens in none."""
 
 import numpy
 import pytest
@@ -46,7 +46,7 @@ def test_windows_keep_each_word_once(n_words, state):
 
 
 @pytest.mark.parametrize("starts", [[False, False, True], [None, None, True], [True, False, True]])
-def test_the_first_token_begins_a_sentence_whatever_its_mark(starts):
+def test_the_first_token_starts_a_sentence_whatever_its_annotation(starts):
     found = read_docs([make_doc(["a", "b", "c"], starts)], ElmoSettings())
     assert found.runs == [["a", "b"], ["c"]] and found.gather(0, 2)[1].tolist() == [0, 1, 2]
 

@@ -1,4 +1,4 @@
-"""The layer mix: its equation, its gradients, its regularisers."""
+"""The scalar mix: equation, gradients, regularization."""
 
 import numpy
 import pytest
@@ -61,7 +61,7 @@ def split_marks(layers, is_mark):
 
 @pytest.mark.parametrize("norm", [None, "token", "bilm-tf", "allennlp"])
 @pytest.mark.parametrize("dtype,limit", [("float64", 1e-11), ("float32", 1e-5)])
-def test_scalar_mix_matches_reference_with_and_without_marks(norm, dtype, limit):
+def test_scalar_mix_matches_reference_with_and_without_bos_and_eos(norm, dtype, limit):
     layers = numpy.random.default_rng(3).normal(5.0, 2.0, (N_LAYERS, 9, WIDTH)).astype(dtype)
     is_mark = numpy.asarray([True, False, False, True, True, True, True, False, True])
     weights = [0.3, -0.5, 0.9]
@@ -73,7 +73,7 @@ def test_scalar_mix_matches_reference_with_and_without_marks(norm, dtype, limit)
         numpy.testing.assert_allclose(mix.predict(split_marks(layers, is_mark)), wanted, atol=limit)
 
 
-def test_norm_with_marks_has_the_gradient_of_the_tokens():
+def test_norm_with_bos_and_eos_has_the_gradient_of_the_tokens():
     mix, layers = make_mix(layer_norm="allennlp"), make_layers(n_tokens=7)[:, [0, 1, 3, 4, 5, 6]]
     is_mark = numpy.asarray([True, False, False, False, False, True])
     marked = split_marks(layers, is_mark)
@@ -213,7 +213,7 @@ def test_output_dropout_acts_in_training_only():
     "settings",
     [{"layer_dropout": 1.0}, {"output_dropout": -1}, {"weights_l2": -1}, {"layer_norm": "x"}, {"projection_width": 0}],
 )
-def test_senseless_settings_are_an_error(settings):
+def test_invalid_settings_are_an_error(settings):
     with pytest.raises(ValueError, match="EL060"):
         MixSettings(**settings)
 

@@ -1,6 +1,6 @@
-"""Our numbers beside those of bilm-tf and AllenNLP: every stored array of every case, and the largest difference.
+"""Compare our numbers with those of bilm-tf and AllenNLP: all stored arrays of all cases, and the largest difference.
 
-The cases lie in `elmo-groundtruth` and `elmo-fixtures` of the shared data; their READMEs describe the arrays.
+The cases are in `elmo-groundtruth` and `elmo-fixtures` of the shared data; their READMEs describe the arrays.
 """
 
 import json

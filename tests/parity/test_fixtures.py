@@ -1,4 +1,4 @@
-"""The test data that bilm-tf and AllenNLP published themselves."""
+"""The published test fixtures of bilm-tf and AllenNLP."""
 
 import pytest
 from parity.cases import FIXTURES, LIMIT, fixture_differences

@@ -1,4 +1,4 @@
-"""Every array that bilm-tf and AllenNLP gave for seeded weights."""
+"""All arrays computed by bilm-tf and AllenNLP with seeded weights."""
 
 import pytest
 from engine.forcing import force_large_batches, force_path

@@ -1,4 +1,4 @@
-"""Six training steps of bilm-tf, and one call of TensorFlow's sampled softmax, beside ours."""
+"""Six training steps of bilm-tf, and one call of TensorFlow's sampled softmax, compared with ours."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A listener uses what it received for its own training batch, and for no other."""
+"""A listener uses the layers of its own training batch, and no other."""
 
 import numpy
 import pytest

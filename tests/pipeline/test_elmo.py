@@ -1,4 +1,4 @@
-"""The component: vectors of every kind of Doc, what is kept, where the weights come from."""
+"""The component: vectors of every kind of Doc, stored data, sources of weights."""
 
 import os
 import subprocess
@@ -80,7 +80,7 @@ def test_store_and_dtype(store, dtype):
     numpy.testing.assert_allclose(doc._.elmo, expected._.elmo, atol=tolerance)
     numpy.testing.assert_allclose(doc[1]._.elmo, expected[1]._.elmo, atol=tolerance)
     if store == "mixed":
-        with pytest.raises(ValueError, match="EL064|store ="):
+        with pytest.raises(ValueError, match="EL064"):
             _ = doc._.elmo_layers
     else:
         numpy.testing.assert_allclose(doc._.elmo_layers, expected._.elmo_layers, atol=tolerance)
@@ -119,7 +119,7 @@ def test_vectors_in_half_precision_are_summed_in_full():
     assert half.similarity(half[5:9]) == pytest.approx(doc.similarity(doc[5:9]), abs=1e-3)
 
 
-def test_two_components_live_side_by_side():
+def test_two_components_in_one_pipeline():
     nlp = spacy.blank("en")
     add_elmo(nlp)
     wide = {**BILM, "projection_width": 12}
@@ -195,7 +195,7 @@ def test_windows_keep_the_centre(state):
         numpy.testing.assert_allclose(doc._.elmo_layers[:, 16:28], expected[:, 4:16], atol=1e-5)
 
 
-def test_carried_state_begins_anew_with_each_doc():
+def test_carried_state_is_reset_for_each_doc():
     nlp = spacy.blank("en")
     add_elmo(nlp, model={"state": "carry", "max_tokens": 4, "overlap": 0})
     docs = list(nlp.pipe([TEXTS[0], TEXTS[5], TEXTS[0]]))
@@ -332,7 +332,7 @@ def test_loader_with_other_sizes_than_the_config_is_an_error():
 def test_loader_that_gives_something_else_is_an_error():
     nlp = spacy.blank("en")
     elmo = nlp.add_pipe("elmo")
-    with pytest.raises(ValueError, match="EL065.*gave a dict"):
+    with pytest.raises(ValueError, match="EL065.*a dict"):
         elmo.initialize(lambda: [make_example(nlp)], nlp=nlp, loader=dict)
 
 
@@ -366,7 +366,7 @@ def test_initialize_again_keeps_weights_without_a_loader(nlp):
         ({"model": {"frozen": False, "state": "carry"}}, "EL060.*state is 'carry'"),
     ],
 )
-def test_senseless_settings_are_an_error(config, message):
+def test_invalid_settings_are_an_error(config, message):
     with pytest.raises(ValueError, match=message):
         spacy.blank("en").add_pipe("elmo", config=config)
 

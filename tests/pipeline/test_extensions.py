@@ -1,4 +1,4 @@
-"""The extension attributes: registration, copies of Docs, errors that say what to do."""
+"""The extension attributes: registration, copies of Docs, errors with a remedy."""
 
 import pickle
 import subprocess

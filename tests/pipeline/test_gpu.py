@@ -1,4 +1,4 @@
-"""On a GPU: the same numbers as on the CPU, training, and the way from one to the other."""
+"""On a GPU: the same numbers as on the CPU, training, and moving between devices."""
 
 import numpy
 import pytest

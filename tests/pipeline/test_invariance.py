@@ -1,4 +1,4 @@
-"""Vectors do not depend on the batch, its order or its company, nor on the process."""
+"""Vectors do not depend on the batch, its order, or the process."""
 
 import gzip
 import random
@@ -38,7 +38,7 @@ def max_difference(one, two):
         for case in ((settings, batches) for settings in SETTINGS for batches in LARGE_BATCHES)
     ],
 )
-def test_vectors_do_not_depend_on_batches_order_or_company(settings, batches, monkeypatch):
+def test_vectors_do_not_depend_on_batches_or_order(settings, batches, monkeypatch):
     force_large_batches(monkeypatch, batches)
     nlp = spacy.blank("en")
     bilm = {**BILM, "cell_width": 64, "projection_width": 32}
@@ -60,7 +60,7 @@ def test_vectors_do_not_depend_on_batches_order_or_company(settings, batches, mo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batches", LARGE_BATCHES)
-def test_vectors_of_real_sentences_do_not_depend_on_company(shared_data, batches, monkeypatch):
+def test_vectors_of_real_sentences_do_not_depend_on_the_batch(shared_data, batches, monkeypatch):
     """200 sentences of UD EWT dev, as acceptance asks; prints the differences."""
     force_large_batches(monkeypatch, batches)
     path = shared_data / "ud" / "en_ewt" / "dev.conllu.gz"

@@ -1,4 +1,4 @@
-"""Layers of training Docs that are read again instead of computed again."""
+"""The cache for layers of training Docs."""
 
 import io
 import os
@@ -150,7 +150,7 @@ def test_what_matters_makes_it_forget(nlp, elmo, change):
     assert numpy.allclose(found, compute(elmo, docs, is_train=False), atol=1e-6)
 
 
-def test_float16_takes_half_the_room(nlp):
+def test_float16_takes_half_the_space(nlp):
     sizes = {}
     for dtype, tolerance in (("float32", 0.0), ("float16", 1e-3)):
         blank = spacy.blank("en")
@@ -179,7 +179,7 @@ def test_no_budget_no_file(nlp, monkeypatch):
     assert compute(elmo, make_docs(nlp)).any()
 
 
-def test_half_of_the_room_on_the_disk_is_left(monkeypatch):
+def test_half_of_the_free_disk_space_is_left(monkeypatch):
     monkeypatch.setattr(layer_cache.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 200}))
     cache = LayerCache(1.0, "float32")
     cache.write(b"a", numpy.ones((1, 4, 6), dtype="float32"))  # 96 bytes
@@ -188,7 +188,7 @@ def test_half_of_the_room_on_the_disk_is_left(monkeypatch):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_told_once(nlp, elmo, monkeypatch):
+def test_a_full_disk_gives_one_warning(nlp, elmo, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b", buffering=0))
     docs = make_docs(nlp)
     with pytest.warns(UserWarning, match="WL061"):
@@ -254,7 +254,7 @@ def test_a_forked_process_has_a_file_of_its_own():
     assert (cache.read(b"a", ones.shape) == 1).all() and (cache.read(b"b", ones.shape) == 3).all()
 
 
-def test_copies_begin_empty(nlp, elmo):
+def test_copies_start_empty(nlp, elmo):
     compute(elmo, make_docs(nlp))
     for other in (pickle.loads(pickle.dumps(elmo.model)), elmo.model.copy()):
         assert other.shims[0].layer_cache.n_bytes == 0

@@ -1,4 +1,4 @@
-"""Listeners: widths, mixes, gradients, every place they can stand in."""
+"""Listeners: widths, mixes, gradients, in every kind of tok2vec."""
 
 import numpy
 import pytest
@@ -122,7 +122,7 @@ def test_every_component_can_listen(name, frozen):
 
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("tok2vec", list(TOK2VECS))
-def test_listener_stands_in_every_tok2vec(tok2vec, frozen, tmp_path):
+def test_listener_works_in_every_tok2vec(tok2vec, frozen, tmp_path):
     nlp = tagger_with(TOK2VECS[tok2vec], model={"frozen": frozen})
     listeners = listeners_of(nlp, "tagger")
     assert len(listeners) == (2 if tok2vec == "twice" else 1)
@@ -162,7 +162,7 @@ def norm_of_allennlp(docs, state):
 
 @pytest.mark.parametrize("state", ["reset", "steady", "carry"])
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_allennlp_norm_counts_the_sentence_marks(state, is_replaced):
+def test_allennlp_norm_includes_bos_and_eos(state, is_replaced):
     mix = {"layer_norm": "allennlp", "initial_weights": [0.5, -0.5, 1.0], "initial_gamma": 1.5}
     nlp = tagger_with({**LISTENER, **mix}, model={"state": state})
     nlp.add_pipe("sentencizer", first=True)
@@ -184,7 +184,7 @@ def test_allennlp_norm_counts_the_sentence_marks(state, is_replaced):
         assert not rows[~is_word].any()
 
 
-def test_allennlp_norm_without_marks_is_an_error():
+def test_allennlp_norm_without_bos_and_eos_is_an_error():
     nlp = tagger_with({**LISTENER, "layer_norm": "allennlp"})
     doc = nlp("She sat on the bank")
     with pytest.raises(ValueError, match="EL077"):

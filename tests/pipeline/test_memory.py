@@ -1,4 +1,4 @@
-"""What a Doc keeps in memory: its own arrays, of its own size. Peaks are in `test_elmo.py` and in `benchmarks`."""
+"""Memory of a Doc: it owns its arrays. Tests of peak memory are in `test_elmo.py` and in `benchmarks`."""
 
 import numpy
 import pytest

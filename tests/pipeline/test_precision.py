@@ -1,4 +1,4 @@
-"""The component with a biLM in fewer bits."""
+"""The component with a biLM in reduced precision."""
 
 import pickle
 
@@ -65,7 +65,7 @@ def test_copied_models_keep_the_precision(precision):
         ({"precision": "bfloat16", "frozen": False}, "EL060.*precision is 'bfloat16'.*trained"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings, message):
+def test_invalid_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         spacy.blank("en").add_pipe("elmo", config={"model": settings})
 

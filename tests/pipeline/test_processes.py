@@ -1,6 +1,6 @@
-"""What the workers of `nlp.pipe` get from the parent, and what a fork changes.
+"""Workers of `nlp.pipe`: data from the parent, and effects of a fork.
 
-That they give equal vectors, and do not hang, is in `test_workers.py`.
+`test_workers.py` tests that vectors are equal and workers do not hang.
 """
 
 import os
@@ -63,7 +63,7 @@ def test_forked_workers_have_one_thread_each_and_share_packed_weights(telling):
     assert torch.get_num_threads() == 2
 
 
-def test_a_fork_goes_on_where_a_component_cannot_be_prepared():
+def test_a_fork_continues_if_a_component_cannot_be_prepared():
     nlp = spacy.blank("en")
     elmo = nlp.add_pipe("elmo")
     nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "none"}}
@@ -74,7 +74,7 @@ def test_a_fork_goes_on_where_a_component_cannot_be_prepared():
     assert elmo.sizes is None
 
 
-def test_pickling_in_the_main_process_leaves_threads_alone(telling):
+def test_pickling_in_the_main_process_does_not_change_threads(telling):
     torch.set_num_threads(2)
     assert pickle.loads(pickle.dumps(telling.get_pipe("elmo"))).sizes == telling.get_pipe("elmo").sizes
     assert torch.get_num_threads() == 2

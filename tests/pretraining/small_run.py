@@ -1,4 +1,4 @@
-"""A small run as a process of its own, for tests that kill it or start several.
+"""A small run as a separate process, for tests that kill it or start several.
 
 python small_run.py OUTPUT TEXT [--kill-at STEP] [--kill-in-checkpoint] [--settings JSON]
 """

@@ -1,4 +1,4 @@
-"""Updates against the formulas of their papers, dense and sparse, layer by layer."""
+"""Updates against the formulas of the papers, dense and sparse; unfreezing of layers."""
 
 from dataclasses import replace
 
@@ -88,7 +88,7 @@ def test_a_gate_between_layers_goes_with_the_upper_one():
     assert not between["layers.0"] and not between["words"]
 
 
-def test_a_shared_table_stands_once():
+def test_a_shared_embedding_is_listed_once():
     training = Training(ADAGRAD, tied=True)
     assert len({id(part) for part in training.optimizer.parameters}) == len(training.optimizer.parameters)
     assert set(training.optimizer.groups[0].parameters) == {"head.bias"}
@@ -97,7 +97,7 @@ def test_a_shared_table_stands_once():
     assert training.optimizer.step(step=0, n_tokens=0).grad_norm == pytest.approx(wanted, rel=1e-6)
 
 
-def test_adagrad_follows_duchi_with_sums_that_begin_at_one():
+def test_adagrad_follows_duchi_with_sums_that_start_at_one():
     training = Training(ADAGRAD)
     weights, sums = training.weights(), dict.fromkeys(training.optimizer.named, 1.0)
     for _ in range(3):
@@ -131,7 +131,7 @@ def test_sparse_adagrad_equals_dense_adagrad():
         torch.testing.assert_close(part, wanted[name])
 
 
-def test_sparse_adam_changes_the_rows_it_meets_as_adam_and_no_others():
+def test_sparse_adam_changes_the_rows_of_the_gradient_as_adam_and_no_others():
     dense, sparse = Training(ADAM), Training(ADAM, sparse=True)
     start = sparse.weights()
     for training in (dense, sparse):
@@ -216,7 +216,7 @@ def test_the_schedule_moves_the_rate():
 
 
 @pytest.mark.parametrize("settings, sparse", CASES)
-def test_layers_thaw_from_the_top(settings, sparse):
+def test_layers_are_unfrozen_from_the_top_by_the_optimizer(settings, sparse):
     training = Training(replace(settings, unfreeze_tokens=100), sparse=sparse)
     order = ["head", "layers.1", "layers.0", "words"]
     assert training.changed(0, 0) == training.changed(1, 99) == order[:1]
@@ -237,7 +237,7 @@ def test_frozen_layers_have_no_gradients_and_no_moments():
 
 
 @pytest.mark.parametrize("settings, sparse", CASES)
-def test_a_stored_state_goes_on_to_the_last_bit(settings, sparse):
+def test_a_stored_state_continues_bit_for_bit(settings, sparse):
     settings = replace(settings, unfreeze_tokens=20, grad_clip=1.0)
     whole = Training(settings, sparse=sparse)
     for step in range(3):

@@ -1,4 +1,4 @@
-"""A run that is stopped and resumed tells the same as one that never stopped, to the last bit."""
+"""A run that is stopped and resumed equals a run without a stop, bit for bit."""
 
 import json
 import random
@@ -113,7 +113,7 @@ def test_a_run_that_is_ended_by_its_settings_is_validated_and_saved(text, tmp_pa
     assert len(_rows(output)) == n_rows
 
 
-def test_a_finished_run_that_is_resumed_is_left_alone(text, tmp_path):
+def test_a_finished_run_that_is_resumed_does_not_change(text, tmp_path):
     _train(make_run(tmp_path / "run", text))
     rows, saved = _rows(tmp_path / "run"), (tmp_path / "run" / "model-last" / "meta.json").stat().st_mtime_ns
     assert _train(make_run(tmp_path / "run", text), resume=True).trainer.step == rows[-1]["step"]
@@ -163,7 +163,7 @@ def test_when_all_checkpoints_are_damaged_nothing_is_begun_in_silence(text, tmp_
     _train(make_run(tmp_path / "run", text), 40)
     for path in list_checkpoints(tmp_path / "run"):
         (path / TENSORS).write_bytes(b"")
-    with pytest.raises(ValueError, match="EL129|No checkpoint .* is whole"):
+    with pytest.raises(ValueError, match="EL129"):
         make_run(tmp_path / "run", text).begin(resume=True)
 
 
@@ -200,7 +200,7 @@ def test_whatever_is_left_of_a_run_guards_it(text, tmp_path, left):
         if path.name != left:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     before = _names(output)
-    with pytest.raises(ValueError, match=f"EL104.*holds a run already: {left}.*--resume"):
+    with pytest.raises(ValueError, match=f"EL104.*: {left}.*--resume"):
         make_run(output, text).begin()
     assert _names(output) == before
 

@@ -1,4 +1,4 @@
-"""A run end to end, small."""
+"""A small run from start to end."""
 
 import gzip
 import math
@@ -143,7 +143,7 @@ def test_a_perplexity_that_is_not_finite_stops_the_run(text, tmp_path, value, mo
     assert not (tmp_path / "out" / "model-last").exists()
 
 
-def test_a_run_that_diverged_keeps_the_good_checkpoint_and_goes_on_with_a_lower_rate(text, tmp_path):
+def test_a_diverged_run_keeps_the_good_checkpoint_and_resumes_with_a_lower_rate(text, tmp_path):
     """The update before a checkpoint spoils the weights, and the next one shows it."""
     settings = {**PLAIN, "checkpoint_every": 10, "keep_checkpoints": 1, "report_every": 1}
     run = make_run(tmp_path / "out", text, **settings, optimizer={"learn_rate": 0.02})

@@ -1,4 +1,4 @@
-"""Learning rates at chosen moments of a run."""
+"""Learning rates at chosen steps of a run."""
 
 import pytest
 

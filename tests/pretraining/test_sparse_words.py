@@ -1,4 +1,4 @@
-"""Sparse gradients of word input: only the rows of words that were met change, with the losses of dense ones."""
+"""Sparse gradients of word input: only the rows of words in the batch change; losses equal those of dense gradients."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def test_sparse_words_give_the_losses_of_dense_ones(text, monkeypatch, tied, set
 
 
 @pytest.mark.parametrize("name", ["adagrad", "adam"])
-def test_words_that_are_not_met_rest(text, name):
+def test_unused_words_do_not_change(text, name):
     run = make_run(Path("unused"), text, bilm=WORDS, optimizer={"name": name, "sparse": True})
     table = run.trainer.network.word_embedding
     before = table.detach().clone()

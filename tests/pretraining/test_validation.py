@@ -1,4 +1,4 @@
-"""What is read of the held-out text."""
+"""Selection of held-out sentences."""
 
 import pytest
 

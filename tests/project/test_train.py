@@ -1,4 +1,4 @@
-"""Training takes the config of the data set, and says so when there is none."""
+"""Training uses the config of the data set; an unknown data set is an error."""
 
 from typing import Any, Callable
 

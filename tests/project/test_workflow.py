@@ -1,4 +1,4 @@
-"""The commands that a user types, run in a copy of the project."""
+"""The commands of the project, run in a copy of it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A slow, plain biLM in NumPy, written from the equations: what every faster one is compared with.
+"""A plain biLM in NumPy, written from the equations: the reference for all faster implementations.
 
 Peters et al. (2018), sec. 3; Kim et al. (2016) for the characters; Srivastava et al. (2015) for the highways; Sak et
 al. (2014) for the projected LSTM. It takes bilm-tf's options and arrays under their names in the HDF5 file, computes in

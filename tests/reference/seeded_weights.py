@@ -1,4 +1,4 @@
-"""Small biLMs with random but sensible weights in bilm-tf's layout, made on the fly and the same everywhere."""
+"""Small biLMs with random but sensible weights in bilm-tf's layout, made on the fly, the same on every machine."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bytes between marks."""
+"""Character ids of words, BOS and EOS."""
 
 import pytest
 
@@ -7,13 +7,13 @@ from spacy_elmo.text.characters import character_ids, word_characters
 BOW, EOW, PAD = 259, 260, 261
 
 
-def test_word_is_its_bytes_between_marks_then_padding():
+def test_word_is_its_bytes_between_boundary_ids_then_padding():
     row = character_ids(["aé"])[0]
     assert row[:5].tolist() == [BOW, ord("a") + 1, 0xC3 + 1, 0xA9 + 1, EOW]
     assert set(row[5:].tolist()) == {PAD} and len(row) == 50
 
 
-def test_marks_are_one_character_each():
+def test_bos_and_eos_are_one_character_each():
     rows = character_ids(["<S>", "</S>"])
     assert rows[:, :4].tolist() == [[BOW, 257, EOW, PAD], [BOW, 258, EOW, PAD]]
 
@@ -30,7 +30,7 @@ def test_cut_may_split_a_character_of_several_bytes():
 
 
 @pytest.mark.parametrize("word", ["\ud800", "\udfff\ud800"])
-def test_lone_surrogates_vanish(word):
+def test_lone_surrogates_are_removed(word):
     assert word_characters(word) == [BOW, EOW]
 
 

@@ -1,4 +1,4 @@
-"""Text laid in lanes for language modelling."""
+"""Lanes of text for language modelling."""
 
 import numpy as np
 import pytest

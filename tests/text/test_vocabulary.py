@@ -14,7 +14,7 @@ def test_ids_follow_the_order_and_unknown_words_are_unk():
     assert "cat" in vocabulary and "dog" not in vocabulary and len(vocabulary) == 5
 
 
-def test_marks_may_stand_anywhere():
+def test_special_words_may_have_any_position():
     assert Vocabulary(["the", "</S>", "<UNK>", "<S>"]).bos_id == 3
 
 

@@ -7,7 +7,7 @@ from spacy_elmo.text.windows import split_windows
 
 @pytest.mark.parametrize("n_tokens", [0, 1, 7, 10, 11, 19, 20, 21, 100, 1003])
 @pytest.mark.parametrize("overlap", [0, 1, 4])
-def test_kept_parts_cover_the_run_once(n_tokens, overlap):
+def test_kept_slices_cover_the_run_once(n_tokens, overlap):
     windows = split_windows(n_tokens, 10, overlap)
     kept = [i for window in windows for i in range(window.keep_start, window.keep_end)]
     assert kept == list(range(n_tokens))

@@ -276,7 +276,7 @@ def test_unreadable_files_are_listed_together(make):
     folder = make()
     (folder / "options.json").write_text("{")
     (folder / "weights.hdf5").write_text("nothing")
-    with pytest.raises(ValueError, match="(?s)EL034.*2 things.*HDF5.*JSON"):
+    with pytest.raises(ValueError, match="(?s)EL034.*2 problem.*HDF5.*JSON"):
         load_bilm(folder)
 
 
@@ -306,18 +306,18 @@ def test_weights_file_of_another_kind(make):
 def test_options_file_of_another_kind(content, make):
     folder = make()
     (folder / "options.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"options\.json' (cannot be read as JSON|does not hold the settings)"):
+    with pytest.raises(ValueError, match=r"EL02[23].*options\.json'"):
         load_bilm(folder)
 
 
 def test_vocabulary_must_fit_the_softmax(make):
     options = make_options()
     arrays = {**make_arrays(options), **make_softmax(options, n_words=40)}
-    with pytest.raises(ValueError, match="12 words, but the softmax has 40 rows"):
+    with pytest.raises(ValueError, match="EL028.*12 words, but the softmax has 40 rows"):
         load_bilm(make(options, arrays, WORDS))
 
 
-def test_vocabulary_without_marks_is_ignored_only_if_nobody_needs_it(make, tmp_path):
+def test_vocabulary_without_special_words_is_ignored_only_if_not_needed(make, tmp_path):
     folder = make(vocab=["a", "b"])
     with pytest.warns(UserWarning, match="WL020"):
         assert load_bilm(folder).vocabulary is None
@@ -351,7 +351,7 @@ def test_word_input_needs_a_vocabulary(make):
 def test_adaptive_softmax_is_left_out_with_a_warning(make, tmp_path):
     bilm = load_bilm(make(vocab=WORDS))
     bilm.head = AdaptiveHead(len(WORDS), bilm.config.projection_width, [4, 7]).eval()
-    with pytest.warns(UserWarning, match="WL021.*adaptive softmax over 12 words is left out"):
+    with pytest.warns(UserWarning, match="WL021.*12 words"):
         save_bilm(bilm, tmp_path / "copy", format="bilm-tf")
     again = load_bilm(tmp_path / "copy")
     assert again.head is None and again.vocabulary == bilm.vocabulary

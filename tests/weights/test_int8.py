@@ -1,4 +1,4 @@
-"""int8 on disk: a quarter of the size, the numbers that int8 products use, and faults that are named."""
+"""int8 on disk: a quarter of the size, the numbers of int8 products, and errors."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_int8_takes_about_a_quarter_of_the_room(folder, tmp_path):
+def test_int8_takes_about_a_quarter_of_the_space(folder, tmp_path):
     save_bilm(load_bilm("en_elmo_sm"), tmp_path / "full")
     sizes = [(path / "weights.safetensors").stat().st_size for path in (folder, tmp_path / "full")]
     assert sizes[0] < 0.31 * sizes[1]

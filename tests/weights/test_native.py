@@ -284,7 +284,7 @@ def test_native_files_from_before_a_setting_was_there(native):
     assert not load_bilm(native).config.highway_between
 
 
-def test_native_settles_anew_after_training(bilm, tmp_path):
+def test_native_steady_state_is_computed_again_after_training(bilm, tmp_path):
     before = bilm.steady_state
     with torch.no_grad():
         bilm.network.encoder.layers[0].bias.add_(0.1)
