@@ -9,8 +9,10 @@ import pytest
 import srsly
 import typer
 from spacy.language import Language
+from test_layering import RINGS
 
 from spacy_elmo.cli._app import COMMANDS, LazyGroup, app
+from spacy_elmo.engine import dispatch
 from spacy_elmo.ml.concat import Tok2VecWithElmo
 from spacy_elmo.ml.elmo_model import ElmoModel
 from spacy_elmo.ml.listener import build_listener
@@ -86,6 +88,30 @@ def test_readme_has_every_command() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf8")):
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def _rows(section: str) -> List[List[str]]:
+    """Cells of the rows of a table, without its head."""
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in section.splitlines() if row.startswith("|")]
+    return rows[2:]
+
+
+def test_architecture_page_has_the_rings_that_are_enforced() -> None:
+    for ring, _, ours, libraries, files in _rows(_section("docs/architecture.md", "Rings")):
+        name = ring.split("`")[1]
+        assert (files == "yes") == RINGS[name].has_files, name
+        listed = {library.strip("` ").split(".")[0] for library in libraries.split(",")}
+        assert listed == RINGS[name].libraries, name
+        if name not in ("analysis", "export", "cli"):
+            assert set(re.findall(r"`(\w+)`", ours)) == RINGS[name].ours, name
+    described = {row[0].split("`")[1] for row in _rows(_section("docs/architecture.md", "Rings"))}
+    assert described == set(RINGS)
+
+
+def test_architecture_page_has_every_path_and_limit() -> None:
+    section = _section("docs/architecture.md", "Which path computes a batch")
+    named = set(re.findall(r"`([A-Z][A-Z_]+)`", section))
+    assert named == {path.name for path in dispatch.Path} | {name for name in vars(dispatch) if name.isupper()}
