@@ -22,6 +22,16 @@ class Warnings(metaclass=Catalogue):
         "Layers of training Docs could not be kept in '{folder}' ({reason}), later epochs compute them again. Make "
         "room there, choose another folder with the environment variable TMPDIR, or set layer_cache_mb to 0."
     )
+    WL064 = (
+        "The biLM of '{name}' was trained on the language '{found}', but the pipeline's language is '{wanted}': most "
+        "words will be unlike those it knows. Load a biLM of that language with `elmo.load_weights(path)` or the "
+        "setting `weights`. If this one is meant, write the right language as \"lang\" into its meta.json."
+    )
+    WL065 = (
+        "No component listens to '{name}': its layers are computed in training and used by none of {components}, which "
+        "have a tok2vec of their own. Replace the tok2vec block of each, and the blocks below that block, by\n{blocks}\n"
+        "or, if only the vectors of '{name}' are wanted, name it in annotating_components of [training]."
+    )
     WL100 = (
         "The vocabulary '{path}' begins with {found}, by convention it begins with {wanted}, then words by frequency, "
         "which the sampled and the adaptive softmax rely on. `elmo vocab` makes one in this order."
