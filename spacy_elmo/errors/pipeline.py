@@ -18,7 +18,8 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL063 = (
         "The Doc has other tokens than when its ELMo vectors were computed (extension prefix '{name}'): '{text}'. "
-        "Compute them again with `nlp.get_pipe(\"elmo\")(doc)`, or retokenize before the ELMo component."
+        "Compute them again with `nlp.get_pipe(\"elmo\")(doc)`, or retokenize before the ELMo component. With "
+        "average_merged = true in its config, merged tokens get the mean of their vectors."
     )
     EL064 = (
         "The Doc keeps the mixed vectors only, not the layers (extension prefix '{name}'). "

@@ -28,9 +28,9 @@ class Warnings(metaclass=Catalogue):
         "setting `weights`. If this one is meant, write the right language as \"lang\" into its meta.json."
     )
     WL065 = (
-        "No component listens to '{name}': its layers are computed in training and used by none of {components}, which "
-        "have a tok2vec of their own. Replace the tok2vec block of each, and the blocks below that block, by\n{blocks}\n"
-        "or, if only the vectors of '{name}' are wanted, name it in annotating_components of [training]."
+        "No component listens to '{name}': training computes its layers and uses them nowhere, and {components} have "
+        "another tok2vec. To train them on ELMo, replace the tok2vec block of each, and all blocks below it, by:\n"
+        "{blocks}\nIf only the vectors of '{name}' are wanted, name it in annotating_components of [training]."
     )
     WL100 = (
         "The vocabulary '{path}' begins with {found}, by convention it begins with {wanted}, then words by frequency, "

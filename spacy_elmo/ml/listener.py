@@ -60,6 +60,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
     _batch_id: Optional[int]
     _outputs: Optional[ElmoBatch]
     _backprop: LayersBackprop
+    _is_answered: bool
 
     def __init__(self, upstream_name: str, settings: MixSettings) -> None:
         super().__init__(
@@ -117,14 +118,17 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         """
         self._docs, self._batch_id = list(docs), self.get_batch_id(docs)
         self._outputs, self._backprop = outputs, backprop
+        self._is_answered = False
 
     def forget_batch(self) -> None:
         """Let go of the last training batch."""
         self._docs, self._batch_id, self._outputs, self._backprop = [], None, None, None
+        self._is_answered = True
 
     def received(self, docs: Sequence[Doc]) -> Optional[ElmoBatch]:
         """What was received, if these are the Docs of that batch, or copies of them, in its order.
 
+        Copies are known by their words, and only until the gradient was returned: later Docs may have the same words.
         RETURNS (Optional[ElmoBatch]): None for other Docs.
         RAISES (ValueError): EL070 if the tokens of the very Docs have changed since.
         """
@@ -135,12 +139,13 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
             if is_changed:
                 raise ValueError(Errors.EL070.format(found=self.get_batch_id(docs), wanted=self._batch_id))
             return self._outputs
-        return None if is_changed or not all(map(_has_same_tokens, docs, self._docs)) else self._outputs
+        is_copy = not self._is_answered and not is_changed and all(map(_has_same_tokens, docs, self._docs))
+        return self._outputs if is_copy else None
 
     def __getstate__(self) -> Dict[str, Any]:
         """A pickled listener leaves the batch and the component behind, but knows where its data lies on a Doc."""
         slots = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
-        lost = ("_upstream", "_sample", "_docs", "_batch_id", "_outputs", "_backprop")
+        lost = ("_upstream", "_sample", "_docs", "_batch_id", "_outputs", "_backprop", "_is_answered")
         return {**slots, **{name: value for name, value in self.__dict__.items() if name not in lost}}
 
     def __deepcopy__(self, memo: Dict[int, Any]) -> "ElmoListener":
@@ -218,6 +223,7 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
     mixed, backprop_mix = model.mix(layers, is_train)
 
     def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
+        model._is_answered = True
         d_layers = backprop_mix(model.ops.flatten(list(d_outputs)), backprop_layers is not None)
         if backprop_layers is not None and d_layers is not None:
             backprop_layers(d_layers)
@@ -234,7 +240,7 @@ def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput
     if outputs is not None:
         return _with_marks(model, outputs.layers, [outputs.marks]), model._backprop
     if not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
-        if model._backprop is not None:
+        if model._backprop is not None and not model._is_answered:
             raise ValueError(Errors.EL080.format(upstream=model.upstream_name))
         if model.upstream is None:
             raise ValueError(Errors.EL072.format(upstream=model.upstream_name))

@@ -25,6 +25,8 @@ dtype = "float32"
 prefix = "elmo"
 # true: also fill doc.tensor, and let vector and similarity of Doc, span and token use it.
 set_vectors = false
+# true: a token that was merged of several gets the mean of their vectors; false: reading them is an error.
+average_merged = false
 
 # Docs to layers. Weights come from [initialize.components.elmo.loader], without one from the packaged biLM.
 [elmo.model]

@@ -44,6 +44,7 @@ def make_elmo(
     dtype: str,
     prefix: str,
     set_vectors: bool,
+    average_merged: bool,
 ) -> "Elmo":
     """Make the component from its config.
 
@@ -58,10 +59,22 @@ def make_elmo(
     dtype (str): Precision of what a Doc keeps, "float32" or "float16".
     prefix (str): Name of the extension attributes; two ELMo components in one pipeline need two.
     set_vectors (bool): Also fill `doc.tensor`, and let `vector` and `similarity` of Doc, span and token use it.
+    average_merged (bool): A token that was merged of several gets the mean of their vectors; false makes reading them
+        an error.
     RETURNS (Elmo): The component.
     """
-    settings: Dict[str, Any] = {"mix": mix, "store": store, "dtype": dtype, "prefix": prefix}
-    elmo = Elmo(nlp.vocab, model, name, weights=weights, set_vectors=set_vectors, **settings)
+    elmo = Elmo(
+        nlp.vocab,
+        model,
+        name,
+        weights=weights,
+        mix=mix,
+        store=store,
+        dtype=dtype,
+        prefix=prefix,
+        set_vectors=set_vectors,
+        average_merged=average_merged,
+    )
     elmo.belong_to(nlp)
     return elmo
 
@@ -78,6 +91,7 @@ class Elmo(ListenedToPipe):
     dtype (str): "float32" or "float16".
     prefix (str): Name of the extension attributes.
     set_vectors (bool): Fill `doc.tensor` and set vector hooks.
+    average_merged (bool): A token that was merged of several gets the mean of their vectors.
     RAISES (ValueError): EL060 for settings that make no sense, EL073 if the extension names are taken.
     """
 
@@ -93,6 +107,7 @@ class Elmo(ListenedToPipe):
         dtype: str = "float32",
         prefix: str = "elmo",
         set_vectors: bool = False,
+        average_merged: bool = False,
     ) -> None:
         self.vocab = vocab
         self.model = model
@@ -101,6 +116,7 @@ class Elmo(ListenedToPipe):
         self.weights = weights
         self.mix = {"weights": None, "gamma": 1.0, "layer_norm": None, **(mix or {})}
         self.store, self.dtype, self.prefix, self.set_vectors = store, dtype, prefix, set_vectors
+        self.average_merged = average_merged
         self.listener_map: Dict[str, List[ElmoListener]] = {}
         self._gradients: Optional[GradientBuffer] = None
         self._has_warned = False
@@ -240,7 +256,8 @@ class Elmo(ListenedToPipe):
         scores (Sequence[DocVectors]): What `predict` gave.
         """
         for doc, vectors in zip(docs, scores):
-            stored = vectors if self.store != "layers" else vectors._replace(mixed=None)
+            mixed = None if self.store == "layers" else vectors.mixed
+            stored = vectors._replace(mixed=mixed, averages_merged=self.average_merged)
             set_vectors(doc, self.prefix, stored)
             if self.set_vectors:
                 doc.tensor = vectors.mixed  # type: ignore[assignment]
@@ -309,8 +326,6 @@ class Elmo(ListenedToPipe):
         """sgd (Optimizer): Changes the weights by the gradients that came back."""
         self._flush(None)
         self.model.finish_update(sgd)
-        for listener in self.listeners:
-            listener.forget_batch()
 
     def get_loss(self, examples: Iterable[Example], scores: Any) -> Tuple[float, float]:
         """RETURNS (Tuple[float, float]): Zeros: the component has no loss of its own."""
@@ -367,4 +382,3 @@ def _restore(
     elmo.cfg = cfg
     elmo.__dict__.update(state)
     return elmo
-
