@@ -45,7 +45,7 @@ def read_results(training_dir: Path) -> Dict[str, Row]:
     """Collect scores (in percent) and training seconds.
 
     RETURNS (Dict[str, Row]): By "<variant>, seed <seed>", in the order of variants and seeds.
-    RAISES (FileNotFoundError): EL154 if there is no score file.
+    RAISES (FileNotFoundError): P004 if there is no score file.
     """
     rows = {}
     for variant, label in VARIANTS.items():

@@ -44,11 +44,11 @@ def convert_sample(input_path: Path, output_path: Path, *, force: bool = False) 
     """Write one file of the sample in spaCy's binary format, whole or not at all.
 
     RETURNS (Tuple[int, int, int]): Number of docs, sentences and tokens.
-    RAISES (ValueError): EL160 if a line is not in the format.
-    RAISES (FileExistsError): EL162 if the output exists and `force` is not set.
+    RAISES (ValueError): P010 if a line is not in the format.
+    RAISES (FileExistsError): P011 if the output exists and `force` is not set.
     """
     if output_path.exists() and not force:
-        raise FileExistsError(Messages.P012.format(path=output_path))
+        raise FileExistsError(Messages.P011.format(path=output_path))
     docs = read_sample(input_path)
     output_path.parent.mkdir(parents=True, exist_ok=True)
     part_path = output_path.with_name(f"{output_path.name}.{os.getpid()}.part")
@@ -63,7 +63,7 @@ def convert_sample(input_path: Path, output_path: Path, *, force: bool = False) 
 def read_sample(path: Path) -> List[Doc]:
     """Read a file of the sample into Docs, one per passage.
 
-    RAISES (ValueError): EL160 if a line is not in the format; names them all.
+    RAISES (ValueError): P010 if a line is not in the format; names them all.
     """
     vocab = Vocab()
     return [_make_doc(vocab, passage) for passage in read_passages(path)]
@@ -72,7 +72,7 @@ def read_sample(path: Path) -> List[Doc]:
 def read_passages(path: Path) -> List[Passage]:
     """Read a file of the sample into passages of sentences of (token, POS tag, IOB2 tag).
 
-    RAISES (ValueError): EL160 if a line is not in the format; names them all.
+    RAISES (ValueError): P010 if a line is not in the format; names them all.
     """
     passages: List[Passage] = []
     problems: List[str] = []
@@ -85,10 +85,10 @@ def read_passages(path: Path) -> List[Passage]:
                 line_problems.append((repr(line[:30]), f"a line '{TOPIC_MARK} ...' before the first sentence"))
                 passages.append([])
             passages[-1].append(rows)
-            problems += [Messages.P011.format(path=path, line=n_line, found=f, wanted=w) for f, w in line_problems]
+            problems += [Messages.LINE.format(path=path, line=n_line, found=f, wanted=w) for f, w in line_problems]
     passages = [passage for passage in passages if passage]
     if not passages:
-        problems.append(Messages.P011.format(path=path, line=1, found="no sentence", wanted="at least one"))
+        problems.append(Messages.LINE.format(path=path, line=1, found="no sentence", wanted="at least one"))
     if problems:
         raise ValueError(Messages.P010.format(path=path, n_problems=len(problems), problems="\n".join(problems)))
     return passages

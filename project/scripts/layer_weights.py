@@ -45,7 +45,7 @@ def layer_weights_cli(
 
 
 def find_mixes(nlp: Language, path: Path) -> List[LayerMix]:
-    """RETURNS (List[LayerMix]): In the order of the pipeline. RAISES (ValueError): EL155 if no component listens."""
+    """RETURNS (List[LayerMix]): In the order of the pipeline. RAISES (ValueError): P005 if no component listens."""
     mixes = []
     for name, pipe in nlp.pipeline:
         model = getattr(pipe, "model", None)

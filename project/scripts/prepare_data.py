@@ -40,8 +40,8 @@ def prepare(name: str, output_dir: Path, assets_dir: str = "") -> Dict[Path, Tup
     """Write the .spacy files of a data set.
 
     RETURNS (Dict[Path, Tuple[int, int]]): Number of docs and tokens by file written.
-    RAISES (ValueError): EL150 if the data set is not known.
-    RAISES (FileNotFoundError): EL151 or EL152 if its files are not there.
+    RAISES (ValueError): P000 if the data set is not known.
+    RAISES (FileNotFoundError): P001 or P002 if its files are not there.
     """
     dataset = find_dataset(name)
     if dataset is None:
@@ -92,7 +92,8 @@ def _find_sources(name: str, dataset: Dataset, assets_dir: str) -> Dict[str, Pat
     folder = PROJECT_DIR / "assets" / name if dataset.is_ours else folder.resolve()
     found, missing = find_files(dataset, folder)
     if missing:
-        raise FileNotFoundError(Messages.P002.format(name=name, folder=folder, missing="; ".join(missing)))
+        told = {"name": name, "folder": folder, "missing": "; ".join(missing), "project_dir": PROJECT_DIR}
+        raise FileNotFoundError(Messages.P002.format(**told))
     return found
 
 

@@ -41,7 +41,7 @@ def train_cli(
 
 
 def find_config(dataset_name: str, variant: str) -> Path:
-    """RETURNS (Path): The config file. RAISES (ValueError): EL150 or EL153 if data set or variant are not known."""
+    """RETURNS (Path): The config file. RAISES (ValueError): P000 or P003 if data set or variant are not known."""
     dataset = find_dataset(dataset_name)
     if dataset is None:
         raise ValueError(Messages.P000.format(name=dataset_name, known=", ".join(DATASETS)))
