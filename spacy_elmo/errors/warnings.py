@@ -41,3 +41,15 @@ class Warnings(metaclass=Catalogue):
         "'{path}' has {found} bytes, but had {wanted} when the checkpoint was written. The missing lines are lost, "
         "also for the perplexity curve; training is not affected."
     )
+    WL121 = (
+        "No biLM for the language '{lang}' comes with the package, so the config names none. Give --bilm PATH now, or "
+        "--paths.bilm PATH (--paths.init PATH for adaptation) when you train."
+    )
+    WL122 = (
+        "'{bilm}' is neither a packaged biLM ({packaged}) nor a file or folder that is there now. The config names it "
+        "anyway: put the weights there before you train."
+    )
+    WL123 = (
+        "The component '{name}' does not listen to ELMo: its model has no `tok2vec` block to put a listener in. It "
+        "is in the config as spaCy makes it."
+    )
