@@ -82,3 +82,16 @@ class PipelineErrors(metaclass=Catalogue):
         "overwrite the vectors that the listeners of the first read. Give one of them another prefix in its config, "
         "and remove '{second}' before you add it again."
     )
+    EL090 = (
+        "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "
+        "from an intact copy, or compute its vectors again with `nlp.get_pipe(\"elmo\")(doc)`."
+    )
+    EL091 = (
+        "The stored ELMo vectors of the Doc '{text}' (extension prefix '{name}') hold NaN, infinity or values too "
+        "large to compute with; a biLM gives small finite numbers. Read the Doc from an intact copy, or compute its "
+        "vectors again with `nlp.get_pipe(\"elmo\")(doc)`."
+    )
+    EL092 = (
+        "The Doc '{text}' was joined from Docs whose ELMo vectors (extension prefix '{name}') have different sizes: "
+        "{found}. Compute them all with the same biLM, or give each ELMo component a prefix of its own."
+    )

@@ -5,11 +5,8 @@ from typing import Any, Dict
 
 from thinc.api import Config
 
+from .._choices import COMPONENT_NORMS, DTYPES, STORES
 from ..errors import Errors
-
-STORES = ("mixed", "layers", "both")
-DTYPES = ("float32", "float16")
-COMPONENT_NORMS = (None, "token")
 
 DEFAULT_CONFIG = """
 [elmo]
