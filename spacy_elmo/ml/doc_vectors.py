@@ -144,7 +144,7 @@ def _known_row(doc: Doc, first_char: int, piece: Piece, start: int, end: int) ->
     row = start - piece["first"]
     if row < 0:
         return None
-    found = doc[start:end].to_array([IDX, ORTH])  # type: ignore[attr-defined]
+    found = doc[start:end].to_array([IDX, ORTH])  # type: ignore[attr-defined]  # spaCy's stub lacks it
     rows = {name: piece[name][row : row + end - start] for name in ("starts", "orths")}
     return row if _is_same(rows, found[:, 0].astype("int64") - first_char, found[:, 1]) else None
 
@@ -349,5 +349,5 @@ def _starts(doc: Doc) -> Rows:
 
 def _orths(doc: Doc) -> NDArray[numpy.uint64]:
     """RETURNS (NDArray[numpy.uint64]): The hash of each token's text."""
-    orths: NDArray[numpy.uint64] = doc.to_array(ORTH)  # type: ignore[assignment]
+    orths: NDArray[numpy.uint64] = doc.to_array(ORTH)  # type: ignore[assignment]  # an array of uint64
     return orths

@@ -61,7 +61,7 @@ def make_elmo(
     return elmo
 
 
-class Elmo(TrainablePipe):  # type: ignore[misc]
+class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class has no types
     """Computes ELMo vectors, keeps them on the Docs, and shares the biLM with the components that listen.
 
     vocab (Vocab): The pipeline's vocabulary.
@@ -212,7 +212,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
             stored = vectors if self.store != "layers" else vectors._replace(mixed=None)
             set_vectors(doc, self.prefix, stored)
             if self.set_vectors:
-                doc.tensor = vectors.mixed  # type: ignore[assignment]
+                doc.tensor = vectors.mixed  # type: ignore[assignment]  # spaCy's stub says float64
                 set_vector_hooks(doc)
 
     def _alloc(self, n_tokens: int) -> DocVectors:

@@ -167,7 +167,7 @@ def connect(device: str) -> Iterator[Ranks]:
         with tell_of_lost_ranks(rank), _without_torch_advice():
             store = next(iter(rendezvous("env://", rank, world_size, timeout=TIMEOUT)))[0]
             # torchrun may keep its store when it begins anew: addresses of processes that died stand under other names.
-            store = dist.PrefixStore(f"attempt_{restart_count() or 0}", store)  # type: ignore[attr-defined]
+            store = dist.PrefixStore(f"attempt_{restart_count() or 0}", store)  # type: ignore[attr-defined]  # torch.distributed exports it without a stub
             dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
             yield Ranks(rank, world_size, own)
             gc.collect()  # DistributedDataParallel is in a cycle, and holds the group

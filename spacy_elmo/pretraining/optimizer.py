@@ -161,7 +161,7 @@ def global_norm(values: Iterable[Tensor]) -> float:
 
 def _coalesced_values(parameter: nn.Parameter) -> Tensor:
     """The numbers of a gradient, to be changed in place."""
-    grad: Tensor = parameter.grad  # type: ignore[assignment]
+    grad: Tensor = parameter.grad  # type: ignore[assignment]  # parameters with a gradient only
     if not grad.is_sparse:
         return grad
     parameter.grad = grad.coalesce()
