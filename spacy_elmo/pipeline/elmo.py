@@ -17,7 +17,7 @@ from ..ml import concat as _tok2vec  # noqa: F401
 from ..ml import listener as _listener  # noqa: F401  registers the architectures
 from ..ml import loaders as _loaders  # noqa: F401
 from ..ml.doc_vectors import DocVectors, set_vectors
-from ..ml.elmo_model import fill, get_bilm, get_settings, iter_layers, prepare, read_marks, row_bounds, set_bilm
+from ..ml.elmo_model import fill, get_bilm, get_settings, prepare, read_marks, set_bilm, write_layers
 from ..ml.listener import ElmoListener, get_listeners, settings_of
 from ..ml.mixing import equal_weights, mix_layers
 from ..ml.types import ElmoBatch, add_marks
@@ -187,15 +187,9 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class has no types
         RETURNS (List[DocVectors]): What each Doc will keep, in arrays of its own.
         """
         docs = list(docs)
+        self.fill()
         found = [self._alloc(len(doc)) for doc in docs]
-        bounds = row_bounds([len(doc) for doc in docs])
-        for rows, layers in iter_layers(self.model, docs):
-            first = int(bounds.searchsorted(rows[0], side="right")) - 1
-            last = int(bounds.searchsorted(rows[-1], side="right"))
-            edges = rows.searchsorted(bounds[first : last + 1])
-            for i, start, end in zip(range(first, last), edges, edges[1:]):
-                self._keep(found[i], rows[start:end] - bounds[i], layers[:, start:end])
-            del layers  # before the next slice is computed
+        write_layers(self.model, docs, lambda i, rows, layers: self._keep(found[i], rows, layers))
         if self._has_marks():
             found = [vectors._replace(marks=marks) for vectors, marks in zip(found, read_marks(self.model, docs))]
         return found
@@ -216,7 +210,6 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class has no types
                 set_vector_hooks(doc)
 
     def _alloc(self, n_tokens: int) -> DocVectors:
-        self.fill()
         n_layers, width = self.model.get_dim("nL"), self.model.get_dim("nO")
         xp = self.model.ops.xp
         has_mixed = self.store != "layers" or self.set_vectors
