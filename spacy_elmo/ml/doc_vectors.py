@@ -19,9 +19,9 @@ from thinc.types import Floats2d, Floats3d
 from thinc.util import get_array_module, to_numpy
 
 from ..errors import Errors
+from .batch_norm import MarkSums
 from .mixing import mix_layers
 from .record_checks import find_problems, has_wild_values
-from .types import MarkSums
 from .vector_record import Piece, carried
 
 NO_ROW, UNCLEAR = -1, -2

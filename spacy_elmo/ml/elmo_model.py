@@ -17,12 +17,13 @@ from torch import Tensor
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
+from .batch_norm import MarkSums, compute_marks
 from .contexts import DocRuns, read_docs
 from .layer_cache import LayerCache
 from .owned_tok2vec import replace_listener, replace_listener_cfg
 from .settings import ElmoSettings
 from .torch_bilm import TorchBiLM
-from .types import ElmoBatch, MarkSums
+from .types import ElmoBatch
 
 PACKAGED_BILM = "en_elmo_sm"
 MODEL_NAME = "elmo_model"
@@ -228,29 +229,13 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
 
 
 def read_marks(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> List[MarkSums]:
-    """Compute the layers of the sentence marks, which AllenNLP's layer norm counts.
-
-    All is computed once more, with the marks kept: what else asks for layers has no use for them.
-    model (Model): An ELMo model.
+    """model (Model): An ELMo model.
     docs (Sequence[Doc]): The Docs.
-    RETURNS (List[MarkSums]): For each Doc, of all sequences that the biLM reads of it.
+    RETURNS (List[MarkSums]): The boundaries of each Doc, for AllenNLP's layer norm; all is computed once more for them.
     """
-    bilm, settings = fill(model), get_settings(model)
-    found = read_docs(docs, settings)
-    bounds = _row_bounds(found.doc_runs)
-    runs_of_docs = [found.runs[start:end] for start, end in zip(bounds, bounds[1:])]
-    together = runs_of_docs if settings.state == "carry" else [found.runs]  # the state ends with the Doc
-    marks: List[Any] = []  # (L+1, 2, D) for each run
-    for runs in together:
-        stacks = bilm.embed(runs, state=settings.state, batch_tokens=settings.batch_tokens, boundaries=True)
-        marks.extend(stack[:, [0, -1]].astype("float64") for stack in stacks)
-    return [_sum_marks(marks[start:end], bilm.config.n_layers + 1) for start, end in zip(bounds, bounds[1:])]
-
-
-def _sum_marks(marks: Sequence[Any], n_layers: int) -> MarkSums:
-    zeros = numpy.zeros(n_layers)
-    sums = sum((layers.sum(axis=(1, 2)) for layers in marks), zeros)
-    return MarkSums(2 * len(marks), sums, sum(((layers**2).sum(axis=(1, 2)) for layers in marks), zeros))
+    settings = get_settings(model)
+    runs = read_docs(docs, settings)
+    return compute_marks(fill(model), runs, state=settings.state, batch_tokens=settings.batch_tokens)
 
 
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:

@@ -10,8 +10,8 @@ from thinc.api import Linear, Model
 from thinc.types import Floats1d, Floats2d, Floats3d
 
 from ..errors import Errors
+from .batch_norm import MarkedLayers
 from .mixing import LAYER_NORMS, equal_weights, layer_norm, softmax, softmax_backward, weigh
-from .types import MarkedLayers
 
 DROPPED = -1e13  # stands for minus infinity, so that a batch with all layers dropped gives equal shares
 

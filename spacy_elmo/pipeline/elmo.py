@@ -16,11 +16,12 @@ from ..errors import Errors
 from ..ml import concat as _tok2vec  # noqa: F401
 from ..ml import listener as _listener  # noqa: F401  registers the architectures
 from ..ml import loaders as _loaders  # noqa: F401
+from ..ml.batch_norm import add_marks
 from ..ml.doc_vectors import DocVectors, set_vectors
 from ..ml.elmo_model import fill, get_bilm, get_settings, prepare, read_marks, set_bilm, write_layers
 from ..ml.listener import ElmoListener, get_listeners, settings_of
 from ..ml.mixing import equal_weights, mix_layers
-from ..ml.types import ElmoBatch, add_marks
+from ..ml.types import ElmoBatch
 from .defaults import DEFAULT_BLOCKS, check_settings
 from .extensions import register_extensions
 from .gradient_buffer import PendingGradient

@@ -8,8 +8,8 @@ import pytest
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from spacy_elmo.ml.batch_norm import MarkSums
 from spacy_elmo.ml.doc_vectors import DocVectors, get_layers, get_marks, get_mixed, has_layers, set_vectors
-from spacy_elmo.ml.types import MarkSums
 
 VOCAB = Vocab()
 WORDS = ["the", "cat", "saw", "the", "dog"]

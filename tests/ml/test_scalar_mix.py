@@ -5,10 +5,10 @@ import pytest
 from reference.numpy_bilm import mix as reference_mix
 from thinc.api import Adam
 
+from spacy_elmo.ml.batch_norm import MarkedLayers, MarkSums
 from spacy_elmo.ml.listener import build_listener, settings_of
 from spacy_elmo.ml.mixing import layer_norm, mix_layers, softmax
 from spacy_elmo.ml.scalar_mix import ScalarMix, set_sizes
-from spacy_elmo.ml.types import MarkedLayers, MarkSums
 
 N_LAYERS, N_TOKENS, WIDTH = 3, 5, 4
 
