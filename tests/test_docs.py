@@ -52,8 +52,9 @@ def _options_of(name: str) -> Set[str]:
 
 
 def _component_settings() -> Iterator[Tuple[str, Any]]:
-    for block in ("model", "mix"):
-        yield from ((f"{block}.{key}", value) for key, value in DEFAULT_BLOCKS[block].items() if key[0] != "@")
+    model = {key: parameter.default for key, parameter in inspect.signature(ElmoModel).parameters.items()}
+    for block, settings in (("model", model), ("mix", DEFAULT_BLOCKS["mix"])):
+        yield from ((f"{block}.{key}", value) for key, value in settings.items())
     meta = Language.get_factory_meta("elmo")
     yield from ((key, value) for key, value in meta.default_config.items() if key not in ("model", "mix"))
 

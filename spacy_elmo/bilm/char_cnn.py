@@ -54,7 +54,7 @@ class CharFilter(nn.Module):
         """
         n, embedding_width, width = self.weight.shape
         table = embedding @ self.weight.permute(1, 2, 0).reshape(embedding_width, width * n)  # (262, width * n)
-        pooled: Tensor = _LargestWindow.apply(table.view(-1, width, n), *parts)  # type: ignore[no-untyped-call]
+        pooled: Tensor = _LargestWindow.apply(table.view(-1, width, n), *parts)  # type: ignore[no-untyped-call]  # torch gives apply no types
         return pooled + self.bias
 
 
@@ -107,7 +107,7 @@ class CharCNN(nn.Module):
 
     def _pool_with_grad(self, parts: Sequence[Tensor]) -> Tensor:
         with torch.autocast("cpu", enabled=False):  # sums of rows, hardly any product
-            columns = [char_filter.train_on(parts, self.embedding) for char_filter in self.filters]  # type: ignore[operator]
+            columns = [char_filter.train_on(parts, self.embedding) for char_filter in self.filters]  # type: ignore[operator]  # a CharFilter
             return torch.cat(columns, dim=1)  # (U, F)
 
     def _cut(self, char_ids: Tensor, lengths: Optional[Sequence[int]]) -> List[Tensor]:

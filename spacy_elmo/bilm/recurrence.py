@@ -45,7 +45,7 @@ def run_recurrence(
     projection_clip (Optional[float]): Bound of h.
     RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, R) float32, last h, last c (both detached).
     """
-    outputs, last_c = _Recurrence.apply(  # type: ignore[no-untyped-call]
+    outputs, last_c = _Recurrence.apply(  # type: ignore[no-untyped-call]  # torch gives apply no types
         gates, recurrent_weight, projection_weight, h, c, resets, mask, cell_clip, projection_clip
     )
     return outputs, outputs[:, -1].detach(), last_c

@@ -203,5 +203,5 @@ def _make_pipeline(bilm_path: str, lang: str, settings: Dict[str, Any], files: D
     nlp = make_nlp(lang, instead="add --tokenized")
     bilm = _common.open_bilm(bilm_path, **files)
     elmo = nlp.add_pipe("elmo", config=settings)
-    set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]
+    set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]  # an Elmo component
     return nlp

@@ -278,24 +278,6 @@ def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Ite
             yield tokens
 
 
-def read_sentences(paths: Sequence[Path]) -> Iterator[List[str]]:
-    """Stream text files with one tokenized sentence per line.
-
-    paths (Sequence[Path]): Files, read in the order given.
-    RETURNS (Iterator[List[str]]): The tokens of each sentence; empty lines are skipped.
-    """
-    return read_shards(TextShard(path) for path in paths)
-
-
-def repeat_sentences(paths: Sequence[Path]) -> Iterator[List[str]]:
-    """Stream text files like `read_sentences`, repeated without end.
-
-    RAISES (ValueError): EL101 if there are no sentences.
-    """
-    blocks = BlockStream([TextShard(path) for path in paths], block_sentences=1, seed=0)
-    return chain.from_iterable(blocks)
-
-
 def count_vocabulary(sentences: Iterable[Sequence[str]], n_words: int) -> Vocabulary:
     """Make a vocabulary of the most frequent words, in order of descending frequency, ties by spelling.
 

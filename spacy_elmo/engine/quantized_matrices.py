@@ -129,7 +129,7 @@ class HalfMatrix:
         """directions (slice): One of them where weights are packed, else any."""
         if self._weight is not None:
             return HalfProduct(self._weight[directions], None)
-        return HalfProduct(None, self._packed[directions.start])  # type: ignore[index]
+        return HalfProduct(None, self._packed[directions.start])  # type: ignore[index]  # made with one of the two
 
     def dense(self) -> Tensor:
         """RETURNS (Tensor): Shape (d, n_in, n_out), float32, without the fold."""
@@ -169,4 +169,4 @@ class HalfProduct:
     def _multiply(self, rows: Tensor) -> Tensor:
         if self._packed is not None:
             return onednn.linear(rows[0].bfloat16(), self._packed).unsqueeze(0)
-        return torch.bmm(rows.to(self._weight.dtype), self._weight)  # type: ignore[union-attr, arg-type]
+        return torch.bmm(rows.to(self._weight.dtype), self._weight)  # type: ignore[union-attr, arg-type]  # made with one of the two

@@ -98,3 +98,16 @@ class PipelineErrors(metaclass=Catalogue):
         "trained too (frozen = false): their gradient would not reach it. Pass the Docs of the batch, or copies with "
         "the same tokens, or choose frozen = true."
     )
+    EL090 = (
+        "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "
+        "from an intact copy, or compute its vectors again with `nlp.get_pipe(\"elmo\")(doc)`."
+    )
+    EL091 = (
+        "The stored ELMo vectors of the Doc '{text}' (extension prefix '{name}') hold NaN, infinity or values too "
+        "large to compute with; a biLM gives small finite numbers. Read the Doc from an intact copy, or compute its "
+        "vectors again with `nlp.get_pipe(\"elmo\")(doc)`."
+    )
+    EL092 = (
+        "The Doc '{text}' was joined from Docs whose ELMo vectors (extension prefix '{name}') have different sizes: "
+        "{found}. Compute them all with the same biLM, or give each ELMo component a prefix of its own."
+    )

@@ -4,7 +4,8 @@ The vectors of a Doc lie in `doc.user_data` as one *piece* under the key of a sp
 `("._.", name, start, end)`: spaCy shifts such keys in `Doc.from_docs` and `Span.as_doc(copy_user_data=True)`, and warns
 about all others. A piece knows the first character and the text of each of its tokens, so a token finds its row after
 one such step, and retokenization is noticed. Where a Doc went through two of them unread it is not always clear whose
-the rows are (see `piece.py`): then reading is an error.
+the rows are (see `vector_record.py`): then reading is an error. A piece that comes from bytes is checked before it is
+used for the first time (see `record_checks.py`).
 """
 
 from hashlib import blake2b
@@ -18,9 +19,10 @@ from thinc.types import Floats2d, Floats3d
 from thinc.util import get_array_module, to_numpy
 
 from ..errors import Errors
+from .batch_norm import MarkSums
 from .merged_rows import average_merged
 from .mixing import mix_layers
-from .types import MarkSums
+from .record_checks import find_problems, has_wild_values
 from .vector_record import Piece, carried
 
 NO_ROW, UNCLEAR = -1, -2
@@ -56,7 +58,7 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
     prefix (str): The component's extension prefix.
     vectors (DocVectors): One row per token.
     """
-    for key, _ in _find_pieces(doc, prefix):
+    for key in _piece_keys(doc, prefix):
         del doc.user_data[key]
     piece = _make_piece(doc, 0, len(doc))
     if vectors.mixed is not None:
@@ -72,7 +74,9 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
 
 
 def has_layers(doc: Doc, prefix: str) -> bool:
-    """RETURNS (bool): Whether the Doc keeps layers, for all or some of its tokens."""
+    """RETURNS (bool): Whether the Doc keeps layers, for all or some of its tokens.
+    RAISES (ValueError): EL090 and EL091 for damaged data.
+    """
     return any("layers" in piece for _, piece in _find_pieces(doc, prefix))
 
 
@@ -82,7 +86,8 @@ def get_mixed(doc: Doc, prefix: str, start: int, end: int) -> Floats2d:
     start (int): First token.
     end (int): The token after the last one.
     RETURNS (Floats2d): The mixed vectors of the tokens, shape (end - start, D).
-    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL074 if the Doc was cut and joined unread.
+    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL074 if the Doc was cut and joined unread,
+        EL090 and EL091 for damaged data, EL092 for vectors of different sizes.
     """
     piece, row = _piece_of(doc, prefix, start, end)
     if "mixed" in piece and end - start == len(piece["starts"]):
@@ -98,7 +103,7 @@ def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
     end (int): The token after the last one.
     RETURNS (Floats3d): The layers of the tokens, shape (L+1, end - start, D).
     RAISES (ValueError): EL062 without data, EL063 after retokenization, EL064 if only mixed vectors are kept, EL074 if
-        the Doc was cut and joined unread.
+        the Doc was cut and joined unread, EL090 and EL091 for damaged data, EL092 for vectors of different sizes.
     """
     piece, row = _piece_of(doc, prefix, start, end)
     if "layers" not in piece:
@@ -111,7 +116,8 @@ def get_marks(doc: Doc, prefix: str) -> Optional[MarkSums]:
     """doc (Doc): The Doc.
     prefix (str): The component's extension prefix.
     RETURNS (Optional[MarkSums]): Of its sentence marks, None if they were not kept, or the Doc was cut or joined since.
-    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL074 if the Doc was cut and joined unread.
+    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL074 if the Doc was cut and joined unread,
+        EL090 and EL091 for damaged data, EL092 for vectors of different sizes.
     """
     marks = _piece_of(doc, prefix, 0, len(doc))[0].get("marks")
     return None if marks is None else MarkSums(*marks)
@@ -144,7 +150,7 @@ def _known_row(doc: Doc, first_char: int, piece: Piece, start: int, end: int) ->
     row = start - piece["first"]
     if row < 0:
         return None
-    found = doc[start:end].to_array([IDX, ORTH])  # type: ignore[attr-defined]
+    found = doc[start:end].to_array([IDX, ORTH])  # type: ignore[attr-defined]  # spaCy's stub lacks it
     rows = {name: piece[name][row : row + end - start] for name in ("starts", "orths")}
     return row if _is_same(rows, found[:, 0].astype("int64") - first_char, found[:, 1]) else None
 
@@ -163,7 +169,7 @@ def _settle_pieces(doc: Doc, prefix: str, pieces: List[Tuple[Any, Piece]], start
     owners, rows = _claim_tokens(doc, pieces)
     if _is_retokenized(doc, pieces, owners):
         return _settle_merged(doc, prefix, pieces), start
-    runs = [(a, b, _assemble(doc, pieces, owners, rows, a, b)) for a, b in _covered_runs(owners)]
+    runs = [(a, b, _assemble(doc, prefix, pieces, owners, rows, a, b)) for a, b in _covered_runs(owners)]
     for key, piece in pieces:
         if _is_clear(doc, key[2], piece):
             del doc.user_data[key]
@@ -250,10 +256,13 @@ def _covered_runs(owners: Rows) -> List[Tuple[int, int]]:
     return list(zip(edges[::2], edges[1::2]))
 
 
-def _assemble(doc: Doc, pieces: List[Tuple[Any, Piece]], owners: Rows, rows: Rows, start: int, end: int) -> Piece:
+def _assemble(
+    doc: Doc, prefix: str, pieces: List[Tuple[Any, Piece]], owners: Rows, rows: Rows, start: int, end: int
+) -> Piece:
     """RETURNS (Piece): Tokens `start` to `end` in one piece with arrays of its own."""
     bounds = [start, *(numpy.flatnonzero(numpy.diff(owners[start:end])) + start + 1).tolist(), end]
     parts = [(pieces[owners[a]][1], rows[a:b]) for a, b in zip(bounds, bounds[1:])]
+    _check_same_sizes(doc, prefix, [piece for piece, _ in parts])
     mixes = {(tuple(piece["weights"]), piece["gamma"], piece["norm"]) for piece, _ in parts}
     whole = _make_piece(doc, start, end)
     whole.update({name: parts[0][0][name] for name in ("weights", "gamma", "norm")})
@@ -264,6 +273,14 @@ def _assemble(doc: Doc, pieces: List[Tuple[Any, Piece]], owners: Rows, rows: Row
     if len(mixes) > 1 or any("mixed" in piece for piece, _ in parts):
         whole["mixed"] = _concatenate([_mixed_rows(piece, part_rows) for piece, part_rows in parts], axis=0)
     return whole
+
+
+def _check_same_sizes(doc: Doc, prefix: str, pieces: Sequence[Piece]) -> None:
+    widths = {piece[name].shape[-1] for piece in pieces for name in ("mixed", "layers") if name in piece}
+    counts = {len(piece["layers"]) for piece in pieces if "layers" in piece}
+    if len(widths) > 1 or len(counts) > 1:
+        found = f"widths {sorted(widths)}, numbers of layers {sorted(counts)}"
+        raise ValueError(Errors.EL092.format(name=prefix, text=doc.text[:40], found=found))
 
 
 def _mixed_rows(piece: Piece, rows: Union[Rows, slice]) -> Floats2d:
@@ -286,7 +303,7 @@ def _concatenate(arrays: List[Any], axis: int) -> Any:
 def _make_piece(doc: Doc, start: int, end: int) -> Piece:
     """RETURNS (Piece): A piece for a run of tokens, without vectors yet."""
     starts = _starts(doc)[start:end]
-    return Piece(
+    piece = Piece(
         starts=starts - starts[:1],
         orths=_orths(doc)[start:end],
         n_chars=int(starts[-1] - starts[0]) + len(doc[end - 1]) if end > start else 0,  # no copy of a long text
@@ -294,6 +311,8 @@ def _make_piece(doc: Doc, start: int, end: int) -> Piece:
         n_tokens=len(doc),
         n_carried=0,
     )
+    piece.is_checked = True
+    return piece
 
 
 def _put_piece(doc: Doc, prefix: str, piece: Piece, first_char: int) -> None:
@@ -317,8 +336,27 @@ def _fingerprint(piece: Piece) -> int:
 
 
 def _find_pieces(doc: Doc, prefix: str) -> List[Tuple[Any, Piece]]:
+    """RETURNS (List[Tuple[Any, Piece]]): The pieces of a Doc, with their keys, all of them checked."""
+    found = [(key, doc.user_data[key]) for key in _piece_keys(doc, prefix)]
+    for key, piece in found:
+        if not getattr(piece, "is_checked", False):
+            _check_piece(doc, prefix, key, piece)
+    return found
+
+
+def _check_piece(doc: Doc, prefix: str, key: Any, piece: Any) -> None:
+    problems = find_problems(piece, key[2])
+    if problems:
+        raise ValueError(Errors.EL090.format(name=prefix, text=doc.text[:40], problems="; ".join(problems)))
+    if has_wild_values(piece):
+        raise ValueError(Errors.EL091.format(name=prefix, text=doc.text[:40]))
+    if isinstance(piece, Piece):
+        piece.is_checked = True
+
+
+def _piece_keys(doc: Doc, prefix: str) -> List[Any]:
     name = _data_name(prefix)
-    return [(key, piece) for key, piece in doc.user_data.items() if _is_piece_key(key, name)]
+    return [key for key in doc.user_data if _is_piece_key(key, name)]
 
 
 def _is_piece_key(key: Any, name: str) -> bool:
@@ -336,5 +374,5 @@ def _starts(doc: Doc) -> Rows:
 
 def _orths(doc: Doc) -> NDArray[numpy.uint64]:
     """RETURNS (NDArray[numpy.uint64]): The hash of each token's text."""
-    orths: NDArray[numpy.uint64] = doc.to_array(ORTH)  # type: ignore[assignment]
+    orths: NDArray[numpy.uint64] = doc.to_array(ORTH)  # type: ignore[assignment]  # an array of uint64
     return orths

@@ -3,28 +3,33 @@
 The model is built empty; weights come from a loader at `initialize`, from bytes, or from the packaged biLM.
 """
 
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, cast
+from itertools import accumulate, starmap
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
 import numpy
 from spacy.tokens import Doc
 from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats3d, Ints1d
-from thinc.util import torch2xp, xp2torch
+from thinc.util import get_array_module, torch2xp, xp2torch
+from torch import Tensor
 
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
+from .batch_norm import MarkSums, compute_marks
 from .contexts import DocRuns, read_docs
-from .layer_cache import LayerCache, keys_of
+from .layer_cache import LayerCache
 from .owned_tok2vec import replace_listener, replace_listener_cfg
 from .settings import ElmoSettings
 from .torch_bilm import TorchBiLM
-from .types import ElmoBatch, MarkSums
+from .types import ElmoBatch
 
 PACKAGED_BILM = "en_elmo_sm"
 MODEL_NAME = "elmo_model"
 Backprop = Callable[[Floats3d], List[Doc]]
+# Takes the number of a Doc, rows of it and their layers.
+WriteRows = Callable[[int, Ints1d, Floats3d], None]
 
 
 @registry.architectures("spacy-elmo.ElmoModel.v1")
@@ -170,49 +175,48 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     """
     if is_train and not get_settings(model).frozen:
         return _forward_with_grad(model, docs)
-    bilm, settings = fill(model), get_settings(model)
-    bounds = row_bounds([len(doc) for doc in docs])
-    layers = model.ops.alloc3f(model.get_dim("nL"), int(bounds[-1]), model.get_dim("nO"))
-    cache = _shim(model).layer_cache
-    if not is_train or not cache.max_mb:
-        _compute(model, docs, layers, range(len(docs)), bounds)
-        return ElmoBatch(layers, [len(doc) for doc in docs]), _no_backprop
-    cache.belong_to(bilm.word_cache)  # which is made anew whenever the weights change
+    settings = get_settings(model)
+    found = read_docs(docs, settings)
+    bilm, bounds = fill(model), _row_bounds(found.lengths)
+    layers = model.ops.alloc3f(model.get_dim("nL"), bounds[-1], model.get_dim("nO"))
     parts = [layers[:, start:end] for start, end in zip(bounds, bounds[1:])]
-    keys = keys_of(read_docs(docs, settings), settings.state)
-    missing = []
-    for i, (key, part) in enumerate(zip(keys, parts)):
-        found = cache.read(key, part.shape)
-        if found is None:
-            missing.append(i)
-        else:
-            part[:] = model.ops.asarray(found)
-    _compute(model, docs, layers, missing, bounds)
-    for i in missing:
-        cache.write(keys[i], model.ops.to_numpy(parts[i]))
-    return ElmoBatch(layers, [len(doc) for doc in docs]), _no_backprop
+
+    def compute(wanted: Sequence[int]) -> None:
+        write_layers(model, [docs[i] for i in wanted], lambda i, rows, part: _set_rows(parts[wanted[i]], rows, part))
+
+    if is_train:
+        cache = _shim(model).layer_cache
+        cache.belong_to(bilm.word_cache)  # which is made anew whenever the weights change
+        cache.fetch(found, settings.state, parts, compute)
+    else:
+        compute(range(len(docs)))
+    return ElmoBatch(layers, found.lengths), _no_backprop
 
 
-def _compute(
-    model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], layers: Floats3d, wanted: Sequence[int], bounds: Any
-) -> None:
-    """Set the rows of some of the Docs in `layers`, shape (L+1, rows of all Docs, D)."""
-    places = numpy.concatenate([bounds[:0], *(numpy.arange(bounds[i], bounds[i + 1]) for i in wanted)])
-    for rows, slice_layers in iter_layers(model, [docs[i] for i in wanted]):
-        layers[:, model.ops.xp.asarray(places[rows])] = slice_layers
-        del slice_layers
-
-
-def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iterator[Tuple[Ints1d, Floats3d]]:
+def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write: WriteRows) -> None:
     """Compute the layers in slices of about `batch_tokens` tokens, so that the memory in use does not grow.
 
     model (Model): An ELMo model.
     docs (Sequence[Doc]): The Docs.
-    YIELDS (Tuple[Ints1d, Floats3d]): Rows (tokens of all Docs, counted through, rising) and their layers, valid
-        only until the next slice, or the end. Rows of space tokens never come.
+    write (Callable[[int, Ints1d, Floats3d], None]): Called with the number of a Doc, some of its tokens (rising, never
+        space tokens) and their layers, shape (L+1, n, D), which are valid only during the call.
     """
     bilm, settings = fill(model), get_settings(model)
     found = read_docs(docs, settings)
+    bounds = numpy.asarray(_row_bounds(found.lengths))
+
+    def write_slice(start: int, stop: int, tensor: Tensor) -> None:
+        positions, rows = found.gather(start, stop)
+        if len(positions) < tensor.shape[1]:
+            tensor = tensor[:, xp2torch(positions, device=tensor.device)]
+        layers = torch2xp(tensor, ops=model.ops)
+        first = int(bounds.searchsorted(rows[0], side="right")) - 1
+        last = int(bounds.searchsorted(rows[-1], side="right"))
+        edges = rows.searchsorted(bounds[first : last + 1]).tolist()
+        for i, a, b in zip(range(first, last), edges, edges[1:]):
+            if a < b:
+                write(i, rows[a:b] - bounds[i], layers[:, a:b])
+
     slices = bilm.iter_encode(
         found.runs,
         state=settings.state,
@@ -220,38 +224,18 @@ def iter_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iter
         group_lengths=found.doc_runs,
         reuse_memory=True,
     )
-    for start, end, tensor in slices:
-        positions, rows = found.gather(start, end)
-        if len(positions) < tensor.shape[1]:
-            tensor = tensor[:, xp2torch(positions, device=tensor.device)]
-        yield rows, torch2xp(tensor, ops=model.ops)
-        del tensor  # before the next slice is computed
+    for _ in starmap(write_slice, slices):  # keeps no slice while the next one is computed
+        pass
 
 
 def read_marks(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> List[MarkSums]:
-    """Compute the layers of the sentence marks, which AllenNLP's layer norm counts.
-
-    All is computed once more, with the marks kept: what else asks for layers has no use for them.
-    model (Model): An ELMo model.
+    """model (Model): An ELMo model.
     docs (Sequence[Doc]): The Docs.
-    RETURNS (List[MarkSums]): For each Doc, of all sequences that the biLM reads of it.
+    RETURNS (List[MarkSums]): The boundaries of each Doc, for AllenNLP's layer norm; all is computed once more for them.
     """
-    bilm, settings = fill(model), get_settings(model)
-    found = read_docs(docs, settings)
-    bounds = row_bounds(found.doc_runs).tolist()
-    runs_of_docs = [found.runs[start:end] for start, end in zip(bounds, bounds[1:])]
-    together = runs_of_docs if settings.state == "carry" else [found.runs]  # the state ends with the Doc
-    marks: List[Any] = []  # (L+1, 2, D) for each run
-    for runs in together:
-        stacks = bilm.embed(runs, state=settings.state, batch_tokens=settings.batch_tokens, boundaries=True)
-        marks.extend(stack[:, [0, -1]].astype("float64") for stack in stacks)
-    return [_sum_marks(marks[start:end], bilm.config.n_layers + 1) for start, end in zip(bounds, bounds[1:])]
-
-
-def _sum_marks(marks: Sequence[Any], n_layers: int) -> MarkSums:
-    zeros = numpy.zeros(n_layers)
-    sums = sum((layers.sum(axis=(1, 2)) for layers in marks), zeros)
-    return MarkSums(2 * len(marks), sums, sum(((layers**2).sum(axis=(1, 2)) for layers in marks), zeros))
+    settings = get_settings(model)
+    runs = read_docs(docs, settings)
+    return compute_marks(fill(model), runs, state=settings.state, batch_tokens=settings.batch_tokens)
 
 
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
@@ -276,8 +260,10 @@ def _no_backprop(d_layers: Floats3d) -> List[Doc]:
     return []
 
 
-def row_bounds(lengths: Sequence[int]) -> "numpy.ndarray[Any, Any]":
-    """lengths (Sequence[int]): Tokens of each Doc.
-    RETURNS (ndarray): The row each Doc begins at, and the number of all rows.
-    """
-    return numpy.concatenate([[0], numpy.cumsum(lengths, dtype="int64")]).astype("int64")
+def _row_bounds(lengths: Sequence[int]) -> List[int]:
+    """RETURNS (List[int]): The row that each Doc begins at, and the number of all rows."""
+    return [0, *accumulate(lengths)]
+
+
+def _set_rows(layers: Floats3d, rows: Ints1d, part: Floats3d) -> None:
+    layers[:, get_array_module(layers).asarray(rows)] = part

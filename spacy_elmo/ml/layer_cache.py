@@ -7,10 +7,12 @@ import tempfile
 import warnings
 import weakref
 from io import FileIO
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy
 from numpy.typing import NDArray
+from thinc.types import Floats3d
+from thinc.util import get_array_module, to_numpy
 
 from ..errors import Warnings
 from .contexts import DocRuns
@@ -48,6 +50,31 @@ class LayerCache:
         if owner is not self._owner or self._pid != os.getpid():
             self._forget()
             self._owner = owner
+
+    def fetch(
+        self, runs: DocRuns, state: str, parts: Sequence[Floats3d], compute: Callable[[Sequence[int]], None]
+    ) -> None:
+        """Fill in the layers of Docs: from the file what is there, computed what is not, which is then kept.
+
+        runs (DocRuns): What the biLM reads of the Docs.
+        state (str): The state that runs begin with.
+        parts (Sequence[Floats3d]): For each Doc an array of zeros to fill, shape (L+1, n, D).
+        compute (Callable[[Sequence[int]], None]): Fills the parts of the Docs with these numbers.
+        """
+        if not self.max_mb:
+            return compute(range(len(parts)))
+        keys = keys_of(runs, state)
+        missing = [i for i, (key, part) in enumerate(zip(keys, parts)) if not self._read_into(key, part)]
+        compute(missing)
+        for i in missing:
+            self.write(keys[i], to_numpy(parts[i]))
+
+    def _read_into(self, key: Key, part: Floats3d) -> bool:
+        """RETURNS (bool): Whether the layers were there."""
+        found = self.read(key, part.shape)
+        if found is not None:
+            part[:] = get_array_module(part).asarray(found)
+        return found is not None
 
     @property
     def n_bytes(self) -> int:

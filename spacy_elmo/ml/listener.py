@@ -18,9 +18,10 @@ from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors, Warnings
+from .batch_norm import MarkedLayers, MarkSums, add_marks
 from .doc_vectors import get_layers, get_marks, has_layers
 from .scalar_mix import MixSettings, ScalarMix, get_mix_settings, set_sizes
-from .types import ElmoBatch, MarkedLayers, MarkSums, add_marks
+from .types import ElmoBatch
 
 ANY_UPSTREAM = "*"
 # Takes the gradient of the layers; None where the biLM is frozen and no gradient is wanted.

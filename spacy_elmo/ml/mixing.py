@@ -3,12 +3,12 @@
 elmo = gamma * sum_j softmax(w)_j h_j, with an optional normalisation of each h_j before it is weighed.
 """
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 from thinc.types import Floats1d, Floats2d, Floats3d
 from thinc.util import get_array_module
 
-from .types import MarkSums
+from .batch_norm import MarkSums, marks_as_columns
 
 # Name of the norm -> epsilon under the root. The two references differ in it, and AllenNLP counts the sentence marks
 # in, which changes values by up to 0.6.
@@ -74,7 +74,7 @@ def layer_norm(
     layers = layers.astype(xp.promote_types(layers.dtype, "float32"), copy=False)
     axes = (2,) if norm == "token" else (1, 2)
     mask = layers.any(axis=(0, 2))[None, :, None].astype(layers.dtype)  # (1, T, 1)
-    n_marks, mark_sums, mark_squares = (0, 0.0, 0.0) if marks is None else _as_columns(marks, xp)
+    n_marks, mark_sums, mark_squares = marks_as_columns(marks, xp)
     n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()) + n_marks, 1.0) * layers.shape[2]
     mean = (layers.sum(axis=axes, keepdims=True) + mark_sums) / n_values  # (L+1, T or 1, 1)
     centred = (layers - mean).astype(layers.dtype, copy=False) * mask
@@ -91,12 +91,6 @@ def layer_norm(
         return d_layers
 
     return normed, backprop
-
-
-def _as_columns(marks: MarkSums, xp: Any) -> Tuple[int, Any, Any]:
-    """RETURNS (Tuple[int, Any, Any]): Number of marks, and their sums and squares with shape (L+1, 1, 1)."""
-    columns = [xp.asarray(values, dtype="float64")[:, None, None] for values in (marks.sums, marks.squares)]
-    return int(marks.n_marks), columns[0], columns[1]
 
 
 def equal_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:

@@ -11,8 +11,9 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..errors import Errors
+from .batch_norm import MarkedLayers, add_marks
 from .scalar_mix import MixSettings, ScalarMix, get_mix_settings, set_sizes
-from .types import ElmoBatch, MarkedLayers, add_marks
+from .types import ElmoBatch
 
 LISTENER = "spacy-elmo.ElmoListener.v1"
 OWNED = "spacy-elmo.ElmoTok2Vec.v1"

@@ -10,15 +10,15 @@ from thinc.api import Linear, Model
 from thinc.types import Floats1d, Floats2d, Floats3d
 
 from ..errors import Errors
+from .batch_norm import MarkedLayers
 from .mixing import LAYER_NORMS, equal_weights, layer_norm, softmax, softmax_backward, weigh
-from .types import MarkedLayers
 
 DROPPED = -1e13  # stands for minus infinity, so that a batch with all layers dropped gives equal shares
 
 
 @dataclass(frozen=True)
 class MixSettings:
-    """How a task mixes the layers.
+    """How a task mixes the layers; the registered functions have the defaults.
 
     initial_weights (Optional[List[float]]): Raw weights w at the start, one per layer, the token layer included; None
         for equal shares.
@@ -34,15 +34,15 @@ class MixSettings:
     projection_width (Optional[int]): Width of a linear layer after the mix, None for none.
     """
 
-    initial_weights: Optional[List[float]] = None
-    learn_weights: bool = True
-    initial_gamma: float = 1.0
-    learn_gamma: bool = True
-    layer_dropout: float = 0.0
-    weights_l2: float = 0.0
-    layer_norm: Optional[str] = None
-    output_dropout: float = 0.0
-    projection_width: Optional[int] = None
+    initial_weights: Optional[List[float]]
+    learn_weights: bool
+    initial_gamma: float
+    learn_gamma: bool
+    layer_dropout: float
+    weights_l2: float
+    layer_norm: Optional[str]
+    output_dropout: float
+    projection_width: Optional[int]
 
     def __post_init__(self) -> None:
         problems = self._problems()

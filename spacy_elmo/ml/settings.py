@@ -10,7 +10,7 @@ from ..errors import Errors
 
 @dataclass(frozen=True)
 class ElmoSettings:
-    """The settings of an ELMo model. They live in the config, never in the weights.
+    """The settings of an ELMo model. They live in the config, never in the weights; `ElmoModel` has the defaults.
 
     bilm (Optional[Dict[str, Any]]): Sizes the weights must have (see `BiLMConfig`), None to take any.
     frozen (bool): The biLM gets no gradient.
@@ -25,17 +25,17 @@ class ElmoSettings:
     layer_cache_dtype (str): "float32" or "float16", of these layers.
     """
 
-    bilm: Optional[Dict[str, Any]] = None
-    frozen: bool = True
-    precision: str = "float32"
-    contexts: str = "auto"
-    state: str = "reset"
-    max_tokens: int = 512
-    overlap: int = 64
-    batch_tokens: int = 8192
-    word_cache_mb: float = 64.0
-    layer_cache_mb: float = 1024.0
-    layer_cache_dtype: str = "float32"
+    bilm: Optional[Dict[str, Any]]
+    frozen: bool
+    precision: str
+    contexts: str
+    state: str
+    max_tokens: int
+    overlap: int
+    batch_tokens: int
+    word_cache_mb: float
+    layer_cache_mb: float
+    layer_cache_dtype: str
 
     def __post_init__(self) -> None:
         if self.bilm is not None:

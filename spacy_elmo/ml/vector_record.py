@@ -22,12 +22,17 @@ class Piece(Dict[str, Any]):
     n_carried (int): Times it was copied into another Doc since.
     mixed, layers: Shape (n, D) and (L+1, n, D), one or both.
     weights, gamma, norm: The component's mix.
+
+    is_checked (bool): Whether this process made or checked the record; false for one that comes from bytes.
     """
+
+    is_checked = False
 
     def __copy__(self) -> "Piece":
         """spaCy calls this, for each piece of a Doc, in `Span.as_doc` and in `Doc.from_docs`, and nowhere else."""
         copied = Piece(self)
         copied["n_carried"] += 1
+        copied.is_checked = self.is_checked
         return copied
 
 
@@ -44,6 +49,10 @@ def decode_piece(record: Any, chain: Optional[Callable[[Any], Any]] = None) -> A
     chain (Optional[Callable]): The next decoder.
     RETURNS (Any): A piece, or the record as it was.
     """
-    if isinstance(record, dict) and "n_carried" in record and "orths" in record:
+    if isinstance(record, dict) and "orths" in record and _is_count(record.get("n_carried")):
         return Piece(record)
     return record if chain is None else chain(record)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0

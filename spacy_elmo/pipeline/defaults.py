@@ -5,11 +5,8 @@ from typing import Any, Dict, Optional
 
 from thinc.api import Config
 
+from .._choices import COMPONENT_NORMS, DTYPES, STORES
 from ..errors import Errors
-
-STORES = ("mixed", "layers", "both")
-DTYPES = ("float32", "float16")
-COMPONENT_NORMS = (None, "token")
 
 DEFAULT_CONFIG = """
 [elmo]
@@ -28,31 +25,10 @@ set_vectors = false
 # true: a token that was merged of several gets the mean of their vectors; false: reading them is an error.
 average_merged = false
 
-# Docs to layers. Weights come from [initialize.components.elmo.loader], without one from the packaged biLM.
+# Docs to layers; the function has the defaults of its settings. Weights come from [initialize.components.elmo.loader],
+# without one from the packaged biLM.
 [elmo.model]
 @architectures = "spacy-elmo.ElmoModel.v1"
-# Sizes the weights must have (the settings of BiLMConfig); null takes those of the weights.
-bilm = null
-# true: the biLM stays as it is. false: it is trained with the components that listen.
-frozen = true
-# What a frozen biLM computes in: "float32", "bfloat16", "int8" (CPUs; faster if large, less exact) or "float16" (GPUs).
-precision = "float32"
-# What is read as one sequence: "sentences", "doc", or "auto" (sentences where boundaries are set, else the Doc).
-contexts = "auto"
-# State of the LSTMs where a sequence begins: "reset" (zeros), "steady" (settled) or "carry" (runs on through the Doc).
-state = "reset"
-# Longer sequences are cut into windows of this many tokens.
-max_tokens = 512
-# Tokens that neighbouring windows share.
-overlap = 64
-# Tokens computed at once; bounds the working memory.
-batch_tokens = 8192
-# Megabytes for the vectors of words seen before.
-word_cache_mb = 64.0
-# Megabytes of a temporary file with the layers of training Docs, which later epochs read (frozen biLM); 0 for none.
-layer_cache_mb = 1024.0
-# Precision of that file: "float32" or "float16".
-layer_cache_dtype = "float32"
 
 # The component's own mix of the layers, for doc._.elmo; it is not trained. Listeners have their own.
 [elmo.mix]

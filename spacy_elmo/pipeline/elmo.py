@@ -14,11 +14,13 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 from ..errors import Errors
 from ..ml import concat as _tok2vec  # noqa: F401
 from ..ml import listener as _listener  # noqa: F401  registers the architectures
+from ..ml import loaders as _loaders  # noqa: F401
+from ..ml.batch_norm import add_marks
 from ..ml.doc_vectors import DocVectors, set_vectors
-from ..ml.elmo_model import fill, get_bilm, get_settings, iter_layers, prepare, read_marks, row_bounds, set_bilm
+from ..ml.elmo_model import fill, get_bilm, get_settings, prepare, read_marks, set_bilm, write_layers
 from ..ml.listener import ElmoListener, settings_of
 from ..ml.loaders import BiLMLoader
-from ..ml.types import ElmoBatch, add_marks
+from ..ml.types import ElmoBatch
 from .advice import warn_of_other_language, warn_without_listener
 from .defaults import DEFAULT_BLOCKS, check_settings
 from .doc_arrays import alloc_vectors, write_rows
@@ -209,14 +211,7 @@ class Elmo(ListenedToPipe):
         docs = list(docs)
         self.fill()
         found = [self._alloc(len(doc)) for doc in docs]
-        bounds = row_bounds([len(doc) for doc in docs])
-        for rows, layers in iter_layers(self.model, docs):
-            first = int(bounds.searchsorted(rows[0], side="right")) - 1
-            last = int(bounds.searchsorted(rows[-1], side="right"))
-            edges = rows.searchsorted(bounds[first : last + 1])
-            for i, start, end in zip(range(first, last), edges, edges[1:]):
-                write_rows(found[i], rows[start:end] - bounds[i], layers[:, start:end])
-            del layers  # before the next slice is computed
+        write_layers(self.model, docs, lambda i, rows, layers: write_rows(found[i], rows, layers))
         if self._has_marks():
             found = [vectors._replace(marks=marks) for vectors, marks in zip(found, read_marks(self.model, docs))]
         return found
@@ -260,7 +255,7 @@ class Elmo(ListenedToPipe):
             stored = vectors._replace(mixed=mixed, averages_merged=self.average_merged)
             set_vectors(doc, self.prefix, stored)
             if self.set_vectors:
-                doc.tensor = vectors.mixed  # type: ignore[assignment]
+                doc.tensor = vectors.mixed  # type: ignore[assignment]  # spaCy's stub says float64
                 set_vector_hooks(doc)
 
     # Training

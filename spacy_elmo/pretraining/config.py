@@ -3,12 +3,11 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
 
+from .._choices import TRAINING_PRECISIONS as PRECISIONS
 from .._settings import fit_types, refuse_unknown
-from ..bilm.config import BiLMConfig
 from ..errors import Errors
 
 SOFTMAXES = ("sampled", "full", "adaptive")
-PRECISIONS = ("float32", "bfloat16", "float16")
 OPTIMIZERS = ("adagrad", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt", "slanted_triangular")
 Check = Tuple[bool, str]
@@ -214,17 +213,6 @@ class PretrainConfig:
             if isinstance(settings.get(name), Mapping):
                 settings[name] = block(**settings[name])
         return cls(**settings)
-
-
-def default_bilm_config() -> BiLMConfig:
-    """RETURNS (BiLMConfig): A small biLM that trains on a CPU in hours."""
-    return BiLMConfig.from_dict(
-        {
-            "char_cnn": {"filters": [[1, 32], [2, 64], [3, 160], [4, 256], [5, 256], [6, 256]], "n_highway": 1},
-            "cell_width": 640,
-            "projection_width": 128,
-        }
-    )
 
 
 def _refuse(block: str, checks: List[Check]) -> None:

@@ -167,7 +167,8 @@ def connect(device: str) -> Iterator[Ranks]:
         with tell_of_lost_ranks(rank), _without_torch_advice():
             store = next(iter(rendezvous("env://", rank, world_size, timeout=TIMEOUT)))[0]
             # torchrun may keep its store when it restarts: the prefix hides the addresses of dead processes.
-            store = dist.PrefixStore(f"attempt_{restart_count() or 0}", store)  # type: ignore[attr-defined]
+            prefix = f"attempt_{restart_count() or 0}"
+            store = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]  # exported without a stub
             dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
             yield Ranks(rank, world_size, own)
             gc.collect()  # DistributedDataParallel is in a reference cycle and keeps the group alive

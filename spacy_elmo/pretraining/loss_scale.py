@@ -70,4 +70,4 @@ def _values(parameter: nn.Parameter) -> torch.Tensor:
     if parameter.grad is not None and parameter.grad.is_sparse:
         parameter.grad = parameter.grad.coalesce()
         return parameter.grad.values()
-    return parameter.grad  # type: ignore[return-value]
+    return parameter.grad  # type: ignore[return-value]  # parameters with a gradient only

@@ -62,7 +62,7 @@ class SampledSoftmax(nn.Module):
         generator (Optional[torch.Generator]): Source of the sample, on the CPU.
         RETURNS (Tensor): Shape (N,), losses in nats, an estimate of those of the full softmax.
         """
-        log_counts: Tensor = self.log_counts  # type: ignore[assignment]
+        log_counts: Tensor = self.log_counts  # type: ignore[assignment]  # a buffer
         negatives = self.sample(generator).to(outputs.device)  # (K,)
         return sampled_losses(
             outputs,

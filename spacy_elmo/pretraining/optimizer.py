@@ -161,7 +161,7 @@ def global_norm(values: Iterable[Tensor]) -> float:
 
 def _coalesced_values(parameter: nn.Parameter) -> Tensor:
     """The values of a gradient; changing them in place changes the gradient."""
-    grad: Tensor = parameter.grad  # type: ignore[assignment]
+    grad: Tensor = parameter.grad  # type: ignore[assignment]  # parameters with a gradient only
     if not grad.is_sparse:
         return grad
     parameter.grad = grad.coalesce()

@@ -24,7 +24,7 @@ def log_sum_scores(outputs: Tensor, weight: Tensor, bias: Tensor, hits: Tensor) 
     hits (Tensor): Shape (N,) int64, the word masked out of each row's sum, -1 for none.
     RETURNS (Tensor): Shape (N,).
     """
-    log_sums: Tensor = _LogSumScores.apply(outputs, weight, bias, hits)  # type: ignore[no-untyped-call]
+    log_sums: Tensor = _LogSumScores.apply(outputs, weight, bias, hits)  # type: ignore[no-untyped-call]  # torch gives apply no types
     return log_sums
 
 
@@ -46,7 +46,7 @@ def gather_rows(table: Tensor, rows: Tensor, *, sparse: bool = False) -> Tensor:
     sparse (bool): Whether the gradient of the table is sparse; otherwise it is dense, zero in all other rows.
     RETURNS (Tensor): Shape (K, ...).
     """
-    found: Tensor = _Rows.apply(table, rows, sparse)  # type: ignore[no-untyped-call]
+    found: Tensor = _Rows.apply(table, rows, sparse)  # type: ignore[no-untyped-call]  # torch gives apply no types
     return found
 
 

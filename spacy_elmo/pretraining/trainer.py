@@ -233,7 +233,7 @@ class Trainer:
         total = torch.zeros((), device=self.ranks.device)
         for i, chunk in enumerate(chunks):
             is_last = i == len(chunks) - 1
-            with nullcontext() if is_last or module is self.module else module.no_sync():  # type: ignore[operator]
+            with nullcontext() if is_last or module is self.module else module.no_sync():  # type: ignore[operator]  # a DistributedDataParallel
                 with _autocast(config, self.ranks.device):
                     loss, self.state = module(self.table, chunk, self.state, self.generator)
                 (loss * factor).backward()

@@ -62,7 +62,7 @@ def update_rows(
     learn_rate (float): Learning rate of this update.
     settings (OptimizerConfig): Which rule.
     """
-    grad: Tensor = parameter.grad  # type: ignore[assignment]
+    grad: Tensor = parameter.grad  # type: ignore[assignment]  # parameters with a gradient only
     rows, values, slots = grad.indices()[0], grad.values(), rule.state[parameter]
     if not slots:
         moments = {slot: torch.zeros_like(parameter) for slot in SLOTS[settings.name][1:]}

@@ -50,10 +50,6 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.words == other.words
 
-    def id_of(self, word: str) -> int:
-        """RETURNS (int): The word's id, that of `<UNK>` if it has none."""
-        return self._ids.get(word, self.unk_id)
-
     def ids(self, words: Iterable[str]) -> NDArray[np.int64]:
         """RETURNS (NDArray[np.int64]): The ids of words, in order."""
         return np.fromiter((self._ids.get(word, self.unk_id) for word in words), dtype="int64")

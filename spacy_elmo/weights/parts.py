@@ -17,7 +17,6 @@ from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
 from .locate import Source
 from .tensor_map import Array
 
-DTYPES = ("float32", "float16")
 MAX_NAMED = 10  # words that an error names
 
 

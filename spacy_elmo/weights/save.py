@@ -5,13 +5,13 @@ from typing import Callable, Dict, Sequence, Tuple
 
 from safetensors import SafetensorError
 
+from .._choices import DTYPES
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from .atomic import atomic_folder
 from .bilm_tf.model import write_bilm_tf
 from .locate import TOKEN_EMBEDDINGS_NAME, PathLike
 from .native.model import write_native
-from .parts import DTYPES
 
 INT8 = "int8"  # our own format alone
 

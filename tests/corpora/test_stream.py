@@ -13,9 +13,7 @@ from spacy_elmo.corpora.shards import (
     Counts,
     ListShard,
     TextShard,
-    read_sentences,
     read_shards,
-    repeat_sentences,
 )
 
 
@@ -177,10 +175,3 @@ def test_a_corpus_without_sentences_is_an_error(tmp_path, repeat):
         next(_stream([TextShard(tmp_path / "empty.txt"), ListShard("x", [])], repeat=repeat))
     with pytest.raises(ValueError, match="EL101"):
         next(_stream([], repeat=repeat))
-
-
-def test_sentences_of_files_once_and_over_and_over(shards):
-    paths = [shard.path for shard in shards]
-    once = list(read_sentences(paths))
-    assert once == list(read_shards(shards)) and len(once) == 40
-    assert list(islice(repeat_sentences(paths), 100)) == (once * 3)[:100]

@@ -5,9 +5,10 @@ import pytest
 from reference.numpy_bilm import mix as reference_mix
 from thinc.api import Adam
 
+from spacy_elmo.ml.batch_norm import MarkedLayers, MarkSums
+from spacy_elmo.ml.listener import build_listener, settings_of
 from spacy_elmo.ml.mixing import layer_norm, mix_layers, softmax
-from spacy_elmo.ml.scalar_mix import MixSettings, ScalarMix, set_sizes
-from spacy_elmo.ml.types import MarkedLayers, MarkSums
+from spacy_elmo.ml.scalar_mix import ScalarMix, set_sizes
 
 N_LAYERS, N_TOKENS, WIDTH = 3, 5, 4
 
@@ -18,9 +19,13 @@ def make_layers(seed=0, n_tokens=N_TOKENS):
     return layers
 
 
+def make_settings(**given):
+    return settings_of(build_listener(**given))
+
+
 def make_mix(**settings):
     """A mix in double precision, so that finite differences say something."""
-    mix = ScalarMix(MixSettings(**settings))
+    mix = ScalarMix(make_settings(**settings))
     set_sizes(mix, N_LAYERS, WIDTH)
     mix.initialize()
     mix.set_param("w", numpy.asarray([0.3, -0.5, 0.9]))
@@ -109,7 +114,7 @@ def test_scalar_mix_gradients_match_finite_differences(norm):
 
 
 def test_projection_gradients_match_finite_differences():
-    mix = ScalarMix(MixSettings(projection_width=2))
+    mix = ScalarMix(make_settings(projection_width=2))
     layers = make_layers().astype("float32")
     mix.initialize(X=layers)
     output, backprop = mix(layers, is_train=True)
@@ -155,14 +160,14 @@ def test_fixed_weights_and_gamma_get_no_gradient():
 
 
 def test_initial_weights_and_gamma_are_taken():
-    mix = ScalarMix(MixSettings(initial_weights=[0.0, 1.0, 2.0], initial_gamma=0.5))
+    mix = ScalarMix(make_settings(initial_weights=[0.0, 1.0, 2.0], initial_gamma=0.5))
     mix.initialize(X=make_layers())
     numpy.testing.assert_allclose(mix.get_param("w"), [0.0, 1.0, 2.0])
     numpy.testing.assert_allclose(mix.get_param("gamma"), [0.5])
 
 
 def test_wrong_number_of_initial_weights_is_an_error():
-    mix = ScalarMix(MixSettings(initial_weights=[0.0, 1.0]))
+    mix = ScalarMix(make_settings(initial_weights=[0.0, 1.0]))
     with pytest.raises(ValueError, match="EL069.*2 weights"):
         mix.initialize(X=make_layers())
 
@@ -215,7 +220,7 @@ def test_output_dropout_acts_in_training_only():
 )
 def test_invalid_settings_are_an_error(settings):
     with pytest.raises(ValueError, match="EL060"):
-        MixSettings(**settings)
+        make_settings(**settings)
 
 
 def test_other_sizes_than_trained_are_an_error():
