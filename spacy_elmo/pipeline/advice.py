@@ -10,6 +10,7 @@ from ..errors import Warnings
 
 # spaCy's code for a pipeline of several languages.
 ANY_LANGUAGE = "xx"
+ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `ml/listener.py` and `ml/owned_tok2vec.py`
 
 
 def warn_of_other_language(name: str, trained_on: Any, used_on: str) -> None:
@@ -58,4 +59,9 @@ def _components_to_train(nlp: Language, name: str) -> List[str]:
     names = list(nlp.pipe_names)
     later = names[names.index(name) + 1 :] if name in names else []
     models = {other: getattr(nlp.get_pipe(other), "model", None) for other in later if other not in frozen}
-    return [other for other, model in models.items() if isinstance(model, Model) and model.has_ref("tok2vec")]
+    return [other for other, model in models.items() if isinstance(model, Model) and _has_other_tok2vec(model)]
+
+
+def _has_other_tok2vec(model: Model[Any, Any]) -> bool:
+    """RETURNS (bool): Whether a model has a tok2vec, and no ELMo in it: a listener or a biLM of its own."""
+    return bool(model.has_ref("tok2vec")) and not any(node.name in ELMO_LAYERS for node in model.walk())

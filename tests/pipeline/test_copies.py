@@ -1,5 +1,7 @@
 """spaCy's functions that pass Docs which no ELMo component has read: entity linker, rehearsal, `debug model`."""
 
+import pickle
+
 import numpy
 import pytest
 import spacy
@@ -10,7 +12,7 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 from spacy.util import registry
 
-from .test_listener import CNN, TOK2VECS, get_bilm_weights, tagger_with, train
+from .test_listener import CNN, TOK2VECS, get_bilm_weights, listeners_of, tagger_with, train
 from .tiny import LISTENER, add_elmo, make_examples
 
 NORMED = {**LISTENER, "layer_norm": "token"}
@@ -87,3 +89,34 @@ def test_debug_model(frozen, tmp_path, capsys):
     training = registry.resolve(config["training"], schema=ConfigSchemaTraining)
     debug_model(config, training, nlp, nlp.get_pipe("tagger"))
     assert "model looks good" in capsys.readouterr().out
+
+
+def without_upstream(component):
+    """A component whose ELMo component is gone."""
+    return pickle.loads(pickle.dumps(component))
+
+
+def test_missing_layers_without_a_component_are_zeros_and_a_warning():
+    nlp = tagger_with(LISTENER)
+    with pytest.warns(UserWarning, match="WL060"):
+        doc = without_upstream(nlp.get_pipe("tagger"))(nlp.make_doc("She sat"))
+    assert doc[0].tag_ and doc[0].tag_ == doc[1].tag_
+
+
+def test_training_without_layers_and_without_a_component_is_an_error():
+    nlp = tagger_with(LISTENER)
+    with pytest.raises(ValueError, match="EL072.*no ELMo component"):
+        without_upstream(nlp.get_pipe("tagger")).update(make_examples(nlp))
+
+
+@pytest.mark.parametrize("norm", ["token", "allennlp"])
+def test_missing_layers_are_computed_by_the_component(norm):
+    nlp = tagger_with({**LISTENER, "layer_norm": norm})
+    (listener,) = listeners_of(nlp, "tagger")
+    docs = [nlp.make_doc("She sat"), nlp("on the bank"), nlp.make_doc("")]
+    found = listener.predict(docs)
+    for one, other in zip(found, listener.predict([nlp(doc.text) for doc in docs]), strict=True):
+        numpy.testing.assert_allclose(one, other, atol=1e-5)
+    with nlp.select_pipes(disable=["elmo"]):
+        nlp.update(make_examples(nlp))
+        assert nlp("She sat")[0].tag_
