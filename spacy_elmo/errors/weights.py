@@ -58,6 +58,19 @@ class WeightsErrors(metaclass=Catalogue):
         "{n_words} words of the vocabulary cannot stand in {path}, which has one word a line in UTF-8: {words}. "
         "Replace these words: no line feed, no carriage return at the end, no lone surrogate."
     )
+    EL036 = (
+        "'{path}' has {n_bytes} bytes, but should have at most {max_bytes}: no biLM needs more. Is it the right "
+        "file? Compare it with the origin's."
+    )
+    EL037 = "The system refuses to read '{path}': {reason}. Check its permissions and the disk."
+    EL038 = (
+        "The HDF5 file '{path}' is not read, {n_problems} things in it are not plain arrays:{problems}\nCopy the "
+        "arrays into a new file (h5py: `create_dataset(name, data=...)`), or take the file from its origin."
+    )
+    EL039 = (
+        "The header of '{path}' does not describe a biLM: {problems}. Take the bytes that `bilm_to_bytes` or a saved "
+        "pipeline gave."
+    )
     EL050 = (
         "A biLM with highway_between = true cannot be written in the format of bilm-tf: neither bilm-tf nor AllenNLP "
         "knows highways between LSTM layers, and without them the vectors would be others. Save it with format "

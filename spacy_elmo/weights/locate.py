@@ -8,6 +8,7 @@ from typing import Iterable, List, Optional, Sequence, Union
 
 from ..errors import Errors
 from .atomic import aside_of
+from .sources import PathLike, Source, decoding
 
 MODELS_DIR = Path(__file__).parent.parent / "models"
 PACKAGED_NAMES = ("en_elmo_sm",)
@@ -15,42 +16,9 @@ PACKAGED_NAMES = ("en_elmo_sm",)
 ZIP_MAGIC = b"PK\x03\x04"
 HDF5_SUFFIXES = (".hdf5", ".h5")
 TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
+VOCAB_NAMES = ("vocab.txt", "vocab.txt.gz")  # zips of NLPL have the latter
 NATIVE_NAMES = ("config.json", "weights.safetensors")
 
-PathLike = Union[str, Path]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file on disk, or a member of a zip.
-
-    path (Path): The file, or the zip.
-    member (Optional[str]): Name inside the zip.
-    """
-
-    path: Path
-    member: Optional[str] = None
-
-    @property
-    def name(self) -> str:
-        """RETURNS (str): The last part of the name."""
-        return Path(self.member or self.path).name
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.member}" if self.member else str(self.path)
-
-    def read_bytes(self) -> bytes:
-        """RETURNS (bytes): The content; a zip is not unpacked.
-        RAISES (ValueError): EL020 if there is no such file, EL022 if the zip is damaged.
-        """
-        if self.member is None:
-            require_file(self.path)
-            return self.path.read_bytes()
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                return archive.read(self.member)
-        except (zipfile.BadZipFile, EOFError, OSError) as error:
-            raise ValueError(Errors.EL022.format(path=self, kind="zip", reason=error)) from error
 
 
 @dataclass(frozen=True)
@@ -107,12 +75,6 @@ _WANTED = (
 )
 
 
-def require_file(path: Path) -> None:
-    """RAISES (ValueError): EL020 if there is no file at `path`."""
-    if not path.is_file():
-        raise ValueError(Errors.EL020.format(path=path, reason="there is no such file", wanted="a file with this name"))
-
-
 def _packaged(name: str) -> NativeFiles:
     folder = MODELS_DIR / name
     if not all((folder / file_name).is_file() for file_name in NATIVE_NAMES):
@@ -141,11 +103,8 @@ def _is_meant_as_zip(path: Path) -> bool:
 
 
 def _in_zip(path: Path) -> TFFiles:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (zipfile.BadZipFile, OSError) as error:
-        raise ValueError(Errors.EL022.format(path=path, kind="zip", reason=error)) from error
+    with decoding(path, "zip"), zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
     members = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX")]
     return _pick(str(path), [Source(path, member) for member in sorted(members)])
 
@@ -158,7 +117,7 @@ def _beside_weights(weights: Path) -> TFFiles:
     if options is None:
         found = _options_of([Source(path) for path in sorted(weights.parent.glob("*.json"))])
         options = _only(found, str(weights), "options", names)
-    vocab = _first_file(weights.parent, [f"{prefix}vocab.txt", "vocab.txt"])
+    vocab = _first_file(weights.parent, [f"{prefix}vocab.txt", *VOCAB_NAMES])
     embeddings = _first_file(weights.parent, [TOKEN_EMBEDDINGS_NAME])
     return TFFiles(options, Source(weights), vocab, embeddings)
 
@@ -174,7 +133,7 @@ def _pick(where: str, sources: Sequence[Source]) -> TFFiles:
     return TFFiles(
         _only(options, where, "options", ["options.json"]),
         _only(weights, where, "HDF5 weights", ["weights.hdf5"]),
-        next((source for source in sources if source.name == "vocab.txt"), None),
+        next((source for name in VOCAB_NAMES for source in sources if source.name == name), None),
         next(iter(embeddings), None),
     )
 

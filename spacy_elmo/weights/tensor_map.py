@@ -6,6 +6,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .limits import MAX_ABSOLUTE
+
 Array = NDArray[Any]
 Shape = Tuple[int, ...]
 
@@ -88,7 +90,8 @@ def find_misfits(wanted: Mapping[str, Shape], arrays: Mapping[str, Array]) -> Li
 
     wanted (Mapping[str, Shape]): Names and shapes that should be there.
     arrays (Mapping[str, Array]): What is there.
-    RETURNS (List[str]): Missing, unexpected, of another shape, not numbers, not finite; empty if all is fine.
+    RETURNS (List[str]): Missing, unexpected, of another shape, not numbers, not finite or so large that products are
+        not; empty if all is fine.
     """
     problems: List[str] = []
     for name in sorted(set(wanted) - set(arrays)):
@@ -103,6 +106,8 @@ def find_misfits(wanted: Mapping[str, Shape], arrays: Mapping[str, Array]) -> Li
             problems.append(f"wrong type: {name} is {found.dtype}, should be floating point")
         elif n_bad := _count_unusable(found):
             problems.append(f"not finite: {name} has {n_bad} of {found.size} values")
+        elif n_bad := _count_too_large(found):
+            problems.append(f"too large: {name} has {n_bad} of {found.size} values above {MAX_ABSOLUTE:g}")
     return problems
 
 
@@ -110,3 +115,10 @@ def _count_unusable(array: Array) -> int:
     """Values that are not finite as float32: a float64 file may hold larger ones."""
     with np.errstate(over="ignore"):
         return int(array.size - np.count_nonzero(np.isfinite(array.astype("float32", copy=False))))
+
+
+def _count_too_large(array: Array) -> int:
+    """Values beyond the limit, counted only where the largest is: float() since float16 does not hold the limit."""
+    if not array.size or max(float(array.max()), -float(array.min())) <= MAX_ABSOLUTE:
+        return 0
+    return int(np.count_nonzero(np.abs(array) > MAX_ABSOLUTE))

@@ -1,6 +1,5 @@
 """Models of bilm-tf and AllenNLP: options.json and an HDF5 file, read into a `BiLM` and written back bit for bit."""
 
-import json
 import warnings
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple, cast
@@ -14,7 +13,8 @@ from ...bilm.model import BiLMNetwork
 from ...encoding.facade import BiLM
 from ...errors import Errors, Warnings
 from ...text.vocabulary import Vocabulary
-from ..locate import TOKEN_EMBEDDINGS_NAME, Source, TFFiles
+from ..limits import listed, shorten
+from ..locate import TOKEN_EMBEDDINGS_NAME, TFFiles
 from ..parts import (
     as_float32,
     build_head,
@@ -28,6 +28,7 @@ from ..parts import (
     write_vocabulary,
 )
 from ..problems import Faults
+from ..sources import Source, read_json
 from ..tensor_map import Array, Shape, export_arrays, find_misfits, import_arrays
 from .hdf5 import read_hdf5, write_hdf5
 from .layout import (
@@ -135,14 +136,6 @@ def _write_files(bilm: BiLM, folder: Path, options: Any, arrays: Dict[str, Array
         write_hdf5(folder / TOKEN_EMBEDDINGS_NAME, embeddings, dtype)
 
 
-def _read_json(source: Source) -> Any:
-    content = source.read_bytes()
-    try:
-        return json.loads(content.decode("utf8"))
-    except ValueError as error:
-        raise ValueError(Errors.EL022.format(path=source, kind="JSON", reason=error)) from error
-
-
 def _read_regular(weights: Source) -> "tuple[Dict[str, Array], bool]":
     """The arrays under the names that most files use, and whether they were named as a forward-only dump."""
     found = read_hdf5(weights)
@@ -158,7 +151,7 @@ def _read_regular(weights: Source) -> "tuple[Dict[str, Array], bool]":
 
 def _read_options(source: Source, arrays: Dict[str, Array], is_forward_dump: bool) -> Tuple[BiLMConfig, bool]:
     """Sizes and switches, and whether the softmax is said to be the word table."""
-    options = _read_json(source)
+    options = read_json(source)
     table = arrays.get(WORD_TABLE)
     config = read_options(
         options,
@@ -201,8 +194,8 @@ def _shapes_of(arrays: Dict[str, Array]) -> Dict[str, Shape]:
 
 def _refuse(problems: "list[str]", path: Source, options: Source) -> None:
     if problems:
-        text = "\n- ".join(["", *problems])
-        raise ValueError(Errors.EL026.format(path=path, options=options, n_problems=len(problems), problems=text))
+        settings = {"options": options, "n_problems": len(problems), "problems": listed(problems)}
+        raise ValueError(Errors.EL026.format(path=path, **settings))
 
 
 def _head_shapes(
@@ -237,7 +230,7 @@ def _read_token_embeddings(source: Optional[Source], config: Optional[BiLMConfig
     wanted = _shapes_of(arrays) if config is None else {WORD_TABLE: (n_words, config.projection_width)}
     problems = find_misfits(wanted, arrays)
     if problems:
-        raise ValueError(Errors.EL029.format(path=source, problems="; ".join(problems)))
+        raise ValueError(Errors.EL029.format(path=source, problems=shorten("; ".join(problems))))
     return table
 
 
