@@ -9,7 +9,8 @@ class WeightsErrors(metaclass=Catalogue):
     EL020 = "No biLM at '{path}': {reason}. Looked for: {wanted}. Check the path."
     EL021 = (
         "It is not clear which biLM '{path}' means: it has {n} files with {kind} ({names}), but should have one. "
-        "Name the files: `load_bilm(options=..., weights=...)`."
+        "Name the files: `load_bilm(options=..., weights=...)`; on the command line the path of the weights and "
+        "`--options`."
     )
     EL022 = (
         "'{path}' cannot be read as {kind}: {reason}. The file is truncated, damaged or of another kind; "
@@ -71,6 +72,7 @@ class WeightsErrors(metaclass=Catalogue):
         "The header of '{path}' does not describe a biLM: {problems}. Take the bytes that `bilm_to_bytes` or a saved "
         "pipeline gave."
     )
+    EL040 = "'{path}' looks like {kind}, which cannot be read yet. {remedy}."
     EL050 = (
         "A biLM with highway_between = true cannot be written in the format of bilm-tf: neither bilm-tf nor AllenNLP "
         "knows highways between LSTM layers, and without them the vectors would be others. Save it with format "

@@ -9,6 +9,7 @@ from typing import Iterable, List, Optional, Sequence, Union
 from ..errors import Errors
 from .atomic import aside_of
 from .sources import PathLike, Source, decoding
+from .unreadable import recognize
 
 MODELS_DIR = Path(__file__).parent.parent / "models"
 PACKAGED_NAMES = ("en_elmo_sm",)
@@ -58,6 +59,8 @@ def locate(path: PathLike) -> Union[TFFiles, NativeFiles]:
     path = Path(path)
     if not path.exists() and aside_of(path).is_dir():
         path = aside_of(path)  # a process was killed, or is about to put another one in its place
+    if path.exists() and path.suffix not in HDF5_SUFFIXES:
+        _refuse_unreadable(path)
     if path.is_dir():
         return _in_folder(path)
     if path.suffix in HDF5_SUFFIXES and path.is_file():
@@ -75,6 +78,13 @@ _WANTED = (
 )
 
 
+def _refuse_unreadable(path: Path) -> None:
+    """A truncated zip is left to those who read zips."""
+    found = recognize(path) if path.is_dir() or path.is_file() else None
+    if found is not None:
+        raise ValueError(Errors.EL040.format(path=path, kind=found[0], remedy=found[1]))
+
+
 def _packaged(name: str) -> NativeFiles:
     folder = MODELS_DIR / name
     if not all((folder / file_name).is_file() for file_name in NATIVE_NAMES):
@@ -86,12 +96,8 @@ def _in_folder(folder: Path) -> Union[TFFiles, NativeFiles]:
     names = {path.name for path in folder.iterdir()}
     if set(NATIVE_NAMES) <= names:
         return NativeFiles(folder)
-    if "weights.safetensors" in names or {"config.json", "encoder.pkl"} <= names:
-        reason = (
-            "it is an ELMoForManyLangs model, a format that cannot be read yet"
-            if "encoder.pkl" in names
-            else "config.json is missing beside weights.safetensors"
-        )
+    if "weights.safetensors" in names:
+        reason = "config.json is missing beside weights.safetensors"
         raise ValueError(Errors.EL020.format(path=folder, reason=reason, wanted=_WANTED))
     return _pick(str(folder), [Source(path) for path in sorted(folder.iterdir()) if path.is_file()])
 
@@ -148,8 +154,9 @@ def _first_file(folder: Path, names: Iterable[str]) -> Optional[Source]:
 
 def _only(found: Sequence[Source], where: str, kind: str, wanted: Iterable[str]) -> Source:
     if not found:
-        reason = f"there are no {kind} beside it"
-        raise ValueError(Errors.EL020.format(path=where, reason=reason, wanted=" or ".join(wanted)))
+        reason = f"it is an HDF5 file, but there are no {kind} beside it"
+        names = f"{' or '.join(wanted)}, or a file that `options=...` (`--options`) names"
+        raise ValueError(Errors.EL020.format(path=where, reason=reason, wanted=names))
     if len(found) > 1:
         names = ", ".join(source.name for source in found)
         raise ValueError(Errors.EL021.format(path=where, n=len(found), kind=kind, names=names))

@@ -237,7 +237,7 @@ def _read_token_embeddings(source: Optional[Source], config: Optional[BiLMConfig
 def _read_words(files: TFFiles, rows: Dict[str, int], is_given: bool) -> Optional[Vocabulary]:
     """The vocabulary, which has to fit the tables that go by it."""
     if files.vocab is None and files.token_embeddings is not None:
-        problems = "no vocabulary names its rows: pass vocab=..., one word a line in the order of the rows"
+        problems = "no vocabulary names its rows: pass vocab=... (`--vocab`), one word a line in the order of the rows"
         raise ValueError(Errors.EL029.format(path=files.token_embeddings, problems=problems))
     vocabulary = read_vocabulary(files.vocab, is_given or bool(rows)) if files.vocab is not None else None
     check_vocabulary(vocabulary, rows)
