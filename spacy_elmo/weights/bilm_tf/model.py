@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple, cast
+from typing import Any, Callable, Dict, Optional, Tuple, cast
 
 import srsly
 from torch import from_numpy, nn
@@ -47,27 +47,38 @@ from .options import read_options, write_options
 SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
 
 
-def read_bilm_tf(files: TFFiles, *, softmax: Optional[Source] = None, is_vocab_given: bool = False) -> BiLM:
+ArrayReader = Callable[[Source], Dict[str, Array]]
+
+
+def read_bilm_tf(
+    files: TFFiles,
+    *,
+    softmax: Optional[Source] = None,
+    is_vocab_given: bool = False,
+    read_arrays: ArrayReader = read_hdf5,
+) -> BiLM:
     """Read a model of bilm-tf.
 
     files (TFFiles): Where its parts are.
     softmax (Optional[Source]): HDF5 file with the softmax, if it is not in the weights.
     is_vocab_given (bool): The user named the vocabulary, so it must be usable; one merely found may be ignored.
+    read_arrays (ArrayReader): Gives the arrays of a file under the names of bilm-tf.
     RETURNS (BiLM): float32, whatever the files hold.
-    RAISES (ValueError): EL020 to EL029, or EL034 if several parts are wrong: everything that is wrong, at once.
+    RAISES (ValueError): EL020 to EL029, EL036, EL038, or EL034 if several parts are wrong: everything that is wrong,
+        at once.
     """
     faults = Faults()
-    arrays, is_forward_dump = faults.attempt(_read_regular, files.weights) or (None, False)
+    arrays, is_forward_dump = faults.attempt(_read_regular, files.weights, read_arrays) or (None, False)
     settings = faults.attempt(_read_options, files.options, arrays or {}, is_forward_dump)
     config, says_shared = settings or (None, False)
     head_arrays: Optional[Dict[str, Array]] = {}
     if arrays is not None:
         head_arrays = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
     if softmax is not None:
-        head_arrays = faults.attempt(read_hdf5, softmax)
+        head_arrays = faults.attempt(read_arrays, softmax)
     is_shared = says_shared and WORD_TABLE in (arrays or {}) and SOFTMAX_WEIGHT not in (head_arrays or {})
     _check_fit(faults, config, arrays, head_arrays, is_shared, files, softmax)
-    embeddings = faults.attempt(_read_token_embeddings, files.token_embeddings, config)
+    embeddings = faults.attempt(_read_token_embeddings, files.token_embeddings, config, read_arrays)
     rows = table_rows((arrays or {}).get(WORD_TABLE), (head_arrays or {}).get(SOFTMAX_BIAS), embeddings)
     vocabulary = faults.attempt(_read_words, files, rows, is_vocab_given)
     faults.raise_together(files.weights)
@@ -136,9 +147,9 @@ def _write_files(bilm: BiLM, folder: Path, options: Any, arrays: Dict[str, Array
         write_hdf5(folder / TOKEN_EMBEDDINGS_NAME, embeddings, dtype)
 
 
-def _read_regular(weights: Source) -> "tuple[Dict[str, Array], bool]":
+def _read_regular(weights: Source, read_arrays: ArrayReader) -> "tuple[Dict[str, Array], bool]":
     """The arrays under the names that most files use, and whether they were named as a forward-only dump."""
-    found = read_hdf5(weights)
+    found = read_arrays(weights)
     arrays: Dict[str, Array] = {}
     for name, array in found.items():
         regular = regular_name(name)
@@ -221,10 +232,12 @@ def _build_head(network: BiLMNetwork, head_arrays: Dict[str, Array], is_shared: 
     return build_head(weight, as_float32(head_arrays[SOFTMAX_BIAS]))
 
 
-def _read_token_embeddings(source: Optional[Source], config: Optional[BiLMConfig]) -> Optional[Array]:
+def _read_token_embeddings(
+    source: Optional[Source], config: Optional[BiLMConfig], read_arrays: ArrayReader
+) -> Optional[Array]:
     if source is None:
         return None
-    arrays = read_hdf5(source)
+    arrays = read_arrays(source)
     table = arrays.get(WORD_TABLE)
     n_words = len(table) if table is not None and table.shape else 0
     wanted = _shapes_of(arrays) if config is None else {WORD_TABLE: (n_words, config.projection_width)}
