@@ -65,7 +65,9 @@ def show_errors() -> Iterator[None]:
     except (ValueError, OSError) as error:
         described = _describe_system_error(error) if isinstance(error, OSError) else str(error)
         title, _, text = described.strip().partition("\n")
-        msg.fail(title, text)
+        msg.fail(title)
+        if text:
+            print(text, file=sys.stderr)  # line by line: the printer would make one paragraph of a list
         raise typer.Exit(1) from error
 
 

@@ -10,8 +10,8 @@ from ..encoding.facade import BiLM
 from ..errors import Errors, Warnings
 from ..pretraining.config import PretrainConfig, SoftmaxConfig
 from ..text.vocabulary import Vocabulary
-from ..weights.locate import Source
 from ..weights.parts import is_head_shared, read_vocabulary
+from ..weights.sources import Source
 from . import _common
 from ._run_config import PathsConfig
 

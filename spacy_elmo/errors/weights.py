@@ -9,7 +9,7 @@ class WeightsErrors(metaclass=Catalogue):
     EL020 = "No biLM at '{path}': {reason}. Looked for: {wanted}. Check the path."
     EL021 = (
         "'{path}' is ambiguous: it has {n} files with {kind} ({names}), but should have one. Name the files: "
-        "`load_bilm(options=..., weights=...)`."
+        "`load_bilm(options=..., weights=...)`, or on the command line the path of the weights and `--options`."
     )
     EL022 = (
         "'{path}' cannot be read as {kind}: {reason}. The file is truncated, damaged or in another format. Compare its "
@@ -56,6 +56,20 @@ class WeightsErrors(metaclass=Catalogue):
         "Replace these words: they contain a line feed or a lone surrogate, end in a carriage return, or begin with a "
         "byte order mark."
     )
+    EL036 = (
+        "'{path}' has {n_bytes} bytes, but should have at most {max_bytes}: no biLM needs more. Is it the right "
+        "file? Compare it with the origin's."
+    )
+    EL037 = "The system refuses to read '{path}': {reason}. Check its permissions and the disk."
+    EL038 = (
+        "The HDF5 file '{path}' is not read, {n_problems} things in it are not plain arrays:{problems}\nCopy the "
+        "arrays into a new file (h5py: `create_dataset(name, data=...)`), or take the file from its origin."
+    )
+    EL039 = (
+        "The header of '{path}' does not describe a biLM: {problems}. Take the bytes that `bilm_to_bytes` or a saved "
+        "pipeline gave."
+    )
+    EL040 = "'{path}' looks like {kind}, which cannot be read yet. {remedy}."
     EL050 = (
         "A biLM with highway_between = true cannot be saved in the bilm-tf format: bilm-tf and AllenNLP have no "
         "highway layers between LSTM layers, and without them the vectors would differ. Save it with format "

@@ -6,8 +6,8 @@ from typing import Iterable, List, Optional
 
 from ..text.vocabulary import Vocabulary
 from ..weights.atomic import heal_folder
-from ..weights.locate import Source
 from ..weights.parts import read_vocabulary, write_vocabulary
+from ..weights.sources import Source
 from .checkpoint import FOLDER, list_checkpoints
 
 LOG = "log.jsonl"

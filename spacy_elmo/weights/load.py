@@ -10,9 +10,10 @@ from ..encoding.facade import BiLM
 from ..engine.quantization import check_precision
 from ..errors import Errors
 from .bilm_tf.model import read_bilm_tf
-from .locate import NativeFiles, PathLike, Source, TFFiles, locate
+from .locate import NativeFiles, TFFiles, locate
 from .native.model import read_native
 from .parts import read_vocabulary
+from .sources import PathLike, Source
 
 
 def load_bilm(

@@ -8,6 +8,8 @@ from typing import Iterable, List, Optional, Sequence, Union
 
 from ..errors import Errors
 from .atomic import aside_of
+from .sources import PathLike, Source, decoding
+from .unreadable import recognize
 
 MODELS_DIR = Path(__file__).parent.parent / "models"
 PACKAGED_NAMES = ("en_elmo_sm",)
@@ -15,42 +17,9 @@ PACKAGED_NAMES = ("en_elmo_sm",)
 ZIP_MAGIC = b"PK\x03\x04"
 HDF5_SUFFIXES = (".hdf5", ".h5")
 TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
+VOCAB_NAMES = ("vocab.txt", "vocab.txt.gz")  # zips of NLPL have the latter
 NATIVE_NAMES = ("config.json", "weights.safetensors")
 
-PathLike = Union[str, Path]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file on disk, or a member of a zip.
-
-    path (Path): The file, or the zip.
-    member (Optional[str]): Name inside the zip.
-    """
-
-    path: Path
-    member: Optional[str] = None
-
-    @property
-    def name(self) -> str:
-        """RETURNS (str): The last part of the name."""
-        return Path(self.member or self.path).name
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.member}" if self.member else str(self.path)
-
-    def read_bytes(self) -> bytes:
-        """RETURNS (bytes): The content; a zip is not unpacked.
-        RAISES (ValueError): EL020 if there is no such file, EL022 if the zip is damaged.
-        """
-        if self.member is None:
-            require_file(self.path)
-            return self.path.read_bytes()
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                return archive.read(self.member)
-        except (zipfile.BadZipFile, EOFError, OSError) as error:
-            raise ValueError(Errors.EL022.format(path=self, kind="zip", reason=error)) from error
 
 
 @dataclass(frozen=True)
@@ -90,6 +59,8 @@ def locate(path: PathLike) -> Union[TFFiles, NativeFiles]:
     path = Path(path)
     if not path.exists() and aside_of(path).is_dir():
         path = aside_of(path)  # a process was killed, or is about to put another one in its place
+    if path.exists() and path.suffix not in HDF5_SUFFIXES:
+        _refuse_unreadable(path)
     if path.is_dir():
         return _in_folder(path)
     if path.suffix in HDF5_SUFFIXES and path.is_file():
@@ -107,10 +78,11 @@ _WANTED = (
 )
 
 
-def require_file(path: Path) -> None:
-    """RAISES (ValueError): EL020 if there is no file at `path`."""
-    if not path.is_file():
-        raise ValueError(Errors.EL020.format(path=path, reason="there is no such file", wanted="a file with this name"))
+def _refuse_unreadable(path: Path) -> None:
+    """A truncated zip is left to those who read zips."""
+    found = recognize(path) if path.is_dir() or path.is_file() else None
+    if found is not None:
+        raise ValueError(Errors.EL040.format(path=path, kind=found[0], remedy=found[1]))
 
 
 def _packaged(name: str) -> NativeFiles:
@@ -124,12 +96,8 @@ def _in_folder(folder: Path) -> Union[TFFiles, NativeFiles]:
     names = {path.name for path in folder.iterdir()}
     if set(NATIVE_NAMES) <= names:
         return NativeFiles(folder)
-    if "weights.safetensors" in names or {"config.json", "encoder.pkl"} <= names:
-        reason = (
-            "it is an ELMoForManyLangs model, a format that cannot be read yet"
-            if "encoder.pkl" in names
-            else "config.json is missing beside weights.safetensors"
-        )
+    if "weights.safetensors" in names:
+        reason = "config.json is missing beside weights.safetensors"
         raise ValueError(Errors.EL020.format(path=folder, reason=reason, wanted=_WANTED))
     return _pick(str(folder), [Source(path) for path in sorted(folder.iterdir()) if path.is_file()])
 
@@ -141,11 +109,8 @@ def _is_meant_as_zip(path: Path) -> bool:
 
 
 def _in_zip(path: Path) -> TFFiles:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (zipfile.BadZipFile, OSError) as error:
-        raise ValueError(Errors.EL022.format(path=path, kind="zip", reason=error)) from error
+    with decoding(path, "zip"), zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
     members = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX")]
     return _pick(str(path), [Source(path, member) for member in sorted(members)])
 
@@ -158,7 +123,7 @@ def _beside_weights(weights: Path) -> TFFiles:
     if options is None:
         found = _options_of([Source(path) for path in sorted(weights.parent.glob("*.json"))])
         options = _only(found, str(weights), "options", names)
-    vocab = _first_file(weights.parent, [f"{prefix}vocab.txt", "vocab.txt"])
+    vocab = _first_file(weights.parent, [f"{prefix}vocab.txt", *VOCAB_NAMES])
     embeddings = _first_file(weights.parent, [TOKEN_EMBEDDINGS_NAME])
     return TFFiles(options, Source(weights), vocab, embeddings)
 
@@ -174,7 +139,7 @@ def _pick(where: str, sources: Sequence[Source]) -> TFFiles:
     return TFFiles(
         _only(options, where, "options", ["options.json"]),
         _only(weights, where, "HDF5 weights", ["weights.hdf5"]),
-        next((source for source in sources if source.name == "vocab.txt"), None),
+        next((source for name in VOCAB_NAMES for source in sources if source.name == name), None),
         next(iter(embeddings), None),
     )
 
@@ -189,8 +154,9 @@ def _first_file(folder: Path, names: Iterable[str]) -> Optional[Source]:
 
 def _only(found: Sequence[Source], where: str, kind: str, wanted: Iterable[str]) -> Source:
     if not found:
-        reason = f"there are no {kind} beside it"
-        raise ValueError(Errors.EL020.format(path=where, reason=reason, wanted=" or ".join(wanted)))
+        reason = f"it is an HDF5 file, but there are no {kind} beside it"
+        names = f"{' or '.join(wanted)}, or a file that `options=...` (`--options`) names"
+        raise ValueError(Errors.EL020.format(path=where, reason=reason, wanted=names))
     if len(found) > 1:
         names = ", ".join(source.name for source in found)
         raise ValueError(Errors.EL021.format(path=where, n=len(found), kind=kind, names=names))

@@ -14,7 +14,7 @@ from ..bilm.model import BiLMNetwork
 from ..engine.quantization import full_state
 from ..errors import Errors, Warnings
 from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
-from .locate import Source
+from .sources import Source
 from .tensor_map import Array
 
 MAX_NAMED = 10  # words that an error names
@@ -71,7 +71,7 @@ def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
     """
     try:
         # Words may hold any line separator of Unicode: only the line feed ends one.
-        lines = source.read_bytes().decode("utf8").split("\n")
+        lines = source.read_text_bytes().decode("utf8").split("\n")
         return Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
     except ValueError as error:
         if is_needed:

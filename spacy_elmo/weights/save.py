@@ -10,8 +10,9 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from .atomic import atomic_folder
 from .bilm_tf.model import write_bilm_tf
-from .locate import TOKEN_EMBEDDINGS_NAME, PathLike
+from .locate import TOKEN_EMBEDDINGS_NAME
 from .native.model import write_native
+from .sources import PathLike
 
 INT8 = "int8"  # our own format alone
 

@@ -1,39 +1,64 @@
 """Which slice of a foreign dataset is which slice of our state dict: one table for reading and for writing."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from functools import partial
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .limits import MAX_ABSOLUTE
 
 Array = NDArray[Any]
 Shape = Tuple[int, ...]
 
 
 @dataclass(frozen=True)
+class Transform:
+    """An invertible map of values: the order of axes, a sign.
+
+    to_ours (Callable[[Array], Array]): From a dataset's values to those of the state dict.
+    to_theirs (Callable[[Array], Array]): The inverse, bit for bit.
+    """
+
+    to_ours: Callable[[Array], Array]
+    to_theirs: Callable[[Array], Array]
+
+
+def permute(*axes: int) -> Transform:
+    """axes (int): Order of the dataset's axes in the state dict.
+    RETURNS (Transform): Puts them into this order.
+    """
+    inverse = tuple(int(axis) for axis in np.argsort(axes))
+    return Transform(partial(np.transpose, axes=axes), partial(np.transpose, axes=inverse))
+
+
+UNCHANGED = Transform(np.asarray, np.asarray)
+NEGATED = Transform(np.negative, np.negative)  # gates of AllenNLP carry where ours transform
+
+
+@dataclass(frozen=True)
 class Piece:
-    """One slice of a dataset and its place in our state dict. Values are moved, never computed with.
+    """One slice of a dataset and its place in our state dict.
 
     key (str): Name in the state dict.
     at (Tuple[Any, ...]): Index into the state array, empty for all of it.
     cut (Tuple[Any, ...]): Index into the dataset, empty for all of it.
-    axes (Optional[Tuple[int, ...]]): Order of the slice's axes in the state array, None for the same order.
+    transform (Transform): Between the slice's values and ours.
     """
 
     key: str
     at: Tuple[Any, ...] = ()
     cut: Tuple[Any, ...] = ()
-    axes: Optional[Tuple[int, ...]] = None
+    transform: Transform = UNCHANGED
 
     def to_ours(self, dataset: Array) -> Array:
         """RETURNS (Array): The slice as our state dict holds it."""
-        values: Array = dataset[self.cut]
-        return values if self.axes is None else values.transpose(self.axes)
+        return self.transform.to_ours(dataset[self.cut])
 
     def to_theirs(self, ours: Array) -> Array:
         """RETURNS (Array): The slice as the dataset holds it."""
-        values: Array = ours[self.at]
-        return values if self.axes is None else values.transpose(np.argsort(self.axes))
+        return self.transform.to_theirs(ours[self.at])
 
 
 @dataclass(frozen=True)
@@ -88,7 +113,8 @@ def find_misfits(wanted: Mapping[str, Shape], arrays: Mapping[str, Array]) -> Li
 
     wanted (Mapping[str, Shape]): Names and shapes that should be there.
     arrays (Mapping[str, Array]): What is there.
-    RETURNS (List[str]): Missing, unexpected, of another shape, not numbers, not finite; empty if all is fine.
+    RETURNS (List[str]): Missing, unexpected, of another shape, not numbers, not finite or so large that products are
+        not; empty if all is fine.
     """
     problems: List[str] = []
     for name in sorted(set(wanted) - set(arrays)):
@@ -103,6 +129,8 @@ def find_misfits(wanted: Mapping[str, Shape], arrays: Mapping[str, Array]) -> Li
             problems.append(f"wrong type: {name} is {found.dtype}, should be floating point")
         elif n_bad := _count_unusable(found):
             problems.append(f"not finite: {name} has {n_bad} of {found.size} values")
+        elif n_bad := _count_too_large(found):
+            problems.append(f"too large: {name} has {n_bad} of {found.size} values above {MAX_ABSOLUTE:g}")
     return problems
 
 
@@ -110,3 +138,10 @@ def _count_unusable(array: Array) -> int:
     """Values that are not finite as float32: a float64 file may hold larger ones."""
     with np.errstate(over="ignore"):
         return int(array.size - np.count_nonzero(np.isfinite(array.astype("float32", copy=False))))
+
+
+def _count_too_large(array: Array) -> int:
+    """Values beyond the limit, counted only where the largest is: float() since float16 does not hold the limit."""
+    if not array.size or max(float(array.max()), -float(array.min())) <= MAX_ABSOLUTE:
+        return 0
+    return int(np.count_nonzero(np.abs(array) > MAX_ABSOLUTE))

@@ -1,6 +1,8 @@
 from pathlib import Path
 
+import pytest
 import srsly
+from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner
 
 from spacy_elmo.bilm.config import BiLMConfig
@@ -37,6 +39,17 @@ def test_inspect_reports_broken_weights(bilm_path: Path) -> None:
     result = CliRunner().invoke(app, ["inspect", str(bilm_path)])
     assert result.exit_code == 1
     assert "weights.safetensors" in result.output
+
+
+@pytest.mark.issue(15)
+def test_inspect_lists_problems_line_by_line(bilm_path: Path) -> None:
+    arrays = load_file(bilm_path / "weights.safetensors")
+    del arrays["bilm.lstm.0.bias"], arrays["softmax.bias"]
+    save_file(arrays, bilm_path / "weights.safetensors")
+    result = CliRunner().invoke(app, ["inspect", str(bilm_path)])
+    assert result.exit_code == 1
+    assert "- missing: bilm.lstm.0.bias [2, 64]\n" in result.stderr
+    assert "- missing: softmax.bias [9]\n" in result.stderr
 
 
 def test_inspect_counts_every_parameter_once(bilm: BiLM) -> None:

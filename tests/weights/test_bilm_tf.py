@@ -19,6 +19,9 @@ from reference.seeded_weights import (
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.weights.bilm_tf.model import read_bilm_tf
+from spacy_elmo.weights.locate import TFFiles
+from spacy_elmo.weights.sources import Source
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"
 
@@ -46,6 +49,16 @@ def test_hdf5_round_trips_bit_for_bit(variant, make, tmp_path):
     again = load_bilm(tmp_path / "copy")
     assert again.config == bilm.config
     assert again.vocabulary.words == WORDS
+
+
+def test_arrays_may_come_from_another_reader(make):
+    arrays = make_arrays(make_options())
+    folder = make()
+    (folder / "weights.hdf5").write_bytes(b"another format")
+    files = TFFiles(Source(folder / "options.json"), Source(folder / "weights.hdf5"))
+    found = read_bilm_tf(files, read_arrays=lambda source: dict(arrays)).network.state_dict()
+    wanted = load_bilm(make()).network.state_dict()
+    assert all(torch.equal(found[key], wanted[key]) for key in wanted)
 
 
 def test_values_come_from_the_file_not_from_initialisation(make, tmp_path):

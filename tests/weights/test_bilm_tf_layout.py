@@ -5,7 +5,7 @@ from reference.seeded_weights import VARIANTS, make_arrays, make_options
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.weights.bilm_tf.layout import regular_name, state_shapes, tf_datasets
 from spacy_elmo.weights.bilm_tf.options import read_options
-from spacy_elmo.weights.tensor_map import export_arrays, import_arrays
+from spacy_elmo.weights.tensor_map import NEGATED, UNCHANGED, export_arrays, import_arrays, permute
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -45,3 +45,15 @@ def test_layout_moves_every_value_once(variant):
 )
 def test_layout_knows_odd_names(name, regular):
     assert regular_name(name) == regular
+
+
+@pytest.mark.parametrize("transform", [UNCHANGED, NEGATED, permute(1, 0, 2), permute(2, 0, 1)])
+def test_transforms_are_invertible_bit_for_bit(transform):
+    array = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+    ours = transform.to_ours(array)
+    assert transform.to_theirs(ours).tobytes() == array.tobytes()
+    assert transform.to_ours(transform.to_theirs(array)).tobytes() == array.tobytes()
+
+
+def test_permute_puts_axes_into_the_order_of_the_state_dict():
+    assert permute(2, 0, 1).to_ours(np.zeros((2, 3, 4))).shape == (4, 2, 3)

@@ -1,4 +1,5 @@
 import shutil
+import tarfile
 import zipfile
 
 import pytest
@@ -157,8 +158,38 @@ def test_native_folder_without_config(folder, tmp_path):
 def test_many_langs_folder_is_named(tmp_path):
     for name in ("config.json", "encoder.pkl", "token_embedder.pkl"):
         (tmp_path / name).write_text("{}")
-    with pytest.raises(ValueError, match="EL020.*ELMoForManyLangs"):
+    with pytest.raises(ValueError, match="EL040.*looks like an ELMoForManyLangs model, which cannot be read yet"):
         load_bilm(tmp_path)
+
+
+@pytest.mark.issue(15)
+def test_many_langs_zip_is_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "194.zip", "w") as archive:
+        for name in ("config.json", "encoder.pkl", "token_embedder.pkl", "char.dic", "word.dic"):
+            archive.writestr(name, "{}")
+    with pytest.raises(ValueError, match="EL040.*194.zip' looks like an ELMoForManyLangs model"):
+        load_bilm(tmp_path / "194.zip")
+
+
+@pytest.mark.issue(15)
+def test_allennlp_archive_is_named(tmp_path):
+    for name in ("config.json", "weights.th"):
+        (tmp_path / name).write_text("{}")
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        for name in ("config.json", "weights.th"):
+            archive.add(tmp_path / name, name)
+    with pytest.raises(ValueError, match="EL040.*model.tar.gz' looks like an AllenNLP archive.*Take the options.json"):
+        load_bilm(tmp_path / "model.tar.gz")
+    (tmp_path / "model.tar.gz").write_bytes((tmp_path / "model.tar.gz").read_bytes()[:40])
+    with pytest.raises(ValueError, match="EL022.*cannot be read as tar archive"):
+        load_bilm(tmp_path / "model.tar.gz")
+
+
+@pytest.mark.issue(15)
+def test_hdf5_without_options_says_how_to_name_them(folder):
+    (folder / "options.json").unlink()
+    with pytest.raises(ValueError, match="EL020.*HDF5 file, but there are no options beside it.*--options"):
+        load_bilm(folder / "weights.hdf5")
 
 
 def test_packaged_name(folder, tmp_path, monkeypatch):

@@ -1,33 +1,47 @@
-"""HDF5 files to dictionaries of arrays and back."""
+"""HDF5 files to dictionaries of arrays and back.
+
+A file can name storage outside of itself, or itself as its own storage, and can declare any shape. Only plain datasets
+are read, and only after their declared sizes were compared with what the file holds.
+"""
 
 import io
+from math import prod
 from pathlib import Path
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 import h5py
 import numpy as np
 
 from ...errors import Errors
-from ..locate import Source, require_file
+from ..limits import expanded_limit, listed
+from ..sources import Source, decoding, require_file
 from ..tensor_map import Array
+
+MAX_NODES = 20_000  # groups and datasets
+MAX_DEPTH = 16  # groups within groups
+NUMBERS = "fiu"  # kinds of types: floating point, and those of which the error should say that they are not
+
+Shape = Tuple[int, ...]
 
 
 def read_hdf5(source: Source) -> Dict[str, Array]:
-    """Read every dataset of a file, whatever its type.
+    """Read every dataset of a file.
 
     source (Source): A file, or a member of a zip.
     RETURNS (Dict[str, Array]): Arrays by their path in the file.
-    RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or no HDF5.
+    RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or not HDF5, EL038 for what is not a plain
+        dataset: links, external and virtual storage, shapes larger than the file.
     """
     place: Any = io.BytesIO(source.read_bytes()) if source.member is not None else source.path
     if source.member is None:
         require_file(source.path)
-    try:
-        with h5py.File(place, "r") as file:
-            return _read_group(file)
-    # h5py raises whatever its C library meets: OSError at the header, RuntimeError or KeyError deeper inside.
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        raise ValueError(Errors.EL022.format(path=source, kind="HDF5", reason=error)) from error
+    n_bytes = len(place.getvalue()) if source.member is not None else source.path.stat().st_size
+    with decoding(source, "HDF5"), h5py.File(place, "r") as file:
+        datasets, problems = _scan(file, expanded_limit(n_bytes))
+        arrays = {} if problems else {name: np.asarray(dataset[()]) for name, dataset in datasets.items()}
+    if problems:
+        raise ValueError(Errors.EL038.format(path=source, n_problems=len(problems), problems=listed(problems)))
+    return arrays
 
 
 def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:
@@ -40,12 +54,64 @@ def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:
             file.create_dataset(name, data=np.ascontiguousarray(arrays[name], dtype=dtype))
 
 
-def _read_group(file: h5py.File) -> Dict[str, Array]:
-    arrays: Dict[str, Array] = {}
+def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], List[str]]:
+    """The datasets by their path, none of them read yet, and everything that keeps them from being read."""
+    datasets: Dict[str, h5py.Dataset] = {}
+    problems: List[str] = []
+    groups: List[Tuple[str, h5py.Group]] = [("", file)]
+    n_nodes = n_bytes = 0
+    while groups:
+        prefix, group = groups.pop()
+        names = _names(group)
+        n_nodes += len(names)
+        if n_nodes > MAX_NODES:
+            return {}, [*problems, f"it has more than {MAX_NODES:,} groups and datasets"]
+        for name in names:
+            path = prefix + name
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                problems.append(f"{path} is a link to another place")
+                continue
+            node = group[name]
+            if isinstance(node, h5py.Group):
+                groups.append((f"{path}/", node))
+                if path.count("/") >= MAX_DEPTH:
+                    return {}, [*problems, f"its groups are nested deeper than {MAX_DEPTH} levels"]
+            elif isinstance(node, h5py.Dataset):
+                found = list(_problems(path, node))
+                problems += found
+                if not found:
+                    datasets[path] = node
+                    n_bytes += node.nbytes
+                if n_bytes > max_bytes:
+                    return {}, [*problems, f"its datasets declare more than {max_bytes:,} bytes in all"]
+    return datasets, problems
 
-    def visit(name: str, node: Any) -> None:
-        if isinstance(node, h5py.Dataset):
-            arrays[name] = np.asarray(node[()])
 
-    file.visititems(visit)
-    return arrays
+def _names(group: h5py.Group) -> List[str]:
+    """Names in a group, at most one more than the limit: a damaged index may be endless."""
+    names: List[str] = []
+
+    def take(name: bytes) -> Any:
+        names.append(name.decode("utf8", errors="replace"))
+        return True if len(names) > MAX_NODES else None
+
+    group.id.links.iterate(take)
+    return names
+
+
+def _problems(path: str, dataset: h5py.Dataset) -> Iterator[str]:
+    """Why a dataset cannot be read; its storage is looked at before its shape."""
+    layout = dataset.id.get_create_plist()
+    if layout.get_layout() == h5py.h5d.VIRTUAL:
+        yield f"{path} is a virtual dataset, whose values lie in other datasets"
+    elif layout.get_external_count():
+        yield f"{path} has its values in another file"
+    elif dataset.dtype.kind not in NUMBERS:
+        yield f"{path} is {dataset.dtype}, should be floating point"
+    elif dataset.shape is None:
+        yield f"{path} is empty, it has no shape"
+    else:
+        n_stored = dataset.id.get_storage_size()
+        for kind, shape in (("shape", dataset.shape), ("chunks", dataset.chunks or ())):
+            if prod(shape, start=dataset.dtype.itemsize) > expanded_limit(n_stored):
+                yield f"{path} has {kind} {list(shape)}, but only {n_stored:,} bytes are stored for it"

@@ -7,7 +7,7 @@ import re
 from typing import Dict, List
 
 from ...bilm.config import BiLMConfig, CharCNNConfig
-from ..tensor_map import Dataset, Piece, Shape
+from ..tensor_map import Dataset, Piece, Shape, permute
 
 CHAR_TABLE = "char_embed"
 WORD_TABLE = "embedding"
@@ -82,12 +82,12 @@ def _char_cnn_datasets(config: CharCNNConfig) -> List[Dataset]:
     embedding = Piece("char_cnn.embedding", at=(slice(1, None),))
     table = [Dataset(CHAR_TABLE, (config.n_characters, width), (embedding,))]
     for i, (window, n) in enumerate(config.filters):
-        weight = Piece(f"char_cnn.filters.{i}.weight", cut=(0,), axes=(2, 1, 0))  # (w, E, n) to (n, E, w)
+        weight = Piece(f"char_cnn.filters.{i}.weight", cut=(0,), transform=permute(2, 1, 0))  # (w, E, n) to (n, E, w)
         table.append(Dataset(f"CNN/W_cnn_{i}", (1, window, width, n), (weight,)))
         table.append(Dataset(f"CNN/b_cnn_{i}", (n,), (Piece(f"char_cnn.filters.{i}.bias"),)))
     for k in range(config.n_highway):
         for name, rows in (("transform", slice(None, n_filters)), ("carry", slice(n_filters, None))):
-            weight = Piece(f"char_cnn.highways.{k}.weight", at=(rows,), axes=(1, 0))
+            weight = Piece(f"char_cnn.highways.{k}.weight", at=(rows,), transform=permute(1, 0))
             bias = Piece(f"char_cnn.highways.{k}.bias", at=(rows,))
             table.append(Dataset(f"CNN_high_{k}/W_{name}", (n_filters, n_filters), (weight,)))
             table.append(Dataset(f"CNN_high_{k}/b_{name}", (n_filters,), (bias,)))
@@ -95,7 +95,7 @@ def _char_cnn_datasets(config: CharCNNConfig) -> List[Dataset]:
 
 
 def _char_projection(n_filters: int, width: int) -> List[Dataset]:
-    weight = Piece("char_cnn.projection.weight", axes=(1, 0))
+    weight = Piece("char_cnn.projection.weight", transform=permute(1, 0))
     bias = Piece("char_cnn.projection.bias")
     return [
         Dataset(CHAR_PROJECTION, (n_filters, width), (weight,)),

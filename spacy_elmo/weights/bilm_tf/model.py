@@ -1,9 +1,8 @@
 """Models of bilm-tf and AllenNLP: options.json and an HDF5 file, read into a `BiLM` and written back bit for bit."""
 
-import json
 import warnings
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple, cast
+from typing import Any, Callable, Dict, Optional, Tuple, cast
 
 import srsly
 from torch import from_numpy, nn
@@ -14,7 +13,8 @@ from ...bilm.model import BiLMNetwork
 from ...encoding.facade import BiLM
 from ...errors import Errors, Warnings
 from ...text.vocabulary import Vocabulary
-from ..locate import TOKEN_EMBEDDINGS_NAME, Source, TFFiles
+from ..limits import listed, shorten
+from ..locate import TOKEN_EMBEDDINGS_NAME, TFFiles
 from ..parts import (
     as_float32,
     build_head,
@@ -28,6 +28,7 @@ from ..parts import (
     write_vocabulary,
 )
 from ..problems import Faults
+from ..sources import Source, read_json
 from ..tensor_map import Array, Shape, export_arrays, find_misfits, import_arrays
 from .hdf5 import read_hdf5, write_hdf5
 from .layout import (
@@ -46,27 +47,38 @@ from .options import read_options, write_options
 SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
 
 
-def read_bilm_tf(files: TFFiles, *, softmax: Optional[Source] = None, is_vocab_given: bool = False) -> BiLM:
+ArrayReader = Callable[[Source], Dict[str, Array]]
+
+
+def read_bilm_tf(
+    files: TFFiles,
+    *,
+    softmax: Optional[Source] = None,
+    is_vocab_given: bool = False,
+    read_arrays: ArrayReader = read_hdf5,
+) -> BiLM:
     """Read a model of bilm-tf.
 
     files (TFFiles): Where its parts are.
     softmax (Optional[Source]): HDF5 file with the softmax, if it is not in the weights.
     is_vocab_given (bool): The user named the vocabulary, so it must be usable; one merely found may be ignored.
+    read_arrays (ArrayReader): Gives the arrays of a file under the names of bilm-tf.
     RETURNS (BiLM): float32, whatever the files hold.
-    RAISES (ValueError): EL020 to EL029, or EL034 if several parts are wrong: everything that is wrong, at once.
+    RAISES (ValueError): EL020 to EL029, EL036, EL038, or EL034 if several parts are wrong: everything that is wrong,
+        at once.
     """
     faults = Faults()
-    arrays, is_forward_dump = faults.attempt(_read_regular, files.weights) or (None, False)
+    arrays, is_forward_dump = faults.attempt(_read_regular, files.weights, read_arrays) or (None, False)
     settings = faults.attempt(_read_options, files.options, arrays or {}, is_forward_dump)
     config, says_shared = settings or (None, False)
     head_arrays: Optional[Dict[str, Array]] = {}
     if arrays is not None:
         head_arrays = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
     if softmax is not None:
-        head_arrays = faults.attempt(read_hdf5, softmax)
+        head_arrays = faults.attempt(read_arrays, softmax)
     is_shared = says_shared and WORD_TABLE in (arrays or {}) and SOFTMAX_WEIGHT not in (head_arrays or {})
     _check_fit(faults, config, arrays, head_arrays, is_shared, files, softmax)
-    embeddings = faults.attempt(_read_token_embeddings, files.token_embeddings, config)
+    embeddings = faults.attempt(_read_token_embeddings, files.token_embeddings, config, read_arrays)
     rows = table_rows((arrays or {}).get(WORD_TABLE), (head_arrays or {}).get(SOFTMAX_BIAS), embeddings)
     vocabulary = faults.attempt(_read_words, files, rows, is_vocab_given)
     faults.raise_together(files.weights)
@@ -135,17 +147,9 @@ def _write_files(bilm: BiLM, folder: Path, options: Any, arrays: Dict[str, Array
         write_hdf5(folder / TOKEN_EMBEDDINGS_NAME, embeddings, dtype)
 
 
-def _read_json(source: Source) -> Any:
-    content = source.read_bytes()
-    try:
-        return json.loads(content.decode("utf8"))
-    except ValueError as error:
-        raise ValueError(Errors.EL022.format(path=source, kind="JSON", reason=error)) from error
-
-
-def _read_regular(weights: Source) -> "tuple[Dict[str, Array], bool]":
+def _read_regular(weights: Source, read_arrays: ArrayReader) -> "tuple[Dict[str, Array], bool]":
     """The arrays under the names that most files use, and whether they were named as a forward-only dump."""
-    found = read_hdf5(weights)
+    found = read_arrays(weights)
     arrays: Dict[str, Array] = {}
     for name, array in found.items():
         regular = regular_name(name)
@@ -158,7 +162,7 @@ def _read_regular(weights: Source) -> "tuple[Dict[str, Array], bool]":
 
 def _read_options(source: Source, arrays: Dict[str, Array], is_forward_dump: bool) -> Tuple[BiLMConfig, bool]:
     """Sizes and switches, and whether the softmax is said to be the word table."""
-    options = _read_json(source)
+    options = read_json(source)
     table = arrays.get(WORD_TABLE)
     config = read_options(
         options,
@@ -201,8 +205,8 @@ def _shapes_of(arrays: Dict[str, Array]) -> Dict[str, Shape]:
 
 def _refuse(problems: "list[str]", path: Source, options: Source) -> None:
     if problems:
-        text = "\n- ".join(["", *problems])
-        raise ValueError(Errors.EL026.format(path=path, options=options, n_problems=len(problems), problems=text))
+        settings = {"options": options, "n_problems": len(problems), "problems": listed(problems)}
+        raise ValueError(Errors.EL026.format(path=path, **settings))
 
 
 def _head_shapes(
@@ -228,23 +232,25 @@ def _build_head(network: BiLMNetwork, head_arrays: Dict[str, Array], is_shared: 
     return build_head(weight, as_float32(head_arrays[SOFTMAX_BIAS]))
 
 
-def _read_token_embeddings(source: Optional[Source], config: Optional[BiLMConfig]) -> Optional[Array]:
+def _read_token_embeddings(
+    source: Optional[Source], config: Optional[BiLMConfig], read_arrays: ArrayReader
+) -> Optional[Array]:
     if source is None:
         return None
-    arrays = read_hdf5(source)
+    arrays = read_arrays(source)
     table = arrays.get(WORD_TABLE)
     n_words = len(table) if table is not None and table.shape else 0
     wanted = _shapes_of(arrays) if config is None else {WORD_TABLE: (n_words, config.projection_width)}
     problems = find_misfits(wanted, arrays)
     if problems:
-        raise ValueError(Errors.EL029.format(path=source, problems="; ".join(problems)))
+        raise ValueError(Errors.EL029.format(path=source, problems=shorten("; ".join(problems))))
     return table
 
 
 def _read_words(files: TFFiles, rows: Dict[str, int], is_given: bool) -> Optional[Vocabulary]:
     """The vocabulary, which has to fit the tables that go by it."""
     if files.vocab is None and files.token_embeddings is not None:
-        problems = "no vocabulary names its rows: pass vocab=..., one word a line in the order of the rows"
+        problems = "no vocabulary names its rows: pass vocab=... (`--vocab`), one word a line in the order of the rows"
         raise ValueError(Errors.EL029.format(path=files.token_embeddings, problems=problems))
     vocabulary = read_vocabulary(files.vocab, is_given or bool(rows)) if files.vocab is not None else None
     check_vocabulary(vocabulary, rows)

@@ -4,6 +4,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ...bilm.config import ACTIVATIONS, BiLMConfig, CharCNNConfig
 from ...errors import Errors
+from ..limits import MAX_ABSOLUTE, MAX_CHARACTERS, MAX_LAYERS, MAX_WIDTH, MAX_WORDS, find_filter_excess, shorten
 
 DEFAULT_MAX_CHARACTERS = 50
 N_CHARACTERS_INFERENCE = 262
@@ -44,7 +45,7 @@ def read_options(
     is_bidirectional = reader.take("bidirectional", bool, True)
     settings["directions"] = "forward" if forward_only or is_bidirectional is False else "both"
     if reader.problems:
-        raise ValueError(Errors.EL023.format(path=source, problems="; ".join(reader.problems)))
+        raise ValueError(Errors.EL023.format(path=source, problems=shorten("; ".join(reader.problems))))
     return BiLMConfig(char_cnn=None if characters is None else CharCNNConfig(**characters), **settings)
 
 
@@ -81,7 +82,9 @@ class _Reader:
     def has(self, name: str) -> bool:
         return self._find(name)[1] is not None
 
-    def take(self, name: str, kind: Any, default: Any = ..., *, least: Optional[int] = None) -> Any:
+    def take(
+        self, name: str, kind: Any, default: Any = ..., *, least: Optional[int] = None, most: Optional[float] = None
+    ) -> Any:
         """The value of a dotted name, None for one that cannot be used; without a default its absence is a problem."""
         found, value = self._find(name)
         if value is None and default is not ...:
@@ -92,12 +95,14 @@ class _Reader:
             self.refuse(name, value, _kind_name(kind))
         elif least is not None and not value >= least:  # also refuses NaN
             self.refuse(name, value, f"{least} or more" + (", or null for none" if default is None else ""))
+        elif most is not None and value > most:
+            self.refuse(name, value, f"at most {most:,}" if most < MAX_ABSOLUTE else f"at most {most:g}")
         else:
             return value
         return None
 
     def refuse(self, name: str, value: Any, wanted: str) -> None:
-        self.problems.append(f"{name} is {value!r}, should be {wanted}")
+        self.problems.append(f"{name} is {shorten(repr(value), 80)}, should be {wanted}")
 
     def _find(self, name: str) -> Tuple[bool, Any]:
         node: Any = self.options
@@ -122,17 +127,17 @@ def _kind_name(kind: Any) -> str:
 
 def _lstm_settings(reader: _Reader) -> Dict[str, Any]:
     reader.take("lstm", Mapping, {})
-    cell_width = reader.take("lstm.dim", int, least=1)
-    projection_width = reader.take("lstm.projection_dim", int, least=1)
+    cell_width = reader.take("lstm.dim", int, least=1, most=MAX_WIDTH)
+    projection_width = reader.take("lstm.projection_dim", int, least=1, most=MAX_WIDTH)
     if cell_width and projection_width and projection_width > cell_width:
         reader.refuse("lstm.projection_dim", projection_width, f"1 to lstm.dim ({cell_width})")
     return {
-        "n_layers": reader.take("lstm.n_layers", int, 1, least=1),
+        "n_layers": reader.take("lstm.n_layers", int, 1, least=1, most=MAX_LAYERS),
         "cell_width": cell_width,
         "projection_width": projection_width,
         # Clips of null or 0 mean none: bilm-tf knows null, AllenNLP both.
-        "cell_clip": reader.take("lstm.cell_clip", (int, float), None, least=0) or None,
-        "projection_clip": reader.take("lstm.proj_clip", (int, float), None, least=0) or None,
+        "cell_clip": reader.take("lstm.cell_clip", (int, float), None, least=0, most=MAX_ABSOLUTE) or None,
+        "projection_clip": reader.take("lstm.proj_clip", (int, float), None, least=0, most=MAX_ABSOLUTE) or None,
         "has_skip": reader.take("lstm.use_skip_connections", bool, False),
     }
 
@@ -146,13 +151,14 @@ def _char_settings(reader: _Reader, projected_width: Optional[int]) -> Dict[str,
     activation = reader.take("char_cnn.activation", str)
     if activation is not None and activation not in ACTIVATIONS:
         reader.refuse("char_cnn.activation", activation, f"one of: {', '.join(ACTIVATIONS)}")
-    max_characters = reader.take("char_cnn.max_characters_per_token", int, DEFAULT_MAX_CHARACTERS, least=MIN_CHARACTERS)
+    name = "char_cnn.max_characters_per_token"
+    max_characters = reader.take(name, int, DEFAULT_MAX_CHARACTERS, least=MIN_CHARACTERS, most=MAX_CHARACTERS)
     filters = _read_filters(reader, max_characters)
     return {
-        "embedding_width": reader.take("char_cnn.embedding.dim", int, least=1),
+        "embedding_width": reader.take("char_cnn.embedding.dim", int, least=1, most=MAX_WIDTH),
         "filters": filters,
         "activation": activation,
-        "n_highway": reader.take("char_cnn.n_highway", int, 0, least=0),
+        "n_highway": reader.take("char_cnn.n_highway", int, 0, least=0, most=MAX_LAYERS),
         "max_characters": max_characters,
         "always_project": filters is not None and sum(n for _, n in filters) == projected_width,
     }
@@ -167,6 +173,7 @@ def _read_filters(reader: _Reader, max_characters: Optional[int]) -> Optional[Tu
         return None
     if not filters:
         reader.problems.append("char_cnn.filters is empty, should name at least one [width, number]")
+    reader.problems += find_filter_excess([number for _, number in filters], "char_cnn.filters")
     for width, number in filters:
         if number < 1:
             reader.problems.append(f"char_cnn.filters has [{width}, {number}], should have 1 filter or more")
@@ -182,7 +189,7 @@ def _is_filter(pair: Any) -> bool:
 
 def _n_words(reader: _Reader, n_words: Optional[int]) -> Optional[int]:
     """Rows of the word table: those of the file, which the options must not contradict."""
-    stated = reader.take("n_tokens_vocab", int, None, least=1)
+    stated = reader.take("n_tokens_vocab", int, None, least=1, most=MAX_WORDS)
     if n_words is None and stated is None:
         reader.problems.append("there is no char_cnn block, no n_tokens_vocab and no word table in the weights")
     elif n_words is not None and stated is not None and n_words != stated:

@@ -2,57 +2,49 @@
 
 import json
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, cast
+from typing import Any, Dict, Optional, cast
 
 import numpy as np
-import safetensors
 import srsly
 from safetensors.numpy import load, save
 from torch import from_numpy
 
 from ...bilm.config import BiLMConfig
-from ...bilm.lm_head import AdaptiveHead
 from ...bilm.state import BiLMState
 from ...encoding.facade import BiLM
 from ...engine.quantization import quantizable_names
 from ...errors import Errors
 from ...text.vocabulary import Vocabulary
 from ..bilm_tf.layout import state_shapes
-from ..locate import Source, require_file
+from ..limits import listed, shorten
 from ..parts import (
     as_float32,
     build_network,
     check_dtype_fits,
     check_vocabulary,
-    is_head_shared,
     read_vocabulary,
     table_rows,
     to_arrays,
     write_vocabulary,
 )
 from ..problems import Faults
+from ..sources import Source, decoding, read_json
 from ..tensor_map import Array, Shape, find_misfits
 from .int8 import decode_int8, encode_int8
 from .names import current_name, stored_name
+from .settings import BYTES_KEY, Settings, config_record, read_config, read_header
 from .softmax_head import (
     BIAS_KEY,
-    empty_adaptive_head,
     head_from_arrays,
-    head_record,
     head_shapes,
     head_to_arrays,
     n_rows,
 )
 
-FORMAT_VERSION = 1
 NETWORK_PREFIX = "bilm."
 EMBEDDINGS_KEY = "token_embeddings"
 STEADY_KEYS = ("steady.h", "steady.c")
-BYTES_KEY = "spacy_elmo"
-
-# What config.json says: the biLM, whether the softmax shares the word table, an adaptive softmax without weights.
-Settings = Tuple[BiLMConfig, bool, Optional[AdaptiveHead]]
-
+BYTES = "bytes"  # what messages call a model that is not in a file
 
 def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
     """Read a folder in our own format.
@@ -77,7 +69,7 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     dtype (str): "float32", "float16", or "int8" for the heavy weights, on disk.
     """
     arrays = _to_disk_arrays(bilm, dtype)
-    srsly.write_json(folder / "config.json", _config_record(bilm))
+    srsly.write_json(folder / "config.json", config_record(bilm))
     srsly.write_json(folder / "meta.json", bilm.meta or {})
     (folder / "weights.safetensors").write_bytes(save(arrays))
     if bilm.vocabulary is not None:
@@ -92,7 +84,7 @@ def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
     RETURNS (bytes): The same for the same model.
     """
     record = {
-        "config": _config_record(bilm),
+        "config": config_record(bilm),
         "dtype": dtype,
         "meta": bilm.meta or {},
         "vocabulary": None if bilm.vocabulary is None else bilm.vocabulary.words,
@@ -104,23 +96,14 @@ def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
 def bilm_from_bytes(content: bytes) -> BiLM:
     """content (bytes): What `bilm_to_bytes` gave.
     RETURNS (BiLM): The model, float32.
-    RAISES (ValueError): EL022 or EL026 if the bytes are of another kind or damaged.
+    RAISES (ValueError): EL003, EL022, EL023, EL026, EL028, EL034 or EL039 if the bytes are of another kind or damaged.
     """
-    arrays = _load(content, "bytes")
-    record = _read_header(content)
-    words: Optional[Sequence[str]] = record.get("vocabulary")
-    vocabulary = None if words is None else Vocabulary(words)
-    settings = _read_config(record.get("config"), "bytes")
-    return _build(Faults(), settings, arrays, vocabulary, record.get("meta", {}), "bytes")
-
-
-def _config_record(bilm: BiLM) -> Dict[str, Any]:
-    return {
-        "format_version": FORMAT_VERSION,
-        "bilm": bilm.config.to_dict(),
-        "shares_softmax": is_head_shared(bilm.network, bilm.head),
-        **head_record(bilm.head),
-    }
+    arrays = _load(content, BYTES)
+    record = read_header(content, BYTES)
+    faults = Faults()
+    vocabulary = None if record["vocabulary"] is None else faults.attempt(Vocabulary, record["vocabulary"])
+    settings = faults.attempt(read_config, record["config"], BYTES)
+    return _build(faults, settings, arrays, vocabulary, record["meta"], BYTES)
 
 
 def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
@@ -178,26 +161,11 @@ def _build(
 
 
 def _read_settings(folder: Path) -> Settings:
-    return _read_config(_read_json(folder / "config.json"), str(folder))
+    return read_config(read_json(Source(folder / "config.json")), str(folder))
 
 
 def _read_weights(path: Path) -> Dict[str, Array]:
-    require_file(path)
-    return _load(path.read_bytes(), str(path))
-
-
-def _read_config(record: Any, where: str) -> Settings:
-    settings = record.get("bilm") if isinstance(record, Mapping) else None
-    if not isinstance(settings, Mapping):
-        raise ValueError(Errors.EL023.format(path=where, problems="config.json has no block 'bilm'"))
-    if record.get("format_version") != FORMAT_VERSION:
-        problem = f"format_version is {record.get('format_version')}, but this package reads {FORMAT_VERSION}"
-        raise ValueError(Errors.EL023.format(path=where, problems=problem))
-    try:
-        config = BiLMConfig.from_dict(settings)
-        return config, bool(record.get("shares_softmax")), empty_adaptive_head(record, config.projection_width)
-    except (ValueError, TypeError) as error:
-        raise ValueError(Errors.EL023.format(path=where, problems=str(error).rstrip("."))) from error
+    return _load(Source(path).read_bytes(), str(path))
 
 
 def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: str) -> None:
@@ -210,10 +178,8 @@ def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: st
         wanted.update(_optional_shapes(config, arrays))
     problems = find_misfits(wanted, arrays)
     if problems:
-        text = "\n- ".join(["", *problems])
-        raise ValueError(
-            Errors.EL026.format(path=where, options="config.json", n_problems=len(problems), problems=text)
-        )
+        listing = {"n_problems": len(problems), "problems": listed(problems)}
+        raise ValueError(Errors.EL026.format(path=where, options="config.json", **listing))
 
 
 def _optional_shapes(config: BiLMConfig, arrays: Dict[str, Array]) -> Dict[str, Shape]:
@@ -232,16 +198,8 @@ def _build_steady(arrays: Dict[str, Array]) -> Optional[BiLMState]:
     return None if h is None or c is None else BiLMState(from_numpy(h), from_numpy(c))
 
 
-def _read_json(path: Path) -> Any:
-    require_file(path)
-    try:
-        return srsly.read_json(path)
-    except ValueError as error:
-        raise ValueError(Errors.EL022.format(path=path, kind="JSON", reason=error)) from error
-
-
 def _read_meta(path: Path) -> Dict[str, Any]:
-    meta = _read_json(path)
+    meta = read_json(Source(path))
     if not isinstance(meta, dict):
         reason = f"it holds a {type(meta).__name__} in place of an object {{...}}"
         raise ValueError(Errors.EL022.format(path=path, kind="meta data", reason=reason))
@@ -249,20 +207,8 @@ def _read_meta(path: Path) -> Dict[str, Any]:
 
 
 def _load(content: bytes, where: str) -> Dict[str, Array]:
-    try:
+    with decoding(where, "safetensors"):
         arrays, problems = decode_int8(load(content))
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(Errors.EL022.format(path=where, kind="safetensors", reason=error)) from error
     if problems:
-        raise ValueError(Errors.EL022.format(path=where, kind="int8 weights", reason="; ".join(problems)))
+        raise ValueError(Errors.EL022.format(path=where, kind="int8 weights", reason=shorten("; ".join(problems))))
     return arrays
-
-
-def _read_header(content: bytes) -> Dict[str, Any]:
-    """The JSON of our own in a safetensors header: 8 bytes of length, then the header."""
-    length = int.from_bytes(content[:8], "little")
-    metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    if BYTES_KEY not in metadata:
-        raise ValueError(Errors.EL022.format(path="bytes", kind="biLM", reason="no settings in the header"))
-    record: Dict[str, Any] = json.loads(metadata[BYTES_KEY])
-    return record

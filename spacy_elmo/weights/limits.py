@@ -1,0 +1,90 @@
+"""The largest sizes that files may declare: checked before anything is allocated or built.
+
+All of them are far above any biLM that exists (4096 cells, 512 outputs, 2 to 4 layers, 800,000 words).
+"""
+
+from typing import Dict, Iterable, List, Mapping, Optional
+
+from ..bilm.config import BiLMConfig
+
+MIB = 1024 * 1024
+MAX_JSON_BYTES = 16 * MIB  # options, config and meta data
+MAX_JSON_DEPTH = 64
+MAX_EXPANSION = 20  # compressed weights and words are at most a few times as large as their files
+
+MAX_LAYERS = 1000  # LSTM layers, highway layers, filter sizes
+MAX_WIDTH = 2**20
+MAX_CHARACTERS = 1000  # ids in a word's row: 8 bytes each, for thousands of words at a time
+MAX_WORDS = 2**31
+MAX_CUTOFFS = 100  # clusters of an adaptive softmax
+
+MAX_ABSOLUTE = 1e18  # the product of two such numbers is still finite in float32
+MAX_SHOWN = 30  # problems that an error lists
+MAX_TEXT = 2000  # characters of a problem that an error shows
+
+
+def expanded_limit(n_bytes: int) -> int:
+    """n_bytes (int): Stored in a file, compressed or not.
+    RETURNS (int): The most that they may expand to.
+    """
+    return 64 * MIB + MAX_EXPANSION * n_bytes
+
+
+# Settings by their names in `BiLMConfig` and `CharCNNConfig`.
+MOST: Dict[str, int] = {
+    "n_layers": MAX_LAYERS,
+    "cell_width": MAX_WIDTH,
+    "projection_width": MAX_WIDTH,
+    "n_words": MAX_WORDS,
+    "embedding_width": MAX_WIDTH,
+    "n_highway": MAX_LAYERS,
+    "max_characters": MAX_CHARACTERS,
+}
+
+
+def find_excess(config: BiLMConfig) -> List[str]:
+    """config (BiLMConfig): As a file declares it.
+    RETURNS (List[str]): Settings above their limit, one text each.
+    """
+    sizes: Dict[str, Optional[int]] = {name: getattr(config, name) for name in MOST if hasattr(config, name)}
+    if config.char_cnn is not None:
+        sizes.update({name: getattr(config.char_cnn, name) for name in MOST if hasattr(config.char_cnn, name)})
+    problems = find_above(sizes, MOST)
+    clips = {"cell_clip": config.cell_clip, "projection_clip": config.projection_clip}
+    huge = ((name, clip) for name, clip in clips.items() if clip is not None and clip > MAX_ABSOLUTE)
+    problems += [f"{name} is {clip}, should be at most {MAX_ABSOLUTE:g}" for name, clip in huge]
+    filters = () if config.char_cnn is None else config.char_cnn.filters
+    return problems + find_filter_excess([n for _, n in filters], "filters")
+
+
+def find_above(sizes: Mapping[str, Optional[int]], most: Mapping[str, int]) -> List[str]:
+    """RETURNS (List[str]): Sizes above their limit, one text each."""
+    above = ((name, n) for name, n in sizes.items() if n is not None and n > most[name])
+    return [f"{name} is {shorten(str(n), 40)}, should be at most {most[name]:,}" for name, n in above]
+
+
+def find_filter_excess(numbers: List[int], name: str) -> List[str]:
+    """numbers (List[int]): Filters of each width.
+    name (str): What the file calls them.
+    RETURNS (List[str]): Too many widths, or too many filters in all.
+    """
+    problems = []
+    if len(numbers) > MAX_LAYERS:
+        problems.append(f"{name} has {len(numbers):,} sizes, should have at most {MAX_LAYERS:,}")
+    if sum(numbers) > MAX_WIDTH:
+        total = shorten(str(sum(numbers)), 40)
+        problems.append(f"{name} has {total} filters in all, should have at most {MAX_WIDTH:,}")
+    return problems
+
+
+def shorten(text: str, max_characters: int = MAX_TEXT) -> str:
+    """RETURNS (str): The text, with "..." in place of the rest where it is longer."""
+    return text if len(text) <= max_characters else text[: max_characters - 3] + "..."
+
+
+def listed(problems: Iterable[str], max_shown: int = MAX_SHOWN) -> str:
+    """RETURNS (str): One problem a line, each after a dash, and the number of those that are not shown."""
+    found = list(problems)
+    shown = [shorten(problem) for problem in found[:max_shown]]
+    rest = [f"and {len(found) - max_shown:,} more"] if len(found) > max_shown else []
+    return "".join(f"\n- {line}" for line in (*shown, *rest))

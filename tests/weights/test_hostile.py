@@ -1,0 +1,292 @@
+"""Damaged and hostile files: one error with a code, before anything is allocated, built or read from elsewhere."""
+
+import gzip
+import json
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
+from safetensors.numpy import load, save
+
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
+from spacy_elmo.weights.bilm_tf.hdf5 import read_hdf5
+from spacy_elmo.weights.sources import Source
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.fixture
+def folder(tmp_path):
+    options = make_options()
+    return write_model(tmp_path / "model", options, {**make_arrays(options), **make_softmax(options)}, WORDS)
+
+
+@pytest.fixture
+def native(folder, tmp_path):
+    save_bilm(load_bilm(folder), tmp_path / "native")
+    return tmp_path / "native"
+
+
+def make_virtual(file):
+    layout = h5py.VirtualLayout(shape=(10,), dtype="f4")
+    layout[:] = h5py.VirtualSource(".", "bad", shape=(10,))
+    file.create_virtual_dataset("bad", layout)
+
+
+def make_nested(file):
+    group = file
+    for _ in range(40):
+        group = group.create_group("g")
+
+
+def make_endless(file):
+    group = file.create_group("bad")
+    group["again"] = group
+
+
+def make_wide_chunk(file):
+    file.create_dataset("bad", (8,), "f4", chunks=(2**28,), maxshape=(None,))
+
+
+HDF5 = {
+    "virtual": (make_virtual, "bad is a virtual dataset"),
+    "external": (lambda file: file.create_dataset("bad", (3,), "f4", external=[("other", 0, 12)]), "another file"),
+    "soft link": (lambda file: file.update({"bad": h5py.SoftLink("/char_embed")}), "bad is a link"),
+    "external link": (lambda file: file.update({"bad": h5py.ExternalLink("weights.hdf5", "/")}), "bad is a link"),
+    "nested": (make_nested, "nested deeper than 16 levels"),
+    "endless": (make_endless, "nested deeper than 16 levels"),
+    "shape": (lambda file: file.create_dataset("bad", (2**40,), "f4"), r"bad has shape \[1099511627776\], but only 0"),
+    "chunks": (make_wide_chunk, r"bad has chunks \[268435456\]"),
+    "text": (lambda file: file.create_dataset("bad", data="text"), "bad is object, should be floating point"),
+    "empty": (lambda file: file.create_dataset("bad", data=h5py.Empty("f4")), "bad is empty"),
+}
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("kind", HDF5)
+@pytest.mark.parametrize("is_zip", [False, True])
+def test_hdf5_that_is_not_plain_is_not_read(kind, is_zip, folder, tmp_path):
+    make, text = HDF5[kind]
+    with h5py.File(folder / "weights.hdf5", "a") as file:
+        make(file)
+    path = folder
+    if is_zip:
+        path = tmp_path / "model.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in ("options.json", "weights.hdf5"):
+                archive.write(folder / name, name)
+    with pytest.raises(ValueError, match=f"(?s)EL038.*{text}"):
+        load_bilm(path)
+
+
+@pytest.mark.issue(15)
+def test_hdf5_with_too_many_groups_is_not_read(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "weights.hdf5", "w") as file:
+        for i in range(30):
+            file.create_group(str(i))
+    monkeypatch.setattr("spacy_elmo.weights.bilm_tf.hdf5.MAX_NODES", 20)
+    with pytest.raises(ValueError, match="EL038.*\n- it has more than 20 groups and datasets"):
+        read_hdf5(Source(tmp_path / "weights.hdf5"))
+
+
+@pytest.mark.issue(15)
+def test_compressed_hdf5_is_read(folder):
+    arrays = make_arrays(make_options())
+    with h5py.File(folder / "weights.hdf5", "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=array, compression="gzip")
+    load_bilm(folder)
+
+
+OPTIONS = {
+    "lstm.n_layers": 2_000_000_000,
+    "lstm.dim": 10**30,
+    "lstm.cell_clip": 1e308,
+    "char_cnn.max_characters_per_token": 2**31,
+    "char_cnn.n_highway": 2_000_000_000,
+    "char_cnn.filters": [[1, 2**40]],
+}
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_sizes_of_options_have_limits(name, folder):
+    block, key = name.split(".")
+    options = make_options(**{block: {key: OPTIONS[name]}})
+    (folder / "options.json").write_text(json.dumps(options))
+    with pytest.raises(ValueError, match=f"EL023.*{name}.* should (be|have) at most"):
+        load_bilm(folder)
+
+
+CONFIG = {
+    "n_layers": (2e9, "n_layers is 2000000000, should be at most 1,000"),
+    "projection_width": (1e308, "projection_width is 1"),
+    "cell_clip": (1e308, "cell_clip is 1e.308, should be at most 1e.18"),
+    "char_cnn.max_characters": (2**31, "max_characters is 2147483648, should be at most 1,000"),
+    "char_cnn.n_highway": (1e300, "n_highway is 1"),
+    "char_cnn.filters": ([[1, 2**62]], "filters has 4611686018427387904 filters in all"),
+}
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("name", CONFIG)
+@pytest.mark.parametrize("is_bytes", [False, True])
+def test_sizes_of_native_files_have_limits(name, is_bytes, native):
+    value, text = CONFIG[name]
+    record = json.loads((native / "config.json").read_text())
+    block, _, key = name.rpartition(".")
+    (record["bilm"][block] if block else record["bilm"])[key] = value
+    with pytest.raises(ValueError, match=f"EL023.*{text}"):
+        if is_bytes:
+            bilm_from_bytes(with_header(bilm_to_bytes(load_bilm(native)), config=record))
+        else:
+            (native / "config.json").write_text(json.dumps(record))
+            load_bilm(native)
+
+
+SOFTMAX = {
+    "a text": "big",
+    "null sizes": {"n_words": None, "cutoffs": None, "div_value": None},
+    "huge": {"n_words": 10**30, "cutoffs": [4], "div_value": 4.0},
+    "infinite": {"n_words": 12, "cutoffs": [float("inf")], "div_value": float("nan")},
+}
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("kind", SOFTMAX)
+def test_adaptive_softmax_of_another_kind(kind, native):
+    record = json.loads((native / "config.json").read_text())
+    (native / "config.json").write_text(json.dumps({**record, "adaptive_softmax": SOFTMAX[kind]}))
+    with pytest.raises(ValueError, match="EL023.*adaptive_softmax"):
+        load_bilm(native)
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("shares, text", [("yes", "should be true or false"), (True, "has no word table")])
+def test_shared_softmax_needs_a_word_table(shares, text, native):
+    record = json.loads((native / "config.json").read_text())
+    (native / "config.json").write_text(json.dumps({**record, "shares_softmax": shares}))
+    with pytest.raises(ValueError, match=f"EL023.*shares_softmax.*{text}"):
+        load_bilm(native)
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("name", ["options.json", "config.json", "meta.json"])
+@pytest.mark.parametrize("content, text", [(DEEP, "EL022"), ("[" * 80 + "]" * 80, "EL022.*64 levels")])
+def test_json_that_is_nested_too_deep(name, content, text, folder, native):
+    place = folder if name == "options.json" else native
+    (place / name).write_text(content)
+    with pytest.raises(ValueError, match=f"{text}"):
+        load_bilm(place)
+
+
+@pytest.mark.issue(15)
+def test_json_that_is_too_large_is_not_read(native):
+    with (native / "config.json").open("wb") as file:
+        file.truncate(3 * 2**30)  # sparse
+    with pytest.raises(ValueError, match="EL036.*has 3,221,225,472 bytes, but should have at most 16,777,216"):
+        load_bilm(native)
+
+
+@pytest.mark.issue(15)
+def test_a_member_that_expands_too_far_is_not_read(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_elmo.weights.limits.MIB", 0)
+    monkeypatch.setattr("spacy_elmo.weights.limits.MAX_EXPANSION", 2)
+    (folder / "options.json").write_bytes(b" " * 200_000 + (folder / "options.json").read_bytes())
+    with zipfile.ZipFile(tmp_path / "model.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("options.json", "weights.hdf5"):
+            archive.write(folder / name, name)
+    with pytest.raises(ValueError, match="EL036.*model.zip:options.json' has 200,"):
+        load_bilm(tmp_path / "model.zip")
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("method", [1, 12, 14, 99])
+def test_zip_with_a_damaged_or_unknown_compression(method, folder, tmp_path):
+    with zipfile.ZipFile(tmp_path / "model.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("options.json", "weights.hdf5"):
+            archive.write(folder / name, name)
+    content = bytearray((tmp_path / "model.zip").read_bytes())
+    for signature, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        at = content.find(signature)
+        while at >= 0:
+            content[at + offset] = method
+            at = content.find(signature, at + 4)
+    (tmp_path / "model.zip").write_bytes(content)
+    with pytest.raises(ValueError, match="EL022.*cannot be read as zip"):
+        load_bilm(tmp_path / "model.zip")
+
+
+def with_header(content, **changes):
+    """Bytes of a biLM with other settings in the header."""
+    length = int.from_bytes(content[:8], "little")
+    record = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["spacy_elmo"])
+    return save(load(content), metadata={"spacy_elmo": json.dumps({**record, **changes})})
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize(
+    "changes, text",
+    [
+        ({"vocabulary": 3}, "EL039.*vocabulary is not a list of texts"),
+        ({"vocabulary": [1, None]}, "EL039.*vocabulary is not a list of texts"),
+        ({"vocabulary": ["a"]}, "EL003"),
+        ({"meta": [1]}, "EL039.*meta is a list"),
+        ({"config": None, "meta": 3}, "EL039.*config is missing.*meta is a int"),
+        ({"config": {"bilm": {"n_layers": 0}}}, "EL023.*format_version is None"),
+    ],
+)
+def test_header_of_bytes_is_checked(changes, text, folder):
+    content = bilm_to_bytes(load_bilm(folder))
+    assert bilm_from_bytes(with_header(content, meta=None)).meta == {}
+    with pytest.raises(ValueError, match=text):
+        bilm_from_bytes(with_header(content, **changes))
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("header", ["null", "[]", "{", DEEP])
+def test_header_of_bytes_of_another_kind(header, folder):
+    arrays = load(bilm_to_bytes(load_bilm(folder)))
+    with pytest.raises(ValueError, match="EL022|EL039"):
+        bilm_from_bytes(save(arrays, metadata={"spacy_elmo": header}))
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("value, text", [(3.4e38, "too large"), (np.inf, "not finite"), (np.nan, "not finite")])
+@pytest.mark.parametrize("name", ["softmax/W", "softmax/b", "char_embed", "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell/B"])
+def test_values_whose_products_are_not_finite_are_refused(name, value, text, folder):
+    arrays = {**make_arrays(make_options()), **make_softmax(make_options())}
+    arrays[name].flat[3] = value
+    with h5py.File(folder / "weights.hdf5", "w") as file:
+        for key, array in arrays.items():
+            file.create_dataset(key, data=array)
+    with pytest.raises(ValueError, match=f"(?s)EL026.*{text}: {name} has 1 of"):
+        load_bilm(folder)
+
+
+@pytest.mark.issue(15)
+def test_native_values_whose_products_are_not_finite_are_refused(folder):
+    arrays = load(bilm_to_bytes(load_bilm(folder)))
+    record = {"softmax.weight": np.full_like(arrays["softmax.weight"], -3e38), "softmax.bias": arrays["softmax.bias"]}
+    content = bilm_to_bytes(load_bilm(folder))
+    length = int.from_bytes(content[:8], "little")
+    metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+    with pytest.raises(ValueError, match="(?s)EL026.*too large: softmax.weight has 96 of 96 values above 1e"):
+        bilm_from_bytes(save({**arrays, **record}, metadata=metadata))
+
+
+@pytest.mark.issue(15)
+def test_vocabulary_in_gzip(folder, tmp_path):
+    (folder / "vocab.txt.gz").write_bytes(gzip.compress((folder / "vocab.txt").read_bytes()))
+    (folder / "vocab.txt").unlink()
+    assert load_bilm(folder).vocabulary.words == WORDS
+    with zipfile.ZipFile(tmp_path / "144.zip", "w") as archive:
+        for name in ("options.json", "weights.hdf5", "vocab.txt.gz"):
+            archive.write(folder / name, name)
+    assert load_bilm(tmp_path / "144.zip").vocabulary.words == WORDS
+    (folder / "vocab.txt.gz").write_bytes(b"\x1f\x8b\x08 damaged")
+    with pytest.raises(ValueError, match="EL027.*EL022.*cannot be read as gzip"):
+        load_bilm(folder)
