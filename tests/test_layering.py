@@ -5,6 +5,7 @@ imported, so that a rule also holds for imports inside functions and under TYPE_
 """
 
 import ast
+import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 PACKAGE = "spacy_elmo"
 ROOT = Path(__file__).parent.parent / PACKAGE
 MAX_LINES = 400
+MAX_MEDIAN_LINES = 110
 # What people read beside the package, without what `spacy project` makes.
 READ_FOLDERS = ("configs", "docs", "tests", "project", "benchmarks")
 READ_SUFFIXES = (".py", ".cfg", ".yml", ".md")
@@ -240,6 +242,12 @@ def test_no_file_is_too_long() -> None:
     assert {path.suffix for path in paths} == set(READ_SUFFIXES)
     assert {path.name for path in paths} >= {"README.md", "setup.py", "test_layering.py", "project.yml"}
     assert [str(path) for path in paths if is_too_long(path)] == []
+
+
+def test_median_module_is_short() -> None:
+    paths = [path for path in ROOT.rglob("*.py") if path.name != "__init__.py"]
+    lengths = [len(path.read_text(encoding="utf8").splitlines()) for path in paths]
+    assert statistics.median(lengths) <= MAX_MEDIAN_LINES
 
 
 def test_every_directory_is_a_ring() -> None:

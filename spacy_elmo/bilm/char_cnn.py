@@ -1,4 +1,4 @@
-"""From character ids to word vectors: convolutions, highways, a projection (Kim et al. 2016; Peters et al. 2018)."""
+"""The character CNN: convolutions, highways and a projection (Kim et al. 2016; Peters et al. 2018, sec. 3.4)."""
 
 from typing import Any, List, Optional, Sequence, Tuple
 
@@ -9,8 +9,9 @@ from .config import CharCNNConfig
 from .highway import Highway
 from .initialization import Linear, constant_, normal_, uniform_
 
-N_BUCKETS = 6  # groups of words of like length, each a product of its own
+N_BUCKETS = 6  # groups of words of similar length, each a product of its own
 MIN_BUCKET = 64  # words
+MIN_WINDOWS = 16  # of all words of a group: products of fewer rows have other rounding errors
 
 
 class CharFilter(nn.Module):
@@ -43,10 +44,10 @@ class CharFilter(nn.Module):
         return scores.view(n_words, n_windows, n).amax(dim=1) + self.bias
 
     def train_on(self, parts: Sequence[Tensor], embedding: Tensor) -> Tensor:
-        """The same from character ids, with gradients at a third of the cost.
+        """The same as `forward`, from character ids, with gradients at a third of the cost.
 
-        There are few characters, so what each gives at each place of a window is computed once; a window is a sum of
-        rows of that table. Only the window that is largest gets a gradient, the first one if several are.
+        There are few distinct characters. The product of each with the weights of each position is computed once, and a
+        window is a sum of rows of that table. Only the largest window gets a gradient, the first of several equal ones.
 
         parts (Sequence[Tensor]): Each of shape (U_k, C_k), int64.
         embedding (Tensor): Shape (262, E).
@@ -84,22 +85,28 @@ class CharCNN(nn.Module):
             constant_(self.projection.bias, 0.0)
 
     def forward(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
-        """Beyond a word's last id every window sees only padding: one such window stands for all of them, so rows of
-        short words are cut. For speed words of like length should stand side by side.
+        """Encode words. Windows that begin after a word's last id see only padding and are all equal, so that rows of
+        short words are cut after the first of them. Words sorted by length are faster.
 
         char_ids (Tensor): Shape (U, C) int64.
         lengths (Optional[Sequence[int]]): Ids of each word without padding; None looks at whole rows.
         RETURNS (Tensor): Shape (U, P).
+        """
+        features = self.pool(char_ids, lengths)
+        for highway in self.highways:
+            features = highway(features)
+        return features if self.projection is None else self.projection(features)  # (U, P)
+
+    def pool(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
+        """char_ids (Tensor), lengths (Optional[Sequence[int]]): See `forward`.
+        RETURNS (Tensor): Shape (U, F), what the highways read.
         """
         parts = self._cut(char_ids, lengths)
         if torch.is_grad_enabled() and char_ids.device.type == "cpu":
             features = self._pool_with_grad(parts)
         else:
             features = torch.cat([self._pool(rows) for rows in parts])  # (U, F)
-        features = torch.relu(features) if self.config.activation == "relu" else torch.tanh(features)
-        for highway in self.highways:
-            features = highway(features)
-        return features if self.projection is None else self.projection(features)  # (U, P)
+        return torch.relu(features) if self.config.activation == "relu" else torch.tanh(features)
 
     def _pool(self, char_ids: Tensor) -> Tensor:
         characters = nn.functional.embedding(char_ids, self.embedding)  # (U, C, E)
@@ -115,9 +122,9 @@ class CharCNN(nn.Module):
             return [char_ids]
         size = max(MIN_BUCKET, -(-len(lengths) // N_BUCKETS))
         widest = max(width for width, _ in self.config.filters)
-        return [
-            rows[:, : max(lengths[i * size : (i + 1) * size]) + widest] for i, rows in enumerate(char_ids.split(size))
-        ]
+        groups = char_ids.split(size)
+        longest = [max(lengths[i * size : (i + 1) * size]) for i in range(len(groups))]
+        return [rows[:, : max(n, -(-MIN_WINDOWS // len(rows))) + widest] for rows, n in zip(groups, longest)]
 
 
 class _LargestWindow(torch.autograd.Function):
@@ -154,7 +161,7 @@ class _LargestWindow(torch.autograd.Function):
 def _first_equal(scores: Tensor, largest: Tensor) -> Tensor:
     """scores (Tensor): Shape (U, W, n).
     largest (Tensor): Shape (U, n), their maximum over W.
-    RETURNS (Tensor): Shape (U, n), where it stands first: several times as fast as asking for it on the way.
+    RETURNS (Tensor): Shape (U, n), its first position: several times as fast as `max` with indices.
     """
     n_windows = scores.shape[1]
     countdown = torch.arange(n_windows, 0, -1, dtype=torch.uint8 if n_windows < 256 else torch.int32).unsqueeze(1)

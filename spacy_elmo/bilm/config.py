@@ -96,7 +96,7 @@ class BiLMConfig:
     has_skip (bool): From the second layer on, the input is added to the output.
     highway_between (bool): From the second layer on, a learned gate mixes input and output (Srivastava et al. 2015).
     directions (str): "both", or "forward" for a plain language model.
-    encoder (str): What stands above the words: "lstm".
+    encoder (str): The encoder above the words: "lstm".
     """
 
     char_cnn: Optional[CharCNNConfig] = None

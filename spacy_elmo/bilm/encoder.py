@@ -1,4 +1,4 @@
-"""What stands above the words of a biLM, chosen by its config: one protocol, one table."""
+"""The encoder above the words of a biLM, chosen by its config: one protocol, one table."""
 
 from typing import Callable, Dict, List, Optional, Protocol, Tuple
 
@@ -11,7 +11,7 @@ from .state import State
 
 
 class ContextEncoder(Protocol):
-    """A module that turns word vectors into layers, each direction by itself."""
+    """A module that computes layers from word vectors; the directions are independent."""
 
     @property
     def device(self) -> torch.device:

@@ -11,7 +11,7 @@ from .initialization import constant_, uniform_
 from .recurrence import run_recurrence
 from .state import LSTMState, State
 
-FORGET_BIAS = 1.0  # added when computing, not part of the stored bias: bilm-tf's files do the same
+FORGET_BIAS = 1.0  # added in computing and not part of the stored bias, as in bilm-tf's files
 
 
 class LSTMLayer(nn.Module):

@@ -1,7 +1,8 @@
 """The recurrent part of an LSTM layer with a backward pass written by hand.
 
 Autograd through a loop over time would record some twenty operations a step and multiply the weight gradients step by
-step. Here the loop keeps the gates, walks back once, and leaves the weight gradients to two large products at the end.
+step. Here the forward pass keeps the gates, and the backward pass computes the weight gradients in two large products
+after its loop (Sak et al. 2014 for the layer).
 
 tanh(x) is computed as 2 sigmoid(2x) - 1, which is several times faster in torch on CPUs and exact to 1e-7.
 """
@@ -52,9 +53,9 @@ def run_recurrence(
 
 
 class _Kept(NamedTuple):
-    """What the way back needs of each step.
+    """What the backward pass needs of each step.
 
-    acts (Tensor): Shape (S, 4, d, B, H), the open gates i, f, o and the candidate j.
+    acts (Tensor): Shape (S, 4, d, B, H), the activations of the gates i, f, o and of the candidate j.
     cells (Tensor): Shape (S, d, B, H), after the clip.
     tanhs (Tensor): Shape (S, d, B, H), of the cells.
     outputs (Tensor): Shape (d, S, B, R), after the clip.
@@ -94,7 +95,7 @@ class _Recurrence(torch.autograd.Function):
         recurrent = recurrent_weight.to(gates.dtype)
         projection = None if projection_weight is None else projection_weight.to(gates.dtype)
         output_clip = None if projection is None else projection_clip
-        kept = _make_room(gates, recurrent.shape[1], exact, cell_clip is not None, output_clip is not None)
+        kept = _allocate(gates, recurrent.shape[1], exact, cell_clip is not None, output_clip is not None)
         layer = _Layer(recurrent, projection, _keeps(resets, gates.shape[1], exact), mask, cell_clip, output_clip)
         start_h, start_c = h.to(exact), c.to(exact)
         _run_forward(layer, kept, gates, start_h, start_c)
@@ -136,21 +137,21 @@ class _Layer(NamedTuple):
 def _run_forward(layer: _Layer, kept: _Kept, gates: Tensor, h: Tensor, c: Tensor) -> None:
     """Fill `kept`. gates (d, S, B, 4H), h (d, B, R), c (d, B, H)."""
     d, _, n_lanes, width = gates.shape
-    closed = torch.empty(d, n_lanes, width, dtype=gates.dtype, device=gates.device)
-    by_gate = closed.view(d, n_lanes, 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
+    pre = torch.empty(d, n_lanes, width, dtype=gates.dtype, device=gates.device)
+    by_gate = pre.view(d, n_lanes, 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
     for at, gate, keep in zip(kept.by_step(), gates.unbind(1), layer.keeps):
         if keep is not None:
             h, c = h * keep, c * keep
         read = h if layer.mask is None else h * layer.mask
-        torch.baddbmm(gate, read.to(gate.dtype), layer.recurrent, out=closed)
+        torch.baddbmm(gate, read.to(gate.dtype), layer.recurrent, out=pre)
         by_gate[1].mul_(2)
         torch.sigmoid(by_gate.to(c.dtype), out=at.acts)
-        _move_cells(at, c, layer.cell_clip)
+        _update_cells(at, c, layer.cell_clip)
         _project(at, layer)
         h, c = at.outputs, at.cells
 
 
-def _move_cells(at: _Kept, c: Tensor, clip: Optional[float]) -> None:
+def _update_cells(at: _Kept, c: Tensor, clip: Optional[float]) -> None:
     i, j, f, _ = at.acts.unbind(0)  # 4 x (d, B, H)
     j.mul_(2).sub_(1)
     torch.mul(f, c, out=at.raw_cells).addcmul_(i, j)
@@ -174,7 +175,7 @@ def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor) -> T
     d_gates = recurrent.new_empty(*kept.outputs.shape[:3], recurrent.shape[2])
     d_projected = recurrent.new_empty(kept.outputs.shape)
     d_act = torch.empty_like(kept.acts[0])  # (4, d, B, H)
-    steps, d_steps, d_closed = kept.by_step(), d_outputs.unbind(1), d_gates.unbind(1)
+    steps, d_steps, d_pre = kept.by_step(), d_outputs.unbind(1), d_gates.unbind(1)
     d_h: Optional[Tensor] = None
     d_c: Optional[Tensor] = None
     for s in reversed(range(len(steps))):
@@ -182,13 +183,13 @@ def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor) -> T
         d_h = d_steps[s] if d_h is None else d_h.to(d_act.dtype).add_(d_steps[s])
         before = c if s == 0 else steps[s - 1].cells
         d_squashed = _unproject(at, layer, d_h, d_projected[:, s])
-        by_gate = d_closed[s].view(*d_act.shape[1:3], 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
-        d_c = _turn_cells(at, d_act, d_squashed, d_c, before if keep is None else before * keep, layer.cell_clip)
-        _close_gates(at, d_act, d_act if by_gate.dtype != d_act.dtype else by_gate)
+        by_gate = d_pre[s].view(*d_act.shape[1:3], 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
+        d_c = _cell_backward(at, d_act, d_squashed, d_c, before if keep is None else before * keep, layer.cell_clip)
+        _gates_backward(at, d_act, d_act if by_gate.dtype != d_act.dtype else by_gate)
         if by_gate.dtype != d_act.dtype:
             by_gate.copy_(d_act)
         if s > 0:
-            d_h = torch.bmm(d_closed[s], recurrent.transpose(1, 2))  # (d, B, R)
+            d_h = torch.bmm(d_pre[s], recurrent.transpose(1, 2))  # (d, B, R)
             d_h = d_h if layer.mask is None else d_h * layer.mask
             if keep is not None:
                 d_h, d_c = d_h * keep, d_c * keep
@@ -205,10 +206,10 @@ def _unproject(at: _Kept, layer: _Layer, d_h: Tensor, d_projected: Tensor) -> Te
     return torch.bmm(d_projected, layer.projection.transpose(1, 2)).to(at.tanhs.dtype)
 
 
-def _turn_cells(
+def _cell_backward(
     at: _Kept, d_act: Tensor, d_squashed: Tensor, d_c: Optional[Tensor], before: Tensor, clip: Optional[float]
 ) -> Tensor:
-    """Set `d_act` to the gradient of the open gates.
+    """Set `d_act` (4, d, B, H) to the gradient of the gate activations.
 
     RETURNS (Tensor): Shape (d, B, H), the gradient of the cells of the step before.
     """
@@ -227,14 +228,14 @@ def _turn_cells(
     return d_cell.mul_(f)
 
 
-def _close_gates(at: _Kept, d_act: Tensor, d_closed: Tensor) -> None:
-    """Set `d_closed` to the gradient of the gates before they were opened."""
-    _sigmoid_backward(d_act[0], at.acts[0], d_closed[0])
-    _tanh_backward(d_act[1], at.acts[1], d_closed[1])
-    _sigmoid_backward(d_act[2:], at.acts[2:], d_closed[2:])
+def _gates_backward(at: _Kept, d_act: Tensor, d_pre: Tensor) -> None:
+    """Set `d_pre` (4, d, B, H) to the gradient of the gate pre-activations."""
+    _sigmoid_backward(d_act[0], at.acts[0], d_pre[0])
+    _tanh_backward(d_act[1], at.acts[1], d_pre[1])
+    _sigmoid_backward(d_act[2:], at.acts[2:], d_pre[2:])
 
 
-def _make_room(
+def _allocate(
     gates: Tensor, output_width: int, exact: torch.dtype, has_cell_clip: bool, has_output_clip: bool
 ) -> _Kept:
     """Where nothing is clipped, before and after the clip is the same tensor."""

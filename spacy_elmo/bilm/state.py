@@ -65,7 +65,7 @@ class State:
 
 @dataclass(frozen=True)
 class BiLMState:
-    """Where the LSTMs of some sequences stand, as bilm-tf and AllenNLP lay it out: directions side by side.
+    """The state of the LSTMs for some sequences, in the layout of bilm-tf and AllenNLP: directions concatenated.
 
     h (Tensor): Shape (L, rows, 2P), outputs before the skip connection, forward half first.
     c (Tensor): Shape (L, rows, 2H), memory cells.

@@ -49,7 +49,8 @@ def id_runs(
     if problem or words.codec is None:
         raise ValueError(Errors.EL017.format(problem=problem))
     rows = np.concatenate([words.codec.encode(BOUNDARIES)[0], ids])
-    return IdRuns(words.encode_ids(rows, _lengths(rows)), index)
+    with torch.no_grad():
+        return IdRuns(words.encode_ids(rows, _lengths(rows)), index)
 
 
 def _lengths(ids: Ids) -> Ids:

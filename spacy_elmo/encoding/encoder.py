@@ -89,6 +89,7 @@ class Encoder:
 
     def prepare(self, state: str) -> None:
         """Derive from the weights now what sequences under a policy need."""
+        self.words.prepare()
         self.runner.prepare()
         if state != "carry":
             self._state_after_boundary(state)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..bilm.model import BiLMNetwork
 from ..engine.fork import CACHE_LOCK
+from ..engine.words import ConstantCharCNN
 from ..errors import Errors
 from ..text.codecs import CharacterCodec, make_codec
 from ..text.lanes import Ids
@@ -135,6 +136,7 @@ class WordEncoder:
         characters = network.config.char_cnn
         if self.table is None and characters is not None:
             self.codec = make_codec(characters.codec, characters.max_characters)
+        self._constant: Optional[ConstantCharCNN] = None
         self.cache = WordCache(max_cache_bytes, network.config.projection_width, network.device)
 
     @torch.no_grad()
@@ -174,12 +176,23 @@ class WordEncoder:
             return torch.zeros(0, self.network.config.projection_width, device=self.network.device)
         order = np.argsort(lengths, kind="stable")  # words of similar length together
         device = self.network.device
+        compute = self.network.word_vectors if torch.is_grad_enabled() else self._char_cnn()
         parts = [
-            self.network.word_vectors(torch.from_numpy(char_ids[some]).to(device), lengths[some].tolist())
+            compute(torch.from_numpy(char_ids[some]).to(device), lengths[some].tolist())
             for some in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
         ]
         back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
         return torch.cat(parts)[back]
+
+    def prepare(self) -> None:
+        """Derive from the weights now what would be derived for the first words."""
+        if self.codec is not None:
+            self._char_cnn().prepare()
+
+    def _char_cnn(self) -> ConstantCharCNN:
+        if self._constant is None:
+            self._constant = ConstantCharCNN(self.network.char_cnn)  # type: ignore[arg-type]  # there where words are spelled
+        return self._constant
 
     def _look_up(self, words: Sequence[str]) -> Tensor:
         ids = torch.from_numpy(self.vocabulary.ids(words)).to(self.table.device)  # type: ignore[union-attr]  # checked when made

@@ -1,4 +1,4 @@
-"""The LSTM cell of inference, in few operations, and what it passes on.
+"""The LSTM cell of inference in few operations (Sak et al. 2014, without peepholes).
 
 tanh(x) = 2 sigmoid(2x) - 1, so that one sigmoid over all gates is enough: the candidate's pre-activations and the
 memory cell come doubled. Products that give them fold the factors into their weights; powers of two change no digit.
@@ -69,7 +69,7 @@ def update_cell(
     added: Optional[GateRows] = None,
     out: Optional[Tensor] = None,
 ) -> Tensor:
-    """One step: c = clip(i j + f c), and what o lets through of it.
+    """One step: c = clip(i j + f c), and half of o tanh(c).
 
     acts (Tensor): Shape (d, b, 4H), pre-activations of i, j (candidate), f, o; contiguous, overwritten.
     c2 (Tensor): Shape (d, b, H), twice the memory cell; updated in place.
@@ -79,21 +79,9 @@ def update_cell(
     out (Optional[Tensor]): Shape (d, b, H), where the result goes; contiguous.
     RETURNS (Tensor): Shape (d, b, H), half of o * tanh(c).
     """
-    d, n_rows, width = c2.shape
-    if is_one_pass(acts, d * n_rows):
+    if is_one_pass(acts, c2.shape[0] * c2.shape[1]):
         half = torch.empty_like(c2, memory_format=torch.contiguous_format) if out is None else out
-        for k in range(d):
-            update_in_one_pass(
-                acts.data_ptr() + 16 * k * n_rows * width,
-                0 if added is None else added.table.data_ptr() + 4 * k * added.table.stride(0),
-                0 if added is None else added.places.data_ptr() + 8 * k * added.places.stride(0),
-                c2.data_ptr() + 4 * k * c2.stride(0),
-                half.data_ptr() + 4 * k * n_rows * width,
-                n_rows,
-                width,
-                candidate_scale,
-                NO_CLIP if clip2 is None else clip2,
-            )
+        _update_in_one_pass(acts, c2, clip2, candidate_scale, added, half)
         return half
     if added is not None:
         acts += added.gather()
@@ -105,6 +93,25 @@ def update_cell(
     if clip2 is not None:
         c2.clamp_(-clip2, clip2)
     return torch.sigmoid(c2, out=out).sub_(0.5).mul_(o)
+
+
+def _update_in_one_pass(
+    acts: Tensor, c2: Tensor, clip2: Optional[float], candidate_scale: float, added: Optional[GateRows], half: Tensor
+) -> None:
+    """half (Tensor): Shape (d, b, H), where the result goes; for the other arguments see `update_cell`."""
+    d, n_rows, width = c2.shape
+    for k in range(d):  # addresses in bytes: 4 of a float, 8 of an index
+        update_in_one_pass(
+            acts.data_ptr() + 16 * k * n_rows * width,
+            0 if added is None else added.table.data_ptr() + 4 * k * added.table.stride(0),
+            0 if added is None else added.places.data_ptr() + 8 * k * added.places.stride(0),
+            c2.data_ptr() + 4 * k * c2.stride(0),
+            half.data_ptr() + 4 * k * n_rows * width,
+            n_rows,
+            width,
+            candidate_scale,
+            NO_CLIP if clip2 is None else clip2,
+        )
 
 
 def clip_output(output: Tensor, clip: Optional[float]) -> Tensor:

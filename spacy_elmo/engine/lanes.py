@@ -65,30 +65,19 @@ class LaneRun:
         start: Pairs,
         workspace: Workspace,
     ) -> None:
-        config, plan = stack.config, schedule.plan
         self.stack, self.schedule, self.vectors, self.words = stack, schedule, vectors, words
         self.d = d = len(words)
-        n_lanes, n_steps, width = plan.n_lanes, plan.n_steps, config.projection_width
+        plan, width, cell_width = schedule.plan, stack.config.projection_width, stack.config.cell_width
+        shape = plan.n_steps, plan.n_lanes
         self.slots = [torch.from_numpy(part).to(schedule.device) for part in slots]
         self.start = [(h, 2.0 * c) for h, c in start]
-        self.ends: Pairs = []
-        if schedule.end_at:
-            n_rows = len(plan.lengths)
-            self.ends = [(h.expand(d, n_rows, -1).clone(), c.expand(d, n_rows, -1).clone()) for h, c in start]
-        self.h = [vectors.new_zeros(d, n_lanes, width) for _ in stack.layers]
-        self.c2 = [vectors.new_zeros(d, n_lanes, config.cell_width) for _ in stack.layers]
-        n_layers = len(stack.layers)
-        self.outputs = workspace.take("outputs", n_layers, d, n_steps, n_lanes, width).zero_().unbind()
-        self.block_steps = block_steps(d, n_lanes, config.cell_width)
+        self.ends = _repeat_rows(start, len(plan.lengths)) if schedule.end_at else []
+        self.h = [vectors.new_zeros(d, plan.n_lanes, width) for _ in stack.layers]
+        self.c2 = [vectors.new_zeros(d, plan.n_lanes, cell_width) for _ in stack.layers]
+        self.outputs = workspace.take("outputs", len(stack.layers), d, *shape, width).zero_().unbind()
+        self.block_steps = block_steps(d, plan.n_lanes, cell_width)
         self.word_gates = WordGates(
-            stack.layers[0],
-            vectors,
-            words,
-            slots,
-            (n_steps, n_lanes),
-            self.block_steps,
-            4 * config.cell_width,
-            workspace,
+            stack.layers[0], vectors, words, slots, shape, self.block_steps, 4 * cell_width, workspace
         )
 
     def run(self) -> None:
@@ -163,7 +152,12 @@ def round_up(n_active: Ids, n_lanes: int) -> List[int]:
     return counts
 
 
+def _repeat_rows(states: Pairs, n_rows: int) -> Pairs:
+    """RETURNS (Pairs): For each layer copies with `n_rows` rows; a state of one row is repeated."""
+    return [(h.expand(-1, n_rows, -1).clone(), c.expand(-1, n_rows, -1).clone()) for h, c in states]
+
+
 def _put(target: Tensor, lanes: Tensor, source: Tensor, sequences: Tensor) -> None:
-    """Set rows of lanes to the start of their sequences; a source of one row serves all."""
+    """Set rows of lanes to the start of their sequences; a source of one row is used for all."""
     rows = source.expand(-1, len(lanes), -1) if source.shape[1] == 1 else source[:, sequences]
     target.index_copy_(1, lanes, rows)

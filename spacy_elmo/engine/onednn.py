@@ -1,4 +1,4 @@
-"""Products with rearranged weights on CPUs: the operations of oneDNN that torch.compile uses for linear layers.
+"""Products with prepacked weights on CPUs: the operations of oneDNN that torch.compile uses for linear layers.
 
 Torch has them, but does not publish them; `works` tries each kind before anything relies on it.
 """
@@ -23,7 +23,7 @@ LEVELS = (127, 63)
 
 def pack(weight: Tensor) -> Tensor:
     """weight (Tensor): Shape (n_in, n_out), float32 or bfloat16.
-    RETURNS (Tensor): The same, rearranged; `to_dense` gives the transposed weight back.
+    RETURNS (Tensor): The same, prepacked; `to_dense` gives the transposed weight back.
     """
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS_HINT)
     return packed
@@ -45,7 +45,7 @@ def linear_plus(rows: Tensor, other: Tensor, packed: Tensor) -> Tensor:
 
 def pack_int8(values: Tensor) -> Tensor:
     """values (Tensor): Shape (n_in, n_out), int8.
-    RETURNS (Tensor): The same, rearranged; `to_dense` gives it back.
+    RETURNS (Tensor): The same, prepacked; `to_dense` gives it back.
     """
     packed: Tensor = torch.ops.onednn.qlinear_prepack(values.t().contiguous(), None)
     return packed

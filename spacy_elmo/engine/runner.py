@@ -97,7 +97,22 @@ class LSTMRunner:
                 stack, vectors, words, plan, start, slots, layers, is_together=is_together, with_end=with_end
             )
             return layers, end
-        schedule = Schedule(plan, self.device, with_end)
+        ends = self._run_lanes(path, Schedule(plan, self.device, with_end), vectors, words, slots, start, layers)
+        return layers, _join_directions(ends) if with_end else None
+
+    def _run_lanes(
+        self,
+        path: Path,
+        schedule: Schedule,
+        vectors: Tensor,
+        words: Tuple[Ids, ...],
+        slots: Tuple[Ids, ...],
+        start: State,
+        layers: Tensor,
+    ) -> List[Pairs]:
+        """layers (Tensor): Shape (L+1, N, D), to be written.
+        RETURNS (List[Pairs]): For each stack the states after each sequence.
+        """
 
         def run_stack(stack: Stack) -> Pairs:
             part = stack.directions
@@ -109,12 +124,10 @@ class LSTMRunner:
                 return run.ends
 
         if path is Path.FEW_LANES and self._unpacked is not None:
-            ends = [run_stack(self._unpacked)]
-        elif path is Path.PARALLEL:
-            ends = run_parallel(run_stack, self._stacks)
-        else:
-            ends = [run_stack(stack) for stack in self._stacks]
-        return layers, _join_directions(ends) if with_end else None
+            return [run_stack(self._unpacked)]
+        if path is Path.PARALLEL:
+            return run_parallel(run_stack, self._stacks)
+        return [run_stack(stack) for stack in self._stacks]
 
     def prepare(self) -> None:
         """See `Runner.prepare`."""

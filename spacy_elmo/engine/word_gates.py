@@ -1,4 +1,4 @@
-"""The input side of layer 1, which depends on the word alone: computed per distinct word, looked up per token."""
+"""The input side of layer 1, which depends only on the word: computed per distinct word, looked up per token."""
 
 from typing import Any, List, NamedTuple, Sequence, Tuple
 
