@@ -1,4 +1,4 @@
-"""Errors of the command line: arguments and outputs. EL134 to EL136, EL177 to EL179."""
+"""Errors of the command line: arguments and outputs. EL134 to EL136, EL140, EL177 to EL179, EL200."""
 
 from .catalogue import Catalogue
 
@@ -12,9 +12,17 @@ class CLIErrors(metaclass=Catalogue):
         "suffix (a folder of DocBins), or be '-' (an .npz to stdout)."
     )
     EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
+    EL140 = (
+        "The perplexity is not a finite number ({scores}): {reason}. Such a biLM is of no use: compare its file with the "
+        "origin's, or go back to an earlier checkpoint of its training."
+    )
     EL177 = "The system refuses {path}: {reason}. {remedy}"
     EL178 = "'{path}' can be no folder: '{taken}' is a file. Choose another path."
     EL179 = (
         "'{path}' is no regular file (a device, a pipe or a folder), and is not replaced. Choose another path, or "
         "write to a file first."
+    )
+    EL200 = (
+        "--tokenized says that white space separates the tokens, --lang {lang} that spaCy's tokenizer is needed. Leave "
+        "--tokenized out for raw text, --lang for tokenized text (the default)."
     )

@@ -34,6 +34,10 @@ class CorporaErrors(metaclass=Catalogue):
         "('en', 'de', 'xx' for any), or {instead} if the text is tokenized."
     )
     EL138 = "Line {where} is no UTF-8: {reason}. Convert the file to UTF-8, or name its format with --input-format."
+    EL139 = (
+        "The name {name} of a text is not UTF-8; bytes that are not are escaped here. Models and checkpoints name their "
+        "texts in UTF-8: rename the file or folder."
+    )
     EL141 = (
         "The data set '{name}' cannot be opened: {reason}. A data set is hf:NAME[:SPLIT][:COLUMN], NAME what "
         "`datasets.load_dataset` takes (NAME@CONFIG for one of its configurations) or a folder of `save_to_disk`."
