@@ -47,7 +47,7 @@ def _first_cells(section: str) -> List[str]:
 def _options_of(name: str) -> Set[str]:
     command = typer.main.get_command(app)
     assert isinstance(command, LazyGroup)
-    parameters = command.get_command(None, name).params
+    parameters = [item for item in command.get_command(None, name).params if not getattr(item, "hidden", False)]
     return {option for parameter in parameters for option in parameter.opts if option.startswith("-")} - {"--help"}
 
 

@@ -6,12 +6,14 @@ import warnings
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional, Type
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Type
 
 import torch
 import typer
 from wasabi import Printer
 
+from ..corpora.files import Tell
+from ..corpora.punctuation import PunctuationCheck
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
@@ -48,9 +50,15 @@ REMEDIES: Dict[Optional[int], str] = {
 BILM_ARG = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM.")
 OPTIONS_OPT = Opt(None, "--options", "-o", help="The options.json of the weights, if it is not in the same folder.")
 VOCAB_OPT = Opt(None, "--vocab", "-v", help="Text file with one word per line, in the order of the softmax rows.")
-SOFTMAX_OPT = Opt(None, "--softmax", "-s", help="HDF5 file with the softmax, if the weights file does not include it.")
-TOKEN_EMBEDDINGS_OPT = Opt(None, "--token-embeddings", "-t", help="HDF5 file with token vectors of the vocabulary's words.")
-GPU_OPT = Opt(-1, "--gpu-id", "-g", help="GPU ID to compute on, -1 for the CPU.")
+SOFTMAX_OPT = Opt(None, "--softmax", "-s", help="HDF5 file with the softmax, if it is not with the weights.")
+TOKEN_EMBEDDINGS_OPT = Opt(None, "--token-embeddings", "-t", help="HDF5 file with a vector per word of the vocabulary.")
+GPU_OPT = Opt(-1, "--gpu-id", "-g", help="Number of the GPU to compute on, -1 for the CPU.")
+LANG_HELP = (
+    "Language of raw text, whose tokenizer reads it, for instance en; by default white space of any kind separates the "
+    "tokens, no-break spaces too."
+)
+LANG_OPT = Opt(None, "--lang", "-l", help=LANG_HELP)
+RUNNING_TEXT_OPT = Opt(False, "--running-text", "-r", help="A line has several sentences, cut it after each.")
 FORCE_OPT = Opt(False, "--force", "-F", help="Replace the output if it exists already.")
 JSON_OPT = Opt(False, "--json", "-j", help="Print one JSON object instead of tables.")
 
@@ -87,13 +95,15 @@ def _describe_system_error(error: OSError) -> str:
     return Errors.EL177.format(path=path, reason=error.strerror, remedy=remedy)
 
 
-def describe_differences(asked: Dict[str, Any], found: Dict[str, Any]) -> "list[str]":
-    """asked (Dict[str, Any]): Values in a block of the config.
-    found (Dict[str, Any]): Values of the biLM, under the same names.
-    RETURNS (list[str]): A description of each value that differs.
+def warn_of_raw_text(check: PunctuationCheck, places: Sequence[object], lang: Optional[str], warn: Tell) -> None:
+    """check (PunctuationCheck): Has seen the first tokens.
+    places (Sequence[object]): Where the text comes from.
+    lang (Optional[str]): Whose tokenizer made them; with one nothing is wrong.
+    warn (Tell): Is told if they look like words of raw text.
     """
-    names = [name for name in found if asked[name] != found[name]]
-    return [f"{name}: {asked[name]} in the block, {found[name]} in the biLM" for name in names]
+    warning = check.warning(places)
+    if warning is not None and lang is None:
+        warn(warning)
 
 
 def check_output_folder(path: Path) -> None:

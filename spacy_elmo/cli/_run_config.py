@@ -55,7 +55,7 @@ class WordsConfig:
     """
 
     n_words: Optional[int] = 30000
-    min_count: int = 1
+    min_count: int = 2
     new_head: bool = False
 
 

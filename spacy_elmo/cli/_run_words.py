@@ -71,7 +71,7 @@ def refuse_useless_sparse(settings: PretrainConfig, *, is_word_input: bool) -> N
     """RAISES (ValueError): EL176 if `sparse` is set, but every row has a gradient in every update."""
     softmax = settings.softmax
     has_sparse_table = is_word_input and not softmax.tie_weights
-    if settings.optimizer.sparse and softmax.kind != "sampled" and not has_sparse_table:
+    if settings.optimizer.sparse and softmax.kind not in ("sampled", "auto") and not has_sparse_table:
         raise ValueError(Errors.EL176.format(kind=softmax.kind))
 
 

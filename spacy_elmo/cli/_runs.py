@@ -1,8 +1,9 @@
 """Make a pretraining run from the config of `elmo pretrain`: texts, vocabulary, and a new or existing biLM."""
 
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
@@ -13,11 +14,13 @@ from ..corpora.counting import count_vocabulary
 from ..corpora.files import Tell, say_nothing
 from ..corpora.find import describe_counts, find_shards
 from ..corpora.lines import STDIN
+from ..corpora.punctuation import PunctuationCheck
 from ..corpora.sentences import make_nlp
 from ..corpora.shards import Counts, Shard, read_shards
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..pretraining.config import PretrainConfig
+from ..pretraining.corpus_fit import corpus_warnings, count_predictions, describe_length, fit_to_corpus
 from ..pretraining.distributed import Ranks
 from ..pretraining.run import Pretraining
 from ..pretraining.run_folder import stored_vocabulary
@@ -27,6 +30,10 @@ from ..weights import load_bilm
 from . import _common
 from ._run_config import RunSettings, check_config
 from ._run_words import check_head, make_head, refuse_useless_sparse, words_of
+
+SENTENCES_TO_CHECK = 1000  # for tokens that end in punctuation
+# What the whole training text has, and how many of its tokens become <UNK>.
+Counted = Tuple[Counts, int]
 
 
 def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: bool = False) -> Pretraining:
@@ -51,11 +58,14 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
     if init is not None and not settings.words.new_head:
         check_head(init, pretraining.softmax, str(paths.init))
     tell = _common.msg.info if ranks.is_writer else say_nothing
+    warn = _common.msg.warn if ranks.is_writer else say_nothing
     shards = _texts("train", settings, tell)
     held_out = _held_out(settings, tell)
-    _refuse_empty(shards)
+    _look_at("train", _first_sentences(shards), settings, warn)
+    _look_at("valid", held_out, settings, warn)
     stored = stored_vocabulary(output) if resume and ranks.is_writer else None
-    vocabulary = ranks.from_writer(_vocabulary(settings, init, shards, stored) if ranks.is_writer else None)
+    vocabulary, counted = ranks.from_writer(_vocabulary(settings, init, shards, stored) if ranks.is_writer else None)
+    pretraining, n_predictions = _fit(pretraining, vocabulary, counted, shards, tell, warn)
     torch.manual_seed(pretraining.seed)
     if init is None:
         network = BiLMNetwork(BiLMConfig.from_dict(_with_words(sizes, len(vocabulary))))
@@ -68,7 +78,28 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
         meta={**settings.meta, **({"init": {"path": str(paths.init), "meta": init.meta}} if init is not None else {})},
         text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.words)},
         ranks=ranks,
+        n_predictions=n_predictions,
     )
+
+
+def _fit(
+    config: PretrainConfig,
+    vocabulary: Vocabulary,
+    counted: Optional[Counted],
+    shards: Sequence[Shard],
+    tell: Tell,
+    warn: Tell,
+) -> Tuple[PretrainConfig, Optional[int]]:
+    """The settings for this corpus, which are told, and the predictions of one pass if they are known."""
+    counts, n_unknown = counted or (None, None)
+    is_known = counts is not None or config.max_passes > 0
+    n_predictions = count_predictions(shards, counts) if is_known else None
+    config = fit_to_corpus(config, n_words=len(vocabulary), n_predictions=n_predictions)
+    if n_predictions is not None:
+        tell(describe_length(config, n_predictions))
+    for text in corpus_warnings(config, n_predictions=n_predictions, n_unknown=n_unknown):
+        warn(text)
+    return config, n_predictions
 
 
 def _sizes(block: Dict[str, Any], init: Optional[BiLM], name: str) -> Dict[str, Any]:
@@ -114,23 +145,35 @@ def _held_out(settings: RunSettings, tell: Tell) -> List[List[str]]:
     return held_out
 
 
-def _refuse_empty(shards: Sequence[Shard]) -> None:
-    """Raise EL101 early, before an empty text causes another error. Reads one sentence."""
-    if next(read_shards(shards), None) is None:
+def _first_sentences(shards: Sequence[Shard]) -> List[List[str]]:
+    """RAISES (ValueError): EL101 if there is none, before that is the fault of some setting."""
+    sentences = list(islice(read_shards(shards), SENTENCES_TO_CHECK))
+    if not sentences:
         raise ValueError(Errors.EL101.format(source=", ".join(shard.name for shard in shards)))
+    return sentences
+
+
+def _look_at(name: str, sentences: Sequence[List[str]], settings: RunSettings, warn: Tell) -> None:
+    check = PunctuationCheck()
+    for tokens in sentences:
+        check.add(tokens)
+    _common.warn_of_raw_text(check, [f"[paths] {name}"], settings.corpus.lang, warn)
 
 
 def _vocabulary(
     settings: RunSettings, init: Optional[BiLM], shards: Sequence[Shard], stored: Optional[Vocabulary]
-) -> Vocabulary:
+) -> Tuple[Vocabulary, Optional[Counted]]:
+    """The words, and what counting them found, where they had to be counted."""
     words = settings.words
     known = words_of(init, settings.paths, is_new_head=words.new_head) or stored
     if known is not None:
-        return known
+        return known, None
     _common.msg.info(f"Counting the words of {len(shards)} text(s)")
-    counts = count_vocabulary(read_shards(shards), n_words=words.n_words, min_count=words.min_count)
-    _common.msg.info(f"Vocabulary of {len(counts.vocabulary()):,} words")
-    return counts.vocabulary()
+    counts = Counts()
+    found = count_vocabulary(read_shards(shards, counts), n_words=words.n_words, min_count=words.min_count)
+    vocabulary = found.vocabulary()
+    _common.msg.info(f"Vocabulary of {len(vocabulary):,} words; {found.unk_rate:.2%} of the tokens become <UNK>")
+    return vocabulary, (counts, found.n_unknown)
 
 
 def _head(

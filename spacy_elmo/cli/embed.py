@@ -10,8 +10,10 @@ from tqdm import tqdm
 
 from ..corpora.files import Tell, say_nothing
 from ..corpora.items import Item, read_items, to_doc
+from ..corpora.punctuation import PunctuationCheck
 from ..corpora.sentences import make_nlp
 from ..corpora.shards import Counts
+from ..errors import Errors
 from ..ml.elmo_model import set_bilm
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from . import _common
@@ -63,15 +65,15 @@ def embed_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
     input_path: str = Arg(..., help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), a folder or a pattern such as 'corpus/**/*.gz' of these, or - for text from stdin."),
-    output_path: str = Arg(..., help="A file that ends in .npz (arrays) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for an .npz on stdout."),
-    input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input; auto infers it from the suffix."),
-    is_tokenized: bool = Opt(False, "--tokenized", "-k", help="Tokens of the text are separated by white space already (of any kind, no-break spaces too)."),
-    lang: str = Opt("en", "--lang", "-l", help="Language whose tokenizer reads plain text."),
-    store: Store = Opt(Store.mixed, "--store", "-S", help="Store the mean of the layers, all layers, or both."),
-    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type of the stored vectors."),
-    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="Precision of the computation: reduced precision is less exact, and faster for large biLMs."),
-    batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Maximum number of texts per batch, which also has at most 16,000 tokens; small batches are slower.", min=1),
-    docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs per DocBin file in an output folder.", min=1),
+    output_path: str = Arg(..., help="A file that ends in .npz (arrays) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout."),
+    input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input, by default what its suffix says."),
+    lang: Optional[str] = _common.LANG_OPT,
+    is_tokenized: bool = Opt(False, "--tokenized", "-k", hidden=True),  # what it said is the default
+    store: Store = Opt(Store.mixed, "--store", "-S", help="Keep the mean of the layers, all layers, or both."),
+    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the stored numbers."),
+    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="What the biLM computes in: fewer bits are less exact, and faster for large biLMs."),
+    batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Most Docs held in memory and computed together, up to 16,000 tokens; fewer are slower.", min=1),
+    docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs in each DocBin of a folder.", min=1),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     token_embeddings: Optional[Path] = _common.TOKEN_EMBEDDINGS_OPT,
@@ -87,12 +89,13 @@ def embed_cli(
     does not grow with their number (but one DocBin file is held in memory as a whole: use a folder for large corpora).
     """
     with _common.show_errors():
+        if is_tokenized and lang is not None:
+            raise ValueError(Errors.EL200.format(lang=lang))
         n_docs, n_tokens = embed(
             bilm_path,
             input_path,
             output_path,
             input_format=input_format.value,
-            is_tokenized=is_tokenized,
             lang=lang,
             store=store.value,
             dtype=dtype.value,
@@ -102,6 +105,7 @@ def embed_cli(
             gpu_id=gpu_id,
             force=force,
             tell=_common.msg.info,
+            warn=_common.msg.warn,
             files={"options": options, "vocab": vocab, "token_embeddings": token_embeddings},
         )
     if output_path != STDOUT:
@@ -114,8 +118,7 @@ def embed(
     output_path: str,
     *,
     input_format: str = "auto",
-    is_tokenized: bool = False,
-    lang: str = "en",
+    lang: Optional[str] = None,
     store: str = "mixed",
     dtype: str = "float32",
     precision: str = "float32",
@@ -124,6 +127,7 @@ def embed(
     gpu_id: int = -1,
     force: bool = False,
     tell: Tell = say_nothing,
+    warn: Tell = say_nothing,
     files: Optional[Dict[str, Any]] = None,
 ) -> Tuple[int, int]:
     """Stream texts through the ELMo component into a file.
@@ -131,11 +135,13 @@ def embed(
     bilm_path (str): See `load_bilm`.
     input_path (str): See `corpora.items.read_items`.
     output_path (str): See `_vectors.open_writer`.
+    lang (Optional[str]): Tokenizer of raw text; None: tokens are separated by white space.
     store (str): "mixed", "layers" or "both".
     precision (str): See `BiLM.set_precision`.
-    batch_size (int): Maximum number of Docs per batch; a batch has at most about 16,000 tokens or a single Doc.
-    tell (Tell): Called with messages on files of a folder that are not read and on replaced characters.
-    files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not next to the weights.
+    batch_size (int): Most Docs in memory at a time; about 16,000 tokens of them, or a single one.
+    tell (Tell): Is told which files of a folder are not read, and what was replaced.
+    warn (Tell): Is told if the text looks raw.
+    files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not beside the weights.
     RETURNS (Tuple[int, int]): Texts and tokens read.
     """
     n_docs = n_tokens = 0
@@ -144,10 +150,10 @@ def embed(
         if _common.device_of(gpu_id) != "cpu":
             require_gpu(gpu_id)
         settings = {"store": store, "dtype": dtype, "model": {"precision": precision}}
-        nlp = _make_pipeline(bilm_path, lang, settings, files or {})
+        nlp = _make_pipeline(bilm_path, lang or "xx", settings, files or {})
         writer.begin(nlp(""))
-        counts, cutter = Counts(), Cutter(batch_size)
-        items = read_items(input_path, nlp, counts, format=input_format, is_tokenized=is_tokenized, tell=tell)
+        counts, cutter, check = Counts(), Cutter(batch_size), PunctuationCheck()
+        items = read_items(input_path, nlp, counts, format=input_format, is_tokenized=lang is None, tell=tell)
         with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
             for batch in cutter.cut(items):
                 before = n_tokens
@@ -155,9 +161,11 @@ def embed(
                 with nlp.memory_zone():
                     for doc in nlp.pipe((to_doc(item, nlp) for item in batch), batch_size=len(batch)):
                         writer.add(doc)
+                        check.add(token.text for token in doc)
                         n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
                         progress.update(len(doc))
                 cutter.learn(batch, n_tokens - before)
+    _common.warn_of_raw_text(check, [input_path], lang, warn)
     if counts.n_undecodable:
         tell(f"{counts.n_undecodable:,} lone surrogates, which are not valid characters, were replaced by U+FFFD")
     return n_docs, n_tokens
@@ -200,7 +208,7 @@ class Cutter:
 
 
 def _make_pipeline(bilm_path: str, lang: str, settings: Dict[str, Any], files: Dict[str, Any]) -> Language:
-    nlp = make_nlp(lang, instead="add --tokenized")
+    nlp = make_nlp(lang)
     bilm = _common.open_bilm(bilm_path, **files)
     elmo = nlp.add_pipe("elmo", config=settings)
     set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]  # an Elmo component

@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import List, Optional
 
 import srsly
+from tqdm import tqdm
 
 from ..corpora.files import Tell, say_nothing
 from ..corpora.find import describe_counts, find_shards
+from ..corpora.punctuation import PunctuationCheck
 from ..corpora.shards import Counts, read_shards
+from ..encoding.facade import BiLM
 from ..encoding.perplexity import Perplexity
+from ..errors import Errors
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -28,9 +32,11 @@ class PerplexityState(str, Enum):
 def perplexity_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst), one sentence per line, tokens separated by white space (of any kind, no-break spaces too). Several files are read in order.", exists=True, dir_okay=False),
-    batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences per batch.", min=1),
-    state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf does, or start each sentence from the zero (reset) or the steady state."),
+    corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst) with one sentence per line, JSONL or DocBin; several files are read one after the other.", exists=True, dir_okay=False),
+    lang: Optional[str] = _common.LANG_OPT,
+    running_text: bool = _common.RUNNING_TEXT_OPT,
+    batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences that are read side by side.", min=1),
+    state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf reports it, or begin each one from zero or from the settled state."),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     softmax: Optional[Path] = _common.SOFTMAX_OPT,
@@ -49,6 +55,8 @@ def perplexity_cli(
         result = perplexity(
             bilm_path,
             corpus_path,
+            lang=lang,
+            running_text=running_text,
             batch_size=batch_size,
             state=state.value,
             options=options,
@@ -57,6 +65,7 @@ def perplexity_cli(
             gpu_id=gpu_id,
             counts=counts,
             tell=_common.msg.info,
+            warn=_common.msg.warn,
         )
     if as_json:
         # JSON has no NaN.
@@ -79,6 +88,8 @@ def perplexity(
     bilm_path: str,
     corpus_paths: List[Path],
     *,
+    lang: Optional[str] = None,
+    running_text: bool = False,
     batch_size: int = 32,
     state: str = "carry",
     options: Optional[Path] = None,
@@ -87,14 +98,45 @@ def perplexity(
     gpu_id: int = -1,
     counts: Optional[Counts] = None,
     tell: Tell = say_nothing,
+    warn: Tell = say_nothing,
 ) -> Perplexity:
     """Load a biLM and score text.
 
-    bilm_path (str): See `load_bilm`.
-    corpus_paths (List[Path]): Text, plain or compressed, one tokenized sentence per line.
-    counts (Optional[Counts]): Counts of the text are added to it.
-    tell (Tell): Called with a message on files that are named more than once, which are read once.
+    bilm_path (str): What `load_bilm` takes.
+    corpus_paths (List[Path]): See `find_shards`, also for `lang` and `running_text`.
+    counts (Optional[Counts]): What is met in the text is added here.
+    tell (Tell): Is told which files are named twice, and read once.
+    warn (Tell): Is told if the text looks raw.
     RETURNS (Perplexity): Both directions.
+    RAISES (ValueError): EL140 if a perplexity is not finite.
     """
     bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)
-    return bilm.perplexity(read_shards(find_shards(corpus_paths, tell=tell), counts), state=state, batch_size=batch_size)
+    counts, check = Counts() if counts is None else counts, PunctuationCheck()
+    shards = find_shards(corpus_paths, lang=lang, running_text=running_text, tell=tell)
+    sentences = list(check.watch(read_shards(shards, counts)))
+    _common.warn_of_raw_text(check, corpus_paths, lang, warn)
+    with tqdm(total=counts.n_tokens + counts.n_sentences, disable=None, unit="tok", unit_scale=True) as bar:
+        result = bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)
+    _check_finite(result, bilm)
+    return result
+
+
+def _check_finite(result: Perplexity, bilm: BiLM) -> None:
+    scores = {"forward": result.forward, "backward": result.backward}
+    if bilm.config.n_directions == 1:
+        del scores["backward"]
+    if all(map(math.isfinite, scores.values())):
+        return
+    told = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
+    raise ValueError(Errors.EL140.format(scores=told, reason=_likely_reason(bilm)))
+
+
+def _likely_reason(bilm: BiLM) -> str:
+    """Numbers that are not finite are a damage, very large ones of the softmax a training that diverged."""
+    modules = [("network", bilm.network), ("softmax", bilm.head)]
+    named = [(f"{kind}.{name}", w) for kind, part in modules if part is not None for name, w in part.named_parameters()]
+    broken = [name for name, weight in named if not bool(weight.isfinite().all())]
+    if broken:
+        return f"{len(broken)} of its weights hold numbers that are not finite ({', '.join(broken[:3])})"
+    largest = max((float(weight.detach().abs().max()), name) for name, weight in named)
+    return f"its weights are finite, the largest is {largest[0]:.4g} in {largest[1]}"

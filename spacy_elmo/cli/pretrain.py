@@ -21,9 +21,10 @@ from ._app import Arg, Opt, app
 from ._curve import draw_curve
 from ._run_config import read_config
 from ._runs import make_run
+from ._signals import stop_on_signals
 
-COLUMNS = ("Step", "Tokens", "Loss", "Forward", "Backward", "tok/s", "Data")
-WIDTHS = (8, 13, 8, 9, 9, 8, 5)
+COLUMNS = ("Step", "Tokens", "Loss", "Forward", "Backward", "UNK", "tok/s", "Data")
+WIDTHS = (8, 13, 8, 9, 9, 6, 8, 5)
 
 
 @app.command("pretrain", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -50,10 +51,11 @@ def pretrain_cli(
 ) -> None:
     """Train a biLM on text.
 
-    Options override settings by their dotted names: --paths.train "corpus/*.txt.gz"
-    --pretraining.max_tokens 1000000. The output folder contains `model-best` and `model-last`, complete models that
-    can be used at any time, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at
-    the end. A stopped run continues with --resume, with the same results as a run without a stop.
+    Settings are overridden on the command line by their dotted name: --paths.train "corpus/*.txt.gz"
+    --pretraining.max_tokens 1000000. The output folder gets `model-best` and `model-last`, complete models that can be
+    used at any moment, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at the
+    end. Ctrl+C and SIGTERM end a run after the current update, with a checkpoint. A run that was stopped, by them or by
+    force, goes on with --resume as if it had never stopped.
 
     With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT
     """
@@ -69,16 +71,20 @@ def pretrain_cli(
         run.begin(resume=resume, force=force)
         with tell_of_lost_ranks(ranks.rank):
             try:
-                _show(run)
+                with stop_on_signals(run.stop):
+                    _show(run)
             except KeyboardInterrupt:
-                _tell_of_stop(run)
-                raise typer.Exit(1) from None
+                run.is_stopped = True
+        if run.is_stopped:
+            _tell_of_stop(run)
+            raise typer.Exit(1)
         if ranks.is_writer:
             _finish(run)
 
 
 def _show(run: Pretraining) -> None:
-    """Show a progress bar with tokens/s and remaining time, and a table row per validation, on the first rank only."""
+    """A bar with tokens/s and time left and a table row per validation; without a terminal a row per report. Nothing on
+    ranks that do not write."""
     if not run.ranks.is_writer:
         for _ in run.reports():
             pass
@@ -94,20 +100,21 @@ def _show(run: Pretraining) -> None:
         for report in run.reports():
             bar.update(min(report.n_tokens, total) - bar.n)
             bar.set_postfix(loss=f"{report.loss:.3f}")
-            if report.validation is not None:
+            if report.validation is not None or bar.disable:
                 with bar.external_write_mode():
                     _row(_cells(report))
 
 
 def _cells(report: Report) -> "list[str]":
     validation = report.validation
-    assert validation is not None
+    scores = ["-"] * 3
+    if validation is not None:
+        scores = [_number(validation.forward, 2), _number(validation.backward, 2), f"{validation.unk_rate:.1%}"]
     return [
         f"{report.step:,}",
         f"{report.n_tokens:,}",
         _number(report.loss, 3),
-        _number(validation.forward, 2),
-        _number(validation.backward, 2),
+        *scores,
         f"{report.tokens_per_s:,.0f}",
         f"{report.data_share:.0%}",
     ]
@@ -115,6 +122,7 @@ def _cells(report: Report) -> "list[str]":
 
 def _row(cells: "list[str] | tuple[str, ...]") -> None:
     _common.msg.row(list(cells), widths=WIDTHS, aligns=("r",) * len(COLUMNS))
+    sys.stdout.flush()  # a pipe or a file would hold the rows back
 
 
 def _number(value: float, n_digits: int) -> str:

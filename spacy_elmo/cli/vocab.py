@@ -10,8 +10,9 @@ from tqdm import tqdm
 from ..corpora.counting import VocabularyCounts, count_vocabulary
 from ..corpora.files import Tell, say_nothing
 from ..corpora.find import describe_counts, find_shards
+from ..corpora.punctuation import PunctuationCheck
 from ..corpora.shards import Counts, Shard, read_shards
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -29,13 +30,13 @@ class CorpusFormat(str, Enum):
 def vocab_cli(
     # fmt: off
     corpus_path: List[str] = Arg(..., help="Text (plain, .gz, .xz, .zst), JSONL or DocBin: files, folders, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for text from stdin."),
-    output_path: Path = Arg(..., help="Output text file, one word per line.", dir_okay=False),
-    n_words: int = Opt(30000, "--n-words", "-n", help="Number of most frequent words to keep, besides <S>, </S> and <UNK>; 0 keeps all.", min=0),
-    min_count: int = Opt(1, "--min-count", "-m", help="Minimum count of a word; rarer words are left out.", min=1),
-    corpus_format: CorpusFormat = Opt(CorpusFormat.auto, "--format", "-f", help="Format of the files; auto infers it from the suffix."),
-    lang: Optional[str] = Opt(None, "--lang", "-l", help="Language whose tokenizer reads raw text; by default tokens are separated by white space (of any kind, no-break spaces too)."),
-    running_text: bool = Opt(False, "--running-text", "-r", help="Lines have several sentences: split them."),
-    max_entries: int = Opt(5_000_000, "--max-entries", "-M", help="Maximum number of distinct words in memory; further counts are stored in temporary files next to the output.", min=1),
+    output_path: Path = Arg(..., help="Text file for the words, one per line.", dir_okay=False),
+    n_words: int = Opt(30000, "--n-words", "-n", help="Words to keep, the most frequent ones, without the three special ones; 0 keeps all.", min=0),
+    min_count: int = Opt(2, "--min-count", "-m", help="Leave out words that occur less often: with 1 nothing may be left for <UNK>.", min=1),
+    corpus_format: CorpusFormat = Opt(CorpusFormat.auto, "--format", "-f", help="Format of the files, by default what their suffix says."),
+    lang: Optional[str] = _common.LANG_OPT,
+    running_text: bool = _common.RUNNING_TEXT_OPT,
+    max_entries: int = Opt(5_000_000, "--max-entries", "-M", help="Distinct words in memory; beyond that, counts wait in temporary files beside the output.", min=1),
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
@@ -57,6 +58,7 @@ def vocab_cli(
             max_entries=max_entries,
             force=force,
             tell=_common.msg.info,
+            warn=_common.msg.warn,
         )
     _common.msg.text(describe_counts(counts))
     _common.msg.text(f"Kept {len(result.words):,} of {result.n_types:,} distinct words")
@@ -69,13 +71,14 @@ def vocab(
     output: Path,
     *,
     n_words: Optional[int] = 30000,
-    min_count: int = 1,
+    min_count: int = 2,
     format: str = "auto",
     lang: Optional[str] = None,
     running_text: bool = False,
     max_entries: int = 5_000_000,
     force: bool = False,
     tell: Tell = say_nothing,
+    warn: Tell = say_nothing,
 ) -> Tuple[Counts, VocabularyCounts]:
     """Count the words of a corpus and write the most frequent ones.
 
@@ -83,18 +86,19 @@ def vocab(
     output (Path): Text file, one word per line; written atomically.
     n_words (Optional[int]): Words to keep, None for all.
     min_count (int), max_entries (int): See `count_vocabulary`.
-    force (bool): Replace an existing output.
-    tell (Tell): Called with messages on files that are not read.
-    RETURNS (Tuple[Counts, VocabularyCounts]): Counts of the text, and of the vocabulary.
-    RAISES (ValueError): EL101 for a corpus without sentences, EL133 for a path without texts, EL134 if the
-        output exists, EL178 and EL179 if it cannot be a file.
+    force (bool): Replace the output.
+    tell (Tell): Is told which files are not read.
+    warn (Tell): Is told if the text looks raw, and if nothing becomes `<UNK>`.
+    RETURNS (Tuple[Counts, VocabularyCounts]): What was read, and what was kept.
+    RAISES (ValueError): EL101 for a corpus without sentences, EL133 for a place with nothing to read, EL134 if the
+        output is there already, EL178 and EL179 if it can be no file.
     """
     _common.check_output_file(output, force=force)
     shards = find_shards(places, lang=lang, format=format, running_text=running_text, tell=tell)
     output.parent.mkdir(parents=True, exist_ok=True)
-    counts = Counts()
+    counts, check = Counts(), PunctuationCheck()
     result = count_vocabulary(
-        _with_progress(shards, counts),
+        check.watch(_with_progress(shards, counts)),
         n_words=n_words,
         min_count=min_count,
         max_entries=max_entries,
@@ -102,6 +106,9 @@ def vocab(
     )
     if not counts.n_sentences:
         raise ValueError(Errors.EL101.format(source=", ".join(map(str, places))))
+    _common.warn_of_raw_text(check, places, lang, warn)
+    if not result.n_unknown:
+        warn(Warnings.WL102)
     _write_lines(output, result.vocabulary().words)
     return counts, result
 

@@ -25,15 +25,15 @@ def find_shards(
     """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
 
     places (Union[Place, Sequence[Place]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each also
-        .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder of
-        `save_to_disk`; "-" for text from stdin, which can be read once.
-    lang (Optional[str]): Language of the tokenizer; None: tokens are separated by white space.
-    format (str): "text", "jsonl" or "docbin" for all files; "auto" infers it from the suffix.
-    running_text (bool): Split texts into sentences.
-    tell (Tell): Called with messages on files that are not read, or named more than once.
-    RETURNS (List[Shard]): At least one; nothing is read yet.
-    RAISES (ValueError): EL133 for a path without texts, EL106 if `datasets` is missing, EL137 for an unknown
-        language, EL141 for a data set that cannot be opened, EL143 for an unknown format.
+        .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder that
+        `datasets` saved; "-" for text from stdin, which can be read once.
+    lang (Optional[str]): Tokenizer of plain texts; None: tokens are separated by white space.
+    format (str): "text", "jsonl" or "docbin" for all files; "auto" goes by suffix.
+    running_text (bool): A text has several sentences, and is cut after them.
+    tell (Tell): Is told which files of folders are left out, and which are named twice.
+    RETURNS (List[Shard]): At least one, none is read yet.
+    RAISES (ValueError): EL133 for a place with nothing to read, EL106 if `datasets` is missing, EL137 for an unknown
+        language, EL139 for a name that is not UTF-8, EL141 for a data set that cannot be opened, EL143 for an unknown format.
     """
     if format not in FORMATS:
         raise ValueError(Errors.EL143.format(format=format, known=", ".join(FORMATS)))
@@ -44,6 +44,7 @@ def find_shards(
     for place in map(str, [places] if isinstance(places, (str, Path)) else places):
         is_dataset = place.startswith(PREFIX) or is_saved_dataset(Path(place))
         for path in [place] if is_dataset else map(str, find_files(place, tell)):
+            _refuse_other_encodings(path)
             known = path if path.startswith(PREFIX) else str(Path(path).resolve())
             if known in seen:
                 repeated.append(path)
@@ -64,6 +65,13 @@ def describe_counts(counts: Counts) -> str:
     ]
     parts = [f"Read {counts.n_tokens:,} tokens in {counts.n_sentences:,} sentences"]
     return "; ".join(parts + [f"{n:,} {what}" for n, what in exceptions if n])
+
+
+def _refuse_other_encodings(name: str) -> None:
+    """Bytes of a name that are not UTF-8 are lone surrogates in Python; no JSON of a model can hold them."""
+    escaped = name.encode("utf8", "backslashreplace").decode("utf8")
+    if escaped != name:
+        raise ValueError(Errors.EL139.format(name=repr(escaped)))
 
 
 def _make_shard(path: Path, format: str, cutter: SentenceCutter) -> Shard:

@@ -279,7 +279,7 @@ class BiLM:
         return self._encoder.with_grad(runs)
 
     def perplexity(
-        self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32
+        self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32, on_progress: Any = None
     ) -> Perplexity:
         """How well the biLM predicts a text.
 
@@ -288,13 +288,14 @@ class BiLM:
             text left. "reset" and "steady" read each sentence by itself, from zero or from the settled state, and drop
             nothing.
         batch_size (int): Sentences read at the same time.
+        on_progress (Optional[Callable[[int], Any]]): Is called with each number of predictions that was made.
         RETURNS (Perplexity): Both directions, over the full softmax.
         RAISES (ValueError): EL004 for an unknown state, a batch size below 1 or a text without sentences, EL007 without
             a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in another
             precision than float32.
         """
         text = self._checked_text(sentences, state, batch_size, "perplexities")
-        return summarize(self._losses(text, state, batch_size), self._language_model("perplexities")[1])
+        return summarize(self._losses(text, state, batch_size), self._language_model("perplexities")[1], on_progress)
 
     def token_losses(
         self, sentences: Iterable[Sequence[str]], *, state: str = "reset", batch_size: int = 32

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -61,9 +61,12 @@ class Perplexity:
     unk_rate: float
 
 
-def summarize(parts: Iterable[Losses], vocabulary: Vocabulary) -> Perplexity:
+def summarize(
+    parts: Iterable[Losses], vocabulary: Vocabulary, on_progress: Optional[Callable[[int], Any]] = None
+) -> Perplexity:
     """parts (Iterable[Losses]): From `carried_losses` or `sentence_losses`.
     vocabulary (Vocabulary): Knows which target is `<UNK>`.
+    on_progress (Optional[Callable[[int], Any]]): Is called with the predictions per direction of each part.
     RETURNS (Perplexity): Both directions.
     """
     losses: List[NDArray[np.float64]] = []
@@ -72,6 +75,8 @@ def summarize(parts: Iterable[Losses], vocabulary: Vocabulary) -> Perplexity:
         losses.append(part.astype("float64"))
         n_unknown += int((targets[0] == vocabulary.unk_id).sum())
         n_dropped += dropped
+        if on_progress is not None:
+            on_progress(part.shape[1])
     nll = np.concatenate(losses, axis=1)  # (d, tokens)
     n_tokens = nll.shape[1]
     forward, forward_error = _exp_mean(nll[0])

@@ -1,4 +1,4 @@
-"""Errors of the command line: arguments and outputs. EL134 to EL136, EL177 to EL179, EL210 to EL212."""
+"""Errors of the command line: arguments and outputs. EL134 to EL136, EL140, EL177 to EL179, EL200."""
 
 from .catalogue import Catalogue
 
@@ -11,9 +11,13 @@ class CLIErrors(metaclass=Catalogue):
         "The output '{path}' ends in '{suffix}', but should end in .npz (arrays) or .spacy (one DocBin), have no "
         "suffix (a folder of DocBins), or be '-' (.npz on stdout). Choose one of these."
     )
-    EL136 = "There is no GPU {gpu_id}: PyTorch finds {n} GPU(s). Choose another with --gpu-id, or -1 for the CPU."
-    EL177 = "Cannot read or write {path}: {reason}. {remedy}"
-    EL178 = "'{path}' cannot be a folder: '{taken}' is a file. Choose another path."
+    EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
+    EL140 = (
+        "The perplexity is not a finite number ({scores}): {reason}. Such a biLM is of no use: compare its file with the "
+        "origin's, or go back to an earlier checkpoint of its training."
+    )
+    EL177 = "The system refuses {path}: {reason}. {remedy}"
+    EL178 = "'{path}' can be no folder: '{taken}' is a file. Choose another path."
     EL179 = (
         "'{path}' is not a regular file but a device, a pipe or a folder, and cannot be replaced. Choose another path, "
         "or write to a file first."
@@ -26,4 +30,8 @@ class CLIErrors(metaclass=Catalogue):
     EL212 = (
         "spaCy cannot make a pipeline for the language '{lang}' ({reason}). Install what it needs, or choose another "
         "code with --lang, for example en, or xx for any language."
+    )
+    EL200 = (
+        "--tokenized says that white space separates the tokens, --lang {lang} that spaCy's tokenizer is needed. Leave "
+        "--tokenized out for raw text, --lang for tokenized text (the default)."
     )

@@ -38,6 +38,11 @@ class CorporaErrors(metaclass=Catalogue):
     EL138 = (
         "Line {where} is not valid UTF-8: {reason}. Convert the file to UTF-8, or set its format with --input-format."
     )
+    EL138 = "Line {where} is no UTF-8: {reason}. Convert the file to UTF-8, or name its format with --input-format."
+    EL139 = (
+        "The name {name} of a text is not UTF-8; bytes that are not are escaped here. Models and checkpoints name their "
+        "texts in UTF-8: rename the file or folder."
+    )
     EL141 = (
         "The data set '{name}' cannot be opened: {reason}. Write it as hf:NAME[:SPLIT][:COLUMN], where NAME is an "
         "argument of `datasets.load_dataset` (NAME@CONFIG for one of its configurations) or a folder written by "

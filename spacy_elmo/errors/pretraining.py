@@ -24,6 +24,10 @@ class PretrainingErrors(metaclass=Catalogue):
         "The position in the checkpoint is that of another corpus or layout: {different}. Resume with the corpus and "
         "the settings the run was started with, or start a new run."
     )
+    EL110 = (
+        "The checkpoint '{path}' does not fit this run, although its checksums are right: {reason}. It was changed, or "
+        "written by another version. Remove its folder to go on from the one before, or start a new run."
+    )
     EL116 = (
         "The state of the optimizer does not fit this run, {n_problems} problems: {problems}. The checkpoint was made "
         "with other settings or another model. Resume with those, or start a new run."

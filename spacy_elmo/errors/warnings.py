@@ -37,6 +37,25 @@ class Warnings(metaclass=Catalogue):
         "descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in this "
         "order."
     )
+    WL101 = (
+        "The learning rate rises during {n_warmup} of the {n_updates} updates of this run, so that hardly anything is "
+        "learned. Set schedule.warmup_steps = null (then schedule.warmup_share counts, 5 % of the run), fewer "
+        "warmup_steps, a smaller batch_size, or more max_passes."
+    )
+    WL102 = (
+        "No token of the training text becomes <UNK>, so that the softmax never learns when to expect it, and the "
+        "perplexity of any text with an unknown word is meaningless. Leave rare words out of the vocabulary: "
+        "min_count of 2 or more, or fewer n_words."
+    )
+    WL103 = (
+        "{share} of the tokens of {source} end in punctuation ('{example}'), as in raw text, where white space does not "
+        "separate tokens. If it is raw text, name its language and spaCy tokenizes it: --lang en for English "
+        "(`elmo pretrain`: --corpus.lang en)."
+    )
+    WL104 = (
+        "The run reads the text {n_passes} times, and a biLM knows a text by heart after a few. Lower max_tokens, set "
+        "max_passes in its place, or let patience end the run when the held-out perplexity no longer falls."
+    )
     WL120 = (
         "'{path}' has {found} bytes, but had {wanted} when the checkpoint was written. The missing lines are lost, "
         "also for the perplexity curve; training is not affected."

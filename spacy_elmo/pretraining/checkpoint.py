@@ -9,13 +9,14 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ..errors import Errors
 from ..weights.atomic import atomic_folder
+from .checkpoint_checks import record_problems
 
 FOLDER = "checkpoints"
 TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
@@ -28,10 +29,12 @@ class Snapshot:
 
     tensors (Dict[str, Tensor]): Weights, optimizer moments, recurrent states and random number generators, by name.
     record (Dict[str, Any]): Plain JSON types: counters, the position in the corpus, settings.
+    path (Optional[Path]): Folder that it was read from.
     """
 
     tensors: Dict[str, Tensor]
     record: Dict[str, Any]
+    path: Optional[Path] = None
 
 
 def save_checkpoint(output: Path, step: int, snapshot: Snapshot) -> Path:
@@ -83,12 +86,25 @@ def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
     damaged: List[str] = []
     for path in list_checkpoints(output):
         problem = _problem(path)
-        if problem is None:
-            return Snapshot(load_file(path / TENSORS), _read_json(path / RECORD)), damaged
-        damaged.append(f"{path.name}: {problem}")
+        snapshot = _read(path) if problem is None else problem
+        if isinstance(snapshot, Snapshot):
+            return snapshot, damaged
+        damaged.append(f"{path.name}: {snapshot}")
     if damaged:
         raise ValueError(Errors.EL129.format(path=output / FOLDER, problems="; ".join(damaged)))
     return None, damaged
+
+
+def _read(path: Path) -> Union[Snapshot, str]:
+    """The checkpoint, or what is wrong with it although its checksums are right."""
+    try:
+        record = _read_json(path / RECORD)
+        tensors = load_file(path / TENSORS)
+    # safetensors has an error class of its own, deep JSON ends the stack.
+    except Exception as error:
+        return f"it cannot be read: {error}"
+    problems = record_problems(record)
+    return "; ".join(problems) if problems else Snapshot(tensors, record, path)
 
 
 def _problem(path: Path) -> Optional[str]:
@@ -97,7 +113,7 @@ def _problem(path: Path) -> Optional[str]:
         return f"{', '.join(missing)} missing"
     try:
         sums = _read_json(path / CHECKSUMS)
-    except ValueError:
+    except (ValueError, RecursionError):
         return f"{CHECKSUMS} is not valid JSON"
     if not isinstance(sums, dict):
         return f"{CHECKSUMS} is not a JSON object"

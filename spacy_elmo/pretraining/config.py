@@ -1,5 +1,6 @@
 """The settings of a pretraining run, one class per config block, validated on construction."""
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
 
@@ -7,9 +8,11 @@ from .._choices import TRAINING_PRECISIONS as PRECISIONS
 from .._settings import fit_types, refuse_unknown
 from ..errors import Errors
 
-SOFTMAXES = ("sampled", "full", "adaptive")
+SOFTMAXES = ("auto", "sampled", "full", "adaptive")
+PRECISIONS = ("float32", "bfloat16", "float16")
 OPTIMIZERS = ("adagrad", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt", "slanted_triangular")
+LIMITS = ("max_tokens", "max_passes")
 Check = Tuple[bool, str]
 
 
@@ -17,14 +20,15 @@ Check = Tuple[bool, str]
 class SoftmaxConfig:
     """The softmax and its loss.
 
-    kind (str): "sampled" (log-uniform negatives), "full", or "adaptive" (clusters by frequency, Grave et al. 2017).
-    n_negatives (int): Expected number of distinct negatives per update, shared by the batch, for "sampled".
+    kind (str): "sampled" (log-uniform negatives), "full", "adaptive" (clusters by frequency, Grave et al. 2017), or
+        "auto": full for a small vocabulary, sampled for a larger one, see `fit_to_corpus`.
+    n_negatives (int): Distinct negatives to expect per update, shared by the batch, for "sampled".
     tie_weights (bool): The softmax shares its rows with the word embedding; for word input only.
     cutoffs (Tuple[int, ...]): First word of each tail cluster, ascending, for "adaptive".
     div_value (float): Each cluster is narrower than the one before by this factor, for "adaptive".
     """
 
-    kind: str = "sampled"
+    kind: str = "auto"
     n_negatives: int = 2048
     tie_weights: bool = False
     cutoffs: Tuple[int, ...] = (2000, 10000)
@@ -93,13 +97,15 @@ class ScheduleConfig:
 
     name (str): "constant", "linear" and "cosine" (to zero at `max_tokens`), "inverse_sqrt", or "slanted_triangular"
         (Howard & Ruder 2018).
-    warmup_steps (int): Updates of linear warm-up, for all but "slanted_triangular".
-    cut_frac (float): Share of the run in which the rate increases, for "slanted_triangular".
-    ratio (float): Ratio of the peak rate to the lowest rate, for "slanted_triangular".
+    warmup_steps (Optional[int]): Updates of linear warm-up, for all but "slanted_triangular"; None: `warmup_share`.
+    warmup_share (float): The same as a share of the updates of the run.
+    cut_frac (float): Share of the run that rises, for "slanted_triangular".
+    ratio (float): Peak over the lowest rate, for "slanted_triangular".
     """
 
     name: str = "linear"
-    warmup_steps: int = 500
+    warmup_steps: Optional[int] = None
+    warmup_share: float = 0.05
     cut_frac: float = 0.1
     ratio: float = 32.0
 
@@ -108,7 +114,8 @@ class ScheduleConfig:
             "[pretraining.schedule]",
             [
                 (self.name in SCHEDULES, f"name is '{self.name}', should be one of {SCHEDULES}"),
-                _at_least(self, "warmup_steps", 0),
+                (self.warmup_steps is None or self.warmup_steps >= 0, "warmup_steps should be 0 or more, or null"),
+                (0 <= self.warmup_share < 1, f"warmup_share is {self.warmup_share}, should be from 0 to below 1"),
                 (0 < self.cut_frac < 1, f"cut_frac is {self.cut_frac}, should be between 0 and 1"),
                 (self.ratio >= 1, f"ratio is {self.ratio}, should be 1 or more"),
             ],
@@ -122,21 +129,23 @@ BLOCKS: Dict[str, Type[Any]] = {"softmax": SoftmaxConfig, "optimizer": Optimizer
 class PretrainConfig:
     """How to train: text layout, objective, optimizer, reports.
 
-    seed (int): Seed of weights, samples, shuffling and dropout.
-    batch_size (int): B, lanes of text read in parallel, summed over all ranks.
-    unroll_steps (int): S, tokens per lane and update; backpropagation is truncated there, the state is carried.
-    accumulate (int): Chunks per update whose gradients are averaged.
-    block_sentences (int): Consecutive sentences per block; each lane reads one block after the other.
-    reset_blocks (bool): Start each block from a zero state, so that the model also learns to start from it.
-    shuffle_blocks (int): Size of the shuffle buffer in blocks; 0 keeps the order of the corpus.
-    max_sentence_tokens (int): Longer sentences are split at this length.
-    max_tokens (int): Predictions per direction to train on; the corpus is repeated if it is shorter.
-    dropout (float): Dropout probability of each LSTM input.
-    output_dropout (Optional[float]): Dropout probability of the last output; None: the same as `dropout`.
-    recurrent_dropout (float): Dropout probability of the recurrent inputs, with one mask for all steps of a chunk
-        (Gal & Ghahramani 2016).
-    precision (str): Precision of the matrix products, "float32", "bfloat16" or "float16"; weights, states and sums are
-        float32.
+    seed (int): Of weights, samples, shuffling and dropout.
+    batch_size (int): B, lanes of text read side by side, those of all ranks together.
+    unroll_steps (int): S, tokens per lane between two updates; gradients are cut there, the state is carried.
+    accumulate (int): Chunks whose gradients are averaged into one update.
+    block_sentences (int): Consecutive sentences a lane reads before it takes the next block of the corpus.
+    reset_blocks (bool): Start each block from a zero state, so that the model also learns to begin.
+    shuffle_blocks (int): Blocks held in memory to draw from at random; 0 keeps the order of the corpus.
+    max_sentence_tokens (int): Longer sentences are cut into pieces of this length.
+    max_tokens (int): Predictions per direction to train on; the corpus is repeated if it is shorter. 0: no limit but
+        `max_passes`.
+    max_passes (float): Passes through the corpus to train on; the run ends at whichever limit comes first. 0: no limit
+        but `max_tokens`.
+    dropout (float): Share of each LSTM input that is dropped.
+    output_dropout (Optional[float]): Share of the last output that is dropped; None: the same as `dropout`.
+    recurrent_dropout (float): Share of the recurrent inputs, the same ones at all steps of a chunk (Gal & Ghahramani
+        2016).
+    precision (str): Of the matrix products, "float32", "bfloat16" or "float16"; weights, states and sums are float32.
     scale_loss (bool): Multiply the loss by `unroll_steps` before the gradients are clipped, as bilm-tf does.
     report_every (int): Updates between two log lines.
     eval_every (int): Updates between two validations.
@@ -155,6 +164,7 @@ class PretrainConfig:
     shuffle_blocks: int = 0
     max_sentence_tokens: int = 1000
     max_tokens: int = 20_000_000
+    max_passes: float = 0.0
     dropout: float = 0.0
     output_dropout: Optional[float] = None
     recurrent_dropout: float = 0.0
@@ -171,10 +181,12 @@ class PretrainConfig:
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
-        layout = ("batch_size", "unroll_steps", "accumulate", "block_sentences", "max_sentence_tokens", "max_tokens")
+        layout = ("batch_size", "unroll_steps", "accumulate", "block_sentences", "max_sentence_tokens")
         reports = ("report_every", "eval_every", "eval_sentences", "keep_checkpoints")
         checks = [_at_least(self, name, 1) for name in (*layout, *reports)]
-        checks += [_at_least(self, name, 0) for name in ("shuffle_blocks", "patience", "checkpoint_every")]
+        checks += [_at_least(self, name, 0) for name in (*LIMITS, "shuffle_blocks", "patience", "checkpoint_every")]
+        is_limited = self.max_tokens != 0 or self.max_passes != 0
+        checks.append((is_limited, "max_tokens and max_passes are 0, one of them should be above"))
         checks.append((self.precision in PRECISIONS, f"precision is '{self.precision}', should be one of {PRECISIONS}"))
         for name in ("dropout", "output_dropout", "recurrent_dropout"):
             value = getattr(self, name)
@@ -188,6 +200,18 @@ class PretrainConfig:
     def checkpoint_steps(self) -> int:
         """RETURNS (int): Updates between two checkpoints."""
         return self.checkpoint_every or self.eval_every
+
+    @property
+    def n_updates(self) -> int:
+        """RETURNS (int): Updates that `max_tokens` take."""
+        return math.ceil(self.max_tokens / (self.batch_size * self.unroll_steps * self.accumulate))
+
+    @property
+    def warmup_updates(self) -> int:
+        """RETURNS (int): Updates of linear warm-up, as a number or as a share of `n_updates`."""
+        schedule = self.schedule
+        share = schedule.warmup_share * self.n_updates
+        return round(share) if schedule.warmup_steps is None else schedule.warmup_steps
 
     @property
     def last_dropout(self) -> float:

@@ -63,6 +63,10 @@ class Ranks:
         dist.all_reduce(total)
         return total / self.world_size
 
+    def any(self, is_set: bool) -> bool:
+        """RETURNS (bool): Whether it is set on some rank, the same on each."""
+        return bool(self.average(torch.tensor(float(is_set), device=self.device)) > 0) if self.world_size > 1 else is_set
+
     def gather(self, part: Tensor, dim: int) -> Tensor:
         """part (Tensor): This rank's share, of the same shape on all ranks.
         RETURNS (Tensor): The shares concatenated along a dimension, in the order of the ranks.

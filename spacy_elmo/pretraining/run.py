@@ -21,6 +21,7 @@ from ..text.vocabulary import Vocabulary
 from ..weights import save_bilm
 from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, prune_checkpoints, save_checkpoint
 from .config import PretrainConfig
+from .corpus_fit import count_predictions, fit_to_corpus
 from .distributed import Ranks
 from .report import Report, perplexities
 from .run_folder import BEST, LAST, find_run, make_ready, store_vocabulary
@@ -54,6 +55,9 @@ class Pretraining:
     meta (Mapping[str, Any]): Saved with the model: name, language, sources, licences.
     text_settings (Mapping[str, Any]): How the text is read, plain JSON types; must not change when the run is resumed.
     ranks (Ranks): This process among those that train together.
+    n_predictions (Optional[int]): Predictions per direction of one pass through the text, if they have been counted;
+        with `max_passes` they are counted here otherwise.
+    is_stopped (bool): Whether `stop` ended the run before its end.
     """
 
     def __init__(
@@ -69,7 +73,11 @@ class Pretraining:
         meta: Optional[Mapping[str, Any]] = None,
         text_settings: Optional[Mapping[str, Any]] = None,
         ranks: Ranks = Ranks(),
+        n_predictions: Optional[int] = None,
     ) -> None:
+        if n_predictions is None and config.max_passes:
+            n_predictions = count_predictions(shards)
+        config = fit_to_corpus(config, n_words=len(vocabulary), n_predictions=n_predictions)
         self.vocabulary, self.held_out, self.config = vocabulary, held_out, config
         self.output, self.ranks = output, ranks
         self.meta = dict(meta or {})
@@ -89,6 +97,8 @@ class Pretraining:
         self.warnings: List[str] = []
         self._losses: List[float] = []
         self._validated_at = 0  # step
+        self.is_stopped = False
+        self._is_stop_wanted = False
         self._log: Optional[RunLog] = None
         self._unproved: Optional[Path] = None  # the newest checkpoint, until its weights gave a finite result
 
@@ -97,10 +107,11 @@ class Pretraining:
 
         An error on one rank is raised on all. The first rank checks the folder before it writes.
 
-        resume (bool): Continue the run in the folder.
-        force (bool): Start a new run even if the folder contains one, which is removed.
-        RAISES (ValueError): EL104 if the folder contains a run, EL129 if all checkpoints are damaged, EL146 and EL156
-            if the run had other settings or another text, EL157 if ranks see different checkpoints.
+        resume (bool): Continue the run that the folder holds.
+        force (bool): Begin anew in a folder that holds a run, and remove that.
+        RAISES (ValueError): EL104 for a folder that holds a run, EL129 if all checkpoints are damaged, EL110 if the
+            newest one does not fit the run, EL146 and EL156 if the run that stopped had other settings or another
+            text, EL157 if ranks found different checkpoints.
         """
         snapshot = self.ranks.agree(lambda: self._found(resume=resume, force=force))
         steps = self.ranks.gather_objects(None if snapshot is None else snapshot.record["step"])
@@ -112,8 +123,12 @@ class Pretraining:
             self.ranks.agree(lambda: self._restore(snapshot))
         self.ranks.agree(lambda: self._open_folder(snapshot, force))
 
+    def stop(self) -> None:
+        """Let `reports` end after the current update, with a checkpoint. A signal handler may call this."""
+        self._is_stop_wanted = True
+
     def reports(self) -> Iterator[Report]:
-        """Train to the end.
+        """Train to the end, or until `stop` is called on some rank.
 
         YIELDS (Report): Every `report_every` updates and at each validation, on all ranks. Models, log and checkpoint
             are written at these points.
@@ -123,7 +138,7 @@ class Pretraining:
         trainer, config = self.trainer, self.config
         interval = _Interval(self._losses, time.perf_counter(), trainer.n_tokens)
         is_end = trainer.n_tokens >= config.max_tokens or self.best.is_hopeless(config.patience)
-        while not is_end:
+        while not (is_end or self.is_stopped):
             update = trainer.update()
             if update is None:
                 break
@@ -141,11 +156,12 @@ class Pretraining:
                 interval = _Interval([], time.perf_counter(), trainer.n_tokens)
                 self._losses = interval.losses
                 yield report
-            if is_end or trainer.step % config.checkpoint_steps == 0:
+            self.is_stopped = self.ranks.any(self._is_stop_wanted) and not is_end
+            if is_end or self.is_stopped or trainer.step % config.checkpoint_steps == 0:
                 self._save_checkpoint()
             if is_eval:
                 self._prove_checkpoint()
-        if self._validated_at < trainer.step:  # resumed at the end of the run
+        if self._validated_at < trainer.step and not self.is_stopped:  # resumed where there is nothing left to do
             self._check_weights()
             yield self._report(Update.of_nothing(), interval, is_eval=True)
             self._save_checkpoint()
@@ -269,7 +285,11 @@ class Pretraining:
         different = changed_text(record.get("text", self._text()), self._text())
         if different:
             raise ValueError(Errors.EL156.format(path=self.output, different="; ".join(different[:MAX_NAMED])))
-        self.trainer.restore(snapshot)
+        try:
+            self.trainer.restore(snapshot)
+        # Tensors of other names, shapes and types, and numbers that fit nothing, each give an error of their own.
+        except Exception as error:
+            raise ValueError(Errors.EL110.format(path=snapshot.path, reason=error)) from error
         self.best = BestSoFar.from_dict(record["best"])
         self._validated_at = int(record.get("validated_at", 0))
         self._losses = list(record["losses"])

@@ -12,7 +12,7 @@ from .validation import Sentences
 
 # Settings that may change when a run is resumed. A diverged run is resumed with a lower rate.
 FREE = (
-    *("max_tokens", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every"),
+    *("max_tokens", "max_passes", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every"),
     *("optimizer.learn_rate", "optimizer.grad_clip"),
 )
 LONGEST = 100  # characters of a value in an error message
@@ -28,7 +28,8 @@ def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[st
     """then (Mapping[str, Any]), now (Mapping[str, Any]): From `describe_settings`; other keys of `then` are ignored.
     RETURNS (List[str]): A description of each setting that differs but must not.
     """
-    found, given = ({**_flat(record["settings"]), **_flat(_others(record))} for record in (then, now))
+    defaults = _flat(PretrainConfig().to_dict())  # of settings that are newer than the run
+    found, given = ({**defaults, **_flat(record["settings"]), **_flat(_others(record))} for record in (then, now))
     return [_describe(name, found.get(name), given.get(name)) for name in _differing(found, given) if name not in FREE]
 
 

@@ -10,7 +10,7 @@ from .config import ScheduleConfig
 
 
 def rate_factor(settings: ScheduleConfig, *, step: int, n_tokens: int, max_tokens: int) -> float:
-    """settings (ScheduleConfig): Which schedule.
+    """settings (ScheduleConfig): Shape of the curve, with the number of its `warmup_steps`; None stands for none.
     step (int): Updates done before this one.
     n_tokens (int): Predictions per direction trained on before this one.
     max_tokens (int): Predictions per direction of the whole run.
@@ -19,7 +19,7 @@ def rate_factor(settings: ScheduleConfig, *, step: int, n_tokens: int, max_token
     done = min(1.0, n_tokens / max_tokens)
     if settings.name == "slanted_triangular":
         return _slanted_triangle(done, settings.cut_frac, settings.ratio)
-    n_warmup = max(1, settings.warmup_steps)
+    n_warmup = max(1, settings.warmup_steps or 0)
     rise = min(1.0, (step + 1) / n_warmup)
     if settings.name == "linear":
         return rise * (1.0 - done)

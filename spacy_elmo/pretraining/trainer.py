@@ -7,7 +7,7 @@ chunks, each chunk gives one gradient, and the recurrent state is carried to the
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
@@ -24,6 +24,7 @@ from ..text.vocabulary import Vocabulary
 from ..text.word_table import Ids, WordTable
 from ..weights.native.names import current_name, stored_name
 from .checkpoint import Snapshot
+from .checkpoint_checks import lane_problems
 from .config import PretrainConfig
 from .distributed import Ranks
 from .loss_scale import LossScale
@@ -110,9 +111,8 @@ class Trainer:
         self.own_lanes = ranks.lanes(config.batch_size)
         self.table = make_word_table(network.config, vocabulary)
         self.lanes = SentenceLanes(self._blocks(), config.batch_size)
-        self.optimizer = PretrainOptimizer(
-            network, head, config.optimizer, config.schedule, max_tokens=config.max_tokens
-        )
+        schedule = replace(config.schedule, warmup_steps=config.warmup_updates)
+        self.optimizer = PretrainOptimizer(network, head, config.optimizer, schedule, max_tokens=config.max_tokens)
         objective = make_objective(head, config.softmax, sparse=config.optimizer.sparse).to(ranks.device)
         self.module = LossModule(network, objective, config)
         self.sparse = list(head.parameters()) if config.optimizer.sparse else []
@@ -191,8 +191,12 @@ class Trainer:
         self.table.keep(np.zeros(0, dtype="int64"))
         self.table.numbers_of(record["words"])
         self.lanes = SentenceLanes(self._blocks(), self.config.batch_size)
-        self.lanes.load_state_dict({name: part.numpy() for name, part in _under("lanes.", tensors).items()})
-        # Copies in aligned memory: with another alignment, products may differ in the last bit.
+        lanes = _under("lanes.", tensors)
+        problems = lane_problems(lanes, n_lanes=self.config.batch_size, n_words=len(self.table))
+        if problems:
+            raise ValueError("; ".join(problems))
+        self.lanes.load_state_dict({name: part.numpy() for name, part in lanes.items()})
+        # Copies: torch aligns its own memory, and products of numbers in another alignment may differ in the last bit.
         states = {name: _own(part[:, self.own_lanes], device) for name, part in _under("state.", tensors).items()}
         self.state = self.state.replace_tensors(states)
         self.generator.set_state(tensors["random.sampler"])

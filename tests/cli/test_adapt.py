@@ -20,6 +20,7 @@ CONFIG = Path(__file__).parents[2] / "configs" / "adapt.cfg"
 SENTENCES = ["the cat sat on the mat .".split(), "on the mat sat a tumour .".split()]
 SMALL = [
     *("--pretraining.batch_size", "4", "--pretraining.unroll_steps", "8", "--pretraining.max_tokens", "640"),
+    *("--pretraining.max_passes", "0"),
     *("--pretraining.eval_every", "10", "--pretraining.softmax.kind", "full", "--pretraining.precision", "float32"),
     *("--pretraining.optimizer.learn_rate", "0.02", "--pretraining.optimizer.unfreeze_tokens", "0"),
 ]

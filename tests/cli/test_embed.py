@@ -36,7 +36,7 @@ def text_path(tmp_path: Path) -> Path:
 def test_embed_writes_rows_of_all_texts(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.npz"
     result = CliRunner().invoke(
-        app, ["embed", str(bilm_path), str(text_path), str(output), "--tokenized", "--store", "both"]
+        app, ["embed", str(bilm_path), str(text_path), str(output), "--store", "both"]
     )
     assert result.exit_code == 0, result.output
     arrays = _read(output)
@@ -52,7 +52,7 @@ def test_embed_computes_in_fewer_bits(bilm_path: Path, text_path: Path, tmp_path
     if not onednn.works(precision):
         pytest.skip(f"torch without {precision} products")
     output = tmp_path / "out.npz"
-    arguments = ["embed", str(bilm_path), str(text_path), str(output), "--tokenized", "--precision", precision]
+    arguments = ["embed", str(bilm_path), str(text_path), str(output), "--precision", precision]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     bilm = load_bilm(bilm_path, precision=precision)
@@ -64,7 +64,7 @@ def test_embed_computes_in_fewer_bits(bilm_path: Path, text_path: Path, tmp_path
 
 def test_embed_tells_what_to_choose_for_a_precision_that_is_not_there(bilm_path: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a\n", encoding="utf8")
-    arguments = ["embed", str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz"), "-k", "-p", "float16"]
+    arguments = ["embed", str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz"), "-p", "float16"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1 and not (tmp_path / "out.npz").exists()
     assert "float16" in result.stderr and "Choose 'float32'" in " ".join(result.stderr.split())
@@ -78,7 +78,7 @@ def test_embed_reads_the_same_from_every_format(bilm_path: Path, text_path: Path
     (tmp_path / "zipped.txt.gz").write_bytes(gzip.compress(text_path.read_bytes()))
     results = []
     for name in ("in.txt", "texts.jsonl", "words.jsonl", "docs.spacy", "zipped.txt.gz"):
-        embed(str(bilm_path), str(tmp_path / name), str(tmp_path / "out.npz"), batch_size=2, force=True)
+        embed(str(bilm_path), str(tmp_path / name), str(tmp_path / "out.npz"), lang="en", batch_size=2, force=True)
         results.append(_read(tmp_path / "out.npz"))
     for result in results:
         assert result["lengths"].tolist() == results[0]["lengths"].tolist()
@@ -110,7 +110,7 @@ def test_embed_writes_docs_with_vectors(
     bilm_path: Path, text_path: Path, tmp_path: Path, name: str, files: int
 ) -> None:
     arguments = ["embed", str(bilm_path), str(text_path), str(tmp_path / name), "--docs-per-file", "2", "-d", "float16"]
-    result = CliRunner().invoke(app, arguments)
+    result = CliRunner().invoke(app, [*arguments, "--lang", "en"])
     assert result.exit_code == 0, result.output
     register_extensions()
     paths = sorted((tmp_path / name).iterdir()) if files > 1 else [tmp_path / name]
@@ -133,7 +133,7 @@ def test_embed_passes_over_a_byte_order_mark(bilm_path: Path, tmp_path: Path, is
     text, output = tmp_path / "in.txt", tmp_path / "out.npz"
     text.write_bytes(b"\xef\xbb\xbfthe cat\n")
     place, piped = ("-", text.read_bytes()) if is_piped else (str(text), None)
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), place, str(output), "--tokenized"], input=piped)
+    result = CliRunner().invoke(app, ["embed", str(bilm_path), place, str(output)], input=piped)
     assert result.exit_code == 0, result.output
     expected = load_bilm(bilm_path).embed([["the", "cat"]])[0].mean(axis=0)
     np.testing.assert_allclose(_read(output)["mixed"], expected, atol=1e-6)
@@ -146,7 +146,7 @@ def test_embed_reads_of_a_folder_what_vocab_reads(bilm_path: Path, tmp_path: Pat
     others = {"d.csv": b"d\n", "e.TXT": b"e\n", ".hidden/f.txt": b"f\n"}
     for name, content in {**contents, **others}.items():
         (folder / name).write_bytes(content)
-    arguments = ["embed", str(bilm_path), str(folder), str(tmp_path / "out.npz"), "--tokenized"]
+    arguments = ["embed", str(bilm_path), str(folder), str(tmp_path / "out.npz")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert _read(tmp_path / "out.npz")["lengths"].tolist() == [1, 2, 3]
@@ -182,7 +182,7 @@ def test_embed_takes_empty_words_and_lone_surrogates(bilm_path: Path, tmp_path: 
 
 def test_embed_takes_texts_of_any_length(bilm_path: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a" + " " * 1_000_000 + "cat", encoding="utf8")
-    embed(str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz"))
+    embed(str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz"), lang="en")
     assert _read(tmp_path / "out.npz")["lengths"].tolist() == [3]
 
 
@@ -260,3 +260,20 @@ def test_embed_never_replaces_what_is_no_file(bilm_path: Path, text_path: Path, 
 def test_embed_speaks_on_stderr(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.npz")])
     assert result.stdout == "" and "Saved" in result.stderr
+
+
+@pytest.mark.issue(15)
+def test_embed_splits_on_white_space_like_other_commands_and_notices_raw_text(bilm_path: Path, tmp_path: Path) -> None:
+    text = tmp_path / "in.txt"
+    text.write_text('The cat sat on "the mat".\n', encoding="utf8")
+    arguments = ["embed", str(bilm_path), str(text), str(tmp_path / "out.npz"), "--force"]
+    lengths, told = {}, {}
+    for option in ("", "--tokenized", "--lang=en"):
+        result = CliRunner().invoke(app, [*arguments, *option.split()])
+        assert result.exit_code == 0, result.output
+        lengths[option] = _read(tmp_path / "out.npz")["lengths"].tolist()
+        told[option] = "WL103" in result.stderr
+    assert lengths == {"": [6], "--tokenized": [6], "--lang=en": [9]}
+    assert told == {"": True, "--tokenized": True, "--lang=en": False}
+    result = CliRunner().invoke(app, [*arguments, "--tokenized", "--lang", "en"])
+    assert result.exit_code == 1 and "EL200" in result.stderr

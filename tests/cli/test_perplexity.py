@@ -1,14 +1,18 @@
 import gzip
+import pickle
 from pathlib import Path
+from typing import List
 
 import pytest
 import srsly
+import torch
 from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import app
 from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.weights import save_bilm
 
+WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat", "on", "mat", "."]
 TEXT = "the cat sat on the mat .\nthe dog sat .\n" * 8
 
 
@@ -62,4 +66,37 @@ def test_perplexity_needs_a_softmax(bilm: BiLM, corpus_path: Path, tmp_path: Pat
 def test_perplexity_on_a_gpu_that_is_not_there(bilm_path: Path, corpus_path: Path) -> None:
     result = CliRunner().invoke(app, ["perplexity", str(bilm_path), str(corpus_path), "--gpu-id", "99"])
     assert result.exit_code == 1
-    assert "EL136" in result.output
+    assert "no GPU number 99" in result.output
+
+
+@pytest.mark.issue(15)
+def test_a_perplexity_that_is_not_finite_is_an_error_with_a_reason(
+    bilm: BiLM, corpus_path: Path, tmp_path: Path
+) -> None:
+    broken = pickle.loads(pickle.dumps(bilm))
+    with torch.no_grad():
+        broken.head.weight.copy_(torch.where(torch.arange(len(WORDS)) % 2 == 0, 3e38, -3e38).unsqueeze(1))
+    save_bilm(broken, tmp_path / "broken")
+    for option in ([], ["--json"]):
+        result = CliRunner().invoke(app, ["perplexity", str(tmp_path / "broken"), str(corpus_path), *option])
+        assert result.exit_code == 1 and result.stdout.strip() == ""
+        told = " ".join(result.stderr.split())
+        assert "EL140" in told and "softmax.weight" in told
+
+
+@pytest.mark.issue(15)
+def test_perplexity_reads_raw_text_by_the_same_option_as_other_commands(bilm_path: Path, corpus_path: Path) -> None:
+    corpus_path.write_text("The cat sat. On the mat.\n" * 9, encoding="utf8")
+    arguments = ["perplexity", str(bilm_path), str(corpus_path)]
+    assert "WL103" in CliRunner().invoke(app, arguments).stderr
+    result = CliRunner().invoke(app, [*arguments, "--lang", "en", "--running-text"])
+    assert "WL103" not in result.stderr and "72 tokens in 18 sentences" in " ".join(result.stdout.split())
+
+
+@pytest.mark.issue(15)
+def test_progress_is_told_for_every_prediction(bilm: BiLM) -> None:
+    told: List[int] = []
+    for state in ("carry", "reset"):
+        result = bilm.perplexity([["the", "cat"]] * 400, state=state, batch_size=4, on_progress=told.append)
+        assert sum(told) == result.n_tokens and len(told) > 1
+        told.clear()

@@ -1,9 +1,12 @@
 """`elmo pretrain`: from a config and a text to a model."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 import srsly
+import torch
 from thinc.api import Config
 from typer.testing import CliRunner
 
@@ -13,7 +16,8 @@ from spacy_elmo.cli._app import app
 from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.pretraining.run import Pretraining
 
-CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
+CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIG = CONFIGS / "pretrain_en_elmo_sm.cfg"
 SMALL = [
     *("--pretraining.batch_size", "4", "--pretraining.unroll_steps", "8", "--pretraining.max_tokens", "320"),
     *("--pretraining.eval_every", "5", "--pretraining.softmax.kind", "full", "--pretraining.precision", "float32"),
@@ -74,8 +78,9 @@ def test_an_output_below_a_file_is_an_error_at_once(text, tmp_path):
     assert "Counting" not in result.output
 
 
-def test_config_names_every_setting():
-    config = Config().from_disk(CONFIG)
+@pytest.mark.parametrize("name", ["pretrain_en_elmo_sm.cfg", "pretrain_small_text.cfg"])
+def test_config_names_every_setting(name):
+    config = Config().from_disk(CONFIGS / name)
     assert BiLMConfig.from_dict(config["bilm"]).to_dict() == {**config["bilm"], "n_words": None}
     assert PretrainConfig.from_dict(config["pretraining"]).to_dict() == config["pretraining"]
 
@@ -183,6 +188,71 @@ def test_ctrl_c_tells_what_was_read_and_how_to_go_on(text, tmp_path, monkeypatch
     output = " ".join(result.output.split())
     assert result.exit_code == 1 and "Stopped at step" in output and "tokens in" in output
     assert f"The same command with --resume {next_start}" in output
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_before_the_first_checkpoint_loses_nothing(text, tmp_path, monkeypatch, number):
+    """The run that is stopped by it and resumed is the run that was never stopped, to the last bit."""
+    command = [CONFIG, "--paths.train", text, "--paths.valid", text, *SMALL, "--pretraining.dropout", "0.1"]
+    command += ["--pretraining.report_every", "1"]
+    assert _run(command[0], tmp_path / "whole", *command[1:]).exit_code == 0
+    reports = Pretraining.reports
+
+    def interrupted(run):
+        for report in reports(run):
+            if report.step == 3:
+                os.kill(os.getpid(), number)
+            yield report
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Pretraining, "reports", interrupted)
+        result = _run(command[0], tmp_path / "parts", *command[1:])
+    assert result.exit_code == 1 and "Stopped at step 3" in result.output
+    assert [path.name for path in (tmp_path / "parts" / "checkpoints").glob("step-*")] == ["step-00000003"]
+    assert _run(command[0], tmp_path / "parts", *command[1:], "--resume").exit_code == 0
+    assert signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL)
+    rows = [list(srsly.read_jsonl(tmp_path / name / "log.jsonl")) for name in ("whole", "parts")]
+    assert [[row["loss"], row.get("forward")] for row in rows[0]] == [[row["loss"], row.get("forward")] for row in rows[1]]
+    first, second = (load_bilm(tmp_path / name / "model-last").network.state_dict() for name in ("whole", "parts"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.issue(15)
+def test_a_second_ctrl_c_stops_at_once(text, tmp_path, monkeypatch):
+    def interrupted(run):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        yield from ()
+
+    monkeypatch.setattr(Pretraining, "reports", interrupted)
+    result = _run(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL)
+    assert result.exit_code == 1 and "begins anew" in " ".join(result.output.split())
+
+
+@pytest.mark.issue(15)
+def test_without_a_terminal_every_report_is_a_row(text, tmp_path):
+    result = _run(
+        *(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL),
+        *("--pretraining.report_every", "1"),
+    )
+    rows = [line.split() for line in result.stdout.splitlines() if line[:8].strip().isdecimal()]
+    assert [int(row[0]) for row in rows] == list(range(1, 11))
+    assert rows[0][3:6] == ["-", "-", "-"] and rows[4][5] == "0.0%"
+
+
+@pytest.mark.issue(15)
+def test_a_small_text_with_the_settings_of_a_large_one_is_told(text, tmp_path):
+    settings = [*SMALL, "--pretraining.max_passes", "1", "--pretraining.eval_every", "100"]
+    raw = tmp_path / "raw.txt"
+    raw.write_text("The cat sat.\n" * 30, encoding="utf8")
+    result = _run(CONFIG, tmp_path / "a", "--paths.train", raw, "--paths.valid", raw, *settings)
+    assert result.exit_code == 0 and {code for code in ("WL101", "WL102", "WL103") if code in result.stderr} == {
+        *("WL101", "WL102", "WL103")
+    }
+    fitting = ["--vocabulary.n_words", "5", "--pretraining.schedule.warmup_steps", "1"]
+    result = _run(CONFIG, tmp_path / "b", "--paths.train", text, "--paths.valid", text, *settings, *fitting)
+    assert result.exit_code == 0 and "WL" not in result.stderr
 
 
 def test_a_forward_model_has_no_backward_perplexity(text, tmp_path):

@@ -43,7 +43,7 @@ def test_several_places_and_little_memory_give_the_same(text, tmp_path):
     more = tmp_path / "corpus" / "more.txt.gz"
     more.write_bytes(gzip.compress("e é\n".encode()))
     assert _run(text, more, tmp_path / "a.txt", "--min-count", 1).exit_code == 0
-    assert _run(text.parent, tmp_path / "b.txt", "-n", 0, "--max-entries", 2).exit_code == 0
+    assert _run(text.parent, tmp_path / "b.txt", "-n", 0, "-m", 1, "--max-entries", 2).exit_code == 0
     assert _words(tmp_path / "a.txt") == _words(tmp_path / "b.txt")
     assert "é" in _words(tmp_path / "a.txt")
     assert _run(text, tmp_path / "c.txt", "--min-count", 5).exit_code == 0
@@ -52,7 +52,7 @@ def test_several_places_and_little_memory_give_the_same(text, tmp_path):
 
 def test_raw_text_is_tokenized_and_stdin_is_read(tmp_path):
     output = tmp_path / "vocab.txt"
-    result = _run("-", output, "--lang", "en", "--running-text", input="It's late. It's cold.")
+    result = _run("-", output, "--lang", "en", "--running-text", "--min-count", 1, input="It's late. It's cold.")
     assert result.exit_code == 0, result.output
     assert "8 tokens in 2 sentences" in " ".join(result.output.split())
     assert _words(output)[3:] == ["'s", ".", "It", "cold", "late", ""]
@@ -100,3 +100,21 @@ def test_mistakes_leave_nothing_behind(tmp_path, content, options, message):
     result = _run(tmp_path / "in", tmp_path / "vocab.txt", *options)
     assert result.exit_code == 1 and message in " ".join(result.output.split())
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.issue(15)
+def test_vocab_leaves_something_for_unk(text, tmp_path):
+    result = _run(text, tmp_path / "a.txt")
+    assert result.exit_code == 0 and "." not in _words(tmp_path / "a.txt") and "WL102" not in result.stderr
+    text.write_text("a b\n", encoding="utf8")
+    assert "WL102" in _run(text, tmp_path / "b.txt", "--min-count", 1).stderr
+
+
+@pytest.mark.issue(15)
+def test_raw_text_that_is_given_as_tokenized_is_told(text, tmp_path):
+    text.write_text('He said "quoted". She sat, too.\n' * 3, encoding="utf8")
+    result = _run(text, tmp_path / "a.txt")
+    assert result.exit_code == 0 and "WL103" in result.stderr and "--lang en" in " ".join(result.stderr.split())
+    assert "WL103" not in _run(text, tmp_path / "b.txt", "--lang", "en").stderr
+    text.write_text('He said " quoted " . Mr. Smith sat , too , on the two chairs and all of the tables there .\n' * 3)
+    assert "WL103" not in _run(text, tmp_path / "c.txt").stderr

@@ -116,7 +116,7 @@ def test_all_commands_split_at_the_same_spaces(tmp_path):
     assert _read(path)[0] == _read(path, running_text=True)[0] == [words]
     assert list(read_items(str(path), spacy.blank("xx"), Counts(), is_tokenized=True)) == [words]
     for command in ("embed", "vocab", "perplexity"):
-        assert "no-break spaces" in " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())
+        assert "white space of any kind" in " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())
 
 
 def test_running_text_is_cut_into_sentences(tmp_path):
@@ -221,4 +221,14 @@ def test_every_kind_continues_from_a_stored_position(tmp_path, kind):
 def test_counts_are_described_in_words():
     assert describe_counts(Counts(n_sentences=2, n_tokens=3000)) == "Read 3,000 tokens in 2 sentences"
     told = describe_counts(Counts(n_empty=1, n_long=2, n_undecodable=3))
-    assert all(text in told for text in ("1 empty", "2 long", "3 invalid"))
+    assert all(text in told for text in ("1 empty", "2 long", "3 sequences"))
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("name", ["hf:caf\udce9:train", "caf\udce9.txt"])
+def test_names_that_are_not_utf8_are_told(tmp_path, name):
+    if not name.startswith("hf:"):
+        (tmp_path / name).write_text("a\n")
+        name = str(tmp_path)
+    with pytest.raises(ValueError, match=r"EL139.*caf\\\\udce9"):
+        find_shards(name)
