@@ -33,7 +33,8 @@ def find_shards(
     tell (Tell): Is told which files of folders are left out, and which are named twice.
     RETURNS (List[Shard]): At least one, none is read yet.
     RAISES (ValueError): EL133 for a place with nothing to read, EL106 if `datasets` is missing, EL137 for an unknown
-        language, EL139 for a name that is not UTF-8, EL141 for a data set that cannot be opened, EL143 for an unknown format.
+        language, EL139 for a name that is not UTF-8, EL141 for a data set that cannot be opened, EL143 for an unknown
+        format.
     """
     if format not in FORMATS:
         raise ValueError(Errors.EL143.format(format=format, known=", ".join(FORMATS)))

@@ -13,8 +13,8 @@ class CLIErrors(metaclass=Catalogue):
     )
     EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
     EL140 = (
-        "The perplexity is not a finite number ({scores}): {reason}. Such a biLM is of no use: compare its file with the "
-        "origin's, or go back to an earlier checkpoint of its training."
+        "The perplexity is not finite ({scores}): {reason}. This biLM cannot be used. Compare its file with the "
+        "original, or return to an earlier checkpoint of its training."
     )
     EL177 = "The system refuses {path}: {reason}. {remedy}"
     EL178 = "'{path}' can be no folder: '{taken}' is a file. Choose another path."

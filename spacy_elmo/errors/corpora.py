@@ -40,8 +40,8 @@ class CorporaErrors(metaclass=Catalogue):
     )
     EL138 = "Line {where} is no UTF-8: {reason}. Convert the file to UTF-8, or name its format with --input-format."
     EL139 = (
-        "The name {name} of a text is not UTF-8; bytes that are not are escaped here. Models and checkpoints name their "
-        "texts in UTF-8: rename the file or folder."
+        "The file name {name} is not valid UTF-8 (invalid bytes are escaped here). Models and checkpoints store the "
+        "names of their texts in UTF-8. Rename the file or folder."
     )
     EL141 = (
         "The data set '{name}' cannot be opened: {reason}. Write it as hf:NAME[:SPLIT][:COLUMN], where NAME is an "

@@ -48,9 +48,8 @@ class Warnings(metaclass=Catalogue):
         "min_count of 2 or more, or fewer n_words."
     )
     WL103 = (
-        "{share} of the tokens of {source} end in punctuation ('{example}'), as in raw text, where white space does not "
-        "separate tokens. If it is raw text, name its language and spaCy tokenizes it: --lang en for English "
-        "(`elmo pretrain`: --corpus.lang en)."
+        "{share} of the tokens of {source} end in punctuation ('{example}'), so it may be raw text. If it is, name its "
+        "language, and spaCy tokenizes it: --lang en for English (`elmo pretrain`: --corpus.lang en)."
     )
     WL104 = (
         "The run reads the text {n_passes} times, and a biLM knows a text by heart after a few. Lower max_tokens, set "

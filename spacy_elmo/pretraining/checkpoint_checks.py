@@ -19,7 +19,7 @@ STREAM = {
     "n_records": int,
     "waiting": [[str]],
     "is_empty": bool,
-    "counts": {name: int for name in ("n_sentences", "n_tokens", "n_empty", "n_long", "n_undecodable")},
+    "counts": dict.fromkeys(("n_sentences", "n_tokens", "n_empty", "n_long", "n_undecodable"), int),
     "buffer": {"blocks": [[[str]]], "random": list},
 }
 RECORD = {

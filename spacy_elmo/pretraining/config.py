@@ -9,7 +9,6 @@ from .._settings import fit_types, refuse_unknown
 from ..errors import Errors
 
 SOFTMAXES = ("auto", "sampled", "full", "adaptive")
-PRECISIONS = ("float32", "bfloat16", "float16")
 OPTIMIZERS = ("adagrad", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt", "slanted_triangular")
 LIMITS = ("max_tokens", "max_passes")

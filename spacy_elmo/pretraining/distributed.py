@@ -65,7 +65,9 @@ class Ranks:
 
     def any(self, is_set: bool) -> bool:
         """RETURNS (bool): Whether it is set on some rank, the same on each."""
-        return bool(self.average(torch.tensor(float(is_set), device=self.device)) > 0) if self.world_size > 1 else is_set
+        if self.world_size == 1:
+            return is_set
+        return bool(self.average(torch.tensor(float(is_set), device=self.device)) > 0)
 
     def gather(self, part: Tensor, dim: int) -> Tensor:
         """part (Tensor): This rank's share, of the same shape on all ranks.

@@ -2,15 +2,15 @@
 
 import pytest
 import torch
+from unicode_texts import random_words
 
 from spacy_elmo.bilm.char_cnn import CharCNN
 from spacy_elmo.bilm.config import CharCNNConfig
 from spacy_elmo.engine.words import ConstantCharCNN
 from spacy_elmo.text.codecs import make_codec
 
-from unicode_texts import random_words
-
-CONFIG = CharCNNConfig(filters=((1, 64), (3, 192), (7, 768)), n_highway=1)  # sums over 1,024 features: BLAS splits these
+# Sums over 1,024 features: BLAS splits these.
+CONFIG = CharCNNConfig(filters=((1, 64), (3, 192), (7, 768)), n_highway=1)
 WORDS = [*"abcdefgh", "the", "", *random_words(40)]
 
 
