@@ -1,12 +1,30 @@
 """Packaging: names, requirements and entry points. Nothing is imported from the package itself."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Dict, List
 
 from setuptools import Extension, find_packages, setup
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
+# Configs that `elmo init-config` writes: in the repository beside the package, in a wheel inside of it.
+CONFIGS = ("pretrain_en_elmo_sm.cfg", "adapt.cfg")
+
+
+class BuildWithConfigs(build_py):
+    """Also copy configs into the package; an editable installation reads them where they are."""
+
+    def run(self) -> None:
+        """Build as usual, then copy."""
+        super().run()
+        if self.editable_mode:
+            return
+        target = Path(self.build_lib) / "spacy_elmo" / "configs"
+        self.mkpath(str(target))
+        for name in CONFIGS:
+            self.copy_file(str(ROOT / "configs" / name), str(target / name))
 
 
 def read_about() -> Dict[str, str]:
@@ -14,6 +32,12 @@ def read_about() -> Dict[str, str]:
     about: Dict[str, str] = {}
     exec((ROOT / "spacy_elmo" / "about.py").read_text(encoding="utf8"), about)
     return about
+
+
+def read_description() -> str:
+    """RETURNS (str): The README; its links into the repository become plain text, a package index has no such files."""
+    readme = (ROOT / "README.md").read_text(encoding="utf8")
+    return re.sub(r"\[([^\]]*)\]\((?!https?://|#)[^)]*\)", r"\1", readme)
 
 
 def make_extensions() -> List[Extension]:
@@ -42,9 +66,10 @@ def setup_package() -> None:
         license=about["__license__"],
         license_files=["LICENSE"],
         author="The spacy-elmo contributors",
-        long_description=(ROOT / "README.md").read_text(encoding="utf8"),
+        long_description=read_description(),
         long_description_content_type="text/markdown",
         packages=find_packages(include=["spacy_elmo", "spacy_elmo.*"]),
+        cmdclass={"build_py": BuildWithConfigs},
         package_data={"spacy_elmo": ["py.typed", "models/*/*", "engine/*.pyi"]},
         ext_modules=make_extensions(),
         options={"bdist_wheel": {"py_limited_api": "cp310"}},
@@ -93,13 +118,20 @@ def setup_package() -> None:
                 "spacy-elmo.RandomBiLM.v1 = spacy_elmo.ml.loaders:RandomBiLM",
             ],
         },
-        keywords=["spacy", "elmo", "contextual embeddings", "biLM", "nlp"],
+        project_urls={"Paper": "https://aclanthology.org/N18-1202"},
+        keywords=[
+            *("spacy", "elmo", "nlp", "natural language processing", "contextual embeddings", "word vectors"),
+            *("bidirectional language model", "biLM", "allennlp", "pretraining", "named entity recognition"),
+        ],
         classifiers=[
             "Development Status :: 4 - Beta",
             "Intended Audience :: Developers",
+            "Environment :: Console",
             "Intended Audience :: Science/Research",
             "Operating System :: OS Independent",
+            "Programming Language :: C",
             "Programming Language :: Python :: 3",
+            "Programming Language :: Python :: 3 :: Only",
             "Programming Language :: Python :: 3.10",
             "Programming Language :: Python :: 3.11",
             "Programming Language :: Python :: 3.12",

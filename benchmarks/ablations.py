@@ -19,7 +19,7 @@ from torch import Tensor
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.encoding import encoder
-from spacy_elmo.engine import dispatch, lanes, packed, products, runner, word_gates, workspace
+from spacy_elmo.engine import cell, dispatch, lanes, packed, products, runner, word_gates, workspace
 from spacy_elmo.engine.dispatch import Path
 
 Change = Tuple[Any, str, Any]  # whose name becomes what
@@ -96,11 +96,19 @@ def new_workspace(self: workspace.WorkspacePool) -> Iterator[workspace.Workspace
 
 
 def update_by_gates(
-    acts: Tensor, gates: Tuple[Tensor, ...], c2: Tensor, clip2: Optional[float], out: Optional[Tensor] = None
+    acts: Tensor,
+    c2: Tensor,
+    clip2: Optional[float],
+    *,
+    candidate_scale: float = 1.0,
+    added: Optional[cell.GateRows] = None,
+    out: Optional[Tensor] = None,
 ) -> Tensor:
-    """Four activations in place of one sigmoid over all gates."""
-    i, j, f, o = gates
-    c = torch.sigmoid(f) * (0.5 * c2) + torch.sigmoid(i) * torch.tanh(0.5 * j)
+    """Four activations of torch in place of one sigmoid over all gates."""
+    if added is not None:
+        acts += added.gather()
+    i, j, f, o = acts.chunk(4, dim=2)
+    c = torch.sigmoid(f) * (0.5 * c2) + torch.sigmoid(i) * torch.tanh((0.5 * candidate_scale) * j)
     if clip2 is not None:
         c = c.clamp(-0.5 * clip2, 0.5 * clip2)
     c2.copy_(2.0 * c)
@@ -119,7 +127,9 @@ BATCHES: Dict[str, List[Change]] = {
     "directions in parallel": [take(Path.PARALLEL)],
     "directions together, unpacked weights": [take(Path.FEW_LANES)],
     "weights not prepacked, directions together": without_packing(),
-    "an activation for each gate": [(packed, "update_cell", update_by_gates)],
+    "cells in operations of torch": [(cell, "update_in_one_pass", None)],
+    "cells in operations of torch, one for each gate": [(packed, "update_cell", update_by_gates)],
+    "rows of word gates copied before they are added": [(packed, "is_one_pass", lambda *args: False)],
     "layer 1: input product for the words of a block": [(word_gates, "WORD_GATE_BYTES", 0)],
     "upper layers: input product in blocks of steps": [(dispatch, "JOINT_WEIGHTS", 0)],
     "upper layers: input product in each step": [(dispatch, "JOINT_WEIGHTS", math.inf)],
@@ -133,6 +143,7 @@ SINGLE: Dict[str, List[Change]] = {
     "directions in turn": [take(Path.SINGLE_IN_TURN)],
     "as few lanes": [take(Path.FEW_LANES)],
     "as many lanes": [take(Path.IN_TURN)],
+    "cells in operations of torch": [(cell, "update_in_one_pass", None)],
 }
 
 

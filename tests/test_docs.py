@@ -3,19 +3,24 @@
 import inspect
 import re
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
 
 import pytest
 import srsly
 import typer
 from spacy.language import Language
+from test_layering import RINGS
 
+import spacy_elmo
+from spacy_elmo import BiLM, BiLMConfig, BiLMState, CharCNNConfig, load_bilm, register_extensions, save_bilm
 from spacy_elmo.cli._app import COMMANDS, LazyGroup, app
+from spacy_elmo.encoding.perplexity import Perplexity
+from spacy_elmo.engine import dispatch
 from spacy_elmo.ml.concat import Tok2VecWithElmo
 from spacy_elmo.ml.elmo_model import ElmoModel
 from spacy_elmo.ml.listener import build_listener
 from spacy_elmo.ml.loaders import BiLMLoader, RandomBiLM
-from spacy_elmo.pipeline.elmo import DEFAULT_BLOCKS, make_elmo
+from spacy_elmo.pipeline.elmo import DEFAULT_BLOCKS, Elmo, make_elmo
 
 ROOT = Path(__file__).parent.parent
 ARCHITECTURES = {
@@ -71,12 +76,13 @@ def test_component_page_has_exactly_the_settings(name: str) -> None:
             assert f"`{srsly.json_dumps(default)}`" in row, key
 
 
-def test_readme_has_every_setting_of_the_component() -> None:
-    rows = [row.split("|") for row in _section("README.md", "Settings").splitlines() if row.startswith("| `")]
-    described = {cells[1].strip(" `"): cells[2].strip(" `") for cells in rows}
-    assert described == {key: srsly.json_dumps(value) for key, value in _component_settings()}
-    in_page = {cell.strip(" `") for cell in _first_cells(_section("docs/component.md", "Config"))}
-    assert in_page == {"model", *(key for key in described if not key.startswith("model."))}
+def test_component_page_has_every_setting_of_the_component() -> None:
+    rows = [row for row in _section("docs/component.md", "Config").splitlines() if row.startswith("| `")]
+    described = {row.split("`")[1]: row for row in rows}
+    settings = {key: value for key, value in _component_settings() if not key.startswith("model.")}
+    assert set(described) == {"model", *settings}
+    for key, value in settings.items():
+        assert f"`{srsly.json_dumps(value)}`" in described[key], key
     assert {*inspect.signature(make_elmo).parameters} - {"nlp", "name"} == {key.split(".")[0] for key in described}
 
 
@@ -84,7 +90,99 @@ def test_readme_has_every_command() -> None:
     assert [cell.strip(" `") for cell in _first_cells(_section("README.md", "Commands"))] == list(COMMANDS)
 
 
+def _anchors(page: Path) -> Set[str]:
+    """Headings as GitHub makes anchors of them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf8"), flags=re.S)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf8")):
-            assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf8")):
+            if "://" in target:
+                continue
+            path = page.parent / target if target else page
+            assert path.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in _anchors(path), f"{page.name}: {target}#{anchor}"
+
+
+def test_index_has_every_page() -> None:
+    index = (ROOT / "docs/index.md").read_text(encoding="utf8")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert set(re.findall(r"^\| \[[^\]]+\]\(([^)]+)\)", index, flags=re.M)) == pages
+
+
+def test_model_card_agrees_with_the_model() -> None:
+    card = (ROOT / "docs/en_elmo_sm.md").read_text(encoding="utf8")
+    meta = srsly.read_json(ROOT / "spacy_elmo/models/en_elmo_sm/meta.json")
+    counts = [meta["corpus"]["tokens"], *(source["tokens"] for source in meta["corpus"]["sources"])]
+    counts += [meta["training"][key] for key in ("n_tokens", "n_updates", "n_parameters", "n_softmax_parameters")]
+    scores = [meta["perplexity"][key] for key in ("forward", "backward", "mean")]
+    expected = [f"{count:,}" for count in counts] + [str(score) for score in scores]
+    expected += [source["license"] for source in meta["corpus"]["sources"]]
+    assert [text for text in expected if text not in card] == []
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf8").splitlines()) <= 200
+
+
+def _rows(section: str) -> List[List[str]]:
+    """Cells of the rows of a table, without its head."""
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in section.splitlines() if row.startswith("|")]
+    return rows[2:]
+
+
+def test_architecture_page_has_the_rings_that_are_enforced() -> None:
+    for ring, _, ours, libraries, files in _rows(_section("docs/architecture.md", "Rings")):
+        name = ring.split("`")[1]
+        assert (files == "yes") == RINGS[name].has_files, name
+        listed = {library.strip("` ").split(".")[0] for library in libraries.split(",")}
+        assert listed == RINGS[name].libraries, name
+        if name not in ("analysis", "export", "cli"):
+            assert set(re.findall(r"`(\w+)`", ours)) == RINGS[name].ours, name
+    described = {row[0].split("`")[1] for row in _rows(_section("docs/architecture.md", "Rings"))}
+    assert described == set(RINGS)
+
+
+def test_architecture_page_has_every_path_and_limit() -> None:
+    section = _section("docs/architecture.md", "Which path computes a batch")
+    named = set(re.findall(r"`([A-Z][A-Z_]+)`", section))
+    assert named == {path.name for path in dispatch.Path} | {name for name in vars(dispatch) if name.isupper()}
+
+
+def _bare_signature(function: Callable[..., Any], name: str, n_skipped: int = 0) -> str:
+    """A signature as a reader calls it: `embed(sentences, *, layers='all')`."""
+    signature = inspect.signature(function)
+    parameters = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+    return name + str(signature.replace(parameters=parameters[n_skipped:], return_annotation=signature.empty))
+
+
+def _public(owner: type) -> Dict[str, Any]:
+    members = {**getattr(owner, "__dataclass_fields__", {}), **vars(owner)}
+    return {name: member for name, member in members.items() if not name.startswith("_")}
+
+
+def test_api_page_has_every_public_name() -> None:
+    page = (ROOT / "docs/api.md").read_text(encoding="utf8")
+    for name in spacy_elmo.__all__:
+        assert f"`{name}" in page, name
+    names = {row[1].strip("`") for row in _rows(_section("docs/api.md", "Registered names"))}
+    assert names == {"elmo", "spacy-elmo.ElmoTok2Vec.v1", *ARCHITECTURES}
+
+
+@pytest.mark.parametrize("owner", [BiLM, BiLMState, BiLMConfig, CharCNNConfig, Perplexity, Elmo])
+def test_api_page_has_every_public_member(owner: type) -> None:
+    page = (ROOT / "docs/api.md").read_text(encoding="utf8")
+    missing = [name for name in _public(owner) if not re.search(rf"`{name}[`(]", page)]
+    assert not missing
+
+
+def test_api_page_has_the_signatures() -> None:
+    page = (ROOT / "docs/api.md").read_text(encoding="utf8")
+    signatures = [
+        _bare_signature(function, function.__name__) for function in (load_bilm, save_bilm, register_extensions)
+    ]
+    signatures.append(_bare_signature(BiLM.__init__, "BiLM", 1))
+    signatures += [_bare_signature(member, name, 1) for name, member in _public(BiLM).items() if callable(member)]
+    assert [signature for signature in signatures if f"`{signature}`" not in page] == []

@@ -121,6 +121,20 @@ def test_torch_has_what_is_used() -> None:
     assert "torch 2.4 or newer" in (ROOT / "README.md").read_text(encoding="utf8")
 
 
+def test_description_has_no_link_that_a_package_index_lacks() -> None:
+    description = _setup_arguments()["long_description"]
+    targets = re.findall(r"\]\(([^)]+)\)", description)
+    assert targets and all(target.startswith(("https://", "#")) for target in targets)
+    assert "docs/cli.md" in description, "the text of a link stays"
+    assert description.count("```") == (ROOT / "README.md").read_text(encoding="utf8").count("```")
+
+
+def test_project_urls_are_those_of_the_citation() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf8")
+    urls = _setup_arguments()["project_urls"]
+    assert urls and all(f'"{url}"' in citation for url in urls.values())
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not MODEL.is_dir(), reason="the packaged biLM is absent")
 def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
@@ -139,6 +153,8 @@ def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
     wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "spacy_elmo").rglob("*.py")}
     wanted.add("spacy_elmo/py.typed")
     assert wanted <= in_wheel and wanted <= in_sdist
+    wanted_in_wheel = {f"spacy_elmo/configs/{name}" for name in ("pretrain_en_elmo_sm.cfg", "adapt.cfg")}
+    assert {name for name in in_wheel if name.endswith(".cfg")} == wanted_in_wheel
     assert {"LICENSE", "README.md", "constraints.txt", "project/project.yml"} <= in_sdist
 
 

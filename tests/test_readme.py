@@ -85,12 +85,12 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("train", "train-00", "train-04", "train-05", "valid", "test"):
         (folder / "corpus" / f"{name}.txt.gz").write_bytes(gzip.compress(text.encode("utf8")))
     save_bilm(BiLM(bilm.network), folder / "elmo", format="bilm-tf")
-    (folder / "ncbi-disease").mkdir()
-    for name in ("train.spacy", "dev.spacy", "test.spacy"):
-        _make_docs().to_disk(folder / name)
-        _make_docs().to_disk(folder / "ncbi-disease" / name)
-    for block in read_blocks("README.md"):
-        if block.language == "ini":
+    for corpus in ("", "ncbi-disease", "project/corpus/sample"):
+        (folder / corpus).mkdir(parents=True, exist_ok=True)
+        for name in ("train.spacy", "dev.spacy", "test.spacy"):
+            _make_docs().to_disk(folder / corpus / name)
+    for block in read_blocks("docs/quickstart.md"):
+        if block.language == "ini" and "[nlp]" in block.text:  # the last one is saved under this name
             (folder / "base.cfg").write_text(block.text, encoding="utf8")
     monkeypatch.chdir(folder)
     if not (locate.MODELS_DIR / "en_elmo_sm").is_dir():

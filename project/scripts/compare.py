@@ -1,4 +1,4 @@
-"""Print a table of scores with and without ELMo: one row per seed, then the means and their difference."""
+"""Print the scores with and without ELMo side by side: one row per seed, then the means and their difference."""
 
 from pathlib import Path
 from statistics import mean
@@ -9,7 +9,7 @@ import typer
 from messages import Messages
 from wasabi import msg
 
-# Column title: name of the score in the output of `spacy evaluate`. Scores that a pipeline does not have are left out.
+# Column title and name of the score in the output of `spacy evaluate`; only the scores that a pipeline has are shown.
 SCORES = {
     "Tag acc": "tag_acc",
     "UPOS acc": "pos_acc",
@@ -44,8 +44,8 @@ def compare_cli(
 def read_results(training_dir: Path) -> Dict[str, Row]:
     """Collect scores (in percent) and training seconds.
 
-    RETURNS (Dict[str, Row]): Rows by "<variant>, seed <seed>", in the order of variants and seeds.
-    RAISES (FileNotFoundError): P004 if there are no score files.
+    RETURNS (Dict[str, Row]): By "<variant>, seed <seed>", in the order of variants and seeds.
+    RAISES (FileNotFoundError): P004 if there is no score file.
     """
     rows = {}
     for variant, label in VARIANTS.items():
@@ -60,7 +60,7 @@ def read_results(training_dir: Path) -> Dict[str, Row]:
 
 
 def with_means(rows: Dict[str, Row]) -> Dict[str, Row]:
-    """Add the mean of each variant with several seeds, and the difference between the variants."""
+    """Add the mean of each variant (where it has several seeds) and the difference that ELMo makes."""
     means = {}
     for label in VARIANTS.values():
         members = [row for name, row in rows.items() if name.startswith(label)]

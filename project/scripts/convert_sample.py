@@ -1,4 +1,4 @@
-"""Convert the English sample from annotated text to spaCy's binary format; assets/sample/README.md describes it.
+"""Convert the English sample from readable text to spaCy's binary format; see assets/sample/README.md for the text.
 
 `[LOC New/PROPN York/PROPN] sleeps/VERB ./PUNCT` is one sentence; `# topic:` starts a passage, which becomes one Doc.
 """
@@ -26,7 +26,7 @@ Passage = List[List[Row]]
 def convert_cli(
     # fmt: off
     input_path: Path = typer.Argument(..., help="Text file of the sample", exists=True, dir_okay=False),
-    output_path: Path = typer.Argument(..., help="Output file, .spacy", dir_okay=False),
+    output_path: Path = typer.Argument(..., help="File to write, .spacy", dir_okay=False),
     force: bool = typer.Option(False, "--force", "-F", help="Replace the output file if it exists"),
     # fmt: on
 ) -> None:
@@ -35,20 +35,20 @@ def convert_cli(
         n_docs, n_sentences, n_tokens = convert_sample(input_path, output_path, force=force)
     except (ValueError, FileExistsError) as e:
         msg.fail(f"Cannot convert {input_path}")
-        typer.echo(str(e))  # wasabi would reflow the lines
+        typer.echo(str(e))  # wasabi would join the lines
         raise typer.Exit(1) from e
     msg.good(f"{output_path}: {n_docs:,} docs, {n_sentences:,} sentences, {n_tokens:,} tokens")
 
 
 def convert_sample(input_path: Path, output_path: Path, *, force: bool = False) -> Tuple[int, int, int]:
-    """Write one file of the sample in spaCy's binary format, atomically.
+    """Write one file of the sample in spaCy's binary format, whole or not at all.
 
     RETURNS (Tuple[int, int, int]): Number of docs, sentences and tokens.
     RAISES (ValueError): P010 if a line is not in the format.
-    RAISES (FileExistsError): P012 if the output exists and `force` is not set.
+    RAISES (FileExistsError): P011 if the output exists and `force` is not set.
     """
     if output_path.exists() and not force:
-        raise FileExistsError(Messages.P012.format(path=output_path))
+        raise FileExistsError(Messages.P011.format(path=output_path))
     docs = read_sample(input_path)
     output_path.parent.mkdir(parents=True, exist_ok=True)
     part_path = output_path.with_name(f"{output_path.name}.{os.getpid()}.part")
@@ -63,7 +63,7 @@ def convert_sample(input_path: Path, output_path: Path, *, force: bool = False) 
 def read_sample(path: Path) -> List[Doc]:
     """Read a file of the sample into Docs, one per passage.
 
-    RAISES (ValueError): P010 with all lines that are not in the format.
+    RAISES (ValueError): P010 if a line is not in the format; names them all.
     """
     vocab = Vocab()
     return [_make_doc(vocab, passage) for passage in read_passages(path)]
@@ -72,7 +72,7 @@ def read_sample(path: Path) -> List[Doc]:
 def read_passages(path: Path) -> List[Passage]:
     """Read a file of the sample into passages of sentences of (token, POS tag, IOB2 tag).
 
-    RAISES (ValueError): P010 with all lines that are not in the format.
+    RAISES (ValueError): P010 if a line is not in the format; names them all.
     """
     passages: List[Passage] = []
     problems: List[str] = []
@@ -85,20 +85,20 @@ def read_passages(path: Path) -> List[Passage]:
                 line_problems.append((repr(line[:30]), f"a line '{TOPIC_MARK} ...' before the first sentence"))
                 passages.append([])
             passages[-1].append(rows)
-            problems += [Messages.P011.format(path=path, line=n_line, found=f, wanted=w) for f, w in line_problems]
+            problems += [Messages.LINE.format(path=path, line=n_line, found=f, wanted=w) for f, w in line_problems]
     passages = [passage for passage in passages if passage]
     if not passages:
-        problems.append(Messages.P011.format(path=path, line=1, found="no sentence", wanted="at least one"))
+        problems.append(Messages.LINE.format(path=path, line=1, found="no sentence", wanted="at least one"))
     if problems:
         raise ValueError(Messages.P010.format(path=path, n_problems=len(problems), problems="\n".join(problems)))
     return passages
 
 
 def _parse_sentence(line: str) -> Tuple[List[Row], List[Tuple[str, str]]]:
-    """RETURNS: The rows, and for each problem the text found and the text wanted."""
+    """RETURNS: The rows, and for each problem what was found and what is wanted."""
     rows: List[Row] = []
     problems: List[Tuple[str, str]] = []
-    label, iob = "", "O"  # label of the open entity, IOB tag of the next token
+    label, iob = "", "O"  # of the entity that is open, and of the next token
     for item in line.split():
         if item.startswith("[") and "/" not in item:
             if label:

@@ -1,4 +1,4 @@
-"""The data sets of this project: their components and files."""
+"""The data sets of this project: what they teach and where their files lie."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +11,11 @@ DOWNLOAD_DIR = PROJECT_DIR / "assets" / "downloaded"
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set; `DATASETS` has them by name.
+    """One data set, found by name in `DATASETS`.
 
-    pipeline (str): Part of the config file's name: configs/elmo_<pipeline>.cfg.
-    files (Dict[str, Tuple[str, ...]]): Per split, possible paths in the assets folder, in order of preference.
-    is_ours (bool): Whether its text is part of this repository.
+    pipeline (str): Middle of the config file's name: configs/elmo_<pipeline>.cfg.
+    files (Dict[str, Tuple[str, ...]]): Per split, where its file may lie below the assets folder, best first.
+    is_ours (bool): Its text is part of this repository.
     """
 
     pipeline: str
@@ -50,14 +50,14 @@ DATASETS = {
 
 
 def find_dataset(name: str) -> Optional[Dataset]:
-    """RETURNS (Optional[Dataset]): The data set, None for an unknown name."""
+    """RETURNS (Optional[Dataset]): None if no data set has this name."""
     return DATASETS.get(name)
 
 
 def find_files(dataset: Dataset, assets_dir: Path) -> Tuple[Dict[str, Path], List[str]]:
-    """Find the file of each split in a folder.
+    """Look for a file of each split below a folder.
 
-    RETURNS (Tuple[Dict[str, Path], List[str]]): The files by split, and the paths tried for each missing split.
+    RETURNS (Tuple[Dict[str, Path], List[str]]): The files by split, and for each split that has none the paths tried.
     """
     found, missing = {}, []
     for split, names in dataset.files.items():

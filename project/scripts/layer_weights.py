@@ -1,4 +1,4 @@
-"""Print the layer weights of each component: softmax(w) and gamma of Peters et al. (2018), eq. 1."""
+"""Print how each component weighs the layers of the biLM: softmax(w) and gamma of Peters et al. (2018), eq. 1."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,10 @@ MIX_LAYER = "scalar_mix"
 
 @dataclass(frozen=True)
 class LayerMix:
-    """The learned mix of one component.
+    """What one component learned.
 
-    component (str): Name of the component.
-    shares (List[float]): Weight of each layer, the token layer first; they sum to one.
+    component (str): Its name.
+    shares (List[float]): Part of each layer, the token layer first; they sum to one.
     gamma (float): Scale of the mix.
     """
 
@@ -32,7 +32,7 @@ class LayerMix:
 def layer_weights_cli(
     pipeline_path: Path = typer.Argument(..., help="Trained pipeline with ELMo", exists=True, file_okay=False),
 ) -> None:
-    """Print the learned weights of the biLM layers, one row per component that listens."""
+    """Print the learned weights of the biLM's layers, one row per component that listens to them."""
     try:
         mixes = find_mixes(spacy.load(pipeline_path), pipeline_path)
     except ValueError as e:

@@ -1,28 +1,30 @@
-"""Error messages of the project scripts."""
+"""What the scripts say when something is wrong, each message with its code: their own catalogue."""
 
 
 class Messages:
     """Templates for `str.format`."""
 
-    P000 = "Unknown data set '{name}'. Choose one of {known} with `--vars.dataset`."
+    P000 = "[P000] There is no data set '{name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
     P001 = (
-        "The folder of local assets '{assets_dir}' does not exist: it resolves to '{resolved}'. Relative paths "
-        "start at '{project_dir}'.{hint} Correct `--vars.assets_dir`, or remove it and run `python -m spacy project "
-        "assets`."
+        "[P001] The folder of local assets '{assets_dir}' does not exist: it resolves to '{resolved}'. A relative path "
+        "starts at '{project_dir}'.{hint} Correct `--vars.assets_dir`, or leave it out and run `python -m spacy "
+        "project assets {project_dir}`."
     )
     P002 = (
-        "Files of the data set '{name}' are missing below '{folder}' (split: names tried): {missing}. "
-        "Download them with `python -m spacy project assets`, or set `--vars.assets_dir` to a folder of local copies."
+        "[P002] Files of the data set '{name}' are missing below '{folder}' (split: names tried): {missing}. "
+        "Fetch them with `python -m spacy project assets {project_dir}`, or say where local copies are with "
+        "`--vars.assets_dir`."
     )
-    P003 = "Unknown network '{variant}'. Choose one of: {known}."
-    P004 = "There are no scores below '{training_dir}'. Run `python -m spacy project run all` first."
+    P003 = "[P003] There is no network '{variant}'. Known networks: {known}."
+    P004 = "[P004] There are no scores below '{training_dir}'. Run `python -m spacy project run all` first."
     P005 = (
-        "The pipeline '{path}' has no component that listens to ELMo. Choose the pipeline that was trained with ELMo, "
-        "for example 'training/sample/elmo-0/model-best'."
+        "[P005] The pipeline '{path}' has no component that listens to ELMo. Give the pipeline that was trained with "
+        "ELMo, for example 'training/sample/elmo-0/model-best'."
     )
     P010 = (
-        "'{path}' is not in the format of the sample, {n_problems} problems:\n{problems}\n"
+        "[P010] '{path}' is not in the format of the sample, {n_problems} problems:\n{problems}\n"
         "Correct these lines; assets/sample/README.md describes the format."
     )
-    P011 = "{path}, line {line}: found {found}, wanted {wanted}."
-    P012 = "'{path}' exists already. Choose another output file, or use --force to replace it."
+    # One of the problems of P010.
+    LINE = "{path}, line {line}: found {found}, wanted {wanted}."
+    P011 = "[P011] '{path}' exists already. Give another output file, or --force to replace it."

@@ -1,4 +1,4 @@
-"""Convert a data set to spaCy's binary format: one .spacy file each for train, dev and test."""
+"""Convert a data set to spaCy's binary format: one .spacy file for train, dev and test."""
 
 import gzip
 import shutil
@@ -14,8 +14,8 @@ from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
 from wasabi import msg
 
-# Docs of ten sentences, like `spacy convert --n-sents 10`; fewer for the sample, since `spacy debug data` recommends
-# 100 Docs for training.
+# Docs of ten sentences, as `spacy convert --n-sents 10` makes them; of the sample shorter ones, since
+# `spacy debug data` wants 100 to train on.
 UD_SENTENCES_PER_DOC = 10
 SAMPLE_SENTENCES_PER_DOC = 3
 
@@ -27,7 +27,7 @@ def prepare_cli(
     assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
     # fmt: on
 ) -> None:
-    """Convert a data set to spaCy's binary format and print its size."""
+    """Convert a data set to spaCy's binary format and say how much there is of it."""
     try:
         counts = prepare(dataset, output_dir, assets_dir)
     except (ValueError, FileNotFoundError) as e:
@@ -39,9 +39,9 @@ def prepare_cli(
 def prepare(name: str, output_dir: Path, assets_dir: str = "") -> Dict[Path, Tuple[int, int]]:
     """Write the .spacy files of a data set.
 
-    RETURNS (Dict[Path, Tuple[int, int]]): Number of docs and tokens per output file.
-    RAISES (ValueError): P000 for an unknown data set.
-    RAISES (FileNotFoundError): P001 or P002 if files are missing.
+    RETURNS (Dict[Path, Tuple[int, int]]): Number of docs and tokens by file written.
+    RAISES (ValueError): P000 if the data set is not known.
+    RAISES (FileNotFoundError): P001 or P002 if its files are not there.
     """
     dataset = find_dataset(name)
     if dataset is None:
@@ -69,7 +69,7 @@ def read_passages(path: Path) -> List[Doc]:
 
 
 def read_columns(path: Path) -> List[Doc]:
-    """Read lines with a token, a tab and an IOB2 tag; an empty line ends a sentence. One Doc per sentence."""
+    """Read lines of a token, a tab and its IOB2 tag, with an empty line after each sentence; one Doc per sentence."""
     vocab = Vocab()
     docs = []
     for rows in _blocks(path.read_text(encoding="utf8")):
@@ -80,7 +80,7 @@ def read_columns(path: Path) -> List[Doc]:
 
 
 def read_conllu(path: Path) -> List[Doc]:
-    """Read CoNLL-U, plain or gzip, into Docs of ten sentences; multiword tokens are one token with all tags."""
+    """Read CoNLL-U, plain or gzip, into Docs of ten sentences; a multiword token is one token with all its tags."""
     text = gzip.decompress(path.read_bytes()).decode("utf8") if path.suffix == ".gz" else path.read_text("utf8")
     return list(conllu_to_docs(text, n_sents=UD_SENTENCES_PER_DOC, merge_subtokens=True, no_print=True))
 
@@ -92,7 +92,8 @@ def _find_sources(name: str, dataset: Dataset, assets_dir: str) -> Dict[str, Pat
     folder = PROJECT_DIR / "assets" / name if dataset.is_ours else folder.resolve()
     found, missing = find_files(dataset, folder)
     if missing:
-        raise FileNotFoundError(Messages.P002.format(name=name, folder=folder, missing="; ".join(missing)))
+        told = {"name": name, "folder": folder, "missing": "; ".join(missing), "project_dir": PROJECT_DIR}
+        raise FileNotFoundError(Messages.P002.format(**told))
     return found
 
 

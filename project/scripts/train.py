@@ -27,7 +27,7 @@ def train_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU ID or -1 for CPU"),
     # fmt: on
 ) -> None:
-    """Train with or without ELMo, like `python -m spacy train` with the settings printed."""
+    """Train with or without ELMo; the same as `python -m spacy train` with the settings that are printed."""
     try:
         config_path = find_config(dataset, variant)
     except ValueError as e:
@@ -41,7 +41,7 @@ def train_cli(
 
 
 def find_config(dataset_name: str, variant: str) -> Path:
-    """RETURNS (Path): The config file. RAISES (ValueError): P000 or P003 for an unknown data set or variant."""
+    """RETURNS (Path): The config file. RAISES (ValueError): P000 or P003 if data set or variant are not known."""
     dataset = find_dataset(dataset_name)
     if dataset is None:
         raise ValueError(Messages.P000.format(name=dataset_name, known=", ".join(DATASETS)))
@@ -51,7 +51,7 @@ def find_config(dataset_name: str, variant: str) -> Path:
 
 
 def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Settings that override the config file."""
+    """RETURNS (Dict[str, Any]): Settings that replace those of the config file."""
     overrides: Dict[str, Any] = {
         "paths.train": f"corpus/{dataset}/train.spacy",
         "paths.dev": f"corpus/{dataset}/dev.spacy",
@@ -63,7 +63,7 @@ def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, 
 
 
 def shorten_training(config_path: Path, max_steps: int) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Settings for fewer steps, also in the learning rate schedule."""
+    """RETURNS (Dict[str, Any]): Settings for fewer steps; a falling learning rate ends with them."""
     overrides = {"training.max_steps": max_steps}
     learn_rate = load_config(config_path)["training"]["optimizer"]["learn_rate"]
     if isinstance(learn_rate, dict) and "total_steps" in learn_rate:
@@ -72,7 +72,7 @@ def shorten_training(config_path: Path, max_steps: int) -> Dict[str, Any]:
 
 
 def train(config_path: Path, output_dir: Path, *, overrides: Dict[str, Any], gpu_id: int = -1) -> float:
-    """Train, and write the seconds to `timing.json` next to the pipeline. RETURNS (float): Seconds, with loading."""
+    """Train, and write the seconds to `timing.json` beside the pipeline. RETURNS (float): Seconds, loading included."""
     start_s = time.perf_counter()
     spacy_train(config_path, output_dir, use_gpu=gpu_id, overrides=overrides)
     elapsed_s = time.perf_counter() - start_s

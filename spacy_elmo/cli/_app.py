@@ -10,11 +10,12 @@ from typer.main import get_command
 Arg = typer.Argument
 Opt = typer.Option
 
-# Name and one line of help for each command; its module in this package has the same name.
+# Name and one line of help for each command; its module in this package has the same name (- becomes _).
 COMMANDS: Dict[str, str] = {
     "inspect": "Show the sizes and the contents of biLM weights, and any problems with them.",
     "convert": "Write biLM weights in another format.",
     "vocab": "Count the words of a text and write the vocabulary of a biLM.",
+    "init-config": "Write a config to start from: for a pipeline on ELMo, for pretraining or for adaptation.",
     "pretrain": "Train a biLM on text.",
     "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
     "embed": "Compute contextual vectors for texts and save them.",
@@ -34,7 +35,7 @@ class LazyGroup(TyperGroup):
         """
         if cmd_name not in COMMANDS:
             return None
-        import_module(f"{__package__}.{cmd_name}")
+        import_module(f"{__package__}.{cmd_name.replace('-', '_')}")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.registered_commands = [info for info in app.registered_commands if info.name == cmd_name]
         return get_command(single)

@@ -32,34 +32,39 @@ class Writer(Protocol):
 
 
 class NpzWriter:
-    """Rows of all Docs one after the other. They wait in plain files, so that memory does not grow.
+    """Rows of all Docs one after the other. They wait in plain files, one per layer, so that memory does not grow.
 
     folder (Path): A temporary folder.
-    arrays (Tuple[str, ...]): "mixed" (T, D) and/or "layers" (T, L+1, D); "lengths" comes by itself.
+    arrays (Tuple[str, ...]): "mixed" (T, D) and/or "layers" (L+1, T, D); "lengths" comes by itself.
     """
 
     def __init__(self, folder: Path, arrays: Tuple[str, ...]) -> None:
         self.folder = folder
         self.lengths: List[int] = []
-        self._files: Dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in arrays}
+        self._files: Dict[str, List[IO[bytes]]] = {name: [] for name in arrays}
         self._headers: Dict[str, Tuple[Any, Tuple[int, ...]]] = {}
 
     def begin(self, doc: Doc) -> None:
         """doc (Doc): One without tokens. Where no other comes, the arrays have no rows."""
-        for name in self._files:
-            rows = _rows_of(doc, name)
-            self._headers[name] = (rows.dtype, rows.shape[1:])
+        for name, files in self._files.items():
+            values = _values_of(doc, name)
+            self._headers[name] = (values.dtype, values.shape)
+            n_files = 1 if values.ndim == 2 else len(values)
+            files += [(self.folder / f"{name}.{i}").open("wb") for i in range(n_files)]
 
     def add(self, doc: Doc) -> None:
         """doc (Doc): A Doc with vectors."""
         self.lengths.append(len(doc))
-        for name, file in self._files.items():
-            file.write(np.ascontiguousarray(_rows_of(doc, name)).data)
+        for name, files in self._files.items():
+            values = _values_of(doc, name)
+            for file, rows in zip(files, values.reshape(len(files), *values.shape[-2:]), strict=True):
+                file.write(np.ascontiguousarray(rows).data)
 
     def close(self) -> None:
         """No more rows will come."""
-        for file in self._files.values():
-            file.close()
+        for files in self._files.values():
+            for file in files:
+                file.close()
 
     def finish(self, target: IO[bytes]) -> None:
         """target (IO[bytes]): Stream to write the .npz to, after `close`; it need not be seekable."""
@@ -70,16 +75,17 @@ class NpzWriter:
                 self._copy(name, archive)
 
     def _copy(self, name: str, archive: zipfile.ZipFile) -> None:
-        dtype, shape = self._headers[name]
+        dtype, (*n_layers, _, width) = self._headers[name]
         header = {
             "descr": np.lib.format.dtype_to_descr(dtype),
             "fortran_order": False,
-            "shape": (sum(self.lengths), *shape),
+            "shape": (*n_layers, sum(self.lengths), width),
         }
         with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
             np.lib.format.write_array_header_1_0(cast(Any, member), header)
-            with (self.folder / name).open("rb") as rows:
-                shutil.copyfileobj(rows, member)
+            for file in self._files[name]:
+                with Path(file.name).open("rb") as rows:
+                    shutil.copyfileobj(rows, member)
 
 
 class DocBinWriter:
@@ -159,10 +165,10 @@ def _open_npz(folder: Path, arrays: Tuple[str, ...], target: Optional[Path]) -> 
     os.replace(folder / "result", target)
 
 
-def _rows_of(doc: Doc, name: str) -> NDArray[Any]:
-    """(T, D) or (T, L+1, D)"""
-    rows: NDArray[Any] = to_numpy(doc._.elmo) if name == "mixed" else to_numpy(doc._.elmo_layers).swapaxes(0, 1)
-    return rows
+def _values_of(doc: Doc, name: str) -> NDArray[Any]:
+    """RETURNS (NDArray): "mixed" (T, D) or "layers" (L+1, T, D), as the Doc has them."""
+    values: NDArray[Any] = to_numpy(doc._.elmo if name == "mixed" else doc._.elmo_layers)
+    return values
 
 
 def _check_target(target: Path, force: bool) -> None:

@@ -82,7 +82,7 @@ def embed_cli(
     """Compute contextual vectors for texts and save them.
 
     An .npz holds "lengths" (tokens of each text) and the rows of all tokens, one text after the other: "mixed"
-    (tokens, width) and/or "layers" (tokens, layers, width). A DocBin holds the Docs with their vectors: after
+    (tokens, width) and/or "layers" (layers, tokens, width), as Docs do. A DocBin holds the Docs with their vectors: after
     `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Texts are streamed, so memory
     does not grow with their number (but one DocBin file is held in memory as a whole: use a folder for large corpora).
     """

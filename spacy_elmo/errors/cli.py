@@ -1,4 +1,4 @@
-"""Errors of the command line: arguments and outputs. EL134 to EL136, EL177 to EL179."""
+"""Errors of the command line: arguments and outputs. EL134 to EL136, EL177 to EL179, EL210 to EL212."""
 
 from .catalogue import Catalogue
 
@@ -17,4 +17,13 @@ class CLIErrors(metaclass=Catalogue):
     EL179 = (
         "'{path}' is not a regular file but a device, a pipe or a folder, and cannot be replaced. Choose another path, "
         "or write to a file first."
+    )
+    EL210 = (
+        "The pipeline '{pipeline}' for the language '{lang}' cannot be made: {problems}. Name components with "
+        "--pipeline, separated by commas, for example --pipeline tagger,parser,ner."
+    )
+    EL211 = "{option} cannot be combined with {others}: they are for another kind of config. Leave one side out."
+    EL212 = (
+        "spaCy cannot make a pipeline for the language '{lang}' ({reason}). Install what it needs, or choose another "
+        "code with --lang, for example en, or xx for any language."
     )

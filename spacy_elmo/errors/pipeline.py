@@ -19,7 +19,7 @@ class PipelineErrors(metaclass=Catalogue):
     EL063 = (
         "The tokens of the Doc have changed since its ELMo vectors were computed (extension prefix '{name}'): "
         "'{text}'. Compute the vectors again with `nlp.get_pipe(\"elmo\")(doc)`, or retokenize before the ELMo "
-        "component."
+        "component. With average_merged = true in its config, merged tokens get the mean of their vectors."
     )
     EL064 = (
         "The Doc has only the mixed vectors, not the layers (extension prefix '{name}'). Set store = \"both\" or "
@@ -35,7 +35,8 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL067 = (
         "The ELMo model has no weights, and its `bilm` block asks for other sizes than the packaged biLM '{name}' has: "
-        "{problems}. Name the weights: [initialize.components.elmo.loader] with @misc = \"spacy-elmo.BiLMLoader.v1\"."
+        "{problems}. Name the weights: `weights` in the config of the component, or `elmo.load_weights(path)`, or "
+        "[initialize.components.elmo.loader] with @misc = \"spacy-elmo.BiLMLoader.v1\"."
     )
     EL068 = (
         "The listener expects {wanted}, but found {found}. It was trained with another biLM: load that biLM, or train "
@@ -54,8 +55,9 @@ class PipelineErrors(metaclass=Catalogue):
         "before the component that listens, with the name given in `upstream`."
     )
     EL072 = (
-        "The ELMo listener (upstream = '{upstream}') got no layers for the Docs of a training batch. If the ELMo "
-        "component is in `frozen_components`, name it in `annotating_components` too; hand on its Docs, not copies."
+        "The ELMo listener (upstream = '{upstream}') got Docs without layers to train on, and there is no ELMo "
+        "component to compute them. Put a component of the factory 'elmo' before the component that listens, under "
+        "the name that `upstream` says."
     )
     EL073 = (
         "The extension attribute '{owner}._.{name}' is already registered by other code. Choose another prefix in the "
@@ -69,8 +71,9 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL075 = (
         "The component '{name}' has no weights, but [initialize.components.{name}.loader] names some. "
-        "Call `nlp.initialize()` first. If '{name}' is in `frozen_components`, take it out: spaCy initializes no "
-        "frozen component, and `frozen = true` in its model already keeps the biLM as it is."
+        "Load them with `nlp.get_pipe('{name}').load_weights(path)`, which keeps trained components as they are; in a "
+        "pipeline without any, `nlp.initialize()` calls the loader. If '{name}' is in `frozen_components`, take it "
+        "out: spaCy initializes no frozen component, and `frozen = true` in its model already freezes the biLM."
     )
     EL076 = (
         "layer_norm is \"allennlp\", but the biLM is trained (frozen = false). This norm includes the vectors of BOS "
@@ -85,4 +88,13 @@ class PipelineErrors(metaclass=Catalogue):
         "The ELMo components '{first}' and '{second}' have the same prefix '{prefix}', so the second would overwrite "
         "the vectors that the listeners of the first read. Set another prefix in one of the configs, and remove "
         "'{second}' before you add it again."
+    )
+    EL079 = (
+        "'{owner}._.{name}' cannot be set: it is computed by the ELMo component. To change values, take a copy "
+        "(`vectors = {owner}._.{name}.copy()`); to keep it, give it an extension attribute of its own."
+    )
+    EL080 = (
+        "The ELMo listener (upstream = '{upstream}') got other Docs to train on than the ELMo component, whose biLM is "
+        "trained too (frozen = false): their gradient would not reach it. Pass the Docs of the batch, or copies with "
+        "the same tokens, or choose frozen = true."
     )

@@ -18,11 +18,13 @@ from thinc.types import Floats2d, Floats3d
 from thinc.util import get_array_module, to_numpy
 
 from ..errors import Errors
+from .merged_rows import average_merged
 from .mixing import mix_layers
 from .types import MarkSums
 from .vector_record import Piece, carried
 
 NO_ROW, UNCLEAR = -1, -2
+KEPT_WHEN_MERGED = ("weights", "gamma", "norm", "marks", "averages_merged")
 Rows = NDArray[numpy.int64]
 
 
@@ -35,6 +37,7 @@ class DocVectors(NamedTuple):
     gamma (float): Scale of the mix.
     norm (Optional[str]): Layer norm of the mix.
     marks (Optional[MarkSums]): Of the Doc's sentence marks, None if nobody asks for them.
+    averages_merged (bool): Whether tokens that are merged later get the mean of their rows.
     """
 
     mixed: Optional[Floats2d]
@@ -43,6 +46,7 @@ class DocVectors(NamedTuple):
     gamma: float
     norm: Optional[str]
     marks: Optional[MarkSums] = None
+    averages_merged: bool = False
 
 
 def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
@@ -62,6 +66,8 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
     if vectors.marks is not None:
         piece["marks"] = list(vectors.marks)
     piece.update(weights=list(vectors.weights), gamma=vectors.gamma, norm=vectors.norm)
+    if vectors.averages_merged:
+        piece["averages_merged"] = True
     _put_piece(doc, prefix, piece, 0)
 
 
@@ -156,7 +162,7 @@ def _settle_pieces(doc: Doc, prefix: str, pieces: List[Tuple[Any, Piece]], start
     """
     owners, rows = _claim_tokens(doc, pieces)
     if _is_retokenized(doc, pieces, owners):
-        raise ValueError(Errors.EL063.format(name=prefix, text=doc.text[:40]))
+        return _settle_merged(doc, prefix, pieces), start
     runs = [(a, b, _assemble(doc, pieces, owners, rows, a, b)) for a, b in _covered_runs(owners)]
     for key, piece in pieces:
         if _is_clear(doc, key[2], piece):
@@ -169,6 +175,25 @@ def _settle_pieces(doc: Doc, prefix: str, pieces: List[Tuple[Any, Piece]], start
         raise ValueError(Errors.EL062.format(name=prefix, text=doc[start:end].text[:40]))
     found = [(piece, start - a) for a, b, piece in runs if a <= start and end <= b]
     return found[0] if found else (pieces[0][1], 0)  # of an empty span
+
+
+def _settle_merged(doc: Doc, prefix: str, pieces: List[Tuple[Any, Piece]]) -> Piece:
+    """Replace the piece of a Doc whose tokens were merged by one with the means of their rows, where that is wanted.
+
+    RETURNS (Piece): The piece.
+    RAISES (ValueError): EL063 where it is not wanted, tokens were split, or the Doc was joined of several.
+    """
+    key, piece = pieces[0]
+    is_wanted = len(pieces) == 1 and piece.get("averages_merged") is True and _is_clear(doc, key[2], piece)
+    arrays = average_merged(doc, key[2], piece) if is_wanted else None
+    if arrays is None:
+        raise ValueError(Errors.EL063.format(name=prefix, text=doc.text[:40]))
+    whole = _make_piece(doc, 0, len(doc))
+    whole.update({name: piece[name] for name in KEPT_WHEN_MERGED if name in piece})
+    whole.update(arrays)
+    del doc.user_data[key]
+    _put_piece(doc, prefix, whole, 0)
+    return whole
 
 
 def _claim_tokens(doc: Doc, pieces: List[Tuple[Any, Piece]]) -> Tuple[Rows, Rows]:

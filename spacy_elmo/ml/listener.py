@@ -1,13 +1,17 @@
 """The listener: stands for the shared biLM inside a task's model, and holds that task's own layer mix.
 
 It follows the protocol of spaCy's `Tok2VecListener`: in training the ELMo component hands it the layers of the batch,
-at prediction it reads them from the Docs.
+at prediction it reads them from the Docs. Where a Doc has none, it asks the component to compute them:
+`nlp.rehearse`, `debug model` and the entity linker pass Docs that no ELMo component has read.
 """
 
+import copy
 import warnings
 import weakref
 from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol, Sequence, Tuple, Union
 
+import numpy
+from spacy.attrs import ORTH
 from spacy.tokens import Doc
 from spacy.util import registry
 from thinc.api import Model
@@ -38,6 +42,9 @@ class Upstream(Protocol):
     def fill(self) -> None:
         """Load the packaged weights if there are none yet."""
 
+    def compute(self, docs: Sequence[Doc], *, is_train: bool) -> ElmoBatch:
+        """Compute the layers of Docs, without a gradient for the biLM."""
+
     def remove_listener(self, listener: "ElmoListener", component_name: str) -> bool:
         """Forget a listener of a component."""
 
@@ -53,6 +60,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
     _batch_id: Optional[int]
     _outputs: Optional[ElmoBatch]
     _backprop: LayersBackprop
+    _is_answered: bool
 
     def __init__(self, upstream_name: str, settings: MixSettings) -> None:
         super().__init__(
@@ -110,28 +118,43 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         """
         self._docs, self._batch_id = list(docs), self.get_batch_id(docs)
         self._outputs, self._backprop = outputs, backprop
+        self._is_answered = False
 
     def forget_batch(self) -> None:
         """Let go of the last training batch."""
         self._docs, self._batch_id, self._outputs, self._backprop = [], None, None, None
+        self._is_answered = True
 
     def received(self, docs: Sequence[Doc]) -> Optional[ElmoBatch]:
-        """What was received, if these are the very Docs of that batch, in its order.
+        """What was received, if these are the Docs of that batch, or copies of them, in its order.
 
-        RETURNS (Optional[ElmoBatch]): None for other Docs, also ones of the same words.
-        RAISES (ValueError): EL070 if their tokens have changed since.
+        Copies are known by their words, and only until the gradient was returned: later Docs may have the same words.
+        RETURNS (Optional[ElmoBatch]): None for other Docs.
+        RAISES (ValueError): EL070 if the tokens of the very Docs have changed since.
         """
-        if len(docs) != len(self._docs) or any(doc is not other for doc, other in zip(docs, self._docs)):
+        if len(docs) != len(self._docs):
             return None
-        if self.get_batch_id(docs) != self._batch_id:
-            raise ValueError(Errors.EL070.format(found=self.get_batch_id(docs), wanted=self._batch_id))
-        return self._outputs
+        is_changed = self.get_batch_id(docs) != self._batch_id
+        if all(doc is other for doc, other in zip(docs, self._docs)):
+            if is_changed:
+                raise ValueError(Errors.EL070.format(found=self.get_batch_id(docs), wanted=self._batch_id))
+            return self._outputs
+        is_copy = not self._is_answered and not is_changed and all(map(_has_same_tokens, docs, self._docs))
+        return self._outputs if is_copy else None
 
     def __getstate__(self) -> Dict[str, Any]:
         """A pickled listener leaves the batch and the component behind, but knows where its data lies on a Doc."""
         slots = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
-        lost = ("_upstream", "_sample", "_docs", "_batch_id", "_outputs", "_backprop")
+        lost = ("_upstream", "_sample", "_docs", "_batch_id", "_outputs", "_backprop", "_is_answered")
         return {**slots, **{name: value for name, value in self.__dict__.items() if name not in lost}}
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "ElmoListener":
+        """The copies that spaCy makes for `nlp.rehearse` listen to the same component."""
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        copied._upstream = self._upstream
+        return copied
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         for name, value in state.items():
@@ -195,10 +218,12 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
     RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the callback that takes their gradients.
     """
     lengths = [len(doc) for doc in docs]
-    layers, backprop_layers = _training_layers(model, docs) if is_train else _doc_layers(model, docs)
+    find_layers = _training_layers if is_train else _doc_layers
+    layers, backprop_layers = find_layers(model, docs)
     mixed, backprop_mix = model.mix(layers, is_train)
 
     def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
+        model._is_answered = True
         d_layers = backprop_mix(model.ops.flatten(list(d_outputs)), backprop_layers is not None)
         if backprop_layers is not None and d_layers is not None:
             backprop_layers(d_layers)
@@ -208,34 +233,52 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
 
 
 def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput, LayersBackprop]:
-    """RETURNS (Tuple[MixInput, LayersBackprop]): The layers received, or those that a frozen component left on Docs."""
+    """RETURNS (Tuple[MixInput, LayersBackprop]): The layers received; without a gradient those that the Docs keep, or
+    that the component computes because it takes no part in the training of these Docs.
+    """
     outputs = model.received(docs)
     if outputs is not None:
         return _with_marks(model, outputs.layers, [outputs.marks]), model._backprop
-    model.forget_batch()  # of a time when the component was trained or active
     if not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
-        raise ValueError(Errors.EL072.format(upstream=model.upstream_name))
-    return _doc_layers(model, docs)
+        if model._backprop is not None and not model._is_answered:
+            raise ValueError(Errors.EL080.format(upstream=model.upstream_name))
+        if model.upstream is None:
+            raise ValueError(Errors.EL072.format(upstream=model.upstream_name))
+    model.forget_batch()  # of a time when the component was trained or active
+    return _doc_layers(model, docs, is_train=True)
 
 
-def _doc_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput, None]:
-    """RETURNS (Tuple[MixInput, None]): Layers that the Docs keep, zeros (and one warning) for Docs without."""
-    n_layers, width = model.mix.get_dim("nL"), model.mix.get_dim("nI")
-    layers = model.ops.alloc3f(n_layers, sum(len(doc) for doc in docs), width)
-    row, n_missing = 0, 0
+def _doc_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool = False) -> Tuple[MixInput, None]:
+    """RETURNS (Tuple[MixInput, None]): Layers that the Docs keep, or that the component computes for those without."""
+    bounds = numpy.cumsum([0, *(len(doc) for doc in docs)]).tolist()
+    layers = model.ops.alloc3f(model.mix.get_dim("nL"), bounds[-1], model.mix.get_dim("nI"))
+    missing: List[int] = []
     marks: List[Optional[MarkSums]] = []
-    for doc in docs:
+    for i, (doc, start, end) in enumerate(zip(docs, bounds, bounds[1:])):
         if has_layers(doc, model.prefix):
             found = get_layers(doc, model.prefix, 0, len(doc))
             _check_sizes(model, found)
-            layers[:, row : row + len(doc)] = model.ops.asarray(found)
+            layers[:, start:end] = model.ops.asarray(found)
             marks.append(get_marks(doc, model.prefix))
-        else:
-            n_missing += len(doc) > 0
-        row += len(doc)
-    if n_missing and docs is not model._sample:
-        warnings.warn(Warnings.WL060.format(n_docs=n_missing, upstream=model.upstream_name), stacklevel=2)
+        elif len(doc):
+            missing.append(i)
+    if missing and docs is not model._sample:
+        batch = _ask_upstream(model, [docs[i] for i in missing], is_train)
+        if batch is not None:
+            places = numpy.concatenate([numpy.arange(bounds[i], bounds[i + 1]) for i in missing])
+            layers[:, model.ops.xp.asarray(places)] = batch.layers
+            marks.append(batch.marks)
     return _with_marks(model, layers, marks), None
+
+
+def _ask_upstream(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Optional[ElmoBatch]:
+    """RETURNS (Optional[ElmoBatch]): The layers of Docs that keep none; None, and a warning, without a component."""
+    if model.upstream is None:
+        warnings.warn(Warnings.WL060.format(n_docs=len(docs), upstream=model.upstream_name), stacklevel=2)
+        return None
+    batch = model.upstream.compute(docs, is_train=is_train)
+    _check_sizes(model, batch.layers)
+    return batch
 
 
 def _with_marks(model: ElmoListener, layers: Floats3d, marks: Sequence[Optional[MarkSums]]) -> MixInput:
@@ -254,6 +297,10 @@ def _check_sizes(model: ElmoListener, layers: Floats3d) -> None:
     if wanted != found:
         text = "{} layers of width {}"
         raise ValueError(Errors.EL068.format(wanted=text.format(*wanted), found=text.format(*found)))
+
+
+def _has_same_tokens(doc: Doc, other: Doc) -> bool:
+    return doc is other or numpy.array_equal(doc.to_array(ORTH), other.to_array(ORTH))
 
 
 def get_listeners(model: Model[Any, Any]) -> List[ElmoListener]:

@@ -109,7 +109,9 @@ def replace_listener(
     component (Any): The ELMo component.
     RETURNS (Model[List[Doc], List[Floats2d]]): A layer that gives the same vectors.
     """
-    copied.initialize()
+    if copied.has_dim("nO") is None:  # no weights yet: the component knows where they come from
+        component.fill()
+        copied = component.model.copy()
     mix = listener.layers[0]
     set_sizes(mix, copied.get_dim("nL"), copied.get_dim("nO"))
     return join_mix(copied, mix)

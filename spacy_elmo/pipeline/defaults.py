@@ -1,7 +1,7 @@
 """The component's default config, and what its settings may be."""
 
 import math
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from thinc.api import Config
 
@@ -13,6 +13,9 @@ COMPONENT_NORMS = (None, "token")
 
 DEFAULT_CONFIG = """
 [elmo]
+# Weights of the biLM: a packaged name, or a folder, zip or file in any known format; null for the packaged biLM. A
+# loader in [initialize] takes precedence. A saved pipeline holds its weights and does not read the path again.
+weights = null
 # What a Doc keeps: "mixed" vectors, "layers" (mixed when read) or "both". While components listen, layers are kept in
 # any case: listeners read them from the Doc.
 store = "both"
@@ -22,6 +25,8 @@ dtype = "float32"
 prefix = "elmo"
 # true: also fill doc.tensor, and let vector and similarity of Doc, span and token use it.
 set_vectors = false
+# true: a token that was merged of several gets the mean of their vectors; false: reading them is an error.
+average_merged = false
 
 # Docs to layers. Weights come from [initialize.components.elmo.loader], without one from the packaged biLM.
 [elmo.model]
@@ -61,7 +66,7 @@ layer_norm = null
 DEFAULT_BLOCKS = Config().from_str(DEFAULT_CONFIG)["elmo"]
 
 
-def check_settings(mix: Dict[str, Any], store: str, dtype: str, prefix: str) -> None:
+def check_settings(mix: Dict[str, Any], store: str, dtype: str, prefix: str, weights: Optional[str]) -> None:
     """RAISES (ValueError): EL060 with everything that is wrong."""
     known = ("weights", "gamma", "layer_norm")
     checks = [
@@ -78,6 +83,7 @@ def check_settings(mix: Dict[str, Any], store: str, dtype: str, prefix: str) -> 
         (_is_number(mix["gamma"]), f"mix.gamma is {mix['gamma']!r}, should be a number"),
         (store in STORES, f"store is '{store}', should be one of {STORES}"),
         (dtype in DTYPES, f"dtype is '{dtype}', should be one of {DTYPES}"),
+        (weights is None or bool(weights.strip()), "weights is empty, should be a path or a packaged name, or null"),
         (prefix.isidentifier(), f"prefix is '{prefix}', should be a Python name"),
     ]
     problems = "; ".join(text for is_fine, text in checks if not is_fine)

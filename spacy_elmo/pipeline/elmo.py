@@ -2,28 +2,29 @@
 
 import weakref
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type, Union
 
 from spacy.language import Language
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
-from thinc.types import Floats3d
 
 from ..errors import Errors
 from ..ml import concat as _tok2vec  # noqa: F401
 from ..ml import listener as _listener  # noqa: F401  registers the architectures
-from ..ml import loaders as _loaders  # noqa: F401
 from ..ml.doc_vectors import DocVectors, set_vectors
 from ..ml.elmo_model import fill, get_bilm, get_settings, iter_layers, prepare, read_marks, row_bounds, set_bilm
-from ..ml.listener import ElmoListener, get_listeners, settings_of
-from ..ml.mixing import equal_weights, mix_layers
+from ..ml.listener import ElmoListener, settings_of
+from ..ml.loaders import BiLMLoader
 from ..ml.types import ElmoBatch, add_marks
+from .advice import warn_of_other_language, warn_without_listener
 from .defaults import DEFAULT_BLOCKS, check_settings
+from .doc_arrays import alloc_vectors, write_rows
 from .extensions import register_extensions
-from .gradient_buffer import PendingGradient
+from .gradient_buffer import GradientBuffer
+from .listened_to import ListenedToPipe
 from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
 from .vector_hooks import set_vector_hooks
 
@@ -37,41 +38,60 @@ def make_elmo(
     nlp: Language,
     name: str,
     model: Model[List[Doc], ElmoBatch],
+    weights: Optional[str],
     mix: Dict[str, Any],
     store: str,
     dtype: str,
     prefix: str,
     set_vectors: bool,
+    average_merged: bool,
 ) -> "Elmo":
     """Make the component from its config.
 
     nlp (Language): The pipeline.
     name (str): The component's name in it.
     model (Model[List[Doc], ElmoBatch]): Docs to layers, see `spacy-elmo.ElmoModel.v1`.
+    weights (Optional[str]): Packaged name or path of a biLM, read when the weights are first needed; null for the
+        packaged biLM.
     mix (Dict[str, Any]): The component's own mix: `weights`, `gamma`, `layer_norm`.
     store (str): What a Doc keeps: "mixed" vectors, "layers" (mixed on demand) or "both". Layers are kept in any case as
         long as components listen, since listeners read them from the Doc.
     dtype (str): Precision of what a Doc keeps, "float32" or "float16".
     prefix (str): Name of the extension attributes; two ELMo components in one pipeline need two.
     set_vectors (bool): Also fill `doc.tensor`, and let `vector` and `similarity` of Doc, span and token use it.
+    average_merged (bool): A token that was merged of several gets the mean of their vectors; false makes reading them
+        an error.
     RETURNS (Elmo): The component.
     """
-    elmo = Elmo(nlp.vocab, model, name, mix=mix, store=store, dtype=dtype, prefix=prefix, set_vectors=set_vectors)
+    elmo = Elmo(
+        nlp.vocab,
+        model,
+        name,
+        weights=weights,
+        mix=mix,
+        store=store,
+        dtype=dtype,
+        prefix=prefix,
+        set_vectors=set_vectors,
+        average_merged=average_merged,
+    )
     elmo.belong_to(nlp)
     return elmo
 
 
-class Elmo(TrainablePipe):  # type: ignore[misc]
+class Elmo(ListenedToPipe):
     """Computes ELMo vectors, keeps them on the Docs, and shares the biLM with the components that listen.
 
     vocab (Vocab): The pipeline's vocabulary.
     model (Model[List[Doc], ElmoBatch]): Docs to layers.
     name (str): The component's name.
+    weights (Optional[str]): Packaged name or path of a biLM.
     mix (Optional[Dict[str, Any]]): Raw `weights` (null for equal shares), `gamma`, `layer_norm` ("token" or null).
     store (str): "mixed", "layers" or "both".
     dtype (str): "float32" or "float16".
     prefix (str): Name of the extension attributes.
     set_vectors (bool): Fill `doc.tensor` and set vector hooks.
+    average_merged (bool): A token that was merged of several gets the mean of their vectors.
     RAISES (ValueError): EL060 for settings that make no sense, EL073 if the extension names are taken.
     """
 
@@ -81,22 +101,27 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         model: Model[List[Doc], ElmoBatch],
         name: str = "elmo",
         *,
+        weights: Optional[str] = None,
         mix: Optional[Dict[str, Any]] = None,
         store: str = "both",
         dtype: str = "float32",
         prefix: str = "elmo",
         set_vectors: bool = False,
+        average_merged: bool = False,
     ) -> None:
         self.vocab = vocab
         self.model = model
         self.name = name
         self.cfg: Dict[str, Any] = {}
+        self.weights = weights
         self.mix = {"weights": None, "gamma": 1.0, "layer_norm": None, **(mix or {})}
         self.store, self.dtype, self.prefix, self.set_vectors = store, dtype, prefix, set_vectors
+        self.average_merged = average_merged
         self.listener_map: Dict[str, List[ElmoListener]] = {}
-        self._pending: Optional[PendingGradient] = None
+        self._gradients: Optional[GradientBuffer] = None
+        self._has_warned = False
         self._nlp: Optional[weakref.ReferenceType[Language]] = None
-        check_settings(self.mix, store, dtype, prefix)
+        check_settings(self.mix, store, dtype, prefix, weights)
         register_extensions(prefix)
         prepare_before_fork(self)
 
@@ -104,54 +129,10 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         """nlp (Language): The pipeline, asked for a loader before packaged weights are taken."""
         self._nlp = weakref.ref(nlp)
 
-    # Listeners, as in spaCy's Tok2Vec
-
-    @property
-    def listeners(self) -> List[ElmoListener]:
-        """RETURNS (List[ElmoListener]): The listeners, component after component."""
-        return [listener for listeners in self.listener_map.values() for listener in listeners]
-
-    @property
-    def listening_components(self) -> List[str]:
-        """RETURNS (List[str]): Names of the components that listen."""
-        return list(self.listener_map)
-
-    def add_listener(self, listener: ElmoListener, component_name: str) -> None:
-        """listener (ElmoListener): A listener.
-        component_name (str): The component it belongs to.
-        RAISES (ValueError): EL076 for a norm that counts sentence marks, and a biLM that is trained.
-        """
-        if settings_of(listener).needs_marks and not get_settings(self.model).frozen:
-            raise ValueError(Errors.EL076)
-        listeners = self.listener_map.setdefault(component_name, [])
-        if listener not in listeners:
-            listeners.append(listener)
-        listener.link(self, component_name)
-
-    def remove_listener(self, listener: ElmoListener, component_name: str) -> bool:
-        """listener (ElmoListener): A listener.
-        component_name (str): The component it belongs to.
-        RETURNS (bool): Whether it was known.
-        """
-        listeners = self.listener_map.get(component_name, [])
-        if listener not in listeners:
-            return False
-        # A new list: `Language.replace_listeners` removes while it iterates over the old one.
-        self.listener_map[component_name] = [other for other in listeners if other is not listener]
-        if not self.listener_map[component_name]:
-            del self.listener_map[component_name]
-        return True
-
-    def find_listeners(self, component: Any) -> None:
-        """component (Any): A component further down, whose listeners are added if they mean this component.
-        RAISES (ValueError): EL078 if it is an ELMo component that writes where this one does.
-        """
-        if isinstance(component, Elmo) and component.prefix == self.prefix:
-            raise ValueError(Errors.EL078.format(first=self.name, second=component.name, prefix=self.prefix))
-        if isinstance(getattr(component, "model", None), Model):
-            for listener in get_listeners(component.model):
-                if listener.upstream_name in ("*", self.name):
-                    self.add_listener(listener, component.name)
+    def _check_listeners(self, nlp: Optional[Language]) -> None:
+        """Warn once if the pipeline trains components that do not listen, and none that does."""
+        if nlp is not None and not self._has_warned and not self.listener_map:
+            self._has_warned = warn_without_listener(nlp, self.name)
 
     @property
     def sizes(self) -> Optional[Tuple[int, int]]:
@@ -160,16 +141,55 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
             return None
         return self.model.get_dim("nL"), self.model.get_dim("nO")
 
-    # Prediction
+    # Weights
+
+    def load_weights(self, path: Union[str, Path], **files: Optional[str]) -> None:
+        """Take the weights of a biLM from files. Components that listen keep what they have learned.
+
+        path (Union[str, Path]): A packaged name, or a folder, zip or file in any known format.
+        **files (Optional[str]): `options`, `weights`, `vocab`, `token_embeddings`, see `spacy-elmo.BiLMLoader.v1`.
+        RAISES (ValueError): EL020 and others if there is no biLM at the path, EL066 if its sizes are not those of the
+            config, EL068 if a trained listener mixes layers of other sizes.
+        """
+        self._take(BiLMLoader(str(path), **files)())
 
     def fill(self) -> None:
-        """Load the packaged biLM if nobody gave the component other weights.
+        """Load the biLM that `weights` names, or the packaged one, if the component has none yet.
 
         RAISES (ValueError): EL067 if the config asks for other sizes, EL075 if it names a loader that was not called.
         """
-        if self.sizes is None and self._has_loader():
+        if self.sizes is not None:
+            return
+        if self._has_loader():
             raise ValueError(Errors.EL075.format(name=self.name))
-        fill(self.model)
+        if self.weights is None:
+            fill(self.model)
+            self._check_language()
+        else:
+            self._take(BiLMLoader(self.weights)())
+
+    def _take(self, bilm: Any, *, is_initialized: bool = False) -> None:
+        """bilm (Any): What a loader gave.
+        is_initialized (bool): The listeners start anew after this, whatever sizes they have now.
+        """
+        before = get_bilm(self.model)
+        set_bilm(self.model, bilm)
+        if not is_initialized and self.sizes is not None:
+            try:
+                for listener in self.listeners:
+                    listener.set_sizes(*self.sizes)
+            except ValueError:
+                if before is not None:
+                    set_bilm(self.model, before)
+                raise
+        self._check_language()
+
+    def _check_language(self) -> None:
+        bilm = get_bilm(self.model)
+        if bilm is not None:
+            warn_of_other_language(self.name, bilm.meta.get("lang"), self.vocab.lang)
+
+    # Prediction
 
     def prepare(self) -> None:
         """Derive from the weights what forked workers share."""
@@ -187,6 +207,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         RETURNS (List[DocVectors]): What each Doc will keep, in arrays of its own.
         """
         docs = list(docs)
+        self.fill()
         found = [self._alloc(len(doc)) for doc in docs]
         bounds = row_bounds([len(doc) for doc in docs])
         for rows, layers in iter_layers(self.model, docs):
@@ -194,52 +215,53 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
             last = int(bounds.searchsorted(rows[-1], side="right"))
             edges = rows.searchsorted(bounds[first : last + 1])
             for i, start, end in zip(range(first, last), edges, edges[1:]):
-                self._keep(found[i], rows[start:end] - bounds[i], layers[:, start:end])
+                write_rows(found[i], rows[start:end] - bounds[i], layers[:, start:end])
             del layers  # before the next slice is computed
         if self._has_marks():
             found = [vectors._replace(marks=marks) for vectors, marks in zip(found, read_marks(self.model, docs))]
         return found
 
+    def _alloc(self, n_tokens: int) -> DocVectors:
+        return alloc_vectors(
+            self.model.ops.xp,
+            self.mix,
+            layers_shape=(self.model.get_dim("nL"), n_tokens, self.model.get_dim("nO")),
+            dtype=self.dtype,
+            has_mixed=self.store != "layers" or self.set_vectors,
+            has_layers=self.store != "mixed" or bool(self.listener_map),
+        )
+
     def _has_marks(self) -> bool:
         """RETURNS (bool): Whether a listener normalises as AllenNLP does, over sentence marks, too."""
         return any(settings_of(listener).needs_marks for listener in self.listeners)
+
+    def compute(self, docs: Sequence[Doc], *, is_train: bool) -> ElmoBatch:
+        """Compute layers for a listener that got Docs without them.
+
+        docs (Sequence[Doc]): The Docs.
+        is_train (bool): Whether the listener is trained: then a frozen biLM keeps the layers for later epochs.
+        RETURNS (ElmoBatch): Their layers; no gradient comes back.
+        """
+        self.fill()
+        batch, _ = self.model(list(docs), is_train and get_settings(self.model).frozen)
+        return self._with_marks(batch, docs)
+
+    def _with_marks(self, batch: ElmoBatch, docs: Sequence[Doc]) -> ElmoBatch:
+        if not self._has_marks():
+            return batch
+        return replace(batch, marks=add_marks(read_marks(self.model, docs), self.model.get_dim("nL")))
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocVectors]) -> None:
         """docs (Iterable[Doc]): The Docs.
         scores (Sequence[DocVectors]): What `predict` gave.
         """
         for doc, vectors in zip(docs, scores):
-            stored = vectors if self.store != "layers" else vectors._replace(mixed=None)
+            mixed = None if self.store == "layers" else vectors.mixed
+            stored = vectors._replace(mixed=mixed, averages_merged=self.average_merged)
             set_vectors(doc, self.prefix, stored)
             if self.set_vectors:
                 doc.tensor = vectors.mixed  # type: ignore[assignment]
                 set_vector_hooks(doc)
-
-    def _alloc(self, n_tokens: int) -> DocVectors:
-        self.fill()
-        n_layers, width = self.model.get_dim("nL"), self.model.get_dim("nO")
-        xp = self.model.ops.xp
-        has_mixed = self.store != "layers" or self.set_vectors
-        has_layers = self.store != "mixed" or bool(self.listener_map)
-        return DocVectors(
-            mixed=xp.zeros((n_tokens, width), dtype=self.dtype) if has_mixed else None,
-            layers=xp.zeros((n_layers, n_tokens, width), dtype=self.dtype) if has_layers else None,
-            weights=_raw_weights(self.mix["weights"], n_layers),
-            gamma=float(self.mix["gamma"]),
-            norm=self.mix["layer_norm"],
-        )
-
-    def _keep(self, vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
-        """Write what was computed for some tokens of a Doc into its arrays."""
-        if not len(rows):
-            return
-        first, last = int(rows[0]), int(rows[-1])
-        has_gaps = last - first + 1 != len(rows)  # where space tokens are
-        places = self.model.ops.xp.asarray(rows) if has_gaps else slice(first, last + 1)
-        if vectors.layers is not None:
-            vectors.layers[:, places] = layers
-        if vectors.mixed is not None:
-            vectors.mixed[places] = mix_layers(layers, vectors.weights, vectors.gamma, vectors.norm)
 
     # Training
 
@@ -252,18 +274,20 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
     ) -> None:
         """Load weights, and tell the listeners their sizes.
 
-        get_examples (Callable[[], Iterable[Example]]): Not looked at.
-        nlp (Optional[Language]): The pipeline.
+        get_examples (Callable[[], Iterable[Example]]): Not called.
+        nlp (Optional[Language]): The pipeline, if all of it is initialized.
         loader (Optional[Callable[[], Any]]): Gives the biLM, see `spacy-elmo.BiLMLoader.v1`. Without one, weights that
-            are there already stay, and an empty component takes the packaged ones.
-        RAISES (ValueError): EL065 if the loader gives no biLM, EL066 if its sizes are not those of the config.
+            are there already stay, and an empty component takes those of the setting `weights`, or the packaged ones.
+        RAISES (ValueError): EL065 if the loader gives no biLM, EL066 if its sizes are not those of the config, EL068
+            if they are not those of a trained listener, and only this component is initialized.
         """
-        validate_get_examples(get_examples, "Elmo.initialize")
         if loader is not None:
-            set_bilm(self.model, loader())
+            self._take(loader(), is_initialized=nlp is not None)
         self.fill()
         for listener in self.listeners:
             listener.link(self, "")
+        self._has_warned = False
+        self._check_listeners(nlp)
 
     def update(
         self,
@@ -285,16 +309,17 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, "Elmo.update")
+        self.fill()
+        self._check_listeners(None if self._nlp is None else self._nlp())
         self._flush(sgd)  # what a listener sent after the weights were last changed
         docs = [eg.predicted for eg in examples]
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)
-        if self._has_marks():
-            batch = replace(batch, marks=add_marks(read_marks(self.model, docs), self.model.get_dim("nL")))
-        pending = None if get_settings(self.model).frozen else PendingGradient(backprop)
-        self._pending = pending
+        batch = self._with_marks(batch, docs)
+        gradients = None if get_settings(self.model).frozen else GradientBuffer(backprop)
+        self._gradients = gradients
         for listener in self.listeners:
-            listener.receive(docs, batch, None if pending is None else pending.receiver(losses, self.name))
+            listener.receive(docs, batch, None if gradients is None else gradients.receiver(losses, self.name))
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
@@ -316,9 +341,9 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
         spaCy's Tok2Vec waits for its last listener, which may never answer (a frozen component, a batch without
         annotation); here whatever came back counts when the weights are to change.
         """
-        if self._pending is not None and self._pending.has_gradient:
-            pending, self._pending = self._pending, None
-            pending.finish()
+        if self._gradients is not None and self._gradients.has_gradient:
+            gradients, self._gradients = self._gradients, None
+            gradients.finish()
             if sgd is not None:
                 self.model.finish_update(sgd)
 
@@ -337,7 +362,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]
 
     def __reduce__(self) -> Tuple[Any, ...]:
         self.fill()
-        state = {name: value for name, value in self.__dict__.items() if name not in ("_pending", "_nlp")}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_gradients", "_nlp")}
         if is_sent_to_worker():
             load_encoders_once()
         return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state)
@@ -357,9 +382,3 @@ def _restore(
     elmo.cfg = cfg
     elmo.__dict__.update(state)
     return elmo
-
-
-def _raw_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:
-    if weights is not None and len(weights) != n_layers:
-        raise ValueError(Errors.EL069.format(n_weights=len(weights), n_layers=n_layers))
-    return equal_weights(weights, n_layers)

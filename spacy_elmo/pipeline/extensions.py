@@ -1,10 +1,11 @@
-"""The extension attributes that give a Doc's ELMo vectors.
+"""The extension attributes that give a Doc's ELMo vectors. They are read-only, and so are the arrays they give.
 
 Getters are module-level classes that know only their prefix, so that they reach the workers of `nlp.pipe` by spawn.
 """
 
 from typing import Any, Callable, List, Tuple, Type, Union
 
+import numpy
 from spacy.tokens import Doc, Span, Token
 from thinc.types import Floats1d, Floats2d, Floats3d
 
@@ -28,48 +29,62 @@ class _Getter:
         return hash((type(self).__name__, self.prefix))
 
 
+class ReadOnlySetter(_Getter):
+    """`doc._.elmo = ...` is an error: without a setter spaCy would ignore it.
+
+    prefix (str): The extension prefix.
+    name (str): Name of the attribute.
+    """
+
+    def __init__(self, prefix: str, name: str) -> None:
+        super().__init__(prefix)
+        self.name = name
+
+    def __call__(self, owner: Any, value: Any) -> None:
+        """RAISES (AttributeError): EL079."""
+        raise AttributeError(Errors.EL079.format(owner=type(owner).__name__, name=self.name))
+
+
 class DocVectorsGetter(_Getter):
     """`doc._.elmo`: the mixed vectors, shape (n, D)."""
 
     def __call__(self, doc: Doc) -> Floats2d:
-        return get_mixed(doc, self.prefix, 0, len(doc))
+        return _read_only(get_mixed(doc, self.prefix, 0, len(doc)))
 
 
 class TokenVectorGetter(_Getter):
     """`token._.elmo`: the mixed vector, shape (D,)."""
 
     def __call__(self, token: Token) -> Floats1d:
-        vector: Floats1d = get_mixed(token.doc, self.prefix, token.i, token.i + 1)[0]
-        return vector
+        return _read_only(get_mixed(token.doc, self.prefix, token.i, token.i + 1)[0])
 
 
 class SpanVectorGetter(_Getter):
     """`span._.elmo`: the mean of its tokens' mixed vectors, shape (D,); zeros for an empty span."""
 
     def __call__(self, span: Span) -> Floats1d:
-        return _mean(get_mixed(span.doc, self.prefix, span.start, span.end), axis=0)
+        return _read_only(_mean(get_mixed(span.doc, self.prefix, span.start, span.end), axis=0))
 
 
 class DocLayersGetter(_Getter):
     """`doc._.elmo_layers`: all layers, shape (L+1, n, D)."""
 
     def __call__(self, doc: Doc) -> Floats3d:
-        return get_layers(doc, self.prefix, 0, len(doc))
+        return _read_only(get_layers(doc, self.prefix, 0, len(doc)))
 
 
 class TokenLayersGetter(_Getter):
     """`token._.elmo_layers`: the token in all layers, shape (L+1, D)."""
 
     def __call__(self, token: Token) -> Floats2d:
-        layers: Floats2d = get_layers(token.doc, self.prefix, token.i, token.i + 1)[:, 0]
-        return layers
+        return _read_only(get_layers(token.doc, self.prefix, token.i, token.i + 1)[:, 0])
 
 
 class SpanLayersGetter(_Getter):
     """`span._.elmo_layers`: the mean of its tokens in all layers, shape (L+1, D); zeros for an empty span."""
 
     def __call__(self, span: Span) -> Floats2d:
-        return _mean(get_layers(span.doc, self.prefix, span.start, span.end), axis=1)
+        return _read_only(_mean(get_layers(span.doc, self.prefix, span.start, span.end), axis=1))
 
 
 def register_extensions(prefix: str = "elmo") -> None:
@@ -81,7 +96,7 @@ def register_extensions(prefix: str = "elmo") -> None:
     """
     for owner, name, getter in _attributes(prefix):
         if not owner.has_extension(name):
-            owner.set_extension(name, getter=getter)
+            owner.set_extension(name, getter=getter, setter=ReadOnlySetter(prefix, name))
         elif owner.get_extension(name)[2] != getter:
             raise ValueError(Errors.EL073.format(owner=owner.__name__, name=name))
 
@@ -95,6 +110,15 @@ def _attributes(prefix: str) -> List[Tuple[Union[Type[Doc], Type[Span], Type[Tok
         (Token, f"{prefix}_layers", TokenLayersGetter(prefix)),
         (Span, f"{prefix}_layers", SpanLayersGetter(prefix)),
     ]
+
+
+def _read_only(array: Any) -> Any:
+    """RETURNS (Any): The array, which cannot be written to; CuPy has no such arrays."""
+    if not isinstance(array, numpy.ndarray):
+        return array
+    view = array.view()  # the array itself may be `doc.tensor` too, which is the user's
+    view.flags.writeable = False
+    return view
 
 
 def _mean(vectors: Any, axis: int) -> Any:

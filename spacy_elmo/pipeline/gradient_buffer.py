@@ -1,12 +1,12 @@
-"""The gradient of a training batch, on its way from the listeners to the biLM."""
+"""The gradient of a training batch: listeners add to it, then it goes through the biLM."""
 
 from typing import Any, Callable, Dict, Optional
 
 from thinc.types import Floats3d
 
 
-class PendingGradient:
-    """Adds up what the listeners send back for one batch, until it goes through the biLM.
+class GradientBuffer:
+    """Adds up the gradients that the listeners of one batch return.
 
     backprop (Callable): Takes the gradient of the layers.
     """

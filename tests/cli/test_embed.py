@@ -41,10 +41,10 @@ def test_embed_writes_rows_of_all_texts(bilm_path: Path, text_path: Path, tmp_pa
     assert result.exit_code == 0, result.output
     arrays = _read(output)
     assert arrays["lengths"].tolist() == [7, 0, 3]
-    assert arrays["layers"].shape == (10, 3, 16) and arrays["mixed"].shape == (10, 16)
+    assert arrays["layers"].shape == (3, 10, 16) and arrays["mixed"].shape == (10, 16)
     expected = load_bilm(bilm_path).embed([line.split() for line in LINES])
-    np.testing.assert_allclose(arrays["layers"], np.concatenate(expected, axis=1).swapaxes(0, 1), atol=1e-6)
-    np.testing.assert_allclose(arrays["mixed"], arrays["layers"].mean(axis=1), atol=1e-6)
+    np.testing.assert_allclose(arrays["layers"], np.concatenate(expected, axis=1), atol=1e-6)
+    np.testing.assert_allclose(arrays["mixed"], arrays["layers"].mean(axis=0), atol=1e-6)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
@@ -164,7 +164,7 @@ def test_embed_of_nothing_gives_arrays_without_rows(bilm_path: Path, tmp_path: P
     assert result == (0, 0)
     arrays = _read(tmp_path / "out.npz")
     assert arrays["lengths"].shape == (0,) and arrays["mixed"].dtype == arrays["layers"].dtype == dtype
-    assert arrays["mixed"].shape == (0, 16) and arrays["layers"].shape == (0, 3, 16)
+    assert arrays["mixed"].shape == (0, 16) and arrays["layers"].shape == (3, 0, 16)
 
 
 def test_embed_takes_empty_words_and_lone_surrogates(bilm_path: Path, tmp_path: Path) -> None:

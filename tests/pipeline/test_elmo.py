@@ -22,7 +22,7 @@ def check_shapes(doc):
     assert doc._.elmo.shape == (n_tokens, WIDTH)
     assert doc._.elmo_layers.shape == (N_LAYERS, n_tokens, WIDTH)
     assert numpy.isfinite(doc._.elmo).all() and numpy.isfinite(doc._.elmo_layers).all()
-    assert doc._.elmo.dtype == numpy.float32 and doc._.elmo.flags.c_contiguous and doc._.elmo.base is None
+    assert doc._.elmo.dtype == numpy.float32 and doc._.elmo.flags.c_contiguous and doc._.elmo.base.base is None
     for token in doc:
         assert token._.elmo.shape == (WIDTH,) and token._.elmo_layers.shape == (N_LAYERS, WIDTH)
         assert bool(token._.elmo_layers.any()) == (not token.is_space)

@@ -12,6 +12,8 @@ from spacy.tokens import Doc, DocBin, Span, Token
 from spacy_elmo import register_extensions
 from spacy_elmo.pipeline.extensions import DocVectorsGetter
 
+from .tiny import add_elmo
+
 TEXT = "She sat on the bank of the river. Then she left."
 
 
@@ -85,6 +87,34 @@ def test_copies_of_docs_keep_rows(nlp, how):
         numpy.testing.assert_array_equal(token._.elmo_layers, layers[:, i])
 
 
+NAMES = ("elmo", "elmo_layers")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_attributes_cannot_be_set(nlp, name):
+    doc = nlp(TEXT)
+    for owner in (doc, doc[1:3], doc[1]):
+        before = getattr(owner._, name).copy()
+        for write in (lambda owner=owner: setattr(owner._, name, 1), lambda owner=owner: owner._.set(name, 1)):
+            with pytest.raises(AttributeError, match=rf"EL079.*{type(owner).__name__}\._\.{name}.*copy"):
+                write()
+        numpy.testing.assert_array_equal(getattr(owner._, name), before)
+
+
+@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_cannot_be_written_to(name, store):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, store=store, set_vectors=True)
+    doc = nlp(TEXT)
+    if name == "elmo_layers" and store == "mixed":
+        return
+    for owner in (doc, doc[1:3], doc[1]):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(owner._, name)[..., 0] = 1
+    doc.tensor[0, 0] = 1  # is the user's
+
+
 def test_retokenized_doc_is_an_error_until_computed_again(nlp):
     doc = nlp(TEXT)
     with doc.retokenize() as retokenizer:
@@ -95,6 +125,32 @@ def test_retokenized_doc_is_an_error_until_computed_again(nlp):
         _ = doc[0]._.elmo
     nlp.get_pipe("elmo")(doc)
     assert doc._.elmo.shape[0] == len(doc)
+
+
+@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
+def test_merged_tokens_get_the_mean_of_their_rows_where_it_is_wanted(store):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, store=store, average_merged=True, mix={"gamma": 2.0})
+    doc = nlp("She sat  on the bank of the river.")
+    rows, n_tokens = doc._.elmo.copy(), len(doc)
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[1:4])  # "sat", a space, "on"
+        retokenizer.merge(doc[5:7])
+    assert len(doc) == n_tokens - 3
+    expected = [rows[0], rows[[1, 3]].mean(axis=0), rows[4], rows[5:7].mean(axis=0), *rows[7:]]
+    numpy.testing.assert_allclose(doc[1]._.elmo, expected[1], atol=1e-6)
+    numpy.testing.assert_allclose(doc._.elmo, expected, atol=1e-6)
+    found = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    numpy.testing.assert_allclose(found._.elmo, expected, atol=1e-6)
+    if store != "mixed":
+        numpy.testing.assert_allclose(2 * doc._.elmo_layers.mean(axis=0), expected, atol=1e-6)
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])  # once more
+    numpy.testing.assert_allclose(doc[0]._.elmo, (expected[0] + expected[1]) / 2, atol=1e-6)
+    with doc.retokenize() as retokenizer:
+        retokenizer.split(doc[3], ["t", "he"], heads=[doc[3], doc[3]])
+    with pytest.raises(ValueError, match="EL063"):
+        _ = doc._.elmo
 
 
 def test_errors_reach_the_user_as_they_are(nlp):

@@ -1,5 +1,7 @@
 """Listeners: widths, mixes, gradients, in every kind of tok2vec."""
 
+import pickle
+
 import numpy
 import pytest
 import spacy
@@ -323,17 +325,35 @@ def test_layers_are_kept_while_components_listen():
         _ = nlp("She sat")._.elmo_layers
 
 
-def test_missing_layers_are_zeros_and_a_warning():
+def without_upstream(component):
+    """A component whose ELMo component is gone."""
+    return pickle.loads(pickle.dumps(component))
+
+
+def test_missing_layers_without_a_component_are_zeros_and_a_warning():
     nlp = tagger_with(LISTENER)
-    with nlp.select_pipes(disable=["elmo"]), pytest.warns(UserWarning, match="WL060"):
-        doc = nlp("She sat")
+    with pytest.warns(UserWarning, match="WL060"):
+        doc = without_upstream(nlp.get_pipe("tagger"))(nlp.make_doc("She sat"))
     assert doc[0].tag_ and doc[0].tag_ == doc[1].tag_
 
 
-def test_training_without_layers_is_an_error():
+def test_training_without_layers_and_without_a_component_is_an_error():
     nlp = tagger_with(LISTENER)
-    with pytest.raises(ValueError, match="EL072"):
-        nlp.update(make_examples(nlp), exclude=["elmo"])
+    with pytest.raises(ValueError, match="EL072.*no ELMo component"):
+        without_upstream(nlp.get_pipe("tagger")).update(make_examples(nlp))
+
+
+@pytest.mark.parametrize("norm", ["token", "allennlp"])
+def test_missing_layers_are_computed_by_the_component(norm):
+    nlp = tagger_with({**LISTENER, "layer_norm": norm})
+    (listener,) = listeners_of(nlp, "tagger")
+    docs = [nlp.make_doc("She sat"), nlp("on the bank"), nlp.make_doc("")]
+    found = listener.predict(docs)
+    for one, other in zip(found, listener.predict([nlp(doc.text) for doc in docs]), strict=True):
+        numpy.testing.assert_allclose(one, other, atol=1e-5)
+    with nlp.select_pipes(disable=["elmo"]):
+        nlp.update(make_examples(nlp))
+        assert nlp("She sat")[0].tag_
 
 
 def test_frozen_and_annotating_component_feeds_the_listener():

@@ -1,4 +1,4 @@
-"""The table shows the numbers of the score files."""
+"""The table shows what the score files say."""
 
 from pathlib import Path
 from typing import Any, Callable, Dict

@@ -1,4 +1,4 @@
-"""The training configs are complete and commented, and differ only in ELMo."""
+"""The training configs are complete, explained, clean, and differ in nothing but ELMo."""
 
 from pathlib import Path
 from typing import Any, Dict, List

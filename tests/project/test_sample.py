@@ -1,4 +1,4 @@
-"""The English sample agrees with its README, and its converter keeps all of it or reports the errors."""
+"""The English sample is what its README says, and its converter keeps it or says what is wrong."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Training uses the config of the data set; an unknown data set is an error."""
+"""Training takes the config of the data set, and says so when there is none."""
 
 from typing import Any, Callable
 

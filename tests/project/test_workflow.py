@@ -1,4 +1,4 @@
-"""The commands of the project, run in a copy of it."""
+"""The commands that a user types, run in a copy of the project."""
 
 import os
 import subprocess
@@ -36,6 +36,8 @@ def test_all_runs_from_the_root(project_copy: Path, tiny_bilm: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     for text in ("with ELMo, seed 0", "without ELMo, seed 0", "difference", "Learned layer weights", "LSTM layer 2"):
         assert text in result.stdout
+    corpus = project_copy / "corpus" / "sample"
+    assert {path.name for path in corpus.iterdir()} == {"train.spacy", "dev.spacy", "test.spacy"}
     assert (project_copy / "packages" / "en_elmo_sample-0.1.0" / "setup.py").is_file()
     again = _spacy_project("train", ".", *variables, cwd=project_copy)
     assert again.returncode == 0, again.stdout + again.stderr
@@ -58,9 +60,9 @@ def test_train_takes_another_dataset_by_one_variable(project_copy: Path, tiny_bi
 @pytest.mark.parametrize(
     "variables, message",
     [
-        (("--vars.dataset", "conll2003"), "Known data sets: sample, wnut17, ud_en_ewt"),
-        (("--vars.dataset", "wnut17"), "spacy project assets"),
-        (("--vars.dataset", "wnut17", "--vars.assets_dir", "../none"), "does not exist"),
+        (("--vars.dataset", "conll2003"), "[P000]"),
+        (("--vars.dataset", "wnut17"), "[P002]"),
+        (("--vars.dataset", "wnut17", "--vars.assets_dir", "../none"), "[P001]"),
     ],
 )
 def test_train_says_what_is_missing(project_copy: Path, variables: Any, message: str) -> None:

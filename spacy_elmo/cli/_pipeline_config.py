@@ -1,0 +1,114 @@
+"""The config of a pipeline on ELMo: spaCy's own config for its components, with every `tok2vec` block rewritten."""
+
+import warnings
+from copy import deepcopy
+from difflib import get_close_matches
+from typing import Any, Dict, List, Optional
+
+from spacy import blank
+from spacy.cli.init_config import init_config as make_spacy_config
+from spacy.util import load_model_from_config, registry
+from thinc.api import Config
+
+from ..errors import Errors, Warnings
+from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
+
+# Shared layers, which ELMo takes the place of, and what is between two commas.
+SHARED = ("", "elmo", "tok2vec", "transformer")
+LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token"}
+LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
+BATCH_SIZE = 256  # Docs of `nlp.pipe`; spaCy's 1,000 would keep the layers of four times as many in memory
+Block = Dict[str, Any]
+
+
+def check_pipeline(pipeline: str, lang: str) -> List[str]:
+    """pipeline (str): Names of factories, separated by commas.
+    lang (str): Language code.
+    RETURNS (List[str]): The names without those of shared layers.
+    RAISES (ValueError): EL210 for names that are not known, are there twice, or if there is none; EL212 for a language
+        that spaCy does not know, or cannot tokenize without another package.
+    """
+    try:
+        nlp = blank(lang)  # after which the factories of spaCy and of installed packages are known
+    except ImportError as error:
+        raise ValueError(Errors.EL212.format(lang=lang, reason=error)) from error
+    names = [name.strip() for name in pipeline.split(",") if name.strip() not in SHARED]
+    problems = [] if names else ["it has no component that could listen to ELMo"]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            problems.append(f"'{name}' is there {names.count(name)} times")
+        if not nlp.has_factory(name):
+            problems.append(_describe_unknown(name))
+    if problems:
+        raise ValueError(Errors.EL210.format(pipeline=pipeline, lang=lang, problems="; ".join(problems)))
+    return names
+
+
+def make_pipeline_config(
+    names: List[str], *, lang: str, optimize: str, bilm: Optional[str], use_gpu: bool
+) -> Config:
+    """names (List[str]): Names of factories, from `check_pipeline`.
+    lang (str): Language code.
+    optimize (str): "efficiency": the listener alone; "accuracy": beside word features, with an encoder above.
+    bilm (Optional[str]): Name or path of the biLM; None leaves it to whoever trains.
+    use_gpu (bool): torch and Thinc share the memory of a GPU.
+    RETURNS (Config): Complete, not interpolated.
+    """
+    config = make_spacy_config(lang=lang, pipeline=names, optimize=optimize)
+    tok2vec = LISTENER if optimize == "efficiency" else _beside_word_features(lang)
+    components = {name: _listen(name, config["components"][name], tok2vec) for name in names}
+    config["components"] = {"elmo": {"factory": "elmo", "store": "layers"}, **components}
+    config["nlp"].update(pipeline=["elmo", *names], batch_size=BATCH_SIZE)
+    config["paths"].update(vectors=None, bilm=bilm)  # spaCy's choice for accuracy are vectors to be downloaded
+    config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
+    config["initialize"]["components"]["elmo"] = {"loader": LOADER}
+    return load_model_from_config(config, auto_fill=True).config
+
+
+def _describe_unknown(name: str) -> str:
+    known = {factory.rpartition(".")[2] for factory in registry.factories.get_all()}  # some are called "en.lemmatizer"
+    similar = get_close_matches(name, sorted(known), n=1)
+    return f"there is no factory '{name}'" + (f" (did you mean '{similar[0]}'?)" if similar else "")
+
+
+def _beside_word_features(lang: str) -> Block:
+    """The network of configs/elmo_*.cfg: spaCy's word features and ELMo joined, spaCy's small encoder above both."""
+    shared = make_spacy_config(lang=lang, pipeline=["tagger"], optimize="efficiency")["components"]["tok2vec"]["model"]
+    return {
+        "@architectures": "spacy-elmo.Tok2VecWithElmo.v1",
+        "embed": {**shared["embed"], "width": shared["encode"]["width"]},
+        "elmo": LISTENER,
+        "encode": shared["encode"],
+    }
+
+
+def _listen(name: str, component: Block, tok2vec: Block) -> Block:
+    """RETURNS (Block): The component with its `tok2vec` replaced, and a bag-of-words classifier by a mean of vectors."""
+    model = component.get("model")
+    if not isinstance(model, dict):
+        return component
+    if model["@architectures"].startswith("spacy.TextCatBOW."):
+        model = _mean_classifier(model["exclusive_classes"])
+    rewritten = _replace_tok2vec(model, tok2vec)
+    if rewritten == model:
+        warnings.warn(Warnings.WL123.format(name=name), stacklevel=2)
+    return {**component, "model": rewritten}
+
+
+def _mean_classifier(exclusive_classes: bool) -> Block:
+    reductions = {f"use_reduce_{kind}": kind == "mean" for kind in ("first", "last", "max", "mean")}
+    return {
+        "@architectures": "spacy.TextCatReduce.v1",
+        "exclusive_classes": exclusive_classes,
+        **reductions,
+        "nO": None,
+        "tok2vec": None,
+    }
+
+
+def _replace_tok2vec(block: Block, tok2vec: Block) -> Block:
+    rewritten: Block = {}
+    for key, value in block.items():
+        inner = _replace_tok2vec(value, tok2vec) if isinstance(value, dict) else value
+        rewritten[key] = deepcopy(tok2vec) if key == "tok2vec" else inner
+    return rewritten

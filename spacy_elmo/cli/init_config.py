@@ -1,0 +1,158 @@
+"""`elmo init-config`: a config to start from, for a pipeline on ELMo, for pretraining or for adaptation."""
+
+import os
+import warnings
+from enum import Enum
+from pathlib import Path
+from typing import Optional
+
+from ..errors import Errors, Warnings
+from ..weights.locate import PACKAGED_NAMES
+from . import _common
+from ._app import Arg, Opt, app
+from ._config_comments import add_comments
+from ._pipeline_config import check_pipeline, make_pipeline_config
+from ._run_templates import make_adaptation_config, make_pretraining_config
+
+STDOUT = "-"
+DEFAULT_PIPELINE = "tagger,parser,ner"  # as `spacy init config`
+PIPELINE_HEADER = """\
+# {pipeline} on ELMo: the config of `spacy init config` for {optimize}, each component with its own mix of layers.
+# python -m spacy train {config_path} --output training --paths.train train.spacy --paths.dev dev.spacy
+
+"""
+COMMANDS = {
+    "pipeline": "python -m spacy train {path} --output training --paths.train train.spacy --paths.dev dev.spacy",
+    "pretraining": "python -m spacy elmo pretrain {path} runs/mine --paths.train train.txt --paths.valid valid.txt",
+    "adaptation": "python -m spacy elmo pretrain {path} runs/adapted --paths.train train.txt --paths.valid valid.txt",
+}
+
+
+class Optimizations(str, Enum):
+    """What matters most."""
+
+    efficiency = "efficiency"
+    accuracy = "accuracy"
+
+
+@app.command("init-config")
+def init_config_cli(
+    # fmt: off
+    output_path: Path = Arg(..., help="Config file to write, or - for stdout.", allow_dash=True, dir_okay=False),
+    lang: str = Opt("en", "--lang", "-l", help="Code of the language."),
+    pipeline: Optional[str] = Opt(None, "--pipeline", "-p", help=f"Names of components, separated by commas, without 'elmo'; {DEFAULT_PIPELINE} if not given."),
+    optimize: Optional[Optimizations] = Opt(None, "--optimize", "-o", help="efficiency (if not given): components read ELMo alone; accuracy: ELMo beside spaCy's word features, with an encoder above, slower."),
+    bilm: Optional[str] = Opt(None, "--bilm", "-b", help="Name of a packaged biLM, or path to weights in any known format; en_elmo_sm for English if not given."),
+    gpu: bool = Opt(False, "--gpu", "-G", help="The pipeline will be trained on a GPU."),
+    pretraining: bool = Opt(False, "--pretraining", "-pt", help="Write a config for `elmo pretrain` from random weights instead."),
+    adaptation: bool = Opt(False, "--adaptation", "-a", help="Write a config for `elmo pretrain` that goes on from a biLM instead."),
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Write a config to start from: for a pipeline on ELMo, for pretraining or for adaptation.
+
+    For a pipeline it is the config of `spacy init config` with the component `elmo` in front, and with a listener as
+    the tok2vec of every trainable component. It is complete: `spacy train` takes it as it is.
+    """
+    path = str(output_path)
+    with _common.show_errors():
+        kind = _kind_of(pretraining, adaptation)
+        given = {
+            "--pipeline": pipeline,
+            "--optimize": optimize,
+            "--gpu": gpu,
+            "--bilm": bilm if pretraining else None,
+        }
+        _refuse_options(kind, [name for name, value in given.items() if value])
+        if path != STDOUT:
+            _common.check_output_file(output_path, force=force)
+        text = init_config(
+            kind,
+            pipeline=pipeline if pipeline is not None else DEFAULT_PIPELINE,
+            lang=lang,
+            optimize=(optimize or Optimizations.efficiency).value,
+            bilm=bilm,
+            use_gpu=gpu,
+            config_path="config.cfg" if path == STDOUT else path,
+        )
+        if path == STDOUT:
+            print(text, end="")
+            return
+        write_text(output_path, text)
+    _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", path)
+    _common.msg.info(f"Next, with your data: {COMMANDS[kind].format(path=path)}")
+
+
+def init_config(
+    kind: str = "pipeline",
+    *,
+    pipeline: str = DEFAULT_PIPELINE,
+    lang: str = "en",
+    optimize: str = "efficiency",
+    bilm: Optional[str] = None,
+    use_gpu: bool = False,
+    config_path: str = "config.cfg",
+) -> str:
+    """Make a config with comments.
+
+    kind (str): "pipeline", "pretraining" or "adaptation".
+    pipeline (str): Names of components, separated by commas; of a pipeline only, like `optimize` and `use_gpu`.
+    lang (str): Language code.
+    optimize (str): "efficiency" or "accuracy".
+    bilm (Optional[str]): Name or path of a biLM; None: the packaged one if it has the language, else null.
+    use_gpu (bool): The pipeline will be trained on a GPU.
+    config_path (str): Where the config goes, for the command in its header.
+    RETURNS (str): The text of the config.
+    RAISES (ValueError): EL210 for a pipeline that cannot be made, EL212 for a language that is not known.
+    """
+    if kind == "pretraining":
+        return make_pretraining_config(lang=lang, config_path=config_path)
+    if kind == "adaptation":
+        return make_adaptation_config(lang=lang, bilm=_choose_bilm(bilm, lang), config_path=config_path)
+    names = check_pipeline(pipeline, lang)
+    bilm = _choose_bilm(bilm, lang)
+    config = make_pipeline_config(names, lang=lang, optimize=optimize, bilm=bilm, use_gpu=use_gpu)
+    header = PIPELINE_HEADER.format(pipeline=", ".join(names), optimize=optimize, config_path=config_path)
+    return header + add_comments(config.to_str(interpolate=False))
+
+
+def _choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
+    """RETURNS (Optional[str]): What was asked for; else a packaged biLM of the language, if there is one."""
+    if bilm is not None:
+        if bilm not in PACKAGED_NAMES and not Path(bilm).exists():
+            warnings.warn(Warnings.WL122.format(bilm=bilm, packaged=", ".join(PACKAGED_NAMES)), stacklevel=2)
+        return bilm
+    packaged = [name for name in PACKAGED_NAMES if name.startswith(f"{lang}_")]
+    if not packaged:
+        warnings.warn(Warnings.WL121.format(lang=lang), stacklevel=2)
+        return None
+    return packaged[0]
+
+
+def _kind_of(pretraining: bool, adaptation: bool) -> str:
+    if pretraining and adaptation:
+        raise ValueError(Errors.EL211.format(option="--pretraining", others="--adaptation"))
+    return "pretraining" if pretraining else "adaptation" if adaptation else "pipeline"
+
+
+def _refuse_options(kind: str, given: "list[str]") -> None:
+    """RAISES (ValueError): EL211 if options were given that say nothing about this kind of config."""
+    if kind == "adaptation":
+        given = [name for name in given if name != "--bilm"]
+    if kind != "pipeline" and given:
+        raise ValueError(Errors.EL211.format(option=f"--{kind}", others=", ".join(given)))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Under a temporary name beside the target, then rename.
+
+    path (Path): The file; its folder is made.
+    text (str): What goes in.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf8", newline="\n")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

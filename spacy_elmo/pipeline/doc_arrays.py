@@ -1,0 +1,57 @@
+"""The arrays in which the component writes the vectors of one Doc."""
+
+from typing import Any, Dict, List, Optional, Sequence
+
+from thinc.types import Floats3d
+from thinc.util import get_array_module
+
+from ..errors import Errors
+from ..ml.doc_vectors import DocVectors
+from ..ml.mixing import equal_weights, mix_layers
+
+
+def alloc_vectors(
+    xp: Any, mix: Dict[str, Any], *, layers_shape: Sequence[int], dtype: str, has_mixed: bool, has_layers: bool
+) -> DocVectors:
+    """Make the arrays of a Doc, filled with zeros.
+
+    xp (Any): NumPy or CuPy.
+    mix (Dict[str, Any]): The component's mix: `weights`, `gamma`, `layer_norm`.
+    layers_shape (Sequence[int]): (L+1, n, D).
+    dtype (str): "float32" or "float16".
+    has_mixed (bool): Whether mixed vectors are wanted.
+    has_layers (bool): Whether layers are.
+    RETURNS (DocVectors): The arrays, and the mix.
+    RAISES (ValueError): EL069 for another number of weights than layers.
+    """
+    return DocVectors(
+        mixed=xp.zeros(tuple(layers_shape[1:]), dtype=dtype) if has_mixed else None,
+        layers=xp.zeros(tuple(layers_shape), dtype=dtype) if has_layers else None,
+        weights=_raw_weights(mix["weights"], layers_shape[0]),
+        gamma=float(mix["gamma"]),
+        norm=mix["layer_norm"],
+    )
+
+
+def write_rows(vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
+    """Write what was computed for some tokens of a Doc.
+
+    vectors (DocVectors): The arrays of the Doc.
+    rows (Any): The tokens, rising, shape (n,).
+    layers (Floats3d): Their layers, shape (L+1, n, D).
+    """
+    if not len(rows):
+        return
+    first, last = int(rows[0]), int(rows[-1])
+    has_gaps = last - first + 1 != len(rows)  # where space tokens are
+    places = get_array_module(layers).asarray(rows) if has_gaps else slice(first, last + 1)
+    if vectors.layers is not None:
+        vectors.layers[:, places] = layers
+    if vectors.mixed is not None:
+        vectors.mixed[places] = mix_layers(layers, vectors.weights, vectors.gamma, vectors.norm)
+
+
+def _raw_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:
+    if weights is not None and len(weights) != n_layers:
+        raise ValueError(Errors.EL069.format(n_weights=len(weights), n_layers=n_layers))
+    return equal_weights(weights, n_layers)

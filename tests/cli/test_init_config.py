@@ -1,0 +1,247 @@
+"""`elmo init-config`: configs that are complete, in which every component listens, and which train as they are."""
+
+from pathlib import Path
+from typing import Any, Dict, List
+
+import pytest
+import spacy
+from spacy.cli.init_config import fill_config
+from spacy.cli.train import train
+from spacy.kb import InMemoryLookupKB
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span
+from spacy.vocab import Vocab
+from thinc.api import Config
+from typer.testing import CliRunner
+
+from spacy_elmo.cli import _run_templates
+from spacy_elmo.cli._app import app
+from spacy_elmo.cli._run_config import check_config
+from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.ml.listener import ElmoListener, get_listeners
+
+FAST = ["ner"]
+SLOW = [
+    *("tagger", "morphologizer", "trainable_lemmatizer", "senter", "parser", "beam_parser", "beam_ner", "span_finder"),
+    *("spancat", "spancat_singlelabel", "textcat", "textcat_multilabel", "entity_linker"),
+]
+TRAINABLE = FAST + SLOW
+KB_WIDTH = 8
+
+
+def _invoke(*arguments: object) -> Any:
+    return CliRunner().invoke(app, ["init-config", *map(str, arguments)])
+
+
+def _read(path: Path) -> Config:
+    return Config().from_disk(path, interpolate=False)
+
+
+def _tok2vecs(block: Any) -> List[Dict[str, Any]]:
+    """Every `tok2vec` block below a block."""
+    if not isinstance(block, dict):
+        return []
+    return [value for key, value in block.items() if key == "tok2vec"] + [
+        found for value in block.values() for found in _tok2vecs(value)
+    ]
+
+
+def _architectures(block: Any) -> List[str]:
+    if not isinstance(block, dict):
+        return []
+    inner = [name for value in block.values() for name in _architectures(value)]
+    return [block["@architectures"], *inner] if "@architectures" in block else inner
+
+
+@pytest.mark.parametrize("optimize", ["efficiency", "accuracy"])
+def test_every_trainable_component_listens_to_elmo(optimize: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.cfg"
+    result = _invoke(path, "--pipeline", ",".join(TRAINABLE), "--optimize", optimize)
+    assert result.exit_code == 0, result.output
+    config = _read(path)
+    assert config["nlp"]["pipeline"] == ["elmo", *TRAINABLE]
+    assert config["components"]["elmo"]["model"]["frozen"] is True
+    for name in TRAINABLE:
+        (tok2vec,) = _tok2vecs(config["components"][name])
+        assert "spacy-elmo.ElmoListener.v1" in _architectures(tok2vec), name
+    assert not [name for name in _architectures(config) if "Tok2VecListener" in name]
+    assert "tok2vec" not in config["components"] and "${components.tok2vec" not in path.read_text(encoding="utf8")
+
+
+@pytest.mark.parametrize("optimize", ["efficiency", "accuracy"])
+def test_config_equals_its_own_fill_config(optimize: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.cfg"
+    pipeline = "tok2vec,ner,textcat,senter,attribute_ruler"
+    path.write_text(init_config(pipeline=pipeline, optimize=optimize), encoding="utf8")
+    fill_config(tmp_path / "filled.cfg", path, silent=True)
+    assert _read(path) == _read(tmp_path / "filled.cfg")
+    assert _read(path)["nlp"]["pipeline"] == ["elmo", "ner", "textcat", "senter", "attribute_ruler"]
+
+
+def test_settings_of_elmo_are_explained_above_them() -> None:
+    lines = init_config(pipeline="tagger,ner").splitlines()
+    assert lines[0].startswith("# tagger, ner on ELMo")
+    block, seen = "", []
+    for line, above in zip(lines[1:], lines):
+        block = line if line.startswith("[") else block
+        is_ours = block in ("[paths]", "[nlp]") and line.startswith(("bilm =", "batch_size ="))
+        is_ours |= block.startswith(("[components.elmo", "[initialize.components.elmo.loader]"))
+        is_ours |= block == "[components.tagger.model.tok2vec]"
+        if is_ours and " = " in line and not line.startswith(("#", "@", "factory")):
+            assert above.startswith("# "), line
+            seen.append(line)
+    assert len(seen) > 30
+    assert all(len(line) <= 120 for line in lines)
+
+
+def test_config_to_stdout_is_the_config_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = _invoke("-", "--pipeline", "ner")
+    assert result.exit_code == 0, result.output
+    assert Config().from_str(result.stdout, interpolate=False)["nlp"]["pipeline"] == ["elmo", "ner"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_gpu_shares_its_memory() -> None:
+    assert 'gpu_allocator = "pytorch"' in init_config(pipeline="ner", use_gpu=True)
+
+
+def test_component_without_tok2vec_is_told() -> None:
+    encoder: Dict[str, Any] = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 8}
+    encoder.update(window_size=1, maxout_pieces=2, depth=1)
+
+    @Language.factory("without_tok2vec", default_config={"model": encoder})
+    def make(nlp: Any, name: str, model: Any) -> Any:
+        return lambda doc: doc
+
+    with pytest.warns(UserWarning, match="WL123.*'without_tok2vec'"):
+        init_config(pipeline="ner,without_tok2vec")
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        (["--pipeline", "nre"], "[EL210]"),
+        (["--pipeline", "ner,ner"], "'ner' is there 2 times"),
+        (["--pipeline", ""], "no component"),
+        (["--lang", "qq"], "[EL212]"),
+        (["--pretraining", "--adaptation"], "[EL211]"),
+        (["--pretraining", "--bilm", "en_elmo_sm"], "--bilm"),
+        (["--adaptation", "--pipeline", "ner"], "--pipeline"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments: List[str], text: str, tmp_path: Path) -> None:
+    result = _invoke(tmp_path / "config.cfg", *arguments)
+    assert result.exit_code == 1
+    assert text in " ".join(result.stderr.split())
+    assert not (tmp_path / "config.cfg").exists()
+
+
+def test_similar_name_is_proposed() -> None:
+    with pytest.raises(ValueError, match="did you mean 'textcat'"):
+        init_config(pipeline="textcats")
+
+
+def test_file_is_replaced_only_by_force(tmp_path: Path) -> None:
+    path = tmp_path / "config.cfg"
+    path.write_text("mine", encoding="utf8")
+    result = _invoke(path, "--adaptation")
+    assert result.exit_code == 1 and "--force" in result.stderr and path.read_text(encoding="utf8") == "mine"
+    assert _invoke(path, "--adaptation", "--force").exit_code == 0
+    assert "[pretraining]" in path.read_text(encoding="utf8")
+
+
+def test_language_without_packaged_bilm_is_told() -> None:
+    with pytest.warns(UserWarning, match="WL121"):
+        config = Config().from_str(init_config(pipeline="ner", lang="de"), interpolate=False)
+    assert config["paths"]["bilm"] is None and config["nlp"]["lang"] == "de"
+
+
+def test_bilm_that_is_not_there_is_told() -> None:
+    with pytest.warns(UserWarning, match="WL122.*nowhere"):
+        assert 'bilm = "nowhere"' in init_config(pipeline="ner", bilm="nowhere")
+
+
+@pytest.mark.parametrize("kind, source", [("pretraining", "pretrain_en_elmo_sm.cfg"), ("adaptation", "adapt.cfg")])
+def test_run_config_is_that_of_the_repository_for_another_language(kind: str, source: str, bilm_path: Path) -> None:
+    bilm = str(bilm_path) if kind == "adaptation" else None
+    text = init_config(kind, lang="de", bilm=bilm, config_path="mine.cfg")
+    found, wanted = Config().from_str(text), _read(_run_templates.find_configs() / source)
+    check_config(found)
+    assert found["meta"]["lang"] == "de" and found["paths"]["init"] == bilm
+    assert {**found["paths"], "init": None} == {**wanted["paths"], "init": None}
+    assert all(found[name] == wanted[name] for name in wanted if name not in ("paths", "meta"))
+    assert "configs/" not in text and "pretrain mine.cfg runs/" in text
+    assert text.count("#") == (_run_templates.find_configs() / source).read_text(encoding="utf8").count("#")
+
+
+def test_configs_of_an_installed_package_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _run_templates.find_configs() == Path(__file__).parents[2] / "configs"
+    (tmp_path / "configs").mkdir()
+    monkeypatch.setattr(_run_templates, "PACKAGE", tmp_path)
+    assert _run_templates.find_configs() == tmp_path / "configs"
+
+
+def _make_docs() -> List[Doc]:
+    """Ten Docs of two sentences with annotations for every component."""
+    vocab = Vocab()
+    docs = []
+    for i in range(10):
+        doc = Doc(
+            vocab,
+            words=["Ada", "sings", "songs", ".", "Bob", "sleeps", "."],
+            tags=["NNP", "VBZ", "NNS", ".", "NNP", "VBZ", "."],
+            pos=["PROPN", "VERB", "NOUN", "PUNCT", "PROPN", "VERB", "PUNCT"],
+            morphs=["", "", "Number=Plur", "", "", "", ""],
+            lemmas=["Ada", "sing", "song", ".", "Bob", "sleep", "."],
+            heads=[1, 1, 1, 1, 5, 5, 5],
+            deps=["nsubj", "ROOT", "obj", "punct", "nsubj", "ROOT", "punct"],
+        )
+        doc.ents = [Span(doc, 0, 1, label="PERSON", kb_id="Q1"), Span(doc, 4, 5, label="PERSON", kb_id="Q2")]
+        doc.spans["sc"] = [Span(doc, 0, 1, label="PERSON"), Span(doc, 1, 3, label="ACT")]
+        doc.cats = {"music": float(i % 2), "sleep": float(1 - i % 2)}
+        docs.append(doc)
+    return docs
+
+
+def _write_kb(path: Path) -> None:
+    kb = InMemoryLookupKB(Vocab(), entity_vector_length=KB_WIDTH)
+    kb.set_entities(["Q1", "Q2"], [5, 5], [[0.5] * KB_WIDTH, [-0.5] * KB_WIDTH])
+    kb.add_alias("Ada", ["Q1", "Q2"], [0.6, 0.4])
+    kb.add_alias("Bob", ["Q1", "Q2"], [0.4, 0.6])
+    kb.to_disk(path)
+
+
+def _complete(config: Config, folder: Path) -> Config:
+    """An entity linker also wants a knowledge base and sentences, as with spaCy's own config."""
+    if "entity_linker" not in config["components"]:
+        return config
+    _write_kb(folder / "kb")
+    loader = {"@misc": "spacy.KBFromFile.v1", "kb_path": str(folder / "kb")}
+    config["initialize"]["components"]["entity_linker"] = {"kb_loader": loader}
+    config["components"]["entity_linker"]["entity_vector_length"] = KB_WIDTH
+    config["training"]["annotating_components"] = ["sentencizer"]
+    return config
+
+
+def _cases() -> List[Any]:
+    fast = [(name, "efficiency") for name in FAST]
+    slow = [(name, "efficiency") for name in SLOW] + [(name, "accuracy") for name in TRAINABLE]
+    return [*fast, *(pytest.param(*case, marks=pytest.mark.slow) for case in slow)]
+
+
+@pytest.mark.parametrize("name, optimize", _cases())
+def test_component_trains_and_learns_its_mix(name: str, optimize: str, bilm_path: Path, tmp_path: Path) -> None:
+    DocBin(docs=_make_docs(), store_user_data=True).to_disk(tmp_path / "train.spacy")
+    pipeline = f"sentencizer,{name}" if name == "entity_linker" else name
+    text = init_config(pipeline=pipeline, optimize=optimize, bilm=str(bilm_path))
+    _complete(Config().from_str(text, interpolate=False), tmp_path).to_disk(tmp_path / "config.cfg", interpolate=False)
+    corpus = str(tmp_path / "train.spacy")
+    overrides = {"paths.train": corpus, "paths.dev": corpus, "training.max_steps": 3, "training.eval_frequency": 3}
+    train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert nlp.get_pipe("elmo").listening_components == [name]  # type: ignore[attr-defined]
+    (listener,) = get_listeners(nlp.get_pipe(name).model)  # type: ignore[attr-defined]
+    assert isinstance(listener, ElmoListener)
+    assert abs(listener.mix.get_param("w")).max() > 0, "the gradient has reached the mix"
+    nlp("Ada sings songs.")

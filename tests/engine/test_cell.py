@@ -1,0 +1,108 @@
+"""The update of LSTM cells: one formula, computed in C in one pass, or by operations of torch."""
+
+import pytest
+import torch
+
+from spacy_elmo.engine import cell, dispatch
+from spacy_elmo.engine.cell import GateRows, is_one_pass, update_cell
+
+needs_c = pytest.mark.skipif(cell.update_in_one_pass is None, reason="installed without a C compiler")
+WIDTH = 37  # not a multiple of any vector register
+
+
+def make_step(n_rows=5, d=2, scale=3.0, width=WIDTH):
+    rng = torch.Generator().manual_seed(n_rows)
+    acts = scale * torch.randn(d, n_rows, 4 * width, generator=rng)
+    return acts, 2.0 * torch.randn(d, n_rows, width, generator=rng)
+
+
+def reference(acts, c2, clip2, candidate_scale):
+    """Equations of Peters et al. (2018), sec. 3.1, with the memory cell clipped, in float64."""
+    i, j, f, o = acts.double().chunk(4, dim=2)
+    j = j * candidate_scale / 2.0  # pre-activations of the candidate come doubled
+    c = torch.sigmoid(i) * torch.tanh(j) + torch.sigmoid(f) * c2.double() / 2.0
+    c = c if clip2 is None else c.clamp(-clip2 / 2.0, clip2 / 2.0)
+    return 2.0 * c, 0.5 * torch.sigmoid(o) * torch.tanh(c)
+
+
+@pytest.fixture(params=["c", "torch"])
+def implementation(request, monkeypatch):
+    if request.param == "torch":
+        monkeypatch.setattr(cell, "update_in_one_pass", None)
+    elif cell.update_in_one_pass is None:
+        pytest.skip("installed without a C compiler")
+    return request.param
+
+
+@pytest.mark.parametrize("candidate_scale", [1.0, 2.0])
+@pytest.mark.parametrize("clip2", [None, 1.5])
+@pytest.mark.parametrize(("d", "n_rows"), [(1, 1), (2, 1), (2, 5)])
+def test_update_cell_matches_equation(implementation, d, n_rows, clip2, candidate_scale):
+    acts, c2 = make_step(n_rows, d)
+    wanted_c2, wanted = reference(acts, c2, clip2, candidate_scale)
+    half = update_cell(acts, c2, clip2, candidate_scale=candidate_scale)
+    assert half.shape == wanted.shape and half.is_contiguous()
+    torch.testing.assert_close(c2.double(), wanted_c2, rtol=0, atol=2e-6)
+    torch.testing.assert_close(half.double(), wanted, rtol=0, atol=5e-7)
+
+
+def test_large_pre_activations_saturate(implementation):
+    acts, c2 = make_step(scale=1e6)
+    c2 *= 1e4
+    wanted_c2, wanted = reference(acts, c2, 6.0, 1.0)
+    half = update_cell(acts, c2, 6.0)
+    torch.testing.assert_close(c2.double(), wanted_c2, rtol=0, atol=2e-6)
+    torch.testing.assert_close(half.double(), wanted, rtol=0, atol=5e-7)
+
+
+def test_memory_cells_of_lanes_that_ended_stay(implementation):
+    acts, c2 = make_step(n_rows=3)
+    whole = torch.cat([c2, torch.full_like(c2, 7.0)], dim=1)
+    wanted_c2, _ = reference(acts, c2, None, 1.0)
+    update_cell(acts, whole[:, :3], None)
+    torch.testing.assert_close(whole[:, :3].double(), wanted_c2, rtol=0, atol=2e-6)
+    assert (whole[:, 3:] == 7.0).all()
+
+
+def test_rows_of_a_table_are_added(implementation):
+    acts, c2 = make_step(n_rows=4)
+    table = torch.randn(2, 9, 4 * WIDTH)
+    places = torch.tensor([[8, 0, 3, 3], [1, 1, 7, 2]])
+    added = torch.stack([own[at] for own, at in zip(table, places)])
+    wanted_c2, wanted = reference(acts + added, c2, 6.0, 1.0)
+    half = update_cell(acts, c2, 6.0, added=GateRows(table, places, torch.empty_like(acts)))
+    torch.testing.assert_close(c2.double(), wanted_c2, rtol=0, atol=2e-6)
+    torch.testing.assert_close(half.double(), wanted, rtol=0, atol=5e-7)
+
+
+def test_result_goes_where_it_is_wanted(implementation):
+    acts, c2 = make_step()
+    out = torch.empty(2, 5, WIDTH)
+    _, wanted = reference(acts, c2, None, 1.0)
+    assert update_cell(acts, c2, None, out=out).data_ptr() == out.data_ptr()
+    torch.testing.assert_close(out.double(), wanted, rtol=0, atol=5e-7)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("gate", range(4))
+def test_nan_and_infinity_stay_in_their_row(implementation, gate, bad):
+    acts, c2 = make_step()
+    acts[1, 2, gate * WIDTH + 4] = bad
+    wanted_c2, wanted = reference(acts, c2, None, 1.0)
+    half = update_cell(acts, c2, None)
+    others = torch.ones(2, 5, dtype=torch.bool)
+    others[1, 2] = False
+    torch.testing.assert_close(half[others].double(), wanted[others], rtol=0, atol=5e-7)
+    if implementation == "c" or bad != bad:  # a sigmoid of infinity is a number: C marks the row all the same
+        assert half[1, 2].isnan().any()
+
+
+@needs_c
+def test_large_steps_of_many_threads_are_left_to_torch(monkeypatch):
+    table = torch.empty(1, 1, 4 * WIDTH)
+    for threads, is_expected in ((1, True), (2, True), (3, False)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert is_one_pass(table, dispatch.ONE_PASS_NUMBERS) is is_expected
+        assert is_one_pass(table, 1) is True
+    for gates in (table.to(torch.bfloat16), table.to(torch.float64), torch.empty(1, 1, 4 * WIDTH, device="meta")):
+        assert not is_one_pass(gates, 1)

@@ -1,0 +1,198 @@
+"""Weights of the component by name: the setting `weights`, `load_weights`, `initialize` with a loader."""
+
+import pickle
+import warnings
+
+import numpy
+import pytest
+import spacy
+from thinc.api import Config
+
+from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.weights import save_bilm
+
+from .tiny import BILM, LISTENER, add_elmo, listening, loader_block, make_examples
+
+TEXT = "on the bank"
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A biLM in a folder, with other weights than `add_elmo` gives."""
+    return write_bilm(tmp_path / "bilm", seed=7)
+
+
+def write_bilm(path, seed=7, lang=None, **sizes):
+    bilm = make_random_bilm({**BILM, **sizes}, seed)
+    bilm.meta.update({} if lang is None else {"lang": lang})
+    save_bilm(bilm, path)
+    return path
+
+
+def check(nlp, seed=7):
+    expected = make_random_bilm(BILM, seed).embed([TEXT.split()])[0]
+    numpy.testing.assert_allclose(nlp(TEXT)._.elmo_layers, expected, atol=1e-5)
+
+
+def trained(**elmo):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, **elmo)
+    nlp.add_pipe("tagger", config=listening())
+    nlp.initialize(lambda: make_examples(nlp))
+    nlp.update(make_examples(nlp))
+    return nlp
+
+
+def learned(nlp):
+    """Everything the tagger has learned, its layer mix included."""
+    nodes = list(nlp.get_pipe("tagger").model.walk())
+    return [node.get_param(name).copy() for node in nodes for name in node.param_names if node.has_param(name)]
+
+
+# The setting
+
+
+def test_weights_are_read_from_the_path_of_the_config(path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": str(path)})
+    check(nlp)
+    nlp.initialize()
+    check(nlp)
+
+
+@pytest.mark.parametrize("use", ["pipe", "predict_nothing", "update", "replace_listeners", "pickle", "to_bytes"])
+def test_weights_of_the_config_come_first_whatever_comes_first(path, use):
+    nlp = spacy.blank("en")
+    elmo = nlp.add_pipe("elmo", config={"weights": str(path)})
+    if use == "pipe":
+        list(nlp.pipe([TEXT]))
+    elif use == "predict_nothing":
+        elmo.predict([])
+    elif use == "update":
+        elmo.update(make_examples(nlp))
+    elif use == "replace_listeners":
+        nlp.add_pipe("tagger", config=listening())
+        nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+        assert nlp.get_pipe("tagger").model.get_ref("tok2vec").layers[0].shims[0].bilm.meta == {"random_seed": 7}
+    elif use == "pickle":
+        pickle.loads(pickle.dumps(elmo))
+    else:
+        elmo.to_bytes()
+    assert elmo.model.shims[0].bilm.meta["random_seed"] == 7
+
+
+def test_wrong_path_of_the_config_is_an_error(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": str(tmp_path / "nothing")})
+    with pytest.raises(ValueError, match="EL020"):
+        nlp(TEXT)
+    with pytest.raises(ValueError, match="EL060.*weights is empty"):
+        spacy.blank("en").add_pipe("elmo", config={"weights": " "})
+
+
+def test_a_saved_pipeline_does_not_need_the_path(path, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": str(path)})
+    nlp.to_disk(tmp_path / "pipeline")
+    assert nlp.config["components"]["elmo"]["weights"] == str(path)
+    path.rename(tmp_path / "moved")
+    loaded = spacy.load(tmp_path / "pipeline")
+    assert loaded.config["components"]["elmo"]["weights"] == str(path)
+    check(loaded)
+    loaded.initialize()
+    check(loaded)
+    check(spacy.util.load_model_from_config(loaded.config, auto_fill=True).from_bytes(loaded.to_bytes()))
+
+
+def test_the_setting_is_filled_in():
+    config = Config({"nlp": {"lang": "en", "pipeline": ["elmo"]}, "components": {"elmo": {"factory": "elmo"}}})
+    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+    assert nlp.config["components"]["elmo"]["weights"] is None
+
+
+def test_a_loader_of_the_config_takes_precedence(path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": str(path)})
+    nlp.config["initialize"]["components"]["elmo"] = loader_block(seed=3)
+    with pytest.raises(ValueError, match=r"EL075.*load_weights\(path\)"):
+        nlp(TEXT)
+    nlp.initialize()
+    check(nlp, seed=3)
+
+
+# In a trained pipeline
+
+
+@pytest.mark.parametrize("how", ["load_weights", "initialize"])
+def test_trained_components_stay_when_weights_are_loaded(path, how):
+    nlp = trained()
+    before, elmo = learned(nlp), nlp.get_pipe("elmo")
+    if how == "load_weights":
+        elmo.load_weights(path)
+    else:
+        elmo.initialize(lambda: [], loader=lambda: make_random_bilm(BILM, 7))
+    check(nlp)
+    for old, new in zip(before, learned(nlp), strict=True):
+        numpy.testing.assert_array_equal(old, new)
+
+
+def test_weights_of_other_sizes_than_trained_listeners_are_refused(tmp_path):
+    nlp = trained()
+    wide = write_bilm(tmp_path / "wide", projection_width=12)
+    with pytest.raises(ValueError, match="EL068"):
+        nlp.get_pipe("elmo").load_weights(wide)
+    check(nlp, seed=1)
+    fresh = spacy.blank("en")
+    add_elmo(fresh)
+    fresh.add_pipe("tagger", config=listening())
+    fresh.get_pipe("elmo").load_weights(wide)
+    assert fresh.get_pipe("elmo").listeners[0].get_dim("nO") == 24
+
+
+def test_a_component_is_added_before_a_trained_one_without_resetting_it(path):
+    source, nlp = trained(), spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": str(path)})
+    nlp.add_pipe("tagger", source=source)
+    before = learned(source)
+    check(nlp)
+    for old, new in zip(before, learned(nlp), strict=True):
+        numpy.testing.assert_array_equal(old, new)
+
+
+# Languages
+
+
+@pytest.mark.parametrize("how", ["setting", "load_weights", "loader"])
+def test_another_language_is_a_warning(tmp_path, how):
+    path = write_bilm(tmp_path / "bilm", lang="en")
+    nlp = spacy.blank("ru")
+    elmo = nlp.add_pipe("elmo", config={"weights": str(path)} if how == "setting" else {})
+    with pytest.warns(UserWarning, match="WL064.*'en'.*'ru'"):
+        if how == "setting":
+            nlp(TEXT)
+        elif how == "load_weights":
+            elmo.load_weights(path)
+        else:
+            nlp.config["initialize"]["components"]["elmo"] = {
+                "loader": {"@misc": "spacy-elmo.BiLMLoader.v1", "path": str(path)}
+            }
+            nlp.initialize()
+    nlp(TEXT)  # once: warnings are errors here
+
+
+@pytest.mark.parametrize("lang,trained_on", [("en", "en"), ("en", "en-GB"), ("xx", "en"), ("de", "xx"), ("de", None)])
+def test_the_same_language_and_unknown_ones_are_no_warning(tmp_path, lang, trained_on):
+    nlp = spacy.blank(lang)
+    nlp.add_pipe("elmo", config={"weights": str(write_bilm(tmp_path / "bilm", lang=trained_on))})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp(TEXT)
+
+
+def test_listeners_of_an_untouched_component_get_the_width_of_its_weights(path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": str(path)})
+    nlp.add_pipe("tagger", config={"model": {"tok2vec": LISTENER}})
+    nlp.initialize(lambda: make_examples(nlp))
+    nlp.update(make_examples(nlp))
+    check(nlp)
