@@ -28,8 +28,8 @@ class WeightsErrors(metaclass=Catalogue):
         "(`--force` on the command line)."
     )
     EL026 = (
-        "The weights in '{path}' do not fit '{options}', {n_problems} problems:{problems}\nThey probably have other "
-        "sizes. Use the settings that came with the weights."
+        "The weights in '{path}' do not fit '{options}', {n_problems} problems:{problems}\nIf sizes differ, use the "
+        "settings that came with the weights; otherwise the file is damaged."
     )
     EL027 = (
         "'{path}' cannot be used as vocabulary, one word per line in UTF-8: {reason} Correct the file, convert it to "

@@ -183,7 +183,7 @@ def test_native_lists_the_faults_of_all_files(native):
     (native / "vocab.txt").write_text("no marks")
     with pytest.raises(ValueError) as error:
         load_bilm(native)
-    for part in ("n_layers is 0", "activation is 'gelu'", "not finite: bilm.lstm.1.bias", "special words missing"):
+    for part in ("n_layers is 0", "activation is 'gelu'", "not finite: bilm.lstm.1.bias", "missing special words"):
         assert part in str(error.value)
     assert ".." not in str(error.value)
 
