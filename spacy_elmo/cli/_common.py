@@ -106,6 +106,15 @@ def warn_of_raw_text(check: PunctuationCheck, places: Sequence[object], lang: Op
         warn(warning)
 
 
+def describe_differences(asked: Dict[str, Any], found: Dict[str, Any]) -> "list[str]":
+    """asked (Dict[str, Any]): Values in a block of the config.
+    found (Dict[str, Any]): Values of the biLM, under the same names.
+    RETURNS (list[str]): A description of each value that differs.
+    """
+    names = [name for name in found if asked[name] != found[name]]
+    return [f"{name}: {asked[name]} in the block, {found[name]} in the biLM" for name in names]
+
+
 def check_output_folder(path: Path) -> None:
     """path (Path): A folder that exists or can be created.
     RAISES (ValueError): EL178 if it or one of its parents is a file.

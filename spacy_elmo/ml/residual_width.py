@@ -15,7 +15,7 @@ def infer_residual_widths(model: Model[Any, Any]) -> None:
     model (Model): The model of a component that listens.
     """
     for node in model.walk():
-        if node.name.startswith("residual(") and node.layers[0].has_dim("nO") is None:
+        if node.init is init_residual and node.layers[0].has_dim("nO") is None:
             node.init = init_from_input
 
 

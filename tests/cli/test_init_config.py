@@ -227,12 +227,7 @@ def _complete(config: Config, folder: Path) -> Config:
 def _cases() -> List[Any]:
     fast = [(name, "efficiency") for name in FAST]
     slow = [(name, "efficiency") for name in SLOW] + [(name, "accuracy") for name in TRAINABLE]
-    return [*fast, *(pytest.param(*case, marks=[pytest.mark.slow, *_marks_of(case[0])]) for case in slow)]
-
-
-def _marks_of(name: str) -> List[pytest.MarkDecorator]:
-    """Its model takes the width of its tok2vec when it is built, before that of a listener is known."""
-    return [pytest.mark.xfail(reason="width of the listener unknown at build time")] if name == "entity_linker" else []
+    return [*fast, *(pytest.param(*case, marks=pytest.mark.slow) for case in slow)]
 
 
 @pytest.mark.parametrize("name, optimize", _cases())
