@@ -7,7 +7,7 @@ from ..pipeline.defaults import DEFAULT_CONFIG
 
 LISTENER = '@architectures = "spacy-elmo.ElmoListener.v1"'
 
-# What the settings mean, in the form of a config. [elmo], [elmo.model] and [elmo.mix] are in pipeline/defaults.py.
+# What the settings mean, in the form of a config. [elmo] and [elmo.mix] are in pipeline/defaults.py.
 COMMENTS = """
 [paths]
 # The biLM: name of a packaged one, or path to weights in any known format. null: give --paths.bilm when you train.
@@ -16,6 +16,30 @@ bilm =
 [nlp]
 # Docs per batch of `nlp.pipe`; their layers are in memory together.
 batch_size =
+
+[elmo.model]
+# Sizes of the biLM; null to take them from the weights.
+bilm =
+# Whether the biLM is frozen; false trains it with the components that listen.
+frozen =
+# Precision of the biLM: "float32", "bfloat16", "int8" (CPUs; faster if large, less exact) or "float16" (GPUs).
+precision =
+# Input sequences: "sentences", "doc", or "auto" for sentences if boundaries are set, else the Doc.
+contexts =
+# LSTM state at the start of a sequence: "reset" (zeros), "steady" (see docs) or "carry" (from the sequence before).
+state =
+# Maximum sequence length in tokens; longer sequences are split into overlapping windows.
+max_tokens =
+# Overlap of two consecutive windows in tokens.
+overlap =
+# Tokens per batch; limits the working memory.
+batch_tokens =
+# Cache in MB for the vectors of words.
+word_cache_mb =
+# Disk cache in MB for layers of training Docs, which later epochs read; 0 for none.
+layer_cache_mb =
+# Precision of the cached layers: "float32" or "float16".
+layer_cache_dtype =
 
 # The tok2vec of this component: the layers of the biLM with a mix of its own, Peters et al. (2018), eq. 1.
 [listener]

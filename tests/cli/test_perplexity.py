@@ -75,7 +75,7 @@ def test_a_perplexity_that_is_not_finite_is_an_error_with_a_reason(
 ) -> None:
     broken = pickle.loads(pickle.dumps(bilm))
     with torch.no_grad():
-        broken.head.weight.copy_(torch.where(torch.arange(len(WORDS)) % 2 == 0, 3e38, -3e38).unsqueeze(1))
+        broken.head.weight.copy_(torch.where(torch.arange(len(WORDS)) % 2 == 0, 9e17, -9e17).unsqueeze(1))
     save_bilm(broken, tmp_path / "broken")
     for option in ([], ["--json"]):
         result = CliRunner().invoke(app, ["perplexity", str(tmp_path / "broken"), str(corpus_path), *option])

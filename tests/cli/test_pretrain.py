@@ -228,7 +228,7 @@ def test_a_second_ctrl_c_stops_at_once(text, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Pretraining, "reports", interrupted)
     result = _run(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL)
-    assert result.exit_code == 1 and "begins anew" in " ".join(result.output.split())
+    assert result.exit_code == 1 and "starts again" in " ".join(result.output.split())
 
 
 @pytest.mark.issue(15)

@@ -1,5 +1,6 @@
 """Errors in the config of `elmo pretrain`, reported before training starts."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,8 @@ def test_whole_numbers_may_be_written_with_an_exponent():
 
 def test_settings_have_the_defaults_of_the_config_file():
     file, none = check_config(Config().from_disk(CONFIG)), check_config({})
-    assert (file.paths, file.corpus, file.words) == (none.paths, none.corpus, none.words)
+    words = replace(none.words, min_count=1)  # that recipe has more than n_words words that occur twice
+    assert (file.paths, file.corpus, file.words) == (none.paths, none.corpus, words)
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_every_kind_continues_from_a_stored_position(tmp_path, kind):
 def test_counts_are_described_in_words():
     assert describe_counts(Counts(n_sentences=2, n_tokens=3000)) == "Read 3,000 tokens in 2 sentences"
     told = describe_counts(Counts(n_empty=1, n_long=2, n_undecodable=3))
-    assert all(text in told for text in ("1 empty", "2 long", "3 sequences"))
+    assert all(text in told for text in ("1 empty", "2 long", "3 invalid UTF-8 sequences"))
 
 
 @pytest.mark.issue(15)

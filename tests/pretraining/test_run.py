@@ -169,7 +169,7 @@ def test_gzip_text_reads_the_same(text, tmp_path):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"softmax": {"n_negatives": 50}}, "EL102"),
+        ({"softmax": {"kind": "sampled", "n_negatives": 50}}, "EL102"),
         ({"softmax": {"kind": "half"}}, "EL100.*should be one of"),
         ({"lerning_rate": 1}, "EL001.*lerning_rate"),
         ({"optimizer": {"lern_rate": 1}}, r"EL001.*lern_rate \(did you mean learn_rate\?\)"),
