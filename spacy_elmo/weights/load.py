@@ -1,6 +1,5 @@
 """`load_bilm`: a `BiLM` from files of any known format."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Optional
 
@@ -9,10 +8,9 @@ import torch
 from ..encoding.facade import BiLM
 from ..engine.quantization import check_precision
 from ..errors import Errors
-from .bilm_tf.model import read_bilm_tf
-from .locate import NativeFiles, TFFiles, locate
-from .native.model import read_native
-from .parts import read_vocabulary
+from .bilm_tf.files import TFFiles
+from .formats import BILM_TF, Extras, detect_format
+from .locate import locate
 from .sources import PathLike, Source
 
 
@@ -45,28 +43,13 @@ def load_bilm(
         given = {"path": path, "options": options, "weights": weights}
         names = ", ".join(name for name, value in given.items() if value is not None)
         raise ValueError(Errors.EL031.format(given=names or "none of them"))
-    files = locate(path) if path is not None else TFFiles(_source(options), _source(weights))
-    if isinstance(files, NativeFiles):
-        bilm = _load_native(files.folder, vocab, {"token_embeddings": token_embeddings, "softmax": softmax})
-        return bilm.set_precision(precision)
-    if vocab is not None:
-        files = replace(files, vocab=_source(vocab))
-    if token_embeddings is not None:
-        files = replace(files, token_embeddings=_source(token_embeddings))
-    bilm = read_bilm_tf(files, softmax=_optional(softmax), is_vocab_given=vocab is not None)
-    return bilm.set_precision(precision)
+    extras = Extras(vocab=_source(vocab), token_embeddings=_source(token_embeddings), softmax=_source(softmax))
+    if path is None:
+        pair = TFFiles(Source(Path(options or "")), Source(Path(weights or "")))
+        return BILM_TF.read(pair, extras).bilm.set_precision(precision)
+    format, files = detect_format(locate(path))
+    return format.read(files, extras).bilm.set_precision(precision)
 
 
-def _load_native(folder: Path, vocab: Optional[PathLike], others: "dict[str, Optional[PathLike]]") -> BiLM:
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise ValueError(Errors.EL032.format(path=folder, given=", ".join(given)))
-    return read_native(folder, None if vocab is None else read_vocabulary(_source(vocab), True))
-
-
-def _source(path: Optional[PathLike]) -> Source:
-    return Source(Path(path or ""))
-
-
-def _optional(path: Optional[PathLike]) -> Optional[Source]:
-    return None if path is None else _source(path)
+def _source(path: Optional[PathLike]) -> Optional[Source]:
+    return None if path is None else Source(Path(path))

@@ -14,7 +14,6 @@ from ...encoding.facade import BiLM
 from ...errors import Errors, Warnings
 from ...text.vocabulary import Vocabulary
 from ..limits import listed, shorten
-from ..locate import TOKEN_EMBEDDINGS_NAME, TFFiles
 from ..parts import (
     as_float32,
     build_head,
@@ -30,6 +29,7 @@ from ..parts import (
 from ..problems import Faults
 from ..sources import Source, read_json
 from ..tensor_map import Array, Shape, export_arrays, find_misfits, import_arrays
+from .files import TOKEN_EMBEDDINGS_NAME, TFFiles
 from .hdf5 import read_hdf5, write_hdf5
 from .layout import (
     CHAR_PROJECTION,

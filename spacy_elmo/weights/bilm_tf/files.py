@@ -1,0 +1,111 @@
+"""Find the files of a bilm-tf model: in a folder, in a zip, or an HDF5 file beside its options."""
+
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterable, List, Optional, Sequence
+
+from ...errors import Errors
+from ..sources import Source, decoding
+
+ZIP_MAGIC = b"PK\x03\x04"
+HDF5_SUFFIXES = (".hdf5", ".h5")
+TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
+VOCAB_NAMES = ("vocab.txt", "vocab.txt.gz")  # zips of NLPL have the latter
+WANTED = "a folder with options.json and one .hdf5 file; an .hdf5 file beside its options.json; a .zip with both"
+
+
+@dataclass(frozen=True)
+class TFFiles:
+    """The files of a bilm-tf model.
+
+    options (Source): options.json.
+    weights (Source): The HDF5 file.
+    vocab (Optional[Source]): One word a line.
+    token_embeddings (Optional[Source]): Cached word vectors, only as our own exporter names them.
+    """
+
+    options: Source
+    weights: Source
+    vocab: Optional[Source] = None
+    token_embeddings: Optional[Source] = None
+
+
+def detect_bilm_tf(path: Path) -> Optional[TFFiles]:
+    """path (Path): A folder or file that exists.
+    RETURNS (Optional[TFFiles]): What is there; None for a file or folder of another kind.
+    RAISES (ValueError): EL020 if parts are missing, EL021 if it is not clear which files are meant, EL022 for a damaged
+        zip.
+    """
+    if path.is_dir():
+        files = [Source(own) for own in sorted(path.iterdir()) if own.is_file()]
+        return _pick(str(path), files) if any(map(_is_of_bilm_tf, files)) else None
+    if path.suffix in HDF5_SUFFIXES:
+        return _beside_weights(path)
+    return _in_zip(path) if _is_meant_as_zip(path) else None
+
+
+def _is_of_bilm_tf(source: Source) -> bool:
+    return source.name.endswith((*HDF5_SUFFIXES, "options.json"))
+
+
+def _is_meant_as_zip(path: Path) -> bool:
+    """By its name or first bytes: a truncated zip lacks the end, which makes it one for zipfile."""
+    with path.open("rb") as file:
+        return path.suffix == ".zip" or file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+
+
+def _in_zip(path: Path) -> TFFiles:
+    with decoding(path, "zip"), zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    members = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX")]
+    return _pick(str(path), [Source(path, member) for member in sorted(members)])
+
+
+def _beside_weights(weights: Path) -> TFFiles:
+    """The options whose name fits best: the same prefix, then plain, then the only ones there."""
+    prefix = re.sub(r"(weights|model)$", "", weights.stem)
+    names = [f"{prefix}options.json", f"{weights.stem}_options.json", f"{weights.stem}.json", "options.json"]
+    options = _first_file(weights.parent, names)
+    if options is None:
+        found = _options_of([Source(path) for path in sorted(weights.parent.glob("*.json"))])
+        options = _only(found, str(weights), "options", names)
+    vocab = _first_file(weights.parent, [f"{prefix}vocab.txt", *VOCAB_NAMES])
+    embeddings = _first_file(weights.parent, [TOKEN_EMBEDDINGS_NAME])
+    return TFFiles(options, Source(weights), vocab, embeddings)
+
+
+def _pick(where: str, sources: Sequence[Source]) -> TFFiles:
+    """Exactly one options file and one weights file among the files of a folder or zip."""
+    embeddings = [source for source in sources if source.name == TOKEN_EMBEDDINGS_NAME]
+    weights = [source for source in sources if source.name.endswith(HDF5_SUFFIXES) and source not in embeddings]
+    options = _options_of(sources)
+    if not weights or not options:
+        lacking = " and ".join(kind for kind, found in (("options", options), ("HDF5 weights", weights)) if not found)
+        raise ValueError(Errors.EL020.format(path=where, reason=f"it has no {lacking}", wanted=WANTED))
+    return TFFiles(
+        _only(options, where, "options", ["options.json"]),
+        _only(weights, where, "HDF5 weights", ["weights.hdf5"]),
+        next((source for name in VOCAB_NAMES for source in sources if source.name == name), None),
+        next(iter(embeddings), None),
+    )
+
+
+def _options_of(sources: Iterable[Source]) -> List[Source]:
+    return [source for source in sources if source.name.endswith("options.json")]
+
+
+def _first_file(folder: Path, names: Iterable[str]) -> Optional[Source]:
+    return next((Source(folder / name) for name in names if (folder / name).is_file()), None)
+
+
+def _only(found: Sequence[Source], where: str, kind: str, wanted: Iterable[str]) -> Source:
+    if not found:
+        reason = f"it is an HDF5 file, but there are no {kind} beside it"
+        names = f"{' or '.join(wanted)}, or a file that `options=...` (`--options`) names"
+        raise ValueError(Errors.EL020.format(path=where, reason=reason, wanted=names))
+    if len(found) > 1:
+        names = ", ".join(source.name for source in found)
+        raise ValueError(Errors.EL021.format(path=where, n=len(found), kind=kind, names=names))
+    return found[0]

@@ -1,0 +1,146 @@
+"""The table of formats: how each is detected, read and written, and which files it has.
+
+A new format is a folder beside native/ and bilm_tf/, and a row here.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Callable, Optional, Sequence, Tuple
+
+from .._choices import DTYPES
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from .bilm_tf.files import TOKEN_EMBEDDINGS_NAME, TFFiles, detect_bilm_tf
+from .bilm_tf.files import WANTED as BILM_TF_WANTED
+from .bilm_tf.model import read_bilm_tf, write_bilm_tf
+from .locate import PACKAGED_NAMES
+from .native.files import WANTED as NATIVE_WANTED
+from .native.files import NativeFiles, detect_native
+from .native.model import read_native, write_native
+from .parts import read_vocabulary
+from .sources import Source
+from .unreadable import recognize
+
+INT8 = "int8"
+
+
+@dataclass(frozen=True)
+class LoadedMix:
+    """A scalar mix that was trained with a biLM, Peters et al. (2018), eq. 1.
+
+    weights (Sequence[float]): Raw, one for each layer, the token layer first.
+    gamma (float): Scale.
+    """
+
+    weights: Sequence[float]
+    gamma: float
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """What the files of a model hold.
+
+    bilm (BiLM): The biLM, float32, on the CPU.
+    mixes (Sequence[LoadedMix]): The scalar mixes; none in the formats that hold a biLM only.
+    """
+
+    bilm: BiLM
+    mixes: Sequence[LoadedMix] = ()
+
+
+@dataclass(frozen=True)
+class Extras:
+    """Files that a user names besides the model.
+
+    vocab (Optional[Source]): One word a line, in the order of the rows.
+    token_embeddings (Optional[Source]): Cached vectors of its words.
+    softmax (Optional[Source]): HDF5 with softmax/W and softmax/b.
+    """
+
+    vocab: Optional[Source] = None
+    token_embeddings: Optional[Source] = None
+    softmax: Optional[Source] = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way to keep a biLM in files.
+
+    name (str): As `save_bilm` and the command line name it.
+    detect (Callable[[Path], Optional[Any]]): The files behind a path that exists, None if they are of another format;
+        looks at names, reads no contents.
+    read (Callable[[Any, Extras], LoadedModel]): What `detect` found, into a model.
+    write (Callable[[BiLM, Path, str], None]): A biLM into an empty folder, as numbers of a type.
+    file_names (Sequence[str]): What `write` may write.
+    dtypes (Sequence[str]): Types of numbers that `write` knows.
+    wanted (str): What `detect` looks for, in words.
+    """
+
+    name: str
+    detect: Callable[[Path], Optional[Any]]
+    read: Callable[[Any, Extras], LoadedModel]
+    write: Callable[[BiLM, Path, str], None]
+    file_names: Sequence[str]
+    dtypes: Sequence[str]
+    wanted: str
+
+
+def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
+    given = [name for name in ("token_embeddings", "softmax") if getattr(extras, name) is not None]
+    if given:
+        raise ValueError(Errors.EL032.format(path=files.folder, given=", ".join(given)))
+    vocabulary = None if extras.vocab is None else read_vocabulary(extras.vocab, True)
+    return LoadedModel(read_native(files.folder, vocabulary))
+
+
+def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
+    files = replace(
+        files,
+        vocab=extras.vocab or files.vocab,
+        token_embeddings=extras.token_embeddings or files.token_embeddings,
+    )
+    return LoadedModel(read_bilm_tf(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None))
+
+
+NATIVE = Format(
+    name="native",
+    detect=detect_native,
+    read=_read_native,
+    write=write_native,
+    file_names=("config.json", "weights.safetensors", "meta.json", "vocab.txt"),
+    dtypes=(*DTYPES, INT8),
+    wanted=NATIVE_WANTED,
+)
+BILM_TF = Format(
+    name="bilm-tf",
+    detect=detect_bilm_tf,
+    read=_read_bilm_tf,
+    write=write_bilm_tf,
+    file_names=("options.json", "weights.hdf5", "vocab.txt", TOKEN_EMBEDDINGS_NAME),
+    dtypes=DTYPES,
+    wanted=BILM_TF_WANTED,
+)
+FORMATS: Tuple[Format, ...] = (NATIVE, BILM_TF)  # in the order in which they are looked for
+
+
+def detect_format(path: Path) -> Tuple[Format, Any]:
+    """path (Path): A folder or file.
+    RETURNS (Tuple[Format, Any]): The format, and what its `read` takes.
+    RAISES (ValueError): EL020 if there is nothing of a known format, EL040 for a format that cannot be read yet, and
+        what `detect` of a format raises for its own damaged files.
+    """
+    if not path.exists():
+        raise ValueError(_not_found(path, "there is no such file or folder"))
+    found = recognize(path) if path.is_dir() or path.is_file() else None
+    if found is not None:
+        raise ValueError(Errors.EL040.format(path=path, kind=found[0], remedy=found[1]))
+    for format in FORMATS:
+        files = format.detect(path)
+        if files is not None:
+            return format, files
+    raise ValueError(_not_found(path, "it is in no known format"))
+
+
+def _not_found(path: Path, reason: str) -> str:
+    wanted = [*(format.wanted for format in FORMATS), f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"]
+    return Errors.EL020.format(path=path, reason=reason, wanted="; ".join(wanted))

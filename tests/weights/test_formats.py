@@ -1,0 +1,36 @@
+"""The table of formats: each row detects, reads and writes its own files."""
+
+import pytest
+from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, write_model
+
+from spacy_elmo import load_bilm
+from spacy_elmo.weights.formats import FORMATS, Extras, LoadedModel, detect_format
+
+
+@pytest.fixture
+def bilm(tmp_path):
+    options = make_options()
+    return load_bilm(write_model(tmp_path / "source", options, make_arrays(options), WORDS))
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
+def test_what_a_format_writes_is_detected_and_read_by_it_alone(format, bilm, tmp_path):
+    folder = tmp_path / "written"
+    folder.mkdir()
+    format.write(bilm, folder, "float32")
+    assert {path.name for path in folder.iterdir()} <= set(format.file_names)
+    found, files = detect_format(folder)
+    assert found is format
+    assert all(other.detect(folder) is None for other in FORMATS if other is not format)
+    model = format.read(files, Extras())
+    assert isinstance(model, LoadedModel) and model.mixes == ()
+    for one, other in zip(model.bilm.embed(SENTENCES), bilm.embed(SENTENCES)):
+        assert (one == other).all()
+
+
+def test_an_unknown_format_is_an_error_that_says_what_each_one_needs(tmp_path):
+    (tmp_path / "notes.txt").write_text("no weights")
+    for path in (tmp_path, tmp_path / "notes.txt", tmp_path / "absent"):
+        with pytest.raises(ValueError, match="EL020") as error:
+            detect_format(path)
+        assert all(format.wanted in str(error.value) for format in FORMATS)
