@@ -3,12 +3,10 @@
 from typing import List, Optional
 
 from spacy.tokens import Doc
-from spacy.util import registry
 from thinc.api import Linear, Model, chain, concatenate, with_array
 from thinc.types import Floats2d
 
 
-@registry.architectures("spacy-elmo.Tok2VecWithElmo.v1")
 def Tok2VecWithElmo(
     embed: Model[List[Doc], List[Floats2d]],
     elmo: Model[List[Doc], List[Floats2d]],

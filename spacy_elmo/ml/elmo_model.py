@@ -8,7 +8,6 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
 import numpy
 from spacy.tokens import Doc
-from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats3d, Ints1d
 from thinc.util import get_array_module, torch2xp, xp2torch
@@ -32,7 +31,6 @@ Backprop = Callable[[Floats3d], List[Doc]]
 WriteRows = Callable[[int, Ints1d, Floats3d], None]
 
 
-@registry.architectures("spacy-elmo.ElmoModel.v1")
 def ElmoModel(
     bilm: Optional[Dict[str, Any]] = None,
     frozen: bool = True,

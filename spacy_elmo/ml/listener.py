@@ -13,7 +13,6 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol, Sequ
 import numpy
 from spacy.attrs import ORTH
 from spacy.tokens import Doc
-from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
@@ -164,7 +163,6 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self.forget_batch()
 
 
-@registry.architectures("spacy-elmo.ElmoListener.v1")
 def build_listener(
     upstream: str = ANY_UPSTREAM,
     initial_weights: Optional[List[float]] = None,

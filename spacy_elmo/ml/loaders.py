@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any, Callable, Dict, Optional
 
 import torch
-from spacy.util import registry
 
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
@@ -14,7 +13,6 @@ from ..weights import load_bilm
 Loader = Callable[[], BiLM]
 
 
-@registry.misc("spacy-elmo.BiLMLoader.v1")
 def BiLMLoader(
     path: Optional[str] = "en_elmo_sm",
     options: Optional[str] = None,
@@ -36,7 +34,6 @@ def BiLMLoader(
     return partial(load_bilm, path if weights is None else None, **given)
 
 
-@registry.misc("spacy-elmo.RandomBiLM.v1")
 def RandomBiLM(bilm: Dict[str, Any], seed: int = 0) -> Loader:
     """Make a biLM with random weights, for tests and for timing. Its vectors mean nothing.
 

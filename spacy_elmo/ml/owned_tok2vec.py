@@ -6,7 +6,6 @@
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from spacy.tokens import Doc
-from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats2d
 
@@ -19,7 +18,6 @@ LISTENER = "spacy-elmo.ElmoListener.v1"
 OWNED = "spacy-elmo.ElmoTok2Vec.v1"
 
 
-@registry.architectures(OWNED)
 def ElmoTok2Vec(
     elmo: Model[List[Doc], ElmoBatch],
     initial_weights: Optional[List[float]] = None,

@@ -12,9 +12,6 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
 from ..errors import Errors
-from ..ml import concat as _tok2vec  # noqa: F401
-from ..ml import listener as _listener  # noqa: F401  registers the architectures
-from ..ml import loaders as _loaders  # noqa: F401
 from ..ml.batch_norm import add_marks
 from ..ml.doc_vectors import DocVectors, set_vectors
 from ..ml.elmo_model import fill, get_bilm, get_settings, prepare, read_marks, set_bilm, write_layers
