@@ -1,0 +1,86 @@
+"""Rounding or error? Vectors of random Unicode texts in float32, single and in batches, against float64.
+
+python benchmarks/exactness.py en_elmo_sm
+python benchmarks/exactness.py ../shared/data/elmo-groundtruth/tiny-odd-4layer
+
+The last column is the amplification: how far float64 vectors move if each weight is changed by half a unit in the last
+place of float32. No order of sums can make float32 more exact than that.
+"""
+
+import copy
+import random
+from typing import List
+
+import numpy as np
+import torch
+import typer
+from numpy.typing import NDArray
+
+from spacy_elmo import BiLM, load_bilm
+
+RANGES = ((0x20, 0x7F), (0xA0, 0x530), (0x590, 0xE00), (0x3040, 0x30FF), (0x4E00, 0x9FFF), (0x1F300, 0x1F700))
+HALF_UNIT = 2.0**-24
+Text = List[str]
+Layers = NDArray[np.float64]
+
+
+def main(
+    # fmt: off
+    bilm_path: str = typer.Argument(..., help="Weights in any known format."),
+    n_texts: int = typer.Option(200, "--texts", "-n", help="Random texts of 1 to 30 words."),
+    batch_tokens: int = typer.Option(64, "--batch-tokens", "-b", help="Of the smaller one of two batches."),
+    threads: int = typer.Option(1, "--threads", "-t", help="Threads of torch."),
+    # fmt: on
+) -> None:
+    """Print the largest absolute differences for each layer."""
+    torch.set_num_threads(threads)
+    bilm = load_bilm(bilm_path)
+    texts = make_texts(n_texts)
+    exact, moved = in_float64(bilm, texts), in_float64(perturb(bilm), texts)
+    small, large = (embed(bilm, texts, batch_tokens) for batch_tokens in (batch_tokens, 2**20))
+    single = np.concatenate([embed(bilm, [text]) for text in texts], axis=1)
+    print(f"{bilm_path}: {n_texts} texts, {exact.shape[1]} words, {threads} thread(s)")
+    pairs = ["single to float64", "batch to float64", "batch to single", "batch to batch", "amplified"]
+    print(f"| layer | largest value | {' | '.join(pairs)} |")
+    print("| ---: " * 7 + "|")
+    for layer, own in enumerate(exact):
+        sides = ((single, exact), (large, exact), (large, single), (large, small), (moved, exact))
+        found = " | ".join(f"{np.abs(one[layer] - other[layer]).max():.1e}" for one, other in sides)
+        print(f"| {layer} | {np.abs(own).max():.1f} | {found} |")
+
+
+def make_texts(n_texts: int) -> List[Text]:
+    """RETURNS (List[Text]): Words of 1 to 12 characters, each word of one range of Unicode, seeded."""
+    draw = random.Random(0)
+
+    def word() -> str:
+        first, stop = draw.choice(RANGES)
+        return "".join(chr(draw.randrange(first, stop)) for _ in range(draw.randint(1, 12)))
+
+    return [[word() for _ in range(draw.randint(1, 30))] for _ in range(n_texts)]
+
+
+def embed(bilm: BiLM, texts: List[Text], batch_tokens: int = 8192) -> Layers:
+    """RETURNS (Layers): Shape (L+1, words, D)."""
+    return np.concatenate(bilm.embed(texts, batch_tokens=batch_tokens), axis=1)
+
+
+def in_float64(bilm: BiLM, texts: List[Text]) -> Layers:
+    """RETURNS (Layers): Shape (L+1, words, D), by the equations of the paper, text by text."""
+    exact = BiLM(copy.deepcopy(bilm.network).double())
+    with torch.no_grad():
+        return np.concatenate([exact.encode_with_grad([text]).numpy() for text in texts], axis=1)
+
+
+def perturb(bilm: BiLM) -> BiLM:
+    """RETURNS (BiLM): float64, each weight moved by at most half a unit of float32."""
+    network = copy.deepcopy(bilm.network).double()
+    rng = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.mul_(1.0 + HALF_UNIT * (2.0 * torch.rand(weight.shape, generator=rng, dtype=weight.dtype) - 1.0))
+    return BiLM(network)
+
+
+if __name__ == "__main__":
+    typer.run(main)
