@@ -355,9 +355,10 @@ class Elmo(ListenedToPipe):
     def __reduce__(self) -> Tuple[Any, ...]:
         self.fill()
         state = {name: value for name, value in self.__dict__.items() if name not in ("_gradients", "_nlp")}
-        if is_sent_to_worker():
+        to_worker = is_sent_to_worker()
+        if to_worker:
             load_encoders_once()
-        return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state)
+        return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state, to_worker)
 
 
 def _restore(
@@ -367,9 +368,11 @@ def _restore(
     name: str,
     cfg: Dict[str, Any],
     state: Dict[str, Any],
+    is_in_worker: bool = False,
 ) -> Elmo:
-    """RETURNS (Elmo): A component that was pickled, on the way to a spawned worker for instance."""
-    configure_worker()
+    """RETURNS (Elmo): A component that was pickled, to be sent to a spawned worker for instance."""
+    if is_in_worker:
+        configure_worker()
     elmo = cls(vocab, model, name, prefix=state["prefix"])
     elmo.cfg = cfg
     elmo.__dict__.update(state)

@@ -5,7 +5,6 @@ ones, and pickling on the way to a new process for spawned ones. Without it each
 weights and prepack them itself, and a spawned one would compute with as many threads as the machine has cores.
 """
 
-import multiprocessing
 import os
 from multiprocessing.context import get_spawning_popen
 from typing import Any
@@ -36,10 +35,12 @@ def is_sent_to_worker() -> bool:
 
 
 def configure_worker() -> None:
-    """Let a spawned worker compute with one thread, as forked ones do; nothing happens in the main process."""
-    if multiprocessing.parent_process() is not None:
-        compute_with_one_thread()
-        load_encoders_once()
+    """Let this process, a spawned worker, compute with one thread, as forked ones do.
+
+    The main process says that it is one: Python does not know it yet while it unpickles what the worker is to run.
+    """
+    compute_with_one_thread()
+    load_encoders_once()
 
 
 def load_encoders_once() -> None:

@@ -287,13 +287,13 @@ class Pretraining:
             raise ValueError(Errors.EL156.format(path=self.output, different="; ".join(different[:MAX_NAMED])))
         try:
             self.trainer.restore(snapshot)
+            self.best = BestSoFar.from_dict(record["best"])
+            self._validated_at = int(record.get("validated_at", 0))
+            self._losses = list(map(float, record["losses"]))
+            self.elapsed_s = float(record["elapsed_s"])
         # Tensors of other names, shapes and types, and numbers that fit nothing, each give an error of their own.
         except Exception as error:
             raise ValueError(Errors.EL110.format(path=snapshot.path, reason=error)) from error
-        self.best = BestSoFar.from_dict(record["best"])
-        self._validated_at = int(record.get("validated_at", 0))
-        self._losses = list(record["losses"])
-        self.elapsed_s = float(record["elapsed_s"])
 
     def _text(self) -> Dict[str, Any]:
         return describe_text(self.shards, self.held_out, self.text_settings)

@@ -4,10 +4,12 @@ python small_run.py OUTPUT TEXT [--kill-at STEP] [--kill-in-checkpoint] [--setti
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -76,6 +78,14 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _gloo_threads():
+    found = []
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            found.append(path.read_text())
+    return [name for name in found if "gloo" in name]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("output")
@@ -96,7 +106,9 @@ def main():
             for report in run.reports():
                 if is_mortal and report.step == arguments.kill_at:
                     die()
-    left = [name for path in Path("/proc/self/task").glob("*/comm") if "gloo" in (name := path.read_text())]
+    deadline = time.monotonic() + 10  # threads take a while to end on a busy machine
+    while (left := _gloo_threads()) and time.monotonic() < deadline:
+        time.sleep(0.1)
     if left:  # one of them may abort this process while the interpreter shuts down
         sys.exit(f"The group of ranks is still there, with threads {left}")
 

@@ -1,5 +1,6 @@
 """Checkpoints that somebody has changed, with checksums that are right again: one clear error, or a run that works."""
 
+import copy
 import hashlib
 import json
 import random
@@ -60,7 +61,7 @@ def _change(record, chance):
     if chance.random() < 0.3:
         del inner[last]
     else:
-        inner[last] = chance.choice(OTHERS)
+        inner[last] = copy.deepcopy(chance.choice(OTHERS))
 
 
 @pytest.mark.issue(15)

@@ -89,8 +89,8 @@ def test_forgetting_words_changes_nothing(text, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_finished_run_can_go_on(text, tmp_path):
-    _train(make_run(tmp_path / "run", text, schedule={"name": "constant"}))
-    longer = {"max_tokens": 32 * 80, "schedule": {"name": "constant"}}
+    _train(make_run(tmp_path / "run", text, schedule={"name": "constant", "warmup_steps": 0}))
+    longer = {"max_tokens": 32 * 80, "schedule": {"name": "constant", "warmup_steps": 0}}
     run = _train(make_run(tmp_path / "run", text, **longer), resume=True)
     _train(make_run(tmp_path / "whole", text, **longer))
     assert run.trainer.step == 80 and _rows(tmp_path / "run")[-1] == _rows(tmp_path / "whole")[-1]
