@@ -69,7 +69,7 @@ projection_width =
 [initialize.components.elmo.loader]
 # Name or path, see [paths].
 path =
-# Options file, where it does not lie beside the weights.
+# Options file, if it is not next to the weights.
 options =
 # Weights file, in place of `path`.
 weights =

@@ -90,7 +90,7 @@ def _fit(
     tell: Tell,
     warn: Tell,
 ) -> Tuple[PretrainConfig, Optional[int]]:
-    """The settings for this corpus, which are told, and the predictions of one pass if they are known."""
+    """Fit the settings to this corpus and report them; also return the predictions of one pass if they are known."""
     counts, n_unknown = counted or (None, None)
     is_known = counts is not None or config.max_passes > 0
     n_predictions = count_predictions(shards, counts) if is_known else None

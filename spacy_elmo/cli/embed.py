@@ -66,14 +66,14 @@ def embed_cli(
     bilm_path: str = _common.BILM_ARG,
     input_path: str = Arg(..., help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), a folder or a pattern such as 'corpus/**/*.gz' of these, or - for text from stdin."),
     output_path: str = Arg(..., help="A file that ends in .npz (arrays) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout."),
-    input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input, by default what its suffix says."),
+    input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input; auto infers it from the suffix."),
     lang: Optional[str] = _common.LANG_OPT,
     is_tokenized: bool = Opt(False, "--tokenized", "-k", hidden=True),  # what it said is the default
-    store: Store = Opt(Store.mixed, "--store", "-S", help="Keep the mean of the layers, all layers, or both."),
-    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Type of the stored numbers."),
-    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="What the biLM computes in: fewer bits are less exact, and faster for large biLMs."),
-    batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Most Docs held in memory and computed together, up to 16,000 tokens; fewer are slower.", min=1),
-    docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs in each DocBin of a folder.", min=1),
+    store: Store = Opt(Store.mixed, "--store", "-S", help="Store the mean of the layers, all layers, or both."),
+    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type of the stored vectors."),
+    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="Precision of the computation: reduced precision is less exact, and faster for large biLMs."),
+    batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Maximum number of texts per batch, which also has at most 16,000 tokens; small batches are slower.", min=1),
+    docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs per DocBin file in an output folder.", min=1),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     token_embeddings: Optional[Path] = _common.TOKEN_EMBEDDINGS_OPT,
@@ -138,10 +138,10 @@ def embed(
     lang (Optional[str]): Tokenizer of raw text; None: tokens are separated by white space.
     store (str): "mixed", "layers" or "both".
     precision (str): See `BiLM.set_precision`.
-    batch_size (int): Most Docs in memory at a time; about 16,000 tokens of them, or a single one.
-    tell (Tell): Is told which files of a folder are not read, and what was replaced.
-    warn (Tell): Is told if the text looks raw.
-    files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not beside the weights.
+    batch_size (int): Maximum number of Docs per batch; a batch has at most about 16,000 tokens or a single Doc.
+    tell (Tell): Called with messages on files of a folder that are not read and on replaced characters.
+    warn (Tell): Called with a warning if the text looks like raw text.
+    files (Optional[Dict[str, Any]]): Options, vocabulary and token embeddings, if not next to the weights.
     RETURNS (Tuple[int, int]): Texts and tokens read.
     """
     n_docs = n_tokens = 0

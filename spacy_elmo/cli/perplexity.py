@@ -35,8 +35,8 @@ def perplexity_cli(
     corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst) with one sentence per line, JSONL or DocBin; several files are read one after the other.", exists=True, dir_okay=False),
     lang: Optional[str] = _common.LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
-    batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences that are read side by side.", min=1),
-    state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf reports it, or begin each one from zero or from the settled state."),
+    batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences per batch.", min=1),
+    state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf does, or start each sentence from the zero (reset) or the steady state."),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     softmax: Optional[Path] = _common.SOFTMAX_OPT,
@@ -102,11 +102,11 @@ def perplexity(
 ) -> Perplexity:
     """Load a biLM and score text.
 
-    bilm_path (str): What `load_bilm` takes.
+    bilm_path (str): See `load_bilm`.
     corpus_paths (List[Path]): See `find_shards`, also for `lang` and `running_text`.
-    counts (Optional[Counts]): What is met in the text is added here.
-    tell (Tell): Is told which files are named twice, and read once.
-    warn (Tell): Is told if the text looks raw.
+    counts (Optional[Counts]): Counts of the text are added to it.
+    tell (Tell): Called with a message on files that are named more than once, which are read once.
+    warn (Tell): Called with a warning if the text looks like raw text.
     RETURNS (Perplexity): Both directions.
     RAISES (ValueError): EL140 if a perplexity is not finite.
     """

@@ -51,11 +51,11 @@ def pretrain_cli(
 ) -> None:
     """Train a biLM on text.
 
-    Settings are overridden on the command line by their dotted name: --paths.train "corpus/*.txt.gz"
-    --pretraining.max_tokens 1000000. The output folder gets `model-best` and `model-last`, complete models that can be
-    used at any moment, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at the
-    end. Ctrl+C and SIGTERM end a run after the current update, with a checkpoint. A run that was stopped, by them or by
-    force, goes on with --resume as if it had never stopped.
+    Options override settings by their dotted names: --paths.train "corpus/*.txt.gz"
+    --pretraining.max_tokens 1000000. The output folder contains `model-best` and `model-last`, complete models that
+    can be used at any time, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at
+    the end. Ctrl+C and SIGTERM stop a run after the current update, with a checkpoint. A stopped run continues with
+    --resume, with the same results as a run without a stop.
 
     With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT
     """
@@ -83,8 +83,8 @@ def pretrain_cli(
 
 
 def _show(run: Pretraining) -> None:
-    """A bar with tokens/s and time left and a table row per validation; without a terminal a row per report. Nothing on
-    ranks that do not write."""
+    """Show a progress bar with tokens/s and remaining time, and a table row per validation; without a terminal a row
+    per report. Only the first rank shows anything."""
     if not run.ranks.is_writer:
         for _ in run.reports():
             pass

@@ -91,7 +91,7 @@ def vocab(
     warn (Tell): Is told if the text looks raw, and if nothing becomes `<UNK>`.
     RETURNS (Tuple[Counts, VocabularyCounts]): What was read, and what was kept.
     RAISES (ValueError): EL101 for a corpus without sentences, EL133 for a place with nothing to read, EL134 if the
-        output is there already, EL178 and EL179 if it can be no file.
+        output is there already, EL178 and EL179 if it cannot be a file.
     """
     _common.check_output_file(output, force=force)
     shards = find_shards(places, lang=lang, format=format, running_text=running_text, tell=tell)

@@ -17,7 +17,7 @@ class CLIErrors(metaclass=Catalogue):
         "original, or return to an earlier checkpoint of its training."
     )
     EL177 = "The system refuses {path}: {reason}. {remedy}"
-    EL178 = "'{path}' can be no folder: '{taken}' is a file. Choose another path."
+    EL178 = "'{path}' cannot be a folder: '{taken}' is a file. Choose another path."
     EL179 = (
         "'{path}' is not a regular file but a device, a pipe or a folder, and cannot be replaced. Choose another path, "
         "or write to a file first."

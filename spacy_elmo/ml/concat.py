@@ -12,7 +12,7 @@ def Tok2VecWithElmo(
     elmo: Model[List[Doc], List[Floats2d]],
     encode: Optional[Model[List[Floats2d], List[Floats2d]]] = None,
 ) -> Model[List[Doc], List[Floats2d]]:
-    """Lay the vectors of an embedding and of ELMo side by side; with an encoder, bring them to its width and encode.
+    """Concatenate the vectors of an embedding and of ELMo; with an encoder, project them to its width and encode.
 
     embed (Model[List[Doc], List[Floats2d]]): An embedding or a whole tok2vec, such as `spacy.MultiHashEmbed.v2` or
         `spacy.HashEmbedCNN.v2`.

@@ -38,7 +38,7 @@ class DocVectors(NamedTuple):
     weights (Sequence[float]): Raw weights of the component's mix.
     gamma (float): Scale of the mix.
     norm (Optional[str]): Layer norm of the mix.
-    marks (Optional[MarkSums]): Of the Doc's sentence marks, None if nobody asks for them.
+    marks (Optional[MarkSums]): Of the Doc's boundaries, None if nobody asks for them.
     averages_merged (bool): Whether tokens that are merged later get the mean of their rows.
     """
 
@@ -115,7 +115,7 @@ def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
 def get_marks(doc: Doc, prefix: str) -> Optional[MarkSums]:
     """doc (Doc): The Doc.
     prefix (str): The component's extension prefix.
-    RETURNS (Optional[MarkSums]): Of its sentence marks, None if they were not kept, or the Doc was cut or joined since.
+    RETURNS (Optional[MarkSums]): Of its boundaries, None if they were not kept, or the Doc was cut or joined since.
     RAISES (ValueError): EL062 without data, EL063 after retokenization, EL074 if the Doc was cut and joined unread,
         EL090 and EL091 for damaged data, EL092 for vectors of different sizes.
     """

@@ -184,7 +184,7 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
 
     if is_train:
         cache = _shim(model).layer_cache
-        cache.belong_to(bilm.word_cache)  # which is made anew whenever the weights change
+        cache.belong_to(bilm.word_cache)  # which is rebuilt whenever the weights change
         cache.fetch(found, settings.state, parts, compute)
     else:
         compute(range(len(docs)))

@@ -23,7 +23,7 @@ def BiLMLoader(
     """Load a biLM from files.
 
     path (Optional[str]): A packaged name, or a folder, zip or file in any known format; null if `weights` is given.
-    options (Optional[str]): An options file, where it does not lie beside the weights.
+    options (Optional[str]): An options file, if it is not next to the weights.
     weights (Optional[str]): A weights file.
     vocab (Optional[str]): A vocabulary, one word a line.
     token_embeddings (Optional[str]): A file of cached word vectors in the order of `vocab`.

@@ -10,7 +10,7 @@ from thinc.util import get_array_module
 
 from .batch_norm import MarkSums, marks_as_columns
 
-# Name of the norm -> epsilon under the root. The two references differ in it, and AllenNLP counts the sentence marks
+# Name of the norm -> epsilon under the root. The two references differ in it, and AllenNLP counts the boundaries
 # in, which changes values by up to 0.6.
 LAYER_NORMS = {"token": 1e-12, "bilm-tf": 1e-12, "allennlp": 1e-13}
 

@@ -57,7 +57,7 @@ def join_mix(elmo: Model[List[Doc], ElmoBatch], mix: Model[Any, Any]) -> Model[L
     """elmo (Model[List[Doc], ElmoBatch]): The biLM.
     mix (Model): A `ScalarMix`, trained or not.
     RETURNS (Model[List[Doc], List[Floats2d]]): Both as one layer.
-    RAISES (ValueError): EL076 for a norm that counts sentence marks, and a biLM that is trained.
+    RAISES (ValueError): EL076 for a norm that counts boundaries, and a biLM that is trained.
     """
     if get_mix_settings(mix).needs_marks and not elmo.attrs["settings"].frozen:
         raise ValueError(Errors.EL076)

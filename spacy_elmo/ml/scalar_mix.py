@@ -29,7 +29,7 @@ class MixSettings:
     weights_l2 (float): Strength of the pull of w towards zero: weights_l2 * sum(w^2) is added to the loss.
     layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of one token); as the
         references do it, so that the result depends on the batch: "bilm-tf" (over all tokens of the batch) or
-        "allennlp" (over all tokens and sentence marks of the batch, which asks for a frozen biLM); or None.
+        "allennlp" (over all tokens and boundaries of the batch, which asks for a frozen biLM); or None.
     output_dropout (float): Dropout of the mixed vector, beside the dropout of the training.
     projection_width (Optional[int]): Width of a linear layer after the mix, None for none.
     """
@@ -65,7 +65,7 @@ class MixSettings:
 
     @property
     def needs_marks(self) -> bool:
-        """RETURNS (bool): Whether the norm counts sentence marks."""
+        """RETURNS (bool): Whether the norm counts boundaries."""
         return self.layer_norm == "allennlp"
 
 
@@ -128,7 +128,7 @@ def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
 def forward(
     model: Model[Floats3d, Floats2d], layers: Union[Floats3d, MarkedLayers], is_train: bool
 ) -> Tuple[Floats2d, Callable[..., Optional[Floats3d]]]:
-    """layers (Union[Floats3d, MarkedLayers]): Shape (L+1, T, D); with the sentence marks beside them if a norm is to
+    """layers (Union[Floats3d, MarkedLayers]): Shape (L+1, T, D); with the boundaries beside them if a norm is to
         count these.
     is_train (bool): Whether to drop layers and values.
     RETURNS (Tuple[Floats2d, Callable]): Mixed vectors, and the callback from their gradient to that of `layers`; with

@@ -224,7 +224,7 @@ class Elmo(ListenedToPipe):
         )
 
     def _has_marks(self) -> bool:
-        """RETURNS (bool): Whether a listener normalises as AllenNLP does, over sentence marks, too."""
+        """RETURNS (bool): Whether a listener normalises as AllenNLP does, over boundaries (BOS and EOS) too."""
         return any(settings_of(listener).needs_marks for listener in self.listeners)
 
     def compute(self, docs: Sequence[Doc], *, is_train: bool) -> ElmoBatch:

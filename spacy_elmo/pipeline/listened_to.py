@@ -40,7 +40,7 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:
         """listener (ElmoListener): A listener.
         component_name (str): The component it belongs to.
-        RAISES (ValueError): EL076 for a norm that counts sentence marks, and a biLM that is trained.
+        RAISES (ValueError): EL076 for a norm that counts boundaries, and a biLM that is trained.
         """
         if settings_of(listener).needs_marks and not get_settings(self.model).frozen:
             raise ValueError(Errors.EL076)

@@ -129,7 +129,7 @@ class PretrainConfig:
     """How to train: text layout, objective, optimizer, reports.
 
     seed (int): Of weights, samples, shuffling and dropout.
-    batch_size (int): B, lanes of text read side by side, those of all ranks together.
+    batch_size (int): B, lanes of text in a batch, summed over all ranks.
     unroll_steps (int): S, tokens per lane between two updates; gradients are cut there, the state is carried.
     accumulate (int): Chunks whose gradients are averaged into one update.
     block_sentences (int): Consecutive sentences a lane reads before it takes the next block of the corpus.

@@ -21,7 +21,7 @@ Ids = NDArray[np.int64]
 def character_ids(words: Sequence[str], max_characters: int = 50) -> Ids:
     """Number the characters of words.
 
-    words (Sequence[str]): U words; `<S>` and `</S>` stand for the sentence marks.
+    words (Sequence[str]): U words; `<S>` and `</S>` stand for BOS and EOS.
     max_characters (int): C, ids per row; a word keeps its first C - 2 bytes.
     RETURNS (Ids): Shape (U, C), shifted by one.
     """

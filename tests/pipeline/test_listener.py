@@ -148,7 +148,7 @@ def test_trained_tagger_learns_its_examples():
 
 
 def norm_of_allennlp(docs, state):
-    """Rows of all Docs after AllenNLP's layer norm and mix, from the layers with the sentence marks."""
+    """Rows of all Docs after AllenNLP's layer norm and mix, from the layers with the boundaries."""
     bilm = make_random_bilm(BILM, 1)
     stacks = []
     for doc in docs:

@@ -130,7 +130,7 @@ class NumpyBiLM:
         return State(np.zeros((self.n_layers, d * self.width)), np.zeros((self.n_layers, d * self.cell_width)))
 
     def layers(self, words: Sequence[str], state: Optional[State] = None) -> Tuple[np.ndarray, State]:
-        """(L+1, n + 2, D) with the sentence marks, and the state afterwards."""
+        """(L+1, n + 2, D) with the boundaries, and the state afterwards."""
         state = self.zero_state() if state is None else state
         x = np.stack([self.word_vector(word) for word in ["<S>", *words, "</S>"]])
         stacks, states = [[x] * self.n_directions], []
