@@ -134,7 +134,8 @@ def pretrain(folder: Path, n_updates: int) -> None:
     config = Path(__file__).resolve().parents[1] / "configs" / "pretrain_en_elmo_sm.cfg"
     config_path = folder.with_suffix(".cfg")
     lines = config.read_text(encoding="utf8").splitlines()
-    new = ("encoder = ", "codec = ", "n_characters = ")  # settings that an older side does not know
+    # Settings that an older side does not know.
+    new = ("encoder = ", "codec = ", "n_characters = ", "max_passes = ", "warmup_share = ")
     config_path.write_text("\n".join(line for line in lines if not line.startswith(new)), encoding="utf8")
     command = [sys.executable, "-m", "spacy_elmo", "pretrain", str(config_path), str(folder), "--resume", *arguments]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
