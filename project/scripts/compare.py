@@ -1,8 +1,8 @@
-"""Print the scores with and without ELMo side by side: one row per seed, then the means and their difference."""
+"""Print the scores with and without ELMo side by side: one row per seed, then means, spread and difference."""
 
 from pathlib import Path
-from statistics import mean
-from typing import Dict, Optional, Sequence
+from statistics import mean, stdev
+from typing import Callable, Dict, Optional, Sequence
 
 import srsly
 import typer
@@ -60,15 +60,21 @@ def read_results(training_dir: Path) -> Dict[str, Row]:
 
 
 def with_means(rows: Dict[str, Row]) -> Dict[str, Row]:
-    """Add the mean of each variant (where it has several seeds) and the difference that ELMo makes."""
-    means = {}
+    """Add what the seeds of each variant have in common, and the difference that ELMo makes.
+
+    RETURNS (Dict[str, Row]): The rows; for a variant of several seeds the mean and the sample standard deviation; the
+        difference of the means where both variants have results.
+    """
+    result, means = dict(rows), []
     for label in VARIANTS.values():
         members = [row for name, row in rows.items() if name.startswith(label)]
         if members:
-            means[f"{label}, mean of {len(members)}"] = _mean_row(members)
-    result = {**rows, **means} if len(rows) > len(means) else dict(rows)
+            means.append(_combine(members, mean))
+        if len(members) > 1:
+            result[f"{label}, mean of {len(members)}"] = means[-1]
+            result[f"{label}, std. dev."] = _combine(members, stdev)
     if len(means) == len(VARIANTS):
-        with_elmo, without_elmo = means.values()
+        with_elmo, without_elmo = means
         result["difference"] = {key: with_elmo[key] - without_elmo[key] for key in with_elmo if key in without_elmo}
     return result
 
@@ -81,8 +87,8 @@ def _read_row(run_dir: Path) -> Row:
     return row
 
 
-def _mean_row(rows: Sequence[Row]) -> Row:
-    return {key: mean(row[key] for row in rows) for key in rows[0] if all(key in row for row in rows)}
+def _combine(rows: Sequence[Row], statistic: Callable[[Sequence[float]], float]) -> Row:
+    return {key: statistic([row[key] for row in rows]) for key in rows[0] if all(key in row for row in rows)}
 
 
 def _format(title: str, value: Optional[float]) -> str:

@@ -23,7 +23,7 @@ def _write(folder: Path, scores: Dict[str, float]) -> None:
         srsly.write_json(folder / stem / "metrics.json", {"ents_f": score, "tag_acc": None, "speed": 1.0})
 
 
-def test_compare_shows_seeds_means_and_difference(script: Any, tmp_path: Path) -> None:
+def test_compare_shows_seeds_means_spread_and_difference(script: Any, tmp_path: Path) -> None:
     _write(tmp_path, SCORES)
     rows = script.with_means(script.read_results(tmp_path))
     assert list(rows) == [
@@ -32,11 +32,14 @@ def test_compare_shows_seeds_means_and_difference(script: Any, tmp_path: Path) -
         "without ELMo, seed 0",
         "without ELMo, seed 1",
         "with ELMo, mean of 2",
+        "with ELMo, std. dev.",
         "without ELMo, mean of 2",
+        "without ELMo, std. dev.",
         "difference",
     ]
     assert rows["with ELMo, seed 1"] == pytest.approx({"NER F": 60.0, "Seconds": 60.0})
     assert rows["without ELMo, mean of 2"] == pytest.approx({"NER F": 35.0, "Seconds": 35.0})
+    assert rows["with ELMo, std. dev."] == pytest.approx({"NER F": 50**0.5, "Seconds": 50**0.5})
     assert rows["difference"] == pytest.approx({"NER F": 20.0, "Seconds": 20.0})
 
 
