@@ -25,6 +25,8 @@ from rounds import PACKAGED, Places
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = (PACKAGED, "small", "medium", "original")
+LIMIT = 2e-5  # that of the parity tests
+LIMITS = {"reduced precision": 0.1}  # vectors are within 4; a changed order of sums moves some by a quantization step
 
 
 class Side:
@@ -87,7 +89,7 @@ def main(
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch, for both."),
     # fmt: on
 ) -> None:
-    """Print tables of differences and of speed ratios. Exits with 1 if numbers differ by more than 1e-5."""
+    """Print tables of differences and of speed ratios. Exits with 1 if numbers differ by more than their limit."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         archive = folder / "base.tar"
@@ -111,7 +113,7 @@ def main(
 
 def compare_numbers(sides: List[Side], places: Places) -> bool:
     """RETURNS (bool): Whether both sides agree up to rounding."""
-    print("| numbers | arrays | identical | largest difference |\n| --- | ---: | ---: | ---: |")
+    print("| numbers | arrays | identical | largest difference | limit | in |\n| --- | ---: | ---: | ---: | ---: | --- |")
     is_same = True
     for name in NUMBERS:
         found = []
@@ -125,16 +127,18 @@ def compare_numbers(sides: List[Side], places: Places) -> bool:
 
 
 def print_difference(name: str, base: Dict[str, Any], here: Dict[str, Any]) -> bool:
-    """RETURNS (bool): Whether no number differs by more than 1e-5."""
+    """RETURNS (bool): Whether no number differs by more than the limit."""
     missing = sorted(set(base) ^ set(here))
     shapes = [key for key in base if key in here and base[key].shape != here[key].shape]
     if missing or shapes:
-        print(f"| {name} | {len(base)} | missing or of another shape: {', '.join([*missing, *shapes])} | |")
+        print(f"| {name} | {len(base)} | missing or of another shape: {', '.join([*missing, *shapes])} | | | |")
         return False
     n_equal = sum(np.array_equal(base[key], here[key]) for key in base)
-    largest = max((float(np.abs(base[key] - here[key]).max(initial=0.0)) for key in base), default=0.0)
-    print(f"| {name} | {len(base)} | {n_equal} | {largest:.1e} |", flush=True)
-    return largest <= 1e-5
+    differences = {key: float(np.abs(base[key] - here[key]).max(initial=0.0)) for key in base}
+    where = max(differences, key=lambda key: differences[key])
+    largest, limit = differences[where], LIMITS.get(name, LIMIT)
+    print(f"| {name} | {len(base)} | {n_equal} | {largest:.1e} | {limit:.0e} | {where if largest else ''} |", flush=True)
+    return largest <= limit
 
 
 def compare_speed(

@@ -75,6 +75,13 @@ def embeddings(weights: str) -> Dict[str, Any]:
         found[f"{Path(name).name} h"], found[f"{Path(name).name} c"] = state.h.numpy(), state.c.numpy()
         gradient_of = bilm.encode_with_grad(sentences[:20])
         found[f"{Path(name).name} with gradient"] = gradient_of.detach().numpy()
+    return found
+
+
+def reduced_precision(weights: str) -> Dict[str, Any]:
+    """Vectors from quantized weights: a difference in the last bit can move an activation by a quantization step."""
+    found: Dict[str, Any] = {}
+    sentences = flatten(documents())[:150]
     for precision in ("bfloat16", "int8"):
         vectors = load_bilm(PACKAGED, precision=precision).embed(sentences)
         found[precision] = np.concatenate(vectors, axis=1)
@@ -143,6 +150,7 @@ def pretrain(folder: Path, n_updates: int) -> None:
 
 NUMBERS: Dict[str, Callable[[str], Dict[str, Any]]] = {
     "embeddings": embeddings,
+    "reduced precision": reduced_precision,
     "docs": docs,
     "parity": parity,
     "perplexities": perplexities,
