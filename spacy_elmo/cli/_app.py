@@ -15,7 +15,7 @@ COMMANDS: Dict[str, str] = {
     "inspect": "Show the sizes and the contents of biLM weights, and any problems with them.",
     "convert": "Write biLM weights in another format.",
     "vocab": "Count the words of a text and write the vocabulary of a biLM.",
-    "init-config": "Write a config to start from: for a pipeline on ELMo, for pretraining or for adaptation.",
+    "init-config": "Write a starter config: for a pipeline that uses ELMo, for pretraining or for adaptation.",
     "pretrain": "Train a biLM on text.",
     "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
     "embed": "Compute contextual vectors for texts and save them.",

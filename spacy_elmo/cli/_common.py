@@ -54,11 +54,11 @@ SOFTMAX_OPT = Opt(None, "--softmax", "-s", help="HDF5 file with the softmax, if 
 TOKEN_EMBEDDINGS_OPT = Opt(None, "--token-embeddings", "-t", help="HDF5 file with a vector per word of the vocabulary.")
 GPU_OPT = Opt(-1, "--gpu-id", "-g", help="Number of the GPU to compute on, -1 for the CPU.")
 LANG_HELP = (
-    "Language of raw text, whose tokenizer reads it, for instance en; by default white space of any kind separates the "
-    "tokens, no-break spaces too."
+    "Tokenize raw text with spaCy's tokenizer for this language, for instance en. By default tokens are separated by "
+    "any Unicode white space, including no-break spaces."
 )
 LANG_OPT = Opt(None, "--lang", "-l", help=LANG_HELP)
-RUNNING_TEXT_OPT = Opt(False, "--running-text", "-r", help="A line has several sentences, cut it after each.")
+RUNNING_TEXT_OPT = Opt(False, "--running-text", "-r", help="Split each line into sentences.")
 FORCE_OPT = Opt(False, "--force", "-F", help="Replace the output if it exists already.")
 JSON_OPT = Opt(False, "--json", "-j", help="Print one JSON object instead of tables.")
 

@@ -72,7 +72,7 @@ def embed_cli(
     store: Store = Opt(Store.mixed, "--store", "-S", help="Store the mean of the layers, all layers, or both."),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type of the stored vectors."),
     precision: Precision = Opt(Precision.float32, "--precision", "-p", help="Precision of the computation: reduced precision is less exact, and faster for large biLMs."),
-    batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Maximum number of texts per batch, which also has at most 16,000 tokens; small batches are slower.", min=1),
+    batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Maximum number of texts per batch. A batch is also limited to about 16,000 tokens. Small batches are slower.", min=1),
     docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs per DocBin file in an output folder.", min=1),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
@@ -83,10 +83,11 @@ def embed_cli(
 ) -> None:
     """Compute contextual vectors for texts and save them.
 
-    An .npz holds "lengths" (tokens of each text) and the rows of all tokens, one text after the other: "mixed"
-    (tokens, width) and/or "layers" (layers, tokens, width), as Docs do. A DocBin holds the Docs with their vectors: after
-    `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Texts are streamed, so memory
-    does not grow with their number (but one DocBin file is held in memory as a whole: use a folder for large corpora).
+    An .npz has "lengths" (tokens of each text) and the rows of all tokens, one text after the other: "mixed" (tokens,
+    width) and/or "layers" (layers + 1, tokens, width), the same shapes as on a Doc. A DocBin has the Docs with their
+    vectors: after `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Texts are streamed,
+    so memory does not grow with their number. But a DocBin file, as input or output, is held in memory as a whole: use
+    an output folder for large corpora.
     """
     with _common.show_errors():
         if is_tokenized and lang is not None:

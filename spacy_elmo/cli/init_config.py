@@ -41,18 +41,19 @@ def init_config_cli(
     output_path: Path = Arg(..., help="Config file to write, or - for stdout.", allow_dash=True, dir_okay=False),
     lang: str = Opt("en", "--lang", "-l", help="Code of the language."),
     pipeline: Optional[str] = Opt(None, "--pipeline", "-p", help=f"Names of components, separated by commas, without 'elmo'; {DEFAULT_PIPELINE} if not given."),
-    optimize: Optional[Optimizations] = Opt(None, "--optimize", "-o", help="efficiency (if not given): components read ELMo alone; accuracy: ELMo beside spaCy's word features, with an encoder above, slower."),
-    bilm: Optional[str] = Opt(None, "--bilm", "-b", help="Name of a packaged biLM, or path to weights in any known format; en_elmo_sm for English if not given."),
+    optimize: Optional[Optimizations] = Opt(None, "--optimize", "-o", help="efficiency (default): components read ELMo alone. accuracy: components read ELMo concatenated with spaCy's word features, through an encoder; slower."),
+    bilm: Optional[str] = Opt(None, "--bilm", "-b", help="Name of a packaged biLM, or path to weights in any known format. Defaults to en_elmo_sm for English, otherwise to null (pass --paths.bilm when training, --paths.init for adaptation)."),
     gpu: bool = Opt(False, "--gpu", "-G", help="The pipeline will be trained on a GPU."),
-    pretraining: bool = Opt(False, "--pretraining", "-pt", help="Write a config for `elmo pretrain` from random weights instead."),
-    adaptation: bool = Opt(False, "--adaptation", "-a", help="Write a config for `elmo pretrain` that goes on from a biLM instead."),
+    pretraining: bool = Opt(False, "--pretraining", "-pt", help="Write a config that trains a biLM from random weights with `elmo pretrain`, not a pipeline config."),
+    adaptation: bool = Opt(False, "--adaptation", "-a", help="Write a config that continues training an existing biLM with `elmo pretrain`, not a pipeline config."),
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Write a config to start from: for a pipeline on ELMo, for pretraining or for adaptation.
+    """Write a starter config: for a pipeline that uses ELMo, for pretraining or for adaptation.
 
-    For a pipeline it is the config of `spacy init config` with the component `elmo` in front, and with a listener as
-    the tok2vec of every trainable component. It is complete: `spacy train` takes it as it is.
+    For a pipeline it is the config of `spacy init config` with the component `elmo` first in the pipeline, and with a
+    listener as the tok2vec of every trainable component. The config is complete and can be passed to `spacy train`
+    unchanged.
     """
     path = str(output_path)
     with _common.show_errors():

@@ -35,7 +35,7 @@ def perplexity_cli(
     corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst) with one sentence per line, JSONL or DocBin; several files are read one after the other.", exists=True, dir_okay=False),
     lang: Optional[str] = _common.LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
-    batch_size: int = Opt(32, "--batch-size", "-b", help="Sentences per batch.", min=1),
+    batch_size: int = Opt(32, "--batch-size", "-b", help="Rows per batch: parallel lanes of text with --state carry; otherwise a batch has up to 64 times as many tokens.", min=1),
     state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf does, or start each sentence from the zero (reset) or the steady state."),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,

@@ -33,7 +33,8 @@ def pretrain_cli(
     ctx: typer.Context,
     config_path: Path = Arg(
         ...,
-        help="Config file with the blocks [paths], [corpus], [vocabulary], [bilm], [pretraining] and [meta].",
+        help="Config file with the blocks [paths], [corpus], [vocabulary], [pretraining], [meta] and, unless paths.init is "
+        "set, [bilm].",
         exists=True,
         dir_okay=False,
     ),
@@ -55,7 +56,7 @@ def pretrain_cli(
     --pretraining.max_tokens 1000000. The output folder contains `model-best` and `model-last`, complete models that
     can be used at any time, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at
     the end. Ctrl+C and SIGTERM stop a run after the current update, with a checkpoint. A stopped run continues with
-    --resume, with the same results as a run without a stop.
+    --resume; on a CPU with the same number of threads its results are bit-identical to those of an uninterrupted run.
 
     With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT
     """
