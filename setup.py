@@ -113,6 +113,9 @@ def setup_package() -> None:
                 "spacy-elmo.ElmoTok2Vec.v1 = spacy_elmo.ml.owned_tok2vec:ElmoTok2Vec",
                 "spacy-elmo.Tok2VecWithElmo.v1 = spacy_elmo.ml.concat:Tok2VecWithElmo",
             ],
+            "spacy_loggers": [
+                "spacy-elmo.LayerWeightsLogger.v1 = spacy_elmo.pipeline.layer_weights_log:LayerWeightsLogger",
+            ],
             "spacy_misc": [
                 "spacy-elmo.BiLMLoader.v1 = spacy_elmo.ml.loaders:BiLMLoader",
                 "spacy-elmo.RandomBiLM.v1 = spacy_elmo.ml.loaders:RandomBiLM",

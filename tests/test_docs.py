@@ -21,6 +21,7 @@ from spacy_elmo.ml.elmo_model import ElmoModel
 from spacy_elmo.ml.listener import build_listener
 from spacy_elmo.ml.loaders import BiLMLoader, RandomBiLM
 from spacy_elmo.pipeline.elmo import DEFAULT_BLOCKS, Elmo, make_elmo
+from spacy_elmo.pipeline.layer_weights_log import LayerWeightsLogger
 
 ROOT = Path(__file__).parent.parent
 ARCHITECTURES = {
@@ -29,6 +30,7 @@ ARCHITECTURES = {
     "spacy-elmo.Tok2VecWithElmo.v1": Tok2VecWithElmo,
     "spacy-elmo.BiLMLoader.v1": BiLMLoader,
     "spacy-elmo.RandomBiLM.v1": RandomBiLM,
+    "spacy-elmo.LayerWeightsLogger.v1": LayerWeightsLogger,
 }
 
 

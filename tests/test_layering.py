@@ -57,7 +57,7 @@ RINGS: Dict[str, Ring] = {
     "pipeline": _ring("ml engine", "thinc spacy numpy srsly cupy"),
     "pretraining": _ring("bilm text engine encoding weights corpora", "torch numpy srsly tqdm thinc safetensors"),
     "nn": _ring("bilm text engine encoding weights", "torch numpy"),
-    "analysis": _ring(ALL_INNER, "numpy spacy sklearn matplotlib"),
+    "analysis": _ring(ALL_INNER, "numpy spacy srsly sklearn matplotlib"),
     "export": _ring(ALL_INNER, "spacy numpy tqdm pyarrow ray"),
     "cli": _ring(
         f"{ALL_INNER} analysis export",

@@ -17,7 +17,9 @@ import srsly
 import torch
 from spacy.cli import app as spacy_app
 from spacy.cli.init_config import fill_config
+from spacy.language import Language
 from spacy.tokens import DocBin, Span
+from spacy.training import Example
 from thinc.api import Config
 from typer.testing import CliRunner
 
@@ -92,6 +94,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for block in read_blocks("docs/quickstart.md"):
         if block.language == "ini" and "[nlp]" in block.text:  # the last one is saved under this name
             (folder / "base.cfg").write_text(block.text, encoding="utf8")
+    trained = folder / "project/training/sample/elmo-0/model-best"
+    trained.mkdir(parents=True)
+    _make_pipeline(folder / "elmo").to_disk(trained)
     monkeypatch.chdir(folder)
     if not (locate.MODELS_DIR / "en_elmo_sm").is_dir():
         save_bilm(bilm, folder / "models" / "en_elmo_sm")
@@ -106,6 +111,17 @@ def _make_bilm() -> BiLM:
     words = ["<S>", "</S>", "<UNK>", *sorted(set(" ".join(SENTENCES).split()))]
     head = SoftmaxHead(len(words), 8).eval()
     return BiLM(BiLMNetwork(config).eval(), vocabulary=Vocabulary(words), head=head)
+
+
+def _make_pipeline(bilm_path: Path) -> Language:
+    """A tagger that listens, as `spacy project run train` makes one."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo").load_weights(bilm_path)
+    config = {"model": {"tok2vec": {"@architectures": "spacy-elmo.ElmoListener.v1"}}}
+    tagger = nlp.add_pipe("tagger", config=config)
+    example = Example.from_dict(nlp.make_doc("bank"), {"tags": ["NOUN"]})
+    tagger.initialize(lambda: [example], nlp=nlp)
+    return nlp
 
 
 def _make_docs() -> DocBin:

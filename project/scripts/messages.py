@@ -17,10 +17,6 @@ class Messages:
     )
     P003 = "[P003] There is no network '{variant}'. Known networks: {known}."
     P004 = "[P004] There are no scores below '{training_dir}'. Run `python -m spacy project run all` first."
-    P005 = (
-        "[P005] The pipeline '{path}' has no component that listens to ELMo. Give the pipeline that was trained with "
-        "ELMo, for example 'training/sample/elmo-0/model-best'."
-    )
     P010 = (
         "[P010] '{path}' is not in the format of the sample, {n_problems} problems:\n{problems}\n"
         "Correct these lines; assets/sample/README.md describes the format."

@@ -18,6 +18,7 @@ COMMANDS: Dict[str, str] = {
     "init-config": "Write a starter config: for a pipeline that uses ELMo, for pretraining or for adaptation.",
     "pretrain": "Train a biLM on text.",
     "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
+    "layer-weights": "Show how each component of a pipeline weighs the layers of the biLM.",
     "embed": "Compute contextual vectors for texts and save them.",
 }
 

@@ -1,5 +1,6 @@
 """Every message of the package: what is wrong, the value found, the value wanted, what to do."""
 
+from .analysis import AnalysisErrors
 from .bilm import BiLMErrors
 from .cli import CLIErrors
 from .corpora import CorporaErrors
@@ -11,5 +12,5 @@ from .weights import WeightsErrors
 __all__ = ["Errors", "Warnings"]
 
 
-class Errors(BiLMErrors, WeightsErrors, CorporaErrors, PipelineErrors, PretrainingErrors, CLIErrors):
+class Errors(BiLMErrors, WeightsErrors, CorporaErrors, PipelineErrors, PretrainingErrors, CLIErrors, AnalysisErrors):
     """Templates of all rings, for `str.format`."""

@@ -1,0 +1,79 @@
+"""`elmo layer-weights`: how the components of a pipeline weigh the layers of the biLM."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import List, Optional, Sequence
+
+import spacy
+import srsly
+
+from ..analysis.layer_weights import draw_course, draw_layer_weights, name_layers, name_mixes
+from ..analysis.plots import check_picture
+from ..errors import Errors
+from ..ml.task_mixes import TaskMix, find_task_mixes
+from . import _common
+from ._app import Arg, Opt, app
+
+
+@app.command("layer-weights")
+def layer_weights_cli(
+    # fmt: off
+    pipeline: str = Arg(..., help="Trained pipeline with ELMo: a folder, or the name of an installed package."),
+    picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw a bar per component into this file, .png or .svg."),  # noqa: E501
+    log: Optional[Path] = Opt(None, "--log", "-l", help="Draw how the weights changed, from this file of spacy-elmo.LayerWeightsLogger.v1, instead of the bars.", exists=True, dir_okay=False),  # noqa: E501
+    as_json: bool = _common.JSON_OPT,
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Show how each component of a pipeline weighs the layers of the biLM.
+
+    Prints softmax(w) and gamma of Peters et al. (2018), eq. 1, one row per mix. A large share means that the task uses
+    this layer.
+    """
+    with _common.show_errors():
+        if log is not None and picture is None:
+            raise ValueError(Errors.EL234)
+        if picture is not None:
+            check_picture(picture)
+            _common.check_output_file(picture, force=force)
+        mixes = load_mixes(pipeline)
+        if picture is not None and log is not None:
+            draw_course(log, picture)
+        elif picture is not None:
+            draw_layer_weights(mixes, picture)
+    if as_json:
+        print(srsly.json_dumps({"mixes": [asdict(mix) for mix in mixes]}))
+    else:
+        _common.msg.table(make_rows(mixes), header=make_header(mixes), divider=True, aligns=_aligns(mixes))
+    if picture is not None:
+        _common.msg.good(f"Drew {picture}")
+
+
+def load_mixes(pipeline: str) -> List[TaskMix]:
+    """pipeline (str): A folder, or the name of an installed package.
+    RETURNS (List[TaskMix]): Its mixes.
+    RAISES (ValueError): EL230 if no component mixes layers.
+    """
+    nlp = spacy.load(pipeline)
+    mixes = find_task_mixes(nlp)
+    if not mixes:
+        raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))
+    return mixes
+
+
+def make_header(mixes: Sequence[TaskMix]) -> List[str]:
+    """RETURNS (List[str]): Titles of the columns."""
+    return ["component", *name_layers(max(len(mix.shares) for mix in mixes)), "gamma"]
+
+
+def make_rows(mixes: Sequence[TaskMix]) -> List[List[str]]:
+    """RETURNS (List[List[str]]): A row per mix; layers that its biLM does not have are empty."""
+    n_layers = max(len(mix.shares) for mix in mixes)
+    return [
+        [name, *(f"{share:.1%}" for share in mix.shares), *[""] * (n_layers - len(mix.shares)), f"{mix.gamma:.3f}"]
+        for name, mix in zip(name_mixes(mixes), mixes)
+    ]
+
+
+def _aligns(mixes: Sequence[TaskMix]) -> List[str]:
+    return ["l", *("r" for _ in make_header(mixes)[1:])]

@@ -1,0 +1,51 @@
+"""The layer mixes of a pipeline: what each task has learned (Peters et al. 2018, eq. 1 and fig. 2)."""
+
+from dataclasses import dataclass
+from typing import Any, Iterator, List, Tuple
+
+from spacy.language import Language
+from thinc.api import Model, to_numpy
+
+from .mixing import softmax
+
+MIX = "scalar_mix"
+
+
+@dataclass(frozen=True)
+class TaskMix:
+    """The mix of one listener.
+
+    component (str): Name of the component that mixes.
+    number (int): Position of the mix among those of the component, from 1.
+    shares (Tuple[float, ...]): softmax(w), one per layer, the token layer first; they sum to one.
+    weights (Tuple[float, ...]): Raw weights w.
+    gamma (float): Scale of the mix.
+    """
+
+    component: str
+    number: int
+    shares: Tuple[float, ...]
+    weights: Tuple[float, ...]
+    gamma: float
+
+
+def find_task_mixes(nlp: Language) -> List[TaskMix]:
+    """Read the mixes of all components, disabled ones included, as they are at this moment.
+
+    nlp (Language): A pipeline.
+    RETURNS (List[TaskMix]): In the order of the pipeline; empty if no component mixes layers.
+    """
+    found = []
+    for name, pipe in nlp.components:
+        for number, mix in enumerate(_mixes_of(getattr(pipe, "model", None)), start=1):
+            weights = to_numpy(mix.get_param("w")).astype("float64")
+            gamma = float(to_numpy(mix.get_param("gamma"))[0])
+            shares = tuple(softmax(weights).tolist())
+            found.append(TaskMix(name, number, shares, tuple(weights.tolist()), gamma))
+    return found
+
+
+def _mixes_of(model: Any) -> Iterator[Model[Any, Any]]:
+    """The initialized mixes inside a model, in the order of its layers."""
+    if isinstance(model, Model):
+        yield from (node for node in model.walk(order="dfs_pre") if node.name == MIX and node.has_param("w"))

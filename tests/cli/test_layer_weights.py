@@ -1,0 +1,94 @@
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import spacy
+import srsly
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import app
+from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.ml.task_mixes import find_task_mixes
+
+CHAR_CNN = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}
+BILM = {"char_cnn": CHAR_CNN, "cell_width": 16, "projection_width": 8}
+LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}
+ROW = '{"step": 0, "component": "tagger", "number": 1, "shares": [0.5, 0.3, 0.2]}\n'
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Path:
+    """A tagger that listens to a tiny biLM, on disk."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo").initialize(lambda: [], nlp=nlp, loader=lambda: make_random_bilm(BILM, 0))
+    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}}
+    listener = {**LISTENER, "initial_weights": [0.0, 1.0, 2.0], "initial_gamma": 0.5}
+    nlp.add_pipe("tagger", config={"model": {"tok2vec": listener}}).add_label("NOUN")
+    nlp.initialize()
+    nlp.to_disk(tmp_path / "pipeline")
+    return tmp_path / "pipeline"
+
+
+@pytest.mark.issue(16)
+def test_table_has_shares_and_gamma(pipeline: Path) -> None:
+    result = CliRunner().invoke(app, ["layer-weights", str(pipeline)])
+    assert result.exit_code == 0, result.output
+    for text in ("tagger", "token layer", "LSTM layer 2", "9.0%", "24.5%", "66.5%", "0.500"):
+        assert text in result.stdout
+
+
+@pytest.mark.issue(16)
+def test_json_has_what_the_pipeline_has(pipeline: Path) -> None:
+    result = CliRunner().invoke(app, ["layer-weights", str(pipeline), "--json"])
+    (row,) = srsly.json_loads(result.stdout)["mixes"]
+    (mix,) = find_task_mixes(spacy.load(pipeline))
+    assert row["shares"] == pytest.approx(mix.shares) and list(row) == list(asdict(mix))
+    assert row["weights"] == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("suffix, beginning", [(".png", b"\x89PNG"), (".svg", b"<?xml")])
+def test_picture_is_written_once(pipeline: Path, tmp_path: Path, suffix: str, beginning: bytes) -> None:
+    path = tmp_path / "pictures" / f"weights{suffix}"
+    arguments = ["layer-weights", str(pipeline), "--picture", str(path)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert path.read_bytes().startswith(beginning)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    again = CliRunner().invoke(app, arguments)
+    assert again.exit_code == 1 and "EL134" in again.stderr
+    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
+
+
+@pytest.mark.issue(16)
+def test_course_is_drawn_from_the_log(pipeline: Path, tmp_path: Path) -> None:
+    log, path = tmp_path / "log.jsonl", tmp_path / "course.png"
+    log.write_text(ROW + ROW.replace("0.5, 0.3", "0.4, 0.4").replace('"step": 0', '"step": 200'), encoding="utf8")
+    result = CliRunner().invoke(app, ["layer-weights", str(pipeline), "--log", str(log), "--picture", str(path)])
+    assert result.exit_code == 0, result.output
+    assert path.stat().st_size > 5000
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("text", ["", "[1]\n", '{"step": 1}\n', "no json\n"])
+def test_other_file_than_a_log_is_refused(pipeline: Path, tmp_path: Path, text: str) -> None:
+    log, path = tmp_path / "log.jsonl", tmp_path / "course.png"
+    log.write_text(text, encoding="utf8")
+    result = CliRunner().invoke(app, ["layer-weights", str(pipeline), "--log", str(log), "--picture", str(path)])
+    assert result.exit_code == 1 and "EL231" in result.stderr
+    assert not path.exists()
+
+
+@pytest.mark.issue(16)
+def test_bad_arguments_are_refused_before_loading(pipeline: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(ROW, encoding="utf8")
+    for arguments, code in ((["--log", str(log)], "EL234"), (["--picture", "weights.doc"], "EL232")):
+        result = CliRunner().invoke(app, ["layer-weights", str(pipeline), *arguments])
+        assert result.exit_code == 1 and code in result.stderr
+
+
+@pytest.mark.issue(16)
+def test_pipeline_without_elmo_is_an_error(tmp_path: Path) -> None:
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    result = CliRunner().invoke(app, ["layer-weights", str(tmp_path / "blank")])
+    assert result.exit_code == 1 and "EL230" in result.stderr
