@@ -1,4 +1,4 @@
-"""ELMo for spaCy: the public names. They are imported on first use, so that `python -m spacy` stays fast."""
+"""ELMo for spaCy: the public names. They are imported on first use, so that `python -m spacy` starts fast."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, List

@@ -1,4 +1,4 @@
-"""`python -m spacy_elmo` is `python -m spacy elmo`."""
+"""`python -m spacy_elmo`, the same as `python -m spacy elmo`."""
 
 from .cli._app import app
 

@@ -1,15 +1,15 @@
-"""The values that a setting may have, wherever it is set."""
+"""Allowed values of settings that several rings share."""
 
 # State of the LSTMs at the beginning of a sequence.
 STATES = ("reset", "steady", "carry")
-# What the biLM reads as one sequence of a Doc.
+# Part of a Doc that the biLM reads as one sequence.
 CONTEXTS = ("auto", "sentences", "doc")
-# Types of stored numbers: vectors on Docs and in files.
+# Data types of stored values: vectors on Docs and in files.
 DTYPES = ("float32", "float16")
-# Of matrix products: in inference, and in pretraining.
+# Precision of matrix products in inference and in pretraining.
 PRECISIONS = ("float32", "bfloat16", "float16", "int8")
 TRAINING_PRECISIONS = ("float32", "bfloat16", "float16")
-# What a Doc keeps: the mixed vectors, the layers, or both.
+# Vectors stored on a Doc: the mixed vectors, the layers, or both.
 STORES = ("mixed", "layers", "both")
-# Layer norms of the component's own mix: vectors of a Doc must not depend on the other Docs of a batch.
+# Layer norms of the component's own mix. Batch norms are excluded: a vector must not depend on other Docs of the batch.
 COMPONENT_NORMS = (None, "token")

@@ -1,4 +1,4 @@
-"""Optional packages: imported here once, so that nothing else has to guard an import."""
+"""Which optional packages are installed. All other modules test these flags."""
 
 from importlib.util import find_spec
 

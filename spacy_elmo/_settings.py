@@ -1,6 +1,6 @@
-"""Settings as a file gives them, against the fields of the dataclass they are for: names and types.
+"""Checks of settings from a file against the fields of a dataclass: names and types.
 
-Ranges are the business of the dataclass itself.
+The dataclass itself checks ranges.
 """
 
 from dataclasses import fields, is_dataclass
@@ -15,14 +15,14 @@ NO_FIT = object()
 
 
 def refuse_unknown(cls: Any, given: Any, block: str, *, root: Any = None, path: str = "") -> None:
-    """Look at the names of all settings, those of blocks within blocks included.
+    """Check the names of all settings, including those of nested blocks.
 
     cls (Any): The dataclass.
-    given (Any): Its settings; what is no block is left to `fit_types`.
-    block (str): What the error calls it.
-    root (Any): Dataclass of the whole config, to find where else a setting stands; `cls` itself by default.
+    given (Any): Its settings; a value that is not a block is left to `fit_types`.
+    block (str): Name of the block in the error.
+    root (Any): Dataclass of the whole config, searched for misplaced settings; `cls` itself by default.
     path (str): Dotted name of the block in it.
-    RAISES (ValueError): EL001 for the first block with names that are not known; it says which ones are meant.
+    RAISES (ValueError): EL001 for the first block with unknown names; it suggests similar ones.
     """
     if not isinstance(given, Mapping):
         return
@@ -37,12 +37,12 @@ def refuse_unknown(cls: Any, given: Any, block: str, *, root: Any = None, path: 
 
 
 def fit_types(cls: Any, given: Mapping[str, Any], *, path: str = "") -> Tuple[Dict[str, Any], List[str]]:
-    """Bring values into the types of the fields: lists become tuples, 1e3 a whole number; nothing else is changed.
+    """Convert values to the types of the fields: lists to tuples, 1e3 to an integer; nothing else is changed.
 
     cls (Any): The dataclass.
-    given (Mapping[str, Any]): Its settings, of names that are known.
-    path (str): Dotted name of the block, in front of each name.
-    RETURNS (Tuple[Dict[str, Any], List[str]]): The settings, blocks within still plain, and what does not fit.
+    given (Mapping[str, Any]): Its settings, with known names.
+    path (str): Dotted name of the block, prefixed to each name.
+    RETURNS (Tuple[Dict[str, Any], List[str]]): The settings, with nested blocks as dictionaries, and all type errors.
     """
     hints, settings, problems = get_type_hints(cls), dict(given), []
     inner = dict(_blocks(cls))
@@ -84,7 +84,7 @@ def _has(cls: Any, name: str) -> bool:
 
 
 def _fit(value: Any, hint: Any) -> Any:
-    """The value in the type that a hint asks for, or `NO_FIT`."""
+    """The value converted to the type of the hint, or `NO_FIT`."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return value

@@ -9,18 +9,18 @@ from .config import CharCNNConfig
 from .highway import Highway
 from .initialization import Linear, constant_, normal_, uniform_
 
-N_BUCKETS = 6  # groups of words of similar length, each a product of its own
-MIN_BUCKET = 64  # words
-MIN_WINDOWS = 16  # of all words of a group: products of fewer rows have other rounding errors
+N_BUCKETS = 6  # maximum number of groups of words of similar length, each computed by separate products
+MIN_BUCKET = 64  # minimum number of words in a group
+MIN_WINDOWS = 16  # minimum number of windows in a group: products of fewer rows have other rounding errors
 
 
 class CharFilter(nn.Module):
     """Filters of one width: a valid convolution over the characters, then the maximum over positions.
 
-    width (int): Characters a filter sees.
+    width (int): Characters per window.
     n (int): Number of filters.
     embedding_width (int): E.
-    activation (str): Its name decides the initial range, as in bilm-tf.
+    activation (str): Selects the initial distribution, as in bilm-tf.
     """
 
     def __init__(self, width: int, n: int, embedding_width: int, activation: str) -> None:
@@ -44,10 +44,11 @@ class CharFilter(nn.Module):
         return scores.view(n_words, n_windows, n).amax(dim=1) + self.bias
 
     def train_on(self, parts: Sequence[Tensor], embedding: Tensor) -> Tensor:
-        """The same as `forward`, from character ids, with gradients at a third of the cost.
+        """The same as `forward` from character ids, with a backward pass at a third of the cost.
 
-        There are few distinct characters. The product of each with the weights of each position is computed once, and a
-        window is a sum of rows of that table. Only the largest window gets a gradient, the first of several equal ones.
+        There are few distinct characters. The product of each character with the weights of each position is computed
+        once, and the score of a window is a sum of rows of that table. Only the maximum gets a gradient; of several
+        equal ones, the first.
 
         parts (Sequence[Tensor]): Each of shape (U_k, C_k), int64.
         embedding (Tensor): Shape (262, E).
@@ -63,7 +64,7 @@ class CharCNN(nn.Module):
     """One vector per word from its character ids.
 
     config (CharCNNConfig): Sizes.
-    output_width (int): P; without a projection (mostly where F == P) the highways' output is the vector.
+    output_width (int): P; without a projection (by default if F == P) the output of the highways is the vector.
     """
 
     def __init__(self, config: CharCNNConfig, output_width: int) -> None:
@@ -79,17 +80,17 @@ class CharCNN(nn.Module):
 
     def _reset_parameters(self) -> None:
         uniform_(self.embedding, -1.0, 1.0)
-        constant_(self.embedding[0], 0.0)  # the mask, which is in no word
+        constant_(self.embedding[0], 0.0)  # the mask, which occurs in no word
         if self.projection is not None:
             normal_(self.projection.weight, self.config.n_filters**-0.5)
             constant_(self.projection.bias, 0.0)
 
     def forward(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
-        """Encode words. Windows that begin after a word's last id see only padding and are all equal, so that rows of
-        short words are cut after the first of them. Words sorted by length are faster.
+        """Encode words. Windows that begin after the last id of a word contain only padding and are all equal, so rows
+        of short words are truncated after the first of these. Words sorted by length are faster.
 
         char_ids (Tensor): Shape (U, C) int64.
-        lengths (Optional[Sequence[int]]): Ids of each word without padding; None looks at whole rows.
+        lengths (Optional[Sequence[int]]): Number of ids of each word without padding; None uses whole rows.
         RETURNS (Tensor): Shape (U, P).
         """
         features = self.pool(char_ids, lengths)
@@ -99,7 +100,7 @@ class CharCNN(nn.Module):
 
     def pool(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
         """char_ids (Tensor), lengths (Optional[Sequence[int]]): See `forward`.
-        RETURNS (Tensor): Shape (U, F), what the highways read.
+        RETURNS (Tensor): Shape (U, F), the input of the highways.
         """
         parts = self._cut(char_ids, lengths)
         if torch.is_grad_enabled() and char_ids.device.type == "cpu":
@@ -113,7 +114,7 @@ class CharCNN(nn.Module):
         return torch.cat([char_filter(characters) for char_filter in self.filters], dim=1)  # (U, F)
 
     def _pool_with_grad(self, parts: Sequence[Tensor]) -> Tensor:
-        with torch.autocast("cpu", enabled=False):  # sums of rows, hardly any product
+        with torch.autocast("cpu", enabled=False):  # mostly sums of rows, which need float32
             columns = [char_filter.train_on(parts, self.embedding) for char_filter in self.filters]  # type: ignore[operator]  # a CharFilter
             return torch.cat(columns, dim=1)  # (U, F)
 
@@ -128,7 +129,7 @@ class CharCNN(nn.Module):
 
 
 class _LargestWindow(torch.autograd.Function):
-    """For each word and filter the largest sum that a window of characters reaches in a table (262, width, n)."""
+    """Maximum over all windows of a word of the sum of table rows, for each filter. Table: (262, width, n)."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, *parts: Tensor) -> Tensor:
@@ -161,10 +162,10 @@ class _LargestWindow(torch.autograd.Function):
 def _first_equal(scores: Tensor, largest: Tensor) -> Tensor:
     """scores (Tensor): Shape (U, W, n).
     largest (Tensor): Shape (U, n), their maximum over W.
-    RETURNS (Tensor): Shape (U, n), its first position: several times as fast as `max` with indices.
+    RETURNS (Tensor): Shape (U, n), the first position of the maximum. Several times as fast as `max` with indices.
     """
     n_windows = scores.shape[1]
     countdown = torch.arange(n_windows, 0, -1, dtype=torch.uint8 if n_windows < 256 else torch.int32).unsqueeze(1)
     is_largest = (scores == largest.unsqueeze(1)).to(countdown.dtype)
     left = is_largest.mul_(countdown).amax(dim=1)
-    return (n_windows - left.long()).clamp_(max=n_windows - 1)  # without a maximum, with NaN, the last one
+    return (n_windows - left.long()).clamp_(max=n_windows - 1)  # NaN has no maximum: the last one

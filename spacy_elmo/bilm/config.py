@@ -1,6 +1,6 @@
-"""Sizes and switches of a biLM, checked once when they are made.
+"""The config of a biLM: sizes and options, validated on construction.
 
-Peters et al. (2018), sec. 3.1 and 3.4; names of the original options file are mapped in `weights/`.
+Peters et al. (2018), sec. 3.1 and 3.4; `weights/` maps the names of the original options file.
 """
 
 from dataclasses import asdict, dataclass
@@ -12,21 +12,21 @@ from ..errors import Errors
 ACTIVATIONS = ("relu", "tanh")
 DIRECTIONS = ("both", "forward")
 ENCODERS = ("lstm",)  # see `bilm/encoder.py`
-CODECS = {"utf8": 261}  # how words become character ids, see `text/codecs.py`, and how many characters there are
+CODECS = {"utf8": 261}  # character codecs, see `text/codecs.py`, and their numbers of characters
 
 
 @dataclass(frozen=True)
 class CharCNNConfig:
-    """The character CNN that turns a word's bytes into one vector (Kim et al. 2016).
+    """The config of the character CNN, which maps the bytes of a word to a vector (Kim et al. 2016).
 
     embedding_width (int): Width E of a character vector.
     filters (Tuple[Tuple[int, int], ...]): Pairs of window width (characters) and number of filters.
     activation (str): "relu" or "tanh", after the maximum over positions.
     n_highway (int): Highway layers over the pooled filters, 0 for none.
-    max_characters (int): C, ids in a word's row, begin and end of word included.
-    always_project (bool): A linear map from F to P follows even where F equals P (AllenNLP; bilm-tf leaves it out).
-    codec (str): How words become character ids: "utf8", bytes between begin and end of word.
-    n_characters (int): Characters of the codec; id 0 is the mask, so the embedding has one row more.
+    max_characters (int): C, ids per word, including begin and end of word.
+    always_project (bool): A linear map from F to P follows even if F equals P (AllenNLP; bilm-tf omits it).
+    codec (str): Character codec: "utf8", bytes between begin-of-word and end-of-word ids.
+    n_characters (int): Characters of the codec; id 0 is the mask, so the embedding has one more row.
     """
 
     embedding_width: int = 16
@@ -45,8 +45,8 @@ class CharCNNConfig:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "CharCNNConfig":
-        """record (Mapping[str, Any]): Plain JSON types; settings left out get their default.
-        RAISES (ValueError): EL001 for unknown settings, EL002 for values that fit no character CNN.
+        """record (Mapping[str, Any]): Plain JSON types; omitted settings have their default.
+        RAISES (ValueError): EL001 for unknown settings, EL002 for invalid values.
         """
         refuse_unknown(cls, record, "the char_cnn block")
         settings, problems = fit_types(cls, record)
@@ -84,17 +84,17 @@ class CharCNNConfig:
 
 @dataclass(frozen=True)
 class BiLMConfig:
-    """A biLM: how words come in, the LSTM stack, its directions.
+    """The config of a biLM: word input, LSTM stack, directions.
 
-    char_cnn (Optional[CharCNNConfig]): Words come in as characters; None if they come in as ids.
-    n_words (Optional[int]): Rows of the word table, if words come in as ids.
+    char_cnn (Optional[CharCNNConfig]): Character input; None for word input.
+    n_words (Optional[int]): Rows of the word embedding, for word input.
     n_layers (int): L, LSTM layers per direction.
     cell_width (int): H, width of the memory cell.
     projection_width (int): P, width of one direction's output; vectors have 2P. Equal to `cell_width`: no projection.
-    cell_clip (Optional[float]): Largest absolute value of the memory cell, None for no clip.
-    projection_clip (Optional[float]): Largest absolute value of a projected output, None for no clip.
-    has_skip (bool): From the second layer on, the input is added to the output.
-    highway_between (bool): From the second layer on, a learned gate mixes input and output (Srivastava et al. 2015).
+    cell_clip (Optional[float]): Maximum absolute value of the memory cell, None for no clip.
+    projection_clip (Optional[float]): Maximum absolute value of a projected output, None for no clip.
+    has_skip (bool): Skip connections: from the second layer on, the input is added to the output.
+    highway_between (bool): Highways: from the second layer on, a gate mixes input and output (Srivastava et al. 2015).
     directions (str): "both", or "forward" for a plain language model.
     encoder (str): The encoder above the words: "lstm".
     """
@@ -133,7 +133,7 @@ class BiLMConfig:
 
     @property
     def output_width(self) -> int:
-        """RETURNS (int): D, the width of a vector, all directions together."""
+        """RETURNS (int): D, the width of a vector of all directions."""
         return self.n_directions * self.projection_width
 
     def to_dict(self) -> Dict[str, Any]:
@@ -145,8 +145,8 @@ class BiLMConfig:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "BiLMConfig":
-        """record (Mapping[str, Any]): What `to_dict` gives; settings left out get their default.
-        RAISES (ValueError): EL001 for unknown settings, EL002 for values that fit no biLM.
+        """record (Mapping[str, Any]): From `to_dict`; omitted settings have their default.
+        RAISES (ValueError): EL001 for unknown settings, EL002 for invalid values.
         """
         refuse_unknown(cls, record, "the biLM config")
         settings, problems = fit_types(cls, record)
@@ -156,7 +156,7 @@ class BiLMConfig:
             try:
                 settings["char_cnn"] = CharCNNConfig.from_dict(settings["char_cnn"])
             except ValueError as error:
-                # A sound block in its place shows what else is wrong.
+                # Continue with a valid block, to find problems in the other settings.
                 problems, settings["char_cnn"] = [str(error)], CharCNNConfig()
         try:
             config = cls(**settings)
@@ -184,7 +184,7 @@ class BiLMConfig:
             ),
             (
                 not (self.has_skip and self.highway_between),
-                "has_skip should be false where highway_between is true: the gate takes the place of the sum",
+                "has_skip should be false if highway_between is true, since the gate replaces the sum",
             ),
             (self.directions in DIRECTIONS, f"directions is '{self.directions}', should be one of {DIRECTIONS}"),
             (self.encoder in ENCODERS, f"encoder is '{self.encoder}', should be one of {ENCODERS}"),

@@ -1,4 +1,4 @@
-"""The encoder above the words of a biLM, chosen by its config: one protocol, one table."""
+"""The context encoder of a biLM, selected by its config."""
 
 from typing import Callable, Dict, List, Optional, Protocol, Tuple
 
@@ -15,10 +15,10 @@ class ContextEncoder(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """RETURNS (torch.device): Where the weights are."""
+        """RETURNS (torch.device): Device of the weights."""
 
     def zero_state(self, n_rows: int) -> State:
-        """RETURNS (State): Of sequences that begin, one row each."""
+        """RETURNS (State): Initial state of `n_rows` sequences."""
 
     def __call__(
         self,
@@ -33,12 +33,12 @@ class ContextEncoder(Protocol):
         """See `BiLMNetwork.forward`."""
 
 
-# By the name that `BiLMConfig.encoder` gives; `engine.runner.RUNNERS` has how each is run for inference.
+# By the value of `BiLMConfig.encoder`. `engine.runner.RUNNERS` has the runner of each for inference.
 ENCODERS: Dict[str, Callable[[BiLMConfig], ContextEncoder]] = {"lstm": LSTMStack}
 
 
 def make_encoder(config: BiLMConfig) -> ContextEncoder:
-    """config (BiLMConfig): Says which encoder, and its sizes.
-    RETURNS (ContextEncoder): A module, with random weights.
+    """config (BiLMConfig): Selects the encoder and its sizes.
+    RETURNS (ContextEncoder): A module with random weights.
     """
     return ENCODERS[config.encoder](config)

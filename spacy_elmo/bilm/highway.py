@@ -5,14 +5,14 @@ from torch import Tensor, nn
 
 from .initialization import constant_, normal_
 
-GATE_BIAS = -2.0  # of a new highway, which mostly carries its input (bilm-tf)
+GATE_BIAS = -2.0  # initial value, with which a highway mostly carries its input (bilm-tf)
 
 
 class Highway(nn.Module):
-    """Pass each feature on as it is, or transformed: y = g * relu(W x + b) + (1 - g) * x.
+    """Highway layer: y = g * relu(W x + b) + (1 - g) * x.
 
     The gate g transforms and 1 - g carries, as in the paper and in bilm-tf (whose file calls g "carry").
-    Both maps are one product: rows 0..F of `weight` transform, rows F..2F are the gate.
+    Both maps are one product: rows 0..F of `weight` are the transform, rows F..2F the gate.
 
     width (int): F.
     """
@@ -34,12 +34,12 @@ class Highway(nn.Module):
         """features (Tensor): Shape (U, F).
         RETURNS (Tensor): Shape (U, F).
         """
-        return open_gate(features, nn.functional.linear(features, self.weight, self.bias))
+        return apply_highway(features, nn.functional.linear(features, self.weight, self.bias))
 
 
-def open_gate(features: Tensor, scores: Tensor) -> Tensor:
-    """features (Tensor): Shape (U, F), the input of a highway.
-    scores (Tensor): Shape (U, 2F), its product with the weights.
+def apply_highway(features: Tensor, scores: Tensor) -> Tensor:
+    """features (Tensor): Shape (U, F), input of a highway.
+    scores (Tensor): Shape (U, 2F), its product with the weights, plus bias.
     RETURNS (Tensor): Shape (U, F).
     """
     transform, gate = scores.chunk(2, dim=1)  # 2 x (U, F)
@@ -67,8 +67,8 @@ class LayerHighway(nn.Module):
         constant_(self.bias, GATE_BIAS)
 
     def forward(self, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """inputs (Tensor): Shape (d, S, B, P), what the layer read.
-        outputs (Tensor): Shape (d, S, B, P), what it gave.
+        """inputs (Tensor): Shape (d, S, B, P), inputs of the layer.
+        outputs (Tensor): Shape (d, S, B, P), outputs of the layer.
         RETURNS (Tensor): Shape (d, S, B, P).
         """
         gate = torch.baddbmm(self.bias.unsqueeze(1), inputs.flatten(1, 2), self.weight).sigmoid()  # (d, S * B, P)

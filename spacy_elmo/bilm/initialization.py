@@ -1,6 +1,6 @@
-"""Random initial weights. Tensors on the meta device are skipped: a reader of weights replaces them.
+"""Random initial weights. Tensors on the meta device are skipped, since they are replaced when weights are read.
 
-`torch.nn.init` works there too, but imports torch._dynamo for it, which takes longer than reading a model.
+`torch.nn.init` also works on the meta device, but then imports torch._dynamo, which takes longer than reading a model.
 """
 
 import torch
@@ -20,10 +20,10 @@ def normal_(tensor: Tensor, std: float) -> None:
 
 
 class Linear(nn.Linear):
-    """A linear map that draws no weights on the meta device."""
+    """A linear layer that is not initialized on the meta device."""
 
     def reset_parameters(self) -> None:
-        """Draw the weights."""
+        """Initialize the weights."""
         if not self.weight.is_meta:
             super().reset_parameters()
 

@@ -1,4 +1,4 @@
-"""Words from the outputs of a biLM, with one set of weights for both directions (Peters et al. 2018, sec. 3.1)."""
+"""The softmax of a biLM, with the same weights for both directions (Peters et al. 2018, sec. 3.1)."""
 
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -10,7 +10,7 @@ from .initialization import normal_
 
 
 class LMHead(nn.Module):
-    """What every softmax can do, however its scores come about.
+    """Base class of all kinds of softmax.
 
     n_words (int): V.
     width (int): P, the width of one direction.
@@ -23,25 +23,25 @@ class LMHead(nn.Module):
 
     @property
     def n_scores(self) -> int:
-        """RETURNS (int): Scores that one row of `row_losses` needs."""
+        """RETURNS (int): Number of scores that one row of `row_losses` needs."""
         return self.n_words
 
     def forward(self, outputs: Tensor) -> Tensor:
         """outputs (Tensor): Shape (N, P).
-        RETURNS (Tensor): Shape (N, V), scores whose softmax are the probabilities of all words.
+        RETURNS (Tensor): Shape (N, V), logits of all words.
         """
         raise NotImplementedError
 
     def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The same as `token_losses`, all rows at once."""
+        """The same as `token_losses`, for all rows at once."""
         return _cross_entropy(self(outputs), targets)
 
     def token_losses(self, outputs: Tensor, targets: Tensor, *, max_scores: int = 2**25) -> Tensor:
-        """Negative log likelihood of each target, with the scores of a bounded number of rows at a time.
+        """Compute the negative log likelihood of each target, in blocks of rows.
 
         outputs (Tensor): Shape (N, P).
         targets (Tensor): Shape (N,) int64.
-        max_scores (int): Scores held at once.
+        max_scores (int): Maximum number of scores in memory at once.
         RETURNS (Tensor): Shape (N,), in nats.
         """
         n_rows = max(1, max_scores // self.n_scores)
@@ -50,7 +50,7 @@ class LMHead(nn.Module):
 
 
 class SoftmaxHead(LMHead):
-    """A score for every word.
+    """The full softmax.
 
     n_words (int): V.
     width (int): P, the width of one direction.
@@ -64,11 +64,11 @@ class SoftmaxHead(LMHead):
 
     @classmethod
     def tied(cls, word_table: Optional[nn.Parameter]) -> "SoftmaxHead":
-        """Make a softmax whose rows are those of the word table, the very same parameter (Press & Wolf 2017).
+        """Create a softmax that shares its weight with the word embedding (Press & Wolf 2017).
 
         word_table (Optional[nn.Parameter]): Shape (V, P), `BiLMNetwork.word_embedding`.
-        RETURNS (SoftmaxHead): With a bias of its own.
-        RAISES (ValueError): EL013 if words come in as characters, so that there is no table.
+        RETURNS (SoftmaxHead): With its own bias.
+        RAISES (ValueError): EL013 for character input, which has no word embedding.
         """
         if word_table is None:
             raise ValueError(Errors.EL013)
@@ -87,11 +87,11 @@ class SoftmaxHead(LMHead):
 
 
 class AdaptiveTail(nn.Module):
-    """A cluster of rarer words: outputs are narrowed first, so that a word costs less.
+    """A cluster of rarer words. Outputs are first projected to a smaller width, so that a word costs less.
 
     n_words (int): Words of the cluster.
     width (int): P.
-    tail_width (int): What remains of it.
+    tail_width (int): The smaller width.
     """
 
     def __init__(self, n_words: int, width: int, tail_width: int) -> None:
@@ -110,15 +110,15 @@ class AdaptiveTail(nn.Module):
 
 
 class AdaptiveHead(LMHead):
-    """A softmax over frequent words and clusters of rarer ones, each with a softmax of its own (Grave et al. 2017).
+    """Adaptive softmax over frequent words and clusters of rarer words, each with its own softmax (Grave et al. 2017).
 
-    P(word) = P(word among the frequent words and the clusters), times P(word in its cluster) if it is in one. It is
-    exact: nothing is sampled. Words are sorted by frequency.
+    P(word) = P(word) for a frequent word, P(cluster) * P(word | cluster) for a word of a cluster. It is exact: nothing
+    is sampled. Words are sorted by frequency.
 
     n_words (int): V.
     width (int): P.
     cutoffs (Sequence[int]): First word of each cluster, ascending, below V.
-    div_value (float): Cluster k works with P / div_value^(k + 1) features, k from 0.
+    div_value (float): Cluster k has width P / div_value^(k + 1), k from 0.
     """
 
     def __init__(self, n_words: int, width: int, cutoffs: Sequence[int], div_value: float = 4.0) -> None:
@@ -139,18 +139,18 @@ class AdaptiveHead(LMHead):
 
     @property
     def settings(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Arguments to make such a head but for the width, plain JSON types."""
+        """RETURNS (Dict[str, Any]): Arguments of the constructor without the width, plain JSON types."""
         return {"n_words": self.n_words, "cutoffs": list(self.cutoffs), "div_value": self.div_value}
 
     @property
     def n_scores(self) -> int:
-        """RETURNS (int): The frequent words and the largest cluster."""
+        """RETURNS (int): Scores of the first softmax and of the largest cluster."""
         bounds = [*self.cutoffs, self.n_words]
         return self.cutoffs[0] + len(self.cutoffs) + max(stop - start for start, stop in zip(bounds, bounds[1:]))
 
     def forward(self, outputs: Tensor) -> Tensor:
         """outputs (Tensor): Shape (N, P).
-        RETURNS (Tensor): Shape (N, V), log probabilities, which are scores too.
+        RETURNS (Tensor): Shape (N, V), log probabilities, which are also logits.
         """
         first = _log_softmax(nn.functional.linear(outputs, self.weight, self.bias))
         n_frequent = self.cutoffs[0]
@@ -160,9 +160,9 @@ class AdaptiveHead(LMHead):
         return torch.cat(parts, dim=1)
 
     def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Only the clusters of the targets are looked into.
+        """The same as `token_losses`; each cluster is computed for its own targets only.
 
-        A cluster that no target is in takes part with no row, so that all parameters have a gradient at every update.
+        Clusters without targets are computed with zero rows, so that all parameters have a gradient in every update.
         """
         n_frequent = self.cutoffs[0]
         cuts = torch.as_tensor(self.cutoffs, device=targets.device)
@@ -185,5 +185,5 @@ def _log_softmax(scores: Tensor) -> Tensor:
 
 
 def _exact(scores: Tensor) -> Tensor:
-    """Sums over many words want float32, whatever type a product gave under autocast."""
+    """Convert to float32, since sums over many words need it and products under autocast may be in half precision."""
     return scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores

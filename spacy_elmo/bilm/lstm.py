@@ -11,11 +11,11 @@ from .initialization import constant_, uniform_
 from .recurrence import run_recurrence
 from .state import LSTMState, State
 
-FORGET_BIAS = 1.0  # added in computing and not part of the stored bias, as in bilm-tf's files
+FORGET_BIAS = 1.0  # added at run time and not part of the stored bias, as in the files of bilm-tf
 
 
 class LSTMLayer(nn.Module):
-    """The weights of one layer, d directions stacked in front, columns in the order i, j (candidate), f, o.
+    """The weights of one layer. The first dimension is the direction; columns are in the order i, j (candidate), f, o.
 
     config (BiLMConfig): Sizes and clips.
     """
@@ -34,7 +34,7 @@ class LSTMLayer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights as Glorot & Bengio (2010), the default of the framework bilm-tf was written in."""
+        """Initialize the weights as in Glorot & Bengio (2010), the default of TensorFlow and so of bilm-tf."""
         d, width, gates = self.input_weight.shape
         limit = (6.0 / (2 * width + gates)) ** 0.5
         uniform_(self.input_weight, -limit, limit)
@@ -45,10 +45,10 @@ class LSTMLayer(nn.Module):
             uniform_(self.projection_weight, -limit, limit)
 
     def input_gates(self, inputs: Tensor) -> Tensor:
-        """The input side of all gates as one large product.
+        """Compute the input side of all gates in one large product.
 
         inputs (Tensor): Shape (d, N, P) or (1, N, P), the same for all directions.
-        RETURNS (Tensor): Shape (d, N, 4H), biases included.
+        RETURNS (Tensor): Shape (d, N, 4H), including biases.
         """
         bias = full_bias(self.bias).unsqueeze(1)  # (d, 1, 4H)
         return torch.baddbmm(bias, inputs.expand(len(bias), -1, -1), self.input_weight)
@@ -61,14 +61,14 @@ class LSTMLayer(nn.Module):
         resets: Optional[Tensor] = None,
         recurrent_dropout: float = 0.0,
     ) -> Tuple[Tensor, Tensor, Tensor]:
-        """Run over time, with gradients for everything but the initial state.
+        """Run over time, with gradients for everything except the initial state.
 
         gates (Tensor): Shape (d, S, B, 4H), from `input_gates`.
         h (Tensor): Shape (d, B, P), output before the first step.
         c (Tensor): Shape (d, B, H), memory cell before the first step.
         resets (Optional[Tensor]): Shape (S, B) bool, true where a sequence begins and the state is zero.
-        recurrent_dropout (float): Share of each lane's h that the gates do not see while training, the same mask at
-            all steps (Gal & Ghahramani 2016).
+        recurrent_dropout (float): Dropout of h as input of the gates during training, with the same mask at all steps
+            of a lane (Gal & Ghahramani 2016).
         RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, P), h and c after the last step, detached.
         """
         mask: Optional[Tensor] = None
@@ -88,7 +88,7 @@ class LSTMLayer(nn.Module):
 
 
 class LSTMStack(nn.Module):
-    """The layers of a biLM above the words, in both directions.
+    """The LSTM layers of a biLM, in both directions.
 
     config (BiLMConfig): Sizes and switches.
     """
@@ -104,7 +104,7 @@ class LSTMStack(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """RETURNS (torch.device): Where the weights are."""
+        """RETURNS (torch.device): Device of the weights."""
         device: torch.device = self.layers[0].bias.device  # type: ignore[assignment]  # a Tensor's
         return device
 
@@ -141,13 +141,13 @@ class LSTMStack(nn.Module):
         return layers, State(tuple(states))
 
     def _combine(self, number: int, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """What layer `number`, from 0, passes on: its output, with its input added or mixed in by a highway."""
+        """Apply the skip connection or the highway of a layer."""
         if self.config.highway_between:
             return self.highways[number - 1](inputs, outputs)  # type: ignore[no-any-return]  # a LayerHighway's
         return outputs + inputs if self.config.has_skip else outputs
 
     def _first_gates(self, vectors: Tensor, index: Tensor, input_dropout: float) -> Tensor:
-        """Input product of the first layer: once per distinct word, unless dropout changes every token."""
+        """Input product of the first layer, computed once per distinct word, or per token if there is dropout."""
         d, n_steps, n_lanes = index.shape
         layer: LSTMLayer = self.layers[0]  # type: ignore[assignment]  # ModuleList knows Modules
         if input_dropout and self.training:

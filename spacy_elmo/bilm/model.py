@@ -1,4 +1,4 @@
-"""The biLM of Peters et al. (2018): words in, the layers of both directions out."""
+"""The biLM of Peters et al. (2018), which maps words to the layers of both directions."""
 
 from typing import List, Optional, Sequence, Tuple
 
@@ -13,10 +13,10 @@ from .state import State
 
 
 class BiLMNetwork(nn.Module):
-    """The parameters of a biLM and its forward pass with gradients; constant networks are run by `engine/`.
+    """The parameters of a biLM and its forward pass with gradients. `engine/` runs networks with constant weights.
 
-    config (BiLMConfig): Sizes and switches.
-    sparse_words (bool): Attribute: gradients of the word embedding are sparse, the rows that were used.
+    config (BiLMConfig): Sizes and options.
+    sparse_words (bool): Attribute: whether gradients of the word embedding are sparse (only the rows used).
     """
 
     sparse_words: bool = False
@@ -35,14 +35,14 @@ class BiLMNetwork(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """RETURNS (torch.device): Where the weights are."""
+        """RETURNS (torch.device): Device of the weights."""
         return self.encoder.device
 
     def word_vectors(self, ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
         """Encode distinct words.
 
         ids (Tensor): Shape (U, C) character ids, or (U,) word ids for word input.
-        lengths (Optional[Sequence[int]]): Character ids of each word without padding; see `CharCNN`.
+        lengths (Optional[Sequence[int]]): Number of character ids of each word without padding; see `CharCNN`.
         RETURNS (Tensor): Shape (U, P).
         """
         if self.word_embedding is not None:
@@ -50,7 +50,7 @@ class BiLMNetwork(nn.Module):
         return self.char_cnn(ids, lengths)  # type: ignore[misc, no-any-return]  # the config has one of the two
 
     def zero_state(self, n_rows: int) -> State:
-        """RETURNS (State): Of sequences that begin, one row each."""
+        """RETURNS (State): Initial state of `n_rows` sequences."""
         return self.encoder.zero_state(n_rows)
 
     def forward(
@@ -65,12 +65,12 @@ class BiLMNetwork(nn.Module):
     ) -> Tuple[List[Tensor], State]:
         """Run all layers over lanes, attached to the graph.
 
-        vectors (Tensor): Shape (U, P), the distinct words.
+        vectors (Tensor): Shape (U, P), vectors of the distinct words.
         index (Tensor): Shape (d, S, B), the word in each slot; each direction in its own reading order.
-        state (State): Of the lanes, from `zero_state` or the call before.
-        resets (Optional[Tensor]): Shape (S, B) bool, where a sequence begins and the state is zero.
-        input_dropout (float): Dropped share of every layer's input while training.
-        recurrent_dropout (float): Dropped share of every recurrent input while training, the same mask at all steps.
+        state (State): State of the lanes, from `zero_state` or the previous call.
+        resets (Optional[Tensor]): Shape (S, B) bool, true where a sequence begins and the state is zero.
+        input_dropout (float): Dropout of the input of every layer during training.
+        recurrent_dropout (float): Dropout of every recurrent input during training, with the same mask at all steps.
         RETURNS (Tuple[List[Tensor], State]): One (d, S, B, P) per layer, and the state after the last step.
         """
         layers, after = self.encoder(

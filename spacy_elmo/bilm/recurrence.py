@@ -1,8 +1,8 @@
-"""The recurrent part of an LSTM layer with a backward pass written by hand.
+"""The recurrent part of an LSTM layer (Sak et al. 2014) with a hand-written backward pass.
 
-Autograd through a loop over time would record some twenty operations a step and multiply the weight gradients step by
-step. Here the forward pass keeps the gates, and the backward pass computes the weight gradients in two large products
-after its loop (Sak et al. 2014 for the layer).
+Autograd through a loop over time would record about twenty operations per step and compute the weight gradients step by
+step. Here the forward pass stores the gates, and the backward pass computes the weight gradients in two large products
+after its loop.
 
 tanh(x) is computed as 2 sigmoid(2x) - 1, which is several times faster in torch on CPUs and exact to 1e-7.
 """
@@ -29,19 +29,19 @@ def run_recurrence(
     cell_clip: Optional[float] = None,
     projection_clip: Optional[float] = None,
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """Step through time: i, j, f, o = gates + h W; c = clip(i j + f c); h = clip(W_P (o tanh(c))).
+    """Run over time: i, j, f, o = gates + h W; c = clip(i j + f c); h = clip(W_P (o tanh(c))).
 
-    Beyond a clip there is no gradient; exactly at it there is, as in torch and TensorFlow.
+    The gradient of a clip is zero beyond the bound, and one exactly at the bound, as in PyTorch and TensorFlow.
 
-    gates (Tensor): Shape (d, S, B, 4H), input side and bias of the gates, order i, j, f, o; the products have its type,
-        states and sums are float32 at least.
+    gates (Tensor): Shape (d, S, B, 4H), input side and bias of the gates, order i, j, f, o. Products have its dtype,
+        states and sums are float32 or float64.
     recurrent_weight (Tensor): Shape (d, R, 4H).
     projection_weight (Optional[Tensor]): Shape (d, H, R), or None if R == H.
-    h (Tensor): Shape (d, B, R). No gradient flows into it: back-propagation is truncated here.
-    c (Tensor): Shape (d, B, H). The same.
-    resets (Optional[Tensor]): Shape (S, B) bool, where the state is set to zero before the step.
-    mask (Optional[Tensor]): Shape (d, B, R), what h is multiplied by on its way to the gates, the same at all steps:
-        variational dropout (Gal & Ghahramani 2016). Outputs and states are not masked.
+    h (Tensor): Shape (d, B, R). It gets no gradient: backpropagation is truncated here.
+    c (Tensor): Shape (d, B, H). It gets no gradient either.
+    resets (Optional[Tensor]): Shape (S, B) bool, true where the state is set to zero before the step.
+    mask (Optional[Tensor]): Shape (d, B, R), factor of h as input of the gates, the same at all steps: variational
+        dropout (Gal & Ghahramani 2016). Outputs and states are not masked.
     cell_clip (Optional[float]): Bound of c.
     projection_clip (Optional[float]): Bound of h.
     RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, R) float32, last h, last c (both detached).
@@ -53,14 +53,14 @@ def run_recurrence(
 
 
 class _Kept(NamedTuple):
-    """What the backward pass needs of each step.
+    """Values of each step that the backward pass needs.
 
-    acts (Tensor): Shape (S, 4, d, B, H), the activations of the gates i, f, o and of the candidate j.
-    cells (Tensor): Shape (S, d, B, H), after the clip.
-    tanhs (Tensor): Shape (S, d, B, H), of the cells.
-    outputs (Tensor): Shape (d, S, B, R), after the clip.
-    raw_cells (Tensor): Before it; the same tensor as `cells` if there is none.
-    raw_outputs (Tensor): Likewise.
+    acts (Tensor): Shape (S, 4, d, B, H), activations of i, j (candidate), f, o.
+    cells (Tensor): Shape (S, d, B, H), memory cells after the clip.
+    tanhs (Tensor): Shape (S, d, B, H), tanh of the cells.
+    outputs (Tensor): Shape (d, S, B, R), outputs after the clip.
+    raw_cells (Tensor): Cells before the clip; the same tensor as `cells` without a clip.
+    raw_outputs (Tensor): Outputs before the clip; the same tensor as `outputs` without a clip.
     """
 
     acts: Tensor
@@ -71,7 +71,7 @@ class _Kept(NamedTuple):
     raw_outputs: Tensor
 
     def by_step(self) -> List["_Kept"]:
-        """RETURNS (List[_Kept]): The same for each step, without the axis S."""
+        """RETURNS (List[_Kept]): Views of each step, without the axis S."""
         columns = [tensor.unbind(0) for tensor in (self.acts, self.cells, self.tanhs)]
         columns += [self.outputs.unbind(1), self.raw_cells.unbind(0), self.raw_outputs.unbind(1)]
         return [_Kept(*row) for row in zip(*columns)]
@@ -124,7 +124,7 @@ class _Recurrence(torch.autograd.Function):
 
 
 class _Layer(NamedTuple):
-    """The weights in the type of the products, and the settings."""
+    """The weights in the dtype of the products, and the settings."""
 
     recurrent: Tensor
     projection: Optional[Tensor]
@@ -170,7 +170,7 @@ def _project(at: _Kept, layer: _Layer) -> None:
 
 
 def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor) -> Tuple[Tensor, Tensor]:
-    """RETURNS (Tuple[Tensor, Tensor]): Gradients of the gates (d, S, B, 4H), and of what was projected (d, S, B, R)."""
+    """RETURNS (Tuple[Tensor, Tensor]): Gradients of the gates (d, S, B, 4H) and of the projections (d, S, B, R)."""
     recurrent = layer.recurrent
     d_gates = recurrent.new_empty(*kept.outputs.shape[:3], recurrent.shape[2])
     d_projected = recurrent.new_empty(kept.outputs.shape)
@@ -211,7 +211,7 @@ def _cell_backward(
 ) -> Tensor:
     """Set `d_act` (4, d, B, H) to the gradient of the gate activations.
 
-    RETURNS (Tensor): Shape (d, B, H), the gradient of the cells of the step before.
+    RETURNS (Tensor): Shape (d, B, H), the gradient of the cells of the previous step.
     """
     i, j, f, o = at.acts.unbind(0)
     d_i, d_j, d_f, d_o = d_act.unbind(0)
@@ -238,7 +238,7 @@ def _gates_backward(at: _Kept, d_act: Tensor, d_pre: Tensor) -> None:
 def _allocate(
     gates: Tensor, output_width: int, exact: torch.dtype, has_cell_clip: bool, has_output_clip: bool
 ) -> _Kept:
-    """Where nothing is clipped, before and after the clip is the same tensor."""
+    """Allocate the tensors. Without a clip, values before and after it share one tensor."""
     d, n_steps, n_lanes, width = gates.shape
 
     def room(*shape: int) -> Tensor:
@@ -256,7 +256,7 @@ def _allocate(
 
 
 def _unclip(gradient: Tensor, raw: Tensor, clip: float) -> Tensor:
-    """The gradient where |raw| <= clip, else zero. The operation leaves out its bounds, so they are one number on."""
+    """The gradient where |raw| <= clip, else zero. The operation excludes its bounds, so they are one ulp larger."""
     numbers = np.float64 if raw.dtype == torch.float64 else np.float32
     bound = float(np.nextafter(numbers(clip), numbers(np.inf)))
     unclipped: Tensor = torch.ops.aten.hardtanh_backward(gradient, raw, -bound, bound)
@@ -282,7 +282,7 @@ def _keeps(resets: Optional[Tensor], n_steps: int, dtype: torch.dtype) -> Keeps:
 
 
 def _read_outputs(outputs: Tensor, h: Tensor, mask: Optional[Tensor], keeps: Keeps) -> Tensor:
-    """What the recurrent product read at each step, shape (d, S * B, R)."""
+    """Input of the recurrent product at each step, shape (d, S * B, R)."""
     read = torch.cat([h.unsqueeze(1), outputs[:, :-1]], dim=1)  # (d, S, B, R)
     for s, keep in enumerate(keeps):
         if keep is not None:

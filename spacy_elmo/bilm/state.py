@@ -1,4 +1,4 @@
-"""Recurrent state as a value: an argument and a result, never hidden in a module."""
+"""Recurrent state as a value. It is passed and returned, and no module stores it."""
 
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -23,18 +23,18 @@ class LSTMState(NamedTuple):
 
 @dataclass(frozen=True)
 class State:
-    """The state of some sequences, as an encoder uses it: tensors of each layer, with rows in their second dimension.
+    """The state of some sequences, in the form of an encoder: tensors of each layer, whose second dimension is the row.
 
-    An encoder without memory has no layers here. Code outside of an encoder uses these methods only.
+    An encoder without recurrent state has no layers here. Code outside an encoder uses only these methods.
 
-    layers (Tuple[Any, ...]): From the lowest up, a named tuple each: `LSTMState`, or that of another encoder.
+    layers (Tuple[Any, ...]): A named tuple per layer, from the lowest up: `LSTMState`, or that of another encoder.
     """
 
     layers: Tuple[Any, ...]
 
     @classmethod
     def cat(cls, states: Sequence["State"]) -> "State":
-        """RETURNS (State): The rows of all states, one after the other."""
+        """RETURNS (State): The concatenated rows of all states."""
         by_layer = zip(*(state.layers for state in states))
         return cls(tuple(layers[0]._make(torch.cat(parts, dim=1) for parts in zip(*layers)) for layers in by_layer))
 
@@ -52,7 +52,7 @@ class State:
         return max((float((a - b).abs().max()) for a, b in pairs), default=0.0)
 
     def named_tensors(self) -> Dict[str, Tensor]:
-        """RETURNS (Dict[str, Tensor]): By number of the layer and name, "0.h" for instance; not copied."""
+        """RETURNS (Dict[str, Tensor]): By number of the layer and name, for example "0.h"; not copied."""
         return {f"{i}.{name}": part for i, layer in enumerate(self.layers) for name, part in layer._asdict().items()}
 
     def replace_tensors(self, tensors: Mapping[str, Tensor]) -> "State":
@@ -76,21 +76,21 @@ class BiLMState:
 
     @classmethod
     def from_state(cls, state: State) -> "BiLMState":
-        """state (State): Of an LSTM.
-        RETURNS (BiLMState): The same, copied.
+        """state (State): State of an LSTM.
+        RETURNS (BiLMState): A converted copy.
         """
         h, c = zip(*state.layers)
-        return cls(torch.stack([_beside(part) for part in h]), torch.stack([_beside(part) for part in c]))
+        return cls(*(torch.stack([_concatenate_directions(part) for part in parts]) for parts in (h, c)))
 
     def to_state(self, config: BiLMConfig) -> State:
-        """config (BiLMConfig): Of the biLM that the state belongs to.
-        RETURNS (State): The same, copied.
+        """config (BiLMConfig): Config of the biLM.
+        RETURNS (State): A converted copy.
         """
         d = config.n_directions
-        return State(tuple(LSTMState(_apart(h, d), _apart(c, d)) for h, c in zip(self.h, self.c)))
+        return State(tuple(LSTMState(_split_directions(h, d), _split_directions(c, d)) for h, c in zip(self.h, self.c)))
 
     def check(self, config: BiLMConfig) -> None:
-        """RAISES (ValueError): EL006 if the state is not one of this config."""
+        """RAISES (ValueError): EL006 if the sizes of the state do not match the config."""
         d, n_layers = config.n_directions, config.n_layers
         for name, found, width in (("h", self.h, d * config.projection_width), ("c", self.c, d * config.cell_width)):
             wanted = (n_layers, self.h.shape[1] if self.h.dim() == 3 else "rows", width)
@@ -99,11 +99,11 @@ class BiLMState:
 
     @property
     def n_rows(self) -> int:
-        """RETURNS (int): Sequences whose state this is."""
+        """RETURNS (int): Number of sequences."""
         return self.h.shape[1]
 
     def pad(self, n_rows: int) -> "BiLMState":
-        """RETURNS (BiLMState): With zero rows added until there are `n_rows`."""
+        """RETURNS (BiLMState): The state padded with zeros to at least `n_rows` rows."""
         missing = n_rows - self.n_rows
         if missing <= 0:
             return self
@@ -114,16 +114,16 @@ class BiLMState:
         return BiLMState(self.h[:, i : i + 1], self.c[:, i : i + 1])
 
     def to(self, device: torch.device) -> "BiLMState":
-        """RETURNS (BiLMState): The same on a device, float32."""
+        """RETURNS (BiLMState): The state on a device, in float32."""
         return BiLMState(self.h.to(device, torch.float32), self.c.to(device, torch.float32))
 
 
-def _beside(part: Tensor) -> Tensor:
+def _concatenate_directions(part: Tensor) -> Tensor:
     """(d, rows, width) to (rows, d * width)."""
     return part.transpose(0, 1).flatten(1)
 
 
-def _apart(part: Tensor, d: int) -> Tensor:
+def _split_directions(part: Tensor, d: int) -> Tensor:
     """(rows, d * width) to (d, rows, width)."""
     return part.view(part.shape[0], d, -1).transpose(0, 1).contiguous()
 

@@ -1,4 +1,4 @@
-"""Arguments of `BiLM`, checked before anything is computed; and rows without boundaries."""
+"""Checks of the arguments of `BiLM`; removal of the rows of BOS and EOS."""
 
 from typing import Any, Callable, Iterable, List, Optional, Sequence, Union
 
@@ -38,11 +38,11 @@ def check_positive(name: str, value: int) -> None:
 def id_runs(
     char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence[int]], words: WordEncoder
 ) -> IdRuns:
-    """char_ids (Union[Tensor, NDArray[np.int64]]): Should have shape (U, C) and ids of the codec.
-    index (Sequence[Sequence[int]]): Should be rows of `char_ids`.
-    words (WordEncoder): Of the biLM.
+    """char_ids (Union[Tensor, NDArray[np.int64]]): Shape (U, C), ids of the codec.
+    index (Sequence[Sequence[int]]): Rows of `char_ids`.
+    words (WordEncoder): Word encoder of the biLM.
     RETURNS (IdRuns): The sequences.
-    RAISES (ValueError): EL017 if the ids are something else, or the biLM reads whole words.
+    RAISES (ValueError): EL017 for invalid ids, or if the biLM reads whole words.
     """
     ids = np.asarray(char_ids.cpu() if isinstance(char_ids, Tensor) else char_ids, dtype="int64")
     problem = _id_problem(ids, [number for run in index for number in run], words.codec)
@@ -54,7 +54,7 @@ def id_runs(
 
 
 def _lengths(ids: Ids) -> Ids:
-    """RETURNS (Ids): Shape (U,), ids of each row before the last one is repeated to its end."""
+    """RETURNS (Ids): Shape (U,), ids of each row without padding. Its last id is the padding."""
     is_content = ids != ids[:, -1:]
     lengths: Ids = (is_content * np.arange(1, ids.shape[1] + 1)).max(axis=1)
     return lengths
@@ -69,15 +69,15 @@ def _id_problem(ids: Ids, numbers: List[int], codec: Optional[CharacterCodec]) -
     if ids.size and not 0 <= ids.min() <= ids.max() <= largest:
         return f"they are {ids.min()} to {ids.max()}, should be 0 to {largest}"
     if numbers and not 0 <= min(numbers) <= max(numbers) < len(ids):
-        return f"the index has rows {min(numbers)} to {max(numbers)}, but there are {len(ids)} words"
+        return f"the index has rows {min(numbers)} to {max(numbers)}, but there are {len(ids)} rows"
     return ""
 
 
 def layer_choice(layers: Union[str, int], n_layers: int) -> Callable[[Tensor], Tensor]:
     """layers (Union[str, int]): "all", "top", "mean" or the number of a layer.
     n_layers (int): L.
-    RETURNS (Callable[[Tensor], Tensor]): From (L+1, N, D) to the rows that are wanted.
-    RAISES (ValueError): EL008 for another choice.
+    RETURNS (Callable[[Tensor], Tensor]): Maps layers (L+1, N, D) to the selected ones.
+    RAISES (ValueError): EL008 for another value.
     """
     if layers == "all":
         return lambda rows: rows
@@ -92,7 +92,7 @@ def layer_choice(layers: Union[str, int], n_layers: int) -> Callable[[Tensor], T
 
 
 def without_boundaries(rows: Tensor, lengths: Sequence[int]) -> Tensor:
-    """rows (Tensor): Shape (L+1, n, D), with boundaries.
+    """rows (Tensor): Shape (L+1, n, D), with rows of BOS and EOS.
     lengths (Sequence[int]): Words of each sequence.
     RETURNS (Tensor): Shape (L+1, sum of lengths, D), a copy.
     """

@@ -1,4 +1,4 @@
-"""One chunk of lanes of text through a network, for pretraining and for perplexities of a running text."""
+"""Forward pass of a network over one chunk of text lanes, for pretraining and for perplexities with carried state."""
 
 from typing import List, Optional, Tuple
 
@@ -16,9 +16,9 @@ from ..text.word_table import WordTable
 
 
 def make_word_table(config: BiLMConfig, vocabulary: Optional[Vocabulary]) -> WordTable:
-    """config (BiLMConfig): Says how words are spelled.
-    vocabulary (Optional[Vocabulary]): Gives words their ids as targets.
-    RETURNS (WordTable): Empty but for the sentence boundaries.
+    """config (BiLMConfig): Selects the character codec.
+    vocabulary (Optional[Vocabulary]): Ids of the words as targets.
+    RETURNS (WordTable): With `<S>` and `</S>` only.
     """
     characters = config.char_cnn
     codec = make_codec() if characters is None else make_codec(characters.codec, characters.max_characters)
@@ -35,12 +35,13 @@ def run_chunk(
     input_dropout: float = 0.0,
     recurrent_dropout: float = 0.0,
 ) -> Tuple[List[Tensor], State]:
-    """Read one chunk of lanes: distinct words once, then the encoder; with gradients where they are enabled.
+    """Compute the layers of one chunk: encode each distinct word once, then run the encoder. Gradients are recorded if
+    they are enabled.
 
-    table (WordTable): Has the words of the chunk.
-    chunk (Chunk): What the lanes read.
-    state (State): Of the lanes, a row each.
-    with_resets (bool): Each block of sentences begins with a zero state.
+    table (WordTable): Contains the words of the chunk.
+    chunk (Chunk): Inputs of the lanes.
+    state (State): State of the lanes, one row each.
+    with_resets (bool): Start each block of sentences from a zero state.
     input_dropout (float), recurrent_dropout (float): See `BiLMNetwork.forward`.
     RETURNS (Tuple[List[Tensor], State]): Layers (d, S, B, P) and the new state.
     """
@@ -48,7 +49,7 @@ def run_chunk(
     d = network.config.n_directions
     numbers, first, index = np.unique(chunk.inputs[:d], return_index=True, return_inverse=True)
     lengths = table.lengths(numbers)
-    order = np.lexsort((first, lengths))  # words of similar length together; nothing depends on their numbers
+    order = np.lexsort((first, lengths))  # by length, then first occurrence: results do not depend on word numbers
     index = np.argsort(order)[index]
     numbers = numbers[order]
     if network.char_cnn is not None:

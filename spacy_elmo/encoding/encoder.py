@@ -1,4 +1,4 @@
-"""Sequences to layers: distinct words, a lane plan, the right initial state, in slices of bounded size."""
+"""Compute the layers of sequences in slices of bounded size: distinct words, a lane plan, the initial state."""
 
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
 from ..engine.dispatch import MAX_LANES
-from ..engine.fork import survive_fork
+from ..engine.fork import register_fork_handlers
 from ..engine.memory import HeapTrimmer
 from ..engine.runner import Runner, make_runner
 from ..engine.workspace import Workspace, WorkspacePool
@@ -23,11 +23,11 @@ STEADY_CHANGE = 1e-6
 
 
 class Slice(NamedTuple):
-    """Layers of some sequences, valid until the next slice is asked for, or the iteration ends.
+    """Layers of some sequences, valid until the next slice is requested or the iteration ends.
 
     start (int), stop (int): The sequences from `start` to before `stop`.
     rows (Tensor): Shape (L+1, n, D).
-    has_boundaries (bool): Whether there are rows of the sentence boundaries.
+    has_boundaries (bool): Whether `rows` includes BOS and EOS.
     """
 
     start: int
@@ -37,10 +37,10 @@ class Slice(NamedTuple):
 
 
 class Encoder:
-    """Everything that is derived from constant weights.
+    """Computes layers with constant weights, and holds everything derived from them.
 
     network (BiLMNetwork), vocabulary (Optional[Vocabulary]), token_embeddings (Optional[Tensor]): See `BiLM`.
-    steady_state (Optional[State]): One row, if known.
+    steady_state (Optional[State]): The steady state, one row, if it is known.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Encoder:
         *,
         steady_state: Optional[State] = None,
     ) -> None:
-        survive_fork()
+        register_fork_handlers()
         self.network = network
         self.config = network.config
         self.words = WordEncoder(network, vocabulary, token_embeddings)
@@ -64,14 +64,14 @@ class Encoder:
 
     @property
     def runner(self) -> Runner:
-        """RETURNS (Runner): Made when first needed."""
+        """RETURNS (Runner): Created on first use."""
         if self._runner is None:
             self._runner = make_runner(self.network)
         return self._runner
 
     @property
     def steady_state(self) -> State:
-        """The state after empty sentences `<S> </S>`, repeated from zero until it no longer changes.
+        """The state after repeated empty sentences `<S> </S>`, from zero until it converges. Computed on first use.
 
         RETURNS (State): One row.
         """
@@ -84,11 +84,11 @@ class Encoder:
         return WordRuns(runs, self.words.encode)
 
     def start(self, state: str) -> State:
-        """RETURNS (State): With which a sequence begins under a policy, one row."""
+        """RETURNS (State): Initial state of a sequence under a policy, one row."""
         return self.steady_state if state == "steady" else self.network.zero_state(1)
 
     def prepare(self, state: str) -> None:
-        """Derive from the weights now what sequences under a policy need."""
+        """Derive now everything from the weights that sequences under a policy need."""
         self.words.prepare()
         self.runner.prepare()
         if state != "carry":
@@ -107,12 +107,13 @@ class Encoder:
         """Compute the layers of sequences.
 
         runs (Runs): The sequences.
-        state (Union[str, State]): A policy, or a state: sequence i goes on from row i, as in the reference programs.
+        state (Union[str, State]): A policy, or a state: sequence i continues from row i, as in bilm-tf and AllenNLP.
         batch_tokens (int): Tokens computed at once.
-        group_lengths (Optional[Sequence[int]]): For "carry": consecutive sequences through which the state runs on.
-        with_boundaries (bool): Keep rows of the boundaries, for "reset" and "steady"; otherwise they are always kept.
-        ends (Optional[List[State]]): Gets the states after the sequences of each slice, a row each; for "carry" one
-            row, after the last of them. Not for "reset" and "steady".
+        group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive sequences that share a state.
+        with_boundaries (bool): For "reset" and "steady": include the rows of BOS and EOS. Otherwise they are always
+            included.
+        ends (Optional[List[State]]): Filled with the states after the sequences of each slice, one row each; for
+            "carry" one row, after the last sequence. Not used for "reset" and "steady".
         YIELDS (Slice): In order.
         """
         with self._workspaces.borrow() as workspace:
@@ -128,11 +129,11 @@ class Encoder:
                 self._trimmer.count(sum(runs.lengths[part.start : part.stop]))
 
     def with_grad(self, runs: Sequence[Sequence[str]]) -> Tensor:
-        """RETURNS (Tensor): Shape (L+1, N, D), attached to the graph; every sequence from zero, boundaries left out."""
+        """RETURNS (Tensor): Shape (L+1, N, D), attached to the graph, without BOS and EOS; zero initial states."""
         if not runs:
             return torch.zeros(self.config.n_layers + 1, 0, self.config.output_width, device=self.device)
         distinct, numbers = number_words(runs)
-        numbered = NumberedRuns(self.words.spell(distinct), numbers)
+        numbered = NumberedRuns(self.words.compute(distinct), numbers)
         vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
         plan = plan_lanes(numbered.lengths(with_boundaries=True), MAX_LANES)
         d = self.config.n_directions
@@ -155,9 +156,11 @@ class Encoder:
     def _restart(
         self, runs: Runs, state: str, batch_tokens: int, workspace: Workspace, with_boundaries: bool
     ) -> Iterator[Slice]:
-        """Each sequence from the same state. Without boundaries it is the state after the first one, computed once."""
+        """Each sequence starts from the same state. Without boundary rows, this is the state after its first boundary,
+        which is computed once.
+        """
         start = self.start(state) if with_boundaries else self._state_after_boundary(state)
-        for first, stop in _cut_by_budget(runs.lengths, batch_tokens):
+        for first, stop in _split_by_budget(runs.lengths, batch_tokens):
             numbered = runs.number(first, stop)
             rows, _ = self._run(numbered, start, with_boundaries=with_boundaries, workspace=workspace)
             yield Slice(first, stop, rows, with_boundaries)
@@ -165,8 +168,8 @@ class Encoder:
     def _continue(
         self, runs: Runs, start: State, batch_tokens: int, workspace: Workspace, ends: Optional[List[State]]
     ) -> Iterator[Slice]:
-        """Each sequence from a row of a state."""
-        for first, stop in _cut_by_budget(runs.lengths, batch_tokens):
+        """Each sequence starts from its row of a state."""
+        for first, stop in _split_by_budget(runs.lengths, batch_tokens):
             numbered, part = runs.number(first, stop), start.rows(first, stop)
             rows, end = self._run(numbered, part, with_boundaries=True, with_end=True, workspace=workspace)
             if ends is not None and end is not None:
@@ -181,12 +184,12 @@ class Encoder:
         workspace: Workspace,
         ends: Optional[List[State]],
     ) -> Iterator[Slice]:
-        """Sequences of a group are end to end in one lane and nothing is reset between them."""
-        last = zero = self.network.zero_state(1)  # `last`: after a group that the budget cut
-        for pieces in _cut_groups(runs.lengths, batch_tokens, group_lengths):
-            first, stop = pieces[0][0], pieces[-1][1]
-            start = State.cat([last if goes_on else zero for _, _, goes_on in pieces])
-            sizes = [piece_stop - piece_first for piece_first, piece_stop, _ in pieces]
+        """The sequences of a group are concatenated in one lane, and the state is not reset between them."""
+        last = zero = self.network.zero_state(1)  # `last`: after a group that continues in the next slice
+        for segments in _split_groups(runs.lengths, batch_tokens, group_lengths):
+            first, stop = segments[0][0], segments[-1][1]
+            start = State.cat([last if is_continued else zero for _, _, is_continued in segments])
+            sizes = [segment_stop - segment_first for segment_first, segment_stop, _ in segments]
             rows, end = self._run_groups(runs.number(first, stop), sizes, start, workspace)
             last = end.rows(len(sizes) - 1, len(sizes))
             if ends is not None:
@@ -196,12 +199,12 @@ class Encoder:
     def _run_groups(
         self, numbered: NumberedRuns, sizes: Sequence[int], start: State, workspace: Workspace
     ) -> Tuple[Tensor, State]:
-        """The backward direction reads each sequence from its end, but the sequences of a group in text order."""
+        """The backward direction reads each sequence from its end, and the sequences of a group in text order."""
         lengths = np.asarray(numbered.lengths(with_boundaries=True), dtype="int64")
         tokens = numbered.tokens(with_boundaries=True)
         stops = np.cumsum(lengths)
         firsts = stops - lengths
-        # The token that the backward direction reads at each place: places of a sequence count down from its end.
+        # The token that the backward direction reads at each position, counted down from the end of each sequence.
         reading = np.repeat(stops - 1 + firsts, lengths) - np.arange(len(tokens))
         plan = plan_lanes([int(part.sum()) for part in np.split(lengths, np.cumsum(sizes)[:-1])], MAX_LANES)
         forward = plan.slots()
@@ -227,9 +230,9 @@ class Encoder:
         )
 
     def _state_after_boundary(self, state: str) -> State:
-        """The state after the first boundary is the same for every sentence.
+        """The state after the first boundary, which is the same for every sequence.
 
-        The forward direction has read `<S>`, the backward one `</S>`; what they would read last is not needed.
+        The forward direction has read `<S>`, the backward direction `</S>`. The last boundary is not needed.
         """
         if state not in self._after_boundary:
             words: Tuple[Ids, Ids] = (np.array([BOS]), np.array([EOS]))
@@ -254,15 +257,15 @@ class Encoder:
 
 def inner_places(lengths: Sequence[int]) -> Ids:
     """lengths (Sequence[int]): Words of each sequence.
-    RETURNS (Ids): Places of the words in a text whose sequences have boundaries.
+    RETURNS (Ids): Positions of the words in the concatenation of the sequences with BOS and EOS.
     """
     sizes = np.asarray(lengths, dtype="int64")
     firsts = np.cumsum(sizes + 2) - sizes - 1
     return np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
 
 
-def _cut_by_budget(lengths: Sequence[int], batch_tokens: int) -> Iterator[Tuple[int, int]]:
-    """Consecutive sequences of at most `batch_tokens` together, at least one."""
+def _split_by_budget(lengths: Sequence[int], batch_tokens: int) -> Iterator[Tuple[int, int]]:
+    """Slices of consecutive sequences with at most `batch_tokens` tokens in total, at least one sequence each."""
     start = total = 0
     for i, length in enumerate(lengths):
         if i > start and total + length > batch_tokens:
@@ -273,20 +276,20 @@ def _cut_by_budget(lengths: Sequence[int], batch_tokens: int) -> Iterator[Tuple[
         yield start, len(lengths)
 
 
-def _cut_groups(
+def _split_groups(
     lengths: Sequence[int], batch_tokens: int, group_lengths: Sequence[int]
 ) -> Iterator[List[Tuple[int, int, bool]]]:
-    """Like `_cut_by_budget`, each slice as pieces of groups: start, stop, whether it goes on with a cut group."""
+    """Like `_split_by_budget`, each slice as segments of groups: start, stop, whether it continues a group."""
     stops = np.cumsum(group_lengths).tolist()
     group = 0
-    for start, stop in _cut_by_budget(lengths, batch_tokens):
-        pieces: List[Tuple[int, int, bool]] = []
+    for start, stop in _split_by_budget(lengths, batch_tokens):
+        segments: List[Tuple[int, int, bool]] = []
         first = start
         while first < stop:
             while stops[group] <= first:
                 group += 1
             begin = stops[group] - group_lengths[group]
             last = min(stop, stops[group])
-            pieces.append((first, last, first > begin))
+            segments.append((first, last, first > begin))
             first = last
-        yield pieces
+        yield segments

@@ -1,4 +1,4 @@
-"""A biLM to use from Python: sentences in, layers out; perplexity; no pipeline needed."""
+"""The class `BiLM`: contextual vectors and perplexities of tokenized sentences, without a spaCy pipeline."""
 
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -27,15 +27,16 @@ Layers = Union[str, int]
 
 
 class BiLM:
-    """A biLM with its vocabulary and softmax, where it has them.
+    """A biLM with its vocabulary and softmax, if it has them.
 
     network (BiLMNetwork): The weights.
-    vocabulary (Optional[Vocabulary]): Words of the softmax, the word table or the token embeddings.
+    vocabulary (Optional[Vocabulary]): Words of the softmax, the word embedding or the token embeddings.
     head (Optional[LMHead]): The softmax, for perplexities and further training.
-    token_embeddings (Optional[Tensor]): Shape (V, P), ready layer 0 of the vocabulary's words in place of characters;
-        other words get the vector of `<UNK>`.
-    meta (Optional[Dict[str, Any]]): Where the weights come from.
-    steady_state (Optional[BiLMState]): One row, if it is known already; else it is computed when first needed.
+    token_embeddings (Optional[Tensor]): Shape (V, P), precomputed layer 0 of the vocabulary's words, instead of the
+        character CNN; other words have the vector of `<UNK>`.
+    meta (Optional[Dict[str, Any]]): Origin of the weights.
+    steady_state (Optional[BiLMState]): The steady state, one row, if it is known; otherwise it is computed on first
+        use.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class BiLM:
         self._set_encoder(None if steady_state is None else steady_state.to(self.device).to_state(self.config))
 
     def __getstate__(self) -> Dict[str, Any]:
-        """Everything but what is derived from the weights, such as the word cache."""
+        """Everything except data derived from the weights, such as the word cache."""
         state = {name: value for name, value in vars(self).items() if name not in ("_derived", "_versions")}
         known = self._encoder.known_steady_state
         return {**state, "steady_state": known, "max_bytes": self.word_cache.max_bytes}
@@ -74,34 +75,34 @@ class BiLM:
 
     @property
     def device(self) -> torch.device:
-        """RETURNS (torch.device): Where the weights are."""
+        """RETURNS (torch.device): Device of the weights."""
         return self.network.device
 
     @property
     def precision(self) -> str:
-        """RETURNS (str): "float32", or what `set_precision` made of it."""
+        """RETURNS (str): Precision of the matrix products, see `set_precision`."""
         return precision_of(self.network)
 
     @property
     def word_cache(self) -> WordCache:
-        """RETURNS (WordCache): Vectors of words seen before; set its `max_bytes` to bound it, 0 for none."""
+        """RETURNS (WordCache): Cached word vectors; set its `max_bytes` to bound it, 0 for no cache."""
         return self._encoder.words.cache
 
     @property
     def steady_state(self) -> BiLMState:
-        """RETURNS (BiLMState): One row, the settled state that `state="steady"` starts from."""
+        """RETURNS (BiLMState): One row, the initial state of sequences with `state="steady"`."""
         return BiLMState.from_state(self._encoder.steady_state)
 
     def to(self, device: Union[str, torch.device]) -> "BiLM":
         """Move everything to a device, in place.
 
         RETURNS (BiLM): The same object.
-        RAISES (ValueError): EL015 if the device has no products in the precision of the biLM.
+        RAISES (ValueError): EL015 if the device does not support the precision of the biLM.
         """
         precision, known = self.precision, self._encoder.known_steady_state
         steady = None if known is None else BiLMState.from_state(known)
         check_precision(precision, torch.device(device))
-        quantize(self.network, "float32")  # what quantized weights are packed into depends on the device
+        quantize(self.network, "float32")  # the packed form of quantized weights depends on the device
         self.network.to(device)
         quantize(self.network, precision)
         if self.head is not None:
@@ -112,15 +113,16 @@ class BiLM:
         return self
 
     def set_precision(self, precision: str) -> "BiLM":
-        """Compute in reduced precision, in place: smaller, less exact, faster if large; for vectors only.
+        """Compute in reduced precision, in place. It needs less memory and is less exact, and large biLMs are faster.
+        It is for inference only.
 
-        The matrices of LSTMs and highways are quantized, and so is what they are multiplied with; states, gates and
-        everything else stay float32. Rounding is final: back in float32 the weights have the rounded values.
+        The matrices of LSTMs and highways are quantized, and their inputs too; states, gates and everything else stay
+        float32. Rounding is final: after a change back to float32 the weights keep the rounded values.
 
-        precision (str): "float32", "bfloat16", "int8" (CPUs: weights rounded to 255 levels, rows to as many or 127) or
+        precision (str): "float32", "bfloat16", "int8" (CPUs: weights rounded to 255 levels, inputs to 255 or 127) or
             "float16" (GPUs).
         RETURNS (BiLM): The same object.
-        RAISES (ValueError): EL014 for an unknown precision, EL015 if the device has no such products.
+        RAISES (ValueError): EL014 for an unknown precision, EL015 if the device does not support it.
         """
         if precision != self.precision:
             quantize(self.network, precision)
@@ -128,7 +130,7 @@ class BiLM:
         return self
 
     def settle(self) -> BiLMState:
-        """Compute the settled state again, from the current weights; `save_bilm` stores it beside them.
+        """Compute the steady state again from the current weights; `save_bilm` stores it with them.
 
         RETURNS (BiLMState): One row.
         """
@@ -136,15 +138,16 @@ class BiLM:
         return self.steady_state
 
     def prepare(self, state: str = "reset") -> None:
-        """Derive from the weights now what would be derived at the first call: before a fork, processes share it.
+        """Derive now everything from the weights that the first call would derive. Call it before a fork, so that the
+        processes share it.
 
         state (str): "reset", "steady" or "carry".
         """
         self._encoder.prepare(self._policy(state))
 
     def refresh(self) -> None:
-        """Drop what was derived from the weights. Changed weights are noticed without it, but not what only their
-        `data` attribute says in the same memory.
+        """Discard everything derived from the weights. Changes of the weights are detected without this call, except
+        in-place changes through their `data` attribute.
         """
         self._derive(None)
 
@@ -161,13 +164,13 @@ class BiLM:
         """Contextual vectors of tokenized sentences.
 
         sentences (Iterable[Sequence[str]]): Tokens of each sentence, without boundaries.
-        state (Union[str, BiLMState, None]): "reset": each sentence starts from zero. "steady": from the settled state.
-            "carry": each goes on where the one before stopped. A `BiLMState`: sentence i goes on from row i, as
-            bilm-tf and AllenNLP do; None: the same from zero.
-        return_state (bool): Also return the state after each sentence, a row each; rows beyond the batch keep theirs.
-            With "carry" it is one row, the state after the last sentence, from which one more sentence can go on.
+        state (Union[str, BiLMState, None]): "reset": each sentence starts from zero. "steady": from the steady state.
+            "carry": from the final state of the previous sentence. A `BiLMState`: sentence i starts from row i, as in
+            bilm-tf and AllenNLP; None: the same with a zero state.
+        return_state (bool): Also return the state after each sentence, one row each; rows beyond the batch are
+            unchanged. With "carry" it is one row, the state after the last sentence.
         layers (Union[str, int]): "all": (L+1, n, D); "top", "mean" or the number of a layer: (n, D).
-        boundaries (bool): Keep the rows of `<S>` and `</S>`: n + 2 rows.
+        boundaries (bool): Include the rows of `<S>` and `</S>`: n + 2 rows.
         batch_tokens (int): Tokens computed at once, which bounds the working memory.
         RETURNS (Union[Vectors, Tuple[Vectors, BiLMState]]): float32 arrays that own their memory, in the order given.
         RAISES (ValueError): EL004 for `batch_tokens` below 1, EL006 and EL009 for a state that does not fit, EL008 for
@@ -189,14 +192,14 @@ class BiLM:
         vectors: Vectors = []
         for first, stop, rows, has_boundaries in found:
             lengths = [len(text[i]) + 2 * has_boundaries for i in range(first, stop)]
-            chosen = choose(rows).cpu()  # (N, D) or (L+1, N, D), at once: one wait for a GPU
+            chosen = choose(rows).cpu()  # (N, D) or (L+1, N, D), one synchronization with a GPU
             for part in chosen.split(lengths, dim=-2):
                 inner = part[..., 1:-1, :] if has_boundaries and not boundaries else part
                 vectors.append(inner.numpy().astype("float32", copy=True))
         if not return_state:
             return vectors
         if isinstance(start, State):
-            end = State.cat([*ends, start.rows(len(text), None)])  # rows beyond the batch keep theirs
+            end = State.cat([*ends, start.rows(len(text), None)])  # rows beyond the batch are unchanged
         else:
             end = ends[-1] if ends else self.network.zero_state(1)
         return vectors, BiLMState.from_state(end)
@@ -209,12 +212,12 @@ class BiLM:
         batch_tokens: int = 8192,
         group_lengths: Optional[Sequence[int]] = None,
     ) -> Tensor:
-        """The layers of all runs, one after the other, on the device of the weights.
+        """Compute the layers of all runs, concatenated, on the device of the weights.
 
         runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence; empty ones are allowed.
         state (str): "reset", "steady" or "carry".
         batch_tokens (int): Tokens computed at once.
-        group_lengths (Optional[Sequence[int]]): For "carry": consecutive runs through which the state runs on.
+        group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive runs that share a state.
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
         RAISES (ValueError): EL004 for `batch_tokens` below 1, EL009 for an unknown state.
         """
@@ -232,12 +235,12 @@ class BiLM:
     ) -> Tensor:
         """The same as `encode`, from character ids.
 
-        char_ids (Union[Tensor, NDArray[np.int64]]): Shape (U, C), a row a word, as AllenNLP's `batch_to_ids` and
-            `CharacterCodec.encode` make them: shifted by one, 0 is the mask.
+        char_ids (Union[Tensor, NDArray[np.int64]]): Shape (U, C), one row per word, from AllenNLP's `batch_to_ids` or
+            `CharacterCodec.encode`: shifted by one, 0 is the mask.
         index (Sequence[Sequence[int]]): Rows of `char_ids` for each run, without boundaries.
         state (str), batch_tokens (int), group_lengths (Optional[Sequence[int]]): See `encode`.
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
-        RAISES (ValueError): EL017 if the biLM reads whole words, or the ids do not fit its alphabet.
+        RAISES (ValueError): EL017 if the biLM reads whole words, or for ids that its codec does not have.
         """
         encoder = self._encoder
         runs = id_runs(char_ids, index, encoder.words)
@@ -252,10 +255,10 @@ class BiLM:
         group_lengths: Optional[Sequence[int]] = None,
         reuse_memory: bool = False,
     ) -> Iterator[Tuple[int, int, Tensor]]:
-        """The same as `encode` in slices, so that the working memory is bounded whatever the number of runs.
+        """The same as `encode` in slices, so that the number of runs does not affect the working memory.
 
-        reuse_memory (bool): The layers of a slice are valid only until the next one is asked for, or the iteration
-            ends: copy what you need. Without it each slice has memory of its own.
+        reuse_memory (bool): The layers of a slice are valid only until the next one is requested or the iteration
+            ends: copy what you need. Otherwise each slice has its own memory.
         YIELDS (Tuple[int, int, Tensor]): start, stop and the layers (L+1, n, D) of runs[start:stop].
         RAISES (ValueError): See `encode`.
         """
@@ -269,30 +272,29 @@ class BiLM:
                 yield start, stop, rows if reuse_memory else rows.clone()
 
     def encode_with_grad(self, runs: Sequence[Sequence[str]]) -> Tensor:
-        """The layers of all runs, attached to the graph of the weights, each run from a zero state.
+        """Compute the layers of all runs, attached to the graph. Each run starts from a zero state.
 
         runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence.
         RETURNS (Tensor): Shape (L+1, N, D).
-        RAISES (ValueError): EL016 in another precision than float32.
+        RAISES (ValueError): EL016 in reduced precision.
         """
-        self._require_float32("A gradient", "Load the weights again, in float32.")
+        self._require_float32("A gradient", "Load the weights again in float32.")
         return self._encoder.with_grad(runs)
 
     def perplexity(
         self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32, on_progress: Any = None
     ) -> Perplexity:
-        """How well the biLM predicts a text.
+        """Compute the perplexity of a text.
 
         sentences (Iterable[Sequence[str]]): Tokenized, without boundaries.
-        state (str): "carry" reads as bilm-tf does: sentences run on in `batch_size` lanes, until the first lane has no
-            text left. "reset" and "steady" read each sentence by itself, from zero or from the settled state, and drop
-            nothing.
-        batch_size (int): Sentences read at the same time.
-        on_progress (Optional[Callable[[int], Any]]): Is called with each number of predictions that was made.
+        state (str): "carry", as in bilm-tf: sentences are concatenated in `batch_size` lanes and the state is carried,
+            until the first lane has no text left. "reset" and "steady": each sentence starts from zero or from the
+            steady state, and all predictions count.
+        batch_size (int): Sentences computed at once.
+        on_progress (Optional[Callable[[int], Any]]): Called with the number of new predictions.
         RETURNS (Perplexity): Both directions, over the full softmax.
         RAISES (ValueError): EL004 for an unknown state, a batch size below 1 or a text without sentences, EL007 without
-            a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in another
-            precision than float32.
+            a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in reduced precision.
         """
         text = self._checked_text(sentences, state, batch_size, "perplexities")
         return summarize(self._losses(text, state, batch_size), self._language_model("perplexities")[1], on_progress)
@@ -300,13 +302,13 @@ class BiLM:
     def token_losses(
         self, sentences: Iterable[Sequence[str]], *, state: str = "reset", batch_size: int = 32
     ) -> Vectors:
-        """The negative log likelihood of every word, by the word that is predicted.
+        """Compute the negative log likelihood of every word, indexed by the predicted word.
 
         sentences (Iterable[Sequence[str]]): Tokenized, without boundaries.
-        state (str): "reset", "steady", or "carry": all sentences as one text, as bilm-tf reads it.
-        batch_size (int): Sentences read at the same time.
-        RETURNS (Vectors): For each sentence of n words shape (d, n + 1), in nats: its words, and last its boundary,
-            `</S>` for the forward and `<S>` for the backward direction.
+        state (str): "reset", "steady", or "carry" (all sentences as one text, as in bilm-tf).
+        batch_size (int): Sentences computed at once.
+        RETURNS (Vectors): For each sentence of n words shape (d, n + 1), in nats: its words, then its boundary, `</S>`
+            for the forward and `<S>` for the backward direction.
         RAISES (ValueError): See `perplexity`.
         """
         text = self._checked_text(sentences, state, batch_size, "losses")
@@ -318,7 +320,7 @@ class BiLM:
     def _losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
         if state != "carry":
             return self._sentence_losses(text, state, batch_size)
-        self._require_float32("Reading on through a text (state 'carry')", "Choose state 'reset' or 'steady'.")
+        self._require_float32("The state 'carry' of perplexities", "Choose state 'reset' or 'steady'.")
         head, vocabulary = self._language_model("perplexities")
         return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size)
 
@@ -369,7 +371,7 @@ class BiLM:
 
     @property
     def _encoder(self) -> Encoder:
-        """What is derived from the weights, derived again if these have changed."""
+        """The encoder of the current weights; built again if these have changed."""
         if self._versions.have_changed():
             self._derive(None)
         return self._derived

@@ -1,4 +1,4 @@
-"""How well a biLM predicts a text, direction by direction (Peters et al. 2018, sec. 3.1)."""
+"""Perplexity of a biLM on a text, per direction (Peters et al. 2018, sec. 3.1)."""
 
 import math
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ SENTENCES_PER_LANE = 8
 
 
 class Losses(NamedTuple):
-    """What was predicted of some text, and how well.
+    """Losses of the predictions in a part of the text.
 
     losses (NDArray[np.float32]): Shape (d, predictions), in nats.
     targets (NDArray[np.int64]): Shape (d, predictions), vocabulary ids of the predicted words.
-    n_dropped (int): Predictions of the text that were not made.
+    n_dropped (int): Predictions of the text that were not computed.
     """
 
     losses: NDArray[np.float32]
@@ -34,18 +34,17 @@ class Losses(NamedTuple):
     n_dropped: int = 0
 
 
-
 @dataclass(frozen=True)
 class Perplexity:
     """Perplexities over the full softmax: exp of the mean negative log likelihood per token.
 
-    forward (float): Of the forward direction.
-    backward (float): Of the backward direction, NaN for a forward model.
-    mean (float): Exp of the mean over both directions.
-    forward_error (float): Standard error of `forward` (tokens taken as independent).
+    forward (float): Perplexity of the forward direction.
+    backward (float): Perplexity of the backward direction, NaN for a forward model.
+    mean (float): Exp of the mean negative log likelihood of both directions.
+    forward_error (float): Standard error of `forward`, assuming independent tokens.
     backward_error (float): Standard error of `backward`.
     mean_error (float): Standard error of `mean`.
-    n_tokens (int): Predictions counted per direction; the end of a sentence is one.
+    n_tokens (int): Predictions counted per direction, including one per sentence for its boundary.
     n_dropped (int): Predictions not counted, since another lane had no text left (`state="carry"` only).
     unk_rate (float): Share of the targets that are not in the vocabulary.
     """
@@ -65,8 +64,8 @@ def summarize(
     parts: Iterable[Losses], vocabulary: Vocabulary, on_progress: Optional[Callable[[int], Any]] = None
 ) -> Perplexity:
     """parts (Iterable[Losses]): From `carried_losses` or `sentence_losses`.
-    vocabulary (Vocabulary): Knows which target is `<UNK>`.
-    on_progress (Optional[Callable[[int], Any]]): Is called with the predictions per direction of each part.
+    vocabulary (Vocabulary): Contains the id of `<UNK>`.
+    on_progress (Optional[Callable[[int], Any]]): Called with the number of predictions per direction of each part.
     RETURNS (Perplexity): Both directions.
     """
     losses: List[NDArray[np.float64]] = []
@@ -104,8 +103,8 @@ def carried_losses(
     *,
     batch_size: int = 32,
 ) -> Iterator[Losses]:
-    """The loss of every prediction as bilm-tf reads a text: sentences run on in lanes, from a zero state, until the
-    first lane has no text left. Short texts are read in fewer lanes.
+    """Compute the loss of every prediction with carried state, as in bilm-tf: sentences are concatenated in lanes that
+    start from a zero state, until the first lane has no text left. Short texts are read in fewer lanes.
 
     sentences (Sequence[Sequence[str]]): Tokenized, without boundaries.
     batch_size (int): Lanes.
@@ -136,34 +135,34 @@ def sentence_losses(
     sentences: Sequence[Sequence[str]],
     n_directions: int,
 ) -> Iterator[Losses]:
-    """The loss of every prediction, by the word that is predicted.
+    """Compute the loss of every prediction, indexed by the predicted word.
 
-    A sentence of n words has n + 1 predictions in each direction: its words, and last its boundary, `</S>` for the
-    forward and `<S>` for the backward direction.
+    A sentence of n words has n + 1 predictions in each direction: its words, then its boundary, `</S>` for the forward
+    and `<S>` for the backward direction.
 
-    slices (Iterable[Slice]): Layers of the sentences, with rows of the boundaries.
-    YIELDS (Losses): By slice; predictions of one sentence after the other.
+    slices (Iterable[Slice]): Layers of the sentences, including BOS and EOS.
+    YIELDS (Losses): One per slice; the predictions of its sentences are concatenated.
     """
     for start, stop, rows, _ in slices:
         part = sentences[start:stop]
         lengths = np.array([len(words) for words in part], dtype="int64")
         firsts = np.cumsum(lengths + 2) - lengths - 2  # rows of <S>
         places = [np.arange(n + 1) for n in lengths.tolist()]
-        # The word at place i is predicted from the row before it, and from the row after it; the boundary comes last.
+        # Word i is predicted from the row before it (forward) or after it (backward); the boundary comes last.
         forward = np.concatenate([first + place for first, place in zip(firsts, places)])
         backward = np.concatenate([first + (place + 1) % len(place) + 1 for first, place in zip(firsts, places)])
-        marked = vocabulary.ids([word for words in part for word in (SENTENCE_BEGIN, *words, SENTENCE_END)])
+        ids = vocabulary.ids([word for words in part for word in (SENTENCE_BEGIN, *words, SENTENCE_END)])
         reads = [forward, backward][:n_directions]
-        targets = np.stack([marked[forward + 1], marked[backward - 1]][:n_directions])
+        targets = np.stack([ids[forward + 1], ids[backward - 1]][:n_directions])
         halves = rows[-1].chunk(n_directions, dim=1)
         outputs = [half[torch.from_numpy(read).to(half.device)] for half, read in zip(halves, reads)]
         yield Losses(_score(head, torch.stack(outputs), targets), targets)
 
 
 def in_text_order(losses: NDArray[np.float32]) -> NDArray[np.float32]:
-    """losses (NDArray[np.float32]): Shape (d, n + 1), of a sentence in reading order: the backward direction predicts
-        its words from the last to the first, then its boundary.
-    RETURNS (NDArray[np.float32]): Shape (d, n + 1), by the word that is predicted, the boundary last.
+    """losses (NDArray[np.float32]): Shape (d, n + 1), losses of a sentence in reading order: the backward direction
+        predicts its words from the last to the first, then its boundary.
+    RETURNS (NDArray[np.float32]): Shape (d, n + 1), indexed by the predicted word, the boundary last.
     """
     return np.concatenate([losses[:1], np.roll(losses[1:, ::-1], -1, axis=1)])
 
@@ -176,7 +175,7 @@ def _score(head: LMHead, outputs: Tensor, targets: NDArray[np.int64]) -> NDArray
 
 
 def _exp_mean(nll: NDArray[np.float64]) -> Tuple[float, float]:
-    """Infinity where the mean is too large for it, NaN where a loss is NaN: whoever asked decides what that means."""
+    """Exp of the mean and its standard error: infinity on overflow, NaN if a loss is NaN. The caller handles both."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(np.exp(nll.mean()))
         error = float(nll.std(ddof=1) / math.sqrt(len(nll))) if len(nll) > 1 else math.nan

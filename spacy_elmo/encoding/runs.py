@@ -1,4 +1,4 @@
-"""Sequences of words as sequences of numbers: each distinct word of a slice has one vector."""
+"""Sequences of words as sequences of integers. Each distinct word of a slice has one vector."""
 
 from itertools import chain
 from typing import Callable, Dict, List, NamedTuple, Protocol, Sequence, Tuple
@@ -11,13 +11,13 @@ from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.lanes import Ids
 
 BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)
-BOS, EOS = 0, 1  # their numbers, in every slice
+BOS, EOS = 0, 1  # numbers of the boundaries in every slice
 
 
 class NumberedRuns(NamedTuple):
-    """Some sequences, ready to be computed.
+    """Sequences of a slice as word numbers, with the word vectors.
 
-    vectors (Tensor): Shape (U, P), the distinct words, boundaries first.
+    vectors (Tensor): Shape (U, P), vectors of the distinct words, boundaries first.
     runs (List[List[int]]): Rows of `vectors` for each sequence, without boundaries.
     """
 
@@ -25,9 +25,9 @@ class NumberedRuns(NamedTuple):
     runs: List[List[int]]
 
     def tokens(self, *, with_boundaries: bool) -> Ids:
-        """RETURNS (Ids): Shape (N,), all sequences one after the other."""
-        marked = ([BOS, *run, EOS] for run in self.runs) if with_boundaries else self.runs
-        return np.fromiter(chain.from_iterable(marked), dtype="int64")
+        """RETURNS (Ids): Shape (N,), the concatenation of all sequences."""
+        runs = ([BOS, *run, EOS] for run in self.runs) if with_boundaries else self.runs
+        return np.fromiter(chain.from_iterable(runs), dtype="int64")
 
     def lengths(self, *, with_boundaries: bool) -> List[int]:
         """RETURNS (List[int]): Tokens of each sequence."""
@@ -35,9 +35,9 @@ class NumberedRuns(NamedTuple):
 
 
 class Runs(Protocol):
-    """Sequences that are numbered slice by slice.
+    """Sequences that are converted to numbers slice by slice.
 
-    lengths (List[int]): Words of each.
+    lengths (List[int]): Words of each sequence.
     """
 
     lengths: List[int]
@@ -50,7 +50,7 @@ class WordRuns:
     """Sequences of words.
 
     runs (Sequence[Sequence[str]]): The sequences; empty ones are allowed.
-    encode (Callable[[List[str]], Tensor]): Gives the vectors of distinct words.
+    encode (Callable[[List[str]], Tensor]): Computes the vectors of distinct words.
     """
 
     def __init__(self, runs: Sequence[Sequence[str]], encode: Callable[[List[str]], Tensor]) -> None:
@@ -64,10 +64,10 @@ class WordRuns:
 
 
 class IdRuns:
-    """Sequences of rows of a table.
+    """Sequences of rows of a table of word vectors.
 
     vectors (Tensor): Shape (U + 2, P), boundaries first.
-    runs (Sequence[Sequence[int]]): Rows of the table for each sequence, counted without the boundaries.
+    runs (Sequence[Sequence[int]]): Rows of the table for each sequence; row 0 is the first after the boundaries.
     """
 
     def __init__(self, vectors: Tensor, runs: Sequence[Sequence[int]]) -> None:

@@ -1,4 +1,4 @@
-"""Noticing that weights have changed, so that what was derived from them is derived again."""
+"""Detect changed weights, so that everything derived from them is computed again."""
 
 from typing import Dict, List, Optional, Tuple
 
@@ -8,9 +8,9 @@ Place = Tuple[Dict[str, Optional[nn.Parameter]], str]
 
 
 class WeightVersions:
-    """The weights of a network at one moment: torch counts how often each tensor was changed in place.
+    """Versions of the weights of a network. PyTorch counts the in-place changes of each tensor.
 
-    network (nn.Module): Its parameters may be changed or replaced later; modules that are replaced are not noticed.
+    network (nn.Module): Its parameters may be changed or replaced later; replaced modules are not detected.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -20,7 +20,7 @@ class WeightVersions:
             for name, weight in module._parameters.items()
             if weight is not None
         ]
-        # Tensors of inference mode count no changes.
+        # Tensors created in inference mode have no version counter.
         self._is_counted = not any(weight.is_inference() for weight in network.parameters())
         self._seen = self._read()
 

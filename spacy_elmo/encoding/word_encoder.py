@@ -1,4 +1,4 @@
-"""Words to vectors, each distinct word once, with a bounded cache while the weights are constant."""
+"""Word vectors (layer 0), each distinct word computed once, with a bounded cache for constant weights."""
 
 from collections import OrderedDict
 from typing import List, Optional, Sequence
@@ -20,11 +20,11 @@ WORDS_AT_ONCE = 1024
 
 
 class WordCache:
-    """Vectors of words seen before, the least recently used ones dropped first. See `CACHE_LOCK` for threads.
+    """Cache of word vectors; the least recently used ones are evicted first. See `CACHE_LOCK` for threads.
 
-    max_bytes (int): Bound of the vectors held, 0 for no cache; a lower bound drops words at once.
+    max_bytes (int): Maximum size of the cached vectors, 0 for no cache; a lower value evicts words at once.
     width (int): P.
-    device (torch.device): Where the vectors are.
+    device (torch.device): Device of the vectors.
     """
 
     def __init__(self, max_bytes: int, width: int, device: torch.device) -> None:
@@ -37,7 +37,7 @@ class WordCache:
 
     @property
     def max_bytes(self) -> int:
-        """RETURNS (int): Bound of the vectors held."""
+        """RETURNS (int): Maximum size of the cached vectors."""
         return self._max_bytes
 
     @max_bytes.setter
@@ -53,22 +53,22 @@ class WordCache:
         return self.max_bytes // (self._table.shape[1] * self._table.element_size())
 
     def missing(self, words: Sequence[str]) -> List[str]:
-        """RETURNS (List[str]): The words that are not held."""
+        """RETURNS (List[str]): The words that are not cached."""
         slots = self._slots
         return [word for word in words if word not in slots]
 
     def touch(self, words: Sequence[str]) -> None:
-        """Count words as just used, those of them that are held."""
+        """Mark cached words as most recently used; other words are ignored."""
         for word in words:
             if word in self._slots:
                 self._slots.move_to_end(word)
 
-    @torch.inference_mode(False)  # the table outlives the mode that it is first filled in
+    @torch.inference_mode(False)  # the table is used after the inference mode in which it is created
     @torch.no_grad()
     def add(self, words: Sequence[str], vectors: Tensor) -> None:
-        """Hold new words, as many of them as fit.
+        """Add new words, as many as fit.
 
-        words (Sequence[str]): Not held so far.
+        words (Sequence[str]): Words that are not cached.
         vectors (Tensor): Shape (len(words), P).
         """
         words = words[: self.capacity]
@@ -83,7 +83,7 @@ class WordCache:
         self._table[torch.tensor(slots, device=self._table.device)] = vectors[: len(words)]
 
     def get(self, words: Sequence[str]) -> Tensor:
-        """words (Sequence[str]): All of them held.
+        """words (Sequence[str]): Cached words.
         RETURNS (Tensor): Shape (len(words), P), a copy.
         """
         self.touch(words)
@@ -94,7 +94,7 @@ class WordCache:
     @torch.inference_mode(False)
     @torch.no_grad()
     def _shrink(self) -> None:
-        """Keep the words used last, in a table that holds no more than these."""
+        """Keep the most recently used words, in a new table of their size."""
         words = list(self._slots)[max(len(self._slots) - self.capacity, 0) :]
         self._table = self.get(words)
         self._slots = OrderedDict((word, slot) for slot, word in enumerate(words))
@@ -110,11 +110,11 @@ class WordCache:
 class WordEncoder:
     """Layer 0 of the biLM: a vector for each distinct word.
 
-    network (BiLMNetwork): Gives the vectors of characters or of word ids.
-    vocabulary (Optional[Vocabulary]): Names the rows of a word table or of `token_embeddings`.
-    token_embeddings (Optional[Tensor]): Shape (V, P), vectors of the vocabulary's words that replace the network.
-    max_cache_bytes (int): Bound of the cache, 0 for none.
-    RAISES (ValueError): EL010 if the rows have no names.
+    network (BiLMNetwork): Computes the vectors from characters or word ids.
+    vocabulary (Optional[Vocabulary]): Words of the rows of a word embedding or of `token_embeddings`.
+    token_embeddings (Optional[Tensor]): Shape (V, P), precomputed vectors of the vocabulary's words.
+    max_cache_bytes (int): Maximum size of the cache, 0 for none.
+    RAISES (ValueError): EL010 if the number of rows differs from the size of the vocabulary.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class WordEncoder:
             n_words = 0 if vocabulary is None else len(vocabulary)
             if n_words != len(self.table):
                 raise ValueError(Errors.EL010.format(n_words=n_words, n_rows=len(self.table)))
-        self.codec: Optional[CharacterCodec] = None  # where whole words are looked up in the table
+        self.codec: Optional[CharacterCodec] = None  # None if whole words are looked up in the table
         characters = network.config.char_cnn
         if self.table is None and characters is not None:
             self.codec = make_codec(characters.codec, characters.max_characters)
@@ -141,24 +141,24 @@ class WordEncoder:
 
     @torch.no_grad()
     def encode(self, words: Sequence[str]) -> Tensor:
-        """words (Sequence[str]): U distinct words; `<S>` and `</S>` are the sentence boundaries.
+        """words (Sequence[str]): U distinct words; `<S>` and `</S>` are BOS and EOS.
         RETURNS (Tensor): Shape (U, P).
         """
         if self.codec is None:
             return self._look_up(words)
         if self.cache.capacity < len(words):
-            return self.spell(words)
+            return self.compute(words)
         with CACHE_LOCK:
             missing = self.cache.missing(words)
             if missing:
-                self.cache.touch(words)  # so that words of other calls are dropped first
+                self.cache.touch(words)  # so that words of other calls are evicted first
             for start in range(0, len(missing), WORDS_AT_ONCE):
                 part = missing[start : start + WORDS_AT_ONCE]
-                self.cache.add(part, self.spell(part))
+                self.cache.add(part, self.compute(part))
             return self.cache.get(words)
 
-    def spell(self, words: Sequence[str]) -> Tensor:
-        """Encode words without the cache; with gradients where they are enabled.
+    def compute(self, words: Sequence[str]) -> Tensor:
+        """Encode words without the cache. Gradients are recorded if they are enabled.
 
         words (Sequence[str]): U words.
         RETURNS (Tensor): Shape (U, P).
@@ -169,31 +169,31 @@ class WordEncoder:
 
     def encode_ids(self, char_ids: Ids, lengths: Ids) -> Tensor:
         """char_ids (Ids): Shape (U, C).
-        lengths (Ids): Shape (U,), ids of each word without padding.
-        RETURNS (Tensor): Shape (U, P); with gradients where they are enabled.
+        lengths (Ids): Shape (U,), number of ids of each word without padding.
+        RETURNS (Tensor): Shape (U, P); gradients are recorded if they are enabled.
         """
         if not len(char_ids):
             return torch.zeros(0, self.network.config.projection_width, device=self.network.device)
-        order = np.argsort(lengths, kind="stable")  # words of similar length together
+        order = np.argsort(lengths, kind="stable")  # groups of words of similar length
         device = self.network.device
         compute = self.network.word_vectors if torch.is_grad_enabled() else self._char_cnn()
         parts = [
             compute(torch.from_numpy(char_ids[some]).to(device), lengths[some].tolist())
             for some in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
         ]
-        back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
-        return torch.cat(parts)[back]
+        inverse = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
+        return torch.cat(parts)[inverse]
 
     def prepare(self) -> None:
-        """Derive from the weights now what would be derived for the first words."""
+        """Derive now everything from the weights that the first words would need."""
         if self.codec is not None:
             self._char_cnn().prepare()
 
     def _char_cnn(self) -> ConstantCharCNN:
         if self._constant is None:
-            self._constant = ConstantCharCNN(self.network.char_cnn)  # type: ignore[arg-type]  # there where words are spelled
+            self._constant = ConstantCharCNN(self.network.char_cnn)  # type: ignore[arg-type]  # not None with a codec
         return self._constant
 
     def _look_up(self, words: Sequence[str]) -> Tensor:
-        ids = torch.from_numpy(self.vocabulary.ids(words)).to(self.table.device)  # type: ignore[union-attr]  # checked when made
-        return torch.nn.functional.embedding(ids, self.table)  # type: ignore[arg-type]  # checked when made
+        ids = torch.from_numpy(self.vocabulary.ids(words)).to(self.table.device)  # type: ignore[union-attr]  # checked in __init__
+        return torch.nn.functional.embedding(ids, self.table)  # type: ignore[arg-type]  # checked in __init__

@@ -1,6 +1,7 @@
-/* One update of LSTM cells in one pass over the gates. `cell.py` has the same in torch, and says what is computed.
+/* Update LSTM cells in one pass over the gates. `cell.py` describes the computation and has it in torch.
 
-Compiled with -ffinite-math-only, so that bounds take one instruction; what is not finite is looked for by its bits. */
+Compiled with -ffinite-math-only, so that a clip takes one instruction; values that are not finite are detected by their
+bits. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -8,7 +9,7 @@ Compiled with -ffinite-math-only, so that bounds take one instruction; what is n
 #include <stdint.h>
 #include <string.h>
 
-/* The loops are compiled for several instruction sets; the C library chooses when the module is loaded. */
+/* The loops are compiled for several instruction sets; the C library selects one when the module is loaded. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
@@ -17,7 +18,7 @@ Compiled with -ffinite-math-only, so that bounds take one instruction; what is n
 #define FOR_EACH_PROCESSOR
 #endif
 
-/* Arrays do not overlap; told of each loop, since GCC forgets `restrict` where a function is inlined. */
+/* Arrays do not overlap. Declared for each loop, since GCC loses `restrict` when it inlines a function. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define ARRAYS_DIFFER _Pragma("GCC ivdep")
 #elif defined(__clang__)
@@ -35,8 +36,8 @@ typedef union {
     int32_t bits;
 } Float;
 
-/* exp(-x) = 2^n 2^r with n whole and |r| <= 1/2, within 1e-7 of its value for |x| <= 39. Beyond that the result stays
-what it is there: a sigmoid is then 0 or 1 within 1e-17. The polynomial is the best of degree 6 for 2^r. */
+/* exp(-x) = 2^n 2^r with integer n and |r| <= 1/2, with relative error 1e-7 for |x| <= 39. Larger |x| are clipped to 39:
+a sigmoid is then 0 or 1 within 1e-17. The polynomial is the best approximation of degree 6 to 2^r. */
 INLINE float exp_minus(float x) {
     float z = x * -1.44269504f;
     z = z < -57.0f ? -57.0f : z;
@@ -53,7 +54,8 @@ INLINE float exp_minus(float x) {
     return power.value;
 }
 
-/* One row. tanh(x) = (1 - exp(-2x)) / (1 + exp(-2x)). A row that is not finite becomes NaN, as its projection would. */
+/* One row. tanh(x) = (1 - exp(-2x)) / (1 + exp(-2x)). A row with values that are not finite is set to NaN, since all
+values of its projection would be NaN too. */
 INLINE void update_row(const float *acts, const float *added, float *c2, float *half, Py_ssize_t width,
                        float candidate_scale, float clip2) {
     const Py_ssize_t J = width, F = 2 * width, O = 3 * width;

@@ -9,13 +9,13 @@ def update(
     candidate_scale: float,
     clip2: float,
 ) -> None:
-    """Update LSTM cells: arrays are given by their addresses, rows follow each other without a gap.
+    """Update LSTM cells. Arrays are contiguous and passed by address.
 
     acts (int): float32 (n_rows, 4, width), pre-activations of i, j, f, o.
-    table (int): float32 (any, 4, width), rows to add to `acts`; 0 for none.
-    places (int): int64 (n_rows,), which row of `table`.
+    table (int): float32 (any, 4, width), rows added to `acts`; 0 for none.
+    places (int): int64 (n_rows,), the row of `table` for each row of `acts`.
     c2 (int): float32 (n_rows, width), twice the memory cell; updated in place.
-    half (int): float32 (n_rows, width), half of o * tanh(c); written.
+    half (int): float32 (n_rows, width), output: half of o * tanh(c).
     n_rows (int): Rows.
     width (int): Columns of a gate.
     candidate_scale (float): Factor of j, 1 or 2.

@@ -1,9 +1,10 @@
-"""The LSTM cell of inference in few operations (Sak et al. 2014, without peepholes).
+"""The LSTM cell for inference in few operations (Sak et al. 2014, without peepholes).
 
-tanh(x) = 2 sigmoid(2x) - 1, so that one sigmoid over all gates is enough: the candidate's pre-activations and the
-memory cell come doubled. Products that give them fold the factors into their weights; powers of two change no digit.
+tanh(x) = 2 sigmoid(2x) - 1, so one sigmoid over all gates is enough if the pre-activations of the candidate and the
+memory cell are doubled. The factor is folded into the weights of the products; factors that are powers of two are
+exact.
 
-Where a C compiler was found at installation, `_cell.c` does the same in one pass over the gates.
+If a C compiler was found at installation, `_cell.c` does the same in one pass over the gates.
 """
 
 from typing import NamedTuple, Optional
@@ -16,34 +17,34 @@ from .dispatch import ONE_PASS_NUMBERS, ONE_PASS_THREADS
 try:
     from ._cell import update as update_in_one_pass
 except ImportError:  # installed without a compiler
-    update_in_one_pass = None  # type: ignore[assignment]  # a function or nothing
+    update_in_one_pass = None  # type: ignore[assignment]  # a function or None
 
-PROJECTION_SCALE = 2.0  # to be folded into the projection: `update_cell` gives half of the cell's output
+PROJECTION_SCALE = 2.0  # folded into the projection, since `update_cell` returns half of the cell's output
 NO_CLIP = torch.finfo(torch.float32).max
 
 
 class GateRows(NamedTuple):
-    """Rows of a table of gates, to be added to pre-activations.
+    """Rows of a table of gate pre-activations, to be added to other pre-activations.
 
     table (Tensor): Shape (d, R, 4H).
-    places (Tensor): Shape (d, b), int64, which row.
-    room (Tensor): Shape (d, b, 4H), where `gather` puts them.
+    indices (Tensor): Shape (d, b), int64, the selected rows.
+    buffer (Tensor): Shape (d, b, 4H), output of `gather`.
     """
 
     table: Tensor
-    places: Tensor
-    room: Tensor
+    indices: Tensor
+    buffer: Tensor
 
     def gather(self) -> Tensor:
         """RETURNS (Tensor): Shape (d, b, 4H), valid until the next call."""
-        for own, places, out in zip(self.table, self.places, self.room):
-            torch.index_select(own, 0, places, out=out)
-        return self.room
+        for own, indices, out in zip(self.table, self.indices, self.buffer):
+            torch.index_select(own, 0, indices, out=out)
+        return self.buffer
 
 
 def gate_scale(bias: Tensor) -> Tensor:
     """bias (Tensor): Shape (d, 4H).
-    RETURNS (Tensor): Shape (4H,), factors to be folded into what gives the gates: 2 for the candidate, else 1.
+    RETURNS (Tensor): Shape (4H,), factors to fold into weights and bias of the gates: 2 for the candidate, else 1.
     """
     scale = torch.ones(4, bias.shape[1] // 4, device=bias.device)
     scale[1] = 2.0
@@ -51,9 +52,9 @@ def gate_scale(bias: Tensor) -> Tensor:
 
 
 def is_one_pass(gates: Tensor, n_rows: int) -> bool:
-    """gates (Tensor): Shape (..., 4H), on their device, in their precision.
+    """gates (Tensor): Shape (..., 4H); device and dtype matter.
     n_rows (int): Rows of a step, all directions.
-    RETURNS (bool): Whether `update_cell` computes such a step in one pass; `added` is then added without being copied.
+    RETURNS (bool): Whether `update_cell` computes such a step in one pass; `added` is then added without a copy.
     """
     if update_in_one_pass is None or gates.dtype is not torch.float32 or gates.device.type != "cpu":
         return False
@@ -73,10 +74,10 @@ def update_cell(
 
     acts (Tensor): Shape (d, b, 4H), pre-activations of i, j (candidate), f, o; contiguous, overwritten.
     c2 (Tensor): Shape (d, b, H), twice the memory cell; updated in place.
-    clip2 (Optional[float]): Bound of `c2`, None for none.
+    clip2 (Optional[float]): Bound of `c2`, None for no clip.
     candidate_scale (float): 2 if the candidate's pre-activations are not doubled, else 1.
-    added (Optional[GateRows]): To be added to `acts`; by default nothing.
-    out (Optional[Tensor]): Shape (d, b, H), where the result goes; contiguous.
+    added (Optional[GateRows]): Added to `acts`.
+    out (Optional[Tensor]): Shape (d, b, H), output buffer; contiguous.
     RETURNS (Tensor): Shape (d, b, H), half of o * tanh(c).
     """
     if is_one_pass(acts, c2.shape[0] * c2.shape[1]):
@@ -98,13 +99,13 @@ def update_cell(
 def _update_in_one_pass(
     acts: Tensor, c2: Tensor, clip2: Optional[float], candidate_scale: float, added: Optional[GateRows], half: Tensor
 ) -> None:
-    """half (Tensor): Shape (d, b, H), where the result goes; for the other arguments see `update_cell`."""
+    """half (Tensor): Shape (d, b, H), output buffer; for the other arguments see `update_cell`."""
     d, n_rows, width = c2.shape
     for k in range(d):  # addresses in bytes: 4 of a float, 8 of an index
         update_in_one_pass(
             acts.data_ptr() + 16 * k * n_rows * width,
             0 if added is None else added.table.data_ptr() + 4 * k * added.table.stride(0),
-            0 if added is None else added.places.data_ptr() + 8 * k * added.places.stride(0),
+            0 if added is None else added.indices.data_ptr() + 8 * k * added.indices.stride(0),
             c2.data_ptr() + 4 * k * c2.stride(0),
             half.data_ptr() + 4 * k * n_rows * width,
             n_rows,

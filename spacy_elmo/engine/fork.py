@@ -1,7 +1,7 @@
-"""Computing in a process that was forked.
+"""Support for forked processes.
 
-torch's OpenMP threads stay in the parent, and waiting for them in the child hangs: a child computes with one thread.
-It would hang as well at a lock that another thread of the parent held, so that nobody forks while a cache is changed.
+The OpenMP threads of PyTorch do not exist in a child process, which would wait for them forever: a child computes with
+one thread. A lock held by another thread of the parent would block the child too, so a fork waits for the cache lock.
 """
 
 import os
@@ -11,13 +11,13 @@ import torch
 
 from .threads import forget_threads
 
-CACHE_LOCK = threading.RLock()  # held by whoever reads or changes a cache of words
+CACHE_LOCK = threading.RLock()  # held while a word cache is read or changed
 _registered = {"fork": False}
-_is_held = {"fork": False}  # not where preparations for the fork made the first encoder
+_is_held = {"fork": False}  # stays False if the handlers are registered during the fork itself
 
 
-def survive_fork() -> None:
-    """Let every process that is forked from now on compute. Calling it again has no effect."""
+def register_fork_handlers() -> None:
+    """Make sure that processes forked from now on can compute. Further calls have no effect."""
     if not _registered["fork"] and hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_acquire, after_in_parent=_release, after_in_child=_begin_child)
         _registered["fork"] = True
@@ -35,7 +35,7 @@ def _release() -> None:
 
 
 def compute_with_one_thread() -> None:
-    """Leave the other cores to other workers, from now on in this process."""
+    """Use one thread in this process from now on; other workers use the other cores."""
     torch.set_num_threads(1)
 
 

@@ -1,7 +1,6 @@
-"""An LSTM stack over a lane plan: no padding, input products in blocks of steps, a thin loop over time.
+"""Run an LSTM stack over a lane plan: no padding, input products in blocks of steps, a small loop over time.
 
-Block by block, so that gates of a few steps only are held: first all steps of the block in layer 1, then in layer 2,
-and so on.
+Each block of steps is computed in all layers before the next block, so only the gates of a block are in memory.
 """
 
 from typing import Any, List, Optional, Sequence, Tuple
@@ -20,11 +19,11 @@ Places = List[Tuple[Tensor, Tensor]]
 
 
 class Schedule:
-    """What happens at each step of a plan, its index arrays on the device; shared by the stacks.
+    """Active lanes, begins and ends of sequences at each step of a plan, on the device; shared by the stacks.
 
-    plan (LanePlan): Where the sequences are.
-    device (torch.device): Of the weights.
-    with_end (bool): The states after each sequence are wanted.
+    plan (LanePlan): Positions of the sequences.
+    device (torch.device): Device of the weights.
+    with_end (bool): Whether the states after each sequence are needed.
     """
 
     def __init__(self, plan: LanePlan, device: torch.device, with_end: bool) -> None:
@@ -34,7 +33,7 @@ class Schedule:
         self.end_at = self._by_step(plan.ends()) if with_end else []
 
     def _by_step(self, pairs: Sequence[Tuple[Ids, Ids]]) -> Places:
-        """Copy the small arrays of all steps to the device at once."""
+        """Copy the arrays of all steps to the device in one transfer."""
         sizes = [len(lanes) for lanes, _ in pairs]
         if not sizes:
             return []
@@ -44,15 +43,15 @@ class Schedule:
 
 
 class LaneRun:
-    """One stack over one plan, with its working memory. Here d counts the directions of the stack.
+    """Computes one plan with one stack. Here d is the number of directions of the stack.
 
     stack (Stack): The layers.
     schedule (Schedule): The plan.
-    vectors (Tensor): Shape (U, P), the distinct words.
+    vectors (Tensor): Shape (U, P), vectors of the distinct words.
     words (Sequence[Ids]): For each direction shape (N,), the word of each token in text order.
     slots (Sequence[Ids]): For each direction shape (N,), the slot of each token.
-    start (Pairs): Of these directions; one row for all sequences, or one each.
-    workspace (Workspace): Where large arrays are.
+    start (Pairs): Initial states of these directions; one row for all sequences, or one row each.
+    workspace (Workspace): Memory of large arrays.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class LaneRun:
             self._block(first, min(first + self.block_steps, n_steps))
 
     def write(self, layers: Tensor) -> None:
-        """layers (Tensor): Shape (L+1, N, D), tokens in text order; the columns of these directions are set."""
+        """layers (Tensor): Output, shape (L+1, N, D), tokens in text order; the columns of these directions are set."""
         width = self.stack.config.projection_width
         for k in range(self.d):
             column = (self.stack.directions.start + k) * width
@@ -99,9 +98,9 @@ class LaneRun:
                 torch.index_select(outputs[k].flatten(0, 1), 0, self.slots[k], out=layers[number, :, columns])
 
     def _block(self, first: int, end: int) -> None:
-        """All layers of the steps from `first` to before `end`."""
+        """Compute all layers of the steps from `first` to before `end`."""
         n_lanes = self.schedule.n_active[first]
-        inputs: Optional[Tensor] = None  # (d, K, b, P), what the layer reads
+        inputs: Optional[Tensor] = None  # (d, K, b, P), input of the layer
         for number, layer in enumerate(self.stack.layers):
             if inputs is None:
                 for s in range(first, end):
@@ -120,9 +119,9 @@ class LaneRun:
             inputs = outputs
 
     def _step(self, number: int, step: Step, s: int, given: Any) -> None:
-        """One step of a layer.
+        """Compute one step of a layer.
 
-        given (Any): What `step` takes besides the state.
+        given (Any): First argument of `step`: gates or inputs.
         """
         b = self.schedule.n_active[s]
         h, c2 = self.h[number], self.c2[number]
@@ -143,9 +142,10 @@ class LaneRun:
 
 
 def round_up(n_active: Ids, n_lanes: int) -> List[int]:
-    """n_active (Ids): Shape (S,), lanes with a sequence at each step.
+    """n_active (Ids): Shape (S,), active lanes at each step.
     n_lanes (int): B.
-    RETURNS (List[int]): Lanes to compute: in steps of `LANE_STEP` at the end of a plan; idle ones do no harm.
+    RETURNS (List[int]): Lanes to compute: multiples of `LANE_STEP` at the end of a plan. Results of idle lanes are not
+        used.
     """
     rounded = -(-n_active // LANE_STEP) * LANE_STEP
     counts: List[int] = np.where(n_active <= LANE_STEP, n_active, np.minimum(rounded, n_lanes)).tolist()
@@ -153,11 +153,11 @@ def round_up(n_active: Ids, n_lanes: int) -> List[int]:
 
 
 def _repeat_rows(states: Pairs, n_rows: int) -> Pairs:
-    """RETURNS (Pairs): For each layer copies with `n_rows` rows; a state of one row is repeated."""
+    """RETURNS (Pairs): A copy of each layer with `n_rows` rows; a single row is repeated."""
     return [(h.expand(-1, n_rows, -1).clone(), c.expand(-1, n_rows, -1).clone()) for h, c in states]
 
 
 def _put(target: Tensor, lanes: Tensor, source: Tensor, sequences: Tensor) -> None:
-    """Set rows of lanes to the start of their sequences; a source of one row is used for all."""
+    """Set rows of lanes to the initial states of their sequences; a single row is used for all."""
     rows = source.expand(-1, len(lanes), -1) if source.shape[1] == 1 else source[:, sequences]
     target.index_copy_(1, lanes, rows)

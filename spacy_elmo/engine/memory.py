@@ -1,4 +1,4 @@
-"""Memory from the system and back to it, past what the C library keeps."""
+"""Allocate memory by mmap, and return free memory of the C library to the operating system."""
 
 import ctypes
 import mmap
@@ -11,21 +11,22 @@ from .dispatch import TRIM_TIME, TRIM_TOKENS
 
 
 def map_pages(n_bytes: int) -> mmap.mmap:
-    """Allocate by mmap: the system gets the pages back as soon as nobody refers to them.
+    """Allocate by mmap. The pages are returned to the system as soon as there are no references to them.
 
     n_bytes (int): At least one.
-    RETURNS (mmap.mmap): Zeros. A process that is forked later has a copy of its own.
+    RETURNS (mmap.mmap): Zeros, not shared with processes that are forked later.
     """
-    if sys.platform == "win32":  # which has no fork
+    if sys.platform == "win32":  # has no fork and no such flags
         return mmap.mmap(-1, n_bytes)
     return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 class HeapTrimmer:
-    """Returns free memory of the heap now and then, in a long stream.
+    """Returns free memory of the heap to the system at intervals, in a long stream.
 
-    Results of products cannot be given a place. The GNU C library hardly ever puts an aligned array where one of the
-    same size has been, so that the heap fragments and a process has several times as many free pages as it needs.
+    The operations of oneDNN allocate their results, without an output argument. The GNU C library rarely reuses the
+    memory of a freed aligned array for one of the same size, so the heap fragments: a process would keep several times
+    as many free pages as it needs.
     """
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ class HeapTrimmer:
         trim(0)
         ended = time.perf_counter()
         if ended - started > TRIM_TIME * (started - self._ended):
-            self._n_between *= 2  # a process with much else in its memory, where this takes long
+            self._n_between *= 2  # trimming is slow if the process has much other memory
         else:
             self._n_between = max(TRIM_TOKENS, self._n_between // 2)
         self._n_tokens, self._ended = 0, ended
@@ -50,7 +51,7 @@ class HeapTrimmer:
 
 @cache
 def _trim() -> Optional[Callable[[int], int]]:
-    """RETURNS (Optional[Callable[[int], int]]): `malloc_trim`, where the C library has it."""
+    """RETURNS (Optional[Callable[[int], int]]): `malloc_trim`, None if the C library does not have it."""
     try:
         function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):  # another library, another system

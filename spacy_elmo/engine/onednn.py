@@ -1,6 +1,6 @@
 """Products with prepacked weights on CPUs: the operations of oneDNN that torch.compile uses for linear layers.
 
-Torch has them, but does not publish them; `works` tries each kind before anything relies on it.
+These operations are not public API of PyTorch; `works` tests each kind before it is used.
 """
 
 import os
@@ -10,27 +10,28 @@ from typing import Callable, Dict, Optional
 import torch
 from torch import Tensor
 
-# oneDNN and torch keep what they prepared for each shape of product, the last 1,024 shapes, in up to a gigabyte or two;
-# here nearly every product has another number of rows. Both read this when they are first used; what is set stays.
+# oneDNN and PyTorch cache a prepared primitive for each shape of a product, by default 1,024 of them, which takes one
+# or two gigabytes here, since nearly every product has another number of rows. Both read these variables on first use.
+# Values set by the user are kept.
 for _name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(_name, "16")
 
 ROWS_HINT = 128
-# Of a value in int8, either side of zero, the best first: processors without instructions for it (x86 before VNNI) add
-# up pairs in 16 bits, which 2 * 127 levels times 127 do not exceed.
+# Levels of int8 inputs on either side of zero, the most precise first. Processors without int8 dot products (x86
+# before VNNI) add pairs of products in 16 bits: with 63 levels they do not overflow, as 2 * 127 * 127 < 2^15.
 LEVELS = (127, 63)
 
 
 def pack(weight: Tensor) -> Tensor:
     """weight (Tensor): Shape (n_in, n_out), float32 or bfloat16.
-    RETURNS (Tensor): The same, prepacked; `to_dense` gives the transposed weight back.
+    RETURNS (Tensor): The prepacked weight; `to_dense` returns the transposed weight.
     """
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS_HINT)
     return packed
 
 
 def linear(rows: Tensor, packed: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-    """rows (Tensor): Shape (N, n_in), of the weight's type.
+    """rows (Tensor): Shape (N, n_in), in the dtype of the weight.
     RETURNS (Tensor): Shape (N, n_out).
     """
     product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
@@ -38,14 +39,14 @@ def linear(rows: Tensor, packed: Tensor, bias: Optional[Tensor] = None) -> Tenso
 
 
 def linear_plus(rows: Tensor, other: Tensor, packed: Tensor) -> Tensor:
-    """RETURNS (Tensor): Shape (N, n_out), the product with `other` added."""
+    """RETURNS (Tensor): Shape (N, n_out), the sum of the product and `other`."""
     product: Tensor = torch.ops.mkldnn._linear_pointwise.binary(rows, other, packed, None, "add")
     return product
 
 
 def pack_int8(values: Tensor) -> Tensor:
     """values (Tensor): Shape (n_in, n_out), int8.
-    RETURNS (Tensor): The same, prepacked; `to_dense` gives it back.
+    RETURNS (Tensor): The prepacked values; `to_dense` is the inverse.
     """
     packed: Tensor = torch.ops.onednn.qlinear_prepack(values.t().contiguous(), None)
     return packed
@@ -53,10 +54,10 @@ def pack_int8(values: Tensor) -> Tensor:
 
 def linear_int8(levels: Tensor, zero: int, packed: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """levels (Tensor): Shape (N, n_in), uint8.
-    zero (int): The level that means zero.
+    zero (int): The level that represents zero (zero point).
     scale (Tensor): Shape (n_out,), float32, factors of the columns.
     shift (Tensor): Shape (n_out,), int32, zeros.
-    RETURNS (Tensor): Shape (N, n_out), float32; the sums themselves are of whole numbers, and exact.
+    RETURNS (Tensor): Shape (N, n_out), float32; the sums of integers are exact before scaling.
     """
     multiply = torch.ops.onednn.qlinear_pointwise
     product: Tensor = multiply(
@@ -67,7 +68,7 @@ def linear_int8(levels: Tensor, zero: int, packed: Tensor, scale: Tensor, shift:
 
 @cache
 def works(precision: str) -> bool:
-    """RETURNS (bool): Whether products of "float32", "bfloat16" or "int8" are there and give what they should."""
+    """RETURNS (bool): Whether products in "float32", "bfloat16" or "int8" are available and correct."""
     if not torch.backends.mkldnn.is_available() or (precision != "float32" and not works("float32")):
         return False
     return _try(_TRIALS[precision])
@@ -75,7 +76,7 @@ def works(precision: str) -> bool:
 
 @cache
 def most_levels() -> int:
-    """RETURNS (int): Of a value in int8, either side of zero, as many as products get right; 0 where they are none."""
+    """RETURNS (int): Largest entry of `LEVELS` with exact int8 products, 0 if there is none."""
     return next((levels for levels in LEVELS if _try(partial(_are_exact, levels))), 0)
 
 
@@ -104,7 +105,7 @@ def _int8_works() -> bool:
 
 
 def _are_exact(levels: int) -> bool:
-    """Whether sums of the largest numbers are right."""
+    """Whether sums of the largest products are exact."""
     n_in = 64
     values = torch.full((n_in, 2), 127, dtype=torch.int8)
     values[:, 1] = -127

@@ -1,4 +1,4 @@
-"""LSTM layers and highways with their products prepared for inference: nothing is recorded, weights are constant."""
+"""LSTM layers and highways with prepacked products, for inference with constant weights, without gradients."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -12,24 +12,24 @@ from ..bilm.lstm import full_bias
 from .cell import PROJECTION_SCALE, GateRows, clip_output, gate_scale, is_one_pass, update_cell
 from .products import PackedProduct, Product, has_packing, make_product
 
-Step = Callable[[Any, Tensor, Tensor], Tensor]  # of what a layer reads, h and twice c
+Step = Callable[[Any, Tensor, Tensor], Tensor]  # (gates or inputs, h, 2c) to outputs
 Pairs = List[Tuple[Tensor, Tensor]]  # h (d, rows, P) and c (d, rows, H) of each layer
 
 
 def split_directions(layer: Any) -> List[slice]:
-    """layer (LSTMLayer): Or a quantized one.
-    RETURNS (List[slice]): Directions whose products are made together: all, or each by itself where they are prepacked.
+    """layer (LSTMLayer): May be quantized.
+    RETURNS (List[slice]): Directions that share a product: all, or a single one if products are prepacked.
     """
     d = len(layer.bias)
     return [slice(k, k + 1) for k in range(d)] if has_packing(layer.bias) else [slice(0, d)]
 
 
 class PackedLayer:
-    """Weights of d directions of a layer in the form that `step` wants.
+    """Prepacked products of d directions of a layer.
 
-    layer (LSTMLayer): The parameters, or a quantized layer.
-    directions (slice): Which of them.
-    can_join (bool): Whether `joint_step` is wanted.
+    layer (LSTMLayer): The parameters; may be quantized.
+    directions (slice): The directions.
+    can_join (bool): Whether to provide `joint_step`.
     """
 
     @torch.no_grad()
@@ -49,7 +49,7 @@ class PackedLayer:
         self._projection_clip = layer.projection_clip
 
     def prepare(self) -> None:
-        """Do now what would be done at the first product."""
+        """Pack the weights now instead of at the first product."""
         for product in (self._from_input, self._from_output, self._from_both, self._project):
             if product is not None:
                 product.prepare()
@@ -62,34 +62,34 @@ class PackedLayer:
 
     @property
     def joint_step(self) -> Optional[Step]:
-        """RETURNS (Optional[Step]): As `step`, but it takes the layer's input, shape (d, b, P), in place of gates; None
-        where that is not faster.
+        """RETURNS (Optional[Step]): Like `step`, with inputs of shape (d, b, P) instead of gates; None if it is not
+        faster.
         """
         return None if self._from_both is None else partial(self._join, self._from_both)
 
     def step(self, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
-        """One step of some lanes.
+        """Compute one step of b lanes.
 
-        gates (Tensor): Shape (d, b, 4H), their input side.
-        h (Tensor): Shape (d, b, P), outputs of the step before.
+        gates (Tensor): Shape (d, b, 4H), input side of the gates.
+        h (Tensor): Shape (d, b, P), outputs of the previous step.
         c2 (Tensor): Shape (d, b, H), twice the memory cell; updated in place.
         RETURNS (Tensor): Shape (d, b, P), the outputs.
         """
         return self._finish(self._from_output.plus(h, gates), c2)
 
     def step_of_words(self, gates: GateRows, h: Tensor, c2: Tensor) -> Tensor:
-        """As `step`, with rows of a table as the input side."""
-        if is_one_pass(gates.table, gates.places.numel()):
+        """Like `step`, with rows of a table as the input side of the gates."""
+        if is_one_pass(gates.table, gates.indices.numel()):
             return self._finish(self._from_output(h), c2, gates)
         return self.step(gates.gather(), h, c2)
 
     def _join(self, product: Product, inputs: Tensor, h: Tensor, c2: Tensor) -> Tensor:
-        """One long row is faster than two short ones: their sums are not written to memory and read again."""
+        """One product over concatenated inputs is faster than two, since no sums are stored in between."""
         return self._finish(product(torch.cat([inputs, h], dim=2), self.bias), c2)
 
     def _finish(self, acts: Tensor, c2: Tensor, added: Optional[GateRows] = None) -> Tensor:
         """acts (Tensor): Shape (d, b, 4H), pre-activations of the gates; overwritten.
-        added (Optional[GateRows]): To be added to them.
+        added (Optional[GateRows]): Added to them.
         RETURNS (Tensor): Shape (d, b, P), the outputs.
         """
         half = update_cell(acts, c2, self._clip2, added=added)  # (d, b, H)
@@ -99,10 +99,10 @@ class PackedLayer:
 
 
 class LayerCombiner:
-    """What a layer above the first passes on: its output, with its input added or mixed in by a highway.
+    """Skip connections or highways of the layers above the first.
 
-    config (BiLMConfig): Says which.
-    highways (Sequence[LayerHighway]): Of the layers above the first, or quantized ones.
+    config (BiLMConfig): Selects one of them, or neither.
+    highways (Sequence[LayerHighway]): Highways of the layers above the first; may be quantized.
     """
 
     @torch.no_grad()
@@ -113,16 +113,16 @@ class LayerCombiner:
         ]
 
     def prepare(self) -> None:
-        """Do now what would be done at the first product."""
+        """Pack the weights now instead of at the first product."""
         for gates in self._highways:
             for gate in gates:
                 gate.product.prepare()
 
     def combine_(self, number: int, inputs: Tensor, outputs: Tensor, directions: slice) -> None:
-        """number (int): The layer, from 0, which passes its outputs on as they are.
-        inputs (Tensor): Shape (d, K, b, P), what the layer read in K steps of b lanes.
-        outputs (Tensor): Shape (d, K, b, P), what it gave; changed in place.
-        directions (slice): Those of the tensors.
+        """number (int): The layer; outputs of layer 0 do not change.
+        inputs (Tensor): Shape (d, K, b, P), inputs of the layer in K steps of b lanes.
+        outputs (Tensor): Shape (d, K, b, P), its outputs; changed in place.
+        directions (slice): Directions of the tensors.
         """
         if number == 0:
             return
@@ -137,12 +137,12 @@ class LayerCombiner:
 
 @dataclass(frozen=True)
 class Stack:
-    """Layers of directions that are computed together.
+    """The layers of some directions, which are computed together.
 
     config (BiLMConfig): Sizes.
-    directions (slice): Which ones.
+    directions (slice): The directions.
     layers (Sequence[Any]): From the lowest up, all `PackedLayer` or all `UnpackedLayer`.
-    combiner (LayerCombiner): What layers pass on.
+    combiner (LayerCombiner): Skip connections or highways.
     """
 
     config: BiLMConfig
@@ -152,7 +152,7 @@ class Stack:
 
 
 class _PackedGate:
-    """The gate of a highway around a layer, of some directions."""
+    """Gate of a highway around a layer, for some directions."""
 
     def __init__(self, highway: Any, directions: slice) -> None:
         self.directions = directions

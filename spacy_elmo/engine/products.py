@@ -1,8 +1,8 @@
-"""Matrix products with constant weights, prepacked where the processor has them.
+"""Matrix products with constant weights, prepacked by oneDNN on CPUs.
 
 BLAS libraries pack both operands of every product. In a step of an LSTM the weight is much larger than the other
-operand, so packing it once, by oneDNN, saves up to a third of the time. Where torch was built without oneDNN, or on a
-GPU, the product is torch's own.
+operand, so packing it once saves up to a third of the time. On GPUs, and in builds of PyTorch without oneDNN, torch's
+batched products are used.
 """
 
 from typing import Optional, Protocol, Union
@@ -32,25 +32,25 @@ class Product(Protocol):
         """
 
     def prepare(self) -> None:
-        """Do now what would be done at the first product."""
+        """Pack the weight now instead of at the first product."""
 
 
 class QuantizedMatrix(Protocol):
     """d matrices in reduced precision, see `quantization`."""
 
     def product(self, directions: slice) -> Product:
-        """RETURNS (Product): With the matrices of these directions, their factors folded in."""
+        """RETURNS (Product): Product with the matrices of these directions, with the factors of the columns."""
 
     def dense(self) -> Tensor:
-        """RETURNS (Tensor): Shape (d, n_in, n_out), float32, without the factors."""
+        """RETURNS (Tensor): Shape (d, n_in, n_out), float32, without the factors of the columns."""
 
 
 def make_product(weight: Union[Tensor, QuantizedMatrix], directions: slice, scale: Scale = 1.0) -> Product:
-    """The product with a weight, in the precision that it is in.
+    """Create the product with a weight, in the precision of the weight.
 
     weight (Union[Tensor, QuantizedMatrix]): Shape (d, n_in, n_out).
-    directions (slice): Which of the matrices.
-    scale (Scale): One factor, or one per column; a quantized matrix was made with it.
+    directions (slice): Directions of the product.
+    scale (Scale): One factor, or one per column; a quantized matrix contains it already.
     RETURNS (Product): The product.
     """
     if not isinstance(weight, Tensor):
@@ -65,12 +65,12 @@ def has_packing(weight: Tensor) -> bool:
 
 
 class PackedProduct:
-    """x -> x (W * scale). The weight is packed when first needed.
+    """x -> x (W * scale). The weight is packed on first use.
 
-    A row is the same to the last bit whatever the number of rows, so that vectors do not depend on what shares their
-    batch. (BLAS has other, faster kernels for one row or a few, with other rounding errors: `single_sequence.py`.)
+    The result for a row is bit-identical for every number of rows, so vectors do not depend on the other sequences of
+    a batch. (BLAS has faster kernels for one row or a few, with other rounding errors: `single_sequence.py`.)
 
-    weights (Tensor): Shape (1, n_in, n_out), not copied; several are stacked, a row being as long as all theirs.
+    weights (Tensor): Shape (1, n_in, n_out), not copied; several are concatenated along n_in.
     scale (Scale): One factor, or one per column.
     """
 
@@ -114,7 +114,7 @@ def _is_single_long_row(rows: Tensor) -> bool:
 
 
 class BatchedProduct:
-    """x -> x (W * scale), d products at once, in torch's own operations.
+    """x -> x (W * scale), d products at once, by torch's operations.
 
     weight (Tensor): Shape (d, n_in, n_out), copied.
     scale (Scale): One factor, or one per column.
@@ -138,4 +138,4 @@ class BatchedProduct:
         return torch.baddbmm(other, rows, self._weight)
 
     def prepare(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: the weight is not packed."""

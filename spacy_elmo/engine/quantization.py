@@ -1,7 +1,7 @@
 """Reduced precision for inference: the matrices of LSTMs and highways as bfloat16, float16 or int8.
 
-`quantize` swaps the modules that hold them for modules of this file; everything else stays float32. The modules of
-`bilm/` know nothing of it, and come back with `quantize(network, "float32")`, their weights as rounded.
+`quantize` replaces the modules that contain them with modules of this file; everything else stays float32.
+`quantize(network, "float32")` restores the modules of `bilm/`, with rounded weights.
 """
 
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .._choices import PRECISIONS
-from ..bilm.highway import Highway, LayerHighway, open_gate
+from ..bilm.highway import Highway, LayerHighway, apply_highway
 from ..bilm.lstm import LSTMLayer
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors
@@ -21,7 +21,7 @@ from .quantized_matrices import HALF_DTYPES, HalfMatrix, Int8Matrix
 
 
 class QuantizedLSTMLayer(nn.Module):
-    """An `LSTMLayer` whose matrices are quantized; the engine reads the same attributes of both.
+    """An `LSTMLayer` with quantized matrices, with the attributes that the engine uses.
 
     layer (LSTMLayer): In float32.
     precision (str): "bfloat16", "float16" or "int8".
@@ -41,13 +41,13 @@ class QuantizedLSTMLayer(nn.Module):
             self.projection_weight = _quantize(layer.projection_weight, fold, precision)
 
     def dense_weights(self) -> Dict[str, Tensor]:
-        """RETURNS (Dict[str, Tensor]): In float32, by the name of the parameter."""
+        """RETURNS (Dict[str, Tensor]): The rounded weights in float32, by the name of the parameter."""
         names = ("input_weight", "recurrent_weight", "projection_weight")
         return {name: getattr(self, name).dense() for name in names if getattr(self, name) is not None}
 
 
 class QuantizedLayerHighway(nn.Module):
-    """A `LayerHighway` whose matrix is quantized.
+    """A `LayerHighway` with a quantized matrix.
 
     highway (LayerHighway): In float32.
     precision (str): "bfloat16", "float16" or "int8".
@@ -60,12 +60,12 @@ class QuantizedLayerHighway(nn.Module):
         self.weight = _quantize(highway.weight, torch.ones(1), precision)
 
     def dense_weights(self) -> Dict[str, Tensor]:
-        """RETURNS (Dict[str, Tensor]): In float32, by the name of the parameter."""
+        """RETURNS (Dict[str, Tensor]): The rounded weights in float32, by the name of the parameter."""
         return {"weight": self.weight.dense()}
 
 
 class QuantizedHighway(nn.Module):
-    """A `Highway` whose matrix is quantized.
+    """A `Highway` with a quantized matrix.
 
     highway (Highway): In float32.
     precision (str): "bfloat16", "float16" or "int8".
@@ -78,7 +78,7 @@ class QuantizedHighway(nn.Module):
         self.weight = _quantize(highway.weight.t().unsqueeze(0), torch.ones(1), precision)
 
     def dense_weights(self) -> Dict[str, Tensor]:
-        """RETURNS (Dict[str, Tensor]): In float32, by the name of the parameter."""
+        """RETURNS (Dict[str, Tensor]): The rounded weights in float32, by the name of the parameter."""
         return {"weight": self.weight.dense()[0].t().contiguous()}
 
     def forward(self, features: Tensor) -> Tensor:
@@ -87,10 +87,10 @@ class QuantizedHighway(nn.Module):
         """
         product = self.weight.product(slice(0, 1))
         scores = product(features.unsqueeze(0), self.bias.view(1, 1, -1))  # (1, U, 2F)
-        return open_gate(features, scores[0])
+        return apply_highway(features, scores[0])
 
 
-# What is swapped for what, and the parameters that are quantized.
+# Modules and their quantized counterparts, and the parameters that are quantized.
 QUANTIZED: Dict[Any, Any] = {
     LSTMLayer: QuantizedLSTMLayer,
     LayerHighway: QuantizedLayerHighway,
@@ -100,11 +100,11 @@ MATRICES = ("input_weight", "recurrent_weight", "projection_weight", "weight")
 
 
 class Place(NamedTuple):
-    """A module that is quantized or can be.
+    """Position of a module that is quantized or can be.
 
-    owner (nn.ModuleList): The list that it is in.
-    number (int): Its place there.
-    prefix (str): Of its entries in the state dict.
+    owner (nn.ModuleList): The list that contains it.
+    number (int): Its index in the list.
+    prefix (str): Prefix of its entries in the state dict.
     """
 
     owner: nn.ModuleList
@@ -113,7 +113,7 @@ class Place(NamedTuple):
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """RAISES (ValueError): EL014 for an unknown precision, EL015 for one that this device has no products for."""
+    """RAISES (ValueError): EL014 for an unknown precision, EL015 if the device does not support it."""
     if precision not in PRECISIONS:
         known = ", ".join(f'"{name}"' for name in PRECISIONS)
         raise ValueError(Errors.EL014.format(precision=precision, known=known))
@@ -121,7 +121,7 @@ def check_precision(precision: str, device: torch.device) -> None:
     if precision == "float32" or (is_cpu and precision != "float16" and onednn.works(precision)):
         return
     if is_cpu or precision == "int8":
-        reason = "its products are for CPUs"
+        reason = "it is for CPUs only"
         if is_cpu:
             reason = "CPUs compute it many times slower than float32"
             if precision != "float16":
@@ -133,17 +133,17 @@ def check_precision(precision: str, device: torch.device) -> None:
 
 
 def precision_of(network: BiLMNetwork) -> str:
-    """RETURNS (str): "float32", or what `quantize` made of it."""
+    """RETURNS (str): The precision that `quantize` has set, by default "float32"."""
     return next((place.owner[place.number].precision for place in _quantized(network)), "float32")  # type: ignore[return-value]  # a module of this file
 
 
 @torch.inference_mode(False)
 @torch.no_grad()
 def quantize(network: BiLMNetwork, precision: str) -> None:
-    """Swap the modules with large matrices, in place. Nothing happens if they are in this precision.
+    """Replace the modules with large matrices, in place. Does nothing if they are in this precision already.
 
-    network (BiLMNetwork): Of any precision; what rounding removed does not come back.
-    precision (str): One of `PRECISIONS`; "float32" gives the modules of `bilm/` back.
+    network (BiLMNetwork): In any precision; rounding cannot be undone.
+    precision (str): One of `PRECISIONS`; "float32" restores the modules of `bilm/`.
     RAISES (ValueError): EL014 and EL015, before anything is changed.
     """
     check_precision(precision, network.device)
@@ -158,7 +158,7 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
 
 
 def full_state(network: BiLMNetwork) -> Dict[str, Tensor]:
-    """RETURNS (Dict[str, Tensor]): The state dict in float32, quantized matrices as what they round to."""
+    """RETURNS (Dict[str, Tensor]): The state dict in float32, with the rounded values of quantized matrices."""
     state: Dict[str, Tensor] = dict(network.state_dict())
     for place in _quantized(network):
         module: Any = place.owner[place.number]
@@ -167,7 +167,7 @@ def full_state(network: BiLMNetwork) -> Dict[str, Tensor]:
 
 
 def quantizable_names(network: BiLMNetwork) -> List[str]:
-    """RETURNS (List[str]): Entries of `full_state` that int8 rounds, whatever the network is in."""
+    """RETURNS (List[str]): Entries of `full_state` that int8 rounds, for a network in any precision."""
     kinds = (*QUANTIZED, *QUANTIZED.values())
     found: List[str] = []
     for place in _places(network, kinds):
@@ -181,7 +181,7 @@ def _quantized(network: BiLMNetwork) -> Iterator[Place]:
 
 
 def _places(network: BiLMNetwork, kinds: Tuple[Any, ...]) -> Iterator[Place]:
-    """YIELDS (Place): Of modules of these classes. All of them are in lists."""
+    """YIELDS (Place): Positions of modules of these classes. All of them are in lists."""
     for prefix, owner in network.named_modules():
         if isinstance(owner, nn.ModuleList):
             for number, module in enumerate(owner):
@@ -190,7 +190,7 @@ def _places(network: BiLMNetwork, kinds: Tuple[Any, ...]) -> Iterator[Place]:
 
 
 def _restore(network: BiLMNetwork, quantized: Any) -> nn.Module:
-    """RETURNS (nn.Module): The module that was swapped, its weights as rounded."""
+    """RETURNS (nn.Module): The original module with rounded weights."""
     module: Any
     with torch.device("meta"):
         if isinstance(quantized, QuantizedLSTMLayer):

@@ -8,18 +8,18 @@ from torch import Tensor
 from . import onednn
 
 HALF_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-LARGEST = 127  # of an int8 weight
+LARGEST = 127  # largest absolute int8 weight
 SMALLEST_SCALE = 1e-30
-SCALE_MASK = 0xFF  # low bits of a scale, cleared so that it has 16 significant bits and 127 times it is exact
+SCALE_MASK = 0xFF  # low bits of a scale; cleared, it has 16 significant bits, so that 127 times the scale is exact
 
 
 def to_int8(weight: Tensor, dim: int) -> Tuple[Tensor, Tensor]:
     """Round to 255 levels, evenly spaced up to the largest absolute value along a dimension.
 
-    weight (Tensor): Of any shape, float32.
-    dim (int): Values along it share a scale: the one that products sum over.
-    RETURNS (Tuple[Tensor, Tensor]): int8 values of the same shape, and their float32 scales with `dim` of size 1. What
-        they stand for, values times scales, rounds to the same values and scales.
+    weight (Tensor): Any shape, float32.
+    dim (int): The dimension that products sum over; values along it share a scale.
+    RETURNS (Tuple[Tensor, Tensor]): int8 values of the same shape, and their float32 scales with `dim` of size 1.
+        Rounding is idempotent: the product of both rounds to the same values and scales.
     """
     scale = weight.abs().amax(dim, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(LARGEST)
     bits = scale.view(torch.int32)
@@ -28,7 +28,7 @@ def to_int8(weight: Tensor, dim: int) -> Tuple[Tensor, Tensor]:
 
 
 class Int8Matrix:
-    """d matrices in int8, a scale for each column.
+    """d matrices in int8, with a scale for each column.
 
     weight (Tensor): Shape (d, n_in, n_out), float32.
     fold (Tensor): Factors of the columns, applied in products.
@@ -42,26 +42,26 @@ class Int8Matrix:
         self._shift = torch.zeros(weight.shape[2], dtype=torch.int32, device=weight.device)
 
     def __deepcopy__(self, memo: Any) -> "Int8Matrix":
-        return self  # never changes
+        return self  # immutable
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return Int8Matrix, (self.dense(), self._fold)
 
     def product(self, directions: slice) -> "Int8Product":
-        """directions (slice): One of them."""
+        """directions (slice): A single direction."""
         (k,) = range(*directions.indices(len(self._packed)))
         return Int8Product(self._packed[k], self._scale[k] * self._fold, self._shift)
 
     def dense(self) -> Tensor:
-        """RETURNS (Tensor): Shape (d, n_in, n_out), float32, without the fold."""
+        """RETURNS (Tensor): Shape (d, n_in, n_out), float32, without the factors of `fold`."""
         parts = [packed.to_dense().float() * scale for packed, scale in zip(self._packed, self._scale)]
         return torch.stack(parts)
 
 
 class Int8Product:
-    """x -> x W in integers: each row is quantized with its own scale, so that other rows of the batch do not matter.
+    """x -> x W in integers. Each row is quantized with its own scale, so results do not depend on other rows.
 
-    A row has 255 levels, or 127 where the processor needs smaller ones, see `onednn.LEVELS`.
+    A row is rounded to 255 levels, or to 127 on processors without int8 dot products, see `onednn.LEVELS`.
 
     packed (Tensor): From `onednn.pack_int8`.
     scale (Tensor): Shape (n_out,).
@@ -89,7 +89,7 @@ class Int8Product:
         return torch.addcmul(other[0], sums, scale, out=sums).unsqueeze(0)
 
     def prepare(self) -> None:
-        """Nothing is left to do: matrices are packed when they are quantized."""
+        """Do nothing: matrices are packed when they are quantized."""
 
     def _sums(self, rows: Tensor) -> Tuple[Tensor, Tensor]:
         """RETURNS (Tuple[Tensor, Tensor]): Shape (N, n_out), and the scales of the rows, (N, 1)."""
@@ -97,7 +97,7 @@ class Int8Product:
         scale = levels.amax(1, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(self._levels)  # (N, 1)
         rounded = torch.mul(rows, scale.reciprocal(), out=levels).round_().to(torch.int8)
         zero = self._levels + 1
-        shifted = rounded.view(torch.uint8).add_(zero)  # which wraps around
+        shifted = rounded.view(torch.uint8).add_(zero)  # wraps around
         return onednn.linear_int8(shifted, zero, self._packed, self._scale, self._shift), scale
 
 
@@ -106,7 +106,7 @@ class HalfMatrix:
 
     weight (Tensor): Shape (d, n_in, n_out), float32.
     fold (Tensor): Factors of the columns, applied in products; powers of two.
-    dtype (torch.dtype): Of 16 bits.
+    dtype (torch.dtype): bfloat16 or float16.
     """
 
     def __init__(self, weight: Tensor, fold: Tensor, dtype: torch.dtype) -> None:
@@ -120,19 +120,19 @@ class HalfMatrix:
             self._weight = folded.contiguous()
 
     def __deepcopy__(self, memo: Any) -> "HalfMatrix":
-        return self  # never changes
+        return self  # immutable
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return HalfMatrix, (self.dense(), self._fold, self._dtype)
 
     def product(self, directions: slice) -> "HalfProduct":
-        """directions (slice): One of them where weights are packed, else any."""
+        """directions (slice): A single direction if weights are packed, otherwise any."""
         if self._weight is not None:
             return HalfProduct(self._weight[directions], None)
-        return HalfProduct(None, self._packed[directions.start])  # type: ignore[index]  # made with one of the two
+        return HalfProduct(None, self._packed[directions.start])  # type: ignore[index]  # one of the two is set
 
     def dense(self) -> Tensor:
-        """RETURNS (Tensor): Shape (d, n_in, n_out), float32, without the fold."""
+        """RETURNS (Tensor): Shape (d, n_in, n_out), float32, without the factors of `fold`."""
         folded = self._weight
         if folded is None:
             folded = torch.stack([packed.to_dense().t() for packed in self._packed or []])
@@ -142,8 +142,8 @@ class HalfMatrix:
 class HalfProduct:
     """x -> x W, rounded to 16 bits; sums with other tensors are float32.
 
-    weight (Optional[Tensor]): Shape (d, n_in, n_out), or
-    packed (Optional[Tensor]): from `onednn.pack`.
+    weight (Optional[Tensor]): Shape (d, n_in, n_out).
+    packed (Optional[Tensor]): From `onednn.pack`. Exactly one of the two is given.
     """
 
     def __init__(self, weight: Optional[Tensor], packed: Optional[Tensor]) -> None:
@@ -164,9 +164,9 @@ class HalfProduct:
         return torch.add(other, self._multiply(rows))
 
     def prepare(self) -> None:
-        """Nothing is left to do: matrices are packed when they are quantized."""
+        """Do nothing: matrices are packed when they are quantized."""
 
     def _multiply(self, rows: Tensor) -> Tensor:
         if self._packed is not None:
             return onednn.linear(rows[0].bfloat16(), self._packed).unsqueeze(0)
-        return torch.bmm(rows.to(self._weight.dtype), self._weight)  # type: ignore[union-attr, arg-type]  # made with one of the two
+        return torch.bmm(rows.to(self._weight.dtype), self._weight)  # type: ignore[union-attr, arg-type]  # one of the two is set

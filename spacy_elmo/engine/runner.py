@@ -1,4 +1,4 @@
-"""A constant network, ready to run: which path a plan takes is decided in `dispatch`."""
+"""Runs a network with constant weights; `dispatch` selects the path for each plan."""
 
 from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
@@ -34,25 +34,25 @@ class Runner(Protocol):
     ) -> Tuple[Tensor, Optional[State]]:
         """Compute all layers of all tokens of a plan.
 
-        vectors (Tensor): Shape (U, P), the distinct words.
+        vectors (Tensor): Shape (U, P), vectors of the distinct words.
         words (Tuple[Ids, ...]): For each direction shape (N,), the word of each token in text order.
-        plan (LanePlan): Where the sequences are.
-        start (State): One row for all sequences, or one each.
-        slots (Optional[Tuple[Ids, ...]]): For each direction shape (N,), the slot of each token; None for a backward
-            direction that reads each sequence from its end.
+        plan (LanePlan): Positions of the sequences.
+        start (State): Initial states, one row for all sequences, or one row each.
+        slots (Optional[Tuple[Ids, ...]]): For each direction shape (N,), the slot of each token; None for those of the
+            plan, where the backward direction reads each sequence from its end.
         with_end (bool): Also return the states after each sequence.
-        workspace (Optional[Workspace]): Where the layers may be; None for new memory.
+        workspace (Optional[Workspace]): Memory for the layers; None for new memory.
         RETURNS (Tuple[Tensor, Optional[State]]): Layers (L+1, N, D), and states with one row per sequence.
         """
 
     def prepare(self) -> None:
-        """Derive now from the weights what would be derived at the first call, for processes that share it."""
+        """Derive now everything from the weights that the first call would derive, so that processes can share it."""
 
 
 class LSTMRunner:
-    """An LSTM stack, its weights prepared for each path when that is first taken.
+    """Runs an LSTM stack. The weights are prepared for each path on its first use.
 
-    network (BiLMNetwork): Constant, in any precision.
+    network (BiLMNetwork): With constant weights, in any precision.
     """
 
     def __init__(self, network: BiLMNetwork) -> None:
@@ -110,7 +110,7 @@ class LSTMRunner:
         start: State,
         layers: Tensor,
     ) -> List[Pairs]:
-        """layers (Tensor): Shape (L+1, N, D), to be written.
+        """layers (Tensor): Output, shape (L+1, N, D).
         RETURNS (List[Pairs]): For each stack the states after each sequence.
         """
 
@@ -142,12 +142,12 @@ def _join_directions(parts: List[Pairs]) -> State:
     return State(tuple(LSTMState(*layer) for layer in layers))
 
 
-# By the name that `BiLMConfig.encoder` gives, beside `bilm.encoder.ENCODERS`.
+# By the value of `BiLMConfig.encoder`, as in `bilm.encoder.ENCODERS`.
 RUNNERS: Dict[str, Callable[[BiLMNetwork], Runner]] = {"lstm": LSTMRunner}
 
 
 def make_runner(network: BiLMNetwork) -> Runner:
-    """network (BiLMNetwork): Constant from now on.
-    RETURNS (Runner): For its encoder.
+    """network (BiLMNetwork): Its weights must not change afterwards.
+    RETURNS (Runner): Runner of its encoder.
     """
     return RUNNERS[network.config.encoder](network)

@@ -1,7 +1,7 @@
-"""LSTM layers for a single sequence, or few lanes, where the time goes into reading the weights.
+"""LSTM layers for a single sequence or few lanes, whose speed is limited by memory bandwidth.
 
-A step of one row reads every recurrent weight once, so that memory bandwidth decides, not arithmetic: weights are read
-as the model has them, and everything else of a step is kept small.
+A step of one row reads every recurrent weight once. The weights are used as they are in the model, unpacked, and the
+overhead of a step is kept small.
 """
 
 import math
@@ -18,16 +18,16 @@ from .cell import PROJECTION_SCALE, GateRows, clip_output, is_one_pass, update_c
 from .dispatch import SINGLE_GATE_BYTES, SINGLE_ROW_STEP, block_steps
 from .packed import PackedLayer, Stack, Step
 
-CANDIDATE_SCALE = 2.0  # the model's weights are read as they are
+CANDIDATE_SCALE = 2.0  # no factor is folded into the weights of the model
 
 
 class UnpackedLayer:
     """One layer, all directions, with the weights of the model itself.
 
-    Only the projection is copied when first needed, column by column.
+    Only the projection is copied, on first use, in column-major order.
 
     layer (LSTMLayer): The parameters.
-    packed (Sequence[PackedLayer]): The same layer by directions; its input products serve here, too.
+    packed (Sequence[PackedLayer]): The same layer by direction; its input products are used here too.
     """
 
     joint_step: Optional[Step] = None
@@ -42,7 +42,7 @@ class UnpackedLayer:
         self._projection_clip = layer.projection_clip
 
     def prepare(self) -> None:
-        """Do now what would be done at the first step; `packed` is prepared by itself."""
+        """Copy the projection now instead of at the first step; `packed` is prepared separately."""
         self._project()
 
     def input_gates(self, inputs: Tensor) -> Tensor:
@@ -53,33 +53,33 @@ class UnpackedLayer:
         padded = torch.nn.functional.pad(inputs, (0, 0, 0, -n_rows % SINGLE_ROW_STEP))  # (d, N', P)
         parts = padded.expand(len(self._recurrent), -1, -1).split([len(layer.bias) for layer in self._packed])
         gates = torch.cat([layer.input_gates(part)[:, :n_rows] for layer, part in zip(self._packed, parts)])
-        gates.chunk(4, dim=2)[1].mul_(0.5)  # the candidate's are doubled
+        gates.chunk(4, dim=2)[1].mul_(0.5)  # packed layers double those of the candidate
         return gates
 
     def step(self, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
-        """One step of a few lanes, as `PackedLayer.step`."""
+        """Compute one step of a few lanes, see `PackedLayer.step`."""
         return self._finish(torch.baddbmm(gates, h, self._recurrent), c2)
 
     def step_of_words(self, gates: GateRows, h: Tensor, c2: Tensor) -> Tensor:
-        """As `step`, with rows of a table as the input side."""
-        if is_one_pass(gates.table, gates.places.numel()):
+        """Like `step`, with rows of a table as the input side of the gates."""
+        if is_one_pass(gates.table, gates.indices.numel()):
             return self._finish(torch.bmm(h, self._recurrent), c2, gates)
         return self.step(gates.gather(), h, c2)
 
     def _finish(self, acts: Tensor, c2: Tensor, added: Optional[GateRows] = None) -> Tensor:
-        """As `PackedLayer._finish`."""
+        """See `PackedLayer._finish`."""
         half = update_cell(acts, c2, self._clip2, candidate_scale=CANDIDATE_SCALE, added=added)  # (d, b, H)
         project = self._project()
         return clip_output(half.mul_(2.0) if project is None else torch.bmm(half, project), self._projection_clip)
 
     def run(self, gates: Tensor, h: Tensor, c2: Tensor, *, is_together: bool) -> Tensor:
-        """All steps of one sequence.
+        """Compute all steps of one sequence.
 
         gates (Tensor): Shape (d, S, 4H), from `input_gates`.
-        h (Tensor): Shape (d, 1, P), output of the step before.
+        h (Tensor): Shape (d, 1, P), output of the previous step.
         c2 (Tensor): Shape (d, 1, H), twice the memory cell; updated in place.
-        is_together (bool): Both directions in each product; else one after the other, in a product for each gate and
-            one for each quarter of the outputs, so that several threads share them.
+        is_together (bool): Both directions in each product. Otherwise directions in turn, with a product for each gate
+            and for each quarter of the outputs, so that several threads can compute them.
         RETURNS (Tensor): Shape (S, d, 1, P), the outputs.
         """
         outputs = h.new_empty(gates.shape[1], *h.shape)
@@ -115,13 +115,13 @@ class UnpackedLayer:
         read: Sequence[Tensor],
         written: Sequence[Tensor],
     ) -> None:
-        """from_input (Sequence[Tensor]): For each step the shape of `acts`.
-        acts (Tensor): Shape (n, 1, W), room for n products that give the gates of all directions.
+        """from_input (Sequence[Tensor]): For each step the input side of the gates, in the shape of `acts`.
+        acts (Tensor): Shape (n, 1, W), buffer for the n products that compute the gates of all directions.
         recurrent (Tensor): Shape (n, P, W).
-        project (Optional[Tensor]): Shape (m, H, P'), m products that give the outputs.
+        project (Optional[Tensor]): Shape (m, H, P'), the m products that compute the outputs.
         c2 (Tensor): Shape (d, 1, H), updated in place.
-        read (Sequence[Tensor]): For each step shape (n, 1, P), the output of the step before.
-        written (Sequence[Tensor]): For each step shape (m, 1, P'), where its output goes.
+        read (Sequence[Tensor]): For each step shape (n, 1, P), the output of the previous step.
+        written (Sequence[Tensor]): For each step shape (m, 1, P'), its output.
         """
         half = torch.empty_like(c2)
         halves = half if project is None else half.expand(len(project), 1, -1)
@@ -135,7 +135,7 @@ class UnpackedLayer:
                 clip_output(torch.bmm(halves, project, out=out), self._projection_clip)
 
     def _project(self) -> Optional[Tensor]:
-        """RETURNS (Optional[Tensor]): Shape (d, H, P), doubled, its columns contiguous."""
+        """RETURNS (Optional[Tensor]): Shape (d, H, P), doubled, with contiguous columns."""
         if self._columns is None and self._projection is not None:
             self._columns = (PROJECTION_SCALE * self._projection).transpose(1, 2).contiguous()
         return None if self._columns is None else self._columns.transpose(1, 2)
@@ -153,14 +153,14 @@ def run_single_sequence(
     is_together: bool,
     with_end: bool,
 ) -> Optional[State]:
-    """Compute all layers of the only sequence of a plan that has tokens, in blocks of steps.
+    """Compute all layers of the only non-empty sequence of a plan, in blocks of steps.
 
-    stack (Stack): Of unpacked layers, all directions.
+    stack (Stack): Unpacked layers, all directions.
     vectors, words, plan, start, slots: See `Runner.run`.
-    layers (Tensor): Shape (L+1, N, D), to be written.
+    layers (Tensor): Output, shape (L+1, N, D).
     is_together (bool): See `UnpackedLayer.run`.
     with_end (bool): See `Runner.run`.
-    RETURNS (Optional[State]): After the sequences, one row each.
+    RETURNS (Optional[State]): States after the sequences, one row each.
     """
     config, d = stack.config, stack.config.n_directions
     own = int(np.flatnonzero(plan.lengths)[0])
@@ -184,7 +184,7 @@ def run_single_sequence(
 
 def _run_blocks(stack: Stack, rows: Tensor, state: List[Tuple[Tensor, Tensor]], is_together: bool) -> List[Tensor]:
     """rows (Tensor): Shape (d, S, P).
-    state (List[Tuple[Tensor, Tensor]]): For each layer h (d, 1, P) and twice c (d, 1, H); set to the last ones.
+    state (List[Tuple[Tensor, Tensor]]): For each layer h (d, 1, P) and twice c (d, 1, H); updated in place.
     RETURNS (List[Tensor]): For each layer shape (d, S, P).
     """
     outputs = [torch.empty_like(rows) for _ in stack.layers]
@@ -210,7 +210,7 @@ def _row(state: Tensor, own: int) -> Tensor:
 def _with_row(
     before: Tuple[Tensor, ...], own: int, after: Tuple[Tensor, Tensor], n_rows: int
 ) -> Tuple[Tensor, Tensor]:
-    """RETURNS (Tuple[Tensor, Tensor]): h (d, n_rows, P) and c (d, n_rows, H); other rows keep their start."""
+    """RETURNS (Tuple[Tensor, Tensor]): h (d, n_rows, P) and c (d, n_rows, H); other rows keep their initial state."""
     h, c = (part.expand(-1, n_rows, -1).clone() for part in before)
     h[:, own], c[:, own] = after[0][:, 0], 0.5 * after[1][:, 0]
     return h, c

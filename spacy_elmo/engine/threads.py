@@ -1,7 +1,7 @@
 """Independent directions in parallel threads on a CPU.
 
-torch releases Python's lock while it computes. Two products at once, one core each, are faster than one after the
-other on two cores: no thread waits for the other at the end of each small operation.
+PyTorch releases the GIL while it computes. Two concurrent products with one core each are faster than two consecutive
+products with two cores each, since no thread waits for another at the end of each small operation.
 """
 
 import threading
@@ -13,15 +13,15 @@ import torch
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_pools: Dict[Tuple[int, int], ThreadPoolExecutor] = {}  # by number of items, and of torch's threads for each
-_busy = threading.Lock()  # one caller at a time: other callers have cores of their own to use
+_pools: Dict[Tuple[int, int], ThreadPoolExecutor] = {}  # by number of items and torch threads per item
+_busy = threading.Lock()  # one caller at a time; concurrent callers already use several cores
 
 
 def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> List[Result]:
-    """Call a function for each item, without gradients: at the same time if torch has a thread for each.
+    """Call a function for each item, without gradients; concurrently if torch has a thread for each item.
 
-    function (Callable[[Item], Result]): Writes to nothing that calls share.
-    items (Sequence[Item]): A few.
+    function (Callable[[Item], Result]): Must be thread-safe.
+    items (Sequence[Item]): A few items.
     RETURNS (List[Result]): In the order of the items.
     """
     n_threads = torch.get_num_threads() // max(1, len(items))
@@ -35,15 +35,15 @@ def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> L
 
 
 def forget_threads() -> None:
-    """Forget the pools, in a process that was forked: threads stay in the parent."""
+    """Discard the pools in a forked process, where their threads do not exist."""
     global _busy
     _pools.clear()
     _busy = threading.Lock()
 
 
 def _submit(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> "List[Future[Result]]":
-    """RETURNS (List[Future[Result]]): All done; none if no thread can be started, as when the interpreter ends."""
-    mode = torch.is_inference_mode_enabled()  # modes belong to a thread
+    """RETURNS (List[Future[Result]]): All complete; empty if no thread can be started, as at interpreter shutdown."""
+    mode = torch.is_inference_mode_enabled()  # a mode applies to one thread
 
     def call(item: Item) -> Result:
         with torch.inference_mode(mode), torch.no_grad():
@@ -69,15 +69,15 @@ def _pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
 
 
 def _make_pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
-    """Threads that compute with `n_threads` of torch each; the caller's own number stays the same.
+    """Start threads that compute with `n_threads` torch threads each; the caller's own number does not change.
 
-    RAISES (RuntimeError): If the system or the interpreter refuses a thread.
+    RAISES (RuntimeError): If a thread cannot be started.
     """
     ready = threading.Barrier(n_items)
     before = torch.get_num_threads()
 
     def begin() -> None:
-        torch.get_num_threads()  # a thread reads the common number when it first needs it: now, before it changes
+        torch.get_num_threads()  # initializes this thread from the global number before that changes
         torch.set_num_threads(n_threads)
         ready.wait()
 
@@ -85,7 +85,7 @@ def _make_pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
     try:
         wait([pool.submit(int) for _ in range(n_items)])
     except RuntimeError:
-        ready.abort()  # so that nobody waits for a thread that does not come
+        ready.abort()  # so that no thread waits for one that was not started
         raise
-    torch.set_num_threads(before)  # the number that later threads read
+    torch.set_num_threads(before)  # the global number, for threads that start later
     return pool

@@ -1,4 +1,4 @@
-"""The input side of layer 1, which depends only on the word: computed per distinct word, looked up per token."""
+"""Input side of the gates of layer 1. It depends only on the word: computed per distinct word, looked up per token."""
 
 from typing import Any, List, NamedTuple, Sequence, Tuple
 
@@ -13,29 +13,29 @@ from .workspace import Workspace
 
 
 class RowPlan(NamedTuple):
-    """Rows of a table of gates: the most frequent words of a plan keep theirs, each block adds its other words.
+    """Rows of a table of gates. The most frequent words of a plan have fixed rows; each block adds its other words.
 
     shared (Ids): Shape (n,), words of the first rows.
-    places (Ids): Shape (d, S, B), the row of each slot.
+    indices (Ids): Shape (d, S, B), the row of each slot.
     others (List[Ids]): For each block the words of the rows after the shared ones.
     """
 
     shared: Ids
-    places: Ids
+    indices: Ids
     others: List[Ids]
 
 
 class WordGates:
-    """A table of gates of words, filled block by block.
+    """A table of the gates of words, filled block by block.
 
-    layer (PackedLayer): Layer 1 of a stack, or an `UnpackedLayer`.
-    vectors (Tensor): Shape (U, P), the distinct words.
+    layer (Union[PackedLayer, UnpackedLayer]): Layer 1 of a stack.
+    vectors (Tensor): Shape (U, P), vectors of the distinct words.
     words (Sequence[Ids]): For each direction of the stack shape (N,), the word of each token.
     slots (Sequence[Ids]): For each direction shape (N,), the slot of each token.
     shape (Tuple[int, int]): Steps and lanes.
     block_steps (int): Steps of a block.
     gates_width (int): 4H.
-    workspace (Workspace): Where the table is.
+    workspace (Workspace): Memory of the table.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class WordGates:
         max_shared = max(1, WORD_GATE_BYTES // (4 * d * gates_width))
         rows = assign_rows(words, slots, shape, block_steps, max_shared)
         self._layer, self._vectors, self._width = layer, vectors, gates_width
-        self._places = torch.from_numpy(rows.places).to(device)  # (d, S, B)
+        self._indices = torch.from_numpy(rows.indices).to(device)  # (d, S, B)
         others = torch.from_numpy(np.concatenate([rows.shared[:0], *rows.others])).to(device)
         self._others = others.split([len(part) for part in rows.others])
         self._n_shared = len(rows.shared)
@@ -64,17 +64,17 @@ class WordGates:
         self._fill(0, vectors if is_all else vectors[torch.from_numpy(rows.shared).to(device)])
 
     def begin_block(self, number: int) -> None:
-        """number (int): The block whose steps come next."""
+        """number (int): The block to compute next."""
         self._fill(self._n_shared, self._vectors[self._others[number]])
 
     def look_up(self, step: int, n_lanes: int) -> GateRows:
-        """RETURNS (GateRows): Of `n_lanes` lanes."""
-        places = self._places[:, step, :n_lanes]
-        room = self._step[: places.numel() * self._width].view(*places.shape, self._width)
-        return GateRows(self._table, places, room)
+        """RETURNS (GateRows): The gates of `n_lanes` lanes at a step."""
+        indices = self._indices[:, step, :n_lanes]
+        buffer = self._step[: indices.numel() * self._width].view(*indices.shape, self._width)
+        return GateRows(self._table, indices, buffer)
 
     def _fill(self, first: int, vectors: Tensor) -> None:
-        """vectors (Tensor): Shape (n, P), words whose gates become the rows from `first`."""
+        """vectors (Tensor): Shape (n, P), vectors of words; their gates are written to the rows from `first`."""
         rows = self._table[:, first : first + len(vectors)]
         for part, some in zip(rows.split(WORD_GATE_STEP, dim=1), vectors.split(WORD_GATE_STEP)):
             if len(some):
@@ -88,8 +88,8 @@ def assign_rows(
     slots (Sequence[Ids]): For each direction shape (N,), the slot of each token.
     shape (Tuple[int, int]): Steps and lanes.
     block_steps (int): Steps of a block.
-    max_shared (int): Words that keep their rows.
-    RETURNS (RowPlan): Slots without a token have any row.
+    max_shared (int): Maximum number of words with fixed rows.
+    RETURNS (RowPlan): Slots without a token have an arbitrary row.
     """
     counts = np.bincount(np.concatenate(words))
     shared = np.arange(len(counts), dtype="int64")
@@ -97,16 +97,16 @@ def assign_rows(
         shared = np.sort(np.argsort(-counts, kind="stable")[:max_shared])
     row_of = np.full(len(counts), -1, dtype="int64")
     row_of[shared] = np.arange(len(shared))
-    places = np.zeros((len(words), *shape), dtype="int64")
-    tokens = np.zeros_like(places)
+    indices = np.zeros((len(words), *shape), dtype="int64")
+    tokens = np.zeros_like(indices)
     for k, (part, own) in enumerate(zip(words, slots)):
-        places[k].reshape(-1)[own] = row_of[part]
+        indices[k].reshape(-1)[own] = row_of[part]
         tokens[k].reshape(-1)[own] = part
     others = []
     for first in range(0, shape[0], block_steps):
-        block = places[:, first : first + block_steps]
+        block = indices[:, first : first + block_steps]
         lacks_row = block < 0
         some, numbers = np.unique(tokens[:, first : first + block_steps][lacks_row], return_inverse=True)
         block[lacks_row] = len(shared) + numbers
         others.append(some)
-    return RowPlan(shared, places, others)
+    return RowPlan(shared, indices, others)

@@ -1,7 +1,7 @@
-"""The character CNN of a constant network: a word has the same vector, to the last bit, in every batch.
+"""The character CNN with constant weights: the vector of a word is bit-identical in every batch.
 
-BLAS libraries sum in another order for each number of rows, so that a word would depend on the words that were new
-together with it, and on the cache. Prepacked products do not, see `PackedProduct`.
+The order of sums in BLAS libraries depends on the number of rows, so the vector of a word would depend on the other
+words computed with it, and on the cache. This does not hold for prepacked products, see `PackedProduct`.
 """
 
 from typing import Callable, List, Sequence, Union
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..bilm.char_cnn import CharCNN
-from ..bilm.highway import Highway, open_gate
+from ..bilm.highway import Highway, apply_highway
 from .dispatch import PREPACKED_WORD_WEIGHTS
 from .products import Product, has_packing, make_product
 
@@ -18,10 +18,10 @@ Step = Callable[[Tensor], Tensor]
 
 
 class ConstantCharCNN:
-    """A `CharCNN` for inference; highways and projection are prepacked where the processor has such products
-    and a matrix has at most `PREPACKED_WORD_WEIGHTS`.
+    """A `CharCNN` for inference. Highways and projection are prepacked if the processor supports it and the matrix has
+    at most `PREPACKED_WORD_WEIGHTS` weights.
 
-    char_cnn (CharCNN): Constant from now on, in any precision.
+    char_cnn (CharCNN): Its weights must not change afterwards; in any precision.
     """
 
     @torch.no_grad()
@@ -35,7 +35,7 @@ class ConstantCharCNN:
     @torch.no_grad()
     def __call__(self, char_ids: Tensor, lengths: Sequence[int]) -> Tensor:
         """char_ids (Tensor): Shape (U, C) int64.
-        lengths (Sequence[int]): Ids of each word without padding.
+        lengths (Sequence[int]): Number of ids of each word without padding.
         RETURNS (Tensor): Shape (U, P).
         """
         features = self._char_cnn.pool(char_ids, lengths)  # (U, F)
@@ -44,7 +44,7 @@ class ConstantCharCNN:
         return features
 
     def prepare(self) -> None:
-        """Do now what would be done at the first product."""
+        """Pack the weights now instead of at the first product."""
         for product in self._products:
             product.prepare()
 
@@ -52,7 +52,7 @@ class ConstantCharCNN:
         if not isinstance(highway, Highway):  # quantized
             return highway
         scores = self._linear(highway.weight, highway.bias)
-        return lambda features: open_gate(features, scores(features))
+        return lambda features: apply_highway(features, scores(features))
 
     def _linear(self, weight: Tensor, bias: Tensor) -> Step:
         """weight (Tensor): Shape (n_out, n_in). bias (Tensor): Shape (n_out,)."""

@@ -1,7 +1,7 @@
-"""Working memory that is kept from batch to batch.
+"""Working memory that is reused from batch to batch.
 
-Large arrays that are allocated and freed fragment the heap: the next batch, a little larger, does not fit into what is
-free, and the process grows for a long time. Arrays that are kept do not, and their pages need not be cleared again.
+Large arrays that are allocated and freed fragment the heap: a slightly larger next batch does not fit in the free
+blocks, and the memory of the process grows. Reused arrays avoid this, and their pages are not cleared again.
 """
 
 import math
@@ -16,55 +16,55 @@ from .memory import map_pages
 
 
 class Workspace:
-    """Arrays by name, for one computation at a time; each is as large as the largest that was asked for.
+    """Named arrays, for one computation at a time. Each is as large as the largest request so far.
 
-    device (torch.device): Where they are.
+    device (torch.device): Device of the arrays.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._held: Dict[str, Tensor] = {}
 
-    @torch.inference_mode(False)  # arrays outlive the mode in which they are first needed
+    @torch.inference_mode(False)  # arrays are reused after the inference mode in which they are created
     def take(self, name: str, *shape: int) -> Tensor:
-        """name (str): What it is for; what was taken by this name before is overwritten.
+        """name (str): Name of the array. An array taken before by this name becomes invalid.
         shape (int): Its sizes.
-        RETURNS (Tensor): Float32, of that shape, with any content.
+        RETURNS (Tensor): float32, of that shape, uninitialized.
         """
         n_numbers = math.prod(shape)
         if name not in self._held or len(self._held[name]) < n_numbers:
-            self._held.pop(name, None)  # before there is another
+            self._held.pop(name, None)  # freed before the new one is allocated
             self._held[name] = self._new(-(-n_numbers // WORKSPACE_STEP) * WORKSPACE_STEP)
         return self._held[name][:n_numbers].view(shape)
 
     def _new(self, n_numbers: int) -> Tensor:
-        """Allocated by mmap on a CPU, so that the pages go back to the system when the array does."""
+        """On a CPU, allocate by mmap, so that the pages are returned to the system with the array."""
         if self._device.type != "cpu":
             return torch.empty(n_numbers, dtype=torch.float32, device=self._device)
         return torch.frombuffer(map_pages(4 * max(n_numbers, WORKSPACE_STEP)), dtype=torch.float32)
 
     def trim(self) -> None:
-        """Give up what one unusually large computation needed."""
+        """Free arrays above `WORKSPACE_MAX_KEPT`, which an unusually large computation needed."""
         self._held = {name: array for name, array in self._held.items() if len(array) <= WORKSPACE_MAX_KEPT}
 
 
 class WorkspacePool:
-    """Lends workspaces, one to each computation that runs at the same time.
+    """A pool of workspaces, one for each concurrent computation.
 
-    device (torch.device): Where their arrays are.
-    n_kept (int): How many to keep for later.
+    device (torch.device): Device of their arrays.
+    n_kept (int): Maximum number of idle workspaces.
     """
 
     def __init__(self, device: torch.device, n_kept: int) -> None:
         self._device = device
         self._n_kept = n_kept
-        self._free: List[Workspace] = []  # a list can be shared by threads, and by a fork at any time
+        self._free: List[Workspace] = []  # append and pop of a list are thread-safe, and safe in a forked process
 
     @contextmanager
     def borrow(self) -> Iterator[Workspace]:
-        """After an error it does not come back: threads may still write to it.
+        """Borrow a workspace. After an error it is not returned to the pool: threads may still write to it.
 
-        YIELDS (Workspace): One that nobody else uses.
+        YIELDS (Workspace): A workspace that no other computation uses.
         """
         try:
             workspace = self._free.pop()
@@ -72,7 +72,7 @@ class WorkspacePool:
             workspace = Workspace(self._device)
         try:
             yield workspace
-        except GeneratorExit:  # a reader that goes no further
+        except GeneratorExit:  # the caller stopped the iteration
             self._give_back(workspace)
             raise
         self._give_back(workspace)

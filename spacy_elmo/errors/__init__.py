@@ -1,4 +1,4 @@
-"""Every message of the package: what is wrong, the value found, the value wanted, what to do."""
+"""All messages of the package. Each says what is wrong, the value found, the value wanted and what to do."""
 
 from .analysis import AnalysisErrors
 from .bilm import BiLMErrors

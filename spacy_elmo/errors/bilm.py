@@ -19,17 +19,17 @@ class BiLMErrors(metaclass=Catalogue):
         "and the overlap to less than half of it."
     )
     EL006 = (
-        "The state has {name} of shape {shape}, but this biLM needs {wanted} (layers, rows, width). Pass a state that "
-        "`embed(..., return_state=True)` of the same biLM returned."
+        "The tensor {name} of the state has shape {shape}, but should have {wanted} (layers, rows, width). Pass a "
+        "state returned by `embed(..., return_state=True)` of the same biLM."
     )
     EL007 = (
-        "This biLM has no {part}, so it cannot compute {what}. Load it with one (`load_bilm(options=..., weights=..., "
-        "vocab=..., softmax=...)`), or use a biLM pretrained with spacy-elmo."
+        "This biLM has no {part}, which {what} need. Load it with one (`load_bilm(options=..., weights=..., vocab=..., "
+        "softmax=...)`), or use a biLM pretrained with spacy-elmo."
     )
     EL008 = "The setting layers is {value!r}, but should be 'all', 'top', 'mean' or an int from 0 to {n_layers}."
     EL009 = (
-        "The state is {state}, but should be one of {known}, a BiLMState that `embed(..., return_state=True)` of this "
-        "biLM returned, or None for a zero state. Choose one of these."
+        "The state is {state}, but should be one of {known}, a BiLMState returned by `embed(..., return_state=True)` "
+        "of this biLM, or None for a zero state. Choose one of these."
     )
     EL010 = (
         "The word embedding of this biLM has {n_rows} rows, but its vocabulary has {n_words} words. Load it with the "

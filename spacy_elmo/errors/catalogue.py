@@ -1,4 +1,4 @@
-"""Catalogues of messages: each template begins with its code in brackets, like those of spaCy."""
+"""Catalogues of messages. Each template begins with its code in brackets, as in spaCy."""
 
 from typing import Any, Dict, Tuple
 
@@ -6,9 +6,9 @@ PREFIXES = ("EL", "WL")
 
 
 class Catalogue(type):
-    """Class of a catalogue: `EL001 = "Text."` becomes "[EL001] Text."."""
+    """Metaclass of a catalogue: it turns `EL001 = "Text."` into "[EL001] Text."."""
 
     def __new__(mcs, name: str, bases: Tuple[type, ...], members: Dict[str, Any]) -> "Catalogue":
-        """name (str), bases (Tuple[type, ...]), members (Dict[str, Any]): Of the class that is being defined."""
+        """name (str), bases (Tuple[type, ...]), members (Dict[str, Any]): Arguments of the class definition."""
         coded = {key: f"[{key}] {text}" if key.startswith(PREFIXES) else text for key, text in members.items()}
         return super().__new__(mcs, name, bases, coded)

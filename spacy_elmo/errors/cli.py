@@ -1,4 +1,4 @@
-"""Errors of the command line: arguments and outputs. EL134 to EL136, EL140, EL177 to EL179, EL200."""
+"""Errors of the command line: arguments and outputs. EL134 to EL136, EL140, EL177 to EL179, EL200, EL210 to EL212."""
 
 from .catalogue import Catalogue
 
@@ -11,27 +11,27 @@ class CLIErrors(metaclass=Catalogue):
         "The output '{path}' ends in '{suffix}', but should end in .npz (arrays) or .spacy (one DocBin), have no "
         "suffix (a folder of DocBins), or be '-' (.npz on stdout). Choose one of these."
     )
-    EL136 = "There is no GPU number {gpu_id}: torch sees {n}. Choose another with --gpu-id, or -1 for the CPU."
+    EL136 = "There is no GPU number {gpu_id}: PyTorch finds {n}. Choose another with --gpu-id, or -1 for the CPU."
     EL140 = (
         "The perplexity is not finite ({scores}): {reason}. This biLM cannot be used. Compare its file with the "
         "original, or return to an earlier checkpoint of its training."
     )
-    EL177 = "The system refuses {path}: {reason}. {remedy}"
+    EL177 = "The operating system denies access to {path}: {reason}. {remedy}"
     EL178 = "'{path}' cannot be a folder: '{taken}' is a file. Choose another path."
     EL179 = (
         "'{path}' is not a regular file but a device, a pipe or a folder, and cannot be replaced. Choose another path, "
         "or write to a file first."
     )
     EL210 = (
-        "The pipeline '{pipeline}' for the language '{lang}' cannot be made: {problems}. Name components with "
+        "The pipeline '{pipeline}' for the language '{lang}' cannot be created: {problems}. List components with "
         "--pipeline, separated by commas, for example --pipeline tagger,parser,ner."
     )
-    EL211 = "{option} cannot be combined with {others}: they are for another kind of config. Leave one side out."
+    EL211 = "{option} cannot be combined with {others}: they are for different kinds of configs. Remove one of them."
     EL212 = (
-        "spaCy cannot make a pipeline for the language '{lang}' ({reason}). Install what it needs, or choose another "
-        "code with --lang, for example en, or xx for any language."
+        "spaCy cannot create a pipeline for the language '{lang}' ({reason}). Install the packages it requires, or "
+        "choose another code with --lang, for example en, or xx for any language."
     )
     EL200 = (
-        "--tokenized says that white space separates the tokens, --lang {lang} that spaCy's tokenizer is needed. Leave "
-        "--tokenized out for raw text, --lang for tokenized text (the default)."
+        "--tokenized and --lang {lang} exclude each other: --tokenized splits text at white space, --lang uses spaCy's "
+        "tokenizer. Remove --tokenized for raw text, or --lang for tokenized text (the default)."
     )

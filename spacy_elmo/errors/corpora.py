@@ -21,8 +21,8 @@ class CorporaErrors(metaclass=Catalogue):
         "download it again."
     )
     EL109 = (
-        "'{name}' ended before record {n_items}, the position in it at which the run was stopped. The file has changed "
-        "since. Restore the file the run was started with, or start a new run."
+        "'{name}' ends before record {n_items}, the position in it at which the run stopped. The file has changed "
+        "since then. Restore the file the run was started with, or start a new run."
     )
     EL130 = "Line {where} is not valid JSON: {reason}. Correct it: every line of a .jsonl file is one JSON object."
     EL131 = (
@@ -38,7 +38,6 @@ class CorporaErrors(metaclass=Catalogue):
     EL138 = (
         "Line {where} is not valid UTF-8: {reason}. Convert the file to UTF-8, or set its format with --input-format."
     )
-    EL138 = "Line {where} is no UTF-8: {reason}. Convert the file to UTF-8, or name its format with --input-format."
     EL139 = (
         "The file name {name} is not valid UTF-8 (invalid bytes are escaped here). Models and checkpoints store the "
         "names of their texts in UTF-8. Rename the file or folder."

@@ -27,16 +27,17 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL065 = (
         "The loader returned a {found}, but should return a BiLM. Use `spacy-elmo.BiLMLoader.v1`, or a function that "
-        "returns a BiLM as it does."
+        "also returns a BiLM."
     )
     EL066 = (
         "The sizes of the weights differ from those in the model's `bilm` block: {problems}. Load other weights, or "
         "set bilm = null to take the sizes from the weights."
     )
     EL067 = (
-        "The ELMo model has no weights, and its `bilm` block asks for other sizes than the packaged biLM '{name}' has: "
-        "{problems}. Name the weights: `weights` in the config of the component, or `elmo.load_weights(path)`, or "
-        "[initialize.components.elmo.loader] with @misc = \"spacy-elmo.BiLMLoader.v1\"."
+        "The ELMo model has no weights, and the sizes in its `bilm` block differ from those of the packaged biLM "
+        "'{name}': {problems}. Specify the weights: `weights` in the config of the component, or "
+        "`elmo.load_weights(path)`, or [initialize.components.elmo.loader] with @misc = "
+        "\"spacy-elmo.BiLMLoader.v1\"."
     )
     EL068 = (
         "The listener expects {wanted}, but found {found}. It was trained with another biLM: load that biLM, or train "
@@ -51,63 +52,64 @@ class PipelineErrors(metaclass=Catalogue):
         "expected {wanted}). Move components that change tokens before the ELMo component."
     )
     EL071 = (
-        "The width of the ELMo listener (upstream = '{upstream}') is not known. Add a component of the factory 'elmo' "
-        "before the component that listens, with the name given in `upstream`."
+        "The width of the ELMo listener (upstream = '{upstream}') is unknown. Add a component of the factory 'elmo' "
+        "before the component with the listener, under the name given in `upstream`."
     )
     EL072 = (
-        "The ELMo listener (upstream = '{upstream}') got Docs without layers to train on, and there is no ELMo "
-        "component to compute them. Put a component of the factory 'elmo' before the component that listens, under "
-        "the name that `upstream` says."
+        "The ELMo listener (upstream = '{upstream}') got training Docs without layers, and there is no ELMo component "
+        "to compute them. Add a component of the factory 'elmo' before the component with the listener, under the "
+        "name given in `upstream`."
     )
     EL073 = (
         "The extension attribute '{owner}._.{name}' is already registered by other code. Choose another prefix in the "
         "config of the ELMo component."
     )
     EL074 = (
-        "The ELMo vectors of '{text}' (extension prefix '{name}') cannot be matched to its tokens: `as_doc` and "
-        "`Doc.from_docs` were called more than once in a row, and they do not record which tokens they copied. Read "
-        "`._.{name}` of each part once before the next step (`part._.{name}`, then `Doc.from_docs([part, ...])`), or "
+        "The ELMo vectors of '{text}' (extension prefix '{name}') cannot be matched to its tokens: `as_doc` or "
+        "`Doc.from_docs` was called more than once in a row, and they do not record which tokens they copied. Read "
+        "`._.{name}` of each Doc once before the next call (`doc._.{name}`, then `Doc.from_docs([doc, ...])`), or "
         "process the Doc again."
     )
     EL075 = (
-        "The component '{name}' has no weights, but [initialize.components.{name}.loader] names some. "
-        "Load them with `nlp.get_pipe('{name}').load_weights(path)`, which keeps trained components as they are; in a "
-        "pipeline without any, `nlp.initialize()` calls the loader. If '{name}' is in `frozen_components`, take it "
-        "out: spaCy initializes no frozen component, and `frozen = true` in its model already freezes the biLM."
+        "The component '{name}' has no weights, but [initialize.components.{name}.loader] defines a loader that was "
+        "not called. Load the weights with `nlp.get_pipe('{name}').load_weights(path)`, which does not change trained "
+        "components; in an untrained pipeline, `nlp.initialize()` calls the loader. If '{name}' is in "
+        "`frozen_components`, remove it: spaCy does not initialize frozen components, and `frozen = true` in its model "
+        "already freezes the biLM."
     )
     EL076 = (
         "layer_norm is \"allennlp\", but the biLM is trained (frozen = false). This norm includes the vectors of BOS "
-        "and EOS, for which there is no gradient. Set layer_norm = \"bilm-tf\" or \"token\", or frozen = true."
+        "and EOS, which have no gradient. Set layer_norm = \"bilm-tf\" or \"token\", or frozen = true."
     )
     EL077 = (
-        "layer_norm is \"allennlp\" in a listener (upstream = '{upstream}'), but Docs have no vectors of BOS and EOS, "
-        "which this norm includes: they were cut, joined, or processed by a component without such a listener. Process "
-        "them with the ELMo component of this pipeline."
+        "layer_norm is \"allennlp\" in a listener (upstream = '{upstream}'), but some Docs have no vectors of BOS and "
+        "EOS, which this norm includes: these Docs were cut, joined, or processed by a component without such a "
+        "listener. Process them with the ELMo component of this pipeline."
     )
     EL078 = (
-        "The ELMo components '{first}' and '{second}' have the same prefix '{prefix}', so the second would overwrite "
-        "the vectors that the listeners of the first read. Set another prefix in one of the configs, and remove "
-        "'{second}' before you add it again."
+        "The ELMo components '{first}' and '{second}' have the same prefix '{prefix}', so '{second}' would overwrite "
+        "the vectors that the listeners of '{first}' read. Remove '{second}' and add it again with another prefix in "
+        "its config."
     )
     EL079 = (
-        "'{owner}._.{name}' cannot be set: it is computed by the ELMo component. To change values, take a copy "
-        "(`vectors = {owner}._.{name}.copy()`); to keep it, give it an extension attribute of its own."
+        "'{owner}._.{name}' cannot be set: the ELMo component computes it. To change values, copy them "
+        "(`vectors = {owner}._.{name}.copy()`); to store the copy on the Doc, register another extension attribute."
     )
     EL080 = (
-        "The ELMo listener (upstream = '{upstream}') got other Docs to train on than the ELMo component, whose biLM is "
-        "trained too (frozen = false): their gradient would not reach it. Pass the Docs of the batch, or copies with "
-        "the same tokens, or choose frozen = true."
+        "The ELMo listener (upstream = '{upstream}') got other training Docs than the ELMo component, whose biLM is "
+        "trained too (frozen = false), so their gradient would not reach the biLM. Pass the Docs of the batch, or "
+        "copies with the same tokens, or set frozen = true."
     )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "
         "from an intact copy, or compute its vectors again with `nlp.get_pipe(\"elmo\")(doc)`."
     )
     EL091 = (
-        "The stored ELMo vectors of the Doc '{text}' (extension prefix '{name}') hold NaN, infinity or values too "
-        "large to compute with; a biLM gives small finite numbers. Read the Doc from an intact copy, or compute its "
-        "vectors again with `nlp.get_pipe(\"elmo\")(doc)`."
+        "The stored ELMo vectors of the Doc '{text}' (extension prefix '{name}') contain NaN, infinity or very large "
+        "values that would overflow. Read the Doc from an intact copy, or compute its vectors again with "
+        "`nlp.get_pipe(\"elmo\")(doc)`."
     )
     EL092 = (
         "The Doc '{text}' was joined from Docs whose ELMo vectors (extension prefix '{name}') have different sizes: "
-        "{found}. Compute them all with the same biLM, or give each ELMo component a prefix of its own."
+        "{found}. Compute them all with the same biLM, or give each ELMo component its own prefix."
     )

@@ -13,28 +13,28 @@ class PretrainingErrors(metaclass=Catalogue):
     )
     EL103 = (
         "{what} is not a finite number at step {step}, after {n_tokens} tokens. Resume from the last checkpoint "
-        "({checkpoint}) by --resume with a lower learn_rate or grad_clip, or start a new run from the best model so "
-        "far ({best}) by --paths.init."
+        "({checkpoint}) with --resume and a lower learn_rate or grad_clip, or start a new run from the best model so "
+        "far ({best}) with --paths.init."
     )
     EL104 = (
         "'{path}' already contains a run: {found}. Continue it with --resume, choose another output folder, or start "
         "again with --force, which deletes its models, checkpoints and log."
     )
     EL107 = (
-        "The position in the checkpoint is that of another corpus or layout: {different}. Resume with the corpus and "
+        "The position in the checkpoint belongs to another corpus or layout: {different}. Resume with the corpus and "
         "the settings the run was started with, or start a new run."
     )
     EL110 = (
-        "The checkpoint '{path}' does not fit this run, although its checksums are right: {reason}. It was changed, or "
-        "written by another version. Remove its folder to go on from the one before, or start a new run."
+        "The checkpoint '{path}' does not fit this run, although its checksums are correct: {reason}. It was changed, "
+        "or written by another version. Remove its folder to resume from the previous checkpoint, or start a new run."
     )
     EL116 = (
-        "The state of the optimizer does not fit this run, {n_problems} problems: {problems}. The checkpoint was made "
-        "with other settings or another model. Resume with those, or start a new run."
+        "The state of the optimizer does not fit this run, {n_problems} problems: {problems}. The checkpoint belongs "
+        "to other settings or another model. Resume with those, or start a new run."
     )
     EL117 = (
-        "[pretraining.softmax] kind is \"{kind}\", but the model's softmax is of class {found}, should be {wanted}. "
-        "Choose the kind the model has, or train a new softmax."
+        "[pretraining.softmax] kind is \"{kind}\", but the softmax of the model is of class {found}, not {wanted}. "
+        "Choose the kind of the model, or train a new softmax."
     )
     EL125 = (
         "batch_size is {batch_size}, but should be a multiple of {n_ranks}, the number of processes: it counts the "
@@ -76,7 +76,7 @@ class PretrainingErrors(metaclass=Catalogue):
         "this one."
     )
     EL157 = (
-        "The processes see different checkpoints in '{path}': {found}. All of them must see the same ones: use a "
+        "The processes find different checkpoints in '{path}': {found}. All of them must find the same ones: use a "
         "folder that all nodes share, or copy `checkpoints` of the first node to the same path on the others."
     )
     EL170 = "The config is invalid, {n_problems} setting(s) have a wrong type: {problems}. Correct these settings."
@@ -86,7 +86,7 @@ class PretrainingErrors(metaclass=Catalogue):
         "another vocabulary."
     )
     EL172 = (
-        "The biLM '{init}' has {wanted} rows of words in its word embedding or softmax, but no vocabulary that names "
+        "The word embedding or softmax of the biLM '{init}' has {wanted} rows, but the biLM has no vocabulary for "
         "them; {found}. Set paths.vocab to the vocabulary it was trained with, one word per line in the order of the "
         "rows."
     )

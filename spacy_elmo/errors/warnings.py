@@ -1,4 +1,4 @@
-"""Warnings of all rings. WL020 and up."""
+"""Warnings of all rings, from WL020."""
 
 from .catalogue import Catalogue
 
@@ -7,8 +7,8 @@ class Warnings(metaclass=Catalogue):
     """Templates for `str.format`."""
 
     WL020 = (
-        "The vocabulary '{path}' next to the weights is ignored, since the model does not need it: {reason} Pass "
-        "vocab=... (`--vocab`) to use another one."
+        "The vocabulary '{path}' next to the weights is invalid and ignored, since the model does not need it: "
+        "{reason} Pass vocab=... (`--vocab`) to use another one."
     )
     WL021 = (
         "The adaptive softmax over {n_words} words is not saved: the bilm-tf format has only the full softmax. Vectors "
@@ -16,21 +16,21 @@ class Warnings(metaclass=Catalogue):
     )
     WL060 = (
         "The ELMo listener (upstream = '{upstream}') found no layers on {n_docs} Docs and uses zeros. Make sure that "
-        "the ELMo component is enabled and comes before the component that listens."
+        "the ELMo component is enabled and comes before the component with the listener."
     )
     WL061 = (
         "Layers of training Docs could not be cached in '{folder}' ({reason}); later epochs compute them again. Free "
         "disk space there, choose another folder with the environment variable TMPDIR, or set layer_cache_mb to 0."
     )
     WL064 = (
-        "The biLM of '{name}' was trained on the language '{found}', but the pipeline's language is '{wanted}': most "
-        "words will be unlike those it knows. Load a biLM of that language with `elmo.load_weights(path)` or the "
-        "setting `weights`. If this one is meant, write the right language as \"lang\" into its meta.json."
+        "The biLM of '{name}' was trained on the language '{found}', but the language of the pipeline is '{wanted}', "
+        "so its vectors will be poor. Load a biLM for '{wanted}' with `elmo.load_weights(path)` or the setting "
+        "`weights`. If the language of this biLM is recorded wrongly, correct \"lang\" in its meta.json."
     )
     WL065 = (
-        "No component listens to '{name}': training computes its layers and uses them nowhere, and {components} have "
-        "another tok2vec. To train them on ELMo, replace the tok2vec block of each, and all blocks below it, by:\n"
-        "{blocks}\nIf only the vectors of '{name}' are wanted, name it in annotating_components of [training]."
+        "No component listens to '{name}', so its layers have no effect on training: {components} use another tok2vec. "
+        "To train them on ELMo, replace the tok2vec block of each, and all blocks below it, with:\n"
+        "{blocks}\nIf you only need the vectors of '{name}', add it to annotating_components in [training]."
     )
     WL100 = (
         "The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order of "
@@ -38,36 +38,36 @@ class Warnings(metaclass=Catalogue):
         "order."
     )
     WL101 = (
-        "The learning rate rises during {n_warmup} of the {n_updates} updates of this run, so that hardly anything is "
-        "learned. Set schedule.warmup_steps = null (then schedule.warmup_share counts, 5 % of the run), fewer "
+        "The warm-up of the learning rate takes {n_warmup} of the {n_updates} updates of this run, so the model learns "
+        "little. Set schedule.warmup_steps = null (schedule.warmup_share then applies, 5 % of the run), fewer "
         "warmup_steps, a smaller batch_size, or more max_passes."
     )
     WL102 = (
-        "No token of the training text becomes <UNK>, so that the softmax never learns when to expect it, and the "
-        "perplexity of any text with an unknown word is meaningless. Leave rare words out of the vocabulary: "
-        "min_count of 2 or more, or fewer n_words."
+        "No token of the training text is <UNK>, so the softmax does not learn its probability, and the perplexity of "
+        "text with unknown words is meaningless. Exclude rare words from the vocabulary: set min_count to 2 or more, "
+        "or a smaller n_words."
     )
     WL103 = (
-        "{share} of the tokens of {source} end in punctuation ('{example}'), so it may be raw text. If it is, name its "
-        "language, and spaCy tokenizes it: --lang en for English (`elmo pretrain`: --corpus.lang en)."
+        "{share} of the tokens of {source} end in punctuation ('{example}'), so it may be raw text. If it is, tokenize "
+        "it with spaCy: --lang en for English (`elmo pretrain`: --corpus.lang en)."
     )
     WL104 = (
-        "The run reads the text {n_passes} times, and a biLM knows a text by heart after a few. Lower max_tokens, set "
-        "max_passes in its place, or let patience end the run when the held-out perplexity no longer falls."
+        "The run reads the text {n_passes} times, and a biLM overfits after a few passes. Lower max_tokens, set "
+        "max_passes instead, or set patience to stop the run when the held-out perplexity no longer falls."
     )
     WL120 = (
-        "'{path}' has {found} bytes, but had {wanted} when the checkpoint was written. The missing lines are lost, "
-        "also for the perplexity curve; training is not affected."
+        "'{path}' has {found} bytes, but had {wanted} when the checkpoint was written. The missing lines are lost and "
+        "absent from the perplexity curve; training is not affected."
     )
     WL121 = (
-        "No biLM for the language '{lang}' comes with the package, so the config names none. Give --bilm PATH now, or "
-        "--paths.bilm PATH (--paths.init PATH for adaptation) when you train."
+        "The package contains no biLM for the language '{lang}', so the config specifies none. Pass --bilm PATH now, "
+        "or --paths.bilm PATH (--paths.init PATH for adaptation) when you train."
     )
     WL122 = (
-        "'{bilm}' is neither a packaged biLM ({packaged}) nor a file or folder that is there now. The config names it "
-        "anyway: put the weights there before you train."
+        "'{bilm}' is neither a packaged biLM ({packaged}) nor an existing file or folder. The config specifies it "
+        "nevertheless: put the weights there before you train."
     )
     WL123 = (
-        "The component '{name}' does not listen to ELMo: its model has no `tok2vec` block to put a listener in. It "
-        "is in the config as spaCy makes it."
+        "The component '{name}' does not listen to ELMo, because its model has no `tok2vec` block. The config contains "
+        "it as spaCy creates it."
     )

@@ -1,4 +1,4 @@
-"""Errors of weights: reading, writing, fit of the parts. EL020 to EL059, EL180 to EL189."""
+"""Errors of weights: reading, writing, files that do not fit each other. EL020 to EL059, EL180 to EL189."""
 
 from .catalogue import Catalogue
 
@@ -8,7 +8,7 @@ class WeightsErrors(metaclass=Catalogue):
 
     EL020 = "No biLM at '{path}': {reason}. Looked for: {wanted}. Check the path."
     EL021 = (
-        "'{path}' is ambiguous: it has {n} files with {kind} ({names}), but should have one. Name the files: "
+        "'{path}' is ambiguous: it has {n} files with {kind} ({names}), but should have one. Specify the files: "
         "`load_bilm(options=..., weights=...)`, or on the command line the path of the weights and `--options`."
     )
     EL022 = (
@@ -24,7 +24,7 @@ class WeightsErrors(metaclass=Catalogue):
         "includes it, or pass the path of other weights."
     )
     EL025 = (
-        "There is already a {kind} at '{path}'. Choose another path, or replace a folder's files with force=True "
+        "There is already a {kind} at '{path}'. Choose another path, or replace the files of a folder with force=True "
         "(`--force` on the command line)."
     )
     EL026 = (
@@ -43,11 +43,14 @@ class WeightsErrors(metaclass=Catalogue):
         "'{path}' cannot be used as token embeddings: {problems}. Use a file with one dataset 'embedding' that has a "
         "row for each word of the vocabulary, as wide as one direction of the biLM."
     )
-    EL030 = "Values too large or not finite for {dtype}: {names}. Save as float32, or check how the model was trained."
+    EL030 = (
+        "These tensors have values that are too large or not finite in {dtype}: {names}. Save as float32, or check how "
+        "the model was trained."
+    )
     EL031 = "`load_bilm` takes either a path, or options and weights; found: {given}. Pass one or the other."
     EL032 = (
-        "The biLM in '{path}' is in the native format, which contains all its parameters and words: {given} cannot be "
-        "added. Load the original files with them, and save the result."
+        "The biLM in '{path}' is in the native format, which contains all its parameters and words, so {given} cannot "
+        "be added. Load the original files with {given}, and save the result."
     )
     EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
     EL034 = "The biLM '{path}' cannot be loaded, {n_problems} problem(s):{problems}\nCorrect all of them."
@@ -57,17 +60,17 @@ class WeightsErrors(metaclass=Catalogue):
         "byte order mark."
     )
     EL036 = (
-        "'{path}' has {n_bytes} bytes, but should have at most {max_bytes}: no biLM needs more. Is it the right "
-        "file? Compare it with the origin's."
+        "'{path}' has {n_bytes} bytes, but should have at most {max_bytes}: no biLM needs more. Check that it is the "
+        "right file and identical to the original."
     )
-    EL037 = "The system refuses to read '{path}': {reason}. Check its permissions and the disk."
+    EL037 = "The operating system cannot read '{path}': {reason}. Check its permissions and the disk."
     EL038 = (
-        "The HDF5 file '{path}' is not read, {n_problems} things in it are not plain arrays:{problems}\nCopy the "
-        "arrays into a new file (h5py: `create_dataset(name, data=...)`), or take the file from its origin."
+        "The HDF5 file '{path}' is refused, since {n_problems} of its objects are not plain arrays:{problems}\nCopy "
+        "the arrays into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
     )
     EL039 = (
-        "The header of '{path}' does not describe a biLM: {problems}. Take the bytes that `bilm_to_bytes` or a saved "
-        "pipeline gave."
+        "The header of '{path}' does not describe a biLM: {problems}. Pass bytes from `bilm_to_bytes` or a saved "
+        "pipeline."
     )
     EL040 = "'{path}' looks like {kind}, which cannot be read yet. {remedy}."
     EL050 = (
@@ -76,6 +79,6 @@ class WeightsErrors(metaclass=Catalogue):
         "\"native\", or train a biLM with has_skip = true instead."
     )
     EL180 = (
-        "The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Files that were "
-        "there before are unchanged."
+        "The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Existing files "
+        "are unchanged."
     )

@@ -1,4 +1,4 @@
-"""Words to rows of character ids: UTF-8 bytes between marks, as bilm-tf and AllenNLP number them."""
+"""Character ids of words: UTF-8 bytes between begin-of-word and end-of-word ids, as in bilm-tf and AllenNLP."""
 
 from typing import List, Sequence
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 SENTENCE_BEGIN = "<S>"
 SENTENCE_END = "</S>"
 
-# Ids in the files; every id is shifted by one when used, so that 0 is free for the mask.
+# Ids as in the weights files. At run time every id is shifted by one, since 0 is the mask.
 BOS_CHARACTER = 256
 EOS_CHARACTER = 257
 BOW_CHARACTER = 258
@@ -19,10 +19,10 @@ Ids = NDArray[np.int64]
 
 
 def character_ids(words: Sequence[str], max_characters: int = 50) -> Ids:
-    """Number the characters of words.
+    """Convert words to character ids.
 
-    words (Sequence[str]): U words; `<S>` and `</S>` stand for BOS and EOS.
-    max_characters (int): C, ids per row; a word keeps its first C - 2 bytes.
+    words (Sequence[str]): U words; `<S>` and `</S>` are BOS and EOS.
+    max_characters (int): C, ids per row; longer words are truncated to C - 2 bytes.
     RETURNS (Ids): Shape (U, C), shifted by one.
     """
     rows = np.full((len(words), max_characters), PAD_CHARACTER + 1, dtype="int64")
@@ -33,11 +33,11 @@ def character_ids(words: Sequence[str], max_characters: int = 50) -> Ids:
 
 
 def word_characters(word: str, max_characters: int = 50) -> List[int]:
-    """The ids of one word without padding, shifted by one.
+    """Convert one word to character ids without padding, shifted by one.
 
-    A lone surrogate has no UTF-8 form and vanishes; the cut may split a character of several bytes.
+    Unpaired surrogates cannot be encoded in UTF-8 and are dropped. Truncation may split a multi-byte character.
 
-    word (str): Any text.
+    word (str): Any string.
     max_characters (int): C.
     RETURNS (List[int]): At most C ids.
     """
@@ -48,6 +48,6 @@ def word_characters(word: str, max_characters: int = 50) -> List[int]:
         content = (EOS_CHARACTER,)
     else:
         content = word[:max_characters].encode("utf8", "ignore")[: max_characters - 2]
-        if len(content) < max_characters - 2 < len(word):  # surrogates vanished from the slice
+        if len(content) < max_characters - 2 < len(word):  # surrogates were dropped from the slice
             content = word.encode("utf8", "ignore")[: max_characters - 2]
     return [BOW_CHARACTER + 1, *(character + 1 for character in content), EOW_CHARACTER + 1]

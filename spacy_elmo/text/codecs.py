@@ -1,4 +1,4 @@
-"""How words become character ids, by the name that the config of a biLM gives."""
+"""Character codecs: they convert words to character ids. The config of a biLM selects one by name."""
 
 from typing import Callable, Dict, Protocol, Sequence, Tuple
 
@@ -6,23 +6,23 @@ from .characters import PAD_CHARACTER, Ids, character_ids
 
 
 class CharacterCodec(Protocol):
-    """Spells words as rows of ids of one alphabet; id 0 is the mask, which no word has.
+    """Converts words to rows of character ids. Id 0 is the mask and occurs in no word.
 
     max_characters (int): C, ids per row.
-    n_characters (int): The largest id.
+    n_characters (int): Largest id.
     """
 
     max_characters: int
     n_characters: int
 
     def encode(self, words: Sequence[str]) -> Tuple[Ids, Ids]:
-        """words (Sequence[str]): U words; `<S>` and `</S>` stand for the sentence boundaries.
-        RETURNS (Tuple[Ids, Ids]): Character ids (U, C), and how many ids each word has without padding (U,).
+        """words (Sequence[str]): U words; `<S>` and `</S>` are BOS and EOS.
+        RETURNS (Tuple[Ids, Ids]): Character ids (U, C), and the number of ids of each word without padding (U,).
         """
 
 
 class Utf8Codec:
-    """UTF-8 bytes between begin and end of word, as bilm-tf and AllenNLP number them.
+    """UTF-8 bytes between begin-of-word and end-of-word ids, as in bilm-tf and AllenNLP.
 
     max_characters (int): C.
     """

@@ -1,4 +1,4 @@
-"""Sequences of different length laid end to end in lanes, so that no padding is computed."""
+"""Lane plans: sequences of different length are concatenated in lanes (sequence packing), so there is no padding."""
 
 import heapq
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LanePlan:
-    """Where each sequence lies: S steps, B lanes, slot = step * B + lane.
+    """Position of each sequence: S steps, B lanes, slot = step * B + lane.
 
-    Lanes are sorted by their load, so that those still busy at a step are the first ones.
+    Lanes are sorted by length, the longest first, so the active lanes of a step are always the first ones.
 
     lengths (Ids): Tokens of each sequence.
     lanes (Ids): Lane of each sequence.
     offsets (Ids): Step at which each sequence begins.
-    n_active (Ids): Shape (S,), busy lanes at each step.
+    n_active (Ids): Shape (S,), active lanes at each step.
     """
 
     lengths: Ids
@@ -38,8 +38,9 @@ class LanePlan:
         return int(self.n_active[0]) if len(self.n_active) else 0
 
     def slots(self, *, backward: bool = False) -> Ids:
-        """The slot of every token, sequence after sequence. A backward reader meets the last token first.
+        """Compute the slot of every token, sequence by sequence.
 
+        backward (bool): Slots of the backward direction, which reads the last token of a sequence first.
         RETURNS (Ids): Shape (N,).
         """
         firsts = np.cumsum(self.lengths) - self.lengths
@@ -51,11 +52,11 @@ class LanePlan:
         return slots
 
     def begins(self) -> List[Tuple[Ids, Ids]]:
-        """RETURNS (List[Tuple[Ids, Ids]]): For each step the lanes in which a sequence begins, and which sequence."""
+        """RETURNS (List[Tuple[Ids, Ids]]): For each step the lanes in which a sequence begins, and its number."""
         return self._by_step(self.offsets)
 
     def ends(self) -> List[Tuple[Ids, Ids]]:
-        """RETURNS (List[Tuple[Ids, Ids]]): For each step the lanes in which a sequence ends with it, and which one."""
+        """RETURNS (List[Tuple[Ids, Ids]]): For each step the lanes in which a sequence ends, and its number."""
         return self._by_step(self.offsets + self.lengths - 1)
 
     def _by_step(self, steps: Ids) -> List[Tuple[Ids, Ids]]:
@@ -66,13 +67,14 @@ class LanePlan:
 
 
 def plan_lanes(lengths: Sequence[int], max_lanes: int) -> LanePlan:
-    """Spread sequences over lanes of about equal load: the longest first, each to the lane with least load.
+    """Assign sequences to lanes of about equal length: the longest first, each to the shortest lane.
 
-    No more lanes are opened than fill up: the longest sequence decides how many steps there are.
+    The number of lanes is at most the total length divided by that of the longest sequence, rounded up. More lanes
+    would not reduce the number of steps.
 
     lengths (Sequence[int]): Tokens of each sequence, 0 allowed.
-    max_lanes (int): Most lanes.
-    RETURNS (LanePlan): The lanes.
+    max_lanes (int): Maximum number of lanes.
+    RETURNS (LanePlan): The plan.
     """
     sizes = np.asarray(lengths, dtype="int64").reshape(-1)
     lanes, offsets = np.zeros_like(sizes), np.zeros_like(sizes)

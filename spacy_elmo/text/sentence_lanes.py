@@ -1,7 +1,7 @@
-"""A text laid in lanes for language modelling: what each lane reads and should predict, chunk by chunk.
+"""Lanes of text for language modelling: inputs and targets of each lane, in chunks of steps.
 
-As in bilm-tf a sentence of n words gives n + 1 predictions: the forward model reads `<S> w1 .. wn` and predicts
-`w1 .. wn </S>`, the backward model reads `</S> wn .. w1` and predicts `wn .. w1 <S>`. Both stand in the same slots.
+As in bilm-tf a sentence of n words has n + 1 predictions: the forward model reads `<S> w1 .. wn` and predicts
+`w1 .. wn </S>`, the backward model reads `</S> wn .. w1` and predicts `wn .. w1 <S>`. Both use the same slots.
 """
 
 import heapq
@@ -16,11 +16,11 @@ from .word_table import Ids, WordTable
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some steps of all lanes, as numbers of a `WordTable`.
+    """Consecutive steps of all lanes, as word numbers of a `WordTable`.
 
-    inputs (Ids): Shape (2, S, B), forward and backward reading order.
+    inputs (Ids): Shape (2, S, B), in the reading order of the forward and the backward direction.
     targets (Ids): Shape (2, S, B).
-    begins (NDArray): Shape (S, B) bool, where a block of sentences begins.
+    begins (NDArray): Shape (S, B) bool, true where a block of sentences begins.
     """
 
     inputs: Ids
@@ -28,14 +28,14 @@ class Chunk:
     begins: NDArray[np.bool_]
 
     def of_lanes(self, lanes: slice) -> "Chunk":
-        """RETURNS (Chunk): Some of the lanes."""
+        """RETURNS (Chunk): The selected lanes."""
         return Chunk(self.inputs[:, :, lanes], self.targets[:, :, lanes], self.begins[:, lanes])
 
 
 class SentenceLanes:
-    """Hand blocks of sentences to the lane that is free first.
+    """Assigns blocks of sentences to lanes: the next block goes to the lane that ends first.
 
-    blocks (Iterable[Sequence[Ids]]): Consecutive sentences that one lane reads in a row, as word numbers without marks.
+    blocks (Iterable[Sequence[Ids]]): Consecutive sentences that one lane reads, as word numbers without BOS and EOS.
     n_lanes (int): B.
     """
 
@@ -48,10 +48,10 @@ class SentenceLanes:
         self.n_dropped = 0
 
     def next_chunk(self, n_steps: int) -> Optional[Chunk]:
-        """The next steps of all lanes: fewer than asked for at the end, where the first lane runs dry.
+        """Get the next steps of all lanes. The last chunk is shorter: it ends where the first lane has no text left.
 
         n_steps (int): S.
-        RETURNS (Optional[Chunk]): None at the end; what other lanes still hold is counted in `n_dropped`.
+        RETURNS (Optional[Chunk]): None at the end; `n_dropped` is then the number of predictions left in other lanes.
         """
         end = self._now + n_steps
         while self._free_at[0][0] < end:
@@ -71,29 +71,29 @@ class SentenceLanes:
         return Chunk(inputs=rows[0:2], targets=rows[2:4], begins=rows[4].astype(bool))
 
     def state_dict(self) -> Dict[str, NDArray[np.int64]]:
-        """RETURNS (Dict[str, NDArray]): Where the lanes stand and what they hold, for `load_state_dict`."""
+        """RETURNS (Dict[str, NDArray]): Positions and contents of the lanes, for `load_state_dict`."""
         held = [block for waiting in self._waiting for block in waiting]
         return {
             "now": np.array([self._now], dtype="int64"),
-            "free_at": np.array(self._free_at, dtype="int64"),  # (B, 2), the heap as it lies
+            "free_at": np.array(self._free_at, dtype="int64"),  # (B, 2), the heap in its internal order
             "n_blocks": np.array([len(waiting) for waiting in self._waiting], dtype="int64"),
             "lengths": np.array([block.shape[1] for block in held], dtype="int64"),
             "rows": np.concatenate([np.zeros((5, 0), dtype="int64"), *held], axis=1),
         }
 
     def load_state_dict(self, state: Mapping[str, NDArray[np.int64]]) -> None:
-        """state (Mapping[str, NDArray]): From `state_dict`; the blocks that follow are the caller's to provide."""
+        """state (Mapping[str, NDArray]): From `state_dict`; the caller provides the blocks that follow."""
         self._now = int(state["now"][0])
         self._free_at = [(int(time), int(lane)) for time, lane in state["free_at"]]
         held = iter(np.split(state["rows"], np.cumsum(state["lengths"])[:-1], axis=1))
         self._waiting = [[next(held) for _ in range(n_blocks)] for n_blocks in state["n_blocks"]]
 
     def held_numbers(self) -> Ids:
-        """RETURNS (Ids): The distinct word numbers that lanes hold, ascending."""
+        """RETURNS (Ids): The distinct word numbers in the lanes, ascending."""
         return np.unique(self.state_dict()["rows"][:4])
 
     def renumber(self, new_numbers: Ids) -> None:
-        """new_numbers (Ids): For each word number so far the one that replaces it."""
+        """new_numbers (Ids): The new number of each old word number."""
         for waiting in self._waiting:
             for block in waiting:
                 block[:4] = new_numbers[block[:4]]
@@ -119,7 +119,7 @@ class SentenceLanes:
 
 
 def _read_and_predict(words: Ids) -> NDArray[np.int64]:
-    """Shape (5, n + 1): forward and backward input, forward and backward target, a mark for the block's begin."""
+    """Shape (5, n + 1): forward and backward inputs, forward and backward targets, 1 where a block begins."""
     n_words = len(words)
     rows = np.zeros((5, n_words + 1), dtype="int64")
     rows[0, 0], rows[0, 1:] = WordTable.BEGIN, words

@@ -15,14 +15,14 @@ BYTE_ORDER_MARK = "\ufeff"
 class Vocabulary:
     """Words and their ids.
 
-    words (Sequence[str]): In the order of the ids; holds `<S>`, `</S>` and `<UNK>`, by convention first.
-    RAISES (ValueError): EL003 if one of the three is missing or a word stands twice.
+    words (Sequence[str]): In the order of the ids; includes `<S>`, `</S>` and `<UNK>`, by convention first.
+    RAISES (ValueError): EL003 if one of the three is missing or a word is duplicated.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words: List[str] = list(words)
         self._ids: Dict[str, int] = {word: i for i, word in enumerate(self.words)}
-        missing = [mark for mark in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN) if mark not in self._ids]
+        missing = [word for word in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN) if word not in self._ids]
         n_repeated = len(self.words) - len(self._ids)
         if missing or n_repeated:
             repeated = _first_repeated(self.words) if n_repeated else "none"
@@ -35,7 +35,7 @@ class Vocabulary:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> "Vocabulary":
-        """lines (Iterable[str]): One word a line, line ends allowed; a byte order mark in front is passed over.
+        """lines (Iterable[str]): One word per line, with or without line ends; an initial byte order mark is skipped.
         RETURNS (Vocabulary): The words in the order of the lines.
         """
         words = [line.rstrip("\r\n") for line in lines]
@@ -51,7 +51,7 @@ class Vocabulary:
         return isinstance(other, Vocabulary) and self.words == other.words
 
     def ids(self, words: Iterable[str]) -> NDArray[np.int64]:
-        """RETURNS (NDArray[np.int64]): The ids of words, in order."""
+        """RETURNS (NDArray[np.int64]): The id of each word; unknown words have the id of `<UNK>`."""
         return np.fromiter((self._ids.get(word, self.unk_id) for word in words), dtype="int64")
 
 

@@ -1,4 +1,4 @@
-"""Cutting long token runs into overlapping windows, and which tokens to take from each."""
+"""Split long token sequences into overlapping windows, and select the tokens to keep from each."""
 
 from typing import List, NamedTuple
 
@@ -6,10 +6,10 @@ from ..errors import Errors
 
 
 class Window(NamedTuple):
-    """A stretch of a run that the biLM reads as one sequence.
+    """A part of a sequence that the biLM reads by itself.
 
     start (int), end (int): The tokens it reads.
-    keep_start (int), keep_end (int): The tokens whose vectors are taken from it, the most central ones.
+    keep_start (int), keep_end (int): The central tokens, whose vectors are taken from this window.
     """
 
     start: int
@@ -19,16 +19,16 @@ class Window(NamedTuple):
 
 
 def split_windows(n_tokens: int, max_tokens: int, overlap: int) -> List[Window]:
-    """Cover a run by windows of at most `max_tokens`, neighbours sharing at least `overlap`.
+    """Split a sequence into windows of at most `max_tokens` tokens that overlap by at least `overlap` tokens.
 
-    Each token is kept from the window in which it stands furthest from an edge. The last window is moved back, so
-    that it is as long as the others.
+    Each token is kept from the window in which it is furthest from an edge. The last window starts earlier, so that it
+    is as long as the others.
 
-    n_tokens (int): Length of the run.
-    max_tokens (int): Longest window.
-    overlap (int): Tokens that neighbours share at least.
-    RETURNS (List[Window]): In order; the kept parts cover the run exactly once. Empty for an empty run.
-    RAISES (ValueError): EL005 if the windows would not get on.
+    n_tokens (int): Length of the sequence.
+    max_tokens (int): Maximum length of a window.
+    overlap (int): Minimum number of tokens that neighbouring windows share.
+    RETURNS (List[Window]): In order; the kept tokens cover the sequence exactly once. Empty for an empty sequence.
+    RAISES (ValueError): EL005 if the windows would not advance.
     """
     if max_tokens < 1 or overlap < 0 or 2 * overlap >= max(max_tokens, 1):
         raise ValueError(Errors.EL005.format(max_tokens=max_tokens, overlap=overlap))

@@ -1,4 +1,4 @@
-"""Distinct words as integers: each is spelled out once, however often it stands in a text."""
+"""Distinct words as integers. The character ids of each word are computed once, however often it occurs."""
 
 from typing import Dict, List, Optional, Sequence
 
@@ -15,8 +15,8 @@ Ids = NDArray[np.int64]
 class WordTable:
     """Numbers words in the order of their first occurrence; `<S>` is 0 and `</S>` is 1.
 
-    vocabulary (Optional[Vocabulary]): Gives every word its id as a target.
-    codec (Optional[CharacterCodec]): Spells words, by default in UTF-8.
+    vocabulary (Optional[Vocabulary]): Ids of the words as targets.
+    codec (Optional[CharacterCodec]): Converts words to character ids, by default UTF-8 bytes.
     """
 
     BEGIN = 0
@@ -30,7 +30,7 @@ class WordTable:
         self._targets = np.zeros(1024, dtype="int64")
         self._rows = np.zeros((1024, self._codec.max_characters), dtype="int16")
         self._lengths = np.zeros(1024, dtype="int64")
-        self._n_spelled = 0
+        self._n_encoded = 0
         self.numbers_of((SENTENCE_BEGIN, SENTENCE_END))
 
     def __len__(self) -> int:
@@ -38,14 +38,14 @@ class WordTable:
 
     @property
     def words(self) -> List[str]:
-        """RETURNS (List[str]): The words by number, the boundaries first."""
+        """RETURNS (List[str]): The words by number, `<S>` and `</S>` first."""
         return list(self._words)
 
     def keep(self, numbers: Ids) -> Ids:
-        """Forget all words but some, so that a table stays small whatever the length of the text.
+        """Remove all other words, so that the size of the table does not depend on the length of the text.
 
-        numbers (Ids): Words to keep, besides the boundaries.
-        RETURNS (Ids): For each number so far the new one, 0 for words that are gone.
+        numbers (Ids): Words to keep, besides `<S>` and `</S>`.
+        RETURNS (Ids): The new number of each old number, 0 for removed words.
         """
         kept = np.union1d(numbers, (self.BEGIN, self.END)).astype("int64")
         new_numbers = np.zeros(len(self._words), dtype="int64")
@@ -53,7 +53,7 @@ class WordTable:
         words = [self._words[number] for number in kept]
         self._numbers.clear()
         self._words.clear()
-        self._n_spelled = 0
+        self._n_encoded = 0
         self.numbers_of(words)
         return new_numbers
 
@@ -70,32 +70,32 @@ class WordTable:
         """numbers (Ids): Shape (U,).
         RETURNS (Ids): Shape (U, C) character ids, shifted by one.
         """
-        self._spell_new_words()
+        self._encode_new_words()
         return self._rows[numbers].astype("int64")
 
     def lengths(self, numbers: Ids) -> Ids:
-        """RETURNS (Ids): Shape (U,), how many character ids each word has without padding."""
-        self._spell_new_words()
+        """RETURNS (Ids): Shape (U,), the number of character ids of each word without padding."""
+        self._encode_new_words()
         return self._lengths[numbers]
 
     def targets(self, numbers: Ids) -> Ids:
         """RETURNS (Ids): Vocabulary ids of numbered words, in the shape of `numbers`."""
-        self._spell_new_words()
+        self._encode_new_words()
         return self._targets[numbers]
 
-    def _spell_new_words(self) -> None:
+    def _encode_new_words(self) -> None:
         n_words = len(self._words)
-        if n_words == self._n_spelled:
+        if n_words == self._n_encoded:
             return
         if n_words > len(self._rows):
             n_rows = max(n_words, 2 * len(self._rows))
             self._rows = np.resize(self._rows, (n_rows, self._codec.max_characters))
             self._targets = np.resize(self._targets, n_rows)
             self._lengths = np.resize(self._lengths, n_rows)
-        new = self._words[self._n_spelled :]
+        new = self._words[self._n_encoded :]
         rows, lengths = self._codec.encode(new)
-        self._rows[self._n_spelled : n_words] = rows
-        self._lengths[self._n_spelled : n_words] = lengths
+        self._rows[self._n_encoded : n_words] = rows
+        self._lengths[self._n_encoded : n_words] = lengths
         if self.vocabulary is not None:
-            self._targets[self._n_spelled : n_words] = self.vocabulary.ids(new)
-        self._n_spelled = n_words
+            self._targets[self._n_encoded : n_words] = self.vocabulary.ids(new)
+        self._n_encoded = n_words

@@ -60,7 +60,7 @@ def words_bilm():
         (np.ones(50), [[0]], "shape"),
         (np.full((1, 50), 262), [[0]], "262 to 262, should be 0 to 261"),
         (np.full((1, 50), -1), [[0]], "-1 to -1"),
-        (np.ones((2, 50)), [[0, 2]], "rows 0 to 2, but there are 2 words"),
+        (np.ones((2, 50)), [[0, 2]], "rows 0 to 2, but there are 2 rows"),
         (np.ones((2, 50)), [[-1]], "rows -1 to -1"),
     ],
 )

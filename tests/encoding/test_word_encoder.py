@@ -39,7 +39,7 @@ def test_lower_bound_of_the_cache_evicts_at_once(encoder, n_words):
     if n_words:
         assert not encoder.cache.missing(WORDS[:1])  # the one used last
     for words in (WORDS, WORDS[-2:], WORDS[:2], ["new", "words"], WORDS[:3]):
-        torch.testing.assert_close(encoder.encode(words), encoder.spell(words))
+        torch.testing.assert_close(encoder.encode(words), encoder.compute(words))
         assert len(encoder.cache) <= n_words
         assert encoder.cache._table.untyped_storage().nbytes() <= encoder.cache.max_bytes
     torch.testing.assert_close(encoder.encode(WORDS), wanted)
@@ -54,22 +54,22 @@ def test_higher_bound_of_the_cache_keeps_what_it_holds(encoder):
 @pytest.mark.parametrize("n_kept", [500, 3])
 def test_threads_with_the_same_new_words_at_once(encoder, monkeypatch, n_kept):
     encoder.cache.max_bytes = n_kept * BYTES_PER_WORD
-    spell, meeting = encoder.spell, threading.Barrier(2)
+    compute, meeting = encoder.compute, threading.Barrier(2)
 
-    def spell_together(words):
+    def compute_together(words):
         try:
             meeting.wait(timeout=0.3)  # until the other thread has seen what is missing, too, if it may
         except threading.BrokenBarrierError:
             pass
-        return spell(words)
+        return compute(words)
 
     texts = [["x", "y"], ["x", "z"]]
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
-        patch.setattr(encoder, "spell", spell_together)
+        patch.setattr(encoder, "compute", compute_together)
         found = list(pool.map(encoder.encode, texts))
     for words, vectors in zip(texts, found):
-        torch.testing.assert_close(vectors, spell(words))
-    torch.testing.assert_close(encoder.encode(["z", "y", "x"]), spell(["z", "y", "x"]))
+        torch.testing.assert_close(vectors, compute(words))
+    torch.testing.assert_close(encoder.encode(["z", "y", "x"]), compute(["z", "y", "x"]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

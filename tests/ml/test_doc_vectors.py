@@ -196,7 +196,7 @@ def test_cut_of_a_joined_doc_that_was_read_keeps_rows():
 def test_cut_or_joined_twice_unread_is_an_error_and_says_what_to_do():
     doc, mixed, _ = make_doc()
     joined = Doc.from_docs([Doc.from_docs([doc, doc]), doc])
-    with pytest.raises(ValueError, match="EL074.*Read `._.elmo` of each part"):
+    with pytest.raises(ValueError, match="EL074.*Read `._.elmo` of each Doc"):
         get_mixed(joined, "elmo", 0, 1)
     twice = Doc.from_docs([doc, doc])
     get_mixed(twice, "elmo", 0, 1)

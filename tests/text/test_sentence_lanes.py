@@ -58,7 +58,7 @@ def test_blocks_keep_consecutive_sentences_in_one_lane():
     assert chunk.begins.sum() == 2 and chunk.begins[0].all()
 
 
-def test_word_table_spells_each_word_once_and_grows():
+def test_word_table_encodes_each_word_once_and_grows():
     vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "w7"])
     table = WordTable(vocabulary, make_codec(max_characters=20))
     numbers = table.numbers_of([f"w{i}" for i in range(3000)])

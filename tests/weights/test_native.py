@@ -124,7 +124,7 @@ def test_values_beyond_float16_are_refused(bilm, tmp_path):
     with torch.no_grad():
         bilm.network.encoder.layers[0].bias[0, 0] = 1e6
     for kind in ("native", "bilm-tf"):
-        with pytest.raises(ValueError, match="EL030.*not finite for float16: .*"):
+        with pytest.raises(ValueError, match="EL030.*not finite in float16: .*"):
             save_bilm(bilm, tmp_path / "half", format=kind, dtype="float16")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tf"]
 
