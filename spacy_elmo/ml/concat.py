@@ -1,4 +1,4 @@
-"""ELMo beside spaCy's own embedding inside one `tok2vec` layer."""
+"""A `tok2vec` layer that concatenates ELMo and spaCy's own embedding."""
 
 from typing import List, Optional
 
@@ -17,8 +17,8 @@ def Tok2VecWithElmo(
     embed (Model[List[Doc], List[Floats2d]]): An embedding or a whole tok2vec, such as `spacy.MultiHashEmbed.v2` or
         `spacy.HashEmbedCNN.v2`.
     elmo (Model[List[Doc], List[Floats2d]]): `spacy-elmo.ElmoListener.v1`.
-    encode (Optional[Model[List[Floats2d], List[Floats2d]]]): An encoder with as wide an input as output, such as
-        `spacy.MaxoutWindowEncoder.v2`; null for the joined vectors themselves.
+    encode (Optional[Model[List[Floats2d], List[Floats2d]]]): An encoder with equal input and output width, such as
+        `spacy.MaxoutWindowEncoder.v2`; null for the concatenated vectors themselves.
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
     """
     joined: Model[List[Doc], List[Floats2d]] = concatenate(embed, elmo)

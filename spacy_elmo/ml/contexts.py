@@ -1,4 +1,4 @@
-"""From Docs to the token runs that the biLM reads, and back to rows in Doc order."""
+"""Split Docs into the token sequences (runs) that the biLM reads, and map their rows back to Doc order."""
 
 from dataclasses import dataclass
 from typing import Dict, Iterator, List, Sequence, Tuple
@@ -20,9 +20,9 @@ Rows = NDArray[numpy.int64]
 class DocRuns:
     """The sequences that the biLM reads for a batch of Docs.
 
-    runs (List[List[str]]): Words of each sequence, space tokens left out, overlaps included.
-    kept (List[Tuple[int, int]]): Positions of each run whose vectors are kept; the rest is context.
-    rows (List[Rows]): For each run, the rows (tokens of all Docs, counted through) of the kept positions, rising.
+    runs (List[List[str]]): Words of each sequence, without space tokens, with overlaps.
+    kept (List[Tuple[int, int]]): Positions of each run whose vectors are kept; the others are context.
+    rows (List[Rows]): For each run, the rows of the kept positions, ascending. Rows count the tokens of all Docs.
     doc_runs (List[int]): Number of runs of each Doc.
     lengths (List[int]): Tokens of each Doc.
     """
@@ -36,7 +36,7 @@ class DocRuns:
     def gather(self, start: int, end: int) -> Tuple[Rows, Rows]:
         """start (int): First run of a slice.
         end (int): The run after its last one.
-        RETURNS (Tuple[Rows, Rows]): Positions to keep of the slice's runs laid end to end, and their rows.
+        RETURNS (Tuple[Rows, Rows]): Positions to keep in the concatenation of the slice's runs, and their rows.
         """
         sizes = numpy.array([len(run) for run in self.runs[start:end]], dtype="int64")
         first, last = numpy.array(self.kept[start:end], dtype="int64").reshape(-1, 2).T
@@ -47,10 +47,10 @@ class DocRuns:
 
 
 def read_docs(docs: Sequence[Doc], settings: ElmoSettings) -> DocRuns:
-    """Cut Docs into the runs that the settings ask for.
+    """Split Docs into runs according to the settings.
 
-    docs (Sequence[Doc]): Docs of any length; empty ones and ones of spaces give no run.
-    settings (ElmoSettings): `contexts`, `max_tokens`, `overlap` and `state` matter here.
+    docs (Sequence[Doc]): Docs of any length; a Doc without words has no run.
+    settings (ElmoSettings): `contexts`, `max_tokens`, `overlap` and `state` are used here.
     RETURNS (DocRuns): The runs, in Doc order.
     RAISES (ValueError): EL061 for sentence contexts without sentence boundaries.
     """
@@ -71,7 +71,7 @@ def read_docs(docs: Sequence[Doc], settings: ElmoSettings) -> DocRuns:
 
 
 class _Texts(Dict[int, str]):
-    """The text of each hash met so far: one string per distinct word, however long the Docs are."""
+    """Cache of the text of each hash: one string per distinct word, whatever the length of the Docs."""
 
     strings: StringStore
 
@@ -81,7 +81,7 @@ class _Texts(Dict[int, str]):
 
 
 def _cut(n_tokens: int, settings: ElmoSettings) -> List[Window]:
-    """RETURNS (List[Window]): Overlapping windows, or plain pieces where the state is carried from one to the next."""
+    """RETURNS (List[Window]): Overlapping windows; without overlap if the state is carried from one to the next."""
     if settings.state != "carry":
         return split_windows(n_tokens, settings.max_tokens, settings.overlap)
     starts = range(0, n_tokens, settings.max_tokens)
@@ -90,7 +90,7 @@ def _cut(n_tokens: int, settings: ElmoSettings) -> List[Window]:
 
 
 def _sequences(doc: Doc, contexts: str, texts: _Texts) -> Iterator[Tuple[List[str], Rows]]:
-    """YIELDS (Tuple[List[str], Rows]): The words of a sequence, which may be none, and their places in the Doc."""
+    """YIELDS (Tuple[List[str], Rows]): The words of a sequence, possibly none, and their positions in the Doc."""
     if len(doc) == 0:
         return
     texts.strings = doc.vocab.strings
@@ -102,7 +102,7 @@ def _sequences(doc: Doc, contexts: str, texts: _Texts) -> Iterator[Tuple[List[st
 
 
 def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
-    """RETURNS (List[int]): The tokens that begin a sequence, the first of them 0."""
+    """RETURNS (List[int]): The first token of each sequence; the first sequence starts at 0."""
     if contexts == "doc":
         return [0]
     if not doc.has_annotation("SENT_START"):
@@ -111,6 +111,6 @@ def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
         return [0]
     if "sents" in doc.user_hooks:
         return sorted({0, *(sent.start for sent in doc.sents)})
-    marks = doc.to_array(SENT_START)  # 1 begins a sentence; the first token may lack it
-    marks[0] = 1
-    return numpy.flatnonzero(marks == 1).tolist()
+    starts = doc.to_array(SENT_START)  # 1 begins a sentence; the first token may lack it
+    starts[0] = 1
+    return numpy.flatnonzero(starts == 1).tolist()

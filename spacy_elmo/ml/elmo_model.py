@@ -1,6 +1,6 @@
-"""The ELMo model: Docs in, the layers of the biLM out.
+"""The ELMo model: maps Docs to the layers of the biLM.
 
-The model is built empty; weights come from a loader at `initialize`, from bytes, or from the packaged biLM.
+The model is created without weights; they come from a loader at `initialize`, from bytes, or from the packaged biLM.
 """
 
 from itertools import accumulate, starmap
@@ -16,7 +16,7 @@ from torch import Tensor
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
-from .batch_norm import MarkSums, compute_marks
+from .batch_norm import BoundarySums, compute_boundary_sums
 from .contexts import DocRuns, read_docs
 from .layer_cache import LayerCache
 from .owned_tok2vec import replace_listener, replace_listener_cfg
@@ -27,7 +27,7 @@ from .types import ElmoBatch
 PACKAGED_BILM = "en_elmo_sm"
 MODEL_NAME = "elmo_model"
 Backprop = Callable[[Floats3d], List[Doc]]
-# Takes the number of a Doc, rows of it and their layers.
+# Arguments: the number of a Doc, some of its rows and their layers.
 WriteRows = Callable[[int, Ints1d, Floats3d], None]
 
 
@@ -44,25 +44,25 @@ def ElmoModel(
     layer_cache_mb: float = 1024.0,
     layer_cache_dtype: str = "float32",
 ) -> Model[List[Doc], ElmoBatch]:
-    """Build the model around a biLM, without weights.
+    """Create the model, without weights.
 
-    bilm (Optional[Dict[str, Any]]): Sizes that the weights must have (the keys of `BiLMConfig`); null takes any.
-    frozen (bool): The biLM is used as it is; false trains it together with the components that listen.
-    precision (str): What a frozen biLM computes in: "float32", "bfloat16", "int8" (CPUs) or "float16" (GPUs). Fewer
-        bits are smaller, faster if the biLM is large, and change the vectors a little.
-    contexts (str): What the biLM reads as one sequence: "sentences", "doc", or "auto": sentences where boundaries are
-        set on the Doc, else the whole Doc.
-    state (str): Recurrent state at the start of a sequence: "reset" to zeros, "steady" (the state after many empty
-        sentences) or "carry" (the state runs on through a Doc, as in bilm-tf).
-    max_tokens (int): Longer sequences are cut into windows of this many tokens.
-    overlap (int): Tokens that neighbouring windows share; each token is taken where it has most context on both sides.
-    batch_tokens (int): Tokens computed at once; bounds the working memory, not the result.
-    word_cache_mb (float): Megabytes for the vectors of words seen before; 0 for no cache.
-    layer_cache_mb (float): Megabytes of a temporary file that keeps what a frozen biLM gave for the training Docs, so
-        that later epochs read it there; 0 for none.
+    bilm (Optional[Dict[str, Any]]): Required sizes of the weights (the keys of `BiLMConfig`); null accepts any.
+    frozen (bool): Do not train the biLM; false trains it with the components that listen.
+    precision (str): Precision of a frozen biLM: "float32", "bfloat16", "int8" (CPUs) or "float16" (GPUs). Reduced
+        precision needs less memory, is faster for large biLMs, and changes the vectors slightly.
+    contexts (str): Input sequences of the biLM: "sentences", "doc", or "auto" (sentences if boundaries are set on the
+        Doc, otherwise the whole Doc).
+    state (str): Recurrent state at the start of a sequence: "reset" (zeros), "steady" (the state after many empty
+        sentences) or "carry" (the state at the end of the previous sequence of the Doc, as in bilm-tf).
+    max_tokens (int): Longer sequences are split into windows of this many tokens.
+    overlap (int): Tokens that neighbouring windows share; each token is taken from the window where it is most central.
+    batch_tokens (int): Tokens computed at once; affects the working memory, not the result.
+    word_cache_mb (float): Maximum size of the cache of word vectors in megabytes; 0 for no cache.
+    layer_cache_mb (float): Maximum size in megabytes of a temporary file with the layers of training Docs, which later
+        epochs read if the biLM is frozen; 0 for none.
     layer_cache_dtype (str): Precision of that file, "float32" or "float16".
     RETURNS (Model[List[Doc], ElmoBatch]): The model.
-    RAISES (ValueError): EL060 for settings that make no sense, EL001 and EL002 for such a `bilm`.
+    RAISES (ValueError): EL060 for invalid settings, EL001 and EL002 for an invalid `bilm`.
     """
     settings = ElmoSettings(
         bilm=bilm,
@@ -83,19 +83,19 @@ def ElmoModel(
         init=init,
         dims={"nO": None, "nL": None},
         shims=[TorchBiLM(word_cache_mb, LayerCache(layer_cache_mb, layer_cache_dtype), precision)],
-        # Thinc saves attributes that msgpack knows, and what is saved wins over the config when a pipeline is loaded.
-        # A dataclass is not saved, so that `spacy.load(path, config={...})` can change a setting.
+        # Thinc saves attributes that msgpack can encode, and saved attributes override the config when a pipeline is
+        # loaded. A dataclass is not saved, so that `spacy.load(path, config={...})` can change a setting.
         attrs={
             "settings": settings,
             "replace_listener": replace_listener,
             "replace_listener_cfg": replace_listener_cfg,
-            "read_marks": read_marks,
+            "read_boundary_sums": read_boundary_sums,
         },
     )
 
 
 def init(model: Model[List[Doc], ElmoBatch], X: Optional[List[Doc]] = None, Y: Any = None) -> None:
-    """Take the packaged biLM if there are no weights yet."""
+    """Load the packaged biLM if the model has no weights."""
     fill(model)
 
 
@@ -106,17 +106,17 @@ def get_settings(model: Model[List[Doc], ElmoBatch]) -> ElmoSettings:
 
 
 def get_bilm(model: Model[List[Doc], ElmoBatch]) -> Optional[BiLM]:
-    """RETURNS (Optional[BiLM]): The biLM of an ELMo model, None if it has no weights yet."""
+    """RETURNS (Optional[BiLM]): The biLM of an ELMo model, None if it has no weights."""
     return _shim(model).bilm
 
 
 def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
-    """Give a model its weights.
+    """Set the weights of a model.
 
     model (Model): An ELMo model.
-    bilm (BiLM): The biLM, whose sizes must be those of the model's `bilm` setting if there is one.
-    RAISES (ValueError): EL065 for something else than a biLM, EL066 for other sizes, EL015 if the model's `precision`
-        cannot be used here.
+    bilm (BiLM): The biLM; its sizes must match the `bilm` setting of the model, if set.
+    RAISES (ValueError): EL065 for anything but a biLM, EL066 for other sizes, EL015 if the device does not support the
+        `precision` of the model.
     """
     if not isinstance(bilm, BiLM):
         raise ValueError(Errors.EL065.format(found=type(bilm).__name__))
@@ -129,11 +129,11 @@ def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
 
 
 def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
-    """Make sure that a model has weights: the packaged ones if nobody gave others.
+    """Load the packaged biLM if a model has no weights.
 
     model (Model): An ELMo model.
     RETURNS (BiLM): Its biLM.
-    RAISES (ValueError): EL067 if the model's `bilm` setting asks for other sizes than those of the packaged biLM.
+    RAISES (ValueError): EL067 if the sizes of the packaged biLM do not match the `bilm` setting of the model.
     """
     bilm = get_bilm(model)
     if bilm is None:
@@ -146,7 +146,7 @@ def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
 
 
 def prepare(model: Model[List[Doc], ElmoBatch]) -> None:
-    """Derive from the weights, the packaged ones if there are none yet, what processes can share.
+    """Derive everything from the weights that processes can share; loads the packaged biLM if there are none.
 
     model (Model): An ELMo model.
     """
@@ -158,7 +158,7 @@ def _shim(model: Model[List[Doc], ElmoBatch]) -> TorchBiLM:
 
 
 def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
-    """RETURNS (str): Sizes that differ from the settings', an empty string if they are the same."""
+    """RETURNS (str): Sizes that differ from the settings, an empty string if there are none."""
     if settings.bilm is None:
         return ""
     wanted = type(bilm.config).from_dict(settings.bilm).to_dict()
@@ -168,8 +168,8 @@ def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
 
 def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool) -> Tuple[ElmoBatch, Backprop]:
     """docs (List[Doc]): The Docs.
-    is_train (bool): Whether a gradient may come back; it goes on into the biLM if that is not frozen.
-    RETURNS (Tuple[ElmoBatch, Callable]): Layers of all tokens, and the callback that takes their gradient.
+    is_train (bool): Whether there may be a backward pass; it includes the biLM if that is not frozen.
+    RETURNS (Tuple[ElmoBatch, Callable]): Layers of all tokens, and the backward pass.
     """
     if is_train and not get_settings(model).frozen:
         return _forward_with_grad(model, docs)
@@ -184,7 +184,7 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
 
     if is_train:
         cache = _shim(model).layer_cache
-        cache.belong_to(bilm.word_cache)  # which is rebuilt whenever the weights change
+        cache.belong_to(bilm.word_cache)  # a new object whenever the weights change
         cache.fetch(found, settings.state, parts, compute)
     else:
         compute(range(len(docs)))
@@ -192,11 +192,11 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
 
 
 def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write: WriteRows) -> None:
-    """Compute the layers in slices of about `batch_tokens` tokens, so that the memory in use does not grow.
+    """Compute the layers in slices of about `batch_tokens` tokens, in bounded working memory.
 
     model (Model): An ELMo model.
     docs (Sequence[Doc]): The Docs.
-    write (Callable[[int, Ints1d, Floats3d], None]): Called with the number of a Doc, some of its tokens (rising, never
+    write (Callable[[int, Ints1d, Floats3d], None]): Called with the number of a Doc, some of its tokens (ascending, no
         space tokens) and their layers, shape (L+1, n, D), which are valid only during the call.
     """
     bilm, settings = fill(model), get_settings(model)
@@ -222,18 +222,19 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
         group_lengths=found.doc_runs,
         reuse_memory=True,
     )
-    for _ in starmap(write_slice, slices):  # keeps no slice while the next one is computed
+    for _ in starmap(write_slice, slices):  # holds no reference to a slice while the next one is computed
         pass
 
 
-def read_marks(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> List[MarkSums]:
+def read_boundary_sums(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> List[BoundarySums]:
     """model (Model): An ELMo model.
     docs (Sequence[Doc]): The Docs.
-    RETURNS (List[MarkSums]): The boundaries of each Doc, for AllenNLP's layer norm; all is computed once more for them.
+    RETURNS (List[BoundarySums]): Sums of the boundaries of each Doc, for AllenNLP's layer norm. All layers are computed
+        again for them.
     """
     settings = get_settings(model)
     runs = read_docs(docs, settings)
-    return compute_marks(fill(model), runs, state=settings.state, batch_tokens=settings.batch_tokens)
+    return compute_boundary_sums(fill(model), runs, state=settings.state, batch_tokens=settings.batch_tokens)
 
 
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
@@ -259,7 +260,7 @@ def _no_backprop(d_layers: Floats3d) -> List[Doc]:
 
 
 def _row_bounds(lengths: Sequence[int]) -> List[int]:
-    """RETURNS (List[int]): The row that each Doc begins at, and the number of all rows."""
+    """RETURNS (List[int]): The first row of each Doc, and the total number of rows."""
     return [0, *accumulate(lengths)]
 
 

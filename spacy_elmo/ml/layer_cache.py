@@ -1,4 +1,4 @@
-"""Layers of Docs that a frozen biLM has computed before: training meets the same Docs in every epoch."""
+"""Cache of the layers of training Docs for a frozen biLM: every epoch needs the layers of the same Docs."""
 
 import hashlib
 import os
@@ -18,22 +18,21 @@ from ..errors import Warnings
 from .contexts import DocRuns
 
 KEY_BYTES = 16
-LARGEST_SHARE = 0.5  # of the room on the disk
+LARGEST_SHARE = 0.5  # of the free disk space
 Key = bytes
 Layers = NDArray[Any]
 
 
 class LayerCache:
-    """A temporary file of layers, by what the biLM has read.
+    """A temporary file of layers. The key is a hash of the input of the biLM.
 
-    The file has no name (or loses it when it is closed, where the system wants one), so that nothing stays behind
-    however the process ends; it is this process's own, and a forked one starts another. When the budget is spent,
-    what is there stays: in epochs over the same Docs that serves more of them than throwing out the oldest.
-    It is read and not mapped: each Doc's layers are needed once an epoch, in an array that can be changed, and mapped
-    pages would count as memory of the process until the system wants them.
+    The file has no name (on Windows it is deleted when it is closed), so it is removed however the process ends. A
+    forked process starts its own file. When the file is full, nothing is evicted: in epochs over the same Docs this has
+    more hits than evicting the least recently used entry. The file is read, not mapped: the layers of a Doc are needed
+    once per epoch in a writable array, and mapped pages would count as memory of the process.
 
-    max_mb (float): Megabytes that the file may take; half of the room on the disk at most.
-    dtype (str): "float32" gives back what was put in, "float16" takes half the room.
+    max_mb (float): Maximum size of the file in megabytes; at most half of the free disk space is used.
+    dtype (str): "float32" (exact) or "float16" (half the size).
     """
 
     def __init__(self, max_mb: float, dtype: str) -> None:
@@ -46,7 +45,7 @@ class LayerCache:
         self._forget()
 
     def belong_to(self, owner: Any) -> None:
-        """owner (Any): Stands for the weights: with another one than before, everything is forgotten."""
+        """owner (Any): An object that identifies the weights. If it is a new object, the cache is cleared."""
         if owner is not self._owner or self._pid != os.getpid():
             self._forget()
             self._owner = owner
@@ -54,12 +53,12 @@ class LayerCache:
     def fetch(
         self, runs: DocRuns, state: str, parts: Sequence[Floats3d], compute: Callable[[Sequence[int]], None]
     ) -> None:
-        """Fill in the layers of Docs: from the file what is there, computed what is not, which is then kept.
+        """Fill in the layers of Docs: read cached ones from the file, compute and store the others.
 
-        runs (DocRuns): What the biLM reads of the Docs.
-        state (str): The state that runs begin with.
+        runs (DocRuns): The runs of the Docs.
+        state (str): Initial state of runs.
         parts (Sequence[Floats3d]): For each Doc an array of zeros to fill, shape (L+1, n, D).
-        compute (Callable[[Sequence[int]], None]): Fills the parts of the Docs with these numbers.
+        compute (Callable[[Sequence[int]], None]): Fills the arrays of the Docs with these numbers.
         """
         if not self.max_mb:
             return compute(range(len(parts)))
@@ -70,7 +69,7 @@ class LayerCache:
             self.write(keys[i], to_numpy(parts[i]))
 
     def _read_into(self, key: Key, part: Floats3d) -> bool:
-        """RETURNS (bool): Whether the layers were there."""
+        """RETURNS (bool): Whether the layers were cached."""
         found = self.read(key, part.shape)
         if found is not None:
             part[:] = get_array_module(part).asarray(found)
@@ -82,9 +81,9 @@ class LayerCache:
         return self._n_bytes
 
     def read(self, key: Key, shape: Tuple[int, ...]) -> Optional[Layers]:
-        """key (Key): What was read, see `keys_of`.
+        """key (Key): See `keys_of`.
         shape (Tuple[int, ...]): (L+1, n, D).
-        RETURNS (Optional[Layers]): The layers, None if they are not there.
+        RETURNS (Optional[Layers]): The layers, None if they are not cached.
         """
         place = self._places.get(key)
         if place is not None and self._file is not None:
@@ -97,8 +96,8 @@ class LayerCache:
         return None
 
     def write(self, key: Key, layers: Layers) -> None:
-        """key (Key): What was read.
-        layers (Layers): Shape (L+1, n, D); kept if there is room.
+        """key (Key): See `keys_of`.
+        layers (Layers): Shape (L+1, n, D); stored if there is space.
         """
         if self._is_closed or key in self._places or not layers.size:
             return
@@ -111,7 +110,7 @@ class LayerCache:
             self._file.seek(self._n_bytes)
             _write_all(self._file, kept.data.cast("B"))
         except OSError as error:
-            self._is_closed = True  # what was written before is still good
+            self._is_closed = True  # entries written before stay valid
             warnings.warn(Warnings.WL061.format(folder=tempfile.gettempdir(), reason=error), stacklevel=2)
             return
         self._places[key] = self._n_bytes
@@ -136,10 +135,10 @@ class LayerCache:
 
 
 def keys_of(found: DocRuns, state: str) -> List[Key]:
-    """What the layers of each Doc depend on besides the weights.
+    """Hash everything that the layers of each Doc depend on, except the weights.
 
-    found (DocRuns): The runs of the Docs, as the settings cut them.
-    state (str): The state that runs begin with.
+    found (DocRuns): The runs of the Docs.
+    state (str): Initial state of runs.
     RETURNS (List[Key]): One key per Doc.
     """
     keys, first_run, first_row = [], 0, 0
@@ -156,9 +155,9 @@ def keys_of(found: DocRuns, state: str) -> List[Key]:
 
 
 def _read_all(file: FileIO, target: memoryview) -> bool:
-    """A call reads at most 2 GB on Linux.
+    """Fill the target. On Linux one call reads at most 2 GB.
 
-    RETURNS (bool): Whether there was as much as the target holds.
+    RETURNS (bool): False if the file ends before.
     """
     while target:
         n_read = file.readinto(target)
@@ -169,7 +168,7 @@ def _read_all(file: FileIO, target: memoryview) -> bool:
 
 
 def _write_all(file: FileIO, content: memoryview) -> None:
-    """A call writes a part only where there are more than 2 GB, or the disk is full."""
+    """Write everything. One call writes only a part if there are more than 2 GB or the disk is full."""
     while content:
         n_written = file.write(content)
         if not n_written:
@@ -178,6 +177,6 @@ def _write_all(file: FileIO, content: memoryview) -> None:
 
 
 def _packed(words: Sequence[str]) -> bytes:
-    """Words with their lengths, so that no two lists give the same bytes."""
+    """Encode words with their lengths, so that different lists have different bytes."""
     parts = [word.encode("utf8", "surrogatepass") for word in words]
     return b"".join([numpy.asarray([len(parts), *map(len, parts)], dtype="int64").tobytes(), *parts])

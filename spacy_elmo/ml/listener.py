@@ -1,8 +1,8 @@
-"""The listener: stands for the shared biLM inside a task's model, and holds that task's own layer mix.
+"""The listener: the layer of a task's model that gets the layers of the shared biLM and mixes them for the task.
 
-It follows the protocol of spaCy's `Tok2VecListener`: in training the ELMo component hands it the layers of the batch,
-at prediction it reads them from the Docs. Where a Doc has none, it asks the component to compute them:
-`nlp.rehearse`, `debug model` and the entity linker pass Docs that no ELMo component has read.
+It follows the protocol of spaCy's `Tok2VecListener`: in training the ELMo component passes it the layers of the batch,
+at prediction it reads them from the Docs. If a Doc has none, the component computes them: `nlp.rehearse`, `debug model`
+and the entity linker pass Docs that no ELMo component has processed.
 """
 
 import copy
@@ -17,42 +17,42 @@ from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors, Warnings
-from .batch_norm import MarkedLayers, MarkSums, add_marks
-from .doc_vectors import get_layers, get_marks, has_layers
+from .batch_norm import BoundarySums, LayersWithBoundaries, add_boundary_sums
+from .doc_vectors import get_boundary_sums, get_layers, has_layers
 from .scalar_mix import MixSettings, ScalarMix, get_mix_settings, set_sizes
 from .types import ElmoBatch
 
 ANY_UPSTREAM = "*"
-# Takes the gradient of the layers; None where the biLM is frozen and no gradient is wanted.
+# Takes the gradient of the layers; None if the biLM is frozen.
 LayersBackprop = Optional[Callable[[Floats3d], None]]
 Backprop = Callable[[List[Floats2d]], List[Doc]]
-MixInput = Union[Floats3d, MarkedLayers]
+MixInput = Union[Floats3d, LayersWithBoundaries]
 
 
 class Upstream(Protocol):
-    """What a listener knows of the component it listens to."""
+    """Interface of the component that a listener listens to."""
 
     name: str
     prefix: str
 
     @property
     def sizes(self) -> Optional[Tuple[int, int]]:
-        """RETURNS (Optional[Tuple[int, int]]): L+1 and D, None while there are no weights."""
+        """RETURNS (Optional[Tuple[int, int]]): L+1 and D, None if there are no weights yet."""
 
     def fill(self) -> None:
-        """Load the packaged weights if there are none yet."""
+        """Load the packaged weights if there are none."""
 
     def compute(self, docs: Sequence[Doc], *, is_train: bool) -> ElmoBatch:
-        """Compute the layers of Docs, without a gradient for the biLM."""
+        """Compute the layers of Docs, without a backward pass through the biLM."""
 
     def remove_listener(self, listener: "ElmoListener", component_name: str) -> bool:
-        """Forget a listener of a component."""
+        """Unregister a listener of a component."""
 
 
 class ElmoListener(Model[List[Doc], List[Floats2d]]):
-    """Mixes the layers that an ELMo component upstream computes.
+    """Mixes the layers computed by an ELMo component upstream.
 
-    upstream_name (str): Name of the component to listen to, "*" for the nearest before this one.
+    upstream_name (str): Name of the component to listen to, "*" for the nearest one upstream.
     settings (MixSettings): The task's own mix.
     """
 
@@ -83,34 +83,34 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return None if self._upstream is None else self._upstream()
 
     def link(self, upstream: Upstream, component_name: str) -> None:
-        """Listen to a component; a listener of "*" leaves the one it listened to before.
+        """Listen to a component; a listener with "*" stops listening to the previous one.
 
         upstream (Upstream): The ELMo component.
-        component_name (str): The component that this listener belongs to.
+        component_name (str): Name of the component with this listener.
         """
         if self.upstream is not None and self.upstream is not upstream:
             self.upstream.remove_listener(self, component_name)
         self._upstream = weakref.ref(upstream)
         self.prefix = upstream.prefix
-        # Sizes of a trained listener stay; whether they fit is seen when vectors arrive.
+        # Sizes of a trained listener are kept; they are checked when vectors arrive.
         if upstream.sizes is not None and not self.mix.has_param("w"):
             self.set_sizes(*upstream.sizes)
 
     def set_sizes(self, n_layers: int, width: int) -> None:
         """n_layers (int): Layers to mix, L+1.
         width (int): D.
-        RAISES (ValueError): EL068 if the mix was made for other sizes, EL069 for another number of initial weights.
+        RAISES (ValueError): EL068 if the mix has other sizes, EL069 for another number of initial weights.
         """
         set_sizes(self.mix, n_layers, width)
         self.set_dim("nO", self.mix.get_dim("nO"), force=True)
 
     @classmethod
     def get_batch_id(cls, docs: Iterable[Doc]) -> int:
-        """RETURNS (int): A number that depends on the words of a batch, to notice changed ones."""
+        """RETURNS (int): A checksum of the words of a batch, to detect changed ones."""
         return sum(sum(token.orth for token in doc) for doc in docs)
 
     def receive(self, docs: Sequence[Doc], outputs: ElmoBatch, backprop: LayersBackprop) -> None:
-        """Take what the component upstream computed for a training batch.
+        """Store the layers that the component upstream computed for a training batch.
 
         docs (Sequence[Doc]): The batch.
         outputs (ElmoBatch): Its layers.
@@ -121,16 +121,17 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self._is_answered = False
 
     def forget_batch(self) -> None:
-        """Let go of the last training batch."""
+        """Release the last training batch."""
         self._docs, self._batch_id, self._outputs, self._backprop = [], None, None, None
         self._is_answered = True
 
     def received(self, docs: Sequence[Doc]) -> Optional[ElmoBatch]:
-        """What was received, if these are the Docs of that batch, or copies of them, in its order.
+        """The stored layers, if the Docs are those of the batch or copies of them, in the same order.
 
-        Copies are known by their words, and only until the gradient was returned: later Docs may have the same words.
+        Copies are recognized by their words, and only until the gradient is returned, since later Docs may have the
+        same words.
         RETURNS (Optional[ElmoBatch]): None for other Docs.
-        RAISES (ValueError): EL070 if the tokens of the very Docs have changed since.
+        RAISES (ValueError): EL070 if the tokens of the Docs have changed since.
         """
         if len(docs) != len(self._docs):
             return None
@@ -143,13 +144,13 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return self._outputs if is_copy else None
 
     def __getstate__(self) -> Dict[str, Any]:
-        """A pickled listener leaves the batch and the component behind, but knows where its data lies on a Doc."""
+        """State for pickling, without the batch and the component, but with the prefix of the vectors on a Doc."""
         slots = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
         lost = ("_upstream", "_sample", "_docs", "_batch_id", "_outputs", "_backprop", "_is_answered")
         return {**slots, **{name: value for name, value in self.__dict__.items() if name not in lost}}
 
     def __deepcopy__(self, memo: Dict[int, Any]) -> "ElmoListener":
-        """The copies that spaCy makes for `nlp.rehearse` listen to the same component."""
+        """Copies listen to the same component; spaCy copies models for `nlp.rehearse`."""
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
@@ -175,14 +176,15 @@ def build_listener(
     output_dropout: float = 0.0,
     projection_width: Optional[int] = None,
 ) -> Model[List[Doc], List[Floats2d]]:
-    """Listen to an ELMo component, with a layer mix of its own; takes the place of a `tok2vec` layer.
+    """Create a listener with its own layer mix, for use as a `tok2vec` layer.
 
-    The width is that of the biLM, or `projection_width`; it is known once the listener is linked to a loaded component.
-    upstream (str): Name of the ELMo component, "*" for the nearest before this one.
+    The width is that of the biLM, or `projection_width`; it is known when the listener is linked to a component with
+    weights.
+    upstream (str): Name of the ELMo component, "*" for the nearest one upstream.
     initial_weights, learn_weights, initial_gamma, learn_gamma, layer_dropout, weights_l2, layer_norm, output_dropout,
     projection_width: See `MixSettings`.
     RETURNS (Model[List[Doc], List[Floats2d]]): The listener.
-    RAISES (ValueError): EL060 for settings that make no sense.
+    RAISES (ValueError): EL060 for invalid settings.
     """
     settings = MixSettings(
         initial_weights=initial_weights,
@@ -199,12 +201,12 @@ def build_listener(
 
 
 def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
-    """Take the sizes from upstream and set the start values of the mix."""
-    model._sample = X  # layers around this one are sized by predicting it, before anything upstream has run
+    """Take the sizes from upstream and set the initial values of the mix."""
+    model._sample = X  # Thinc infers the sizes of other layers from predictions on it, before upstream has run
     if model.upstream is not None:
         model.upstream.fill()
         if model.upstream.sizes is not None:
-            model.mix.set_param("w", None)  # a new start, maybe with other sizes
+            model.mix.set_param("w", None)  # initialized again, possibly with other sizes
             model.set_sizes(*model.upstream.sizes)
     if not model.has_dim("nO") or not model.mix.has_dim("nL"):
         raise ValueError(Errors.EL071.format(upstream=model.upstream_name))
@@ -213,8 +215,8 @@ def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
 
 def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[List[Floats2d], Backprop]:
     """docs (Sequence[Doc]): The Docs.
-    is_train (bool): Whether they are the batch that was received, or come with annotations of a frozen component.
-    RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the callback that takes their gradients.
+    is_train (bool): Whether they are the received batch, or have annotations of a frozen component.
+    RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the backward pass.
     """
     lengths = [len(doc) for doc in docs]
     find_layers = _training_layers if is_train else _doc_layers
@@ -232,33 +234,33 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
 
 
 def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput, LayersBackprop]:
-    """RETURNS (Tuple[MixInput, LayersBackprop]): The layers received; without a gradient those that the Docs keep, or
-    that the component computes because it takes no part in the training of these Docs.
+    """RETURNS (Tuple[MixInput, LayersBackprop]): The received layers. For other Docs, without a gradient, the layers
+    stored on the Docs or computed by the component.
     """
     outputs = model.received(docs)
     if outputs is not None:
-        return _with_marks(model, outputs.layers, [outputs.marks]), model._backprop
+        return _with_boundaries(model, outputs.layers, [outputs.boundaries]), model._backprop
     if not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
         if model._backprop is not None and not model._is_answered:
             raise ValueError(Errors.EL080.format(upstream=model.upstream_name))
         if model.upstream is None:
             raise ValueError(Errors.EL072.format(upstream=model.upstream_name))
-    model.forget_batch()  # of a time when the component was trained or active
+    model.forget_batch()  # received when the component was trained or active
     return _doc_layers(model, docs, is_train=True)
 
 
 def _doc_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool = False) -> Tuple[MixInput, None]:
-    """RETURNS (Tuple[MixInput, None]): Layers that the Docs keep, or that the component computes for those without."""
+    """RETURNS (Tuple[MixInput, None]): Layers stored on the Docs, or computed by the component."""
     bounds = numpy.cumsum([0, *(len(doc) for doc in docs)]).tolist()
     layers = model.ops.alloc3f(model.mix.get_dim("nL"), bounds[-1], model.mix.get_dim("nI"))
     missing: List[int] = []
-    marks: List[Optional[MarkSums]] = []
+    boundaries: List[Optional[BoundarySums]] = []
     for i, (doc, start, end) in enumerate(zip(docs, bounds, bounds[1:])):
         if has_layers(doc, model.prefix):
             found = get_layers(doc, model.prefix, 0, len(doc))
             _check_sizes(model, found)
             layers[:, start:end] = model.ops.asarray(found)
-            marks.append(get_marks(doc, model.prefix))
+            boundaries.append(get_boundary_sums(doc, model.prefix))
         elif len(doc):
             missing.append(i)
     if missing and docs is not model._sample:
@@ -266,12 +268,12 @@ def _doc_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool = False
         if batch is not None:
             places = numpy.concatenate([numpy.arange(bounds[i], bounds[i + 1]) for i in missing])
             layers[:, model.ops.xp.asarray(places)] = batch.layers
-            marks.append(batch.marks)
-    return _with_marks(model, layers, marks), None
+            boundaries.append(batch.boundaries)
+    return _with_boundaries(model, layers, boundaries), None
 
 
 def _ask_upstream(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Optional[ElmoBatch]:
-    """RETURNS (Optional[ElmoBatch]): The layers of Docs that keep none; None, and a warning, without a component."""
+    """RETURNS (Optional[ElmoBatch]): Layers of Docs without stored ones; None, with a warning, without a component."""
     if model.upstream is None:
         warnings.warn(Warnings.WL060.format(n_docs=len(docs), upstream=model.upstream_name), stacklevel=2)
         return None
@@ -280,14 +282,14 @@ def _ask_upstream(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> O
     return batch
 
 
-def _with_marks(model: ElmoListener, layers: Floats3d, marks: Sequence[Optional[MarkSums]]) -> MixInput:
-    """RETURNS (MixInput): The layers, and the marks beside them if this task's norm counts them."""
-    if not settings_of(model).needs_marks:
+def _with_boundaries(model: ElmoListener, layers: Floats3d, boundaries: Sequence[Optional[BoundarySums]]) -> MixInput:
+    """RETURNS (MixInput): The layers, with the sums of the boundaries if the norm of this task includes them."""
+    if not settings_of(model).needs_boundaries:
         return layers
-    known = [part for part in marks if part is not None]
-    if len(known) < len(marks):
+    known = [part for part in boundaries if part is not None]
+    if len(known) < len(boundaries):
         raise ValueError(Errors.EL077.format(upstream=model.upstream_name))
-    return MarkedLayers(layers, add_marks(known, len(layers)))
+    return LayersWithBoundaries(layers, add_boundary_sums(known, len(layers)))
 
 
 def _check_sizes(model: ElmoListener, layers: Floats3d) -> None:

@@ -1,4 +1,4 @@
-"""Where weights come from: the callbacks of `[initialize.components.elmo.loader]`."""
+"""Loaders of weights: the callbacks of `[initialize.components.elmo.loader]`."""
 
 from functools import partial
 from typing import Any, Callable, Dict, Optional
@@ -23,11 +23,11 @@ def BiLMLoader(
     """Load a biLM from files.
 
     path (Optional[str]): A packaged name, or a folder, zip or file in any known format; null if `weights` is given.
-    options (Optional[str]): An options file, if it is not next to the weights.
+    options (Optional[str]): An options file, if it is not in the folder of the weights.
     weights (Optional[str]): A weights file.
-    vocab (Optional[str]): A vocabulary, one word a line.
-    token_embeddings (Optional[str]): A file of cached word vectors in the order of `vocab`.
-    RETURNS (Callable[[], BiLM]): Opens the files when it is called.
+    vocab (Optional[str]): A vocabulary, one word per line.
+    token_embeddings (Optional[str]): A file of precomputed word vectors in the order of `vocab`.
+    RETURNS (Callable[[], BiLM]): The loader; it opens the files when it is called.
     """
     names = ("options", "weights", "vocab", "token_embeddings")
     given: Dict[str, Any] = dict(zip(names, (options, weights, vocab, token_embeddings)))
@@ -35,18 +35,18 @@ def BiLMLoader(
 
 
 def RandomBiLM(bilm: Dict[str, Any], seed: int = 0) -> Loader:
-    """Make a biLM with random weights, for tests and for timing. Its vectors mean nothing.
+    """Create a biLM with random weights, for tests and timing. Its vectors are meaningless.
 
     bilm (Dict[str, Any]): Its sizes, the keys of `BiLMConfig`.
     seed (int): Seed of the weights.
-    RETURNS (Callable[[], BiLM]): Makes the biLM when it is called.
+    RETURNS (Callable[[], BiLM]): The loader; it creates the biLM when it is called.
     """
     return partial(make_random_bilm, bilm, seed)
 
 
 def make_random_bilm(bilm: Dict[str, Any], seed: int) -> BiLM:
     """bilm (Dict[str, Any]): Sizes, the keys of `BiLMConfig`.
-    seed (int): Seed of the weights; torch's own generator is left as it is.
+    seed (int): Seed of the weights; the global generator of PyTorch does not change.
     RETURNS (BiLM): A biLM with random weights.
     """
     with torch.random.fork_rng(devices=[]):

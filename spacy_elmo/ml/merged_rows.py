@@ -1,4 +1,4 @@
-"""Vectors of merged tokens: the mean of the rows of the tokens they were made of."""
+"""Vectors of merged tokens: the mean of the rows of the original tokens."""
 
 from typing import Any, Dict, List, Optional
 
@@ -10,13 +10,13 @@ from thinc.util import get_array_module
 
 
 def average_merged(doc: Doc, first_char: int, record: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-    """Average the rows of a record, so that there is one for each token of a Doc whose tokens were merged.
+    """Average the rows of a record, so that each token of a Doc with merged tokens has one row.
 
-    Space tokens do not count, unless a token was made of nothing else.
+    Space tokens are excluded, unless a token consists of nothing else.
     doc (Doc): The Doc.
-    first_char (int): Its character at which the record begins.
-    record (Dict[str, Any]): Vectors of the tokens before they were merged: `starts`, `orths`, `mixed`, `layers`.
-    RETURNS (Optional[Dict[str, Any]]): The new arrays, None if not every token is made of whole tokens of the record.
+    first_char (int): The character of the Doc at which the record begins.
+    record (Dict[str, Any]): Vectors of the original tokens: `starts`, `orths`, `mixed`, `layers`.
+    RETURNS (Optional[Dict[str, Any]]): The new arrays, None if a token does not consist of whole original tokens.
     """
     words = [doc.vocab.strings[orth] for orth in record["orths"].tolist()]
     starts = doc.to_array(IDX).astype("int64") - first_char
@@ -32,14 +32,14 @@ def average_merged(doc: Doc, first_char: int, record: Dict[str, Any]) -> Optiona
 
 
 def _is_made_of(text: str, start: int, end: int, words: List[str], starts: List[int]) -> bool:
-    """RETURNS (bool): Whether the words, each at its place, are in the text, and fill it from its start to its end."""
+    """RETURNS (bool): Whether the text contains each word at its position, and no other text at its start and end."""
     if not words or starts[0] != start or starts[-1] + len(words[-1]) != end:
         return False
     return all(text[place - start :].startswith(word) for word, place in zip(words, starts))
 
 
 def _mean_matrix(bounds: List[int], is_word: NDArray[numpy.bool_]) -> NDArray[numpy.float32]:
-    """RETURNS (NDArray): Shape (tokens now, tokens before), rows that sum to one."""
+    """RETURNS (NDArray): Shape (tokens, original tokens); each row sums to one."""
     shares = numpy.zeros((len(bounds) - 1, len(is_word)), dtype="float32")
     for row, (a, b) in enumerate(zip(bounds, bounds[1:])):
         counted = is_word[a:b] if is_word[a:b].any() else numpy.ones(b - a, dtype=bool)

@@ -1,6 +1,6 @@
 """Arithmetic of the layer mix, on NumPy or cupy arrays: Peters et al. (2018), eq. 1.
 
-elmo = gamma * sum_j softmax(w)_j h_j, with an optional normalisation of each h_j before it is weighed.
+elmo = gamma * sum_j softmax(w)_j h_j, with an optional layer norm of each h_j.
 """
 
 from typing import Callable, List, Optional, Sequence, Tuple
@@ -8,10 +8,10 @@ from typing import Callable, List, Optional, Sequence, Tuple
 from thinc.types import Floats1d, Floats2d, Floats3d
 from thinc.util import get_array_module
 
-from .batch_norm import MarkSums, marks_as_columns
+from .batch_norm import BoundarySums, boundary_columns
 
-# Name of the norm -> epsilon under the root. The two references differ in it, and AllenNLP counts the boundaries
-# in, which changes values by up to 0.6.
+# Name of the norm -> epsilon under the root. The two references have different values, and AllenNLP includes BOS and
+# EOS, which changes values by up to 0.6.
 LAYER_NORMS = {"token": 1e-12, "bilm-tf": 1e-12, "allennlp": 1e-13}
 
 
@@ -24,7 +24,7 @@ def softmax(weights: Floats1d) -> Floats1d:
 
 
 def softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
-    """shares (Floats1d): What `softmax` gave.
+    """shares (Floats1d): Output of `softmax`.
     RETURNS (Floats1d): The gradient of the raw weights.
     """
     return shares * (d_shares - (shares * d_shares).sum())
@@ -32,7 +32,7 @@ def softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
 
 def weigh(layers: Floats3d, shares: Floats1d, gamma: float) -> Floats2d:
     """layers (Floats3d): Shape (L+1, T, D).
-    shares (Floats1d): Shape (L+1,), what `softmax` gave.
+    shares (Floats1d): Shape (L+1,), output of `softmax`.
     RETURNS (Floats2d): Shape (T, D), in the dtype of the layers or float32, the wider of the two.
     """
     xp = get_array_module(layers)
@@ -44,10 +44,10 @@ def weigh(layers: Floats3d, shares: Floats1d, gamma: float) -> Floats2d:
 
 
 def mix_layers(layers: Floats3d, weights: Sequence[float], gamma: float, norm: Optional[str] = None) -> Floats2d:
-    """Mix the layers of finished Docs; the norm must not depend on the company, so only "token" is known here.
+    """Mix the layers of Docs. The result must not depend on other Docs of a batch, so the only norm is "token".
 
     layers (Floats3d): Shape (L+1, T, D).
-    weights (Sequence[float]): Raw weights, L+1 of them.
+    weights (Sequence[float]): Raw weights, one per layer.
     gamma (float): Scale of the result.
     norm (Optional[str]): "token" or None.
     RETURNS (Floats2d): Shape (T, D).
@@ -59,27 +59,26 @@ def mix_layers(layers: Floats3d, weights: Sequence[float], gamma: float, norm: O
 
 
 def layer_norm(
-    layers: Floats3d, norm: str, marks: Optional[MarkSums] = None
+    layers: Floats3d, norm: str, boundaries: Optional[BoundarySums] = None
 ) -> Tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
-    """Shift and scale to mean 0, variance 1: each token of each layer ("token"), or each layer over all tokens.
+    """Normalize to mean 0 and variance 1: each token of each layer ("token"), or each layer over all tokens.
 
-    Rows of zeros (space tokens) stay zeros and do not count.
+    Rows of zeros (space tokens) stay zeros and are excluded.
     layers (Floats3d): Shape (L+1, T, D).
     norm (str): A name in `LAYER_NORMS`.
-    marks (Optional[MarkSums]): Sentence marks that count into mean and variance as if they were among the tokens; they
-        get no gradient.
-    RETURNS (Tuple[Floats3d, Callable]): Normalised layers and the callback from their gradient to that of `layers`.
+    boundaries (Optional[BoundarySums]): Sums of BOS and EOS, included in mean and variance; they get no gradient.
+    RETURNS (Tuple[Floats3d, Callable]): Normalized layers, and the backward pass to the gradient of `layers`.
     """
     xp = get_array_module(layers)
     layers = layers.astype(xp.promote_types(layers.dtype, "float32"), copy=False)
     axes = (2,) if norm == "token" else (1, 2)
     mask = layers.any(axis=(0, 2))[None, :, None].astype(layers.dtype)  # (1, T, 1)
-    n_marks, mark_sums, mark_squares = marks_as_columns(marks, xp)
-    n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()) + n_marks, 1.0) * layers.shape[2]
-    mean = (layers.sum(axis=axes, keepdims=True) + mark_sums) / n_values  # (L+1, T or 1, 1)
+    n_boundaries, boundary_sums, boundary_squares = boundary_columns(boundaries, xp)
+    n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()) + n_boundaries, 1.0) * layers.shape[2]
+    mean = (layers.sum(axis=axes, keepdims=True) + boundary_sums) / n_values  # (L+1, T or 1, 1)
     centred = (layers - mean).astype(layers.dtype, copy=False) * mask
-    of_marks = mark_squares - 2 * mean * mark_sums + n_marks * layers.shape[2] * mean**2
-    variance = ((centred**2).sum(axis=axes, keepdims=True) + of_marks) / n_values
+    of_boundaries = boundary_squares - 2 * mean * boundary_sums + n_boundaries * layers.shape[2] * mean**2
+    variance = ((centred**2).sum(axis=axes, keepdims=True) + of_boundaries) / n_values
     scale = (1.0 / xp.sqrt(variance + LAYER_NORMS[norm])).astype(layers.dtype)  # (L+1, T or 1, 1)
     normed = centred * scale
 

@@ -1,6 +1,6 @@
-"""What `Language.replace_listeners` does to a listener: the component gets the biLM and the mix as its own.
+"""Support for `Language.replace_listeners`: a listener is replaced by a copy of the biLM with the trained mix.
 
-`spacy-elmo.ElmoTok2Vec.v1` is that pair, a `tok2vec` layer that needs no ELMo component upstream.
+`spacy-elmo.ElmoTok2Vec.v1` is this `tok2vec` layer, which needs no ELMo component upstream.
 """
 
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -10,7 +10,7 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..errors import Errors
-from .batch_norm import MarkedLayers, add_marks
+from .batch_norm import LayersWithBoundaries, add_boundary_sums
 from .scalar_mix import MixSettings, ScalarMix, get_mix_settings, set_sizes
 from .types import ElmoBatch
 
@@ -30,14 +30,14 @@ def ElmoTok2Vec(
     output_dropout: float = 0.0,
     projection_width: Optional[int] = None,
 ) -> Model[List[Doc], List[Floats2d]]:
-    """A biLM of one's own and a layer mix.
+    """Create a layer with its own biLM and layer mix.
 
-    elmo (Model[List[Doc], ElmoBatch]): The biLM, as `spacy-elmo.ElmoModel.v1` builds it. It takes the packaged weights
-        at `initialize` if it has none.
+    elmo (Model[List[Doc], ElmoBatch]): The biLM, created by `spacy-elmo.ElmoModel.v1`. It loads the packaged weights at
+        `initialize` if it has none.
     initial_weights, learn_weights, initial_gamma, learn_gamma, layer_dropout, weights_l2, layer_norm, output_dropout,
     projection_width: See `MixSettings`.
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
-    RAISES (ValueError): EL060 for settings that make no sense.
+    RAISES (ValueError): EL060 for invalid settings.
     """
     settings = MixSettings(
         initial_weights=initial_weights,
@@ -57,16 +57,16 @@ def join_mix(elmo: Model[List[Doc], ElmoBatch], mix: Model[Any, Any]) -> Model[L
     """elmo (Model[List[Doc], ElmoBatch]): The biLM.
     mix (Model): A `ScalarMix`, trained or not.
     RETURNS (Model[List[Doc], List[Floats2d]]): Both as one layer.
-    RAISES (ValueError): EL076 for a norm that counts boundaries, and a biLM that is trained.
+    RAISES (ValueError): EL076 for a norm that includes BOS and EOS with a biLM that is trained.
     """
-    if get_mix_settings(mix).needs_marks and not elmo.attrs["settings"].frozen:
+    if get_mix_settings(mix).needs_boundaries and not elmo.attrs["settings"].frozen:
         raise ValueError(Errors.EL076)
     dims = {"nO": mix.maybe_get_dim("nO")}
     return Model("elmo_tok2vec", forward, init=init, dims=dims, layers=[elmo, mix])
 
 
 def init(model: Model[List[Doc], List[Floats2d]], X: Any = None, Y: Any = None) -> None:
-    """Fill the biLM if it is empty, and set the start values of the mix."""
+    """Load the packaged weights if there are none, and set the initial values of the mix."""
     elmo, mix = model.layers
     elmo.initialize()
     set_sizes(mix, elmo.get_dim("nL"), elmo.get_dim("nO"))
@@ -78,14 +78,15 @@ def forward(
     model: Model[List[Doc], List[Floats2d]], docs: List[Doc], is_train: bool
 ) -> Tuple[List[Floats2d], Callable[[List[Floats2d]], List[Doc]]]:
     """docs (List[Doc]): The Docs.
-    is_train (bool): Whether a gradient will come back.
-    RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the callback that takes their gradients.
+    is_train (bool): Whether there will be a backward pass.
+    RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the backward pass.
     """
     elmo, mix = model.layers
     batch, backprop_elmo = elmo(docs, is_train)
     layers: Any = batch.layers
-    if get_mix_settings(mix).needs_marks:
-        layers = MarkedLayers(layers, add_marks(elmo.attrs["read_marks"](elmo, docs), len(layers)))
+    if get_mix_settings(mix).needs_boundaries:
+        boundaries = elmo.attrs["read_boundary_sums"](elmo, docs)
+        layers = LayersWithBoundaries(layers, add_boundary_sums(boundaries, len(layers)))
     mixed, backprop_mix = mix(layers, is_train)
     is_frozen = elmo.attrs["settings"].frozen
 
@@ -101,14 +102,14 @@ def forward(
 def replace_listener(
     copied: Model[List[Doc], ElmoBatch], listener: Model[Any, Any], component: Any
 ) -> Model[List[Doc], List[Floats2d]]:
-    """spaCy's hook: what takes the place of a listener.
+    """Hook of spaCy: create the layer that replaces a listener.
 
     copied (Model[List[Doc], ElmoBatch]): A copy of the component's model.
-    listener (Model): The listener, whose trained mix goes along.
+    listener (Model): The listener; its trained mix is used.
     component (Any): The ELMo component.
-    RETURNS (Model[List[Doc], List[Floats2d]]): A layer that gives the same vectors.
+    RETURNS (Model[List[Doc], List[Floats2d]]): A layer with the same vectors.
     """
-    if copied.has_dim("nO") is None:  # no weights yet: the component knows where they come from
+    if copied.has_dim("nO") is None:  # no weights yet: the component loads them
         component.fill()
         copied = component.model.copy()
     mix = listener.layers[0]
@@ -117,12 +118,12 @@ def replace_listener(
 
 
 def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) -> Dict[str, Any]:
-    """spaCy's hook: the config of what takes the place of a listener.
+    """Hook of spaCy: create the config of the layer that replaces a listener.
 
-    spaCy always gives the block `model.tok2vec`. Of several listeners inside it, the first that was not replaced yet
-    is meant, so `replace_listeners` should name their paths in the order of the config.
+    spaCy always passes the block `model.tok2vec`. If it contains several listeners, the first one not yet replaced is
+    used, so `replace_listeners` should get their paths in the order of the config.
     elmo_cfg (Dict[str, Any]): Config of the component's model.
-    tok2vec_cfg (Dict[str, Any]): Config of the listener, or of a block around it.
+    tok2vec_cfg (Dict[str, Any]): Config of the listener, or of a block that contains it.
     RETURNS (Dict[str, Any]): Config of an `ElmoTok2Vec`.
     """
     listener_cfg = _find_listener(tok2vec_cfg) or {}

@@ -1,4 +1,4 @@
-"""Checks of a stored record of ELMo vectors: a Doc that was read from bytes may hold anything."""
+"""Checks of a stored record of ELMo vectors: a Doc read from bytes may contain arbitrary values."""
 
 import math
 from numbers import Integral
@@ -9,23 +9,23 @@ from thinc.util import is_xp_array
 
 from .._choices import COMPONENT_NORMS
 
-LARGEST_VALUE = 1e15  # the layer norm squares values and adds them up; larger ones overflow float32
-LARGEST_PLACE = 2**40  # of characters and tokens: sums of two stay whole numbers of 64 bits
+LARGEST_VALUE = 1e15  # the layer norm sums squares; larger values would overflow float32
+LARGEST_PLACE = 2**40  # largest number of a character or token; sums of two fit in 64 bits
 
 
 class _Field(NamedTuple):
-    """What the value of a field must be, in code and in words."""
+    """Check of the value of a field, and its description."""
 
     is_fine: Callable[[Any], bool]
     wanted: str
 
 
 def find_problems(record: Any, first_char: Any) -> List[str]:
-    """Compare a stored record with what `vector_record.Piece` describes.
+    """Compare a stored record with what `vector_record.VectorRecord` describes.
 
-    record (Any): What lies in `doc.user_data`.
-    first_char (Any): The character of the Doc that the record begins at, from the key of the record.
-    RETURNS (List[str]): What is wrong, an empty list if nothing is. Fields of a wrong type hide what else is wrong.
+    record (Any): The value in `doc.user_data`.
+    first_char (Any): First character of the record in the Doc, from the key of the record.
+    RETURNS (List[str]): All problems. Sizes and positions are checked only if all fields have the right type.
     """
     if not isinstance(record, dict):
         return [f"the record is {_describe(record)}, should be a dictionary"]
@@ -42,35 +42,37 @@ def find_problems(record: Any, first_char: Any) -> List[str]:
     return [*problems, *missing, *mistyped] or _wrong_sizes(record) or _wrong_places(record)
 
 
-def has_wild_values(record: Dict[str, Any]) -> bool:
+def has_unusable_values(record: Dict[str, Any]) -> bool:
     """record (Dict[str, Any]): A record without problems.
-    RETURNS (bool): Whether a value is NaN or infinite, or so large that a result would be.
+    RETURNS (bool): Whether a value is NaN, infinite, or so large that results would overflow.
     """
     largest = [_largest(record[name]) for name in ("mixed", "layers") if name in record]
     if not all(value <= LARGEST_VALUE for value in largest):  # false for NaN
         return True
-    return ("layers" in record and _overflows(record, largest[-1])) or ("marks" in record and _has_wild_marks(record))
+    if "layers" in record and _overflows(record, largest[-1]):
+        return True
+    return "marks" in record and _has_unusable_boundaries(record)
 
 
 def _overflows(record: Dict[str, Any], largest: float) -> bool:
-    """Whether mixed layers could exceed the numbers of their type."""
+    """Whether the mix of the layers could overflow their dtype."""
     layers = record["layers"]
     if record["norm"] is not None:
         largest = math.sqrt(layers.shape[2])
     return bool(abs(record["gamma"]) * largest > float(numpy.finfo(layers.dtype).max))
 
 
-def _has_wild_marks(record: Dict[str, Any]) -> bool:
-    """Whether the sums of the boundaries are no sums of finite values: the variance must not be negative."""
-    n_marks, sums, squares = record["marks"]
+def _has_unusable_boundaries(record: Dict[str, Any]) -> bool:
+    """Whether the sums of the boundaries cannot be sums of finite values: their variance would be negative."""
+    n_boundaries, sums, squares = record["marks"]
     width = (record["layers"] if "layers" in record else record["mixed"]).shape[-1]
     if not (_largest(sums) <= LARGEST_VALUE and _largest(squares) <= LARGEST_VALUE**2):
         return True
-    return bool((squares * n_marks * width < sums**2 * (1 - 1e-6)).any())
+    return bool((squares * n_boundaries * width < sums**2 * (1 - 1e-6)).any())
 
 
 def _wrong_sizes(record: Dict[str, Any]) -> List[str]:
-    """RETURNS (List[str]): Arrays that do not fit each other."""
+    """RETURNS (List[str]): Arrays with inconsistent sizes."""
     n_tokens, found = len(record["starts"]), {"orths": len(record["orths"])}
     if "mixed" in record:
         found["mixed"] = record["mixed"].shape[0]
@@ -92,12 +94,12 @@ def _wrong_sizes(record: Dict[str, Any]) -> List[str]:
 
 
 def _wrong_places(record: Dict[str, Any]) -> List[str]:
-    """RETURNS (List[str]): Places of tokens that no Doc has."""
+    """RETURNS (List[str]): Token positions that are impossible in a Doc."""
     starts, n_tokens = record["starts"], len(record["starts"])
     last = int(starts[-1]) if n_tokens else 0
     is_rising = not n_tokens or (starts[0] == 0 and bool((starts[1:] >= starts[:-1]).all()))
     checks = [
-        (is_rising, "starts does not rise from 0"),
+        (is_rising, "starts is not ascending from 0"),
         (last <= record["n_chars"], f"n_chars is {record['n_chars']}, should be {last} or more"),
         (
             record["first"] + n_tokens <= record["n_tokens"],
@@ -132,7 +134,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_VALUE
 
 
-def _is_marks(value: Any) -> bool:
+def _is_boundary_sums(value: Any) -> bool:
     if not (isinstance(value, (list, tuple)) and len(value) == 3 and _is_count(value[0])):
         return False
     return all(_is_array(sums, "f", 1) for sums in value[1:]) and value[1].shape == value[2].shape
@@ -146,7 +148,7 @@ def _describe(value: Any) -> str:
 
 
 REQUIRED: Dict[str, _Field] = {
-    "starts": _Field(lambda value: _is_array(value, "i", 1), "an array of whole numbers"),
+    "starts": _Field(lambda value: _is_array(value, "i", 1), "an array of integers"),
     "orths": _Field(lambda value: _is_array(value, "u", 1), "an array of hashes"),
     "n_chars": _Field(_is_count, "a number of characters"),
     "first": _Field(_is_count, "the number of a token"),
@@ -164,5 +166,5 @@ REQUIRED: Dict[str, _Field] = {
 OPTIONAL: Dict[str, _Field] = {
     "mixed": _Field(lambda value: _is_array(value, "f", 2), "an array of numbers with 2 axes"),
     "layers": _Field(lambda value: _is_array(value, "f", 3) and len(value) > 0, "an array of numbers with 3 axes"),
-    "marks": _Field(_is_marks, "a number of boundaries and two arrays of sums"),
+    "marks": _Field(_is_boundary_sums, "a number of boundaries and two arrays of sums"),
 }

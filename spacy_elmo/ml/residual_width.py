@@ -1,6 +1,6 @@
-"""Widths of residual layers behind a listener, whose own width is not known when a model is built.
+"""Widths of residual layers after a listener, whose width is unknown when a model is created.
 
-spaCy's entity linker puts a residual layer after its tok2vec. Thinc would give it the width of the model's output.
+The entity linker of spaCy has a residual layer after its tok2vec. Thinc would give it the output width of the model.
 """
 
 from typing import Any
@@ -10,9 +10,9 @@ from thinc.layers.residual import init as init_residual
 
 
 def infer_residual_widths(model: Model[Any, Any]) -> None:
-    """Let residual layers take their width from their input: what they add to it is as wide.
+    """Make residual layers infer their width from their input, which has the width of their output.
 
-    model (Model): The model of a component that listens.
+    model (Model): The model of a component with a listener.
     """
     for node in model.walk():
         if node.init is init_residual and node.layers[0].has_dim("nO") is None:
@@ -20,10 +20,10 @@ def infer_residual_widths(model: Model[Any, Any]) -> None:
 
 
 def init_from_input(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
-    """Initialize a residual layer: its output has the shape of its input.
+    """Initialize a residual layer, whose output has the shape of its input.
 
     model (Model): The residual layer.
     X (Any): A sample of its input.
-    Y (Any): Not used: a sample of the output of the whole model.
+    Y (Any): A sample of the output of the whole model; not used.
     """
     init_residual(model, X, X)

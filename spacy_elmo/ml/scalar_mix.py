@@ -1,6 +1,6 @@
 """The layer mix as a Thinc layer: Peters et al. (2018), eq. 1, elmo = gamma * sum_j softmax(w)_j h_j.
 
-bilm-tf writes softmax(w + 1/n), which is the same; its L2 on `w` pulls towards the plain mean.
+bilm-tf has softmax(w + 1/n), which is equal; its L2 on `w` regularizes towards the mean of the layers.
 """
 
 from dataclasses import dataclass
@@ -10,28 +10,28 @@ from thinc.api import Linear, Model
 from thinc.types import Floats1d, Floats2d, Floats3d
 
 from ..errors import Errors
-from .batch_norm import MarkedLayers
+from .batch_norm import LayersWithBoundaries
 from .mixing import LAYER_NORMS, equal_weights, layer_norm, softmax, softmax_backward, weigh
 
-DROPPED = -1e13  # stands for minus infinity, so that a batch with all layers dropped gives equal shares
+DROPPED = -1e13  # in place of minus infinity, so that all layers have equal shares if all of them are dropped
 
 
 @dataclass(frozen=True)
 class MixSettings:
-    """How a task mixes the layers; the registered functions have the defaults.
+    """Settings of the layer mix of a task; the registered functions have the defaults.
 
-    initial_weights (Optional[List[float]]): Raw weights w at the start, one per layer, the token layer included; None
-        for equal shares.
+    initial_weights (Optional[List[float]]): Initial raw weights w, one per layer including the token layer; None for
+        equal shares.
     learn_weights (bool): Train w.
-    initial_gamma (float): Scale of the mix at the start.
+    initial_gamma (float): Initial scale of the mix.
     learn_gamma (bool): Train the scale.
-    layer_dropout (float): Chance that a layer is left out of the softmax, for one batch.
-    weights_l2 (float): Strength of the pull of w towards zero: weights_l2 * sum(w^2) is added to the loss.
-    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of one token); as the
-        references do it, so that the result depends on the batch: "bilm-tf" (over all tokens of the batch) or
-        "allennlp" (over all tokens and boundaries of the batch, which asks for a frozen biLM); or None.
-    output_dropout (float): Dropout of the mixed vector, beside the dropout of the training.
-    projection_width (Optional[int]): Width of a linear layer after the mix, None for none.
+    layer_dropout (float): Probability that a layer is excluded from the softmax, per batch.
+    weights_l2 (float): L2 regularization of w: weights_l2 * sum(w^2) is added to the loss.
+    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of one token) or None; or
+        the norms of the references, which depend on the batch: "bilm-tf" (over all tokens of the batch) or "allennlp"
+        (over all tokens, BOS and EOS of the batch; requires a frozen biLM).
+    output_dropout (float): Dropout of the mixed vector, in addition to the dropout of the training.
+    projection_width (Optional[int]): Width of a linear layer after the mix, None for no layer.
     """
 
     initial_weights: Optional[List[float]]
@@ -64,16 +64,16 @@ class MixSettings:
         return [text for is_fine, text in checks if not is_fine]
 
     @property
-    def needs_marks(self) -> bool:
-        """RETURNS (bool): Whether the norm counts boundaries."""
+    def needs_boundaries(self) -> bool:
+        """RETURNS (bool): Whether the norm includes BOS and EOS."""
         return self.layer_norm == "allennlp"
 
 
 def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
-    """Build the layer. Parameters: `w`, shape (L+1,), and `gamma`, shape (1,).
+    """Create the layer. Parameters: `w`, shape (L+1,), and `gamma`, shape (1,).
 
-    settings (MixSettings): Start values, what is learned, what follows the mix.
-    RETURNS (Model[Floats3d, Floats2d]): From layers (L+1, T, D) to (T, D), or (T, projection width).
+    settings (MixSettings): The settings.
+    RETURNS (Model[Floats3d, Floats2d]): Maps layers (L+1, T, D) to (T, D), or (T, projection width).
     """
     width = settings.projection_width
     return Model(
@@ -88,12 +88,12 @@ def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
 
 
 def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int) -> None:
-    """Tell a mix what it will get.
+    """Set the sizes of a mix.
 
     model (Model): A `ScalarMix`.
     n_layers (int): Layers to mix, L+1.
     width (int): D.
-    RAISES (ValueError): EL068 if it was made or trained for other sizes.
+    RAISES (ValueError): EL068 if it was initialized with other sizes, EL069 for another number of initial weights.
     """
     known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
     if model.has_param("w") and known != (n_layers, width):
@@ -108,7 +108,7 @@ def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int) -> No
 
 
 def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any = None) -> None:
-    """Set the start values. The sizes must be known, from `X` or `set_sizes`."""
+    """Set the initial values. The sizes must be known, from `X` or `set_sizes`."""
     if X is not None:
         set_sizes(model, X.shape[0], X.shape[2])
     settings, ops = get_mix_settings(model), model.ops
@@ -126,13 +126,13 @@ def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
 
 
 def forward(
-    model: Model[Floats3d, Floats2d], layers: Union[Floats3d, MarkedLayers], is_train: bool
+    model: Model[Floats3d, Floats2d], layers: Union[Floats3d, LayersWithBoundaries], is_train: bool
 ) -> Tuple[Floats2d, Callable[..., Optional[Floats3d]]]:
-    """layers (Union[Floats3d, MarkedLayers]): Shape (L+1, T, D); with the boundaries beside them if a norm is to
-        count these.
-    is_train (bool): Whether to drop layers and values.
-    RETURNS (Tuple[Floats2d, Callable]): Mixed vectors, and the callback from their gradient to that of `layers`; with
-        `has_input_grad=False` it leaves that out and returns None.
+    """layers (Union[Floats3d, LayersWithBoundaries]): Shape (L+1, T, D), with sums of the boundaries for a norm that
+        includes them.
+    is_train (bool): Whether to apply layer dropout and output dropout.
+    RETURNS (Tuple[Floats2d, Callable]): Mixed vectors, and the backward pass to the gradient of `layers`; with
+        `has_input_grad=False` it returns None.
     """
     mixed, backprop_mix = _mix(model, layers, is_train)
     projected, backprop_projection = model.layers[0](mixed, is_train) if model.layers else (mixed, _same)
@@ -147,14 +147,14 @@ def forward(
 
 
 def _mix(
-    model: Model[Floats3d, Floats2d], marked: Union[Floats3d, MarkedLayers], is_train: bool
+    model: Model[Floats3d, Floats2d], inputs: Union[Floats3d, LayersWithBoundaries], is_train: bool
 ) -> Tuple[Floats2d, Callable[[Floats2d, bool], Optional[Floats3d]]]:
-    layers, marks = marked if isinstance(marked, MarkedLayers) else (marked, None)
+    layers, boundaries = inputs if isinstance(inputs, LayersWithBoundaries) else (inputs, None)
     settings, xp = get_mix_settings(model), model.ops.xp
     weights, gamma = model.get_param("w"), model.get_param("gamma")
     backprop_norm: Callable[[Floats3d], Floats3d] = _same
     if settings.layer_norm is not None:
-        layers, backprop_norm = layer_norm(layers, settings.layer_norm, marks)
+        layers, backprop_norm = layer_norm(layers, settings.layer_norm, boundaries)
     kept = xp.ones(weights.shape, dtype=bool)
     if is_train and settings.layer_dropout:
         kept = xp.random.uniform(size=weights.shape) >= settings.layer_dropout

@@ -1,4 +1,4 @@
-"""How Docs are read by the biLM: one frozen record of settings, checked once."""
+"""Settings of an ELMo model, validated on construction."""
 
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
@@ -10,19 +10,19 @@ from ..errors import Errors
 
 @dataclass(frozen=True)
 class ElmoSettings:
-    """The settings of an ELMo model. They live in the config, never in the weights; `ElmoModel` has the defaults.
+    """The settings of an ELMo model. They are stored in the config, not with the weights. `ElmoModel` has the defaults.
 
-    bilm (Optional[Dict[str, Any]]): Sizes the weights must have (see `BiLMConfig`), None to take any.
-    frozen (bool): The biLM gets no gradient.
+    bilm (Optional[Dict[str, Any]]): Required sizes of the weights (see `BiLMConfig`), None to accept any.
+    frozen (bool): Do not train the biLM.
     precision (str): "float32", "bfloat16", "float16" or "int8".
-    contexts (str): What is read as one sequence: "sentences", "doc", or "auto" (sentences where boundaries are set).
+    contexts (str): Input sequences: "sentences", "doc", or "auto" (sentences if boundaries are set).
     state (str): Recurrent state at the start of a sequence: "reset", "steady" or "carry".
-    max_tokens (int): Longer sequences are cut into windows of this many tokens.
+    max_tokens (int): Longer sequences are split into windows of this many tokens.
     overlap (int): Tokens that two neighbouring windows share.
-    batch_tokens (int): Tokens that are computed at once; bounds the working memory.
-    word_cache_mb (float): Memory for vectors of words seen before, in megabytes.
-    layer_cache_mb (float): Room on disk for layers of training Docs seen before, in megabytes.
-    layer_cache_dtype (str): "float32" or "float16", of these layers.
+    batch_tokens (int): Tokens computed at once; bounds the working memory.
+    word_cache_mb (float): Maximum size of the cache of word vectors in megabytes.
+    layer_cache_mb (float): Maximum size on disk of the cache of layers of training Docs in megabytes.
+    layer_cache_dtype (str): Precision of these layers, "float32" or "float16".
     """
 
     bilm: Optional[Dict[str, Any]]
@@ -39,7 +39,7 @@ class ElmoSettings:
 
     def __post_init__(self) -> None:
         if self.bilm is not None:
-            BiLMConfig.from_dict(self.bilm)  # says what is wrong with the sizes before weights are looked for
+            BiLMConfig.from_dict(self.bilm)  # validates the sizes before weights are loaded
         problems = self._problems()
         if problems:
             raise ValueError(Errors.EL060.format(block="ELMo model", problems="; ".join(problems)))

@@ -1,7 +1,7 @@
-"""A biLM inside a Thinc model: the shim that saves, copies, moves and trains it.
+"""The Thinc shim of a biLM, which saves, copies, moves and trains it.
 
-Thinc's own PyTorchShim saves with `torch.save`, that is with pickle; this one saves in our native format, so that
-loading a pipeline can never run code.
+The PyTorchShim of Thinc saves with `torch.save`, which uses pickle. This shim saves in the native format, so that
+loading a pipeline cannot execute code.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ BYTES_PER_MB = 1024 * 1024
 
 
 class TorchBiLM(Shim):
-    """Holds a `BiLM`, or nothing yet.
+    """Shim of a `BiLM`; empty until weights are loaded.
 
-    word_cache_mb (float): Memory for the vectors of words seen before.
-    layer_cache (LayerCache): For the layers of Docs seen before; each copy of the shim starts with an empty one.
-    precision (str): What the biLM computes in.
+    word_cache_mb (float): Maximum size of the cache of word vectors in megabytes.
+    layer_cache (LayerCache): Cache of the layers of Docs; each copy of the shim starts with an empty one.
+    precision (str): Precision of the biLM.
     """
 
     def __init__(self, word_cache_mb: float, layer_cache: LayerCache, precision: str = "float32") -> None:
@@ -35,14 +35,14 @@ class TorchBiLM(Shim):
 
     @property
     def bilm(self) -> Optional[BiLM]:
-        """RETURNS (Optional[BiLM]): The biLM, None before weights were loaded."""
+        """RETURNS (Optional[BiLM]): The biLM, None before weights are loaded."""
         bilm: Optional[BiLM] = self._model
         return bilm
 
     def set_bilm(self, bilm: BiLM) -> None:
-        """Take a biLM, on the device that Thinc works on. The softmax of pretraining is left behind.
+        """Set the biLM, and move it to the device of Thinc. Its softmax is removed.
 
-        bilm (BiLM): The biLM; it belongs to the shim from now on.
+        bilm (BiLM): The biLM, changed in place.
         """
         bilm.head = None
         if bilm.device != get_torch_default_device():
@@ -52,7 +52,7 @@ class TorchBiLM(Shim):
         self._model = bilm
 
     def finish_update(self, optimizer: Optimizer) -> None:
-        """Let the optimizer change each parameter that has a gradient.
+        """Update each parameter that has a gradient.
 
         optimizer (Optimizer): A Thinc optimizer; keys are (id of the shim, name of the parameter).
         """
@@ -71,7 +71,7 @@ class TorchBiLM(Shim):
 
     @contextlib.contextmanager
     def use_params(self, params: Dict[Tuple[int, str], FloatsXd]) -> Iterator[None]:
-        """Work with other weights for a while, the optimizer's averages say.
+        """Use other weights temporarily, such as the averages of the optimizer.
 
         params (Dict[Tuple[int, str], FloatsXd]): Weights by (id of the shim, name of the parameter).
         """
@@ -92,7 +92,7 @@ class TorchBiLM(Shim):
         return replaced
 
     def copy(self) -> "TorchBiLM":
-        """RETURNS (TorchBiLM): A shim with weights of its own."""
+        """RETURNS (TorchBiLM): A shim with a copy of the weights."""
         copied = TorchBiLM(self.word_cache_mb, copy.copy(self.layer_cache), self.precision)
         if self.bilm is not None:
             copied.set_bilm(copy_bilm(self.bilm))
@@ -106,13 +106,13 @@ class TorchBiLM(Shim):
             self.bilm.to(torch.device("cuda", device_id) if device_type == "gpu" else torch.device("cpu"))
 
     def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The biLM in native format, nothing if there is none."""
+        """RETURNS (bytes): The biLM in native format, empty if there is none."""
         if self.bilm is None:
             return b""
         return bilm_to_bytes(self.bilm, "int8" if self.bilm.precision == "int8" else "float32")
 
     def from_bytes(self, data: bytes) -> "TorchBiLM":
-        """data (bytes): What `to_bytes` gave.
+        """data (bytes): From `to_bytes`.
         RETURNS (TorchBiLM): The shim.
         """
         if data:
@@ -127,7 +127,7 @@ class TorchBiLM(Shim):
 
 def copy_bilm(bilm: BiLM) -> BiLM:
     """bilm (BiLM): A biLM.
-    RETURNS (BiLM): One with the same weights in memory of its own.
+    RETURNS (BiLM): A copy of it, including the weights.
     """
     return BiLM(
         copy.deepcopy(bilm.network),

@@ -1,25 +1,25 @@
-"""What the biLM hands to the layers above it."""
+"""The output of the ELMo model."""
 
 from dataclasses import dataclass
 from typing import List, Optional
 
 from thinc.types import Floats3d
 
-from .batch_norm import MarkSums
+from .batch_norm import BoundarySums
 
 
 @dataclass(frozen=True)
 class ElmoBatch:
-    """The layers of a batch of Docs, token after token, Doc after Doc.
+    """The layers of a batch of Docs, concatenated.
 
-    layers (Floats3d): Shape (L+1, T, D), T the tokens of all Docs together. Space tokens have rows of zeros.
+    layers (Floats3d): Shape (L+1, T, D), with T tokens in all Docs. Space tokens have rows of zeros.
     lengths (List[int]): Tokens of each Doc; they sum to T.
-    marks (Optional[MarkSums]): Of all Docs together, where a listener asks for them.
+    boundaries (Optional[BoundarySums]): Sums of the boundaries of all Docs, if a listener needs them.
     """
 
     layers: Floats3d
     lengths: List[int]
-    marks: Optional[MarkSums] = None
+    boundaries: Optional[BoundarySums] = None
 
     @property
     def width(self) -> int:

@@ -1,4 +1,4 @@
-"""Warnings about a pipeline in which the component would be of no use."""
+"""Warnings about a pipeline in which the component would have no effect."""
 
 import warnings
 from typing import Any, List
@@ -14,11 +14,11 @@ ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `ml/listener.py` and
 
 
 def warn_of_other_language(name: str, trained_on: Any, used_on: str) -> None:
-    """Warn if a biLM reads another language than the one it was trained on.
+    """Warn if the languages of a biLM and of the pipeline differ.
 
     name (str): The component's name.
-    trained_on (Any): What the biLM's meta.json says, a code such as "en"; None if it says nothing.
-    used_on (str): The pipeline's language.
+    trained_on (Any): Language in the meta.json of the biLM, a code such as "en"; None if there is none.
+    used_on (str): Language of the pipeline.
     """
     languages = {str(code).lower().replace("_", "-").split("-")[0] for code in (trained_on, used_on)}
     if trained_on and used_on and len(languages) > 1 and ANY_LANGUAGE not in languages:
@@ -33,11 +33,11 @@ upstream = "{name}"
 
 
 def warn_without_listener(nlp: Language, name: str) -> bool:
-    """Warn if components after an ELMo component are trained on something else, and ELMo is computed for nothing.
+    """Warn if the components after an ELMo component train another tok2vec, so that its layers are not used.
 
     nlp (Language): The pipeline.
     name (str): The ELMo component, which no component listens to.
-    RETURNS (bool): Whether there was a reason to warn.
+    RETURNS (bool): Whether it warned.
     """
     found = [] if _is_for_vectors(nlp, name) else _components_to_train(nlp, name)
     if found:
@@ -48,7 +48,7 @@ def warn_without_listener(nlp: Language, name: str) -> bool:
 
 
 def _is_for_vectors(nlp: Language, name: str) -> bool:
-    """RETURNS (bool): Whether the training settings say that the component's own vectors are wanted."""
+    """RETURNS (bool): Whether the training settings use the vectors of the component itself."""
     training = nlp.config.get("training", {})
     return any(name in (training.get(key) or ()) for key in ("annotating_components", "frozen_components"))
 
@@ -63,5 +63,5 @@ def _components_to_train(nlp: Language, name: str) -> List[str]:
 
 
 def _has_other_tok2vec(model: Model[Any, Any]) -> bool:
-    """RETURNS (bool): Whether a model has a tok2vec, and no ELMo in it: a listener or a biLM of its own."""
+    """RETURNS (bool): Whether a model has a tok2vec without ELMo, that is without a listener or its own biLM."""
     return bool(model.has_ref("tok2vec")) and not any(node.name in ELMO_LAYERS for node in model.walk())

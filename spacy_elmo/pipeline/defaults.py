@@ -1,4 +1,4 @@
-"""The component's default config, and what its settings may be."""
+"""The component's default config, and checks of its settings."""
 
 import math
 from typing import Any, Dict, Optional
@@ -11,28 +11,28 @@ from ..errors import Errors
 DEFAULT_CONFIG = """
 [elmo]
 # Weights of the biLM: a packaged name, or a folder, zip or file in any known format; null for the packaged biLM. A
-# loader in [initialize] takes precedence. A saved pipeline holds its weights and does not read the path again.
+# loader in [initialize] takes precedence. A saved pipeline contains its weights and does not read the path again.
 weights = null
-# What a Doc keeps: "mixed" vectors, "layers" (mixed when read) or "both". While components listen, layers are kept in
-# any case: listeners read them from the Doc.
+# Vectors stored on a Doc: "mixed", "layers" (mixed on access) or "both". If there are listeners, layers are always
+# stored, since listeners read them from the Doc.
 store = "both"
-# Precision of what a Doc keeps: "float32" or "float16".
+# Precision of the stored vectors: "float32" or "float16".
 dtype = "float32"
 # Name of the extension attributes: doc._.elmo, doc._.elmo_layers; a second ELMo component needs another.
 prefix = "elmo"
-# true: also fill doc.tensor, and let vector and similarity of Doc, span and token use it.
+# true: also set doc.tensor, and use it for vector and similarity of Doc, span and token.
 set_vectors = false
-# true: a token that was merged of several gets the mean of their vectors; false: reading them is an error.
+# true: a merged token gets the mean of the vectors of its original tokens; false: reading its vector is an error.
 average_merged = false
 
-# Docs to layers; the function has the defaults of its settings. Weights come from [initialize.components.elmo.loader],
-# without one from the packaged biLM.
+# The model that computes layers; the function has the defaults of its settings. Weights come from
+# [initialize.components.elmo.loader]; without it from the packaged biLM.
 [elmo.model]
 @architectures = "spacy-elmo.ElmoModel.v1"
 
 # The component's own mix of the layers, for doc._.elmo; it is not trained. Listeners have their own.
 [elmo.mix]
-# Raw weights, one per layer, the token layer first; null for the plain mean.
+# Raw weights, one per layer, the token layer first; null for the mean of the layers.
 weights = null
 # Scale of the mixed vectors.
 gamma = 1.0
@@ -43,7 +43,7 @@ DEFAULT_BLOCKS = Config().from_str(DEFAULT_CONFIG)["elmo"]
 
 
 def check_settings(mix: Dict[str, Any], store: str, dtype: str, prefix: str, weights: Optional[str]) -> None:
-    """RAISES (ValueError): EL060 with everything that is wrong."""
+    """RAISES (ValueError): EL060 with all problems."""
     known = ("weights", "gamma", "layer_norm")
     checks = [
         (set(mix) == set(known), f"mix has {sorted(mix)}, should have {known}"),

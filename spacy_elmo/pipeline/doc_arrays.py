@@ -1,4 +1,4 @@
-"""The arrays in which the component writes the vectors of one Doc."""
+"""The arrays for the vectors of one Doc."""
 
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -13,16 +13,16 @@ from ..ml.mixing import equal_weights, mix_layers
 def alloc_vectors(
     xp: Any, mix: Dict[str, Any], *, layers_shape: Sequence[int], dtype: str, has_mixed: bool, has_layers: bool
 ) -> DocVectors:
-    """Make the arrays of a Doc, filled with zeros.
+    """Allocate the arrays of a Doc, filled with zeros.
 
     xp (Any): NumPy or CuPy.
     mix (Dict[str, Any]): The component's mix: `weights`, `gamma`, `layer_norm`.
     layers_shape (Sequence[int]): (L+1, n, D).
     dtype (str): "float32" or "float16".
-    has_mixed (bool): Whether mixed vectors are wanted.
-    has_layers (bool): Whether layers are.
+    has_mixed (bool): Whether to allocate mixed vectors.
+    has_layers (bool): Whether to allocate layers.
     RETURNS (DocVectors): The arrays, and the mix.
-    RAISES (ValueError): EL069 for another number of weights than layers.
+    RAISES (ValueError): EL069 if the numbers of weights and layers differ.
     """
     return DocVectors(
         mixed=xp.zeros(tuple(layers_shape[1:]), dtype=dtype) if has_mixed else None,
@@ -34,16 +34,16 @@ def alloc_vectors(
 
 
 def write_rows(vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
-    """Write what was computed for some tokens of a Doc.
+    """Write the vectors of some tokens of a Doc.
 
     vectors (DocVectors): The arrays of the Doc.
-    rows (Any): The tokens, rising, shape (n,).
+    rows (Any): The tokens, ascending, shape (n,).
     layers (Floats3d): Their layers, shape (L+1, n, D).
     """
     if not len(rows):
         return
     first, last = int(rows[0]), int(rows[-1])
-    has_gaps = last - first + 1 != len(rows)  # where space tokens are
+    has_gaps = last - first + 1 != len(rows)  # due to space tokens
     places = get_array_module(layers).asarray(rows) if has_gaps else slice(first, last + 1)
     if vectors.layers is not None:
         vectors.layers[:, places] = layers

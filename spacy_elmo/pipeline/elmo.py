@@ -1,4 +1,4 @@
-"""The component `elmo`: contextual vectors on Docs, and layers for the components that listen."""
+"""The component `elmo`: contextual vectors on Docs, and layers for components with listeners."""
 
 import weakref
 from dataclasses import replace
@@ -12,9 +12,9 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
 from ..errors import Errors
-from ..ml.batch_norm import add_marks
+from ..ml.batch_norm import add_boundary_sums
 from ..ml.doc_vectors import DocVectors, set_vectors
-from ..ml.elmo_model import fill, get_bilm, get_settings, prepare, read_marks, set_bilm, write_layers
+from ..ml.elmo_model import fill, get_bilm, get_settings, prepare, read_boundary_sums, set_bilm, write_layers
 from ..ml.listener import ElmoListener, settings_of
 from ..ml.loaders import BiLMLoader
 from ..ml.types import ElmoBatch
@@ -45,21 +45,21 @@ def make_elmo(
     set_vectors: bool,
     average_merged: bool,
 ) -> "Elmo":
-    """Make the component from its config.
+    """Create the component from its config.
 
     nlp (Language): The pipeline.
-    name (str): The component's name in it.
-    model (Model[List[Doc], ElmoBatch]): Docs to layers, see `spacy-elmo.ElmoModel.v1`.
+    name (str): Name of the component in the pipeline.
+    model (Model[List[Doc], ElmoBatch]): Computes layers, see `spacy-elmo.ElmoModel.v1`.
     weights (Optional[str]): Packaged name or path of a biLM, read when the weights are first needed; null for the
         packaged biLM.
     mix (Dict[str, Any]): The component's own mix: `weights`, `gamma`, `layer_norm`.
-    store (str): What a Doc keeps: "mixed" vectors, "layers" (mixed on demand) or "both". Layers are kept in any case as
-        long as components listen, since listeners read them from the Doc.
-    dtype (str): Precision of what a Doc keeps, "float32" or "float16".
-    prefix (str): Name of the extension attributes; two ELMo components in one pipeline need two.
-    set_vectors (bool): Also fill `doc.tensor`, and let `vector` and `similarity` of Doc, span and token use it.
-    average_merged (bool): A token that was merged of several gets the mean of their vectors; false makes reading them
-        an error.
+    store (str): Vectors stored on a Doc: "mixed", "layers" (mixed on access) or "both". If there are listeners, layers
+        are always stored, since listeners read them from the Doc.
+    dtype (str): Precision of the stored vectors, "float32" or "float16".
+    prefix (str): Name of the extension attributes; each ELMo component in a pipeline needs another.
+    set_vectors (bool): Also set `doc.tensor`, and use it for `vector` and `similarity` of Doc, span and token.
+    average_merged (bool): A merged token gets the mean of the vectors of its original tokens; false makes reading its
+        vector an error.
     RETURNS (Elmo): The component.
     """
     elmo = Elmo(
@@ -79,19 +79,19 @@ def make_elmo(
 
 
 class Elmo(ListenedToPipe):
-    """Computes ELMo vectors, keeps them on the Docs, and shares the biLM with the components that listen.
+    """Computes ELMo vectors, stores them on Docs, and shares the biLM with components that listen.
 
     vocab (Vocab): The pipeline's vocabulary.
-    model (Model[List[Doc], ElmoBatch]): Docs to layers.
+    model (Model[List[Doc], ElmoBatch]): Computes layers.
     name (str): The component's name.
     weights (Optional[str]): Packaged name or path of a biLM.
     mix (Optional[Dict[str, Any]]): Raw `weights` (null for equal shares), `gamma`, `layer_norm` ("token" or null).
     store (str): "mixed", "layers" or "both".
     dtype (str): "float32" or "float16".
     prefix (str): Name of the extension attributes.
-    set_vectors (bool): Fill `doc.tensor` and set vector hooks.
-    average_merged (bool): A token that was merged of several gets the mean of their vectors.
-    RAISES (ValueError): EL060 for settings that make no sense, EL073 if the extension names are taken.
+    set_vectors (bool): Set `doc.tensor` and vector hooks.
+    average_merged (bool): A merged token gets the mean of the vectors of its original tokens.
+    RAISES (ValueError): EL060 for invalid settings, EL073 if the extension names are taken.
     """
 
     def __init__(
@@ -125,17 +125,17 @@ class Elmo(ListenedToPipe):
         prepare_before_fork(self)
 
     def belong_to(self, nlp: Language) -> None:
-        """nlp (Language): The pipeline, asked for a loader before packaged weights are taken."""
+        """nlp (Language): The pipeline; its config is searched for a loader before packaged weights are loaded."""
         self._nlp = weakref.ref(nlp)
 
     def _check_listeners(self, nlp: Optional[Language]) -> None:
-        """Warn once if the pipeline trains components that do not listen, and none that does."""
+        """Warn once if the pipeline trains components, but none of them listens."""
         if nlp is not None and not self._has_warned and not self.listener_map:
             self._has_warned = warn_without_listener(nlp, self.name)
 
     @property
     def sizes(self) -> Optional[Tuple[int, int]]:
-        """RETURNS (Optional[Tuple[int, int]]): L+1 and D, None while there are no weights."""
+        """RETURNS (Optional[Tuple[int, int]]): L+1 and D, None if there are no weights yet."""
         if get_bilm(self.model) is None:
             return None
         return self.model.get_dim("nL"), self.model.get_dim("nO")
@@ -143,19 +143,19 @@ class Elmo(ListenedToPipe):
     # Weights
 
     def load_weights(self, path: Union[str, Path], **files: Optional[str]) -> None:
-        """Take the weights of a biLM from files. Components that listen keep what they have learned.
+        """Load the weights of a biLM from files. Trained components do not change.
 
         path (Union[str, Path]): A packaged name, or a folder, zip or file in any known format.
         **files (Optional[str]): `options`, `weights`, `vocab`, `token_embeddings`, see `spacy-elmo.BiLMLoader.v1`.
-        RAISES (ValueError): EL020 and others if there is no biLM at the path, EL066 if its sizes are not those of the
-            config, EL068 if a trained listener mixes layers of other sizes.
+        RAISES (ValueError): EL020 and others if there is no biLM at the path, EL066 if its sizes differ from the
+            config, EL068 if a trained listener has other sizes.
         """
         self._take(BiLMLoader(str(path), **files)())
 
     def fill(self) -> None:
-        """Load the biLM that `weights` names, or the packaged one, if the component has none yet.
+        """Load the biLM in `weights`, or the packaged one, if the component has none.
 
-        RAISES (ValueError): EL067 if the config asks for other sizes, EL075 if it names a loader that was not called.
+        RAISES (ValueError): EL067 if the config has other sizes, EL075 if it has a loader that was not called.
         """
         if self.sizes is not None:
             return
@@ -168,8 +168,8 @@ class Elmo(ListenedToPipe):
             self._take(BiLMLoader(self.weights)())
 
     def _take(self, bilm: Any, *, is_initialized: bool = False) -> None:
-        """bilm (Any): What a loader gave.
-        is_initialized (bool): The listeners start anew after this, whatever sizes they have now.
+        """bilm (Any): From a loader.
+        is_initialized (bool): Whether the listeners will be initialized afterwards, whatever their sizes.
         """
         before = get_bilm(self.model)
         set_bilm(self.model, bilm)
@@ -191,26 +191,27 @@ class Elmo(ListenedToPipe):
     # Prediction
 
     def prepare(self) -> None:
-        """Derive from the weights what forked workers share."""
+        """Derive everything from the weights that forked workers can share."""
         self.fill()
         prepare(self.model)
 
     def _has_loader(self) -> bool:
-        """RETURNS (bool): Whether the pipeline's config says where the weights come from."""
+        """RETURNS (bool): Whether the config of the pipeline has a loader for this component."""
         nlp = None if self._nlp is None else self._nlp()
         blocks: Dict[str, Any] = {} if nlp is None else nlp.config["initialize"]["components"]
         return bool(blocks.get(self.name, {}).get("loader"))
 
     def predict(self, docs: Iterable[Doc]) -> List[DocVectors]:
         """docs (Iterable[Doc]): The Docs.
-        RETURNS (List[DocVectors]): What each Doc will keep, in arrays of its own.
+        RETURNS (List[DocVectors]): The vectors of each Doc, in separate arrays.
         """
         docs = list(docs)
         self.fill()
         found = [self._alloc(len(doc)) for doc in docs]
         write_layers(self.model, docs, lambda i, rows, layers: write_rows(found[i], rows, layers))
-        if self._has_marks():
-            found = [vectors._replace(marks=marks) for vectors, marks in zip(found, read_marks(self.model, docs))]
+        if self._needs_boundaries():
+            sums = read_boundary_sums(self.model, docs)
+            found = [vectors._replace(boundaries=boundaries) for vectors, boundaries in zip(found, sums)]
         return found
 
     def _alloc(self, n_tokens: int) -> DocVectors:
@@ -223,29 +224,30 @@ class Elmo(ListenedToPipe):
             has_layers=self.store != "mixed" or bool(self.listener_map),
         )
 
-    def _has_marks(self) -> bool:
-        """RETURNS (bool): Whether a listener normalises as AllenNLP does, over boundaries (BOS and EOS) too."""
-        return any(settings_of(listener).needs_marks for listener in self.listeners)
+    def _needs_boundaries(self) -> bool:
+        """RETURNS (bool): Whether the layer norm of a listener includes BOS and EOS, as in AllenNLP."""
+        return any(settings_of(listener).needs_boundaries for listener in self.listeners)
 
     def compute(self, docs: Sequence[Doc], *, is_train: bool) -> ElmoBatch:
         """Compute layers for a listener that got Docs without them.
 
         docs (Sequence[Doc]): The Docs.
-        is_train (bool): Whether the listener is trained: then a frozen biLM keeps the layers for later epochs.
-        RETURNS (ElmoBatch): Their layers; no gradient comes back.
+        is_train (bool): Whether the listener is trained; a frozen biLM then caches the layers for later epochs.
+        RETURNS (ElmoBatch): Their layers, without a backward pass.
         """
         self.fill()
         batch, _ = self.model(list(docs), is_train and get_settings(self.model).frozen)
-        return self._with_marks(batch, docs)
+        return self._with_boundaries(batch, docs)
 
-    def _with_marks(self, batch: ElmoBatch, docs: Sequence[Doc]) -> ElmoBatch:
-        if not self._has_marks():
+    def _with_boundaries(self, batch: ElmoBatch, docs: Sequence[Doc]) -> ElmoBatch:
+        if not self._needs_boundaries():
             return batch
-        return replace(batch, marks=add_marks(read_marks(self.model, docs), self.model.get_dim("nL")))
+        sums = add_boundary_sums(read_boundary_sums(self.model, docs), self.model.get_dim("nL"))
+        return replace(batch, boundaries=sums)
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocVectors]) -> None:
         """docs (Iterable[Doc]): The Docs.
-        scores (Sequence[DocVectors]): What `predict` gave.
+        scores (Sequence[DocVectors]): From `predict`.
         """
         for doc, vectors in zip(docs, scores):
             mixed = None if self.store == "layers" else vectors.mixed
@@ -264,14 +266,14 @@ class Elmo(ListenedToPipe):
         nlp: Optional[Language] = None,
         loader: Optional[Callable[[], Any]] = None,
     ) -> None:
-        """Load weights, and tell the listeners their sizes.
+        """Load weights, and set the sizes of the listeners.
 
         get_examples (Callable[[], Iterable[Example]]): Not called.
         nlp (Optional[Language]): The pipeline, if all of it is initialized.
-        loader (Optional[Callable[[], Any]]): Gives the biLM, see `spacy-elmo.BiLMLoader.v1`. Without one, weights that
-            are there already stay, and an empty component takes those of the setting `weights`, or the packaged ones.
-        RAISES (ValueError): EL065 if the loader gives no biLM, EL066 if its sizes are not those of the config, EL068
-            if they are not those of a trained listener, and only this component is initialized.
+        loader (Optional[Callable[[], Any]]): Returns the biLM, see `spacy-elmo.BiLMLoader.v1`. Without it, existing
+            weights are kept, and an empty component loads those of the setting `weights`, or the packaged ones.
+        RAISES (ValueError): EL065 if the loader does not return a biLM, EL066 if its sizes differ from the config,
+            EL068 if they differ from those of a trained listener and only this component is initialized.
         """
         if loader is not None:
             self._take(loader(), is_initialized=nlp is not None)
@@ -289,12 +291,13 @@ class Elmo(ListenedToPipe):
         sgd: Optional[Optimizer] = None,
         losses: Optional[Dict[str, float]] = None,
     ) -> Dict[str, float]:
-        """Compute a training batch and hand it to the listeners; they send the gradient back, if one is wanted.
+        """Compute the layers of a training batch and pass them to the listeners. If the biLM is trained, they return
+        gradients.
 
         examples (Iterable[Example]): The batch.
         drop (float): Dropout; the biLM has none.
         sgd (Optional[Optimizer]): The optimizer.
-        losses (Optional[Dict[str, float]]): Gets the squared gradient of the layers under the component's name.
+        losses (Optional[Dict[str, float]]): The squared gradient of the layers is added under the component's name.
         RETURNS (Dict[str, float]): The losses.
         """
         losses = {} if losses is None else losses
@@ -303,11 +306,11 @@ class Elmo(ListenedToPipe):
         validate_examples(examples, "Elmo.update")
         self.fill()
         self._check_listeners(None if self._nlp is None else self._nlp())
-        self._flush(sgd)  # what a listener sent after the weights were last changed
+        self._flush(sgd)  # gradients that arrived after the last update of the weights
         docs = [eg.predicted for eg in examples]
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)
-        batch = self._with_marks(batch, docs)
+        batch = self._with_boundaries(batch, docs)
         gradients = None if get_settings(self.model).frozen else GradientBuffer(backprop)
         self._gradients = gradients
         for listener in self.listeners:
@@ -315,7 +318,7 @@ class Elmo(ListenedToPipe):
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """sgd (Optimizer): Changes the weights by the gradients that came back."""
+        """sgd (Optimizer): Updates the weights with the gradients received from the listeners."""
         self._flush(None)
         self.model.finish_update(sgd)
 
@@ -328,10 +331,10 @@ class Elmo(ListenedToPipe):
         raise NotImplementedError
 
     def _flush(self, sgd: Optional[Optimizer]) -> None:
-        """Send the gradient that has come back so far through the biLM.
+        """Run the backward pass of the biLM with the gradients received so far.
 
-        spaCy's Tok2Vec waits for its last listener, which may never answer (a frozen component, a batch without
-        annotation); here whatever came back counts when the weights are to change.
+        spaCy's Tok2Vec waits for its last listener, which may not return a gradient (a frozen component, a batch
+        without annotation). Here all gradients received before an update of the weights are used.
         """
         if self._gradients is not None and self._gradients.has_gradient:
             gradients, self._gradients = self._gradients, None
@@ -339,7 +342,7 @@ class Elmo(ListenedToPipe):
             if sgd is not None:
                 self.model.finish_update(sgd)
 
-    # Saving: an untouched component takes the packaged weights first
+    # Saving: a component without weights loads the packaged ones first
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """RETURNS (bytes): The component, weights included."""
@@ -370,7 +373,7 @@ def _restore(
     state: Dict[str, Any],
     is_in_worker: bool = False,
 ) -> Elmo:
-    """RETURNS (Elmo): A component that was pickled, to be sent to a spawned worker for instance."""
+    """RETURNS (Elmo): A component from a pickle, for example in a spawned worker."""
     if is_in_worker:
         configure_worker()
     elmo = cls(vocab, model, name, prefix=state["prefix"])

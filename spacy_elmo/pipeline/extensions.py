@@ -1,6 +1,6 @@
-"""The extension attributes that give a Doc's ELMo vectors. They are read-only, and so are the arrays they give.
+"""The extension attributes with the ELMo vectors of a Doc. The attributes and their arrays are read-only.
 
-Getters are module-level classes that know only their prefix, so that they reach the workers of `nlp.pipe` by spawn.
+Getters are instances of module-level classes, so that they can be pickled for spawned workers of `nlp.pipe`.
 """
 
 from typing import Any, Callable, List, Tuple, Type, Union
@@ -14,7 +14,7 @@ from ..ml.doc_vectors import get_layers, get_mixed
 
 
 class _Getter:
-    """A getter of one prefix; two of the same class and prefix are equal.
+    """A getter for one prefix; getters of the same class and prefix are equal.
 
     prefix (str): The extension prefix.
     """
@@ -30,7 +30,7 @@ class _Getter:
 
 
 class ReadOnlySetter(_Getter):
-    """`doc._.elmo = ...` is an error: without a setter spaCy would ignore it.
+    """Raises an error for `doc._.elmo = ...`, which spaCy ignores without a setter.
 
     prefix (str): The extension prefix.
     name (str): Name of the attribute.
@@ -88,10 +88,10 @@ class SpanLayersGetter(_Getter):
 
 
 def register_extensions(prefix: str = "elmo") -> None:
-    """Register the attributes `._.elmo` and `._.elmo_layers` of Doc, Span and Token; again does no harm.
+    """Register the attributes `._.elmo` and `._.elmo_layers` of Doc, Span and Token. May be called repeatedly.
 
-    The ELMo component does it by itself. Call it for Docs that were read from a file without a pipeline.
-    prefix (str): The component's `prefix` setting, in place of "elmo" in the names.
+    The ELMo component calls it. Call it yourself for Docs read from a file without a pipeline.
+    prefix (str): The component's `prefix` setting, which replaces "elmo" in the names.
     RAISES (ValueError): EL073 if a name is taken.
     """
     for owner, name, getter in _attributes(prefix):
@@ -113,15 +113,15 @@ def _attributes(prefix: str) -> List[Tuple[Union[Type[Doc], Type[Span], Type[Tok
 
 
 def _read_only(array: Any) -> Any:
-    """RETURNS (Any): The array, which cannot be written to; CuPy has no such arrays."""
+    """RETURNS (Any): A read-only view of a NumPy array; CuPy has no read-only arrays."""
     if not isinstance(array, numpy.ndarray):
         return array
-    view = array.view()  # the array itself may be `doc.tensor` too, which is the user's
+    view = array.view()  # the array itself may also be `doc.tensor`, which users may change
     view.flags.writeable = False
     return view
 
 
 def _mean(vectors: Any, axis: int) -> Any:
-    """RETURNS (Any): The mean over tokens, zeros if there are none; half precision is summed in single."""
+    """RETURNS (Any): The mean over tokens, zeros if there are none; float16 is summed in float32."""
     n_tokens = max(vectors.shape[axis], 1)
     return (vectors.sum(axis=axis, dtype="float32") / n_tokens).astype(vectors.dtype)

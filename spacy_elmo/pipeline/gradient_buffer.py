@@ -1,4 +1,4 @@
-"""The gradient of a training batch: listeners add to it, then it goes through the biLM."""
+"""The gradient of a training batch: the sum over all listeners, then the backward pass of the biLM."""
 
 from typing import Any, Callable, Dict, Optional
 
@@ -6,9 +6,9 @@ from thinc.types import Floats3d
 
 
 class GradientBuffer:
-    """Adds up the gradients that the listeners of one batch return.
+    """Sums the gradients that the listeners return for one batch.
 
-    backprop (Callable): Takes the gradient of the layers.
+    backprop (Callable): Backward pass, takes the gradient of the layers.
     """
 
     def __init__(self, backprop: Callable[[Floats3d], Any]) -> None:
@@ -16,7 +16,7 @@ class GradientBuffer:
         self._d_layers: Optional[Floats3d] = None
 
     def receiver(self, losses: Dict[str, float], name: str) -> Callable[[Floats3d], None]:
-        """RETURNS (Callable[[Floats3d], None]): What a listener calls with its gradient."""
+        """RETURNS (Callable[[Floats3d], None]): Callback of a listener for its gradient."""
 
         def receive(d_layers: Floats3d) -> None:
             self._d_layers = d_layers if self._d_layers is None else self._d_layers + d_layers
@@ -26,7 +26,7 @@ class GradientBuffer:
 
     @property
     def has_gradient(self) -> bool:
-        """RETURNS (bool): Whether a listener has sent anything."""
+        """RETURNS (bool): Whether a listener has returned a gradient."""
         return self._d_layers is not None
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""A component that others listen to, with the methods that spaCy asks of its Tok2Vec."""
+"""Base class of a component with listeners, with the methods that spaCy requires of a Tok2Vec."""
 
 from typing import Any, Dict, List
 
@@ -14,12 +14,12 @@ from ..ml.types import ElmoBatch
 
 
 class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
-    """Knows its listeners.
+    """A component with listeners.
 
-    model (Model[List[Doc], ElmoBatch]): Docs to layers.
+    model (Model[List[Doc], ElmoBatch]): Computes layers.
     name (str): The component's name.
-    prefix (str): Where on the Docs the listeners find layers.
-    listener_map (Dict[str, List[ElmoListener]]): Listeners by the name of the component they belong to.
+    prefix (str): Prefix under which the listeners find layers on Docs.
+    listener_map (Dict[str, List[ElmoListener]]): Listeners by the name of their component.
     """
 
     model: Model[List[Doc], ElmoBatch]
@@ -29,7 +29,7 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
 
     @property
     def listeners(self) -> List[ElmoListener]:
-        """RETURNS (List[ElmoListener]): The listeners, component after component."""
+        """RETURNS (List[ElmoListener]): All listeners, grouped by component."""
         return [listener for listeners in self.listener_map.values() for listener in listeners]
 
     @property
@@ -39,10 +39,10 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
 
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:
         """listener (ElmoListener): A listener.
-        component_name (str): The component it belongs to.
-        RAISES (ValueError): EL076 for a norm that counts boundaries, and a biLM that is trained.
+        component_name (str): Name of its component.
+        RAISES (ValueError): EL076 for a norm that includes BOS and EOS with a biLM that is trained.
         """
-        if settings_of(listener).needs_marks and not get_settings(self.model).frozen:
+        if settings_of(listener).needs_boundaries and not get_settings(self.model).frozen:
             raise ValueError(Errors.EL076)
         listeners = self.listener_map.setdefault(component_name, [])
         if listener not in listeners:
@@ -51,21 +51,21 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
 
     def remove_listener(self, listener: ElmoListener, component_name: str) -> bool:
         """listener (ElmoListener): A listener.
-        component_name (str): The component it belongs to.
-        RETURNS (bool): Whether it was known.
+        component_name (str): Name of its component.
+        RETURNS (bool): Whether it was registered.
         """
         listeners = self.listener_map.get(component_name, [])
         if listener not in listeners:
             return False
-        # A new list: `Language.replace_listeners` removes while it iterates over the old one.
+        # A new list, since `Language.replace_listeners` removes listeners while it iterates over the old one.
         self.listener_map[component_name] = [other for other in listeners if other is not listener]
         if not self.listener_map[component_name]:
             del self.listener_map[component_name]
         return True
 
     def find_listeners(self, component: Any) -> None:
-        """component (Any): A component further down, whose listeners are added if they mean this component.
-        RAISES (ValueError): EL078 if it is an ELMo component that writes where this one does.
+        """component (Any): A component downstream; its listeners are added if their upstream is this component.
+        RAISES (ValueError): EL078 if it is an ELMo component with the same prefix.
         """
         if isinstance(component, ListenedToPipe) and component.prefix == self.prefix:
             raise ValueError(Errors.EL078.format(first=self.name, second=component.name, prefix=self.prefix))

@@ -1,8 +1,8 @@
-"""Workers of `nlp.pipe(n_process=2)`: what a component does before they start, and in them.
+"""Preparation of a component for the workers of `nlp.pipe(n_process=2)`.
 
-spaCy tells a component nothing of workers, so this module listens to the system: `os.register_at_fork` for forked
-ones, and pickling on the way to a new process for spawned ones. Without it each forked worker would load the packaged
-weights and prepack them itself, and a spawned one would compute with as many threads as the machine has cores.
+spaCy does not inform components about workers. This module detects forked workers by `os.register_at_fork`, and spawned
+workers when the component is pickled for a new process. Otherwise each forked worker would load and prepack the
+weights itself, and a spawned worker would compute with as many threads as the machine has cores.
 """
 
 import os
@@ -19,9 +19,9 @@ _registered = {"fork": False}
 
 
 def prepare_before_fork(component: Any) -> None:
-    """Let a component prepare what workers share, before a process is forked.
+    """Make a component prepare shared data before every fork.
 
-    component (Any): An ELMo component; it is forgotten when it is deleted.
+    component (Any): An ELMo component; only a weak reference is stored.
     """
     _components.add(component)
     if not _registered["fork"] and hasattr(os, "register_at_fork"):
@@ -30,24 +30,25 @@ def prepare_before_fork(component: Any) -> None:
 
 
 def is_sent_to_worker() -> bool:
-    """RETURNS (bool): Whether what is pickled now goes to a process that is being spawned."""
+    """RETURNS (bool): Whether the current pickle is for a process that is being spawned."""
     return get_spawning_popen() is not None
 
 
 def configure_worker() -> None:
-    """Let this process, a spawned worker, compute with one thread, as forked ones do.
+    """Use one thread in this process, a spawned worker, as in forked workers.
 
-    The main process says that it is one: Python does not know it yet while it unpickles what the worker is to run.
+    The main process stores in the pickle that it is for a worker. While a spawned process unpickles its arguments,
+    Python does not know yet that it is a worker.
     """
     compute_with_one_thread()
     load_encoders_once()
 
 
 def load_encoders_once() -> None:
-    """Let srsly look up the entry points of its msgpack encoders once, not for every part of a Doc.
+    """Make srsly look up the entry points of its msgpack encoders once, not for every field of a Doc.
 
-    A Doc with user data takes six such searches on its way to a worker and back, 0.2 ms each, as long as ELMo takes for
-    a short sentence. Encoders that are registered later, by a decorator, are still found.
+    To send a Doc with user data to a worker and back takes six such searches of 0.2 ms each, as much time as ELMo needs
+    for a short sentence. Encoders that are registered later by a decorator are still found.
     """
     for registry in (srsly.msgpack_encoders, srsly.msgpack_decoders):
         if registry.entry_points:
@@ -60,7 +61,7 @@ def _before_fork() -> None:
     for component in list(_components):
         try:
             component.prepare()
-        except Exception:  # a component without weights says so when it is used; a fork must go on
+        except Exception:  # a component without weights raises an error when it is used; the fork must not fail
             continue
     if len(_components):
         load_encoders_once()

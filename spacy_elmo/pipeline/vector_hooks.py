@@ -1,8 +1,8 @@
-"""`doc.vector`, `token.similarity` and their kin from ELMo vectors, for `set_vectors = true`.
+"""Hooks for `doc.vector`, `token.similarity` and related attributes with ELMo vectors, for `set_vectors = true`.
 
-The hooks read `doc.tensor`, which spaCy itself saves and keeps in step with the tokens. They are module-level
-functions, so that a Doc that has them can be pickled. spaCy does not write hooks to bytes (warning W109);
-`set_vector_hooks` puts them back on a Doc that was read from a file.
+The hooks read `doc.tensor`, which spaCy saves and updates on retokenization. They are module-level functions, so that a
+Doc with hooks can be pickled. spaCy does not write hooks to bytes (warning W109); `set_vector_hooks` sets them again on
+a Doc read from a file.
 """
 
 from typing import Any, Callable, Dict
@@ -13,9 +13,9 @@ from thinc.util import get_array_module
 
 
 def set_vector_hooks(doc: Doc) -> None:
-    """Let the vectors of a Doc, its spans and its tokens be rows of `doc.tensor`.
+    """Use the rows of `doc.tensor` as vectors of a Doc, its spans and its tokens.
 
-    doc (Doc): A Doc whose `tensor` holds ELMo vectors.
+    doc (Doc): A Doc with ELMo vectors in `tensor`.
     """
     own_hooks: Dict[str, Callable[..., Any]] = {
         "vector": mean_vector,
@@ -37,7 +37,7 @@ def token_vector(token: Token) -> Floats1d:
 def mean_vector(tokens: Any) -> Floats1d:
     """RETURNS (Floats1d): The mean of the vectors of a Doc's or span's tokens, shape (D,)."""
     rows: Floats2d = tokens.tensor if isinstance(tokens, Doc) else tokens.doc.tensor[tokens.start : tokens.end]
-    mean: Floats1d = rows.sum(axis=0, dtype="float32") / max(rows.shape[0], 1)  # float16 would lose the digits
+    mean: Floats1d = rows.sum(axis=0, dtype="float32") / max(rows.shape[0], 1)  # a float16 sum would be imprecise
     return mean
 
 

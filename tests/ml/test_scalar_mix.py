@@ -5,7 +5,7 @@ import pytest
 from reference.numpy_bilm import mix as reference_mix
 from thinc.api import Adam
 
-from spacy_elmo.ml.batch_norm import MarkedLayers, MarkSums
+from spacy_elmo.ml.batch_norm import BoundarySums, LayersWithBoundaries
 from spacy_elmo.ml.listener import build_listener, settings_of
 from spacy_elmo.ml.mixing import layer_norm, mix_layers, softmax
 from spacy_elmo.ml.scalar_mix import ScalarMix, set_sizes
@@ -60,8 +60,8 @@ def test_scalar_mix_matches_equation():
 def split_marks(layers, is_mark):
     """The rows of tokens, with the sums over those of the marks."""
     marks = layers[:, is_mark].astype("float64")
-    sums = MarkSums(marks.shape[1], marks.sum(axis=(1, 2)), (marks**2).sum(axis=(1, 2)))
-    return MarkedLayers(layers[:, ~is_mark], sums)
+    sums = BoundarySums(marks.shape[1], marks.sum(axis=(1, 2)), (marks**2).sum(axis=(1, 2)))
+    return LayersWithBoundaries(layers[:, ~is_mark], sums)
 
 
 @pytest.mark.parametrize("norm", [None, "token", "bilm-tf", "allennlp"])

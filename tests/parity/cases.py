@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.ml.batch_norm import MarkSums
+from spacy_elmo.ml.batch_norm import BoundarySums
 from spacy_elmo.ml.listener import build_listener
 from spacy_elmo.ml.types import ElmoBatch
 from spacy_elmo.text.characters import character_ids
@@ -169,7 +169,7 @@ def listen(listener: Any, batch: List[List[str]], stacks: List[Any]) -> Any:
     """(sum n, D): what a listener gives for a training batch that it received. stacks: With rows of marks."""
     docs = [Doc(Vocab(), words=words) for words in batch]
     marks = np.concatenate([stack[:, [0, -1]] for stack in stacks], axis=1).astype("float64")  # (L+1, 2B, D)
-    sums = MarkSums(marks.shape[1], marks.sum(axis=(1, 2)), (marks**2).sum(axis=(1, 2)))
+    sums = BoundarySums(marks.shape[1], marks.sum(axis=(1, 2)), (marks**2).sum(axis=(1, 2)))
     outputs = ElmoBatch(join([stack[:, 1:-1] for stack in stacks]), [len(words) for words in batch], sums)
     listener.receive(docs, outputs, None)
     return np.concatenate(listener(docs, is_train=True)[0])

@@ -31,7 +31,7 @@ def test_a_pipeline_without_listener_is_a_warning_with_lines_to_paste(names, tok
         nlp.initialize(lambda: make_examples(nlp))
     assert len(found) == 1
     nlp.update(make_examples(nlp))  # once: warnings are errors here
-    lines = str(found[0].message).split("by:")[1].split("If only")[0]
+    lines = str(found[0].message).split("below it, with:")[1].split("If you only")[0]
     pasted = Config().from_str("[components]\n[components.tagger]\n[components.tagger.model]\n" + lines)
     block = pasted["components"]["tagger"]["model"]["tok2vec"]
     assert block == {**LISTENER, "upstream": "elmo"}
