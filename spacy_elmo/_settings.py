@@ -9,8 +9,8 @@ from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple, Union, g
 
 from .errors import Errors
 
-SINGULAR = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
-PLURAL = {int: "whole numbers", float: "numbers", bool: "true or false", str: "texts"}
+SINGULAR = {int: "an integer", float: "a number", bool: "true or false", str: "a string", type(None): "null"}
+PLURAL = {int: "integers", float: "numbers", bool: "true or false", str: "strings"}
 NO_FIT = object()
 
 

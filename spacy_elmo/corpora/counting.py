@@ -59,8 +59,8 @@ def count_vocabulary(
     max_entries: int = 5_000_000,
     folder: Optional[Path] = None,
 ) -> VocabularyCounts:
-    """Count words and keep the most frequent ones. Memory holds `max_entries` words and the words kept; the result does
-    not depend on `max_entries`.
+    """Count words and keep the most frequent ones. Memory use is bounded by `max_entries` words and the words kept; the
+    result does not depend on `max_entries`.
 
     sentences (Iterable[Sequence[str]]): The corpus, read once.
     n_words (Optional[int]): Number of words to keep, without the three special ones; None for all.

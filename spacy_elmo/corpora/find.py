@@ -25,16 +25,15 @@ def find_shards(
     """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
 
     places (Union[Place, Sequence[Place]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each also
-        .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder that
-        `datasets` saved; "-" for text from stdin, which can be read once.
-    lang (Optional[str]): Tokenizer of plain texts; None: tokens are separated by white space.
-    format (str): "text", "jsonl" or "docbin" for all files; "auto" goes by suffix.
-    running_text (bool): A text has several sentences, and is cut after them.
-    tell (Tell): Is told which files of folders are left out, and which are named twice.
-    RETURNS (List[Shard]): At least one, none is read yet.
-    RAISES (ValueError): EL133 for a place with nothing to read, EL106 if `datasets` is missing, EL137 for an unknown
-        language, EL139 for a name that is not UTF-8, EL141 for a data set that cannot be opened, EL143 for an unknown
-        format.
+        .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder saved by
+        `datasets`; "-" for text from stdin, which can be read once.
+    lang (Optional[str]): Language of the tokenizer of plain texts; None: tokens are separated by white space.
+    format (str): "text", "jsonl" or "docbin" for all files; "auto" infers it from the suffix.
+    running_text (bool): Split texts into sentences.
+    tell (Tell): Called with a message on files of folders that are not read, and on files that are named twice.
+    RETURNS (List[Shard]): At least one shard, not yet read.
+    RAISES (ValueError): EL133 for a place without texts, EL106 if `datasets` is missing, EL137 for an unknown language,
+        EL139 for a name that is not UTF-8, EL141 for a data set that cannot be opened, EL143 for an unknown format.
     """
     if format not in FORMATS:
         raise ValueError(Errors.EL143.format(format=format, known=", ".join(FORMATS)))
@@ -69,7 +68,7 @@ def describe_counts(counts: Counts) -> str:
 
 
 def _refuse_other_encodings(name: str) -> None:
-    """Bytes of a name that are not UTF-8 are lone surrogates in Python; no JSON of a model can hold them."""
+    """Python decodes bytes of a name that are not UTF-8 to unpaired surrogates, which JSON files cannot store."""
     escaped = name.encode("utf8", "backslashreplace").decode("utf8")
     if escaped != name:
         raise ValueError(Errors.EL139.format(name=repr(escaped)))

@@ -33,7 +33,7 @@ def read_items(
 
     path (str): See `find_files`.
     nlp (Language): Its vocabulary is that of the Docs.
-    counts (Counts): The number of lone surrogates replaced by U+FFFD is added to it.
+    counts (Counts): The number of unpaired surrogates replaced by U+FFFD is added to it.
     format (str): "text", "jsonl" or "docbin"; "auto" infers it from the suffix, stdin and others are text.
     is_tokenized (bool): Whether tokens are separated by white space.
     tell (Tell): Called with a message on files of a folder that are not read.
@@ -61,7 +61,7 @@ def to_doc(item: Item, nlp: Language) -> Doc:
 def parse_json(line: str, where: str) -> Tuple[Item, int]:
     """line (str): A JSON object with `text`, or with `words` or `tokens`; a blank line is an empty text.
     where (str): File and line number, for the error.
-    RETURNS (Tuple[Item, int]): The text or the words, and the number of lone surrogates replaced by U+FFFD.
+    RETURNS (Tuple[Item, int]): The text or the words, and the number of unpaired surrogates replaced by U+FFFD.
     RAISES (ValueError): EL130 or EL131 for another line.
     """
     if not line.strip():
@@ -93,7 +93,7 @@ def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
 
 def _read_lines(file: str, kind: str, is_tokenized: bool, counts: Counts) -> Iterator[Item]:
     with open_bytes(Path(file)) as content:
-        # A text is one item, whatever its length.
+        # A text of any length is one item.
         for number, line in enumerate(read_lines(content, longest=sys.maxsize), start=1):
             where = f"{file}:{number}"
             text = _decode(line, where).rstrip("\r\n")
@@ -118,7 +118,7 @@ def _item_of(record: Dict[str, Any]) -> Optional[Item]:
 
 
 def _replace_surrogates(item: Item) -> Tuple[Item, int]:
-    """Replace lone surrogates, which UTF-8 cannot encode and spaCy does not accept."""
+    """Replace unpaired surrogates, which UTF-8 cannot encode and spaCy does not accept."""
     words = [item] if isinstance(item, str) else cast(List[str], item)
     replaced = [SURROGATE.subn(REPLACEMENT, word) for word in words]
     n_replaced = sum(n for _, n in replaced)

@@ -1,19 +1,19 @@
-"""Notice raw text where tokens are expected: many of its words end in punctuation."""
+"""Detect raw text where tokenized text is expected: many of its words end in punctuation."""
 
 from typing import Iterable, Iterator, List, Optional, Sequence
 
 from ..errors import Warnings
 
-# Apostrophes and hyphens are not among them: tokenizers leave them at words.
+# Without apostrophes and hyphens, since tokenizers do not split them off.
 ENDINGS = frozenset(".,;:!?…)]\"”»。、，！？；：）」』؟،।")
-# Tokenized text in English has 1 % of such tokens, mostly abbreviations, raw text 14 %.
+# Tokenized English text has 1 % of such tokens, mostly abbreviations; raw text has 14 %.
 MOST = 0.05
 
 
 class PunctuationCheck:
-    """The share of tokens that end in punctuation, among the first ones of a text.
+    """The share of tokens that end in punctuation among the first tokens of a text.
 
-    max_tokens (int): Tokens that are looked at.
+    max_tokens (int): Maximum number of tokens to check.
     """
 
     def __init__(self, max_tokens: int = 20_000) -> None:
@@ -22,7 +22,7 @@ class PunctuationCheck:
         self._max_tokens = max_tokens
 
     def add(self, tokens: Iterable[str]) -> None:
-        """tokens (Iterable[str]): The next ones of the text."""
+        """tokens (Iterable[str]): The next tokens of the text."""
         if self.n_tokens >= self._max_tokens:
             return
         for token in tokens:
@@ -33,14 +33,14 @@ class PunctuationCheck:
 
     def watch(self, sentences: Iterable[List[str]]) -> Iterator[List[str]]:
         """sentences (Iterable[List[str]]): The text.
-        YIELDS (List[str]): The same.
+        YIELDS (List[str]): The same sentences.
         """
         for tokens in sentences:
             self.add(tokens)
             yield tokens
 
     def warning(self, places: Sequence[object]) -> Optional[str]:
-        """places (Sequence[object]): Where the text comes from.
+        """places (Sequence[object]): Source of the text.
         RETURNS (Optional[str]): WL103 if more than `MOST` of the tokens end in punctuation.
         """
         if self.n_attached <= MOST * self.n_tokens:

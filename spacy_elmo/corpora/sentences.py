@@ -63,7 +63,7 @@ class SentenceCutter:
 
 def make_nlp(lang: str, *, option: str = "--lang", instead: str = "leave it out") -> Language:
     """lang (str): Code of a language.
-    option (str), instead (str): For the error: name of the setting, and how to read tokenized text.
+    option (str), instead (str): Name of the setting, and its value for tokenized text, for the error.
     RETURNS (Language): A pipeline with a tokenizer only.
     RAISES (ValueError): EL137 for an unknown language.
     """
@@ -71,7 +71,7 @@ def make_nlp(lang: str, *, option: str = "--lang", instead: str = "leave it out"
         nlp = spacy.blank(lang)
     except ImportError as error:
         raise ValueError(Errors.EL137.format(lang=lang, reason=error, option=option, instead=instead)) from error
-    nlp.max_length = sys.maxsize  # the limit is meant for parsers
+    nlp.max_length = sys.maxsize  # the default limit is for parsers
     return nlp
 
 

@@ -1,4 +1,4 @@
-"""A corpus as an endless stream of blocks of tokenized sentences, whose position can be stored and found again."""
+"""A corpus as an endless stream of blocks of tokenized sentences, whose position can be saved and restored."""
 
 from collections import deque
 from dataclasses import asdict, dataclass, fields
@@ -20,7 +20,7 @@ Record = List[List[str]]
 class Counts:
     """Counts of the text that was read.
 
-    n_sentences (int): Sentences, each segment of a split one counted.
+    n_sentences (int): Sentences; a split sentence counts once per segment.
     n_tokens (int): Tokens.
     n_empty (int): Records without a token: lines, texts or Docs that were skipped.
     n_long (int): Long sentences that were split.
@@ -279,10 +279,10 @@ def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Ite
 
 
 def count_vocabulary(sentences: Iterable[Sequence[str]], n_words: int) -> Vocabulary:
-    """Make a vocabulary of the most frequent words, in order of descending frequency, ties by spelling.
+    """Create a vocabulary of the most frequent words, in order of descending frequency, ties by spelling.
 
     sentences (Iterable[Sequence[str]]): The training text.
-    n_words (int): Number of words to keep, without the three special ones in front.
+    n_words (int): Number of words to keep, besides `<S>`, `</S>` and `<UNK>`.
     RETURNS (Vocabulary): `<S>`, `</S>`, `<UNK>`, then the words.
     """
     return counting.count_vocabulary(sentences, n_words=n_words).vocabulary()

@@ -56,8 +56,8 @@ class WeightsErrors(metaclass=Catalogue):
     EL034 = "The biLM '{path}' cannot be loaded, {n_problems} problem(s):{problems}\nCorrect all of them."
     EL035 = (
         "{n_words} words of the vocabulary cannot be written to {path}, which has one word per line in UTF-8: {words}. "
-        "Replace these words: they contain a line feed or a lone surrogate, end in a carriage return, or begin with a "
-        "byte order mark."
+        "Replace these words: they contain a line feed or an unpaired surrogate, end in a carriage return, or begin "
+        "with a byte order mark."
     )
     EL036 = (
         "'{path}' has {n_bytes} bytes, but should have at most {max_bytes}: no biLM needs more. Check that it is the "

@@ -96,11 +96,11 @@ def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
 
 
 def _read(path: Path) -> Union[Snapshot, str]:
-    """The checkpoint, or what is wrong with it although its checksums are right."""
+    """The checkpoint, or its problems if it is invalid despite correct checksums."""
     try:
         record = _read_json(path / RECORD)
         tensors = load_file(path / TENSORS)
-    # safetensors has an error class of its own, deep JSON ends the stack.
+    # safetensors has its own error class, deeply nested JSON raises RecursionError.
     except Exception as error:
         return f"it cannot be read: {error}"
     problems = record_problems(record)
@@ -126,7 +126,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _write_json(path: Path, record: Any) -> None:
-    """Floats are exact here: srsly keeps ten decimals, which would turn an epsilon of 1e-12 into zero."""
+    """Write floats exactly; srsly writes ten decimals, which would turn an epsilon of 1e-12 into zero."""
     path.write_text(json.dumps(record, allow_nan=False), encoding="utf8")
 
 

@@ -1,6 +1,6 @@
-"""Has a checkpoint the shape that this package writes? Whether it is that of the run is asked where it is loaded.
+"""Checks of the structure of a checkpoint. Whether it belongs to the run is checked when it is loaded.
 
-A shape is a type, [shape] for a list of any length, or a dictionary with the shapes of the keys that must be there.
+A schema is a type, [schema] for a list of any length, or a dictionary with the schemas of the required keys.
 """
 
 from typing import Any, Iterator, List, Mapping
@@ -41,8 +41,8 @@ RECORD = {
 
 
 def record_problems(record: Any) -> List[str]:
-    """record (Any): What `state.json` holds.
-    RETURNS (List[str]): What is wrong with its shape, the first few of it.
+    """record (Any): Content of `state.json`.
+    RETURNS (List[str]): Violations of the schema, at most `MAX_NAMED`; other problems if there are none.
     """
     problems = list(_misfits(record, RECORD, "state"))
     if problems:
@@ -62,12 +62,12 @@ def record_problems(record: Any) -> List[str]:
 def lane_problems(lanes: Mapping[str, Tensor], *, n_lanes: int, n_words: int) -> List[str]:
     """lanes (Mapping[str, Tensor]): State of the lanes by name.
     n_lanes (int): B.
-    n_words (int): Words that the lanes may hold, by number.
-    RETURNS (List[str]): What is wrong with it.
+    n_words (int): Number of words in the word table.
+    RETURNS (List[str]): All problems.
     """
     names = {"now", "free_at", "n_blocks", "lengths", "rows"}
     if set(lanes) != names or any(tensor.is_floating_point() for tensor in lanes.values()):
-        return [f"the lanes should have whole numbers under {', '.join(sorted(names))}"]
+        return [f"the lanes should have integers under {', '.join(sorted(names))}"]
     found = {name: tensor.numpy() for name, tensor in lanes.items()}
     rows, lengths = found["rows"], found["lengths"]
     checks = {
@@ -84,23 +84,23 @@ def _are_below(numbers: Any, limit: int) -> bool:
     return numbers.size == 0 or bool(numbers.min() >= 0 and numbers.max() < limit)
 
 
-def _misfits(value: Any, shape: Any, name: str) -> Iterator[str]:
-    if isinstance(shape, dict):
+def _misfits(value: Any, schema: Any, name: str) -> Iterator[str]:
+    if isinstance(schema, dict):
         if not isinstance(value, dict):
             yield f"{name} is a {type(value).__name__}, should be an object"
             return
-        for key, inner in shape.items():
+        for key, inner in schema.items():
             if key not in value:
                 yield f"{name}.{key} is missing"
             else:
                 yield from _misfits(value[key], inner, f"{name}.{key}")
-    elif isinstance(shape, list):
+    elif isinstance(schema, list):
         if not isinstance(value, list):
             yield f"{name} is a {type(value).__name__}, should be a list"
             return
         for item in value:
-            yield from _misfits(item, shape[0], f"an item of {name}")
-    elif not isinstance(value, shape) or (isinstance(value, bool) and shape is not bool):
+            yield from _misfits(item, schema[0], f"an item of {name}")
+    elif not isinstance(value, schema) or (isinstance(value, bool) and schema is not bool):
         yield f"{name} is a {type(value).__name__}"
-    elif shape is int and value < 0:
+    elif schema is int and value < 0:
         yield f"{name} is {value}, below 0"

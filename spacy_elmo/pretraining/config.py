@@ -21,7 +21,7 @@ class SoftmaxConfig:
 
     kind (str): "sampled" (log-uniform negatives), "full", "adaptive" (clusters by frequency, Grave et al. 2017), or
         "auto": full for a small vocabulary, sampled for a larger one, see `fit_to_corpus`.
-    n_negatives (int): Distinct negatives to expect per update, shared by the batch, for "sampled".
+    n_negatives (int): Expected number of distinct negatives per update, shared by the batch, for "sampled".
     tie_weights (bool): The softmax shares its rows with the word embedding; for word input only.
     cutoffs (Tuple[int, ...]): First word of each tail cluster, ascending, for "adaptive".
     div_value (float): Each cluster is narrower than the one before by this factor, for "adaptive".
@@ -97,8 +97,8 @@ class ScheduleConfig:
     name (str): "constant", "linear" and "cosine" (to zero at `max_tokens`), "inverse_sqrt", or "slanted_triangular"
         (Howard & Ruder 2018).
     warmup_steps (Optional[int]): Updates of linear warm-up, for all but "slanted_triangular"; None: `warmup_share`.
-    warmup_share (float): The same as a share of the updates of the run.
-    cut_frac (float): Share of the run that rises, for "slanted_triangular".
+    warmup_share (float): Warm-up as a share of the updates of the run.
+    cut_frac (float): Share of the run in which the rate rises, for "slanted_triangular".
     ratio (float): Peak over the lowest rate, for "slanted_triangular".
     """
 
@@ -126,31 +126,32 @@ BLOCKS: Dict[str, Type[Any]] = {"softmax": SoftmaxConfig, "optimizer": Optimizer
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """How to train: text layout, objective, optimizer, reports.
+    """Settings of the training: text layout, objective, optimizer, reports.
 
-    seed (int): Of weights, samples, shuffling and dropout.
+    seed (int): Random seed of weights, samples, shuffling and dropout.
     batch_size (int): B, lanes of text in a batch, summed over all ranks.
-    unroll_steps (int): S, tokens per lane between two updates; gradients are cut there, the state is carried.
+    unroll_steps (int): S, tokens per lane and update; backpropagation is truncated there, the state is carried.
     accumulate (int): Chunks whose gradients are averaged into one update.
-    block_sentences (int): Consecutive sentences a lane reads before it takes the next block of the corpus.
-    reset_blocks (bool): Start each block from a zero state, so that the model also learns to begin.
-    shuffle_blocks (int): Blocks held in memory to draw from at random; 0 keeps the order of the corpus.
-    max_sentence_tokens (int): Longer sentences are cut into pieces of this length.
+    block_sentences (int): Consecutive sentences per block; each lane reads one block after the other.
+    reset_blocks (bool): Start each block from a zero state, so that the model also learns to start from it.
+    shuffle_blocks (int): Size of the shuffle buffer in blocks; 0 keeps the order of the corpus.
+    max_sentence_tokens (int): Longer sentences are split at this length.
     max_tokens (int): Predictions per direction to train on; the corpus is repeated if it is shorter. 0: no limit but
         `max_passes`.
     max_passes (float): Passes through the corpus to train on; the run ends at whichever limit comes first. 0: no limit
         but `max_tokens`.
-    dropout (float): Share of each LSTM input that is dropped.
-    output_dropout (Optional[float]): Share of the last output that is dropped; None: the same as `dropout`.
-    recurrent_dropout (float): Share of the recurrent inputs, the same ones at all steps of a chunk (Gal & Ghahramani
-        2016).
-    precision (str): Of the matrix products, "float32", "bfloat16" or "float16"; weights, states and sums are float32.
-    scale_loss (bool): Multiply the loss by `unroll_steps` before the gradients are clipped, as bilm-tf does.
+    dropout (float): Dropout probability of each LSTM input.
+    output_dropout (Optional[float]): Dropout probability of the last output; None: the same as `dropout`.
+    recurrent_dropout (float): Dropout probability of the recurrent inputs, with the same mask at all steps of a chunk
+        (Gal & Ghahramani 2016).
+    precision (str): Precision of matrix products, "float32", "bfloat16" or "float16"; weights, states and sums are
+        float32.
+    scale_loss (bool): Multiply the loss by `unroll_steps` before the gradients are clipped, as in bilm-tf.
     report_every (int): Updates between two log lines.
     eval_every (int): Updates between two validations.
     eval_sentences (int): Held-out sentences per validation.
     patience (int): Validations without improvement after which the run stops; 0 for never.
-    checkpoint_every (int): Updates between two checkpoints to resume from; 0 means at each validation.
+    checkpoint_every (int): Updates between two checkpoints to resume from; 0: at each validation.
     keep_checkpoints (int): Number of newest checkpoints to keep.
     """
 
@@ -185,7 +186,7 @@ class PretrainConfig:
         checks = [_at_least(self, name, 1) for name in (*layout, *reports)]
         checks += [_at_least(self, name, 0) for name in (*LIMITS, "shuffle_blocks", "patience", "checkpoint_every")]
         is_limited = self.max_tokens != 0 or self.max_passes != 0
-        checks.append((is_limited, "max_tokens and max_passes are 0, one of them should be above"))
+        checks.append((is_limited, "max_tokens and max_passes are 0, one of them should be above 0"))
         checks.append((self.precision in PRECISIONS, f"precision is '{self.precision}', should be one of {PRECISIONS}"))
         for name in ("dropout", "output_dropout", "recurrent_dropout"):
             value = getattr(self, name)
@@ -202,7 +203,7 @@ class PretrainConfig:
 
     @property
     def n_updates(self) -> int:
-        """RETURNS (int): Updates that `max_tokens` take."""
+        """RETURNS (int): Number of updates for `max_tokens`."""
         return math.ceil(self.max_tokens / (self.batch_size * self.unroll_steps * self.accumulate))
 
     @property
@@ -225,8 +226,8 @@ class PretrainConfig:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "PretrainConfig":
-        """record (Mapping[str, Any]): Settings left out get their default.
-        RAISES (ValueError): EL001 for unknown settings, EL100 for impossible values.
+        """record (Mapping[str, Any]): Omitted settings have their default.
+        RAISES (ValueError): EL001 for unknown settings, EL100 for invalid values.
         """
         refuse_unknown(cls, record, "[pretraining]", path="pretraining")
         settings, problems = fit_types(cls, record)

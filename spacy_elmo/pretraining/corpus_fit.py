@@ -1,4 +1,4 @@
-"""Settings that depend on the corpus: the length of a run and the softmax; and warnings where they do not fit it."""
+"""Settings that depend on the corpus (length of a run, kind of softmax), and warnings about unsuitable settings."""
 
 from dataclasses import replace
 from typing import List, Optional, Sequence
@@ -7,15 +7,15 @@ from ..corpora.shards import Counts, Shard, read_shards
 from ..errors import Warnings
 from .config import PretrainConfig
 
-# Up to here the full softmax of a small biLM costs little more than 2,048 negatives, and its losses have no noise.
+# Up to this size the full softmax of a small biLM costs little more than 2,048 negatives, and its losses are exact.
 FULL_SOFTMAX_WORDS = 10_000
 MANY_PASSES = 20
 
 
 def count_predictions(shards: Sequence[Shard], counts: Optional[Counts] = None) -> int:
-    """shards (Sequence[Shard]): The corpus, read once if it has not been counted.
-    counts (Optional[Counts]): What reading it once has counted.
-    RETURNS (int): Predictions per direction of one pass: its tokens and the ends of its sentences.
+    """shards (Sequence[Shard]): The corpus, read once if `counts` is None.
+    counts (Optional[Counts]): Counts of one pass.
+    RETURNS (int): Predictions per direction of one pass: its tokens, and one boundary per sentence.
     """
     if counts is None:
         counts = Counts()
@@ -25,13 +25,13 @@ def count_predictions(shards: Sequence[Shard], counts: Optional[Counts] = None) 
 
 
 def fit_to_corpus(config: PretrainConfig, *, n_words: int, n_predictions: Optional[int]) -> PretrainConfig:
-    """Replace what depends on the corpus by numbers and names: `max_passes` by `max_tokens`, the softmax "auto" by
-    "full" or "sampled".
+    """Set the settings that depend on the corpus: `max_tokens` from `max_passes`, and "full" or "sampled" for the
+    softmax "auto".
 
-    config (PretrainConfig): How to train.
+    config (PretrainConfig): The settings.
     n_words (int): V, words of the softmax.
     n_predictions (Optional[int]): Predictions per direction of one pass; needed with `max_passes`.
-    RETURNS (PretrainConfig): The same, its `max_tokens` the lower one of both limits.
+    RETURNS (PretrainConfig): The settings; `max_tokens` is the lower one of both limits.
     """
     softmax = config.softmax
     if softmax.kind == "auto":
@@ -46,7 +46,7 @@ def fit_to_corpus(config: PretrainConfig, *, n_words: int, n_predictions: Option
 def describe_length(config: PretrainConfig, n_predictions: int) -> str:
     """config (PretrainConfig): From `fit_to_corpus`.
     n_predictions (int): Predictions per direction of one pass.
-    RETURNS (str): A statement about how long the run is.
+    RETURNS (str): A description of the length of the run.
     """
     n_passes = config.max_tokens / n_predictions
     return (
@@ -58,11 +58,11 @@ def describe_length(config: PretrainConfig, n_predictions: int) -> str:
 def corpus_warnings(
     config: PretrainConfig, *, n_predictions: Optional[int] = None, n_unknown: Optional[int] = None
 ) -> List[str]:
-    """Settings that make a poor biLM of this corpus.
+    """Find settings that are unsuitable for the corpus.
 
     config (PretrainConfig): From `fit_to_corpus`.
-    n_predictions (Optional[int]): Predictions per direction of one pass, if they were counted.
-    n_unknown (Optional[int]): Tokens of the corpus that become `<UNK>`, if they were counted.
+    n_predictions (Optional[int]): Predictions per direction of one pass, if counted.
+    n_unknown (Optional[int]): Tokens of the corpus that are `<UNK>`, if counted.
     RETURNS (List[str]): WL101 for a warm-up of more than half of the run, WL102 for a corpus without `<UNK>`, WL104 for
         many passes.
     """

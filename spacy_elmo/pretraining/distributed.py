@@ -1,8 +1,8 @@
 """Data-parallel training with several processes, started by `torchrun`.
 
-Every rank plans all lanes of the global batch and computes its own share, so N ranks read exactly what one process
-with the same global batch reads. Dense gradients are averaged by `DistributedDataParallel`, sparse gradients here:
-only the rows in the gradient of some rank are sent.
+Every rank plans all lanes of the global batch and computes its own share, so N ranks read the same text as one process
+with the same global batch. `DistributedDataParallel` averages dense gradients. Sparse gradients are averaged here: only
+rows in the gradient of some rank are sent.
 """
 
 import gc
@@ -64,7 +64,7 @@ class Ranks:
         return total / self.world_size
 
     def any(self, is_set: bool) -> bool:
-        """RETURNS (bool): Whether it is set on some rank, the same on each."""
+        """RETURNS (bool): Whether `is_set` is true on some rank, the same on each."""
         if self.world_size == 1:
             return is_set
         return bool(self.average(torch.tensor(float(is_set), device=self.device)) > 0)
@@ -185,7 +185,7 @@ def connect(device: str) -> Iterator[Ranks]:
 
 @contextmanager
 def tell_of_lost_ranks(rank: int) -> Iterator[None]:
-    """RAISES (ValueError): EL127 instead of the error of the network library when the connection is lost."""
+    """RAISES (ValueError): EL127 instead of the error of the network library, if the connection is lost."""
     try:
         yield
     except (dist.DistError, RuntimeError) as error:

@@ -17,7 +17,7 @@ class LayerGroup:
     """Parameters that are unfrozen together and share a learning rate.
 
     name (str): "head", "layers.1", "layers.0", "words".
-    parameters (Dict[str, nn.Parameter]): By a name that is the same in every run, "network.encoder.layers.0.bias".
+    parameters (Dict[str, nn.Parameter]): By a name that is the same in every run, e.g. "network.encoder.layers.0.bias".
     """
 
     name: str

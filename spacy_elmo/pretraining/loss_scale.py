@@ -7,8 +7,8 @@ from torch import nn
 
 FIRST, LARGEST = 2.0**12, 2.0**24
 STEADY_UPDATES = 1000  # updates without an overflow before the factor is doubled
-# Consecutive overflows that no factor can prevent: 24 halvings of the largest factor give 1.
-HOPELESS = 30
+# Consecutive overflows after which training stops: 24 halvings reduce the largest factor to 1, so no factor helps.
+MAX_OVERFLOWS = 30
 
 
 class LossScale:
@@ -25,9 +25,9 @@ class LossScale:
         self.n_steady = self.n_overflows = 0  # consecutive updates without and with an overflow
 
     @property
-    def is_hopeless(self) -> bool:
-        """RETURNS (bool): Whether gradients overflow with every factor, so that training does not advance."""
-        return self.n_overflows >= HOPELESS
+    def has_persistent_overflow(self) -> bool:
+        """RETURNS (bool): Whether gradients overflow with every factor, so that training cannot continue."""
+        return self.n_overflows >= MAX_OVERFLOWS
 
     def unscale(self, parameters: Iterable[nn.Parameter]) -> bool:
         """Divide the gradients in place, and set the factor of the next update.

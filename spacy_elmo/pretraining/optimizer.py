@@ -34,8 +34,8 @@ class StepInfo:
 class PretrainOptimizer:
     """Updates the weights of a biLM and its softmax.
 
-    network (BiLMNetwork), head (nn.Module): Changed in place; parameters they share are changed once. The network is
-        told whether gradients of its word embedding are sparse.
+    network (BiLMNetwork), head (nn.Module): Updated in place; shared parameters are updated once. The attribute
+        `sparse_words` of the network is also set.
     settings (OptimizerConfig): Update rule, rates, clipping, unfreezing.
     schedule (ScheduleConfig): The learning rate schedule.
     max_tokens (int): Predictions per direction of the whole run.

@@ -50,11 +50,11 @@ class Pretraining:
     vocabulary (Vocabulary): Words of the head, sorted by frequency.
     shards (Sequence[Shard]): The training text.
     held_out (Sentences): Held-out text.
-    config (PretrainConfig): How to train.
+    config (PretrainConfig): The settings.
     output (Path): Folder for models, checkpoints and log.
     meta (Mapping[str, Any]): Saved with the model: name, language, sources, licences.
-    text_settings (Mapping[str, Any]): How the text is read, plain JSON types; must not change when the run is resumed.
-    ranks (Ranks): This process among those that train together.
+    text_settings (Mapping[str, Any]): Settings of reading the text, plain JSON types; must not change on resume.
+    ranks (Ranks): This process and its communication with the others.
     n_predictions (Optional[int]): Predictions per direction of one pass through the text, if they have been counted;
         with `max_passes` they are counted here otherwise.
     is_stopped (bool): Whether `stop` ended the run before its end.
@@ -100,18 +100,18 @@ class Pretraining:
         self.is_stopped = False
         self._is_stop_wanted = False
         self._log: Optional[RunLog] = None
-        self._unproved: Optional[Path] = None  # the newest checkpoint, until its weights gave a finite result
+        self._unverified: Optional[Path] = None  # the newest checkpoint, until its weights give a finite result
 
     def begin(self, *, resume: bool = False, force: bool = False) -> None:
         """Prepare the folder; with `resume` continue from the newest intact checkpoint, if there is one.
 
         An error on one rank is raised on all. The first rank checks the folder before it writes.
 
-        resume (bool): Continue the run that the folder holds.
-        force (bool): Begin anew in a folder that holds a run, and remove that.
-        RAISES (ValueError): EL104 for a folder that holds a run, EL129 if all checkpoints are damaged, EL110 if the
-            newest one does not fit the run, EL146 and EL156 if the run that stopped had other settings or another
-            text, EL157 if ranks found different checkpoints.
+        resume (bool): Continue the run in the folder.
+        force (bool): Start a new run in a folder that contains one, and remove the old run.
+        RAISES (ValueError): EL104 for a folder that contains a run, EL129 if all checkpoints are damaged, EL110 if the
+            newest one does not fit the run, EL146 and EL156 if the stopped run had other settings or another text,
+            EL157 if ranks find different checkpoints.
         """
         snapshot = self.ranks.agree(lambda: self._found(resume=resume, force=force))
         steps = self.ranks.gather_objects(None if snapshot is None else snapshot.record["step"])
@@ -124,7 +124,7 @@ class Pretraining:
         self.ranks.agree(lambda: self._open_folder(snapshot, force))
 
     def stop(self) -> None:
-        """Let `reports` end after the current update, with a checkpoint. A signal handler may call this."""
+        """Make `reports` end after the current update, with a checkpoint. A signal handler may call this."""
         self._is_stop_wanted = True
 
     def reports(self) -> Iterator[Report]:
@@ -137,14 +137,14 @@ class Pretraining:
         """
         trainer, config = self.trainer, self.config
         interval = _Interval(self._losses, time.perf_counter(), trainer.n_tokens)
-        is_end = trainer.n_tokens >= config.max_tokens or self.best.is_hopeless(config.patience)
+        is_end = trainer.n_tokens >= config.max_tokens or self.best.should_stop(config.patience)
         while not (is_end or self.is_stopped):
             update = trainer.update()
             if update is None:
                 break
             if not update.is_finite:
                 raise ValueError(self._diverged("The loss or its gradient"))
-            self._prove_checkpoint()
+            self._verify_checkpoint()
             interval.data_s += update.data_s
             if not update.is_skipped:
                 interval.losses.append(float(update.loss))
@@ -152,7 +152,7 @@ class Pretraining:
             is_eval = is_end or trainer.step % config.eval_every == 0
             if is_eval or trainer.step % config.report_every == 0:
                 report = self._report(update, interval, is_eval)
-                is_end = is_end or self.best.is_hopeless(config.patience)
+                is_end = is_end or self.best.should_stop(config.patience)
                 interval = _Interval([], time.perf_counter(), trainer.n_tokens)
                 self._losses = interval.losses
                 yield report
@@ -160,12 +160,12 @@ class Pretraining:
             if is_end or self.is_stopped or trainer.step % config.checkpoint_steps == 0:
                 self._save_checkpoint()
             if is_eval:
-                self._prove_checkpoint()
-        if self._validated_at < trainer.step and not self.is_stopped:  # resumed where there is nothing left to do
+                self._verify_checkpoint()
+        if self._validated_at < trainer.step and not self.is_stopped:  # resumed after the last update
             self._check_weights()
-            yield self._report(Update.of_nothing(), interval, is_eval=True)
+            yield self._report(Update.empty(), interval, is_eval=True)
             self._save_checkpoint()
-        trainer.let_go()
+        trainer.release()
 
     def _report(self, update: Update, interval: _Interval, is_eval: bool) -> Report:
         trainer, ranks = self.trainer, self.ranks
@@ -247,12 +247,12 @@ class Pretraining:
             "elapsed_s": self.elapsed_s,
             "log_bytes": self._log.n_bytes,
         }
-        self._unproved = save_checkpoint(self.output, self.trainer.step, Snapshot(snapshot.tensors, record))
+        self._unverified = save_checkpoint(self.output, self.trainer.step, Snapshot(snapshot.tensors, record))
 
-    def _prove_checkpoint(self) -> None:
-        """Remove old checkpoints once the weights of the newest one have given a finite result."""
-        if self._unproved is not None:
-            self._unproved = None
+    def _verify_checkpoint(self) -> None:
+        """Remove old checkpoints when the weights of the newest one have given a finite result."""
+        if self._unverified is not None:
+            self._unverified = None
             prune_checkpoints(self.output, keep=self.config.keep_checkpoints)
 
     def _settings(self) -> Dict[str, Any]:
@@ -291,7 +291,7 @@ class Pretraining:
             self._validated_at = int(record.get("validated_at", 0))
             self._losses = list(map(float, record["losses"]))
             self.elapsed_s = float(record["elapsed_s"])
-        # Tensors of other names, shapes and types, and numbers that fit nothing, each give an error of their own.
+        # Wrong names, shapes, dtypes and values of tensors raise different errors.
         except Exception as error:
             raise ValueError(Errors.EL110.format(path=snapshot.path, reason=error)) from error
 
@@ -303,9 +303,9 @@ class Pretraining:
             raise ValueError(self._diverged("A weight"))
 
     def _diverged(self, what: str) -> str:
-        """Describe the error, and remove a checkpoint whose weights never gave a finite result."""
-        if self._unproved is not None:
-            shutil.rmtree(self._unproved)
+        """Describe the error, and remove a checkpoint whose weights have not given a finite result."""
+        if self._unverified is not None:
+            shutil.rmtree(self._unverified)
         checkpoint = next(iter(list_checkpoints(self.output)), "none yet")
         best = self.output / BEST
         return Errors.EL103.format(

@@ -38,7 +38,7 @@ def describe_text(shards: Sequence[Shard], held_out: Sentences, settings: Mappin
 
     shards (Sequence[Shard]): The training text.
     held_out (Sentences): Held-out text.
-    settings (Mapping[str, Any]): How the text is read, plain JSON types.
+    settings (Mapping[str, Any]): Settings of reading the text, plain JSON types.
     RETURNS (Dict[str, Any]): Plain JSON types, for a checkpoint.
     """
     sizes: Dict[str, str] = {}

@@ -10,7 +10,7 @@ from .config import ScheduleConfig
 
 
 def rate_factor(settings: ScheduleConfig, *, step: int, n_tokens: int, max_tokens: int) -> float:
-    """settings (ScheduleConfig): Shape of the curve, with the number of its `warmup_steps`; None stands for none.
+    """settings (ScheduleConfig): The schedule; `warmup_steps` of None means no warm-up.
     step (int): Updates done before this one.
     n_tokens (int): Predictions per direction trained on before this one.
     max_tokens (int): Predictions per direction of the whole run.

@@ -1,7 +1,7 @@
 """Log-sum-exp of softmax logits in bounded memory, with hand-written backward passes.
 
-A loss in nats is log(1 + exp(log_sum_scores - own_scores)): the logit of the target is kept out of the sum of the
-others, so that small losses keep their precision.
+A loss in nats is log(1 + exp(log_sum_scores - own_scores)). The sum excludes the logit of the target, so that small
+losses are precise.
 """
 
 from typing import Any, Iterator, Optional, Tuple
@@ -78,7 +78,7 @@ class _LogSumScores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, d_logs: Tensor) -> Tuple[Optional[Tensor], ...]:
         rows, columns, bias, hits, logs, totals, exps = ctx.saved_tensors
-        needs_rows = ctx.needs_input_grad[0]  # not for a frozen biLM
+        needs_rows = ctx.needs_input_grad[0]  # False for a frozen biLM
         if exps is not None:
             return _gradients_of_kept(exps, rows, columns, d_logs / totals, bias.dtype, needs_rows)
         d_rows = torch.empty_like(rows) if needs_rows else None

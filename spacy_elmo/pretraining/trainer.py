@@ -31,7 +31,7 @@ from .loss_scale import LossScale
 from .objective import make_objective
 from .optimizer import PretrainOptimizer
 
-MAX_WORDS = 200_000  # distinct words in the table; beyond, words that no lane holds are removed
+MAX_WORDS = 200_000  # distinct words in the table; above that, words that are in no lane are removed
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -55,7 +55,7 @@ class Update:
     data_s: float
 
     @classmethod
-    def of_nothing(cls) -> "Update":
+    def empty(cls) -> "Update":
         """RETURNS (Update): The empty update of a run that is complete."""
         return cls(torch.zeros(()), math.nan, math.nan, is_finite=True, is_skipped=True, data_s=0.0)
 
@@ -94,8 +94,8 @@ class Trainer:
     network (BiLMNetwork), head (LMHead): Trained in place.
     vocabulary (Vocabulary): Words of the head.
     stream (BlockStream): The text.
-    config (PretrainConfig): How to train.
-    ranks (Ranks): This process among those that train together.
+    config (PretrainConfig): The settings.
+    ranks (Ranks): This process and its communication with the others.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Trainer:
         self.ranks.average_gradients(self.sparse)
         is_overflow = self.loss_scale.unscale(self.optimizer.parameters)
         info = self.optimizer.step(step=self.step, n_tokens=self.n_tokens)
-        is_finite = self._is_mere_overflow(loss) if is_overflow else math.isfinite(info.grad_norm)
+        is_finite = self._is_recoverable(loss) if is_overflow else math.isfinite(info.grad_norm)
         if is_finite:
             self.step += 1
             self.n_tokens += sum(chunk.inputs[0].size for chunk in chunks) * self.ranks.world_size
@@ -150,7 +150,7 @@ class Trainer:
     def snapshot(self) -> Snapshot:
         """Take a snapshot. A collective operation: all ranks call it.
 
-        RETURNS (Snapshot): Everything that `restore` needs, the same on all ranks.
+        RETURNS (Snapshot): The complete state for `restore`, the same on all ranks.
         """
         self._forget_words()
         moments, optimizer = self.optimizer.state_dict()
@@ -196,7 +196,7 @@ class Trainer:
         if problems:
             raise ValueError("; ".join(problems))
         self.lanes.load_state_dict({name: part.numpy() for name, part in lanes.items()})
-        # Copies: torch aligns its own memory, and products of numbers in another alignment may differ in the last bit.
+        # Copies, since PyTorch aligns its memory, and products may differ in the last bit for another alignment.
         states = {name: _own(part[:, self.own_lanes], device) for name, part in _under("state.", tensors).items()}
         self.state = self.state.replace_tensors(states)
         self.generator.set_state(tensors["random.sampler"])
@@ -208,9 +208,9 @@ class Trainer:
         """RETURNS (bool): Whether all weights are finite numbers, the same on all ranks."""
         return all(bool(torch.isfinite(parameter).all()) for parameter in self.optimizer.parameters)
 
-    def _is_mere_overflow(self, loss: Tensor) -> bool:
-        """Whether a smaller loss scale may help: the loss is finite on all ranks, and overflows are not `HOPELESS`."""
-        return math.isfinite(float(self.ranks.average(loss))) and not self.loss_scale.is_hopeless
+    def _is_recoverable(self, loss: Tensor) -> bool:
+        """Whether a smaller loss scale may help: the loss is finite on all ranks, and the overflow not persistent."""
+        return math.isfinite(float(self.ranks.average(loss))) and not self.loss_scale.has_persistent_overflow
 
     def _next_chunks(self) -> List[Chunk]:
         """The chunks of one update, this rank's lanes only; fewer at the end of the text."""
@@ -224,7 +224,7 @@ class Trainer:
         return chunks
 
     def _forget_words(self) -> None:
-        """Keep only the words that lanes hold, so that memory does not grow with the corpus. Results do not change."""
+        """Keep only the words in the lanes, so that memory does not grow with the corpus. Results do not change."""
         self.lanes.renumber(self.table.keep(self.lanes.held_numbers()))
 
     def _backward(self, chunks: Sequence[Chunk]) -> Tensor:
@@ -245,13 +245,13 @@ class Trainer:
         return total
 
     def _wrap(self) -> nn.Module:
-        """The module for all ranks, wrapped again when the set of trained parameters changes."""
+        """The wrapped module; it is wrapped again when the set of trained parameters changes."""
         trained = [parameter.requires_grad for parameter in self.module.parameters()]
         if self._wrapped is None or trained != self._wrapped_for:
             self._wrapped, self._wrapped_for = self.ranks.wrap(self.module, self.sparse), trained
         return self._wrapped
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the wrapped module, which keeps the connection to the other ranks open."""
         self._wrapped = None
 

@@ -24,7 +24,7 @@ def make_rule(groups: List[LayerGroup], settings: OptimizerConfig) -> torch.opti
 
     groups (List[LayerGroup]): From the top; groups of the optimizer store their index as "depth".
     settings (OptimizerConfig): Which rule.
-    RETURNS (torch.optim.Optimizer): For dense gradients; `update_rows` uses its state, too.
+    RETURNS (torch.optim.Optimizer): For dense gradients; `update_rows` also uses its state.
     """
     parts: List[Dict[str, Any]] = []
     for depth, group in enumerate(groups):
@@ -76,7 +76,7 @@ def update_rows(
 
 
 def new_step(rule: torch.optim.Optimizer, parameter: nn.Parameter) -> Tensor:
-    """RETURNS (Tensor): The step counter of a parameter, zero, shape (); on its device if fused, as PyTorch wants."""
+    """RETURNS (Tensor): Zero step counter of a parameter, shape (); for fused rules on the device of the parameter."""
     return torch.zeros((), device=parameter.device if rule.defaults["fused"] else "cpu")
 
 

@@ -18,14 +18,14 @@ def read_held_out(
     max_sentence_tokens: int = 1000,
     counts: Optional[Counts] = None,
 ) -> Sentences:
-    """Take evenly spaced sentences of the held-out text.
+    """Select evenly spaced sentences of the held-out text.
 
-    shards (Sequence[Shard]): The text, small enough to be held in memory.
-    n_sentences (int): How many to take, evenly spaced from the first sentence to the end.
+    shards (Sequence[Shard]): The text, small enough to fit in memory.
+    n_sentences (int): Number of sentences, evenly spaced from the first sentence to the end.
     max_sentence_tokens (int): Longer sentences are split at this length, as in training.
     counts (Optional[Counts]): Counts of the whole text are added to it.
-    RETURNS (Sentences): All of them if there are fewer.
-    RAISES (ValueError): EL101 if there is none.
+    RETURNS (Sentences): The sentences, all if there are fewer.
+    RAISES (ValueError): EL101 for a text without sentences.
     """
     stream = BlockStream(shards, block_sentences=1, seed=0, repeat=False, max_sentence_tokens=max_sentence_tokens)
     sentences = list(itertools.chain.from_iterable(stream))
@@ -57,9 +57,10 @@ class BestSoFar:
             self.n_worse += 1
         return is_better
 
-    def is_hopeless(self, patience: int) -> bool:
+    def should_stop(self, patience: int) -> bool:
         """patience (int): Validations without improvement before stopping, 0 for no limit.
-        RETURNS (bool): Whether the run should stop."""
+        RETURNS (bool): Whether the run should stop.
+        """
         return bool(patience) and self.n_worse >= patience
 
     def to_dict(self) -> Dict[str, Any]:

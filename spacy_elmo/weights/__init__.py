@@ -1,4 +1,4 @@
-"""Files of biLMs, ours and other people's."""
+"""Read and write biLMs in the native format and in formats of other programs."""
 
 from .load import load_bilm
 from .native.model import bilm_from_bytes, bilm_to_bytes

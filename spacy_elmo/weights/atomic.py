@@ -1,4 +1,4 @@
-"""Write a folder so that nobody ever finds half of it."""
+"""Atomic writing of a folder."""
 
 import os
 import shutil
@@ -12,18 +12,18 @@ from ..errors import Errors
 
 @contextmanager
 def atomic_folder(path: Path, *, force: bool, own_names: Sequence[str]) -> Iterator[Path]:
-    """Give a temporary folder beside the target to write into, then put it in place.
+    """Provide a temporary folder next to the target, and rename it to the target at the end.
 
-    A new folder appears by one rename. An existing one is set aside, the new one takes its place, and the old one is
-    removed: two renames, and `heal_folder` undoes the first if a process is killed before the second. Where a folder
-    holds files of other people, or cannot be renamed, these stay and ours are replaced file by file. All is on
-    the disk, not only in its cache, before the first rename.
+    A new folder is created by one rename. To replace an existing folder takes two: the old one is renamed to a hidden
+    name, the new one to the target; then the old one is deleted. `heal_folder` undoes the first rename if a process is
+    killed before the second. If the folder contains other files or cannot be renamed, files are replaced one by one.
+    All files are synced to the disk before the first rename.
 
     path (Path): The target folder.
-    force (bool): Replace what is there.
-    own_names (Sequence[str]): Names of files that the writer owns.
+    force (bool): Replace existing files.
+    own_names (Sequence[str]): Names of files that the writer may replace.
     YIELDS (Path): An empty folder.
-    RAISES (ValueError): EL025 if something is there and `force` is not set, or if it is a file.
+    RAISES (ValueError): EL025 if the folder is not empty and `force` is not set, or if the path is a file.
     """
     heal_folder(path)
     if path.is_file() or (path.is_dir() and not force and any(path.iterdir())):
@@ -32,7 +32,7 @@ def atomic_folder(path: Path, *, force: bool, own_names: Sequence[str]) -> Itera
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
     try:
         yield folder
-        folder.chmod(0o777 & ~_umask())  # mkdtemp makes folders that only the owner reads
+        folder.chmod(0o777 & ~_umask())  # a folder from mkdtemp is readable by its owner only
         for written in (*folder.iterdir(), folder):
             _sync(written)
         _put_in_place(folder, path, own_names)
@@ -42,12 +42,12 @@ def atomic_folder(path: Path, *, force: bool, own_names: Sequence[str]) -> Itera
 
 
 def aside_of(path: Path) -> Path:
-    """RETURNS (Path): Where a folder waits while another takes its place. If `path` is missing, this one holds."""
+    """RETURNS (Path): Hidden name of a folder while it is replaced. If `path` does not exist, this folder is valid."""
     return path.with_name(f".{path.name}.old")
 
 
 def heal_folder(path: Path) -> None:
-    """Finish what a killed process began: a folder that was set aside comes back, or goes if it was replaced.
+    """Clean up after a killed process: restore a renamed folder, or delete it if it was replaced.
 
     path (Path): The target folder.
     """
@@ -77,7 +77,7 @@ def _is_all_ours(path: Path, own_names: Sequence[str]) -> bool:
 
 
 def _set_aside(path: Path) -> bool:
-    """RETURNS (bool): False where a folder cannot be renamed: a mount point, or a lower layer of a container."""
+    """RETURNS (bool): False if the folder cannot be renamed: a mount point, or in a lower layer of a container."""
     try:
         os.rename(path, aside_of(path))
     except OSError:
@@ -94,8 +94,8 @@ def _replace_files(folder: Path, path: Path, own_names: Sequence[str]) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    if os.name == "nt":  # there a folder cannot be opened, nor a file that is open for reading be synced
+    """Sync a file, or the entries of a folder, to the disk."""
+    if os.name == "nt":  # Windows can neither open a folder nor sync a file opened for reading
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:

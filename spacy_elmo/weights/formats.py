@@ -1,6 +1,6 @@
-"""The table of formats: how each is detected, read and written, and which files it has.
+"""The table of formats: functions to detect, read and write each of them, and the names of its files.
 
-A new format is a folder beside native/ and bilm_tf/, and a row here.
+A new format needs a folder next to native/ and bilm_tf/, and a row here.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ INT8 = "int8"
 class LoadedMix:
     """A scalar mix that was trained with a biLM, Peters et al. (2018), eq. 1.
 
-    weights (Sequence[float]): Raw, one for each layer, the token layer first.
+    weights (Sequence[float]): Raw weights, one per layer, the token layer first.
     gamma (float): Scale.
     """
 
@@ -38,10 +38,10 @@ class LoadedMix:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """What the files of a model hold.
+    """The contents of the files of a model.
 
     bilm (BiLM): The biLM, float32, on the CPU.
-    mixes (Sequence[LoadedMix]): The scalar mixes; none in the formats that hold a biLM only.
+    mixes (Sequence[LoadedMix]): The scalar mixes, empty for formats with a biLM only.
     """
 
     bilm: BiLM
@@ -50,10 +50,10 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class Extras:
-    """Files that a user names besides the model.
+    """Files that a user specifies in addition to the model.
 
-    vocab (Optional[Source]): One word a line, in the order of the rows.
-    token_embeddings (Optional[Source]): Cached vectors of its words.
+    vocab (Optional[Source]): One word per line, in the order of the rows.
+    token_embeddings (Optional[Source]): Precomputed vectors of its words.
     softmax (Optional[Source]): HDF5 with softmax/W and softmax/b.
     """
 
@@ -64,16 +64,15 @@ class Extras:
 
 @dataclass(frozen=True)
 class Format:
-    """A way to keep a biLM in files.
+    """A file format of biLMs.
 
-    name (str): As `save_bilm` and the command line name it.
-    detect (Callable[[Path], Optional[Any]]): The files behind a path that exists, None if they are of another format;
-        looks at names, reads no contents.
-    read (Callable[[Any, Extras], LoadedModel]): What `detect` found, into a model.
-    write (Callable[[BiLM, Path, str], None]): A biLM into an empty folder, as numbers of a type.
-    file_names (Sequence[str]): What `write` may write.
-    dtypes (Sequence[str]): Types of numbers that `write` knows.
-    wanted (str): What `detect` looks for, in words.
+    name (str): Name for `save_bilm` and the command line.
+    detect (Callable[[Path], Optional[Any]]): Finds the files at an existing path by name, None for another format.
+    read (Callable[[Any, Extras], LoadedModel]): Reads the output of `detect` into a model.
+    write (Callable[[BiLM, Path, str], None]): Writes a biLM to an empty folder, in a dtype.
+    file_names (Sequence[str]): Names of all files that `write` may write.
+    dtypes (Sequence[str]): Dtypes that `write` supports.
+    wanted (str): Description of the files that `detect` looks for.
     """
 
     name: str
@@ -120,14 +119,14 @@ BILM_TF = Format(
     dtypes=DTYPES,
     wanted=BILM_TF_WANTED,
 )
-FORMATS: Tuple[Format, ...] = (NATIVE, BILM_TF)  # in the order in which they are looked for
+FORMATS: Tuple[Format, ...] = (NATIVE, BILM_TF)  # in the order of detection
 
 
 def detect_format(path: Path) -> Tuple[Format, Any]:
     """path (Path): A folder or file.
-    RETURNS (Tuple[Format, Any]): The format, and what its `read` takes.
-    RAISES (ValueError): EL020 if there is nothing of a known format, EL040 for a format that cannot be read yet, and
-        what `detect` of a format raises for its own damaged files.
+    RETURNS (Tuple[Format, Any]): The format, and the files for its `read`.
+    RAISES (ValueError): EL020 if no format is detected, EL040 for a known format that cannot be read yet, and errors of
+        `detect` for damaged files.
     """
     if not path.exists():
         raise ValueError(_not_found(path, "there is no such file or folder"))

@@ -1,6 +1,6 @@
-"""The largest sizes that files may declare: checked before anything is allocated or built.
+"""Maximum sizes that files may declare, checked before anything is allocated.
 
-All of them are far above any biLM that exists (4096 cells, 512 outputs, 2 to 4 layers, 800,000 words).
+All of them are far above those of existing biLMs (cell width 4096, projection width 512, 2 to 4 layers, 800,000 words).
 """
 
 from typing import Dict, Iterable, List, Mapping, Optional
@@ -10,22 +10,22 @@ from ..bilm.config import BiLMConfig
 MIB = 1024 * 1024
 MAX_JSON_BYTES = 16 * MIB  # options, config and meta data
 MAX_JSON_DEPTH = 64
-MAX_EXPANSION = 20  # compressed weights and words are at most a few times as large as their files
+MAX_EXPANSION = 20  # uncompressed weights and words are at most a few times larger than their files
 
 MAX_LAYERS = 1000  # LSTM layers, highway layers, filter sizes
 MAX_WIDTH = 2**20
-MAX_CHARACTERS = 1000  # ids in a word's row: 8 bytes each, for thousands of words at a time
+MAX_CHARACTERS = 1000  # ids per word, of 8 bytes each, for thousands of words at once
 MAX_WORDS = 2**31
 MAX_CUTOFFS = 100  # clusters of an adaptive softmax
 
 MAX_ABSOLUTE = 1e18  # the product of two such numbers is still finite in float32
-MAX_SHOWN = 30  # problems that an error lists
-MAX_TEXT = 2000  # characters of a problem that an error shows
+MAX_SHOWN = 30  # problems listed in an error
+MAX_TEXT = 2000  # characters of a problem in an error
 
 
 def expanded_limit(n_bytes: int) -> int:
-    """n_bytes (int): Stored in a file, compressed or not.
-    RETURNS (int): The most that they may expand to.
+    """n_bytes (int): Size in a file, compressed or not.
+    RETURNS (int): Maximum size after decompression.
     """
     return 64 * MIB + MAX_EXPANSION * n_bytes
 
@@ -43,8 +43,8 @@ MOST: Dict[str, int] = {
 
 
 def find_excess(config: BiLMConfig) -> List[str]:
-    """config (BiLMConfig): As a file declares it.
-    RETURNS (List[str]): Settings above their limit, one text each.
+    """config (BiLMConfig): The config in a file.
+    RETURNS (List[str]): A description of each setting above its limit.
     """
     sizes: Dict[str, Optional[int]] = {name: getattr(config, name) for name in MOST if hasattr(config, name)}
     if config.char_cnn is not None:
@@ -58,15 +58,15 @@ def find_excess(config: BiLMConfig) -> List[str]:
 
 
 def find_above(sizes: Mapping[str, Optional[int]], most: Mapping[str, int]) -> List[str]:
-    """RETURNS (List[str]): Sizes above their limit, one text each."""
+    """RETURNS (List[str]): A description of each size above its limit."""
     above = ((name, n) for name, n in sizes.items() if n is not None and n > most[name])
     return [f"{name} is {shorten(str(n), 40)}, should be at most {most[name]:,}" for name, n in above]
 
 
 def find_filter_excess(numbers: List[int], name: str) -> List[str]:
     """numbers (List[int]): Filters of each width.
-    name (str): What the file calls them.
-    RETURNS (List[str]): Too many widths, or too many filters in all.
+    name (str): Name of the setting in the file.
+    RETURNS (List[str]): Problems: too many widths, or too many filters in total.
     """
     problems = []
     if len(numbers) > MAX_LAYERS:
@@ -78,12 +78,12 @@ def find_filter_excess(numbers: List[int], name: str) -> List[str]:
 
 
 def shorten(text: str, max_characters: int = MAX_TEXT) -> str:
-    """RETURNS (str): The text, with "..." in place of the rest where it is longer."""
+    """RETURNS (str): The text, truncated with "..." if it is longer."""
     return text if len(text) <= max_characters else text[: max_characters - 3] + "..."
 
 
 def listed(problems: Iterable[str], max_shown: int = MAX_SHOWN) -> str:
-    """RETURNS (str): One problem a line, each after a dash, and the number of those that are not shown."""
+    """RETURNS (str): One problem per line, each after a dash, and the number of problems not shown."""
     found = list(problems)
     shown = [shorten(problem) for problem in found[:max_shown]]
     rest = [f"and {len(found) - max_shown:,} more"] if len(found) > max_shown else []

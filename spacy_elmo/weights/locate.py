@@ -1,4 +1,4 @@
-"""From what a user names to a path: a packaged name, a folder or a file."""
+"""Convert a packaged name or a path to the path of a biLM."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ PACKAGED_NAMES = ("en_elmo_sm",)
 
 def locate(path: PathLike) -> Path:
     """path (PathLike): Folder or file, or the name of a packaged model.
-    RETURNS (Path): It may not exist.
-    RAISES (ValueError): EL024 if a packaged model is not in the installation.
+    RETURNS (Path): Its path, which need not exist.
+    RAISES (ValueError): EL024 if a packaged model is not installed.
     """
     if isinstance(path, str) and path in PACKAGED_NAMES:
         return _packaged(path)
     path = Path(path)
-    # A process was killed while it replaced a folder, or is about to put another one in its place.
+    # Another process is replacing the folder, or was killed while it did.
     return aside_of(path) if not path.exists() and aside_of(path).is_dir() else path
 
 

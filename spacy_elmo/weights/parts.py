@@ -1,4 +1,4 @@
-"""What all formats share: a network from arrays and back, vocabularies as text, checks of fit between parts."""
+"""Functions of all formats: convert networks to arrays and back, read and write vocabularies, check sizes."""
 
 import warnings
 from pathlib import Path
@@ -17,14 +17,14 @@ from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
 from .sources import Source
 from .tensor_map import Array
 
-MAX_NAMED = 10  # words that an error names
+MAX_NAMED = 10  # words listed in an error
 
 
 def build_network(config: BiLMConfig, state: Mapping[str, Array]) -> BiLMNetwork:
-    """Make a network of given weights without drawing random ones first.
+    """Create a network with given weights, without random initialization.
 
-    config (BiLMConfig): Sizes and switches.
-    state (Mapping[str, Array]): float32 arrays of its state dict, taken over and not copied.
+    config (BiLMConfig): Its config.
+    state (Mapping[str, Array]): float32 arrays of its state dict, not copied.
     RETURNS (BiLMNetwork): In evaluation mode.
     """
     with torch.device("meta"):
@@ -34,7 +34,7 @@ def build_network(config: BiLMConfig, state: Mapping[str, Array]) -> BiLMNetwork
 
 
 def build_head(weight: nn.Parameter, bias: Array) -> SoftmaxHead:
-    """weight (nn.Parameter): Shape (V, P); the word table itself where the two are shared.
+    """weight (nn.Parameter): Shape (V, P); the word table itself if it is shared.
     bias (Array): Shape (V,).
     RETURNS (SoftmaxHead): In evaluation mode.
     """
@@ -46,7 +46,7 @@ def build_head(weight: nn.Parameter, bias: Array) -> SoftmaxHead:
 
 
 def is_head_shared(network: BiLMNetwork, head: Optional[LMHead]) -> bool:
-    """RETURNS (bool): Whether the softmax is the word table itself (bilm-tf's share_embedding_softmax)."""
+    """RETURNS (bool): Whether the softmax shares the word table (bilm-tf's share_embedding_softmax)."""
     return isinstance(head, SoftmaxHead) and head.weight is network.word_embedding
 
 
@@ -57,20 +57,20 @@ def to_arrays(module: nn.Module) -> Dict[str, Array]:
 
 
 def as_float32(array: Array) -> Array:
-    """RETURNS (Array): A float32 array of one's own, which torch may write to."""
+    """RETURNS (Array): A writable float32 copy."""
     return np.array(array, dtype="float32", order="C")
 
 
 def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
-    """Read one word a line.
+    """Read a vocabulary, one word per line.
 
     source (Source): The text file, UTF-8.
-    is_needed (bool): Without it the model cannot be used; otherwise an unusable file is ignored with a warning.
+    is_needed (bool): Whether the model needs it; otherwise an invalid file is ignored with a warning.
     RETURNS (Optional[Vocabulary]): The words, or None after the warning WL020.
-    RAISES (ValueError): EL027 if it is needed and cannot be used.
+    RAISES (ValueError): EL027 if it is needed and invalid.
     """
     try:
-        # Words may hold any line separator of Unicode: only the line feed ends one.
+        # Only a line feed ends a line, since words may contain other line separators of Unicode.
         lines = source.read_text_bytes().decode("utf8").split("\n")
         return Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
     except ValueError as error:
@@ -81,9 +81,9 @@ def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
 
 
 def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:
-    """path (Path): A text file, one word a line.
+    """path (Path): Output, a text file with one word per line.
     vocabulary (Vocabulary): The words.
-    RAISES (ValueError): EL035 with words that would not be read back as they are.
+    RAISES (ValueError): EL035 with words that would change when the file is read.
     """
     bad = [ascii(word) for word in vocabulary.words if not _fits_line(word)]
     bad += [ascii(word) for word in vocabulary.words[:1] if word.startswith(BYTE_ORDER_MARK)]
@@ -93,13 +93,13 @@ def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:
 
 
 def _fits_line(word: str) -> bool:
-    """No line feed, no carriage return at the end (a line end on Windows), no half of a surrogate pair."""
+    """No line feed, no final carriage return (a line end on Windows), no unpaired surrogate."""
     return "\n" not in word and not word.endswith("\r") and not any("\ud800" <= char <= "\udfff" for char in word)
 
 
 def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) -> None:
     """vocabulary (Optional[Vocabulary]): The words, if there are any.
-    rows (Mapping[str, int]): Rows of each table that should have one row a word.
+    rows (Mapping[str, int]): Rows of each table that should have one row per word.
     RAISES (ValueError): EL028 with all tables that do not fit.
     """
     if vocabulary is None:
@@ -113,9 +113,9 @@ def table_rows(
     words: Optional[Array] = None, softmax_bias: Optional[Array] = None, embeddings: Optional[Array] = None
 ) -> Dict[str, int]:
     """words (Optional[Array]): The word table.
-    softmax_bias (Optional[Array]): One number a word.
-    embeddings (Optional[Array]): Cached word vectors.
-    RETURNS (Dict[str, int]): Rows of every table that goes by the vocabulary.
+    softmax_bias (Optional[Array]): One value per word.
+    embeddings (Optional[Array]): Precomputed word vectors.
+    RETURNS (Dict[str, int]): Rows of every table with one row per word.
     """
     tables = {"the word table": words, "the softmax": softmax_bias, "the token embeddings": embeddings}
     return {name: len(table) for name, table in tables.items() if table is not None and table.shape}
@@ -124,7 +124,7 @@ def table_rows(
 def check_dtype_fits(arrays: Mapping[str, Array], dtype: str) -> None:
     """arrays (Mapping[str, Array]): float32 arrays to be written.
     dtype (str): "float32" or "float16".
-    RAISES (ValueError): EL030 for values that are not finite in that type.
+    RAISES (ValueError): EL030 for values that are not finite in that dtype.
     """
     with np.errstate(over="ignore"):
         bad: List[str] = [name for name, array in arrays.items() if not np.isfinite(array.astype(dtype)).all()]

@@ -1,4 +1,4 @@
-"""Errors of the parts of a biLM, collected so that one of them does not hide the others."""
+"""Collect the errors of all files of a biLM, to raise them together."""
 
 from typing import Any, Callable, List, Optional, TypeVar
 
@@ -8,13 +8,13 @@ T = TypeVar("T")
 
 
 class Faults:
-    """What went wrong so far. A step that needs the result of a step that failed is left out by the caller."""
+    """Errors so far. The caller skips steps that need the result of a failed step."""
 
     def __init__(self) -> None:
         self.errors: List[ValueError] = []
 
     def attempt(self, step: Callable[..., T], *args: Any) -> Optional[T]:
-        """step (Callable[..., T]): Something that raises a ValueError if its part cannot be used.
+        """step (Callable[..., T]): Raises a ValueError if its input is invalid.
         RETURNS (Optional[T]): Its result, or None if it failed.
         """
         try:
@@ -24,8 +24,8 @@ class Faults:
         return None
 
     def raise_together(self, path: object) -> None:
-        """path (object): Where the biLM is.
-        RAISES (ValueError): The error there was, or EL034 with all of them; nothing if there was none.
+        """path (object): Path of the biLM.
+        RAISES (ValueError): The only error, or EL034 with all errors; nothing if there is none.
         """
         if len(self.errors) == 1:
             raise self.errors[0]

@@ -1,4 +1,4 @@
-"""`save_bilm`: a `BiLM` to a folder, in our own format or in that of bilm-tf."""
+"""`save_bilm`: save a `BiLM` to a folder in native or bilm-tf format."""
 
 from pathlib import Path
 from typing import Sequence
@@ -15,17 +15,17 @@ from .sources import PathLike
 def save_bilm(
     bilm: BiLM, path: PathLike, *, format: str = "native", dtype: str = "float32", force: bool = False
 ) -> None:
-    """Save a biLM; the folder is complete or not there.
+    """Save a biLM atomically.
 
     bilm (BiLM): The model.
     path (PathLike): A folder.
-    format (str): "native", or "bilm-tf" for a folder that bilm-tf and AllenNLP open.
-    dtype (str): Type of the numbers on disk, "float32" or "float16"; "int8" (native) rounds the matrices of LSTMs,
-        highways and softmax to 255 levels, a quarter of the size.
+    format (str): "native", or "bilm-tf" for a folder that bilm-tf and AllenNLP can read.
+    dtype (str): Dtype on disk, "float32" or "float16"; "int8" (native) rounds the matrices of LSTMs, highways and
+        softmax to 255 levels, in a quarter of the space.
     force (bool): Replace the files of an existing model.
-    RAISES (ValueError): EL025 if the folder holds something, EL030 if values do not fit the type, EL033 for settings
-        that are not known.
-    RAISES (OSError): EL180 if the system refuses it: the disk is full, for instance.
+    RAISES (ValueError): EL025 if the folder is not empty, EL030 if values are too large for the dtype, EL033 for an
+        unknown format or dtype.
+    RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
     """
     by_name = {known.name: known for known in FORMATS}
     _check("format", format, list(by_name))

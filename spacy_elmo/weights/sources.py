@@ -1,4 +1,4 @@
-"""A file on disk or a member of a zip, read within limits; bytes that another library decodes; JSON."""
+"""Read files on disk and members of a zip, with limits on their size; errors of decoders; JSON."""
 
 import gzip
 import io
@@ -19,12 +19,12 @@ PathLike = Union[str, Path]
 
 @contextmanager
 def decoding(path: object, kind: str) -> Iterator[None]:
-    """Report whatever a decoder raises as one error of ours.
+    """Convert all exceptions of a decoder to one error of this package.
 
     zipfile alone raises BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error, LZMAError and more.
 
-    path (object): What is being decoded.
-    kind (str): The format it should be in.
+    path (object): The file that is decoded.
+    kind (str): Its expected format.
     RAISES (ValueError): EL022 for any exception inside.
     """
     try:
@@ -54,12 +54,12 @@ class Source:
         return f"{self.path}:{self.member}" if self.member else str(self.path)
 
     def read_bytes(self, max_bytes: Optional[int] = None) -> bytes:
-        """Read the content; a zip is not unpacked, and the size is checked before anything is read.
+        """Read the content, without unpacking a zip. The size is checked before anything is read.
 
-        max_bytes (Optional[int]): Refuse more than this; without it only a member that expands too far is refused.
+        max_bytes (Optional[int]): Maximum size; None limits only the expansion of a member of a zip.
         RETURNS (bytes): The content.
         RAISES (ValueError): EL020 if there is no such file, EL022 if the zip is damaged, EL036 if it is too large.
-        RAISES (OSError): EL037 if the system refuses it.
+        RAISES (OSError): EL037 if the operating system cannot read it.
         """
         if self.member is not None:
             return self._read_member(max_bytes)
@@ -72,7 +72,7 @@ class Source:
 
     def read_text_bytes(self) -> bytes:
         """RETURNS (bytes): The content, decompressed if the name ends in `.gz`.
-        RAISES (ValueError, OSError): As `read_bytes`; EL022 if the compressed data are damaged.
+        RAISES (ValueError, OSError): See `read_bytes`; EL022 if the compressed data are damaged.
         """
         content = self.read_bytes()
         if not self.name.endswith(GZIP_SUFFIX):
@@ -104,7 +104,7 @@ def require_file(path: Path) -> None:
 
 def read_json(source: Source) -> Any:
     """source (Source): A JSON file, UTF-8.
-    RETURNS (Any): What it holds.
+    RETURNS (Any): Its value.
     RAISES (ValueError): EL020, EL022 or EL036.
     """
     return parse_json(source.read_bytes(MAX_JSON_BYTES), source)
@@ -112,8 +112,8 @@ def read_json(source: Source) -> Any:
 
 def parse_json(content: Union[bytes, str], path: object) -> Any:
     """content (Union[bytes, str]): JSON, UTF-8.
-    path (object): Where it comes from, for messages.
-    RETURNS (Any): What it holds.
+    path (object): Its source, for messages.
+    RETURNS (Any): Its value.
     RAISES (ValueError): EL022 if it is not JSON, or nested deeper than `MAX_JSON_DEPTH` levels.
     """
     with decoding(path, "JSON"):
@@ -125,7 +125,7 @@ def parse_json(content: Union[bytes, str], path: object) -> Any:
 
 
 def _is_deeper(value: Any, n_levels: int) -> bool:
-    """Level by level, since a recursive walk would meet Python's own limit."""
+    """Check level by level, since a recursive walk could exceed Python's recursion limit."""
     level: List[Any] = [value]
     for _ in range(n_levels + 1):
         level = [inner for node in level for inner in _inner(node)]

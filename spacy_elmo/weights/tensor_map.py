@@ -1,4 +1,4 @@
-"""Which slice of a foreign dataset is which slice of our state dict: one table for reading and for writing."""
+"""Mapping between slices of foreign datasets and slices of our state dict: one table for reading and writing."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +15,10 @@ Shape = Tuple[int, ...]
 
 @dataclass(frozen=True)
 class Transform:
-    """An invertible map of values: the order of axes, a sign.
+    """An exactly invertible transform of values: the order of axes, or a sign.
 
-    to_ours (Callable[[Array], Array]): From a dataset's values to those of the state dict.
-    to_theirs (Callable[[Array], Array]): The inverse, bit for bit.
+    to_ours (Callable[[Array], Array]): Maps values of a dataset to values of the state dict.
+    to_theirs (Callable[[Array], Array]): The inverse.
     """
 
     to_ours: Callable[[Array], Array]
@@ -27,24 +27,24 @@ class Transform:
 
 def permute(*axes: int) -> Transform:
     """axes (int): Order of the dataset's axes in the state dict.
-    RETURNS (Transform): Puts them into this order.
+    RETURNS (Transform): The permutation.
     """
     inverse = tuple(int(axis) for axis in np.argsort(axes))
     return Transform(partial(np.transpose, axes=axes), partial(np.transpose, axes=inverse))
 
 
 UNCHANGED = Transform(np.asarray, np.asarray)
-NEGATED = Transform(np.negative, np.negative)  # gates of AllenNLP carry where ours transform
+NEGATED = Transform(np.negative, np.negative)  # AllenNLP stores carry gates, we store transform gates
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One slice of a dataset and its place in our state dict.
+class TensorSlice:
+    """A slice of a dataset and its position in our state dict.
 
     key (str): Name in the state dict.
     at (Tuple[Any, ...]): Index into the state array, empty for all of it.
     cut (Tuple[Any, ...]): Index into the dataset, empty for all of it.
-    transform (Transform): Between the slice's values and ours.
+    transform (Transform): Transform between the values of both.
     """
 
     key: str
@@ -53,11 +53,11 @@ class Piece:
     transform: Transform = UNCHANGED
 
     def to_ours(self, dataset: Array) -> Array:
-        """RETURNS (Array): The slice as our state dict holds it."""
+        """RETURNS (Array): The slice for our state dict."""
         return self.transform.to_ours(dataset[self.cut])
 
     def to_theirs(self, ours: Array) -> Array:
-        """RETURNS (Array): The slice as the dataset holds it."""
+        """RETURNS (Array): The slice for the dataset."""
         return self.transform.to_theirs(ours[self.at])
 
 
@@ -66,55 +66,55 @@ class Dataset:
     """A dataset of a foreign file.
 
     name (str): Its path in the file.
-    shape (Shape): The shape it should have.
-    pieces (Tuple[Piece, ...]): Where its slices go; together they are all of it.
+    shape (Shape): Its expected shape.
+    slices (Tuple[TensorSlice, ...]): Its slices; together they cover the dataset.
     """
 
     name: str
     shape: Shape
-    pieces: Tuple[Piece, ...]
+    slices: Tuple[TensorSlice, ...]
 
 
 def import_arrays(
     table: Iterable[Dataset], arrays: Mapping[str, Array], shapes: Mapping[str, Shape]
 ) -> Dict[str, Array]:
-    """Fill a state dict from a file's arrays.
+    """Fill a state dict from the arrays of a file.
 
-    table (Iterable[Dataset]): What goes where.
-    arrays (Mapping[str, Array]): The file's arrays by name.
+    table (Iterable[Dataset]): The mapping.
+    arrays (Mapping[str, Array]): The arrays of the file by name.
     shapes (Mapping[str, Shape]): Shapes of our state dict.
-    RETURNS (Dict[str, Array]): float32 arrays; what no dataset fills is zero.
+    RETURNS (Dict[str, Array]): float32 arrays, zero where no dataset is mapped.
     """
     state = {key: np.zeros(shape, dtype="float32") for key, shape in shapes.items()}
     for dataset in table:
-        for piece in dataset.pieces:
-            state[piece.key][piece.at] = piece.to_ours(arrays[dataset.name])
+        for part in dataset.slices:
+            state[part.key][part.at] = part.to_ours(arrays[dataset.name])
     return state
 
 
 def export_arrays(table: Iterable[Dataset], state: Mapping[str, Array]) -> Dict[str, Array]:
-    """The inverse of `import_arrays`, bit for bit.
+    """The exact inverse of `import_arrays`.
 
-    table (Iterable[Dataset]): What goes where.
+    table (Iterable[Dataset]): The mapping.
     state (Mapping[str, Array]): Our state dict.
     RETURNS (Dict[str, Array]): float32 arrays by dataset name.
     """
     arrays: Dict[str, Array] = {}
     for dataset in table:
         array = np.empty(dataset.shape, dtype="float32")
-        for piece in dataset.pieces:
-            array[piece.cut] = piece.to_theirs(state[piece.key])
+        for part in dataset.slices:
+            array[part.cut] = part.to_theirs(state[part.key])
         arrays[dataset.name] = array
     return arrays
 
 
 def find_misfits(wanted: Mapping[str, Shape], arrays: Mapping[str, Array]) -> List[str]:
-    """Everything that keeps arrays from being used, one text each.
+    """Find all problems of arrays.
 
-    wanted (Mapping[str, Shape]): Names and shapes that should be there.
-    arrays (Mapping[str, Array]): What is there.
-    RETURNS (List[str]): Missing, unexpected, of another shape, not numbers, not finite or so large that products are
-        not; empty if all is fine.
+    wanted (Mapping[str, Shape]): Expected names and shapes.
+    arrays (Mapping[str, Array]): The arrays.
+    RETURNS (List[str]): A description of each missing or unexpected array, wrong shape or dtype, and of values that are
+        not finite, or so large that products would not be.
     """
     problems: List[str] = []
     for name in sorted(set(wanted) - set(arrays)):
@@ -135,13 +135,13 @@ def find_misfits(wanted: Mapping[str, Shape], arrays: Mapping[str, Array]) -> Li
 
 
 def _count_unusable(array: Array) -> int:
-    """Values that are not finite as float32: a float64 file may hold larger ones."""
+    """Number of values that are not finite in float32, including too large float64 values."""
     with np.errstate(over="ignore"):
         return int(array.size - np.count_nonzero(np.isfinite(array.astype("float32", copy=False))))
 
 
 def _count_too_large(array: Array) -> int:
-    """Values beyond the limit, counted only where the largest is: float() since float16 does not hold the limit."""
+    """Number of values above the limit. float() is needed, since the limit is infinite in float16."""
     if not array.size or max(float(array.max()), -float(array.min())) <= MAX_ABSOLUTE:
         return 0
     return int(np.count_nonzero(np.abs(array) > MAX_ABSOLUTE))

@@ -1,4 +1,4 @@
-"""Formats of biLMs that are known but cannot be read yet: their names, and what to do."""
+"""Known formats of biLMs that cannot be read yet: their names and remedies."""
 
 import tarfile
 import zipfile
@@ -10,7 +10,7 @@ from .sources import decoding
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_MEMBERS = 1000
 
-# Names of files that say which format it is, what it is called, and what to do.
+# File names that identify the format, name of the format, remedy.
 KNOWN: Tuple[Tuple[Tuple[str, ...], str, str], ...] = (
     (
         ("encoder.pkl", "token_embedder.pkl"),
@@ -20,23 +20,23 @@ KNOWN: Tuple[Tuple[Tuple[str, ...], str, str], ...] = (
     (
         ("config.json", "weights.th"),
         "an AllenNLP archive",
-        "Take the options.json and the HDF5 file that its config.json names under `options_file` and `weight_file` "
-        "(AllenNLP keeps copies of them in the archive's folder `fta`, if it has one), and pass their paths",
+        "Pass the paths of the options.json and the HDF5 file listed in its config.json under `options_file` and "
+        "`weight_file` (AllenNLP may store copies of them in the folder `fta` of the archive)",
     ),
 )
 
 
 def recognize(path: Path) -> Optional[Tuple[str, str]]:
     """path (Path): A folder, a zip or a tar archive.
-    RETURNS (Optional[Tuple[str, str]]): The format that it looks like and what to do, None for all others.
+    RETURNS (Optional[Tuple[str, str]]): The detected format and the remedy, None for all others.
     RAISES (ValueError): EL022 for a damaged archive.
     """
     names = {Path(name).name for name in _names(path)}
-    return next(((title, remedy) for marks, title, remedy in KNOWN if names.issuperset(marks)), None)
+    return next(((title, remedy) for required, title, remedy in KNOWN if names.issuperset(required)), None)
 
 
 def _names(path: Path) -> Iterable[str]:
-    """Of the files inside; those of a tar archive only up to a limit, since all of it has to be decompressed."""
+    """Names of the files inside; of a tar archive up to a limit, since it must be decompressed to list them."""
     if path.is_dir():
         return [file.name for file in path.iterdir()]
     with path.open("rb") as file:

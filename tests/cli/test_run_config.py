@@ -27,11 +27,11 @@ def test_all_values_of_wrong_types_are_named_at_once():
     with pytest.raises(ValueError, match="EL170.*16 setting") as error:
         check_config(wrong)
     for text in (
-        "paths.train is ['a.txt', 3], should be a text or a list of texts or null",
-        "vocabulary.n_words is 'all', should be a whole number or null",
+        "paths.train is ['a.txt', 3], should be a string or a list of strings or null",
+        "vocabulary.n_words is 'all', should be an integer or null",
         "bilm.char_cnn.filters is [[1]]",
         "pretraining.optimizer.grad_clip is None, should be a number",
-        "pretraining.batch_size is 4.5, should be a whole number",
+        "pretraining.batch_size is 4.5, should be an integer",
         "meta is 3, should be a block of settings",
     ):
         assert text in str(error.value)

@@ -11,7 +11,7 @@ from pretraining.small_run import make_run, write_text
 from spacy_elmo import load_bilm
 from spacy_elmo.corpora.shards import Counts, TextShard
 from spacy_elmo.pretraining.checkpoint import list_checkpoints
-from spacy_elmo.pretraining.loss_scale import HOPELESS
+from spacy_elmo.pretraining.loss_scale import MAX_OVERFLOWS
 from spacy_elmo.pretraining.validation import BestSoFar, read_held_out
 
 PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0, "report_every": 20, "checkpoint_every": 0}
@@ -87,7 +87,7 @@ def test_the_run_ends_early_when_there_is_no_hope(text, tmp_path):
 
 def test_best_so_far_counts_those_that_are_not_better():
     best = BestSoFar()
-    assert BestSoFar.from_dict(best.to_dict()) == best and not best.is_hopeless(0)
+    assert BestSoFar.from_dict(best.to_dict()) == best and not best.should_stop(0)
 
 
 def test_an_existing_run_is_not_overwritten(text, tmp_path):
@@ -115,11 +115,11 @@ def test_float16_stops_when_no_factor_helps(text, tmp_path, monkeypatch):
     run.begin()
     parameter = run.trainer.network.char_cnn.projection.weight
     parameter.register_hook(lambda grad: grad * float("inf"))
-    with pytest.raises(ValueError, match=f"EL103.*not a finite number at step {HOPELESS - 1}"):
+    with pytest.raises(ValueError, match=f"EL103.*not a finite number at step {MAX_OVERFLOWS - 1}"):
         for report in run.reports():
             assert math.isnan(report.loss)
     rows = list(srsly.read_jsonl(tmp_path / "out" / "log.jsonl"))
-    assert rows[0]["loss"] is None and len(rows) == HOPELESS - 1
+    assert rows[0]["loss"] is None and len(rows) == MAX_OVERFLOWS - 1
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

@@ -203,7 +203,7 @@ def test_token_embeddings_are_saved(kind, make, tmp_path, embeddings):
 
 
 def test_token_embeddings_need_a_vocabulary(make, embeddings):
-    with pytest.raises(ValueError, match="EL029.*no vocabulary names its rows"):
+    with pytest.raises(ValueError, match="EL029.*a vocabulary is missing"):
         load_bilm(make(), token_embeddings=embeddings[0])
 
 

@@ -231,8 +231,8 @@ def with_header(content, **changes):
 @pytest.mark.parametrize(
     "changes, text",
     [
-        ({"vocabulary": 3}, "EL039.*vocabulary is not a list of texts"),
-        ({"vocabulary": [1, None]}, "EL039.*vocabulary is not a list of texts"),
+        ({"vocabulary": 3}, "EL039.*vocabulary is not a list of strings"),
+        ({"vocabulary": [1, None]}, "EL039.*vocabulary is not a list of strings"),
         ({"vocabulary": ["a"]}, "EL003"),
         ({"meta": [1]}, "EL039.*meta is a list"),
         ({"config": None, "meta": 3}, "EL039.*config is missing.*meta is a int"),

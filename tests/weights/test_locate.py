@@ -178,7 +178,7 @@ def test_allennlp_archive_is_named(tmp_path):
     with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
         for name in ("config.json", "weights.th"):
             archive.add(tmp_path / name, name)
-    with pytest.raises(ValueError, match="EL040.*model.tar.gz' looks like an AllenNLP archive.*Take the options.json"):
+    with pytest.raises(ValueError, match="EL040.*model.tar.gz' looks like an AllenNLP archive.*the options.json"):
         load_bilm(tmp_path / "model.tar.gz")
     (tmp_path / "model.tar.gz").write_bytes((tmp_path / "model.tar.gz").read_bytes()[:40])
     with pytest.raises(ValueError, match="EL022.*cannot be read as tar archive"):
@@ -188,7 +188,7 @@ def test_allennlp_archive_is_named(tmp_path):
 @pytest.mark.issue(15)
 def test_hdf5_without_options_says_how_to_name_them(folder):
     (folder / "options.json").unlink()
-    with pytest.raises(ValueError, match="EL020.*HDF5 file, but there are no options beside it.*--options"):
+    with pytest.raises(ValueError, match="EL020.*HDF5 file without options in the same folder.*--options"):
         load_bilm(folder / "weights.hdf5")
 
 

@@ -1,4 +1,4 @@
-"""Find the files of a bilm-tf model: in a folder, in a zip, or an HDF5 file beside its options."""
+"""Find the files of a bilm-tf model: in a folder, in a zip, or an HDF5 file with its options in the same folder."""
 
 import re
 import zipfile
@@ -13,7 +13,7 @@ ZIP_MAGIC = b"PK\x03\x04"
 HDF5_SUFFIXES = (".hdf5", ".h5")
 TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
 VOCAB_NAMES = ("vocab.txt", "vocab.txt.gz")  # zips of NLPL have the latter
-WANTED = "a folder with options.json and one .hdf5 file; an .hdf5 file beside its options.json; a .zip with both"
+WANTED = "a folder with options.json and one .hdf5 file; an .hdf5 file next to its options.json; a .zip with both"
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class TFFiles:
 
     options (Source): options.json.
     weights (Source): The HDF5 file.
-    vocab (Optional[Source]): One word a line.
-    token_embeddings (Optional[Source]): Cached word vectors, only as our own exporter names them.
+    vocab (Optional[Source]): Vocabulary, one word per line.
+    token_embeddings (Optional[Source]): Precomputed word vectors, under the name that our exporter uses.
     """
 
     options: Source
@@ -34,9 +34,8 @@ class TFFiles:
 
 def detect_bilm_tf(path: Path) -> Optional[TFFiles]:
     """path (Path): A folder or file that exists.
-    RETURNS (Optional[TFFiles]): What is there; None for a file or folder of another kind.
-    RAISES (ValueError): EL020 if parts are missing, EL021 if it is not clear which files are meant, EL022 for a damaged
-        zip.
+    RETURNS (Optional[TFFiles]): The files; None for a file or folder in another format.
+    RAISES (ValueError): EL020 if files are missing, EL021 if there are several candidates, EL022 for a damaged zip.
     """
     if path.is_dir():
         files = [Source(own) for own in sorted(path.iterdir()) if own.is_file()]
@@ -51,7 +50,7 @@ def _is_of_bilm_tf(source: Source) -> bool:
 
 
 def _is_meant_as_zip(path: Path) -> bool:
-    """By its name or first bytes: a truncated zip lacks the end, which makes it one for zipfile."""
+    """By name or first bytes, since zipfile does not recognize a truncated zip."""
     with path.open("rb") as file:
         return path.suffix == ".zip" or file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
 
@@ -64,7 +63,7 @@ def _in_zip(path: Path) -> TFFiles:
 
 
 def _beside_weights(weights: Path) -> TFFiles:
-    """The options whose name fits best: the same prefix, then plain, then the only ones there."""
+    """The options with the same prefix as the weights, else options.json, else the only options in the folder."""
     prefix = re.sub(r"(weights|model)$", "", weights.stem)
     names = [f"{prefix}options.json", f"{weights.stem}_options.json", f"{weights.stem}.json", "options.json"]
     options = _first_file(weights.parent, names)
@@ -102,8 +101,8 @@ def _first_file(folder: Path, names: Iterable[str]) -> Optional[Source]:
 
 def _only(found: Sequence[Source], where: str, kind: str, wanted: Iterable[str]) -> Source:
     if not found:
-        reason = f"it is an HDF5 file, but there are no {kind} beside it"
-        names = f"{' or '.join(wanted)}, or a file that `options=...` (`--options`) names"
+        reason = f"it is an HDF5 file without {kind} in the same folder"
+        names = f"{' or '.join(wanted)}, or a file given by `options=...` (`--options`)"
         raise ValueError(Errors.EL020.format(path=where, reason=reason, wanted=names))
     if len(found) > 1:
         names = ", ".join(source.name for source in found)

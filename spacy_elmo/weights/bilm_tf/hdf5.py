@@ -1,7 +1,7 @@
 """HDF5 files to dictionaries of arrays and back.
 
-A file can name storage outside of itself, or itself as its own storage, and can declare any shape. Only plain datasets
-are read, and only after their declared sizes were compared with what the file holds.
+A file can refer to external storage, or to itself, and can declare any shape. Only plain datasets are read, after their
+declared sizes are compared with the size of their storage.
 """
 
 import io
@@ -19,7 +19,7 @@ from ..tensor_map import Array
 
 MAX_NODES = 20_000  # groups and datasets
 MAX_DEPTH = 16  # groups within groups
-NUMBERS = "fiu"  # kinds of types: floating point, and those of which the error should say that they are not
+NUMBERS = "fiu"  # kinds of dtypes to read: floating point, and integers, for which `find_misfits` reports an error
 
 Shape = Tuple[int, ...]
 
@@ -29,8 +29,8 @@ def read_hdf5(source: Source) -> Dict[str, Array]:
 
     source (Source): A file, or a member of a zip.
     RETURNS (Dict[str, Array]): Arrays by their path in the file.
-    RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or not HDF5, EL038 for what is not a plain
-        dataset: links, external and virtual storage, shapes larger than the file.
+    RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or not HDF5, EL038 for anything but plain
+        datasets: links, external and virtual storage, shapes larger than the file.
     """
     place: Any = io.BytesIO(source.read_bytes()) if source.member is not None else source.path
     if source.member is None:
@@ -55,7 +55,7 @@ def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:
 
 
 def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], List[str]]:
-    """The datasets by their path, none of them read yet, and everything that keeps them from being read."""
+    """The datasets by path, without their values, and all problems."""
     datasets: Dict[str, h5py.Dataset] = {}
     problems: List[str] = []
     groups: List[Tuple[str, h5py.Group]] = [("", file)]
@@ -88,7 +88,7 @@ def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], Lis
 
 
 def _names(group: h5py.Group) -> List[str]:
-    """Names in a group, at most one more than the limit: a damaged index may be endless."""
+    """Names in a group, at most one more than the limit, since a damaged index may be infinite."""
     names: List[str] = []
 
     def take(name: bytes) -> Any:
@@ -100,10 +100,10 @@ def _names(group: h5py.Group) -> List[str]:
 
 
 def _problems(path: str, dataset: h5py.Dataset) -> Iterator[str]:
-    """Why a dataset cannot be read; its storage is looked at before its shape."""
+    """Reasons why a dataset cannot be read; storage is checked before shape."""
     layout = dataset.id.get_create_plist()
     if layout.get_layout() == h5py.h5d.VIRTUAL:
-        yield f"{path} is a virtual dataset, whose values lie in other datasets"
+        yield f"{path} is a virtual dataset, whose values are in other datasets"
     elif layout.get_external_count():
         yield f"{path} has its values in another file"
     elif dataset.dtype.kind not in NUMBERS:

@@ -1,13 +1,13 @@
-"""The datasets of a bilm-tf weights file, as AllenNLP reads it too, and their places in our state dict.
+"""The datasets of a weights file of bilm-tf and AllenNLP, and their positions in our state dict.
 
-Gates lie in the order i, j, f, o, and the forget bias of 1.0 is in neither the file nor our state dict.
+Gates are in the order i, j, f, o. The forget bias of 1.0 is neither in the file nor in our state dict.
 """
 
 import re
 from typing import Dict, List
 
 from ...bilm.config import BiLMConfig, CharCNNConfig
-from ..tensor_map import Dataset, Piece, Shape, permute
+from ..tensor_map import Dataset, Shape, TensorSlice, permute
 
 CHAR_TABLE = "char_embed"
 WORD_TABLE = "embedding"
@@ -19,11 +19,11 @@ FORWARD_ONLY_PREFIX = "rnn/"
 
 def tf_datasets(config: BiLMConfig) -> List[Dataset]:
     """config (BiLMConfig): Sizes and switches.
-    RETURNS (List[Dataset]): Every dataset of its weights file, by its regular name, the softmax aside.
+    RETURNS (List[Dataset]): All datasets of its weights file under their regular names, without the softmax.
     """
     if config.char_cnn is None:
         shape = (config.n_words or 0, config.projection_width)
-        table = [Dataset(WORD_TABLE, shape, (Piece("word_embedding"),))]
+        table = [Dataset(WORD_TABLE, shape, (TensorSlice("word_embedding"),))]
     else:
         table = _char_cnn_datasets(config.char_cnn)
     if config.char_cnn is not None and config.has_cnn_projection:
@@ -60,10 +60,10 @@ def state_shapes(config: BiLMConfig) -> Dict[str, Shape]:
 
 
 def regular_name(name: str) -> str:
-    """Give a dataset of a one-layer or forward-only dump the name that it has in all other files.
+    """Convert the name of a dataset in a one-layer or forward-only dump to its name in all other files.
 
-    name (str): E.g. `RNN_0/RNN/LSTMCell/B`, `rnn/MultiRNNCell/Cell0/LSTMCell/kernel`.
-    RETURNS (str): E.g. `RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B`; other names as they are.
+    name (str): For example `RNN_0/RNN/LSTMCell/B`, `rnn/MultiRNNCell/Cell0/LSTMCell/kernel`.
+    RETURNS (str): For example `RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B`; other names unchanged.
     """
     name = re.sub(r"^rnn/", "RNN_0/RNN/", name)
     if not name.startswith("RNN_"):
@@ -78,25 +78,26 @@ def regular_name(name: str) -> str:
 
 def _char_cnn_datasets(config: CharCNNConfig) -> List[Dataset]:
     width, n_filters = config.embedding_width, config.n_filters
-    # Files hold no row for the mask: ids are shifted by one against ours, and row 0 stays zero.
-    embedding = Piece("char_cnn.embedding", at=(slice(1, None),))
+    # Files have no row for the mask: our ids are larger by one, and our row 0 is zero.
+    embedding = TensorSlice("char_cnn.embedding", at=(slice(1, None),))
     table = [Dataset(CHAR_TABLE, (config.n_characters, width), (embedding,))]
     for i, (window, n) in enumerate(config.filters):
-        weight = Piece(f"char_cnn.filters.{i}.weight", cut=(0,), transform=permute(2, 1, 0))  # (w, E, n) to (n, E, w)
+        # (w, E, n) to (n, E, w)
+        weight = TensorSlice(f"char_cnn.filters.{i}.weight", cut=(0,), transform=permute(2, 1, 0))
         table.append(Dataset(f"CNN/W_cnn_{i}", (1, window, width, n), (weight,)))
-        table.append(Dataset(f"CNN/b_cnn_{i}", (n,), (Piece(f"char_cnn.filters.{i}.bias"),)))
+        table.append(Dataset(f"CNN/b_cnn_{i}", (n,), (TensorSlice(f"char_cnn.filters.{i}.bias"),)))
     for k in range(config.n_highway):
         for name, rows in (("transform", slice(None, n_filters)), ("carry", slice(n_filters, None))):
-            weight = Piece(f"char_cnn.highways.{k}.weight", at=(rows,), transform=permute(1, 0))
-            bias = Piece(f"char_cnn.highways.{k}.bias", at=(rows,))
+            weight = TensorSlice(f"char_cnn.highways.{k}.weight", at=(rows,), transform=permute(1, 0))
+            bias = TensorSlice(f"char_cnn.highways.{k}.bias", at=(rows,))
             table.append(Dataset(f"CNN_high_{k}/W_{name}", (n_filters, n_filters), (weight,)))
             table.append(Dataset(f"CNN_high_{k}/b_{name}", (n_filters,), (bias,)))
     return table
 
 
 def _char_projection(n_filters: int, width: int) -> List[Dataset]:
-    weight = Piece("char_cnn.projection.weight", transform=permute(1, 0))
-    bias = Piece("char_cnn.projection.bias")
+    weight = TensorSlice("char_cnn.projection.weight", transform=permute(1, 0))
+    bias = TensorSlice("char_cnn.projection.bias")
     return [
         Dataset(CHAR_PROJECTION, (n_filters, width), (weight,)),
         Dataset("CNN_proj/b_proj", (width,), (bias,)),
@@ -107,15 +108,16 @@ def _lstm_datasets(config: BiLMConfig, direction: int, layer: int) -> List[Datas
     base = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/"
     p, h, at = config.projection_width, config.cell_width, (direction,)
     weights = (
-        Piece(f"encoder.layers.{layer}.input_weight", at=at, cut=(slice(None, p),)),
-        Piece(f"encoder.layers.{layer}.recurrent_weight", at=at, cut=(slice(p, None),)),
+        TensorSlice(f"encoder.layers.{layer}.input_weight", at=at, cut=(slice(None, p),)),
+        TensorSlice(f"encoder.layers.{layer}.recurrent_weight", at=at, cut=(slice(p, None),)),
     )
     table = [
         Dataset(base + "W_0", (2 * p, 4 * h), weights),
-        Dataset(base + "B", (4 * h,), (Piece(f"encoder.layers.{layer}.bias", at=at),)),
+        Dataset(base + "B", (4 * h,), (TensorSlice(f"encoder.layers.{layer}.bias", at=at),)),
     ]
     if config.has_projection:
-        table.append(Dataset(base + "W_P_0", (h, p), (Piece(f"encoder.layers.{layer}.projection_weight", at=at),)))
+        projection = TensorSlice(f"encoder.layers.{layer}.projection_weight", at=at)
+        table.append(Dataset(base + "W_P_0", (h, p), (projection,)))
     return table
 
 

@@ -1,4 +1,4 @@
-"""Models of bilm-tf and AllenNLP: options.json and an HDF5 file, read into a `BiLM` and written back bit for bit."""
+"""Models of bilm-tf and AllenNLP: read options.json and an HDF5 file into a `BiLM`, and write them bit-identically."""
 
 import warnings
 from pathlib import Path
@@ -59,13 +59,13 @@ def read_bilm_tf(
 ) -> BiLM:
     """Read a model of bilm-tf.
 
-    files (TFFiles): Where its parts are.
+    files (TFFiles): Its files.
     softmax (Optional[Source]): HDF5 file with the softmax, if it is not in the weights.
-    is_vocab_given (bool): The user named the vocabulary, so it must be usable; one merely found may be ignored.
-    read_arrays (ArrayReader): Gives the arrays of a file under the names of bilm-tf.
-    RETURNS (BiLM): float32, whatever the files hold.
-    RAISES (ValueError): EL020 to EL029, EL036, EL038, or EL034 if several parts are wrong: everything that is wrong,
-        at once.
+    is_vocab_given (bool): The user specified the vocabulary, so it must be valid; an invalid one found next to the
+        weights may be ignored.
+    read_arrays (ArrayReader): Reads the arrays of a file under the names of bilm-tf.
+    RETURNS (BiLM): float32, whatever the dtype in the files.
+    RAISES (ValueError): EL020 to EL029, EL036, EL038, or EL034 with all problems of several files.
     """
     faults = Faults()
     arrays, is_forward_dump = faults.attempt(_read_regular, files.weights, read_arrays) or (None, False)
@@ -104,12 +104,12 @@ def _build(
 
 
 def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
-    """Write options.json and weights.hdf5 (and vocab.txt), which bilm-tf and AllenNLP open.
+    """Write options.json and weights.hdf5 (and vocab.txt) for bilm-tf and AllenNLP.
 
-    bilm (BiLM): The model; its softmax goes into the weights file, an adaptive one is left out with a warning.
+    bilm (BiLM): The model. Its softmax is written to the weights file; an adaptive softmax is omitted, with a warning.
     folder (Path): An empty folder.
-    dtype (str): "float32", or "float16", which AllenNLP and bilm-tf were not made for.
-    RAISES (ValueError): EL050 for a biLM with highways between its layers, which these programs do not know.
+    dtype (str): "float32", or "float16", which AllenNLP and bilm-tf do not expect.
+    RAISES (ValueError): EL050 for a biLM with highways between its layers, which these programs do not have.
     """
     if bilm.config.highway_between:
         raise ValueError(Errors.EL050)
@@ -148,7 +148,7 @@ def _write_files(bilm: BiLM, folder: Path, options: Any, arrays: Dict[str, Array
 
 
 def _read_regular(weights: Source, read_arrays: ArrayReader) -> "tuple[Dict[str, Array], bool]":
-    """The arrays under the names that most files use, and whether they were named as a forward-only dump."""
+    """The arrays under their regular names, and whether the names are those of a forward-only dump."""
     found = read_arrays(weights)
     arrays: Dict[str, Array] = {}
     for name, array in found.items():
@@ -161,7 +161,7 @@ def _read_regular(weights: Source, read_arrays: ArrayReader) -> "tuple[Dict[str,
 
 
 def _read_options(source: Source, arrays: Dict[str, Array], is_forward_dump: bool) -> Tuple[BiLMConfig, bool]:
-    """Sizes and switches, and whether the softmax is said to be the word table."""
+    """The config, and whether the options say that the softmax shares the word table."""
     options = read_json(source)
     table = arrays.get(WORD_TABLE)
     config = read_options(
@@ -183,7 +183,7 @@ def _check_fit(
     files: TFFiles,
     softmax: Optional[Source],
 ) -> None:
-    """One fault for everything that is wrong with the arrays of a file; without a config its values count alone."""
+    """Add one error with all problems of the arrays of a file. Without a config only values are checked."""
     if softmax is None:
         arrays, head_arrays = None if arrays is None else {**arrays, **(head_arrays or {})}, head_arrays or {}
     if arrays is not None:
@@ -212,7 +212,7 @@ def _refuse(problems: "list[str]", path: Source, options: Source) -> None:
 def _head_shapes(
     config: BiLMConfig, head_arrays: Dict[str, Array], is_shared: bool, is_needed: bool = False
 ) -> Dict[str, Shape]:
-    """Shapes a softmax should have: as many rows as it has, or as the word table where that is shared."""
+    """Expected shapes of the softmax. It has any number of rows, or that of the word table if this is shared."""
     if not head_arrays and not is_needed:
         return {}
     sized = head_arrays.get(SOFTMAX_WEIGHT, head_arrays.get(SOFTMAX_BIAS))
@@ -248,9 +248,9 @@ def _read_token_embeddings(
 
 
 def _read_words(files: TFFiles, rows: Dict[str, int], is_given: bool) -> Optional[Vocabulary]:
-    """The vocabulary, which has to fit the tables that go by it."""
+    """The vocabulary, checked against the sizes of the tables that it belongs to."""
     if files.vocab is None and files.token_embeddings is not None:
-        problems = "no vocabulary names its rows: pass vocab=... (`--vocab`), one word a line in the order of the rows"
+        problems = "a vocabulary is missing: pass vocab=... (`--vocab`), one word per line in the order of the rows"
         raise ValueError(Errors.EL029.format(path=files.token_embeddings, problems=problems))
     vocabulary = read_vocabulary(files.vocab, is_given or bool(rows)) if files.vocab is not None else None
     check_vocabulary(vocabulary, rows)

@@ -1,4 +1,4 @@
-"""bilm-tf's options.json to a `BiLMConfig` and back; every problem of a file is found at once."""
+"""Convert bilm-tf's options.json to a `BiLMConfig` and back. All problems of a file are reported at once."""
 
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
@@ -9,7 +9,7 @@ from ..limits import MAX_ABSOLUTE, MAX_CHARACTERS, MAX_LAYERS, MAX_WIDTH, MAX_WO
 DEFAULT_MAX_CHARACTERS = 50
 N_CHARACTERS_INFERENCE = 262
 KNOWN_N_CHARACTERS = (261, 262)
-MIN_CHARACTERS = 4  # one byte, and the three marks that every word has
+MIN_CHARACTERS = 4  # as in `CharCNNConfig`
 
 
 def read_options(
@@ -20,20 +20,20 @@ def read_options(
     n_words: Optional[int] = None,
     forward_only: bool = False,
 ) -> BiLMConfig:
-    """Understand the options a weights file was made with.
+    """Convert options to a config.
 
-    The file itself decides three things that options do not say, or say differently in training and inference.
+    Three properties are taken from the weights file, since options omit them, or differ in training and inference.
 
     options (Any): The parsed JSON.
-    source (str): Where it comes from, for messages.
-    has_projection (bool): The weights hold a character projection, even where bilm-tf would have none.
+    source (str): Source of the options, for messages.
+    has_projection (bool): Whether the weights have a character projection, even if bilm-tf would have none.
     n_words (Optional[int]): Rows of the word table in the weights, for options without `char_cnn`.
-    forward_only (bool): The weights are named as in a dump of a forward model.
-    RETURNS (BiLMConfig): Sizes and switches.
-    RAISES (ValueError): EL023 with all that is wrong.
+    forward_only (bool): Whether the names of the weights are those of a dump of a forward model.
+    RETURNS (BiLMConfig): The config.
+    RAISES (ValueError): EL023 with all problems.
     """
     if not isinstance(options, Mapping):
-        problems = [f"it holds a {type(options).__name__}, not a block of settings"]
+        problems = [f"it contains a {type(options).__name__}, not a block of settings"]
         raise ValueError(Errors.EL023.format(path=source, problems=problems[0]))
     reader = _Reader(options)
     settings = _lstm_settings(reader)
@@ -50,7 +50,7 @@ def read_options(
 
 
 def write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dict[str, Any]:
-    """config (BiLMConfig): Sizes and switches.
+    """config (BiLMConfig): The config.
     n_vocabulary (Optional[int]): V of the softmax or of the word table, if there is one.
     RETURNS (Dict[str, Any]): Options that bilm-tf and AllenNLP read for inference.
     """
@@ -73,7 +73,7 @@ def write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dic
 
 
 class _Reader:
-    """Takes settings out of nested options and remembers what is missing, of the wrong kind or out of range."""
+    """Reads settings from nested options, and collects missing, mistyped and out-of-range ones as problems."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.options = options
@@ -85,7 +85,7 @@ class _Reader:
     def take(
         self, name: str, kind: Any, default: Any = ..., *, least: Optional[int] = None, most: Optional[float] = None
     ) -> Any:
-        """The value of a dotted name, None for one that cannot be used; without a default its absence is a problem."""
+        """The value of a dotted name, None if it is invalid. Without a default, a missing value is a problem."""
         found, value = self._find(name)
         if value is None and default is not ...:
             return default
@@ -115,9 +115,9 @@ class _Reader:
 
 def _kind_name(kind: Any) -> str:
     names = {
-        int: "a whole number",
+        int: "an integer",
         bool: "true or false",
-        str: "text",
+        str: "a string",
         list: "a list",
         (int, float): "a number",
         Mapping: "a block of settings",
@@ -135,7 +135,7 @@ def _lstm_settings(reader: _Reader) -> Dict[str, Any]:
         "n_layers": reader.take("lstm.n_layers", int, 1, least=1, most=MAX_LAYERS),
         "cell_width": cell_width,
         "projection_width": projection_width,
-        # Clips of null or 0 mean none: bilm-tf knows null, AllenNLP both.
+        # null and 0 mean no clip: null in bilm-tf, both in AllenNLP.
         "cell_clip": reader.take("lstm.cell_clip", (int, float), None, least=0, most=MAX_ABSOLUTE) or None,
         "projection_clip": reader.take("lstm.proj_clip", (int, float), None, least=0, most=MAX_ABSOLUTE) or None,
         "has_skip": reader.take("lstm.use_skip_connections", bool, False),
@@ -143,7 +143,7 @@ def _lstm_settings(reader: _Reader) -> Dict[str, Any]:
 
 
 def _char_settings(reader: _Reader, projected_width: Optional[int]) -> Dict[str, Any]:
-    """The character CNN; `projected_width` is that of the projection in the weights, if there is one."""
+    """Settings of the character CNN. `projected_width` is the width of the projection in the weights, if any."""
     reader.take("char_cnn", Mapping, {})
     n_characters = reader.take("char_cnn.n_characters", int, N_CHARACTERS_INFERENCE)
     if n_characters is not None and n_characters not in KNOWN_N_CHARACTERS:
@@ -188,7 +188,7 @@ def _is_filter(pair: Any) -> bool:
 
 
 def _n_words(reader: _Reader, n_words: Optional[int]) -> Optional[int]:
-    """Rows of the word table: those of the file, which the options must not contradict."""
+    """Rows of the word table in the file; a different number in the options is a problem."""
     stated = reader.take("n_tokens_vocab", int, None, least=1, most=MAX_WORDS)
     if n_words is None and stated is None:
         reader.problems.append("there is no char_cnn block, no n_tokens_vocab and no word table in the weights")

@@ -1,4 +1,4 @@
-"""Find a biLM in our own format."""
+"""Find the files of a biLM in native format."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,9 @@ WANTED = f"a folder with {CONFIG_NAME} and {WEIGHTS_NAME}"
 
 @dataclass(frozen=True)
 class NativeFiles:
-    """A folder in our own format.
+    """A folder in native format.
 
-    folder (Path): Holds config.json and weights.safetensors.
+    folder (Path): Contains config.json and weights.safetensors.
     """
 
     folder: Path
@@ -22,13 +22,13 @@ class NativeFiles:
 
 def detect_native(path: Path) -> Optional[NativeFiles]:
     """path (Path): A folder or file that exists.
-    RETURNS (Optional[NativeFiles]): The folder if it is one of ours, else None.
-    RAISES (ValueError): EL020 if the weights are there, and the config is not.
+    RETURNS (Optional[NativeFiles]): The folder if it is in native format, else None.
+    RAISES (ValueError): EL020 for weights without a config.
     """
     if not (path / WEIGHTS_NAME).is_file():
         return None
     if not (path / CONFIG_NAME).is_file():
         raise ValueError(
-            Errors.EL020.format(path=path, reason=f"{CONFIG_NAME} is missing beside {WEIGHTS_NAME}", wanted=WANTED)
+            Errors.EL020.format(path=path, reason=f"{CONFIG_NAME} is missing next to {WEIGHTS_NAME}", wanted=WANTED)
         )
     return NativeFiles(path)

@@ -1,4 +1,4 @@
-"""int8 on disk: the heavy weights as whole numbers, each beside its scales; the same numbers that int8 products use."""
+"""int8 on disk: large matrices as int8 values with their scales, the same as in int8 products."""
 
 from typing import Dict, Iterable, List, Mapping, Tuple
 
@@ -9,25 +9,25 @@ from ...engine.quantized_matrices import to_int8
 from ..tensor_map import Array
 
 SUFFIX = ".scale"
-SUMMED = 1  # the dimension that products sum over, in all of them
+SUMMED = 1  # the dimension that products sum over, for all matrices
 
 
-def encode_int8(arrays: Mapping[str, Array], heavy: Iterable[str]) -> Dict[str, Array]:
+def encode_int8(arrays: Mapping[str, Array], quantized: Iterable[str]) -> Dict[str, Array]:
     """arrays (Mapping[str, Array]): float32 arrays.
-    heavy (Iterable[str]): Names of those to be rounded.
-    RETURNS (Dict[str, Array]): All of them, a rounded one as `name` (int8) and `name.scale` (float32).
+    quantized (Iterable[str]): Names of the arrays to quantize.
+    RETURNS (Dict[str, Array]): All arrays; a quantized one as `name` (int8) and `name.scale` (float32).
     """
     found = dict(arrays)
-    for name in heavy:
+    for name in quantized:
         values, scale = to_int8(torch.from_numpy(np.ascontiguousarray(arrays[name])), SUMMED)
         found[name], found[name + SUFFIX] = values.numpy(), scale.numpy()
     return found
 
 
 def decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str]]:
-    """The inverse of `encode_int8`; arrays of other types are handed on.
+    """The inverse of `encode_int8`; arrays of other dtypes do not change.
 
-    RETURNS (Tuple[Dict[str, Array], List[str]]): float32 arrays by name, and what is wrong with scales.
+    RETURNS (Tuple[Dict[str, Array], List[str]]): The arrays by name, and all problems with scales.
     """
     found, problems = dict(arrays), []
     for name in [name for name, array in arrays.items() if array.dtype == np.int8]:

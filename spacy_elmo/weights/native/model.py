@@ -1,4 +1,4 @@
-"""Our own format: config.json, weights.safetensors, meta.json and vocab.txt in a folder, or the same as bytes."""
+"""The native format: config.json, weights.safetensors, meta.json and vocab.txt in a folder, or the same as bytes."""
 
 import json
 from pathlib import Path
@@ -44,15 +44,16 @@ from .softmax_head import (
 NETWORK_PREFIX = "bilm."
 EMBEDDINGS_KEY = "token_embeddings"
 STEADY_KEYS = ("steady.h", "steady.c")
-BYTES = "bytes"  # what messages call a model that is not in a file
+BYTES = "bytes"  # name in messages of a model that is not in a file
+
 
 def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
-    """Read a folder in our own format.
+    """Read a folder in native format.
 
-    folder (Path): Holds config.json and weights.safetensors, maybe meta.json and vocab.txt.
-    vocabulary (Optional[Vocabulary]): Takes the place of vocab.txt.
-    RETURNS (BiLM): float32, whatever the file holds.
-    RAISES (ValueError): EL020, EL022, EL023, EL026 to EL028, or EL034 if several parts are wrong.
+    folder (Path): Contains config.json and weights.safetensors, optionally meta.json and vocab.txt.
+    vocabulary (Optional[Vocabulary]): Replaces vocab.txt.
+    RETURNS (BiLM): float32, whatever the dtype in the file.
+    RAISES (ValueError): EL020, EL022, EL023, EL026 to EL028, or EL034 with all problems of several files.
     """
     faults = Faults()
     settings = faults.attempt(_read_settings, folder)
@@ -66,7 +67,7 @@ def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     """bilm (BiLM): The model.
     folder (Path): An empty folder.
-    dtype (str): "float32", "float16", or "int8" for the heavy weights, on disk.
+    dtype (str): On disk, "float32", "float16", or "int8" for the large matrices.
     """
     arrays = _to_disk_arrays(bilm, dtype)
     srsly.write_json(folder / "config.json", config_record(bilm))
@@ -77,11 +78,11 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
 
 
 def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
-    """Write a model into bytes that hold no code: safetensors, with the rest as JSON in its header.
+    """Serialize a model to bytes that contain no code: safetensors, with all other data as JSON in its header.
 
     bilm (BiLM): The model.
-    dtype (str): "float32", "float16", or "int8" for the heavy weights.
-    RETURNS (bytes): The same for the same model.
+    dtype (str): "float32", "float16", or "int8" for the large matrices.
+    RETURNS (bytes): Equal for equal models.
     """
     record = {
         "config": config_record(bilm),
@@ -89,14 +90,14 @@ def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
         "meta": bilm.meta or {},
         "vocabulary": None if bilm.vocabulary is None else bilm.vocabulary.words,
     }
-    # One header entry: safetensors writes several in any order, and equal models should give equal bytes.
+    # One header entry, since safetensors writes several in any order, and bytes of equal models should be equal.
     return save(_to_disk_arrays(bilm, dtype), metadata={BYTES_KEY: json.dumps(record, sort_keys=True)})
 
 
 def bilm_from_bytes(content: bytes) -> BiLM:
-    """content (bytes): What `bilm_to_bytes` gave.
+    """content (bytes): From `bilm_to_bytes`.
     RETURNS (BiLM): The model, float32.
-    RAISES (ValueError): EL003, EL022, EL023, EL026, EL028, EL034 or EL039 if the bytes are of another kind or damaged.
+    RAISES (ValueError): EL003, EL022, EL023, EL026, EL028, EL034 or EL039 for other or damaged bytes.
     """
     arrays = _load(content, BYTES)
     record = read_header(content, BYTES)
@@ -114,13 +115,13 @@ def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
         arrays[EMBEDDINGS_KEY] = bilm.token_embeddings.detach().cpu().numpy()
     if dtype == "int8":
         check_dtype_fits(arrays, "float32")
-        heavy = [NETWORK_PREFIX + stored_name(name) for name in quantizable_names(bilm.network)]
-        stored = encode_int8(arrays, [*heavy, *(key for key, array in head.items() if array.ndim == 2)])
+        quantized = [NETWORK_PREFIX + stored_name(name) for name in quantizable_names(bilm.network)]
+        stored = encode_int8(arrays, [*quantized, *(key for key, array in head.items() if array.ndim == 2)])
         kept, _ = decode_int8(stored)
     else:
         check_dtype_fits(arrays, dtype)
         kept = stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
-    # The settled state belongs to the very weights it was computed with, in float32, and is never rounded.
+    # The steady state is valid only for the weights it was computed with, in float32, and is not rounded.
     if bilm.precision == "float32" and all(np.array_equal(arrays[key], kept[key]) for key in arrays):
         for key, tensor in zip(STEADY_KEYS, (bilm.steady_state.h, bilm.steady_state.c)):
             stored[key] = np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype="float32")
@@ -135,7 +136,7 @@ def _build(
     meta: Dict[str, Any],
     where: str,
 ) -> BiLM:
-    """The model, or one error with all faults; a part that could not be read is None, its fault known already."""
+    """Create the model, or raise one error with all problems. A part that could not be read is None."""
     if arrays is not None:
         faults.attempt(_check_fit, settings, arrays, where)
         tables = (arrays.get(NETWORK_PREFIX + "word_embedding"), arrays.get(BIAS_KEY), arrays.get(EMBEDDINGS_KEY))
@@ -169,7 +170,7 @@ def _read_weights(path: Path) -> Dict[str, Array]:
 
 
 def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: str) -> None:
-    """Raise one error for everything that is wrong with the arrays; without settings their values count alone."""
+    """Raise one error with all problems of the arrays. Without settings only values are checked."""
     wanted = {key: array.shape for key, array in arrays.items()}
     if settings is not None:
         config, is_shared, adaptive = settings
@@ -183,7 +184,7 @@ def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: st
 
 
 def _optional_shapes(config: BiLMConfig, arrays: Dict[str, Array]) -> Dict[str, Shape]:
-    """Shapes of the parts that a model may lack; a part that is there has to be there as a whole."""
+    """Shapes of optional arrays; each optional part must be complete."""
     shapes: Dict[str, Shape] = {}
     if EMBEDDINGS_KEY in arrays:
         shapes[EMBEDDINGS_KEY] = (n_rows(arrays, [EMBEDDINGS_KEY]), config.projection_width)
@@ -201,7 +202,7 @@ def _build_steady(arrays: Dict[str, Array]) -> Optional[BiLMState]:
 def _read_meta(path: Path) -> Dict[str, Any]:
     meta = read_json(Source(path))
     if not isinstance(meta, dict):
-        reason = f"it holds a {type(meta).__name__} in place of an object {{...}}"
+        reason = f"it contains a {type(meta).__name__} instead of an object {{...}}"
         raise ValueError(Errors.EL022.format(path=path, kind="meta data", reason=reason))
     return meta
 

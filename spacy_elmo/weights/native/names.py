@@ -1,13 +1,13 @@
-"""Names of a network's arrays in files, which stay what they are when modules of the code get other names."""
+"""Names of the arrays of a network in files. They do not change when modules of the code are renamed."""
 
 from typing import Tuple
 
-# Beginning of a name in files, and in the state dict.
+# Prefix of a name in files, and in the state dict.
 NAMES: Tuple[Tuple[str, str], ...] = (("lstm.", "encoder.layers."), ("between.", "encoder.highways."))
 
 
 def stored_name(name: str) -> str:
-    """name (str): Of an entry of the state dict.
+    """name (str): Name of an entry of the state dict.
     RETURNS (str): Its name in files and checkpoints.
     """
     for stored, current in NAMES:

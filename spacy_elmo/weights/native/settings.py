@@ -1,4 +1,4 @@
-"""What config.json of our own format says, checked as a whole; the same as part of the header of bytes."""
+"""The settings in config.json of the native format, or in the header of bytes, and their checks."""
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
@@ -17,10 +17,10 @@ METADATA_KEY = "__metadata__"
 
 
 class Settings(NamedTuple):
-    """What config.json says.
+    """The settings in config.json.
 
-    config (BiLMConfig): Sizes and switches.
-    is_shared (bool): The softmax is the word table.
+    config (BiLMConfig): Config of the network.
+    is_shared (bool): Whether the softmax shares the word table.
     adaptive (Optional[AdaptiveHead]): An adaptive softmax without weights.
     """
 
@@ -30,7 +30,7 @@ class Settings(NamedTuple):
 
 
 def config_record(bilm: BiLM) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): What `read_config` reads, plain JSON types."""
+    """RETURNS (Dict[str, Any]): The inverse of `read_config`, plain JSON types."""
     return {
         "format_version": FORMAT_VERSION,
         "bilm": bilm.config.to_dict(),
@@ -41,9 +41,9 @@ def config_record(bilm: BiLM) -> Dict[str, Any]:
 
 def read_config(record: Any, where: str) -> Settings:
     """record (Any): The parsed JSON.
-    where (str): Where it comes from, for messages.
-    RETURNS (Settings): Within the limits, so that arrays can be compared with it.
-    RAISES (ValueError): EL023 with all that is wrong.
+    where (str): Its source, for messages.
+    RETURNS (Settings): The settings, all within the limits.
+    RAISES (ValueError): EL023 with all problems.
     """
     settings = record.get("bilm") if isinstance(record, Mapping) else None
     if not isinstance(settings, Mapping):
@@ -65,9 +65,9 @@ def read_config(record: Any, where: str) -> Settings:
 
 
 def read_header(content: bytes, where: str) -> Dict[str, Any]:
-    """content (bytes): Safetensors, which can be read: 8 bytes of length, then the header in JSON.
-    RETURNS (Dict[str, Any]): `config`, `vocabulary` (a list of texts or None) and `meta`.
-    RAISES (ValueError): EL022 if the header has no settings of ours, EL039 with all of them that are of a wrong kind.
+    """content (bytes): Valid safetensors: 8 bytes with the length of the header, then the header in JSON.
+    RETURNS (Dict[str, Any]): `config`, `vocabulary` (a list of strings or None) and `meta`.
+    RAISES (ValueError): EL022 if the header does not contain our settings, EL039 with all type errors.
     """
     length = int.from_bytes(content[:8], "little")
     metadata = parse_json(content[8 : 8 + length], where).get(METADATA_KEY) or {}
@@ -83,11 +83,11 @@ def read_header(content: bytes, where: str) -> Dict[str, Any]:
 
 def _header_problems(record: Any) -> List[str]:
     if not isinstance(record, Mapping):
-        return [f"it holds a {type(record).__name__} in place of an object"]
+        return [f"it contains a {type(record).__name__} instead of an object"]
     words, meta = record.get("vocabulary"), record.get("meta")
     problems = [] if isinstance(record.get("config"), Mapping) else ["config is missing or is not an object"]
     if words is not None and not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
-        problems.append("vocabulary is not a list of texts")
+        problems.append("vocabulary is not a list of strings")
     if meta is not None and not isinstance(meta, Mapping):
         problems.append(f"meta is a {type(meta).__name__}, should be an object")
     return problems
@@ -103,7 +103,7 @@ def _sharing_problems(record: Mapping[str, Any], config: BiLMConfig) -> List[str
 
 
 def _adaptive_problems(settings: Any) -> List[str]:
-    """Types and limits; `AdaptiveHead` itself knows which cutoffs make sense."""
+    """Check types and limits; `AdaptiveHead` itself checks the cutoffs."""
     if settings is None:
         return []
     if not isinstance(settings, Mapping):
@@ -117,5 +117,5 @@ def _adaptive_problems(settings: Any) -> List[str]:
         (is_list, f"has cutoffs {cutoffs!r}"),
         (is_number and 1 <= (div_value or 0) <= MAX_WORDS, f"has div_value {div_value!r}"),
     ]
-    wanted = f"n_words (1 to {MAX_WORDS:,}), cutoffs (at most {MAX_CUTOFFS} whole numbers) and div_value (1 or more)"
+    wanted = f"n_words (1 to {MAX_WORDS:,}), cutoffs (at most {MAX_CUTOFFS} integers) and div_value (1 or more)"
     return [f"adaptive_softmax {shorten(text, 80)}, should have {wanted}" for is_fine, text in checks if not is_fine]

@@ -1,4 +1,4 @@
-"""The softmax of a native file, full, shared with the word table, or adaptive: its arrays, their shapes, and back."""
+"""Conversion of the softmax (full, shared with the word table, or adaptive) to the arrays of a native file and back."""
 
 from typing import Any, Dict, Mapping, Optional, Sequence
 
@@ -16,12 +16,12 @@ ADAPTIVE_PREFIX = "adaptive."
 
 
 def head_record(head: Optional[LMHead]) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): What config.json has to say of the softmax; nothing if the arrays say all."""
+    """RETURNS (Dict[str, Any]): Settings of the softmax in config.json, empty if the arrays suffice."""
     return {"adaptive_softmax": head.settings} if isinstance(head, AdaptiveHead) else {}
 
 
 def head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, Array]:
-    """RETURNS (Dict[str, Array]): By key of the file; a shared weight is left to the network."""
+    """RETURNS (Dict[str, Array]): By key of the file; without a shared weight, which belongs to the network."""
     if head is None:
         return {}
     if isinstance(head, AdaptiveHead):
@@ -34,8 +34,8 @@ def head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, Ar
 def empty_adaptive_head(record: Mapping[str, Any], width: int) -> Optional[AdaptiveHead]:
     """record (Mapping[str, Any]): config.json.
     width (int): P.
-    RETURNS (Optional[AdaptiveHead]): Of the right sizes but without weights; None if the model has another softmax.
-    RAISES (ValueError, TypeError): For settings that make no sense.
+    RETURNS (Optional[AdaptiveHead]): A head without weights; None if the model has another softmax.
+    RAISES (ValueError, TypeError): For invalid settings.
     """
     settings = record.get("adaptive_softmax")
     if settings is None:
@@ -47,7 +47,7 @@ def empty_adaptive_head(record: Mapping[str, Any], width: int) -> Optional[Adapt
 def head_shapes(
     config: BiLMConfig, adaptive: Optional[AdaptiveHead], arrays: Mapping[str, Array], is_shared: bool
 ) -> Dict[str, Shape]:
-    """RETURNS (Dict[str, Shape]): Of the arrays that there should be; a softmax that is there has to be whole."""
+    """RETURNS (Dict[str, Shape]): Expected shapes; the softmax is optional, but must be complete."""
     if adaptive is not None:
         return {ADAPTIVE_PREFIX + key: tuple(tensor.shape) for key, tensor in adaptive.state_dict().items()}
     if WEIGHT_KEY not in arrays and BIAS_KEY not in arrays:
@@ -62,7 +62,7 @@ def head_shapes(
 def head_from_arrays(
     network: BiLMNetwork, adaptive: Optional[AdaptiveHead], arrays: Mapping[str, Array], is_shared: bool
 ) -> Optional[LMHead]:
-    """arrays (Mapping[str, Array]): float32, of the shapes that `head_shapes` gives.
+    """arrays (Mapping[str, Array]): float32, with the shapes of `head_shapes`.
     RETURNS (Optional[LMHead]): In evaluation mode.
     """
     if adaptive is not None:
@@ -76,6 +76,6 @@ def head_from_arrays(
 
 
 def n_rows(arrays: Mapping[str, Array], keys: Sequence[str]) -> int:
-    """RETURNS (int): Rows of the first of these arrays that is there, 0 if none is."""
+    """RETURNS (int): Rows of the first of these arrays that exists, 0 if none does."""
     sizes = [len(arrays[key]) for key in keys if key in arrays and arrays[key].shape]
     return sizes[0] if sizes else 0
