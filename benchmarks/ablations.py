@@ -22,7 +22,7 @@ from spacy_elmo.encoding import encoder
 from spacy_elmo.engine import cell, dispatch, lanes, packed, products, runner, word_gates, workspace
 from spacy_elmo.engine.dispatch import Path
 
-Change = Tuple[Any, str, Any]  # whose name becomes what
+Change = Tuple[Any, str, Any]  # object, name of its attribute, new value
 MB = 2**20
 AS_IT_IS = "as it is"
 

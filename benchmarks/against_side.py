@@ -17,7 +17,7 @@ import spacy_elmo
 from spacy_elmo import load_bilm
 
 PACKAGED = "en_elmo_sm"
-LONG_TOKENS, SMALL_TOKENS = 5000, 1500  # of a text, for fast sizes and for slow ones
+LONG_TOKENS, SMALL_TOKENS = 5000, 1500  # tokens of a text, for small and for large biLMs
 FEW_SENTENCES = 10
 PRETRAIN_UPDATES = 40
 LEARNED = {

@@ -14,7 +14,7 @@ UD_DEV = Path("data") / "ud" / "en_ewt" / "dev.spacy"
 
 
 def default_shared() -> Path:
-    """RETURNS (Path): The folder named by SPACY_ELMO_SHARED, by default `shared` beside the checkout."""
+    """RETURNS (Path): The folder named by SPACY_ELMO_SHARED, by default `shared` next to the checkout."""
     beside = Path(__file__).resolve().parents[2] / "shared"
     return Path(os.environ.get("SPACY_ELMO_SHARED", beside)).resolve()
 

@@ -1,9 +1,9 @@
-"""Rounding or error? Vectors of random Unicode texts in float32, single and in batches, against float64.
+"""Rounding errors: vectors of random Unicode texts in float32, as single sequences and in batches, against float64.
 
 python benchmarks/exactness.py en_elmo_sm
 python benchmarks/exactness.py ../shared/data/elmo-groundtruth/tiny-odd-4layer
 
-The last column is the amplification: how far float64 vectors move if each weight is changed by half a unit in the last
+The last column is the amplification: the change of float64 vectors if each weight is changed by half a unit in the last
 place of float32. No order of sums can make float32 more exact than that.
 """
 
@@ -28,7 +28,7 @@ def main(
     # fmt: off
     bilm_path: str = typer.Argument(..., help="Weights in any known format."),
     n_texts: int = typer.Option(200, "--texts", "-n", help="Random texts of 1 to 30 words."),
-    batch_tokens: int = typer.Option(64, "--batch-tokens", "-b", help="Of the smaller one of two batches."),
+    batch_tokens: int = typer.Option(64, "--batch-tokens", "-b", help="Tokens of the smaller one of two batches."),
     threads: int = typer.Option(1, "--threads", "-t", help="Threads of torch."),
     # fmt: on
 ) -> None:

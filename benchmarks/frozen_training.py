@@ -33,7 +33,7 @@ class Clock:
         self.seconds: Dict[str, float] = defaultdict(float)
 
     def watch(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """RETURNS (Callable[..., Any]): The same function, timed; if it gives a callback, that is timed, too."""
+        """RETURNS (Callable[..., Any]): The same function, timed. If it returns a callback, that is timed too."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             started = time.perf_counter()

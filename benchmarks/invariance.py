@@ -64,7 +64,7 @@ def compare(bilm: BiLM, state: str, sentences: Sequence[Sentence], conditions: D
     single = [bilm.embed([sentence], state=state)[0] for sentence in sentences]
     largest = 0.0
     for name, condition in conditions.items():
-        bilm.refresh()  # else words would come from the cache, as computed in the first batch
+        bilm.refresh()  # clears the cache, which has the word vectors of the first batch
         differences = [float(np.abs(a - b).max()) for a, b in zip(condition(bilm, sentences), single)]
         largest = max(largest, *differences)
         print(f"{name:40} {statistics.median(differences):9.1e} {max(differences):9.1e}", flush=True)

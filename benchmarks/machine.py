@@ -10,7 +10,7 @@ import torch
 
 PEAK_SIZES = (1024, 2048)
 GPU_PEAK_SIZES = (4096, 8192)
-SECONDS = 1.0  # for each way to do it
+SECONDS = 1.0  # per operation
 MEMORY_BYTES = 512 * 2**20  # much larger than any cache
 CACHE_FILE = "/sys/devices/system/cpu/cpu0/cache/index{}/size"
 

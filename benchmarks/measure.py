@@ -31,11 +31,11 @@ class System:
         return None
 
     def embed(self, documents: Documents, batch_size: int) -> None:
-        """Compute everything, and drop it."""
+        """Compute everything, and discard it."""
         raise NotImplementedError
 
     def facts(self, documents: Documents) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): What else is worth telling."""
+        """RETURNS (Dict[str, Any]): Further facts."""
         return {}
 
 

@@ -57,7 +57,7 @@ def main(
     given = ["--weights", weights, "--shared", shared, "--batch-tokens", batch_tokens]
     given += ["--word-cache-mb", word_cache_mb, "--threads", threads]
     results: List[Result] = []
-    is_wrong = False  # a stream, or a Doc beyond its result, takes more than a short one, or than batches
+    is_wrong = False  # True if memory grows with the stream, or with a Doc by more than its result
     print(f"{weights}, batch_tokens {batch_tokens}, word_cache_mb {word_cache_mb:g}, {threads} thread(s)")
     for store in ("mixed", "layers") if only in (None, "stream") else ():
         found = [run({"kind": "stream", "store": store, "repeats": n}, given) for n in (1, repeats)]
@@ -123,7 +123,7 @@ def measure_doc(nlp: Language, shared: Path, n_tokens: int, batch_tokens: int) -
     doc = make_long(nlp, shared, n_tokens)
     firsts = range(0, n_tokens, batch_tokens)[:BATCHES]
     parts = [doc[first : first + batch_tokens].as_doc() for first in firsts]
-    elmo(parts[0])  # what is allocated once
+    elmo(parts[0])  # allocates everything that is allocated once
     before = reset_peak()
     for part in parts:
         elmo(part)

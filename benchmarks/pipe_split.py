@@ -19,7 +19,7 @@ MAKING = "making the Docs"
 WORDS, LSTM = "biLM: word vectors", "biLM: LSTM"
 BILM = (WORDS, LSTM)
 REST = "spaCy, the rest"
-# Functions by part: a module, and a name in it. What they call and is not listed counts for them.
+# Functions by part: a module, and a name in it. Functions they call are included if they are not listed.
 PARTS: Dict[str, List[str]] = {
     "Docs to sequences": ["spacy_elmo.ml.elmo_model:read_docs"],
     "words and lanes": [
@@ -48,7 +48,7 @@ class Split:
 
     def __init__(self) -> None:
         self.seconds: Dict[str, float] = {}
-        self._inner: List[float] = []  # seconds of what the running parts have called
+        self._inner: List[float] = []  # seconds of nested parts, for each running part
         self._lock = threading.Lock()
 
     def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where 
 PRECISIONS = tuple(name for name in ("float32", "bfloat16", "int8") if onednn.works(name))  # on this processor
 SCORES = ("ents_f", "tag_acc", "pos_acc", "morph_acc")
 N_SINGLE = 100  # sentences for single sequences
-N_COPIES = 3  # of a model, whose memory is their growth
+N_COPIES = 3  # copies of a model; its memory is the growth per copy
 MB = 1024 * 1024
 
 
@@ -93,7 +93,7 @@ def _in_fresh_process(bilm_path: str, precision: str) -> List[float]:
 
 def _measure_room(bilm_path: str, precision: str) -> List[float]:
     copies, resident = [], []
-    for _ in range(1 + N_COPIES):  # the first brings along what libraries set up once, and memory that others use again
+    for _ in range(1 + N_COPIES):  # the first includes initialization of libraries, and memory that is reused
         bilm = load_bilm(bilm_path, precision=precision)
         bilm.head = None
         bilm.embed([["a", "b"], ["c"]])

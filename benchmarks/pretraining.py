@@ -36,8 +36,8 @@ TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
 BASELINE = "plain autograd"
 SEED = 7
 TOLERANCE = 1e-3
-N_CHECKED = 3  # updates
-N_COUNTED = 20  # chunks, whose distinct words are counted
+N_CHECKED = 3  # updates to compare
+N_COUNTED = 20  # chunks whose distinct words are counted
 ADAGRAD = OptimizerConfig(name="adagrad", learn_rate=0.2, grad_clip=10.0, sparse=True)  # bilm-tf's
 OPTIMIZERS = {"adagrad": ADAGRAD, "adam": OptimizerConfig(name="adam", learn_rate=0.002, grad_clip=10.0)}
 Result = Dict[str, Any]
@@ -192,7 +192,7 @@ def measure(systems: Sequence[Any], updates: int, repeats: int, device: str) -> 
             result = {"system": system.name, "update_s": seconds / updates, "cpu_s": cpu_s / updates}
             result["data_share"] = data_s / seconds
             if device != "cpu":
-                result["memory_mb"] = torch.cuda.max_memory_allocated() / 2**20  # of all systems together
+                result["memory_mb"] = torch.cuda.max_memory_allocated() / 2**20  # maximum over all systems
             results.append(result)
     return results
 

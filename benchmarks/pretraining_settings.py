@@ -21,8 +21,8 @@ from spacy_elmo.pretraining.distributed import Ranks
 CONFIG = Path(__file__).parents[1] / "configs" / "pretrain_en_elmo_sm.cfg"
 TEXT = Path("data") / "lm-english"
 N_WARM_UP = 5  # updates
-WARM_UP = {"schedule.warmup_steps": 50}  # the config's is for a run fifty times as long
-N_TIMED = 30  # updates from which the number that fits into the time is told
+WARM_UP = {"schedule.warmup_steps": 50}  # that of the config is for a run fifty times as long
+N_TIMED = 30  # updates to estimate how many fit into the time
 ADAGRAD = {"optimizer.name": "adagrad", "optimizer.learn_rate": 0.2, "optimizer.grad_clip": 10.0}
 CONSTANT = {"schedule.name": "constant", "schedule.warmup_steps": 0}
 DEEP = {"bilm.n_layers": 4, "bilm.cell_width": 320}

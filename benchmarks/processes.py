@@ -24,8 +24,8 @@ from spacy.tokens import Doc
 import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory, also where nothing is installed
 from spacy_elmo.pipeline.multiprocessing import load_encoders_once
 
-TRAVELLERS = 1000  # Docs whose way is timed
-READ_EVERY = 50  # Docs from one look at the workers' memory to the next
+N_TIMED_DOCS = 1000  # Docs whose serialization is timed
+READ_EVERY = 50  # Docs between two readings of the memory of the workers
 Result = Dict[str, Any]
 Maker = Callable[[Language, Document], Union[str, Doc]]
 
@@ -45,7 +45,7 @@ def main(
 ) -> None:
     """Print tokens/s, memory of the workers, and the time to send Docs between processes."""
     multiprocessing.set_start_method("fork")
-    warnings.filterwarnings("ignore", "nlp.pipe starts")  # whether they help is what is measured here
+    warnings.filterwarnings("ignore", "nlp.pipe starts")  # the effect of several processes is measured here
     torch.set_num_threads(threads)
     documents = repeats * read_documents(shared)
     by_sentence = [[sentence] for document in documents for sentence in document]
@@ -88,7 +88,7 @@ def compare(nlp: Language, make: Maker, texts: List[Document], batch_size: int, 
             docs = make_all(nlp, make, texts)
             started = time.perf_counter()
             for i, _ in enumerate(nlp.pipe(docs, batch_size=batch_size, n_process=n)):
-                if n > 1 and number == 0 and i % READ_EVERY == 0:  # not in a pass that counts
+                if n > 1 and number == 0 and i % READ_EVERY == 0:  # only in a pass that is not timed
                     memory = {key: max(value, memory.get(key, 0.0)) for key, value in workers_memory().items()}
             if number:
                 seconds[n].append(time.perf_counter() - started)
@@ -132,7 +132,7 @@ def workers_memory() -> Dict[str, float]:
     for child in multiprocessing.active_children():
         try:
             lines = Path(f"/proc/{child.pid}/smaps_rollup").read_text(encoding="utf8").splitlines()[1:]
-        except OSError:  # it has just ended
+        except OSError:  # the process has ended
             continue
         sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
         own = sizes["Private_Clean"] + sizes["Private_Dirty"]
@@ -146,7 +146,7 @@ def serialization_seconds(nlp: Language, make: Maker, texts: List[Document], bat
 
     RETURNS (Dict[str, float]): Seconds per Doc, with plain srsly and with its cached encoders.
     """
-    texts = texts[:TRAVELLERS]
+    texts = texts[:N_TIMED_DOCS]
     docs = [text for text in make_all(nlp, make, texts) if isinstance(text, Doc)]
     done = list(nlp.pipe(make_all(nlp, make, texts), batch_size=batch_size))
     seconds = {}

@@ -16,7 +16,7 @@ PACKAGED = "en_elmo_sm"
 SEED = 7
 TOLERANCE = 1e-3
 MACHINE = "machine"
-DEFAULT_TOKENS = 8192  # of a batch of the component, which one short Doc does not fill
+DEFAULT_TOKENS = 8192  # tokens per batch of the component; more than one short Doc
 SENTENCES = (32, 64, 128, 256, 512)
 TOKENS = (2048, 4096, 8192, 16384)
 ALLENNLP = ("allennlp", "allennlp-cached")
@@ -28,8 +28,8 @@ BATCHES: Dict[str, Sequence[int]] = {
     **dict.fromkeys(CURATED, (1, 4, 16, 64, 256)),
     "tok2vec": (8, 32, 128),
 }
-ENOUGH_SLOWER = 2  # sizes in a row that are slower than the best so far: larger ones are not tried
-ANY_SIZE = (*CURATED, "tok2vec")  # do not depend on the size of the biLM: once a round, whatever the number of sizes
+ENOUGH_SLOWER = 2  # consecutive sizes slower than the best one, after which the search stops
+ANY_SIZE = (*CURATED, "tok2vec")  # independent of the size of the biLM, so measured once per round
 SCRIPTS = {
     **dict.fromkeys(ALLENNLP, "allennlp_peer.py"),
     **dict.fromkeys(CURATED, "curated_peer.py"),

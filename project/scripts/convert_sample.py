@@ -16,7 +16,7 @@ from wasabi import msg
 # The universal POS tags (de Marneffe et al. 2021).
 UPOS_TAGS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
 ENTITY_LABELS = ["PERSON", "LOC", "ORG", "MISC"]
-TOPIC_MARK = "# topic:"
+TOPIC_PREFIX = "# topic:"
 # One token: its text, its universal POS tag, its entity tag in IOB2.
 Row = Tuple[str, str, str]
 # One sentence is a list of rows, one passage a list of sentences.
@@ -35,13 +35,13 @@ def convert_cli(
         n_docs, n_sentences, n_tokens = convert_sample(input_path, output_path, force=force)
     except (ValueError, FileExistsError) as e:
         msg.fail(f"Cannot convert {input_path}")
-        typer.echo(str(e))  # wasabi would join the lines
+        typer.echo(str(e))  # wasabi would merge the lines
         raise typer.Exit(1) from e
     msg.good(f"{output_path}: {n_docs:,} docs, {n_sentences:,} sentences, {n_tokens:,} tokens")
 
 
 def convert_sample(input_path: Path, output_path: Path, *, force: bool = False) -> Tuple[int, int, int]:
-    """Write one file of the sample in spaCy's binary format, whole or not at all.
+    """Write one file of the sample in spaCy's binary format, atomically.
 
     RETURNS (Tuple[int, int, int]): Number of docs, sentences and tokens.
     RAISES (ValueError): P010 if a line is not in the format.
@@ -63,7 +63,7 @@ def convert_sample(input_path: Path, output_path: Path, *, force: bool = False) 
 def read_sample(path: Path) -> List[Doc]:
     """Read a file of the sample into Docs, one per passage.
 
-    RAISES (ValueError): P010 if a line is not in the format; names them all.
+    RAISES (ValueError): P010 with all lines that are not in the format.
     """
     vocab = Vocab()
     return [_make_doc(vocab, passage) for passage in read_passages(path)]
@@ -72,17 +72,17 @@ def read_sample(path: Path) -> List[Doc]:
 def read_passages(path: Path) -> List[Passage]:
     """Read a file of the sample into passages of sentences of (token, POS tag, IOB2 tag).
 
-    RAISES (ValueError): P010 if a line is not in the format; names them all.
+    RAISES (ValueError): P010 with all lines that are not in the format.
     """
     passages: List[Passage] = []
     problems: List[str] = []
     for n_line, line in enumerate(path.read_text(encoding="utf8").splitlines(), start=1):
-        if line.startswith(TOPIC_MARK):
+        if line.startswith(TOPIC_PREFIX):
             passages.append([])
         elif line.strip() and not line.startswith("# "):
             rows, line_problems = _parse_sentence(line)
             if not passages:
-                line_problems.append((repr(line[:30]), f"a line '{TOPIC_MARK} ...' before the first sentence"))
+                line_problems.append((repr(line[:30]), f"a line '{TOPIC_PREFIX} ...' before the first sentence"))
                 passages.append([])
             passages[-1].append(rows)
             problems += [Messages.LINE.format(path=path, line=n_line, found=f, wanted=w) for f, w in line_problems]
@@ -95,10 +95,10 @@ def read_passages(path: Path) -> List[Passage]:
 
 
 def _parse_sentence(line: str) -> Tuple[List[Row], List[Tuple[str, str]]]:
-    """RETURNS: The rows, and for each problem what was found and what is wanted."""
+    """RETURNS (Tuple[List[Row], List[Tuple[str, str]]]): The rows, and for each problem the text found and wanted."""
     rows: List[Row] = []
     problems: List[Tuple[str, str]] = []
-    label, iob = "", "O"  # of the entity that is open, and of the next token
+    label, iob = "", "O"  # label of the current entity, tag of the next token
     for item in line.split():
         if item.startswith("[") and "/" not in item:
             if label:

@@ -1,4 +1,4 @@
-"""The data sets of this project: what they teach and where their files lie."""
+"""The data sets of this project: their pipelines and their files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +11,12 @@ DOWNLOAD_DIR = PROJECT_DIR / "assets" / "downloaded"
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set, found by name in `DATASETS`.
+    """A data set of `DATASETS`.
 
-    pipeline (str): Middle of the config file's name: configs/elmo_<pipeline>.cfg.
-    files (Dict[str, Tuple[str, ...]]): Per split, where its file may lie below the assets folder, best first.
-    is_ours (bool): Its text is part of this repository.
+    pipeline (str): Part of the name of the config file: configs/elmo_<pipeline>.cfg.
+    files (Dict[str, Tuple[str, ...]]): For each split the possible paths below the assets folder, in order of
+        preference.
+    is_ours (bool): Whether its text is part of this repository.
     """
 
     pipeline: str
@@ -55,9 +56,9 @@ def find_dataset(name: str) -> Optional[Dataset]:
 
 
 def find_files(dataset: Dataset, assets_dir: Path) -> Tuple[Dict[str, Path], List[str]]:
-    """Look for a file of each split below a folder.
+    """Find a file of each split below a folder.
 
-    RETURNS (Tuple[Dict[str, Path], List[str]]): The files by split, and for each split that has none the paths tried.
+    RETURNS (Tuple[Dict[str, Path], List[str]]): The files by split, and the paths tried for each split without a file.
     """
     found, missing = {}, []
     for split, names in dataset.files.items():

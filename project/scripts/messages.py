@@ -1,4 +1,4 @@
-"""What the scripts say when something is wrong, each message with its code: their own catalogue."""
+"""Error messages of the scripts, each with a code."""
 
 
 class Messages:
@@ -12,7 +12,7 @@ class Messages:
     )
     P002 = (
         "[P002] Files of the data set '{name}' are missing below '{folder}' (split: names tried): {missing}. "
-        "Fetch them with `python -m spacy project assets {project_dir}`, or say where local copies are with "
+        "Download them with `python -m spacy project assets {project_dir}`, or give the folder of local copies with "
         "`--vars.assets_dir`."
     )
     P003 = "[P003] There is no network '{variant}'. Known networks: {known}."

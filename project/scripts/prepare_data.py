@@ -14,8 +14,8 @@ from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
 from wasabi import msg
 
-# Docs of ten sentences, as `spacy convert --n-sents 10` makes them; of the sample shorter ones, since
-# `spacy debug data` wants 100 to train on.
+# Docs of ten sentences, as from `spacy convert --n-sents 10`; shorter ones for the sample, since `spacy debug data`
+# requires 100 Docs for training.
 UD_SENTENCES_PER_DOC = 10
 SAMPLE_SENTENCES_PER_DOC = 3
 
@@ -27,7 +27,7 @@ def prepare_cli(
     assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
     # fmt: on
 ) -> None:
-    """Convert a data set to spaCy's binary format and say how much there is of it."""
+    """Convert a data set to spaCy's binary format and print its size."""
     try:
         counts = prepare(dataset, output_dir, assets_dir)
     except (ValueError, FileNotFoundError) as e:
@@ -64,7 +64,7 @@ def convert(source: Path, output_path: Path) -> Tuple[int, int]:
 
 
 def read_passages(path: Path) -> List[Doc]:
-    """Read the sample into Docs of up to three sentences, all of one passage."""
+    """Read the sample into Docs of up to three sentences of the same passage."""
     return [part for doc in read_sample(path) for part in _split_doc(doc)]
 
 

@@ -1,4 +1,4 @@
-"""Train a pipeline on a data set with the config made for it, and note the seconds it took."""
+"""Train a pipeline on a data set with its config, and store the training time."""
 
 import time
 from pathlib import Path
@@ -27,7 +27,7 @@ def train_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU ID or -1 for CPU"),
     # fmt: on
 ) -> None:
-    """Train with or without ELMo; the same as `python -m spacy train` with the settings that are printed."""
+    """Train with or without ELMo; the same as `python -m spacy train` with the printed settings."""
     try:
         config_path = find_config(dataset, variant)
     except ValueError as e:
@@ -51,7 +51,7 @@ def find_config(dataset_name: str, variant: str) -> Path:
 
 
 def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Settings that replace those of the config file."""
+    """RETURNS (Dict[str, Any]): Overrides of the config file."""
     overrides: Dict[str, Any] = {
         "paths.train": f"corpus/{dataset}/train.spacy",
         "paths.dev": f"corpus/{dataset}/dev.spacy",
@@ -63,7 +63,7 @@ def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, 
 
 
 def shorten_training(config_path: Path, max_steps: int) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Settings for fewer steps; a falling learning rate ends with them."""
+    """RETURNS (Dict[str, Any]): Overrides for fewer steps; the decay of the learning rate is shortened too."""
     overrides = {"training.max_steps": max_steps}
     learn_rate = load_config(config_path)["training"]["optimizer"]["learn_rate"]
     if isinstance(learn_rate, dict) and "total_steps" in learn_rate:
@@ -72,7 +72,10 @@ def shorten_training(config_path: Path, max_steps: int) -> Dict[str, Any]:
 
 
 def train(config_path: Path, output_dir: Path, *, overrides: Dict[str, Any], gpu_id: int = -1) -> float:
-    """Train, and write the seconds to `timing.json` beside the pipeline. RETURNS (float): Seconds, loading included."""
+    """Train, and write the seconds to `timing.json` in the folder of the pipeline.
+
+    RETURNS (float): Seconds, including loading.
+    """
     start_s = time.perf_counter()
     spacy_train(config_path, output_dir, use_gpu=gpu_id, overrides=overrides)
     elapsed_s = time.perf_counter() - start_s

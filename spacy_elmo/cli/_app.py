@@ -24,7 +24,7 @@ COMMANDS: Dict[str, str] = {
 
 
 class LazyGroup(TyperGroup):
-    """Imports a command only when it is called: `python -m spacy` stays fast, and errors on import cannot break it."""
+    """Imports a command only when it is called, so that import time and errors do not affect `python -m spacy`."""
 
     def list_commands(self, ctx: Any) -> List[str]:
         """RETURNS (List[str]): All names, without importing the commands."""

@@ -1,4 +1,4 @@
-"""Shared by several commands: error messages, checks of output paths, and loading of weights."""
+"""Functions of several commands: error messages, checks of output paths, and loading of weights."""
 
 import errno
 import sys
@@ -21,10 +21,10 @@ from ._app import Arg, Opt
 
 
 class Speaker(Printer):
-    """Prints statements (good, info, warn, fail) to stderr, so that stdout has results only."""
+    """Prints messages (good, info, warn, fail) to stderr, so that stdout contains only results."""
 
     def text(self, *args: Any, **settings: Any) -> Any:
-        """Print a text; texts with an icon are statements."""
+        """Print a text; texts with an icon are messages."""
         if settings.get("icon") is None:
             return super().text(*args, **settings)
         with redirect_stdout(sys.stderr):
@@ -48,10 +48,10 @@ REMEDIES: Dict[Optional[int], str] = {
 
 # Arguments and options of several commands.
 BILM_ARG = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM.")
-OPTIONS_OPT = Opt(None, "--options", "-o", help="The options.json of the weights, if it is not in the same folder.")
+OPTIONS_OPT = Opt(None, "--options", "-o", help="The options.json of the weights, if it is not in the folder of the weights.")
 VOCAB_OPT = Opt(None, "--vocab", "-v", help="Text file with one word per line, in the order of the softmax rows.")
-SOFTMAX_OPT = Opt(None, "--softmax", "-s", help="HDF5 file with the softmax, if it is not with the weights.")
-TOKEN_EMBEDDINGS_OPT = Opt(None, "--token-embeddings", "-t", help="HDF5 file with a vector per word of the vocabulary.")
+SOFTMAX_OPT = Opt(None, "--softmax", "-s", help="HDF5 file with the softmax, if it is not in the weights file.")
+TOKEN_EMBEDDINGS_OPT = Opt(None, "--token-embeddings", "-t", help="HDF5 file with a vector for each word of the vocabulary.")
 GPU_OPT = Opt(-1, "--gpu-id", "-g", help="Number of the GPU to compute on, -1 for the CPU.")
 LANG_HELP = (
     "Tokenize raw text with spaCy's tokenizer for this language, for instance en. By default tokens are separated by "
@@ -75,12 +75,12 @@ def show_errors() -> Iterator[None]:
         title, _, text = described.strip().partition("\n")
         msg.fail(title)
         if text:
-            print(text, file=sys.stderr)  # line by line: the printer would make one paragraph of a list
+            print(text, file=sys.stderr)  # not by the printer, which would merge the lines of a list
         raise typer.Exit(1) from error
 
 
 def _show_warning(otherwise: Callable[..., None], message: Any, category: Type[Warning], *place: Any) -> None:
-    """Print a UserWarning as a message, without its place in the code; show others as Python does."""
+    """Print a UserWarning as a message, without its location in the code; show others as Python does."""
     if category is UserWarning:
         msg.warn(str(message))
     else:
@@ -96,10 +96,10 @@ def _describe_system_error(error: OSError) -> str:
 
 
 def warn_of_raw_text(check: PunctuationCheck, places: Sequence[object], lang: Optional[str], warn: Tell) -> None:
-    """check (PunctuationCheck): Has seen the first tokens.
-    places (Sequence[object]): Where the text comes from.
-    lang (Optional[str]): Whose tokenizer made them; with one nothing is wrong.
-    warn (Tell): Is told if they look like words of raw text.
+    """check (PunctuationCheck): Contains the first tokens.
+    places (Sequence[object]): Source of the text.
+    lang (Optional[str]): Language of the tokenizer; with one there is no warning.
+    warn (Tell): Called with a warning if the text looks like raw text.
     """
     warning = check.warning(places)
     if warning is not None and lang is None:

@@ -1,4 +1,4 @@
-"""Comments for the ELMo blocks of a pipeline config: Thinc writes configs without."""
+"""Comments for the ELMo blocks of a pipeline config, since Thinc writes configs without comments."""
 
 import re
 from typing import Dict, List, Tuple
@@ -7,10 +7,10 @@ from ..pipeline.defaults import DEFAULT_CONFIG
 
 LISTENER = '@architectures = "spacy-elmo.ElmoListener.v1"'
 
-# What the settings mean, in the form of a config. [elmo] and [elmo.mix] are in pipeline/defaults.py.
+# Comments of the settings, in the form of a config. Those of [elmo] and [elmo.mix] are in pipeline/defaults.py.
 COMMENTS = """
 [paths]
-# The biLM: name of a packaged one, or path to weights in any known format. null: give --paths.bilm when you train.
+# The biLM: name of a packaged biLM, or path of weights in any known format. null: pass --paths.bilm when you train.
 bilm =
 
 [nlp]
@@ -26,7 +26,7 @@ frozen =
 precision =
 # Input sequences: "sentences", "doc", or "auto" for sentences if boundaries are set, else the Doc.
 contexts =
-# LSTM state at the start of a sequence: "reset" (zeros), "steady" (see docs) or "carry" (from the sequence before).
+# LSTM state at the start of a sequence: "reset" (zeros), "steady" (see docs) or "carry" (from the previous sequence).
 state =
 # Maximum sequence length in tokens; longer sequences are split into overlapping windows.
 max_tokens =
@@ -34,55 +34,55 @@ max_tokens =
 overlap =
 # Tokens per batch; limits the working memory.
 batch_tokens =
-# Cache in MB for the vectors of words.
+# Maximum size of the cache of word vectors in MB.
 word_cache_mb =
-# Disk cache in MB for layers of training Docs, which later epochs read; 0 for none.
+# Maximum size in MB of the disk cache of layers of training Docs, for later epochs; 0 for none.
 layer_cache_mb =
 # Precision of the cached layers: "float32" or "float16".
 layer_cache_dtype =
 
-# The tok2vec of this component: the layers of the biLM with a mix of its own, Peters et al. (2018), eq. 1.
+# The tok2vec of this component: it mixes the layers of the biLM with its own weights, Peters et al. (2018), eq. 1.
 [listener]
-# Name of the ELMo component; "*" for the last one before this.
+# Name of the ELMo component; "*" for the nearest one upstream.
 upstream =
-# Raw weights w at the start, one per layer, the token layer first; null for equal shares.
+# Initial weights w before the softmax, one per layer, the token layer first; null for equal weights.
 initial_weights =
-# Whether w is learned.
+# Whether to train w.
 learn_weights =
-# Scale of the mix at the start.
+# Initial scale gamma of the mix.
 initial_gamma =
-# Whether the scale is learned.
+# Whether to train the scale gamma.
 learn_gamma =
-# Chance that a layer is left out of the mix for one batch, 0 to below 1.
+# Layer dropout: probability of leaving a layer out of the mix of a batch, 0 to below 1.
 layer_dropout =
-# Strength of the pull of w towards equal shares.
+# L2 penalty on w; it regularizes towards equal weights.
 weights_l2 =
-# Norm of each layer before the mix: "token" (mean 0, variance 1 over the values of a token), the references' batch
-# forms "bilm-tf" and "allennlp", or null.
+# Layer norm before the mix: "token" (mean 0, variance 1 over the values of a token), the reference implementations'
+# batch norms "bilm-tf" and "allennlp", or null.
 layer_norm =
-# Dropout of the mixed vector, 0 to below 1.
+# Dropout probability of the mixed vector, 0 to below 1.
 output_dropout =
-# Width of a linear layer after the mix; null for none.
+# Width of a linear projection after the mix; null for none.
 projection_width =
 
-# Opens the biLM when training starts; a trained pipeline has its own copy.
+# Loads the biLM when training starts; a trained pipeline contains its own copy.
 [initialize.components.elmo.loader]
-# Name or path, see [paths].
+# Name or path of the biLM, see [paths].
 path =
-# Options file, if it is not next to the weights.
+# Options file, if it is not in the folder of the weights.
 options =
-# Weights file, in place of `path`.
+# Weights file, instead of `path`.
 weights =
-# Vocabulary, one word a line; only word-based biLMs need one.
+# Vocabulary file, one word per line; needed only by biLMs with word input.
 vocab =
-# File of cached word vectors, in the order of `vocab`.
+# HDF5 file with precomputed token vectors, in the order of `vocab`.
 token_embeddings =
 """
 
 
 def add_comments(config: str) -> str:
-    """config (str): A pipeline config as Thinc writes it.
-    RETURNS (str): The same with comments above the settings of ELMo; those of a listener above the first one only.
+    """config (str): A pipeline config written by Thinc.
+    RETURNS (str): The config with comments above the settings of ELMo. Of the listeners, only the first has comments.
     """
     comments = {**_read_comments(DEFAULT_CONFIG), **_read_comments(COMMENTS)}
     listeners = re.findall(rf"^\[(.+)\]\n{re.escape(LISTENER)}$", config, flags=re.MULTILINE)

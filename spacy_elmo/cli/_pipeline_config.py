@@ -1,4 +1,4 @@
-"""The config of a pipeline on ELMo: spaCy's own config for its components, with every `tok2vec` block rewritten."""
+"""The config of a pipeline with ELMo: spaCy's config for its components, with every `tok2vec` block replaced."""
 
 import warnings
 from copy import deepcopy
@@ -13,11 +13,11 @@ from thinc.api import Config
 from ..errors import Errors, Warnings
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 
-# Shared layers, which ELMo takes the place of, and what is between two commas.
+# Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token"}
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
-BATCH_SIZE = 256  # Docs of `nlp.pipe`; spaCy's 1,000 would keep the layers of four times as many in memory
+BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
 Block = Dict[str, Any]
 
 
@@ -25,18 +25,18 @@ def check_pipeline(pipeline: str, lang: str) -> List[str]:
     """pipeline (str): Names of factories, separated by commas.
     lang (str): Language code.
     RETURNS (List[str]): The names without those of shared layers.
-    RAISES (ValueError): EL210 for names that are not known, are there twice, or if there is none; EL212 for a language
-        that spaCy does not know, or cannot tokenize without another package.
+    RAISES (ValueError): EL210 for unknown or duplicate names, or if there is none; EL212 for a language that spaCy does
+        not know, or cannot tokenize without another package.
     """
     try:
-        nlp = blank(lang)  # after which the factories of spaCy and of installed packages are known
+        nlp = blank(lang)  # also loads the factories of spaCy and of installed packages
     except ImportError as error:
         raise ValueError(Errors.EL212.format(lang=lang, reason=error)) from error
     names = [name.strip() for name in pipeline.split(",") if name.strip() not in SHARED]
     problems = [] if names else ["it has no component that could listen to ELMo"]
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
-            problems.append(f"'{name}' is there {names.count(name)} times")
+            problems.append(f"'{name}' is listed {names.count(name)} times")
         if not nlp.has_factory(name):
             problems.append(_describe_unknown(name))
     if problems:
@@ -49,9 +49,9 @@ def make_pipeline_config(
 ) -> Config:
     """names (List[str]): Names of factories, from `check_pipeline`.
     lang (str): Language code.
-    optimize (str): "efficiency": the listener alone; "accuracy": beside word features, with an encoder above.
-    bilm (Optional[str]): Name or path of the biLM; None leaves it to whoever trains.
-    use_gpu (bool): torch and Thinc share the memory of a GPU.
+    optimize (str): "efficiency": only a listener; "accuracy": a listener and word features, followed by an encoder.
+    bilm (Optional[str]): Name or path of the biLM; None if it will be given for training.
+    use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
     RETURNS (Config): Complete, not interpolated.
     """
     config = make_spacy_config(lang=lang, pipeline=names, optimize=optimize)
@@ -59,7 +59,7 @@ def make_pipeline_config(
     components = {name: _listen(name, config["components"][name], tok2vec) for name in names}
     config["components"] = {"elmo": {"factory": "elmo", "store": "layers"}, **components}
     config["nlp"].update(pipeline=["elmo", *names], batch_size=BATCH_SIZE)
-    config["paths"].update(vectors=None, bilm=bilm)  # spaCy's choice for accuracy are vectors to be downloaded
+    config["paths"].update(vectors=None, bilm=bilm)  # for accuracy, spaCy chooses vectors that must be downloaded
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
     config["initialize"]["components"]["elmo"] = {"loader": LOADER}
     return load_model_from_config(config, auto_fill=True).config
@@ -72,7 +72,7 @@ def _describe_unknown(name: str) -> str:
 
 
 def _beside_word_features(lang: str) -> Block:
-    """The network of configs/elmo_*.cfg: spaCy's word features and ELMo joined, spaCy's small encoder above both."""
+    """The network of configs/elmo_*.cfg: spaCy's word features concatenated with ELMo, then spaCy's small encoder."""
     shared = make_spacy_config(lang=lang, pipeline=["tagger"], optimize="efficiency")["components"]["tok2vec"]["model"]
     return {
         "@architectures": "spacy-elmo.Tok2VecWithElmo.v1",
@@ -83,7 +83,9 @@ def _beside_word_features(lang: str) -> Block:
 
 
 def _listen(name: str, component: Block, tok2vec: Block) -> Block:
-    """RETURNS (Block): The component with its `tok2vec` replaced, and a bag-of-words classifier by a mean of vectors."""
+    """RETURNS (Block): The component with its `tok2vec` replaced. A bag-of-words classifier is replaced by one that
+    averages vectors.
+    """
     model = component.get("model")
     if not isinstance(model, dict):
         return component

@@ -1,4 +1,4 @@
-"""The configs of `elmo pretrain` that come with the package, made ready for a user's run."""
+"""The packaged configs of `elmo pretrain`, adapted to a user's run."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Optional
 
 import srsly
 
-# In an installed package they lie in the package, in a checkout beside it: one copy in the repository.
+# An installed package contains the configs; in a checkout they are in the root of the repository.
 PACKAGE = Path(__file__).parent.parent
 PRETRAINING = "pretrain_en_elmo_sm.cfg"
 ADAPTATION = "adapt.cfg"
@@ -20,7 +20,7 @@ def find_configs() -> Path:
 
 def make_pretraining_config(*, lang: str, config_path: str) -> str:
     """lang (str): Language of the text.
-    config_path (str): Where the config goes, for the command in its header.
+    config_path (str): Path of the config, for the command in its header.
     RETURNS (str): A config that trains a biLM from random weights, with a comment above each setting.
     """
     text = _read(PRETRAINING, config_path, name=f"{lang}_elmo")
@@ -31,9 +31,9 @@ def make_pretraining_config(*, lang: str, config_path: str) -> str:
 
 def make_adaptation_config(*, lang: str, bilm: Optional[str], config_path: str) -> str:
     """lang (str): Language of the text.
-    bilm (Optional[str]): The biLM to go on from; None leaves it to whoever trains.
-    config_path (str): Where the config goes, for the command in its header.
-    RETURNS (str): A config that trains a biLM further, with a comment above each setting.
+    bilm (Optional[str]): The biLM to continue; None if it will be given for training.
+    config_path (str): Path of the config, for the command in its header.
+    RETURNS (str): A config that continues the training of a biLM, with a comment above each setting.
     """
     text = _read(ADAPTATION, config_path, name="adapted")
     return set_value(set_value(text, "paths", "init", bilm), "meta", "lang", lang)
@@ -41,7 +41,7 @@ def make_adaptation_config(*, lang: str, bilm: Optional[str], config_path: str) 
 
 def set_value(text: str, block: str, key: str, value: Optional[str]) -> str:
     """text (str): A config.
-    block (str), key (str): A setting that it has.
+    block (str), key (str): An existing setting.
     value (Optional[str]): Its new value.
     RETURNS (str): The config with its comments.
     """

@@ -21,7 +21,7 @@ MAX_NAMED = 5  # line numbers in an error message
 def words_of(init: Optional[BiLM], paths: PathsConfig, *, is_new_head: bool) -> Optional[Vocabulary]:
     """Choose the vocabulary, if the words need not be counted.
 
-    Rows of a word embedding and of a softmax belong to words: a biLM that keeps them keeps its vocabulary.
+    Rows of a word embedding and of a softmax belong to words, so a biLM that keeps them keeps its vocabulary.
 
     init (Optional[BiLM]): The biLM that training starts from.
     paths (PathsConfig): Paths of that biLM and of a vocabulary file.
@@ -78,7 +78,7 @@ def refuse_useless_sparse(settings: PretrainConfig, *, is_word_input: bool) -> N
 def make_head(network: BiLMNetwork, n_words: int, settings: SoftmaxConfig) -> LMHead:
     """network (BiLMNetwork): Its word embedding is shared with `tie_weights`.
     n_words (int): V.
-    settings (SoftmaxConfig): Which softmax.
+    settings (SoftmaxConfig): Kind of softmax.
     RETURNS (LMHead): With random weights.
     """
     width = network.config.projection_width

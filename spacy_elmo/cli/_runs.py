@@ -1,4 +1,4 @@
-"""Make a pretraining run from the config of `elmo pretrain`: texts, vocabulary, and a new or existing biLM."""
+"""Create a pretraining run from the config of `elmo pretrain`: texts, vocabulary, and a new or existing biLM."""
 
 from dataclasses import asdict
 from itertools import islice
@@ -32,12 +32,12 @@ from ._run_config import RunSettings, check_config
 from ._run_words import check_head, make_head, refuse_useless_sparse, words_of
 
 SENTENCES_TO_CHECK = 1000  # for tokens that end in punctuation
-# What the whole training text has, and how many of its tokens become <UNK>.
+# Counts of the whole training text, and the number of its tokens that are <UNK>.
 Counted = Tuple[Counts, int]
 
 
 def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: bool = False) -> Pretraining:
-    """Check settings, find texts, count the vocabulary, make or load the biLM.
+    """Check settings, find texts, count the vocabulary, create or load the biLM.
 
     config (Mapping[str, Any]): Blocks `paths`, `corpus`, `vocabulary`, `bilm`, `pretraining`, `meta`.
     output (Path): Folder of the run.
@@ -146,7 +146,7 @@ def _held_out(settings: RunSettings, tell: Tell) -> List[List[str]]:
 
 
 def _first_sentences(shards: Sequence[Shard]) -> List[List[str]]:
-    """RAISES (ValueError): EL101 if there is none, before that is the fault of some setting."""
+    """RAISES (ValueError): EL101 for a text without sentences, before it causes an error about a setting."""
     sentences = list(islice(read_shards(shards), SENTENCES_TO_CHECK))
     if not sentences:
         raise ValueError(Errors.EL101.format(source=", ".join(shard.name for shard in shards)))
@@ -163,7 +163,7 @@ def _look_at(name: str, sentences: Sequence[List[str]], settings: RunSettings, w
 def _vocabulary(
     settings: RunSettings, init: Optional[BiLM], shards: Sequence[Shard], stored: Optional[Vocabulary]
 ) -> Tuple[Vocabulary, Optional[Counted]]:
-    """The words, and what counting them found, where they had to be counted."""
+    """The vocabulary, and the counts if the words had to be counted."""
     words = settings.words
     known = words_of(init, settings.paths, is_new_head=words.new_head) or stored
     if known is not None:
@@ -172,7 +172,7 @@ def _vocabulary(
     counts = Counts()
     found = count_vocabulary(read_shards(shards, counts), n_words=words.n_words, min_count=words.min_count)
     vocabulary = found.vocabulary()
-    _common.msg.info(f"Vocabulary of {len(vocabulary):,} words; {found.unk_rate:.2%} of the tokens become <UNK>")
+    _common.msg.info(f"Vocabulary of {len(vocabulary):,} words; {found.unk_rate:.2%} of the tokens are <UNK>")
     return vocabulary, (counts, found.n_unknown)
 
 

@@ -1,4 +1,4 @@
-"""Ctrl+C and SIGTERM, as a request to stop at the next good moment."""
+"""Handle Ctrl+C and SIGTERM as a request to stop after the current update."""
 
 import os
 import signal
@@ -14,12 +14,12 @@ STDERR = 2
 
 @contextmanager
 def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call a function on SIGINT or SIGTERM, in place of what they do otherwise. A second SIGINT raises
-    KeyboardInterrupt; further SIGTERM change nothing, since `torchrun` sends one after a SIGINT.
+    """Call a function on SIGINT or SIGTERM instead of the default handler. A second SIGINT raises KeyboardInterrupt;
+    further SIGTERM have no effect, since `torchrun` sends one after a SIGINT.
 
-    stop (Callable[[], None]): Asks for the stop and returns at once.
+    stop (Callable[[], None]): Requests the stop and returns at once.
     """
-    if threading.current_thread() is not threading.main_thread():  # Python allows handlers there only
+    if threading.current_thread() is not threading.main_thread():  # the only thread in which Python allows handlers
         yield
         return
 
@@ -27,7 +27,7 @@ def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
         stop()
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        os.write(STDERR, NOTICE)  # print may not be called again from within itself
+        os.write(STDERR, NOTICE)  # print is not reentrant
 
     before = {number: signal.signal(number, ask) for number in SIGNALS}
     try:

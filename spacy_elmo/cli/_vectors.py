@@ -1,4 +1,4 @@
-"""Write the vectors of `elmo embed` as a stream: to an .npz, one DocBin, or a folder of DocBins."""
+"""Stream the vectors of `elmo embed` to an .npz, one DocBin, or a folder of DocBins."""
 
 import os
 import shutil
@@ -22,20 +22,20 @@ DOCS_PER_FILE = 1000
 
 
 class Writer(Protocol):
-    """Writes one Doc after the other."""
+    """Writes Docs one by one."""
 
     def begin(self, doc: Doc) -> None:
         """doc (Doc): A processed Doc without tokens, for the widths and dtypes of the vectors."""
 
     def add(self, doc: Doc) -> None:
-        """doc (Doc): A Doc with vectors. No reference to it is kept."""
+        """doc (Doc): A Doc with vectors. The writer stores no reference to it."""
 
 
 class NpzWriter:
-    """Rows of all Docs one after the other. They wait in plain files, one per layer, so that memory does not grow.
+    """Writes the concatenated rows of all Docs. They are stored in temporary files, one per layer, in bounded memory.
 
     folder (Path): A temporary folder.
-    arrays (Tuple[str, ...]): "mixed" (T, D) and/or "layers" (L+1, T, D); "lengths" comes by itself.
+    arrays (Tuple[str, ...]): "mixed" (T, D) and/or "layers" (L+1, T, D); "lengths" is always written.
     """
 
     def __init__(self, folder: Path, arrays: Tuple[str, ...]) -> None:
@@ -45,7 +45,7 @@ class NpzWriter:
         self._headers: Dict[str, Tuple[Any, Tuple[int, ...]]] = {}
 
     def begin(self, doc: Doc) -> None:
-        """doc (Doc): One without tokens. Where no other comes, the arrays have no rows."""
+        """doc (Doc): A Doc without tokens. Without further Docs, the arrays have no rows."""
         for name, files in self._files.items():
             values = _values_of(doc, name)
             self._headers[name] = (values.dtype, values.shape)
@@ -61,7 +61,7 @@ class NpzWriter:
                 file.write(np.ascontiguousarray(rows).data)
 
     def close(self) -> None:
-        """No more rows will come."""
+        """Close the temporary files, after the last Doc."""
         for files in self._files.values():
             for file in files:
                 file.close()
@@ -166,7 +166,7 @@ def _open_npz(folder: Path, arrays: Tuple[str, ...], target: Optional[Path]) -> 
 
 
 def _values_of(doc: Doc, name: str) -> NDArray[Any]:
-    """RETURNS (NDArray): "mixed" (T, D) or "layers" (L+1, T, D), as the Doc has them."""
+    """RETURNS (NDArray): "mixed" (T, D) or "layers" (L+1, T, D) of a Doc."""
     values: NDArray[Any] = to_numpy(doc._.elmo if name == "mixed" else doc._.elmo_layers)
     return values
 

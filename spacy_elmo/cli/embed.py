@@ -68,7 +68,7 @@ def embed_cli(
     output_path: str = Arg(..., help="A file that ends in .npz (arrays) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout."),
     input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input; auto infers it from the suffix."),
     lang: Optional[str] = _common.LANG_OPT,
-    is_tokenized: bool = Opt(False, "--tokenized", "-k", hidden=True),  # what it said is the default
+    is_tokenized: bool = Opt(False, "--tokenized", "-k", hidden=True),  # accepted for compatibility, now the default
     store: Store = Opt(Store.mixed, "--store", "-S", help="Store the mean of the layers, all layers, or both."),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type of the stored vectors."),
     precision: Precision = Opt(Precision.float32, "--precision", "-p", help="Precision of the computation: reduced precision is less exact, and faster for large biLMs."),
@@ -168,7 +168,7 @@ def embed(
                 cutter.learn(batch, n_tokens - before)
     _common.warn_of_raw_text(check, [input_path], lang, warn)
     if counts.n_undecodable:
-        tell(f"{counts.n_undecodable:,} lone surrogates, which are not valid characters, were replaced by U+FFFD")
+        tell(f"{counts.n_undecodable:,} unpaired surrogates, which are not valid characters, were replaced by U+FFFD")
     return n_docs, n_tokens
 
 

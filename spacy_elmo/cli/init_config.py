@@ -1,4 +1,4 @@
-"""`elmo init-config`: a config to start from, for a pipeline on ELMo, for pretraining or for adaptation."""
+"""`elmo init-config`: an initial config for a pipeline with ELMo, for pretraining or for adaptation."""
 
 import os
 import warnings
@@ -17,7 +17,7 @@ from ._run_templates import make_adaptation_config, make_pretraining_config
 STDOUT = "-"
 DEFAULT_PIPELINE = "tagger,parser,ner"  # as `spacy init config`
 PIPELINE_HEADER = """\
-# {pipeline} on ELMo: the config of `spacy init config` for {optimize}, each component with its own mix of layers.
+# {pipeline} with ELMo: the config of `spacy init config` for {optimize}, each component with its own mix of layers.
 # python -m spacy train {config_path} --output training --paths.train train.spacy --paths.dev dev.spacy
 
 """
@@ -29,7 +29,7 @@ COMMANDS = {
 
 
 class Optimizations(str, Enum):
-    """What matters most."""
+    """Goals of the optimization."""
 
     efficiency = "efficiency"
     accuracy = "accuracy"
@@ -94,17 +94,17 @@ def init_config(
     use_gpu: bool = False,
     config_path: str = "config.cfg",
 ) -> str:
-    """Make a config with comments.
+    """Create a config with comments.
 
     kind (str): "pipeline", "pretraining" or "adaptation".
-    pipeline (str): Names of components, separated by commas; of a pipeline only, like `optimize` and `use_gpu`.
+    pipeline (str): Names of components, separated by commas. This, `optimize` and `use_gpu` are for a pipeline only.
     lang (str): Language code.
     optimize (str): "efficiency" or "accuracy".
-    bilm (Optional[str]): Name or path of a biLM; None: the packaged one if it has the language, else null.
+    bilm (Optional[str]): Name or path of a biLM; None: the packaged one of the language, or null.
     use_gpu (bool): The pipeline will be trained on a GPU.
-    config_path (str): Where the config goes, for the command in its header.
+    config_path (str): Path of the config, for the command in its header.
     RETURNS (str): The text of the config.
-    RAISES (ValueError): EL210 for a pipeline that cannot be made, EL212 for a language that is not known.
+    RAISES (ValueError): EL210 for an invalid pipeline, EL212 for an unknown language.
     """
     if kind == "pretraining":
         return make_pretraining_config(lang=lang, config_path=config_path)
@@ -118,7 +118,7 @@ def init_config(
 
 
 def _choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
-    """RETURNS (Optional[str]): What was asked for; else a packaged biLM of the language, if there is one."""
+    """RETURNS (Optional[str]): The given biLM; otherwise a packaged biLM of the language, if there is one."""
     if bilm is not None:
         if bilm not in PACKAGED_NAMES and not Path(bilm).exists():
             warnings.warn(Warnings.WL122.format(bilm=bilm, packaged=", ".join(PACKAGED_NAMES)), stacklevel=2)
@@ -137,7 +137,7 @@ def _kind_of(pretraining: bool, adaptation: bool) -> str:
 
 
 def _refuse_options(kind: str, given: "list[str]") -> None:
-    """RAISES (ValueError): EL211 if options were given that say nothing about this kind of config."""
+    """RAISES (ValueError): EL211 for options of another kind of config."""
     if kind == "adaptation":
         given = [name for name in given if name != "--bilm"]
     if kind != "pipeline" and given:
@@ -145,10 +145,10 @@ def _refuse_options(kind: str, given: "list[str]") -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Under a temporary name beside the target, then rename.
+    """Write to a temporary file in the same folder, then rename it.
 
-    path (Path): The file; its folder is made.
-    text (str): What goes in.
+    path (Path): The file; its folder is created.
+    text (str): The content.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

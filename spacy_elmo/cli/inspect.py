@@ -22,7 +22,7 @@ class Report:
     gates (List[Tuple[str, str, float]]): Module, gate, and its mean activation at input zero, from 0 to 1.
     vocabulary (Optional[Dict[str, Any]]): Number of words and the first of them.
     meta (Dict[str, Any]): Information about the training.
-    problems (List[str]): What this biLM cannot do, and why.
+    problems (List[str]): Limitations of this biLM, and their reasons.
     """
 
     settings: Dict[str, Any]
@@ -111,7 +111,7 @@ def _part_of(key: str) -> str:
 
 @torch.no_grad()
 def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
-    """Mean activation of each gate at input zero, which depends on the bias alone."""
+    """Mean activation of each gate at input zero, which depends only on the bias."""
     gates: List[Tuple[str, str, float]] = []
     state, config = network.state_dict(), network.config
     for key in (key for key in state if key.startswith("char_cnn.highways.") and key.endswith(".bias")):

@@ -1,4 +1,4 @@
-"""`elmo perplexity`: how well a biLM predicts a text."""
+"""`elmo perplexity`: the perplexity of a biLM on a text."""
 
 import math
 from dataclasses import asdict
@@ -32,7 +32,7 @@ class PerplexityState(str, Enum):
 def perplexity_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst) with one sentence per line, JSONL or DocBin; several files are read one after the other.", exists=True, dir_okay=False),
+    corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst) with one sentence per line, JSONL or DocBin; several files are concatenated.", exists=True, dir_okay=False),
     lang: Optional[str] = _common.LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
     batch_size: int = Opt(32, "--batch-size", "-b", help="Rows per batch: parallel lanes of text with --state carry; otherwise a batch has up to 64 times as many tokens.", min=1),
@@ -44,11 +44,11 @@ def perplexity_cli(
     as_json: bool = _common.JSON_OPT,
     # fmt: on
 ) -> None:
-    """Report how well a biLM predicts a text, per direction, with standard error.
+    """Compute the perplexity of a biLM on a text, per direction, with standard error.
 
     The biLM needs its softmax and its vocabulary. Perplexity is the exponential of the mean negative log likelihood
     per token over the full vocabulary, EOS included. Words outside the vocabulary count as <UNK>, so perplexities with
-    different vocabularies cannot be compared. The text is held in memory.
+    different vocabularies cannot be compared. The text is kept in memory.
     """
     counts = Counts()
     with _common.show_errors():
@@ -68,7 +68,7 @@ def perplexity_cli(
             warn=_common.msg.warn,
         )
     if as_json:
-        # JSON has no NaN.
+        # JSON does not have NaN.
         scores = {key: None if math.isnan(value) else value for key, value in asdict(result).items()}
         print(srsly.json_dumps({**scores, "text": counts.to_dict()}))
         return
@@ -127,16 +127,16 @@ def _check_finite(result: Perplexity, bilm: BiLM) -> None:
         del scores["backward"]
     if all(map(math.isfinite, scores.values())):
         return
-    told = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
-    raise ValueError(Errors.EL140.format(scores=told, reason=_likely_reason(bilm)))
+    described = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
+    raise ValueError(Errors.EL140.format(scores=described, reason=_likely_reason(bilm)))
 
 
 def _likely_reason(bilm: BiLM) -> str:
-    """Numbers that are not finite are a damage, very large ones of the softmax a training that diverged."""
+    """Describe weights that are not finite (a damaged file), or the largest weight (a training that diverged)."""
     modules = [("network", bilm.network), ("softmax", bilm.head)]
     named = [(f"{kind}.{name}", w) for kind, part in modules if part is not None for name, w in part.named_parameters()]
     broken = [name for name, weight in named if not bool(weight.isfinite().all())]
     if broken:
-        return f"{len(broken)} of its weights hold numbers that are not finite ({', '.join(broken[:3])})"
+        return f"{len(broken)} of its weights contain values that are not finite ({', '.join(broken[:3])})"
     largest = max((float(weight.detach().abs().max()), name) for name, weight in named)
     return f"its weights are finite, the largest is {largest[0]:.4g} in {largest[1]}"

@@ -1,4 +1,4 @@
-"""Entry point of spaCy's command line, which imports this file on every call: nothing heavy, nothing optional here."""
+"""Entry point of spaCy's command line. spaCy imports it on every call, so it imports no large or optional package."""
 
 import typer
 from spacy.cli import app as spacy_app
@@ -7,7 +7,7 @@ from ._app import app as elmo
 
 
 def add_to(parent: typer.Typer) -> None:
-    """Make `elmo` a command of another app, once.
+    """Add the command `elmo` to another app. Further calls have no effect.
 
     parent (typer.Typer): The app of `python -m spacy`.
     """

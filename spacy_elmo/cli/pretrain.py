@@ -123,7 +123,7 @@ def _cells(report: Report) -> "list[str]":
 
 def _row(cells: "list[str] | tuple[str, ...]") -> None:
     _common.msg.row(list(cells), widths=WIDTHS, aligns=("r",) * len(COLUMNS))
-    sys.stdout.flush()  # a pipe or a file would hold the rows back
+    sys.stdout.flush()  # output to a pipe or a file is buffered
 
 
 def _number(value: float, n_digits: int) -> str:
@@ -146,7 +146,7 @@ def _tell_of_text(run: Pretraining) -> None:
 
 def _finish(run: Pretraining) -> None:
     _tell_of_text(run)
-    if run.config.patience and run.best.is_hopeless(run.config.patience):
+    if run.config.patience and run.best.should_stop(run.config.patience):
         _common.msg.info(f"Stopped early: no improvement since step {run.best.step:,}")
     picture = draw_curve(run.output / LOG)
     _common.msg.text(f"Curve: {picture}" if picture else "No curve: matplotlib is not installed (pip install matplotlib)")
@@ -154,7 +154,7 @@ def _finish(run: Pretraining) -> None:
 
 
 def _keep_large_blocks() -> None:
-    """Let glibc reuse large blocks: new ones cost a page fault per 4 KB, a sixth of the time of a small run."""
+    """Make glibc reuse large blocks. New ones cost a page fault per 4 KB, a sixth of the time of a small run."""
     if sys.platform != "linux":
         return
     try:

@@ -44,7 +44,7 @@ def vocab_cli(
 
     The file starts with <S>, </S> and <UNK>. The words follow in order of descending frequency, as the sampled and the
     adaptive softmax require; ties are in alphabetical order. Memory depends on --max-entries and on the number of words
-    kept, not on the size of the text; --n-words 0 holds all distinct words in memory to sort them.
+    kept, not on the size of the text; with --n-words 0 all distinct words are in memory.
     """
     with _common.show_errors():
         counts, result = vocab(
@@ -87,11 +87,11 @@ def vocab(
     n_words (Optional[int]): Words to keep, None for all.
     min_count (int), max_entries (int): See `count_vocabulary`.
     force (bool): Replace the output.
-    tell (Tell): Is told which files are not read.
-    warn (Tell): Is told if the text looks raw, and if nothing becomes `<UNK>`.
-    RETURNS (Tuple[Counts, VocabularyCounts]): What was read, and what was kept.
-    RAISES (ValueError): EL101 for a corpus without sentences, EL133 for a place with nothing to read, EL134 if the
-        output is there already, EL178 and EL179 if it cannot be a file.
+    tell (Tell): Called with a message on files that are not read.
+    warn (Tell): Called with a warning if the text looks like raw text, or if no token is `<UNK>`.
+    RETURNS (Tuple[Counts, VocabularyCounts]): Counts of the text, and of the vocabulary.
+    RAISES (ValueError): EL101 for a corpus without sentences, EL133 for a path without texts, EL134 if the output
+        exists, EL178 and EL179 if it cannot be a file.
     """
     _common.check_output_file(output, force=force)
     shards = find_shards(places, lang=lang, format=format, running_text=running_text, tell=tell)

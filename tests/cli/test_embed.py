@@ -177,7 +177,7 @@ def test_embed_takes_empty_words_and_lone_surrogates(bilm_path: Path, tmp_path: 
     expected = load_bilm(bilm_path).embed([["cat", "\ufffd"], ["cat", "\ufffd", "\U0001f600"]])
     rows = np.concatenate([layers.mean(axis=0) for layers in expected])
     np.testing.assert_allclose(arrays["mixed"], np.concatenate([np.zeros((1, 16)), rows]), atol=1e-6)
-    assert "2 lone surrogates" in " ".join(result.stderr.split())
+    assert "2 unpaired surrogates" in " ".join(result.stderr.split())
 
 
 def test_embed_takes_texts_of_any_length(bilm_path: Path, tmp_path: Path) -> None:

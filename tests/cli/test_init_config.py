@@ -122,7 +122,7 @@ def test_component_without_tok2vec_is_told() -> None:
     "arguments, text",
     [
         (["--pipeline", "nre"], "[EL210]"),
-        (["--pipeline", "ner,ner"], "'ner' is there 2 times"),
+        (["--pipeline", "ner,ner"], "'ner' is listed 2 times"),
         (["--pipeline", ""], "no component"),
         (["--lang", "qq"], "[EL212]"),
         (["--pretraining", "--adaptation"], "[EL211]"),
