@@ -80,7 +80,7 @@ def test_config_equals_its_own_fill_config(optimize: str, tmp_path: Path) -> Non
 
 def test_settings_of_elmo_are_explained_above_them() -> None:
     lines = init_config(pipeline="tagger,ner").splitlines()
-    assert lines[0].startswith("# tagger, ner on ELMo")
+    assert lines[0].startswith("# tagger, ner with ELMo")
     block, seen = "", []
     for line, above in zip(lines[1:], lines):
         block = line if line.startswith("[") else block
