@@ -13,9 +13,7 @@ from ..corpora.files import Tell, say_nothing
 from ..corpora.find import describe_counts, find_shards
 from ..corpora.punctuation import PunctuationCheck
 from ..corpora.shards import Counts, read_shards
-from ..encoding.facade import BiLM
 from ..encoding.perplexity import Perplexity
-from ..errors import Errors
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -116,27 +114,4 @@ def perplexity(
     sentences = list(check.watch(read_shards(shards, counts)))
     _common.warn_of_raw_text(check, corpus_paths, lang, warn)
     with tqdm(total=counts.n_tokens + counts.n_sentences, disable=None, unit="tok", unit_scale=True) as bar:
-        result = bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)
-    _check_finite(result, bilm)
-    return result
-
-
-def _check_finite(result: Perplexity, bilm: BiLM) -> None:
-    scores = {"forward": result.forward, "backward": result.backward}
-    if bilm.config.n_directions == 1:
-        del scores["backward"]
-    if all(map(math.isfinite, scores.values())):
-        return
-    described = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
-    raise ValueError(Errors.EL140.format(scores=described, reason=_likely_reason(bilm)))
-
-
-def _likely_reason(bilm: BiLM) -> str:
-    """Describe weights that are not finite (a damaged file), or the largest weight (a training that diverged)."""
-    modules = [("network", bilm.network), ("softmax", bilm.head)]
-    named = [(f"{kind}.{name}", w) for kind, part in modules if part is not None for name, w in part.named_parameters()]
-    broken = [name for name, weight in named if not bool(weight.isfinite().all())]
-    if broken:
-        return f"{len(broken)} of its weights contain values that are not finite ({', '.join(broken[:3])})"
-    largest = max((float(weight.detach().abs().max()), name) for name, weight in named)
-    return f"its weights are finite, the largest is {largest[0]:.4g} in {largest[1]}"
+        return bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)

@@ -17,7 +17,7 @@ from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from .checks import check_positive, check_sentences, id_runs, layer_choice, without_boundaries
 from .encoder import Encoder
-from .perplexity import STEPS, Losses, Perplexity, carried_losses, in_text_order, sentence_losses, summarize
+from .perplexity import STEPS, Losses, Perplexity, carried_losses, finite, in_text_order, sentence_losses, summarize
 from .runs import Runs
 from .versions import WeightVersions
 from .word_encoder import WordCache
@@ -147,7 +147,7 @@ class BiLM:
 
     def refresh(self) -> None:
         """Discard everything derived from the weights. Changes of the weights are detected without this call, except
-        in-place changes through their `data` attribute.
+        changes of single values through their `data` attribute, and on a GPU those of fused optimizers.
         """
         self._derive(None)
 
@@ -294,10 +294,12 @@ class BiLM:
         on_progress (Optional[Callable[[int], Any]]): Called with the number of new predictions.
         RETURNS (Perplexity): Both directions, over the full softmax.
         RAISES (ValueError): EL004 for an unknown state, a batch size below 1 or a text without sentences, EL007 without
-            a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in reduced precision.
+            a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in reduced precision,
+            EL140 if a perplexity is not finite.
         """
         text = self._checked_text(sentences, state, batch_size, "perplexities")
-        return summarize(self._losses(text, state, batch_size), self._language_model("perplexities")[1], on_progress)
+        head, vocabulary = self._language_model("perplexities")
+        return finite(summarize(self._losses(text, state, batch_size), vocabulary, on_progress), self.network, head)
 
     def token_losses(
         self, sentences: Iterable[Sequence[str]], *, state: str = "reset", batch_size: int = 32
@@ -335,11 +337,10 @@ class BiLM:
     ) -> List[List[str]]:
         self._language_model(purpose)
         if state not in STATES:
-            wanted = f"one of {STATES}"
-            raise ValueError(Errors.EL004.format(name=f"state of {purpose}", value=repr(state), wanted=wanted))
+            name = f"state of {purpose}"
+            raise ValueError(Errors.EL004.format(name=name, value=repr(state), wanted=f"one of {STATES}"))
         check_positive("batch_size", batch_size)
-        text = check_sentences(sentences)
-        if not text:
+        if not (text := check_sentences(sentences)):
             raise ValueError(Errors.EL004.format(name="text", value="empty", wanted="at least one sentence"))
         return text
 
@@ -372,7 +373,7 @@ class BiLM:
     @property
     def _encoder(self) -> Encoder:
         """The encoder of the current weights; built again if these have changed."""
-        if self._versions.have_changed():
+        if self._versions.have_changed(self.network):
             self._derive(None)
         return self._derived
 

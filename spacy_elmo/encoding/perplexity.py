@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
+from ..errors import Errors
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.sentence_lanes import SentenceLanes
 from ..text.vocabulary import Vocabulary
@@ -92,6 +93,32 @@ def summarize(
         n_dropped=n_dropped,
         unk_rate=n_unknown / n_tokens,
     )
+
+
+def finite(result: Perplexity, network: BiLMNetwork, head: LMHead) -> Perplexity:
+    """result (Perplexity): Perplexities of a text.
+    network (BiLMNetwork): What computed them, with `head`.
+    RETURNS (Perplexity): The same.
+    RAISES (ValueError): EL140 if one is infinite or not a number.
+    """
+    scores = {"forward": result.forward, "backward": result.backward}
+    if network.config.n_directions == 1:
+        del scores["backward"]
+    if all(map(math.isfinite, scores.values())):
+        return result
+    described = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
+    raise ValueError(Errors.EL140.format(scores=described, reason=_likely_reason(network, head)))
+
+
+def _likely_reason(network: BiLMNetwork, head: LMHead) -> str:
+    """Describe weights that are not finite (a damaged file), or the largest weight (a training that diverged)."""
+    modules = {"network": network, "softmax": head}
+    named = [(f"{kind}.{name}", weight) for kind, part in modules.items() for name, weight in part.named_parameters()]
+    broken = [name for name, weight in named if not bool(weight.isfinite().all())]
+    if broken:
+        return f"{len(broken)} of its weights contain values that are not finite ({', '.join(broken[:3])})"
+    largest, name = max((float(weight.detach().abs().max()), name) for name, weight in named)
+    return f"its weights are finite, the largest is {largest:.4g} in {name}"
 
 
 @torch.no_grad()

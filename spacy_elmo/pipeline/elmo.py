@@ -21,7 +21,7 @@ from ..ml.types import ElmoBatch
 from .advice import warn_of_other_language, warn_without_listener
 from .defaults import DEFAULT_BLOCKS, check_settings
 from .doc_arrays import alloc_vectors, write_rows
-from .extensions import register_extensions
+from .extensions import read_only, register_extensions
 from .gradient_buffer import GradientBuffer
 from .listened_to import ListenedToPipe
 from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
@@ -254,7 +254,7 @@ class Elmo(ListenedToPipe):
             stored = vectors._replace(mixed=mixed, averages_merged=self.average_merged)
             set_vectors(doc, self.prefix, stored)
             if self.set_vectors:
-                doc.tensor = vectors.mixed  # type: ignore[assignment]  # spaCy's stub says float64
+                doc.tensor = read_only(vectors.mixed)
                 set_vector_hooks(doc)
 
     # Training

@@ -49,42 +49,42 @@ class DocVectorsGetter(_Getter):
     """`doc._.elmo`: the mixed vectors, shape (n, D)."""
 
     def __call__(self, doc: Doc) -> Floats2d:
-        return _read_only(get_mixed(doc, self.prefix, 0, len(doc)))
+        return read_only(get_mixed(doc, self.prefix, 0, len(doc)))
 
 
 class TokenVectorGetter(_Getter):
     """`token._.elmo`: the mixed vector, shape (D,)."""
 
     def __call__(self, token: Token) -> Floats1d:
-        return _read_only(get_mixed(token.doc, self.prefix, token.i, token.i + 1)[0])
+        return read_only(get_mixed(token.doc, self.prefix, token.i, token.i + 1)[0])
 
 
 class SpanVectorGetter(_Getter):
     """`span._.elmo`: the mean of its tokens' mixed vectors, shape (D,); zeros for an empty span."""
 
     def __call__(self, span: Span) -> Floats1d:
-        return _read_only(_mean(get_mixed(span.doc, self.prefix, span.start, span.end), axis=0))
+        return read_only(_mean(get_mixed(span.doc, self.prefix, span.start, span.end), axis=0))
 
 
 class DocLayersGetter(_Getter):
     """`doc._.elmo_layers`: all layers, shape (L+1, n, D)."""
 
     def __call__(self, doc: Doc) -> Floats3d:
-        return _read_only(get_layers(doc, self.prefix, 0, len(doc)))
+        return read_only(get_layers(doc, self.prefix, 0, len(doc)))
 
 
 class TokenLayersGetter(_Getter):
     """`token._.elmo_layers`: the token in all layers, shape (L+1, D)."""
 
     def __call__(self, token: Token) -> Floats2d:
-        return _read_only(get_layers(token.doc, self.prefix, token.i, token.i + 1)[:, 0])
+        return read_only(get_layers(token.doc, self.prefix, token.i, token.i + 1)[:, 0])
 
 
 class SpanLayersGetter(_Getter):
     """`span._.elmo_layers`: the mean of its tokens in all layers, shape (L+1, D); zeros for an empty span."""
 
     def __call__(self, span: Span) -> Floats2d:
-        return _read_only(_mean(get_layers(span.doc, self.prefix, span.start, span.end), axis=1))
+        return read_only(_mean(get_layers(span.doc, self.prefix, span.start, span.end), axis=1))
 
 
 def register_extensions(prefix: str = "elmo") -> None:
@@ -112,11 +112,11 @@ def _attributes(prefix: str) -> List[Tuple[Union[Type[Doc], Type[Span], Type[Tok
     ]
 
 
-def _read_only(array: Any) -> Any:
+def read_only(array: Any) -> Any:
     """RETURNS (Any): A read-only view of a NumPy array; CuPy has no read-only arrays."""
     if not isinstance(array, numpy.ndarray):
         return array
-    view = array.view()  # the array itself may also be `doc.tensor`, which users may change
+    view = array.view()
     view.flags.writeable = False
     return view
 

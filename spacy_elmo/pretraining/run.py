@@ -15,7 +15,7 @@ from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState
 from ..corpora.shards import BlockStream, Shard
 from ..encoding.facade import BiLM
-from ..encoding.perplexity import Perplexity
+from ..encoding.perplexity import Perplexity, carried_losses, summarize
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from ..weights import save_bilm
@@ -202,7 +202,9 @@ class Pretraining:
         self._check_weights()
         found: Optional[Perplexity] = None
         if self.ranks.is_writer:
-            found = self._bilm().perplexity(self.held_out, batch_size=min(32, self.config.batch_size))
+            network, head, n_lanes = self.trainer.network, self.trainer.head, min(32, self.config.batch_size)
+            losses = carried_losses(network, head, self.vocabulary, self.held_out, batch_size=n_lanes)
+            found = summarize(losses, self.vocabulary)
         validation: Perplexity = self.ranks.from_writer(found)
         if not (math.isfinite(validation.forward + validation.mean) and not math.isinf(validation.backward)):
             scores = f"forward {validation.forward:.4g}, backward {validation.backward:.4g}"

@@ -1,5 +1,6 @@
 """Perplexities against their definition."""
 
+import copy
 import math
 
 import numpy as np
@@ -107,3 +108,15 @@ def test_softmax_in_blocks_gives_the_same(bilm):
 def test_wrong_input_is_an_error(bilm, arguments):
     with pytest.raises(ValueError, match="should be|okeni"):
         bilm.perplexity(**arguments)
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("value, reason", [(1e17, "the largest is"), (float("nan"), "not finite")])
+@pytest.mark.parametrize("state", ["carry", "reset"])
+def test_perplexity_that_is_not_finite_is_an_error(bilm, value, reason, state):
+    head = copy.deepcopy(bilm.head)
+    with torch.no_grad():
+        head.weight.mul_(value)
+    bilm = BiLM(bilm.network, vocabulary=bilm.vocabulary, head=head)
+    with pytest.raises(ValueError, match=f"EL140.*{reason}"):
+        bilm.perplexity(TEXT, state=state)

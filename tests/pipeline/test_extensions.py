@@ -112,7 +112,9 @@ def test_arrays_cannot_be_written_to(name, store):
     for owner in (doc, doc[1:3], doc[1]):
         with pytest.raises(ValueError, match="read-only"):
             getattr(owner._, name)[..., 0] = 1
-    doc.tensor[0, 0] = 1  # is the user's
+    for array in (doc.tensor, doc[1].vector):
+        with pytest.raises(ValueError, match="read-only"):
+            array[..., 0] = 1
 
 
 def test_retokenized_doc_is_an_error_until_computed_again(nlp):
