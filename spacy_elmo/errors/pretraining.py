@@ -33,7 +33,7 @@ class PretrainingErrors(metaclass=Catalogue):
         "to other settings or another model. Resume with those, or start a new run."
     )
     EL117 = (
-        "[pretraining.softmax] kind is \"{kind}\", but the softmax of the model is of class {found}, not {wanted}. "
+        "[pretraining.softmax] kind is \"{kind}\", but the model has a softmax of class {found}, should be {wanted}. "
         "Choose the kind of the model, or train a new softmax."
     )
     EL125 = (
