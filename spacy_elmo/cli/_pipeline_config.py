@@ -12,6 +12,7 @@ from thinc.api import Config
 
 from ..errors import Errors, Warnings
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
+from ..pipeline.advice import BAG_OF_WORDS, mean_classifier
 
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
@@ -89,23 +90,12 @@ def _listen(name: str, component: Block, tok2vec: Block) -> Block:
     model = component.get("model")
     if not isinstance(model, dict):
         return component
-    if model["@architectures"].startswith("spacy.TextCatBOW."):
-        model = _mean_classifier(model["exclusive_classes"])
+    if model["@architectures"].startswith(BAG_OF_WORDS):
+        model = {**mean_classifier(model["exclusive_classes"]), "tok2vec": None}
     rewritten = _replace_tok2vec(model, tok2vec)
     if rewritten == model:
         warnings.warn(Warnings.WL123.format(name=name), stacklevel=2)
     return {**component, "model": rewritten}
-
-
-def _mean_classifier(exclusive_classes: bool) -> Block:
-    reductions = {f"use_reduce_{kind}": kind == "mean" for kind in ("first", "last", "max", "mean")}
-    return {
-        "@architectures": "spacy.TextCatReduce.v1",
-        "exclusive_classes": exclusive_classes,
-        **reductions,
-        "nO": None,
-        "tok2vec": None,
-    }
 
 
 def _replace_tok2vec(block: Block, tok2vec: Block) -> Block:

@@ -28,8 +28,8 @@ class Warnings(metaclass=Catalogue):
         "`weights`. If the language of this biLM is recorded wrongly, correct \"lang\" in its meta.json."
     )
     WL065 = (
-        "No component listens to '{name}', so its layers have no effect on training: {components} use another tok2vec. "
-        "To train them on ELMo, replace the tok2vec block of each, and all blocks below it, with:\n"
+        "No component listens to '{name}', so its layers have no effect on training: the models of {components} do not "
+        "use them.{order} To train them on ELMo, replace the blocks of each, and all blocks below it, with:\n"
         "{blocks}\nIf you only need the vectors of '{name}', add it to annotating_components in [training]."
     )
     WL100 = (

@@ -1,8 +1,9 @@
 """Warnings about a pipeline in which the component would have no effect."""
 
 import warnings
-from typing import Any, List
+from typing import Any, Dict, List
 
+import srsly
 from spacy.language import Language
 from thinc.api import Model
 
@@ -30,10 +31,20 @@ LISTENER_BLOCK = """
 @architectures = "spacy-elmo.ElmoListener.v1"
 upstream = "{name}"
 """
+BAG_OF_WORDS = "spacy.TextCatBOW."
+
+
+def mean_classifier(exclusive_classes: bool) -> Dict[str, Any]:
+    """exclusive_classes (bool): As in the classifier that it replaces.
+    RETURNS (Dict[str, Any]): The settings of a text classifier that reads the mean of the vectors, without its tok2vec.
+    """
+    reductions = {f"use_reduce_{kind}": kind == "mean" for kind in ("first", "last", "max", "mean")}
+    name = "spacy.TextCatReduce.v1"
+    return {"@architectures": name, "exclusive_classes": exclusive_classes, **reductions, "nO": None}
 
 
 def warn_without_listener(nlp: Language, name: str) -> bool:
-    """Warn if the components after an ELMo component train another tok2vec, so that its layers are not used.
+    """Warn if the pipeline trains components, but not on ELMo, so that its layers are not used.
 
     nlp (Language): The pipeline.
     name (str): The ELMo component, which no component listens to.
@@ -41,8 +52,9 @@ def warn_without_listener(nlp: Language, name: str) -> bool:
     """
     found = [] if _is_for_vectors(nlp, name) else _components_to_train(nlp, name)
     if found:
-        blocks = "".join(LISTENER_BLOCK.format(component=component, name=name) for component in found)
-        text = Warnings.WL065.format(name=name, components=", ".join(f"'{other}'" for other in found), blocks=blocks)
+        blocks = "".join(_block_of(nlp, component, name) for component in found)
+        components = ", ".join(f"'{other}'" for other in found)
+        text = Warnings.WL065.format(name=name, components=components, order=_order_of(nlp, found, name), blocks=blocks)
         warnings.warn(text, stacklevel=4)
     return bool(found)
 
@@ -54,14 +66,33 @@ def _is_for_vectors(nlp: Language, name: str) -> bool:
 
 
 def _components_to_train(nlp: Language, name: str) -> List[str]:
-    """RETURNS (List[str]): Active components after the ELMo component that have a tok2vec and are not frozen."""
+    """RETURNS (List[str]): Active components with a model without ELMo that are not frozen, except shared layers."""
     frozen = nlp.config.get("training", {}).get("frozen_components") or ()
+    pipes = [(other, pipe) for other, pipe in nlp.pipeline if other != name and other not in frozen]
+    models = {other: getattr(pipe, "model", None) for other, pipe in pipes if not hasattr(pipe, "add_listener")}
+    return [other for other, model in models.items() if isinstance(model, Model) and not _has_elmo(model)]
+
+
+def _has_elmo(model: Model[Any, Any]) -> bool:
+    """RETURNS (bool): Whether a model has a listener or its own biLM."""
+    return any(node.name in ELMO_LAYERS for node in model.walk())
+
+
+def _order_of(nlp: Language, found: List[str], name: str) -> str:
+    """RETURNS (str): The components to move, since a listener must come after its ELMo component; empty if none."""
     names = list(nlp.pipe_names)
-    later = names[names.index(name) + 1 :] if name in names else []
-    models = {other: getattr(nlp.get_pipe(other), "model", None) for other in later if other not in frozen}
-    return [other for other, model in models.items() if isinstance(model, Model) and _has_other_tok2vec(model)]
+    earlier = [f"'{other}'" for other in found if names.index(other) < names.index(name)] if name in names else []
+    return f" In `pipeline` of [nlp], move {', '.join(earlier)} after '{name}'." if earlier else ""
 
 
-def _has_other_tok2vec(model: Model[Any, Any]) -> bool:
-    """RETURNS (bool): Whether a model has a tok2vec without ELMo, that is without a listener or its own biLM."""
-    return bool(model.has_ref("tok2vec")) and not any(node.name in ELMO_LAYERS for node in model.walk())
+def _block_of(nlp: Language, component: str, name: str) -> str:
+    """RETURNS (str): Lines for the config that make a component listen."""
+    model = nlp.get_pipe_config(component).get("model", {})
+    listener = LISTENER_BLOCK.format(component=component, name=name)
+    if str(model.get("@architectures")).startswith(BAG_OF_WORDS):
+        settings = mean_classifier(model["exclusive_classes"])
+        lines = [f"{key} = {srsly.json_dumps(value)}" for key, value in settings.items()]
+        return "\n".join(["", f"[components.{component}.model]", *lines, listener])
+    if nlp.get_pipe(component).model.has_ref("tok2vec") or "tok2vec" in model:  # type: ignore[attr-defined]
+        return listener
+    return f"\n# The model of '{component}' has no tok2vec: choose an architecture that has one.\n"

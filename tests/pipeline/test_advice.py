@@ -4,7 +4,8 @@ import warnings
 
 import pytest
 import spacy
-from thinc.api import Config
+from spacy.language import Language
+from thinc.api import Config, Linear
 
 from .tiny import LISTENER, add_elmo, listening, make_examples
 
@@ -13,11 +14,12 @@ TOK2VEC_LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 96}
 
 def make(names=("elmo", "tagger"), training=None, tok2vec=None):
     nlp = spacy.blank("en")
-    for name in names:
-        if name == "elmo":
-            add_elmo(nlp)
-        else:
-            nlp.add_pipe(name, config={"model": {"tok2vec": tok2vec}} if tok2vec and name == "tagger" else {})
+    add_elmo(nlp)
+    for place, name in enumerate(names):
+        if name != "elmo":
+            before = "elmo" if place < names.index("elmo") else None
+            config = {"model": {"tok2vec": tok2vec}} if tok2vec and name == "tagger" else {}
+            nlp.add_pipe(name, before=before, config=config)
     nlp.config["training"].update(training or {})
     return nlp
 
@@ -41,6 +43,57 @@ def test_a_pipeline_without_listener_is_a_warning_with_lines_to_paste(names, tok
     assert fixed.get_pipe("elmo").listening_components == ["tagger"]
 
 
+def categories(nlp):
+    examples = make_examples(nlp)
+    for i, example in enumerate(examples):
+        example.reference.cats = {"a": float(i % 2), "b": float(1 - i % 2)}
+    return examples
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])
+def test_a_bag_of_words_classifier_is_named_with_the_model_that_listens(factory):
+    model = {"@architectures": "spacy.TextCatBOW.v3", "exclusive_classes": factory == "textcat"}
+    nlp = make(["elmo"])
+    nlp.add_pipe(factory, config={"model": {**model, "length": 64, "ngram_size": 1, "no_output_layer": False}})
+    with pytest.warns(UserWarning, match=f"WL065.*'elmo'.*'{factory}'") as found:
+        nlp.initialize(lambda: categories(nlp))
+    lines = str(found[0].message).split("below it, with:")[1].split("If you only")[0]
+    block = Config().from_str(f"[components]\n[components.{factory}]\n" + lines)["components"][factory]["model"]
+    assert block["exclusive_classes"] is (factory == "textcat")
+    fixed = make(["elmo"])
+    fixed.add_pipe(factory, config={"model": block})
+    fixed.initialize(lambda: categories(fixed))
+    fixed.update(categories(fixed))
+    assert fixed.get_pipe("elmo").listening_components == [factory]
+
+
+@pytest.mark.issue(15)
+def test_a_component_before_elmo_is_told_to_come_after_it():
+    nlp = make(["tagger", "elmo", "ner"])
+    with pytest.warns(UserWarning, match="WL065.*move 'tagger' after 'elmo'") as found:
+        nlp.initialize(lambda: make_examples(nlp))
+    assert "[components.tagger.model.tok2vec]" in str(found[0].message)
+    assert "[components.ner.model.tok2vec]" in str(found[0].message)
+
+
+@pytest.mark.issue(15)
+def test_a_model_without_tok2vec_is_named():
+    nlp = make(["elmo"])
+
+    class OwnModel:
+        def __init__(self, nlp, name):
+            self.model = Linear(2, 2)
+
+        def __call__(self, doc):
+            return doc
+
+    Language.factory("test_own_model", func=OwnModel)
+    nlp.add_pipe("test_own_model")
+    with pytest.warns(UserWarning, match="(?s)WL065.*'test_own_model' has no tok2vec"):
+        nlp.initialize(lambda: make_examples(nlp))
+
+
 def test_training_without_initialize_warns_once():
     nlp = make()
     with nlp.select_pipes(disable=["elmo"]):
@@ -56,7 +109,7 @@ def test_training_without_initialize_warns_once():
     [
         (["elmo"], {}),
         (["elmo", "sentencizer"], {}),
-        (["tagger", "elmo"], {}),
+        (["tagger", "elmo"], {"frozen_components": ["tagger"]}),
         (["elmo", "tagger"], {"annotating_components": ["elmo"]}),
         (["elmo", "tagger"], {"frozen_components": ["elmo"]}),
         (["elmo", "tagger"], {"frozen_components": ["tagger"]}),
