@@ -10,7 +10,7 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
 # Configs that `elmo init-config` writes: in the repository beside the package, in a wheel inside of it.
-CONFIGS = ("pretrain_en_elmo_sm.cfg", "adapt.cfg")
+CONFIGS = ("pretrain_en_elmo_sm.cfg", "pretrain_small_text.cfg", "adapt.cfg")
 
 
 class BuildWithConfigs(build_py):

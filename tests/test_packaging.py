@@ -159,7 +159,8 @@ def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
     wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "spacy_elmo").rglob("*.py")}
     wanted.add("spacy_elmo/py.typed")
     assert wanted <= in_wheel and wanted <= in_sdist
-    wanted_in_wheel = {f"spacy_elmo/configs/{name}" for name in ("pretrain_en_elmo_sm.cfg", "adapt.cfg")}
+    configs = ("pretrain_en_elmo_sm.cfg", "pretrain_small_text.cfg", "adapt.cfg")
+    wanted_in_wheel = {f"spacy_elmo/configs/{name}" for name in configs}
     assert {name for name in in_wheel if name.endswith(".cfg")} == wanted_in_wheel
     assert {"LICENSE", "README.md", "constraints.txt", "project/project.yml"} <= in_sdist
 

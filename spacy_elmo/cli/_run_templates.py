@@ -2,14 +2,29 @@
 
 import re
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 import srsly
 
 # An installed package contains the configs; in a checkout they are in the root of the repository.
 PACKAGE = Path(__file__).parent.parent
 PRETRAINING = "pretrain_en_elmo_sm.cfg"
+SMALL = "pretrain_small_text.cfg"
 ADAPTATION = "adapt.cfg"
+# The header of PRETRAINING states the results of one text.
+HEADER = """\
+# Peters et al. (2018), sec. 3.1 to 3.4: a small biLM with the sizes of the packaged en_elmo_sm.
+# Differs: 640/128 cells, Adam, two passes; the length of the run, its warm-up and the softmax are set by the text.
+# Cost and perplexity depend on the text, see docs/pretraining.md. For a few MB of text, use the config of --small.
+"""
+# Settings of PRETRAINING that fit only the text of en_elmo_sm, and values that fit any text.
+FOR_ANY_TEXT = (
+    ("vocabulary", "min_count", 2),
+    ("pretraining", "max_tokens", 0),
+    ("pretraining", "max_passes", 2.0),
+    ("pretraining.softmax", "kind", "auto"),
+    ("pretraining.schedule", "warmup_steps", None),
+)
 
 
 def find_configs() -> Path:
@@ -18,14 +33,19 @@ def find_configs() -> Path:
     return packaged if packaged.is_dir() else PACKAGE.parent / "configs"
 
 
-def make_pretraining_config(*, lang: str, config_path: str) -> str:
+def make_pretraining_config(*, lang: str, is_small: bool, config_path: str) -> str:
     """lang (str): Language of the text.
+    is_small (bool): Whether it is for a small text.
     config_path (str): Path of the config, for the command in its header.
     RETURNS (str): A config that trains a biLM from random weights, with a comment above each setting.
     """
-    text = _read(PRETRAINING, config_path, name=f"{lang}_elmo")
-    for key, value in (("name", f"{lang}_elmo"), ("lang", lang), ("license", None)):
-        text = set_value(text, "meta", key, value)
+    text = _read(SMALL if is_small else PRETRAINING, config_path, name=f"{lang}_elmo")
+    if not is_small:
+        text = HEADER + text[text.index("# python -m spacy") :]
+        for block, key, value in FOR_ANY_TEXT:
+            text = set_value(text, block, key, value)
+    for key, name in (("name", f"{lang}_elmo"), ("lang", lang), ("license", None)):
+        text = set_value(text, "meta", key, name)
     return text
 
 
@@ -39,10 +59,10 @@ def make_adaptation_config(*, lang: str, bilm: Optional[str], config_path: str) 
     return set_value(set_value(text, "paths", "init", bilm), "meta", "lang", lang)
 
 
-def set_value(text: str, block: str, key: str, value: Optional[str]) -> str:
+def set_value(text: str, block: str, key: str, value: Any) -> str:
     """text (str): A config.
     block (str), key (str): An existing setting.
-    value (Optional[str]): Its new value.
+    value (Any): Its new value, of a type that JSON has.
     RETURNS (str): The config with its comments.
     """
     start = text.index(f"\n[{block}]\n")
@@ -52,4 +72,5 @@ def set_value(text: str, block: str, key: str, value: Optional[str]) -> str:
 
 def _read(file_name: str, config_path: str, *, name: str) -> str:
     text = (find_configs() / file_name).read_text(encoding="utf8")
+    text = re.sub(r"corpus/(train|valid)\S*\.gz\b", r"\1.txt", text)
     return re.sub(r"pretrain configs/\S+ runs/\S+", lambda _: f"pretrain {config_path} runs/{name}", text)

@@ -46,6 +46,7 @@ def init_config_cli(
     gpu: bool = Opt(False, "--gpu", "-G", help="The pipeline will be trained on a GPU."),
     pretraining: bool = Opt(False, "--pretraining", "-pt", help="Write a config that trains a biLM from random weights with `elmo pretrain`, not a pipeline config."),
     adaptation: bool = Opt(False, "--adaptation", "-a", help="Write a config that continues training an existing biLM with `elmo pretrain`, not a pipeline config."),
+    small: bool = Opt(False, "--small", "-s", help="With --pretraining: for a text of a few MB, a smaller biLM and more passes through the text."),
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
@@ -65,6 +66,8 @@ def init_config_cli(
             "--bilm": bilm if pretraining else None,
         }
         _refuse_options(kind, [name for name, value in given.items() if value])
+        if small and not pretraining:
+            raise ValueError(Errors.EL213.format(kind=kind))
         if path != STDOUT:
             _common.check_output_file(output_path, force=force)
         text = init_config(
@@ -74,6 +77,7 @@ def init_config_cli(
             optimize=(optimize or Optimizations.efficiency).value,
             bilm=bilm,
             use_gpu=gpu,
+            is_small=small,
             config_path="config.cfg" if path == STDOUT else path,
         )
         if path == STDOUT:
@@ -92,6 +96,7 @@ def init_config(
     optimize: str = "efficiency",
     bilm: Optional[str] = None,
     use_gpu: bool = False,
+    is_small: bool = False,
     config_path: str = "config.cfg",
 ) -> str:
     """Create a config with comments.
@@ -102,12 +107,13 @@ def init_config(
     optimize (str): "efficiency" or "accuracy".
     bilm (Optional[str]): Name or path of a biLM; None: the packaged one of the language, or null.
     use_gpu (bool): The pipeline will be trained on a GPU.
+    is_small (bool): The text for pretraining is small, a few MB. For "pretraining" only.
     config_path (str): Path of the config, for the command in its header.
     RETURNS (str): The text of the config.
     RAISES (ValueError): EL210 for an invalid pipeline, EL212 for an unknown language.
     """
     if kind == "pretraining":
-        return make_pretraining_config(lang=lang, config_path=config_path)
+        return make_pretraining_config(lang=lang, is_small=is_small, config_path=config_path)
     if kind == "adaptation":
         return make_adaptation_config(lang=lang, bilm=_choose_bilm(bilm, lang), config_path=config_path)
     names = check_pipeline(pipeline, lang)

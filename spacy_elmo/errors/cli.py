@@ -27,6 +27,10 @@ class CLIErrors(metaclass=Catalogue):
         "--pipeline, separated by commas, for example --pipeline tagger,parser,ner."
     )
     EL211 = "{option} cannot be combined with {others}: they are for different kinds of configs. Remove one of them."
+    EL213 = (
+        "--small is for a config for pretraining, but a config of another kind ({kind}) was requested. Add "
+        "--pretraining, or remove --small."
+    )
     EL212 = (
         "spaCy cannot create a pipeline for the language '{lang}' ({reason}). Install the packages it requires, or "
         "choose another code with --lang, for example en, or xx for any language."

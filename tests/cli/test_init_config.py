@@ -128,6 +128,8 @@ def test_component_without_tok2vec_is_told() -> None:
         (["--pretraining", "--adaptation"], "[EL211]"),
         (["--pretraining", "--bilm", "en_elmo_sm"], "--bilm"),
         (["--adaptation", "--pipeline", "ner"], "--pipeline"),
+        (["--small"], "[EL213]"),
+        (["--adaptation", "--small"], "[EL213]"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: List[str], text: str, tmp_path: Path) -> None:
@@ -162,17 +164,42 @@ def test_bilm_that_is_not_there_is_told() -> None:
         assert 'bilm = "nowhere"' in init_config(pipeline="ner", bilm="nowhere")
 
 
-@pytest.mark.parametrize("kind, source", [("pretraining", "pretrain_en_elmo_sm.cfg"), ("adaptation", "adapt.cfg")])
-def test_run_config_is_that_of_the_repository_for_another_language(kind: str, source: str, bilm_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind, is_small, source",
+    [
+        ("pretraining", False, "pretrain_en_elmo_sm.cfg"),
+        ("pretraining", True, "pretrain_small_text.cfg"),
+        ("adaptation", False, "adapt.cfg"),
+    ],
+)
+def test_run_config_is_that_of_the_repository_for_another_language(
+    kind: str, is_small: bool, source: str, bilm_path: Path
+) -> None:
     bilm = str(bilm_path) if kind == "adaptation" else None
-    text = init_config(kind, lang="de", bilm=bilm, config_path="mine.cfg")
+    text = init_config(kind, lang="de", bilm=bilm, is_small=is_small, config_path="mine.cfg")
     found, wanted = Config().from_str(text), _read(_run_templates.find_configs() / source)
     check_config(found)
     assert found["meta"]["lang"] == "de" and found["paths"]["init"] == bilm
     assert {**found["paths"], "init": None} == {**wanted["paths"], "init": None}
+    if kind == "pretraining" and not is_small:
+        wanted["vocabulary"]["min_count"] = 2
+        wanted["pretraining"].update(max_tokens=0, max_passes=2.0)
+        wanted["pretraining"]["softmax"]["kind"] = "auto"
+        wanted["pretraining"]["schedule"]["warmup_steps"] = None
     assert all(found[name] == wanted[name] for name in wanted if name not in ("paths", "meta"))
     assert "configs/" not in text and "pretrain mine.cfg runs/" in text
     assert text.count("#") == (_run_templates.find_configs() / source).read_text(encoding="utf8").count("#")
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("options", [[], ["--small"], ["--lang", "de"]])
+def test_pretraining_config_claims_no_results_of_another_text(options: List[str]) -> None:
+    text = _invoke("-", "--pretraining", *options).stdout
+    header = text[: text.index("[paths]")]
+    assert "Perplexity on" not in header and "1.95 h" not in header and "lm-english" not in header
+    pretraining = Config().from_str(text)["pretraining"]
+    assert pretraining["max_passes"] > 0 and pretraining["max_tokens"] == 0
+    assert all(len(line) <= 160 for line in header.splitlines())
 
 
 def test_configs_of_an_installed_package_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
