@@ -20,7 +20,13 @@ from ..corpora.shards import Counts, Shard, read_shards
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..pretraining.config import PretrainConfig
-from ..pretraining.corpus_fit import corpus_warnings, count_predictions, describe_length, fit_to_corpus
+from ..pretraining.corpus_fit import (
+    corpus_warnings,
+    count_predictions,
+    describe_length,
+    fit_to_corpus,
+    has_unknown,
+)
 from ..pretraining.distributed import Ranks
 from ..pretraining.run import Pretraining
 from ..pretraining.run_folder import stored_vocabulary
@@ -32,8 +38,8 @@ from ._run_config import RunSettings, check_config
 from ._run_words import check_head, make_head, refuse_useless_sparse, words_of
 
 SENTENCES_TO_CHECK = 1000  # for tokens that end in punctuation
-# Counts of the whole training text, and the number of its tokens that are <UNK>.
-Counted = Tuple[Counts, int]
+# Counts of the whole training text, and the number of its tokens that are <UNK> (1 for any); None if not counted.
+Counted = Tuple[Optional[Counts], Optional[int]]
 
 
 def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: bool = False) -> Pretraining:
@@ -85,13 +91,13 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
 def _fit(
     config: PretrainConfig,
     vocabulary: Vocabulary,
-    counted: Optional[Counted],
+    counted: Counted,
     shards: Sequence[Shard],
     tell: Tell,
     warn: Tell,
 ) -> Tuple[PretrainConfig, Optional[int]]:
     """Fit the settings to this corpus and report them; also return the predictions of one pass if they are known."""
-    counts, n_unknown = counted or (None, None)
+    counts, n_unknown = counted
     is_known = counts is not None or config.max_passes > 0
     n_predictions = count_predictions(shards, counts) if is_known else None
     config = fit_to_corpus(config, n_words=len(vocabulary), n_predictions=n_predictions)
@@ -162,12 +168,13 @@ def _look_at(name: str, sentences: Sequence[List[str]], settings: RunSettings, w
 
 def _vocabulary(
     settings: RunSettings, init: Optional[BiLM], shards: Sequence[Shard], stored: Optional[Vocabulary]
-) -> Tuple[Vocabulary, Optional[Counted]]:
-    """The vocabulary, and the counts if the words had to be counted."""
+) -> Tuple[Vocabulary, Counted]:
+    """The vocabulary, and what was counted; for a new softmax at least whether a token is <UNK>."""
     words = settings.words
     known = words_of(init, settings.paths, is_new_head=words.new_head) or stored
     if known is not None:
-        return known, None
+        is_new = stored is None and (init is None or init.head is None or words.new_head)
+        return known, (None, int(has_unknown(shards, known)) if is_new else None)
     _common.msg.info(f"Counting the words of {len(shards)} text(s)")
     counts = Counts()
     found = count_vocabulary(read_shards(shards, counts), n_words=words.n_words, min_count=words.min_count)

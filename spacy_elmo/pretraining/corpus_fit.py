@@ -5,6 +5,7 @@ from typing import List, Optional, Sequence
 
 from ..corpora.shards import Counts, Shard, read_shards
 from ..errors import Warnings
+from ..text.vocabulary import UNKNOWN, Vocabulary
 from .config import PretrainConfig
 
 # Up to this size the full softmax of a small biLM costs little more than 2,048 negatives, and its losses are exact.
@@ -22,6 +23,14 @@ def count_predictions(shards: Sequence[Shard], counts: Optional[Counts] = None) 
         for _ in read_shards(shards, counts):
             pass
     return counts.n_tokens + counts.n_sentences
+
+
+def has_unknown(shards: Sequence[Shard], vocabulary: Vocabulary) -> bool:
+    """shards (Sequence[Shard]): The corpus, read up to the first token that is `<UNK>`.
+    vocabulary (Vocabulary): The words.
+    RETURNS (bool): Whether there is such a token.
+    """
+    return any(word == UNKNOWN or word not in vocabulary for tokens in read_shards(shards) for word in tokens)
 
 
 def fit_to_corpus(config: PretrainConfig, *, n_words: int, n_predictions: Optional[int]) -> PretrainConfig:
@@ -62,7 +71,7 @@ def corpus_warnings(
 
     config (PretrainConfig): From `fit_to_corpus`.
     n_predictions (Optional[int]): Predictions per direction of one pass, if counted.
-    n_unknown (Optional[int]): Tokens of the corpus that are `<UNK>`, if counted.
+    n_unknown (Optional[int]): Tokens of the corpus that are `<UNK>`, or 1 if there are any; None if unknown.
     RETURNS (List[str]): WL101 for a warm-up of more than half of the run, WL102 for a corpus without `<UNK>`, WL104 for
         many passes.
     """

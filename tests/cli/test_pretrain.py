@@ -257,6 +257,16 @@ def test_a_small_text_with_the_settings_of_a_large_one_is_told(text, tmp_path):
     assert result.exit_code == 0 and "WL" not in result.stderr
 
 
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("words, is_told", [("the cat sat on mat . was under", True), ("the cat", False)])
+def test_a_vocabulary_file_with_all_words_of_the_text_is_told(words, is_told, text, tmp_path):
+    vocab = tmp_path / "words.txt"
+    vocab.write_text("\n".join(["<S>", "</S>", "<UNK>", *words.split()]) + "\n", encoding="utf8")
+    paths = ["--paths.train", text, "--paths.valid", text, "--paths.vocab", vocab]
+    result = _run(CONFIG, tmp_path / "a", *paths, *SMALL)
+    assert result.exit_code == 0 and ("WL102" in result.stderr) is is_told
+
+
 def test_a_forward_model_has_no_backward_perplexity(text, tmp_path):
     forward = ("--bilm.directions", "forward")
     result = _run(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL, *forward)
