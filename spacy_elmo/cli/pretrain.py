@@ -43,6 +43,13 @@ def pretrain_cli(
         None, "--code", "-c", help="Python file with additional code to import first.", exists=True, dir_okay=False
     ),
     gpu_id: int = _common.GPU_OPT,
+    lang: Optional[str] = Opt(None, "--lang", "-l", help=f"{_common.LANG_HELP} The same as --corpus.lang."),
+    running_text: bool = Opt(
+        False, "--running-text", "-r", help="Split each line into sentences. The same as --corpus.running_text true."
+    ),
+    corpus_format: Optional[str] = Opt(
+        None, "--format", "-f", help="Format of all files: auto, text, jsonl or docbin. The same as --corpus.format."
+    ),
     resume: bool = Opt(
         False, "--resume", "-R", help="Resume from the newest checkpoint in the output folder, or start if there is none."
     ),
@@ -61,7 +68,9 @@ def pretrain_cli(
     With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT
     """
     import_code(code_path)
-    overrides = parse_config_overrides(ctx.args)
+    given = {"corpus.lang": lang, "corpus.running_text": running_text or None, "corpus.format": corpus_format}
+    overrides = {name: value for name, value in given.items() if value is not None}
+    overrides.update(parse_config_overrides(ctx.args))
     _keep_large_blocks()
     with _common.show_errors(), connect(_common.device_of(gpu_id)) as ranks:
         config = read_config(config_path, overrides)

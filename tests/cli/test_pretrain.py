@@ -267,6 +267,16 @@ def test_a_vocabulary_file_with_all_words_of_the_text_is_told(words, is_told, te
     assert result.exit_code == 0 and ("WL102" in result.stderr) is is_told
 
 
+@pytest.mark.issue(15)
+def test_options_of_the_text_are_those_of_the_other_commands(text, tmp_path, monkeypatch):
+    found = {}
+    monkeypatch.setattr("spacy_elmo.cli.pretrain.make_run", lambda config, *_, **__: found.update(config) or 1 / 0)
+    _run(CONFIG, tmp_path / "a", "--lang", "en", "--running-text", "--format", "text", "--meta.name", "it")
+    assert found["corpus"] == {"format": "text", "lang": "en", "running_text": True} and found["meta"]["name"] == "it"
+    _run(CONFIG, tmp_path / "a", "-l", "en", "--corpus.lang", "de")
+    assert found["corpus"] == {"format": "auto", "lang": "de", "running_text": False}
+
+
 def test_a_forward_model_has_no_backward_perplexity(text, tmp_path):
     forward = ("--bilm.directions", "forward")
     result = _run(CONFIG, tmp_path / "out", "--paths.train", text, "--paths.valid", text, *SMALL, *forward)
