@@ -7,8 +7,8 @@ class Warnings(metaclass=Catalogue):
     """Templates for `str.format`."""
 
     WL020 = (
-        "The vocabulary '{path}' next to the weights is invalid and ignored, since the model does not need it: "
-        "{reason} Pass vocab=... (`--vocab`) to use another one."
+        "The file '{path}' next to the weights cannot be used as vocabulary: {reason} The biLM is loaded without a "
+        "vocabulary, which its vectors do not need. Correct the file, or pass vocab=... (`--vocab`) to use another one."
     )
     WL021 = (
         "The adaptive softmax over {n_words} words is not saved: the bilm-tf format has only the full softmax. Vectors "
@@ -49,7 +49,7 @@ class Warnings(metaclass=Catalogue):
     )
     WL103 = (
         "{share} of the tokens of {source} end in punctuation ('{example}'), so it may be raw text. If it is, tokenize "
-        "it with spaCy: --lang en for English (`elmo pretrain`: --corpus.lang en)."
+        "it with spaCy: --lang en for English."
     )
     WL104 = (
         "The run reads the text {n_passes} times, and a biLM overfits after a few passes. Lower max_tokens, set "

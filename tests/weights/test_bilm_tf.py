@@ -330,6 +330,14 @@ def test_vocabulary_must_fit_the_softmax(make):
         load_bilm(make(options, arrays, WORDS))
 
 
+@pytest.mark.issue(15)
+def test_damaged_vocabulary_is_named_with_what_it_means(make):
+    folder = make(vocab=None)
+    (folder / "vocab.txt.gz").write_bytes(b"junk")
+    with pytest.warns(UserWarning, match=r"WL020.*vocab\.txt\.gz' .*cannot be read as gzip.*without a vocabulary"):
+        assert load_bilm(folder).vocabulary is None
+
+
 def test_vocabulary_without_special_words_is_ignored_only_if_not_needed(make, tmp_path):
     folder = make(vocab=["a", "b"])
     with pytest.warns(UserWarning, match="WL020"):

@@ -61,6 +61,7 @@ HDF5 = {
     "shape": (lambda file: file.create_dataset("bad", (2**40,), "f4"), r"bad has shape \[1099511627776\], but only 0"),
     "chunks": (make_wide_chunk, r"bad has chunks \[268435456\]"),
     "text": (lambda file: file.create_dataset("bad", data="text"), "bad is object, should be floating point"),
+    "name": (lambda file: h5py.h5g.create(file.id, b"caf\xe9"), r"caf\\xe9 has a name that is not valid UTF-8"),
     "empty": (lambda file: file.create_dataset("bad", data=h5py.Empty("f4")), "bad is empty"),
 }
 

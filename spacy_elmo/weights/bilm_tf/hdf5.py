@@ -66,8 +66,12 @@ def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], Lis
         n_nodes += len(names)
         if n_nodes > MAX_NODES:
             return {}, [*problems, f"it has more than {MAX_NODES:,} groups and datasets"]
-        for name in names:
+        for stored in names:
+            name = stored.decode("utf8", errors="backslashreplace")
             path = prefix + name
+            if name.encode("utf8") != stored:
+                problems.append(f"{path} has a name that is not valid UTF-8 (invalid bytes are escaped here)")
+                continue
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
                 problems.append(f"{path} is a link to another place")
                 continue
@@ -87,12 +91,12 @@ def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], Lis
     return datasets, problems
 
 
-def _names(group: h5py.Group) -> List[str]:
+def _names(group: h5py.Group) -> List[bytes]:
     """Names in a group, at most one more than the limit, since a damaged index may be infinite."""
-    names: List[str] = []
+    names: List[bytes] = []
 
     def take(name: bytes) -> Any:
-        names.append(name.decode("utf8", errors="replace"))
+        names.append(name)
         return True if len(names) > MAX_NODES else None
 
     group.id.links.iterate(take)
