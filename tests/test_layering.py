@@ -65,7 +65,7 @@ RINGS: Dict[str, Ring] = {
     ),
 }
 # Of corpora, what pretraining may import: modules without spaCy and data sets.
-PLAIN_CORPORA = ("counting", "lines", "shards", "shuffle", "stream")
+PLAIN_CORPORA = ("counting", "lines", "shards", "shuffle")
 
 
 @dataclass(frozen=True)

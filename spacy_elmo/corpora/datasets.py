@@ -30,7 +30,8 @@ class DatasetShard(Shard):
     place (str): `hf:NAME[@CONFIG][:SPLIT][:COLUMN]`, NAME a folder of `save_to_disk` or an argument of
         `load_dataset`; or such a folder. The default split is "train".
     cutter (SentenceCutter): Splits rows into sentences.
-    RAISES (ValueError): EL106 if `datasets` is missing, EL141 if the data set does not exist.
+    RAISES (ValueError): EL106 if `datasets` is missing, EL141 if the data set does not exist, EL144 if it
+        lacks the split.
     """
 
     def __init__(self, place: str, cutter: SentenceCutter) -> None:
@@ -78,20 +79,22 @@ class DatasetShard(Shard):
         datasets: Any = import_module("datasets")
         try:
             if is_saved_dataset(Path(name)):
-                return _choose_split(datasets.load_from_disk(name), split)
-            name, _, config = name.partition("@")
-            return datasets.load_dataset(name, config or None, split=split or TRAIN, streaming=True)
+                saved = datasets.load_from_disk(name)
+            else:
+                name, _, config = name.partition("@")
+                return datasets.load_dataset(name, config or None, split=split or TRAIN, streaming=True)
         # Many error classes: network, unknown name, split or configuration, damaged files.
         except Exception as error:
             raise ValueError(Errors.EL141.format(name=self.name, reason=error)) from error
+        return _choose_split(saved, split, self.name)
 
 
-def _choose_split(saved: Any, split: str) -> Any:
-    """A saved folder has several splits, or a single one, whose name may differ from "train"."""
+def _choose_split(saved: Any, split: str, name: str) -> Any:
+    """A saved folder has several splits, or a single one, whose name may differ from "train". Otherwise EL144."""
     if not isinstance(saved, dict):
         if split not in ("", TRAIN, str(saved.split)):
-            raise ValueError(f"the folder has a single split, not named '{split}'")
+            raise ValueError(Errors.EL144.format(name=name, split=split, found=saved.split))
         return saved
     if (split or TRAIN) not in saved:
-        raise ValueError(f"it has no split '{split or TRAIN}', only {', '.join(saved)}")
+        raise ValueError(Errors.EL144.format(name=name, split=split or TRAIN, found=", ".join(saved)))
     return saved[split or TRAIN]

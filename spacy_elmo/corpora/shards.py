@@ -97,24 +97,6 @@ class TextShard(Shard):
                     yield []
 
 
-class ListShard(Shard):
-    """Sentences in memory.
-
-    name (str): For reports.
-    sentences (Sequence[Sequence[str]]): Each is a record.
-    """
-
-    def __init__(self, name: str, sentences: Sequence[Sequence[str]]) -> None:
-        self.name = name
-        self.sentences = sentences
-
-    def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
-        """See `Shard.read_records`."""
-        for tokens in skip_items(iter(self.sentences), skip, name=self.name):
-            counts.n_empty += not tokens
-            yield [list(tokens)] if tokens else []
-
-
 class BlockStream:
     """Streams blocks of consecutive sentences of one shard; the last block of a shard may be shorter.
 

@@ -1,4 +1,4 @@
-"""Errors of texts: files, formats, data sets, tokenizers. EL101 to EL109, EL130 to EL143."""
+"""Errors of texts: files, formats, data sets, tokenizers. EL101 to EL109, EL130 to EL144."""
 
 from .catalogue import Catalogue
 
@@ -50,5 +50,8 @@ class CorporaErrors(metaclass=Catalogue):
     EL142 = (
         "The data set '{name}' has no text column: found {found}; wanted {wanted}. Name a column of strings or of "
         "lists of strings: hf:NAME:SPLIT:COLUMN."
+    )
+    EL144 = (
+        "The data set '{name}' has no split '{split}', only: {found}. Write hf:NAME:SPLIT with one of its splits."
     )
     EL143 = "Unknown format '{format}'. Choose one of: {known}."

@@ -34,7 +34,6 @@ def permute(*axes: int) -> Transform:
 
 
 UNCHANGED = Transform(np.asarray, np.asarray)
-NEGATED = Transform(np.negative, np.negative)  # AllenNLP stores carry gates, we store transform gates
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ def test_errors_say_what_is_missing(package, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"EL142.*found id \(int\), text \(str\); wanted id"):
         _read("hf:text:train:id")
     for name, message in (
-        ("one", "EL141.*not named 'dev'"),
-        ("splits", "EL141.*no split 'dev', only train"),
+        ("one", "EL144.*no split 'dev', only"),
+        ("splits", "EL144.*no split 'dev', only: train"),
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "state.json").write_text("{}")

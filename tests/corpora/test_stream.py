@@ -7,11 +7,11 @@ from itertools import chain, islice
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from list_shard import ListShard
 
 from spacy_elmo.corpora.shards import (
     BlockStream,
     Counts,
-    ListShard,
     TextShard,
     read_shards,
 )

@@ -1,9 +1,9 @@
 """The length of a run, its warm-up and its softmax follow the text."""
 
 import pytest
+from list_shard import ListShard
 from pretraining.small_run import make_run, write_text
 
-from spacy_elmo.corpora.shards import ListShard
 from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.pretraining.corpus_fit import FULL_SOFTMAX_WORDS, corpus_warnings, count_predictions, fit_to_corpus
 from spacy_elmo.pretraining.run_identity import changed_settings

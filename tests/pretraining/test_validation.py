@@ -1,8 +1,9 @@
 """Selection of held-out sentences."""
 
 import pytest
+from list_shard import ListShard
 
-from spacy_elmo.corpora.shards import Counts, ListShard
+from spacy_elmo.corpora.shards import Counts
 from spacy_elmo.pretraining.validation import read_held_out
 
 
