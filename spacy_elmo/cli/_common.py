@@ -115,6 +115,11 @@ def describe_differences(asked: Dict[str, Any], found: Dict[str, Any]) -> "list[
     return [f"{name}: {asked[name]} in the block, {found[name]} in the biLM" for name in names]
 
 
+def counted(n: int, noun: str) -> str:
+    """RETURNS (str): The number with its noun: "1 text", "1,000 texts"."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
 def check_output_folder(path: Path) -> None:
     """path (Path): A folder that exists or can be created.
     RAISES (ValueError): EL178 if it or one of its parents is a file.

@@ -110,7 +110,8 @@ def embed_cli(
             files={"options": options, "vocab": vocab, "token_embeddings": token_embeddings},
         )
     if output_path != STDOUT:
-        _common.msg.good(f"Saved the vectors of {n_tokens:,} tokens in {n_docs:,} texts", output_path)
+        tokens, texts = _common.counted(n_tokens, "token"), _common.counted(n_docs, "text")
+        _common.msg.good(f"Saved the vectors of {tokens} in {texts}", output_path)
 
 
 def embed(

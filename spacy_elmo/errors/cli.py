@@ -1,4 +1,4 @@
-"""Errors of the command line: arguments and outputs. EL134 to EL136, EL140, EL177 to EL179, EL200, EL210 to EL212."""
+"""Errors of the command line: arguments and outputs. EL134 to EL136, EL140, EL177 to EL179, EL200, EL210 to EL213."""
 
 from .catalogue import Catalogue
 

@@ -29,7 +29,7 @@ class PretrainingErrors(metaclass=Catalogue):
         "or written by another version. Remove its folder to resume from the previous checkpoint, or start a new run."
     )
     EL116 = (
-        "The state of the optimizer does not fit this run, {n_problems} problems: {problems}. The checkpoint belongs "
+        "The state of the optimizer does not fit this run, {n_problems} problem(s): {problems}. The checkpoint belongs "
         "to other settings or another model. Resume with those, or start a new run."
     )
     EL117 = (

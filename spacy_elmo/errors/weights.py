@@ -28,7 +28,7 @@ class WeightsErrors(metaclass=Catalogue):
         "(`--force` on the command line)."
     )
     EL026 = (
-        "The weights in '{path}' do not fit '{options}', {n_problems} problems:{problems}\nIf sizes differ, use the "
+        "The weights in '{path}' do not fit '{options}', {n_problems} problem(s):{problems}\nIf sizes differ, use the "
         "settings that came with the weights; otherwise the file is damaged."
     )
     EL027 = (
@@ -65,8 +65,8 @@ class WeightsErrors(metaclass=Catalogue):
     )
     EL037 = "The operating system cannot read '{path}': {reason}. Check its permissions and the disk."
     EL038 = (
-        "The HDF5 file '{path}' is refused, since {n_problems} of its objects are not plain arrays:{problems}\nCopy "
-        "the arrays into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
+        "The HDF5 file '{path}' is refused, it has {n_problems} problem(s):{problems}\nCopy the "
+        " arrays into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
     )
     EL039 = (
         "The header of '{path}' does not describe a biLM: {problems}. Pass bytes from `bilm_to_bytes` or a saved "

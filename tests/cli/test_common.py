@@ -6,7 +6,7 @@ import os
 import pytest
 import typer
 
-from spacy_elmo.cli._common import check_output_folder, show_errors
+from spacy_elmo.cli._common import check_output_folder, counted, show_errors
 
 
 def _told(capsys, error):
@@ -39,3 +39,9 @@ def test_a_folder_below_a_file_is_refused(tmp_path):
     for path in (tmp_path / "a", tmp_path / "a" / "b" / "c"):
         with pytest.raises(ValueError, match="EL178.*a' is a file"):
             check_output_folder(path)
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("n, wanted", [(0, "0 texts"), (1, "1 text"), (2000, "2,000 texts")])
+def test_a_number_agrees_with_its_noun(n, wanted):
+    assert counted(n, "text") == wanted
