@@ -20,6 +20,8 @@ from spacy_elmo.ml.concat import Tok2VecWithElmo
 from spacy_elmo.ml.elmo_model import ElmoModel
 from spacy_elmo.ml.listener import build_listener
 from spacy_elmo.ml.loaders import BiLMLoader, RandomBiLM
+from spacy_elmo.nn import Elmo as ElmoModule
+from spacy_elmo.nn import ScalarMix, batch_to_ids
 from spacy_elmo.pipeline.elmo import DEFAULT_BLOCKS, Elmo, make_elmo
 from spacy_elmo.pipeline.layer_weights_log import LayerWeightsLogger
 
@@ -174,11 +176,19 @@ def test_api_page_has_every_public_name() -> None:
     assert names == {"elmo", "spacy-elmo.ElmoTok2Vec.v1", *ARCHITECTURES}
 
 
-@pytest.mark.parametrize("owner", [BiLM, BiLMState, BiLMConfig, CharCNNConfig, Perplexity, Elmo])
+@pytest.mark.parametrize("owner", [BiLM, BiLMState, BiLMConfig, CharCNNConfig, Perplexity, Elmo, ElmoModule, ScalarMix])
 def test_api_page_has_every_public_member(owner: type) -> None:
     page = (ROOT / "docs/api.md").read_text(encoding="utf8")
     missing = [name for name in _public(owner) if not re.search(rf"`{name}[`(]", page)]
     assert not missing
+
+
+def test_api_page_has_every_setting_of_the_torch_module() -> None:
+    rows = {row[0].strip("`"): row for row in _rows(_section("docs/api.md", "Elmo")) if len(row) == 3}
+    parameters = list(inspect.signature(ElmoModule).parameters.values())
+    assert list(rows) == [parameter.name for parameter in parameters]
+    for parameter in parameters[1:]:
+        assert rows[parameter.name][1] == f"`{parameter.default!r}`"
 
 
 def test_api_page_has_the_signatures() -> None:
@@ -186,6 +196,8 @@ def test_api_page_has_the_signatures() -> None:
     signatures = [
         _bare_signature(function, function.__name__) for function in (load_bilm, save_bilm, register_extensions)
     ]
-    signatures.append(_bare_signature(BiLM.__init__, "BiLM", 1))
+    signatures.append(_bare_signature(batch_to_ids, "batch_to_ids"))
+    for owner in (BiLM, ElmoModule, ScalarMix):
+        signatures.append(_bare_signature(owner.__init__, owner.__name__, 1))
     signatures += [_bare_signature(member, name, 1) for name, member in _public(BiLM).items() if callable(member)]
     assert [signature for signature in signatures if f"`{signature}`" not in page] == []

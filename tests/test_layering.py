@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 MAX_LINES = 400
 MAX_MEDIAN_LINES = 110
 # What people read beside the package, without what `spacy project` makes.
-READ_FOLDERS = ("configs", "docs", "tests", "project", "benchmarks")
+READ_FOLDERS = ("configs", "docs", "examples", "tests", "project", "benchmarks")
 READ_SUFFIXES = (".py", ".cfg", ".yml", ".md")
 MADE = ("corpus", "training", "packages", "downloaded")
 # Open to all, and nothing but the standard library inside.

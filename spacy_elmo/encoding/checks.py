@@ -1,16 +1,15 @@
-"""Checks of the arguments of `BiLM`; removal of the rows of BOS and EOS."""
+"""Checks of the arguments of `BiLM`."""
 
 from typing import Any, Callable, Iterable, List, Optional, Sequence, Union
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._choices import STATES
 from ..errors import Errors
 from ..text.codecs import CharacterCodec
 from ..text.lanes import Ids
-from .encoder import inner_places
 from .runs import BOUNDARIES, IdRuns
 from .word_encoder import WordEncoder
 
@@ -35,13 +34,37 @@ def check_positive(name: str, value: int) -> None:
         raise ValueError(Errors.EL004.format(name=name, value=value, wanted="1 or more"))
 
 
-def id_runs(
-    char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence[int]], words: WordEncoder
-) -> IdRuns:
+def check_state(state: Any) -> str:
+    """RETURNS (str): The policy.
+    RAISES (ValueError): EL009 for one that is not known.
+    """
+    if not isinstance(state, str) or state not in STATES:
+        found = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
+        raise ValueError(Errors.EL009.format(state=found, known=", ".join(f"'{name}'" for name in STATES)))
+    return state
+
+
+def check_text(sentences: Iterable[Sequence[str]], state: str, batch_size: int, purpose: str) -> List[List[str]]:
+    """purpose (str): What is computed of the text, in the plural.
+    RETURNS (List[List[str]]): The words of each sentence.
+    RAISES (ValueError): EL004 for an unknown state, a batch size below 1 or no sentences, EL011 for input that is not
+        tokenized.
+    """
+    if state not in STATES:
+        wanted = f"one of {STATES}"
+        raise ValueError(Errors.EL004.format(name=f"state of {purpose}", value=repr(state), wanted=wanted))
+    check_positive("batch_size", batch_size)
+    text = check_sentences(sentences)
+    if not text:
+        raise ValueError(Errors.EL004.format(name="text", value="empty", wanted="at least one sentence"))
+    return text
+
+
+def id_runs(char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence[int]], words: WordEncoder) -> IdRuns:
     """char_ids (Union[Tensor, NDArray[np.int64]]): Shape (U, C), ids of the codec.
     index (Sequence[Sequence[int]]): Rows of `char_ids`.
     words (WordEncoder): Word encoder of the biLM.
-    RETURNS (IdRuns): The sequences.
+    RETURNS (IdRuns): The sequences, with gradients if these are enabled.
     RAISES (ValueError): EL017 for invalid ids, or if the biLM reads whole words.
     """
     ids = np.asarray(char_ids.cpu() if isinstance(char_ids, Tensor) else char_ids, dtype="int64")
@@ -49,8 +72,7 @@ def id_runs(
     if problem or words.codec is None:
         raise ValueError(Errors.EL017.format(problem=problem))
     rows = np.concatenate([words.codec.encode(BOUNDARIES)[0], ids])
-    with torch.no_grad():
-        return IdRuns(words.encode_ids(rows, _lengths(rows)), index)
+    return IdRuns(words.encode_ids(rows, _lengths(rows)), index)
 
 
 def _lengths(ids: Ids) -> Ids:
@@ -89,14 +111,6 @@ def layer_choice(layers: Union[str, int], n_layers: int) -> Callable[[Tensor], T
         number = int(layers)
         return lambda rows: rows[number]
     raise ValueError(Errors.EL008.format(value=layers, n_layers=n_layers))
-
-
-def without_boundaries(rows: Tensor, lengths: Sequence[int]) -> Tensor:
-    """rows (Tensor): Shape (L+1, n, D), with rows of BOS and EOS.
-    lengths (Sequence[int]): Words of each sequence.
-    RETURNS (Tensor): Shape (L+1, sum of lengths, D), a copy.
-    """
-    return rows[:, torch.from_numpy(inner_places(lengths)).to(rows.device)]
 
 
 def _kind(sentence: Any) -> str:

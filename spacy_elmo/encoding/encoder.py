@@ -15,7 +15,7 @@ from ..engine.runner import Runner, make_runner
 from ..engine.workspace import Workspace, WorkspacePool
 from ..text.lanes import Ids, plan_lanes
 from ..text.vocabulary import Vocabulary
-from .runs import BOS, BOUNDARIES, EOS, NumberedRuns, Runs, WordRuns, number_words
+from .runs import BOS, BOUNDARIES, EOS, NumberedRuns, Runs, WordRuns
 from .word_encoder import WordEncoder
 
 STEADY_PASSES = 50
@@ -128,12 +128,16 @@ class Encoder:
                 yield part
                 self._trimmer.count(sum(runs.lengths[part.start : part.stop]))
 
-    def with_grad(self, runs: Sequence[Sequence[str]]) -> Tensor:
-        """RETURNS (Tensor): Shape (L+1, N, D), attached to the graph, without BOS and EOS; zero initial states."""
-        if not runs:
+    def with_grad(self, runs: Runs, *, with_boundaries: bool = False) -> Tensor:
+        """Every sequence from zero, attached to the graph.
+
+        runs (Runs): The sequences; their word vectors have gradients.
+        with_boundaries (bool): Keep rows of the boundaries.
+        RETURNS (Tensor): Shape (L+1, N, D).
+        """
+        if not runs.lengths:
             return torch.zeros(self.config.n_layers + 1, 0, self.config.output_width, device=self.device)
-        distinct, numbers = number_words(runs)
-        numbered = NumberedRuns(self.words.compute(distinct), numbers)
+        numbered = runs.number(0, len(runs.lengths))
         vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
         plan = plan_lanes(numbered.lengths(with_boundaries=True), MAX_LANES)
         d = self.config.n_directions
@@ -147,9 +151,9 @@ class Encoder:
         layers, _ = self.network(
             vectors, index, self.network.zero_state(plan.n_lanes), resets=torch.from_numpy(resets).to(self.device)
         )
-        inner = inner_places([len(run) for run in runs])
-        rows = [torch.from_numpy(slot[inner]).to(self.device) for slot in slots]
-        first = torch.cat([vectors[torch.from_numpy(tokens[inner]).to(self.device)]] * d, dim=1)  # (N, D)
+        kept = np.arange(len(tokens)) if with_boundaries else inner_places(runs.lengths)
+        rows = [torch.from_numpy(slot[kept]).to(self.device) for slot in slots]
+        first = torch.cat([vectors[torch.from_numpy(tokens[kept]).to(self.device)]] * d, dim=1)  # (N, D)
         upper = [torch.cat([layer[k].flatten(0, 1)[rows[k]] for k in range(d)], dim=1) for layer in layers]
         return torch.stack([first, *upper])
 

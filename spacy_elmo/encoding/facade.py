@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._choices import STATES
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
@@ -15,10 +14,11 @@ from ..bilm.state import BiLMState, State
 from ..engine.quantization import check_precision, precision_of, quantize
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
-from .checks import check_positive, check_sentences, id_runs, layer_choice, without_boundaries
+from .checks import check_positive, check_sentences, check_state, check_text, id_runs, layer_choice
 from .encoder import Encoder
 from .perplexity import STEPS, Losses, Perplexity, carried_losses, finite, in_text_order, sentence_losses, summarize
-from .runs import Runs
+from .runs import Runs, WordRuns
+from .slices import fill_rows, to_arrays, without_boundaries
 from .versions import WeightVersions
 from .word_encoder import WordCache
 
@@ -143,7 +143,7 @@ class BiLM:
 
         state (str): "reset", "steady" or "carry".
         """
-        self._encoder.prepare(self._policy(state))
+        self._encoder.prepare(check_state(state))
 
     def refresh(self) -> None:
         """Discard everything derived from the weights. Changes of the weights are detected without this call, except
@@ -183,19 +183,13 @@ class BiLM:
         if not is_carried and (return_state or not isinstance(state, str)):
             start: Union[str, State] = self._start(state, len(text))
         else:
-            start = self._policy(state)
+            start = check_state(state)
         ends: List[State] = []
         encoder, groups = self._encoder, [len(text)]
         found = encoder.slices(
             encoder.runs(text), start, batch_tokens, group_lengths=groups, with_boundaries=boundaries, ends=ends
         )
-        vectors: Vectors = []
-        for first, stop, rows, has_boundaries in found:
-            lengths = [len(text[i]) + 2 * has_boundaries for i in range(first, stop)]
-            chosen = choose(rows).cpu()  # (N, D) or (L+1, N, D), one synchronization with a GPU
-            for part in chosen.split(lengths, dim=-2):
-                inner = part[..., 1:-1, :] if has_boundaries and not boundaries else part
-                vectors.append(inner.numpy().astype("float32", copy=True))
+        vectors = to_arrays(found, [len(words) for words in text], choose, with_boundaries=boundaries)
         if not return_state:
             return vectors
         if isinstance(start, State):
@@ -211,6 +205,7 @@ class BiLM:
         state: str = "reset",
         batch_tokens: int = 8192,
         group_lengths: Optional[Sequence[int]] = None,
+        boundaries: bool = False,
     ) -> Tensor:
         """Compute the layers of all runs, concatenated, on the device of the weights.
 
@@ -218,12 +213,14 @@ class BiLM:
         state (str): "reset", "steady" or "carry".
         batch_tokens (int): Tokens computed at once.
         group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive runs that share a state.
+        boundaries (bool): Keep the rows of BOS and EOS.
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
         RAISES (ValueError): EL004 for `batch_tokens` below 1, EL009 for an unknown state.
         """
         encoder = self._encoder
-        return self._encode(encoder, encoder.runs(runs), state, batch_tokens, group_lengths)
+        return self._encode(encoder, encoder.runs(runs), state, batch_tokens, group_lengths, boundaries)
 
+    @torch.no_grad()
     def encode_ids(
         self,
         char_ids: Union[Tensor, NDArray[np.int64]],
@@ -232,19 +229,20 @@ class BiLM:
         state: str = "reset",
         batch_tokens: int = 8192,
         group_lengths: Optional[Sequence[int]] = None,
+        boundaries: bool = False,
     ) -> Tensor:
         """The same as `encode`, from character ids.
 
         char_ids (Union[Tensor, NDArray[np.int64]]): Shape (U, C), one row per word, from AllenNLP's `batch_to_ids` or
             `CharacterCodec.encode`: shifted by one, 0 is the mask.
         index (Sequence[Sequence[int]]): Rows of `char_ids` for each run, without boundaries.
-        state (str), batch_tokens (int), group_lengths (Optional[Sequence[int]]): See `encode`.
+        state (str), batch_tokens (int), group_lengths (Optional[Sequence[int]]), boundaries (bool): See `encode`.
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
         RAISES (ValueError): EL017 if the biLM reads whole words, or for ids that its codec does not have.
         """
         encoder = self._encoder
         runs = id_runs(char_ids, index, encoder.words)
-        return self._encode(encoder, runs, state, batch_tokens, group_lengths)
+        return self._encode(encoder, runs, state, batch_tokens, group_lengths, boundaries)
 
     def iter_encode(
         self,
@@ -264,22 +262,43 @@ class BiLM:
         """
         check_positive("batch_tokens", batch_tokens)
         encoder = self._encoder
-        found = encoder.slices(encoder.runs(runs), self._policy(state), batch_tokens, group_lengths=group_lengths)
+        found = encoder.slices(encoder.runs(runs), check_state(state), batch_tokens, group_lengths=group_lengths)
         for start, stop, rows, has_boundaries in found:
             if has_boundaries:
                 yield start, stop, without_boundaries(rows, [len(run) for run in runs[start:stop]])
             else:
                 yield start, stop, rows if reuse_memory else rows.clone()
 
-    def encode_with_grad(self, runs: Sequence[Sequence[str]]) -> Tensor:
+    def encode_with_grad(self, runs: Sequence[Sequence[str]], *, boundaries: bool = False) -> Tensor:
         """Compute the layers of all runs, attached to the graph. Each run starts from a zero state.
 
+
         runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence.
+        boundaries (bool): Keep the rows of `<S>` and `</S>` around each run.
         RETURNS (Tensor): Shape (L+1, N, D).
         RAISES (ValueError): EL016 in reduced precision.
         """
         self._require_float32("A gradient", "Load the weights again in float32.")
-        return self._encoder.with_grad(runs)
+        encoder = self._encoder
+        return encoder.with_grad(WordRuns(runs, encoder.words.compute), with_boundaries=boundaries)
+
+    def encode_ids_with_grad(
+        self,
+        char_ids: Union[Tensor, NDArray[np.int64]],
+        index: Sequence[Sequence[int]],
+        *,
+        boundaries: bool = False,
+    ) -> Tensor:
+        """The same as `encode_with_grad`, from character ids.
+
+        char_ids (Union[Tensor, NDArray[np.int64]]), index (Sequence[Sequence[int]]): See `encode_ids`.
+        boundaries (bool): See `encode_with_grad`.
+        RETURNS (Tensor): Shape (L+1, N, D).
+        RAISES (ValueError): EL016 in another precision than float32, EL017 for ids that do not fit.
+        """
+        self._require_float32("A gradient", "Load the weights again in float32.")
+        encoder = self._encoder
+        return encoder.with_grad(id_runs(char_ids, index, encoder.words), with_boundaries=boundaries)
 
     def perplexity(
         self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32, on_progress: Any = None
@@ -297,8 +316,8 @@ class BiLM:
             a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in reduced precision,
             EL140 if a perplexity is not finite.
         """
-        text = self._checked_text(sentences, state, batch_size, "perplexities")
         head, vocabulary = self._language_model("perplexities")
+        text = check_text(sentences, state, batch_size, "perplexities")
         return finite(summarize(self._losses(text, state, batch_size), vocabulary, on_progress), self.network, head)
 
     def token_losses(
@@ -313,36 +332,21 @@ class BiLM:
             for the forward and `<S>` for the backward direction.
         RAISES (ValueError): See `perplexity`.
         """
-        text = self._checked_text(sentences, state, batch_size, "losses")
+        self._language_model("losses")
+        text = check_text(sentences, state, batch_size, "losses")
         found = self._losses(text, state, 1 if state == "carry" else batch_size)
         losses = np.concatenate([part.losses for part in found], axis=1)
         by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in text])[:-1], axis=1)
         return [in_text_order(part) if state == "carry" else part.copy() for part in by_sentence]
 
     def _losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
-        if state != "carry":
-            return self._sentence_losses(text, state, batch_size)
-        self._require_float32("The state 'carry' of perplexities", "Choose state 'reset' or 'steady'.")
-        head, vocabulary = self._language_model("perplexities")
-        return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size)
-
-    def _sentence_losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
         head, vocabulary = self._language_model("losses")
+        if state == "carry":
+            self._require_float32("The state 'carry' of perplexities", "Choose state 'reset' or 'steady'.")
+            return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size)
         encoder = self._encoder
         slices = encoder.slices(encoder.runs(text), state, STEPS * batch_size, with_boundaries=True)
         return sentence_losses(slices, head, vocabulary, text, self.config.n_directions)
-
-    def _checked_text(
-        self, sentences: Iterable[Sequence[str]], state: str, batch_size: int, purpose: str
-    ) -> List[List[str]]:
-        self._language_model(purpose)
-        if state not in STATES:
-            name = f"state of {purpose}"
-            raise ValueError(Errors.EL004.format(name=name, value=repr(state), wanted=f"one of {STATES}"))
-        check_positive("batch_size", batch_size)
-        if not (text := check_sentences(sentences)):
-            raise ValueError(Errors.EL004.format(name="text", value="empty", wanted="at least one sentence"))
-        return text
 
     def _language_model(self, purpose: str) -> Tuple[LMHead, Vocabulary]:
         if self.head is None:
@@ -356,19 +360,21 @@ class BiLM:
             raise ValueError(Errors.EL016.format(what=what, precision=self.precision, remedy=remedy))
 
     def _encode(
-        self, encoder: Encoder, runs: Runs, state: str, batch_tokens: int, group_lengths: Optional[Sequence[int]]
+        self,
+        encoder: Encoder,
+        runs: Runs,
+        state: str,
+        batch_tokens: int,
+        group_lengths: Optional[Sequence[int]],
+        boundaries: bool,
     ) -> Tensor:
         check_positive("batch_tokens", batch_tokens)
-        n_tokens, n_layers = sum(runs.lengths), self.config.n_layers + 1
-        layers = torch.empty(n_layers, n_tokens, self.config.output_width, device=self.device)
-        found = encoder.slices(runs, self._policy(state), batch_tokens, group_lengths=group_lengths)
-        row = 0
-        for start, stop, rows, has_boundaries in found:
-            lengths = runs.lengths[start:stop]
-            inner = without_boundaries(rows, lengths) if has_boundaries else rows
-            layers[:, row : row + inner.shape[1]] = inner
-            row += inner.shape[1]
-        return layers
+        n_rows = sum(runs.lengths) + 2 * boundaries * len(runs.lengths)
+        layers = torch.empty(self.config.n_layers + 1, n_rows, self.config.output_width, device=self.device)
+        found = encoder.slices(
+            runs, check_state(state), batch_tokens, group_lengths=group_lengths, with_boundaries=boundaries
+        )
+        return fill_rows(layers, found, runs.lengths, with_boundaries=boundaries)
 
     @property
     def _encoder(self) -> Encoder:
@@ -390,11 +396,4 @@ class BiLM:
         if isinstance(state, BiLMState):
             state.check(self.config)
             return state.to(self.device).pad(n_rows).to_state(self.config)
-        return self._encoder.start("reset" if state is None else self._policy(state)).expand(n_rows)
-
-    def _policy(self, state: Any) -> str:
-        if not isinstance(state, str) or state not in STATES:
-            found = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
-            raise ValueError(Errors.EL009.format(state=found, known=", ".join(f"'{name}'" for name in STATES)))
-        return state
-
+        return self._encoder.start("reset" if state is None else check_state(state)).expand(n_rows)

@@ -77,9 +77,9 @@ class IdRuns:
     def number(self, start: int, stop: int) -> NumberedRuns:
         """See `Runs.number`."""
         rows = self._runs[start:stop]
-        used, numbers = np.unique(np.concatenate([[0], *rows]).astype("int64"), return_inverse=True)
+        used, numbers = np.unique(np.fromiter(chain.from_iterable(rows), dtype="int64"), return_inverse=True)
         kept = np.concatenate([[BOS, EOS], used + 2])
-        flat = (numbers[1:] + 2).tolist()
+        flat = (numbers + 2).tolist()
         stops = np.cumsum([len(run) for run in rows]).tolist()
         runs = [flat[first:last] for first, last in zip([0, *stops], stops)]
         return NumberedRuns(self._vectors[torch.from_numpy(kept).to(self._vectors.device)], runs)

@@ -4,6 +4,7 @@ from .analysis import AnalysisErrors
 from .bilm import BiLMErrors
 from .cli import CLIErrors
 from .corpora import CorporaErrors
+from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
 from .warnings import Warnings
@@ -12,5 +13,7 @@ from .weights import WeightsErrors
 __all__ = ["Errors", "Warnings"]
 
 
-class Errors(BiLMErrors, WeightsErrors, CorporaErrors, PipelineErrors, PretrainingErrors, CLIErrors, AnalysisErrors):
+class Errors(
+    BiLMErrors, WeightsErrors, CorporaErrors, PipelineErrors, PretrainingErrors, NNErrors, CLIErrors, AnalysisErrors
+):
     """Templates of all rings, for `str.format`."""

@@ -71,3 +71,8 @@ class Warnings(metaclass=Catalogue):
         "The component '{name}' does not listen to ELMo, because its model has no `tok2vec` block. The config contains "
         "it as spaCy creates it."
     )
+    WL140 = (
+        "The biLM of this Elmo module stays in float32, only its mixes become {dtype}, and with them the "
+        "representations. To compute in reduced precision, make the module with "
+        "`load_bilm(..., precision=\"bfloat16\")` or \"int8\" (CPUs), or `.set_precision(\"float16\")` (GPUs)."
+    )

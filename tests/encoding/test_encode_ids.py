@@ -72,3 +72,33 @@ def test_ids_of_something_else_are_refused(bilm, ids, index, problem):
 def test_a_bilm_of_whole_words_has_no_character_ids():
     with pytest.raises(ValueError, match="EL017.*whole words"):
         words_bilm().encode_ids(character_ids(WORDS), INDEX)
+
+
+@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
+def test_rows_of_boundaries_are_kept_on_request(bilm, state):
+    runs = [[WORDS[number] for number in run] for run in INDEX]
+    found = bilm.encode(runs, state=state, boundaries=True, group_lengths=[5])
+    wanted = np.concatenate(bilm.embed(runs, state=state, boundaries=True), axis=1)
+    np.testing.assert_allclose(found.numpy(), wanted, atol=5e-6, rtol=0.0)
+    by_ids = bilm.encode_ids(character_ids(WORDS), INDEX, state=state, boundaries=True, group_lengths=[5])
+    torch.testing.assert_close(by_ids, found, atol=5e-6, rtol=0.0)
+    if state == "reset":
+        torch.testing.assert_close(bilm.encode_with_grad(runs, boundaries=True), found, atol=5e-6, rtol=0.0)
+
+
+def test_ids_have_gradients(bilm):
+    runs = [[WORDS[number] for number in run] for run in INDEX]
+    parameters = list(bilm.network.parameters())
+    found, wanted = (
+        torch.autograd.grad(layers.square().mean(), parameters)
+        for layers in (bilm.encode_ids_with_grad(character_ids(WORDS), INDEX), bilm.encode_with_grad(runs))
+    )
+    for one, other in zip(found, wanted):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-3)
+
+
+@pytest.mark.issue(16)
+def test_sentences_without_words_need_no_ids(bilm):
+    assert bilm.encode_ids(character_ids([]), [[], []]).shape == (3, 0, 256)
+    assert bilm.encode_ids(character_ids([]), [[]], boundaries=True).shape == (3, 2, 256)
+    assert bilm.encode_ids_with_grad(character_ids([]), [[]]).shape == (3, 0, 256)

@@ -1,0 +1,7 @@
+"""ELMo for plain PyTorch: modules that need neither spaCy nor Thinc."""
+
+from .elmo import Elmo, ElmoOutput
+from .inputs import batch_to_ids
+from .scalar_mix import ScalarMix
+
+__all__ = ["Elmo", "ElmoOutput", "ScalarMix", "batch_to_ids"]

@@ -1,0 +1,202 @@
+"""ELMo as a PyTorch module: sentences in, padded vectors and a mask out (Peters et al. 2018, eq. 1 and sec. 3.3)."""
+
+from pathlib import Path
+from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor, nn
+
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from ..weights import load_bilm
+from ..weights.sources import PathLike
+from .bilm_module import BiLMModule
+from .inputs import IdBatch, Inputs, read_inputs, with_boundaries
+from .scalar_mix import ScalarMix, mix_problems
+
+STATES = ("reset", "steady")
+
+
+class ElmoOutput(NamedTuple):
+    """Vectors of a batch.
+
+    representations (List[Tensor]): One tensor (B, S, D) for each mix, zeros where the mask is False.
+    mask (Tensor): Shape (B, S) bool, True for tokens.
+    """
+
+    representations: List[Tensor]
+    mask: Tensor
+
+
+class Elmo(nn.Module):
+    """The layers of a biLM, mixed once for each place where a model uses them.
+
+    Frozen, the biLM is run by the fast engine; trained, through PyTorch's graph. Either way a vector does not depend on
+    the other sentences of its batch, nor on earlier batches.
+
+    bilm (Union[BiLM, PathLike]): A biLM, which is shared and not copied; a packaged name such as "en_elmo_sm"; or a
+        path that `load_bilm` takes.
+    num_output_representations (int): Mixes, each with weights of its own: 2 for ELMo at the input and at the output of
+        a model.
+    dropout (float): Dropout of the mixed vectors in training.
+    trainable (bool): Train the biLM. It is trained while a parameter of it requires a gradient, so that
+        `elmo.encoder.requires_grad_(True)` unfreezes it later.
+    state (str): Recurrent state that each sentence begins with: "reset" or, frozen only, "steady".
+    boundaries (bool): Keep the rows of `<S>` and `</S>`: S + 2 rows for the longest sentence.
+    layer_norm (Optional[str]), initial_weights (Optional[Sequence[float]]), initial_gamma (float), layer_dropout
+        (float): Of each mix, see `ScalarMix`; the norm "allennlp" counts the rows of `<S>` and `</S>`.
+    learn_mix (bool): Train the mixes.
+    batch_tokens (int): Tokens that a frozen biLM computes at once, which bounds the working memory.
+    store_bilm (bool): Whether `state_dict` has the weights of the biLM while they are frozen. Without them it is
+        small, and can be loaded only beside the same biLM.
+    RAISES (ValueError): EL060 for invalid settings, EL020 to EL034 for weights that are missing or cannot be read.
+    """
+
+    def __init__(
+        self,
+        bilm: Union[BiLM, PathLike],
+        num_output_representations: int = 1,
+        *,
+        dropout: float = 0.5,
+        trainable: bool = False,
+        state: str = "reset",
+        boundaries: bool = False,
+        layer_norm: Optional[str] = None,
+        initial_weights: Optional[Sequence[float]] = None,
+        initial_gamma: float = 1.0,
+        layer_dropout: float = 0.0,
+        learn_mix: bool = True,
+        batch_tokens: int = 8192,
+        store_bilm: bool = True,
+    ) -> None:
+        super().__init__()
+        loaded = _find_bilm(bilm)
+        n_layers = loaded.config.n_layers + 1
+        problems = [
+            *_problems(loaded, num_output_representations, dropout, trainable, state, batch_tokens),
+            *mix_problems(n_layers, initial_weights, layer_norm, layer_dropout),
+        ]
+        if problems:
+            raise ValueError(Errors.EL060.format(block="Elmo module", problems="; ".join(problems)))
+        self.state, self.boundaries, self.batch_tokens = state, boundaries, batch_tokens
+        self.encoder = BiLMModule(loaded, is_stored=store_bilm)
+        self.encoder.requires_grad_(trainable)
+        self.mixes = nn.ModuleList(
+            ScalarMix(
+                n_layers,
+                initial_weights=initial_weights,
+                initial_gamma=initial_gamma,
+                trainable=learn_mix,
+                layer_norm=layer_norm,
+                layer_dropout=layer_dropout,
+            )
+            for _ in range(num_output_representations)
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.to(loaded.device)
+        self._reads_boundaries = boundaries or layer_norm == "allennlp"
+
+    @property
+    def bilm(self) -> BiLM:
+        """RETURNS (BiLM): The biLM, for `config`, `embed`, `token_losses` and others."""
+        return self.encoder.bilm
+
+    @property
+    def output_width(self) -> int:
+        """RETURNS (int): D, the width of a representation."""
+        return self.bilm.config.output_width
+
+    def forward(self, inputs: Inputs) -> ElmoOutput:
+        """Compute the vectors of a batch: `encode`, then `mix`.
+
+        inputs (Inputs): Tokens of each sentence, without boundaries; or their character ids, shape (B, S, C), as
+            `batch_to_ids` gives them. A sentence may have no words.
+        RETURNS (ElmoOutput): Representations and mask, on the device of the biLM.
+        RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids that do not fit, EL242 for a batch
+            without sentences, EL243 for a trained biLM with another state than "reset".
+        """
+        return self.mix(*self.encode(inputs))
+
+    def encode(self, inputs: Inputs) -> Tuple[Tensor, Tensor]:
+        """The layers before they are mixed. Those of a frozen biLM can be computed once and kept for all epochs.
+
+        inputs (Inputs): See `forward`.
+        RETURNS (Tuple[Tensor, Tensor]): Padded layers (L+1, B, S, D) and the mask (B, S), for `mix`; with rows of `<S>`
+            and `</S>` where `boundaries` or the norm needs them.
+        RAISES (ValueError): See `forward`.
+        """
+        batch = read_inputs(inputs)
+        rows = self._encode_ids(batch) if isinstance(batch, IdBatch) else self._encode_words(batch.runs)  # (L+1, N, D)
+        mask = with_boundaries(batch.mask) if self._reads_boundaries else batch.mask
+        places = mask.flatten().nonzero().squeeze(1).to(rows.device)  # (N,)
+        padded = rows.new_zeros(rows.shape[0], mask.numel(), rows.shape[2]).index_copy(1, places, rows)
+        return padded.view(rows.shape[0], *mask.shape, rows.shape[2]), mask.to(rows.device)
+
+    def mix(self, layers: Tensor, mask: Tensor) -> ElmoOutput:
+        """Mix layers once for each representation.
+
+        layers (Tensor): Shape (L+1, B, S, D), from `encode`; float16 is computed in the type of the mixes.
+        mask (Tensor): Shape (B, S), from `encode`.
+        RETURNS (ElmoOutput): Representations and mask; rows of `<S>` and `</S>` only with `boundaries`.
+        RAISES (ValueError): EL240 and EL241 for layers and masks that do not fit.
+        """
+        mixed = [mix(layers, mask) for mix in self.mixes]
+        if self._reads_boundaries and not self.boundaries:
+            mask = mask[:, 2:]  # the rows are shifted by one, and each sentence has two fewer
+            mixed = [rows[:, 1:-1].masked_fill(~mask.unsqueeze(-1), 0.0) for rows in mixed]
+        return ElmoOutput([self.dropout(rows) for rows in mixed], mask)
+
+    def extra_repr(self) -> str:
+        """RETURNS (str): Settings, for `print`."""
+        return f"state={self.state!r}, boundaries={self.boundaries}, output_width={self.output_width}"
+
+    def _encode_words(self, runs: List[List[str]]) -> Tensor:
+        if self._has_gradient():
+            return self.bilm.encode_with_grad(runs, boundaries=self._reads_boundaries)
+        with torch.autocast(self.bilm.device.type, enabled=False):  # the engine has a precision of its own
+            return self.bilm.encode(
+                runs, state=self.state, batch_tokens=self.batch_tokens, boundaries=self._reads_boundaries
+            )
+
+    def _encode_ids(self, batch: IdBatch) -> Tensor:
+        char_ids, index, boundaries = batch.char_ids, batch.rows, self._reads_boundaries
+        if self._has_gradient():
+            return self.bilm.encode_ids_with_grad(char_ids, index, boundaries=boundaries)
+        with torch.autocast(self.bilm.device.type, enabled=False):
+            return self.bilm.encode_ids(
+                char_ids, index, state=self.state, batch_tokens=self.batch_tokens, boundaries=boundaries
+            )
+
+    def _has_gradient(self) -> bool:
+        if not torch.is_grad_enabled() or not self.encoder.is_trained:
+            return False
+        if self.state != "reset":
+            raise ValueError(Errors.EL243.format(state=self.state))
+        return True
+
+
+def _find_bilm(bilm: Union[BiLM, PathLike]) -> BiLM:
+    if isinstance(bilm, BiLM):
+        return bilm
+    if not isinstance(bilm, (str, Path)):
+        problem = f"bilm is a {type(bilm).__name__}, should be a BiLM, a packaged name or a path"
+        raise ValueError(Errors.EL060.format(block="Elmo module", problems=problem))
+    loaded = load_bilm(bilm)
+    loaded.head = None  # vectors do not need the softmax
+    return loaded
+
+
+def _problems(bilm: BiLM, n_mixes: int, dropout: float, trainable: bool, state: str, batch_tokens: int) -> List[str]:
+    is_count = isinstance(n_mixes, int) and not isinstance(n_mixes, bool) and n_mixes >= 1
+    checks = [
+        (is_count, f"num_output_representations is {n_mixes!r}, should be a whole number of 1 or more"),
+        (0 <= dropout < 1, f"dropout is {dropout}, should be from 0 to below 1"),
+        (state in STATES, f"state is {state!r}, should be one of {STATES}"),
+        (batch_tokens >= 1, f"batch_tokens is {batch_tokens}, should be 1 or more"),
+        (not trainable or state == "reset", f"state is {state!r}, should be 'reset' while the biLM is trained"),
+        (
+            not trainable or bilm.precision == "float32",
+            f"the precision of the biLM is '{bilm.precision}', should be 'float32' while it is trained",
+        ),
+    ]
+    return [text for is_fine, text in checks if not is_fine]

@@ -1,0 +1,98 @@
+"""Batches as they come in: token lists, or character ids in the form of AllenNLP's `batch_to_ids`."""
+
+from typing import Iterable, List, NamedTuple, Optional, Sequence, Union
+
+import torch
+from torch import Tensor
+
+from ..encoding.checks import check_sentences
+from ..errors import Errors
+from ..text.characters import character_ids
+
+Inputs = Union[Tensor, Iterable[Sequence[str]]]
+
+
+class WordBatch(NamedTuple):
+    """Sentences of words.
+
+    runs (List[List[str]]): Words of each sentence.
+    mask (Tensor): Shape (B, S), True where a word is.
+    """
+
+    runs: List[List[str]]
+    mask: Tensor
+
+
+class IdBatch(NamedTuple):
+    """Sentences of character ids, each distinct word once.
+
+    char_ids (Tensor): Shape (U, C).
+    rows (List[List[int]]): Rows of `char_ids` for each sentence.
+    mask (Tensor): Shape (B, S), True where a word is.
+    """
+
+    char_ids: Tensor
+    rows: List[List[int]]
+    mask: Tensor
+
+
+def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -> Tensor:
+    """Character ids of tokenized sentences, as AllenNLP's function of this name gives them.
+
+    sentences (Iterable[Sequence[str]]): Tokens of each sentence, without boundaries.
+    max_characters (int): C, ids of a word; what the biLM was trained with.
+    RETURNS (Tensor): Shape (B, S, C), int64; zeros where a sentence has no more words.
+    RAISES (ValueError): EL011 for input that is not tokenized.
+    """
+    batch = check_sentences(sentences)
+    mask = length_mask([len(words) for words in batch])
+    ids = torch.zeros(*mask.shape, max_characters, dtype=torch.long)
+    ids[mask] = torch.from_numpy(character_ids([word for words in batch for word in words], max_characters))
+    return ids
+
+
+def read_inputs(inputs: Inputs) -> Union[WordBatch, IdBatch]:
+    """inputs (Inputs): Tokens of each sentence, or character ids with shape (B, S, C).
+    RETURNS (Union[WordBatch, IdBatch]): The batch, on the CPU.
+    RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids of another shape or type, EL242 for a
+        batch without sentences.
+    """
+    if isinstance(inputs, Tensor):
+        return _read_ids(inputs)
+    runs = check_sentences(inputs)
+    if not runs:
+        raise ValueError(Errors.EL242)
+    return WordBatch(runs, length_mask([len(words) for words in runs]))
+
+
+def length_mask(lengths: Sequence[int], n_columns: Optional[int] = None) -> Tensor:
+    """lengths (Sequence[int]): Tokens of each sentence.
+    n_columns (Optional[int]): S, by default the largest length.
+    RETURNS (Tensor): Shape (B, S), True for the first tokens of each row.
+    """
+    sizes = torch.tensor(lengths, dtype=torch.long)
+    n_columns = max(lengths, default=0) if n_columns is None else n_columns
+    return torch.arange(n_columns) < sizes.unsqueeze(1)
+
+
+def with_boundaries(mask: Tensor) -> Tensor:
+    """mask (Tensor): Shape (B, S), True for words.
+    RETURNS (Tensor): Shape (B, S + 2), True for `<S>`, words and `</S>`.
+    """
+    return length_mask((mask.sum(dim=1) + 2).tolist(), mask.shape[1] + 2)
+
+
+def _read_ids(ids: Tensor) -> IdBatch:
+    if ids.dim() != 3:
+        raise ValueError(Errors.EL017.format(problem=f"they have shape {tuple(ids.shape)}, should have (B, S, C)"))
+    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+        raise ValueError(Errors.EL017.format(problem=f"they are {ids.dtype}, should be torch.int64"))
+    if not len(ids):
+        raise ValueError(Errors.EL242)
+    ids = ids.cpu()
+    mask = (ids != 0).any(dim=2)  # (B, S)
+    lengths = mask.sum(dim=1).tolist()
+    if not torch.equal(mask, length_mask(lengths, ids.shape[1])):
+        raise ValueError(Errors.EL017.format(problem="a row of zeros, which is padding, comes before the last word"))
+    distinct, numbers = torch.unique(ids[mask], dim=0, return_inverse=True)
+    return IdBatch(distinct, [part.tolist() for part in numbers.split(lengths)], mask)

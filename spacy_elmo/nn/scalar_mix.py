@@ -1,0 +1,145 @@
+"""The layer mix as a PyTorch module: Peters et al. (2018), eq. 1."""
+
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import Errors
+
+# Name of the norm -> epsilon under the root. "token" is over the values of one token; the other two are over all tokens
+# of the batch, as in the reference programs, which differ in epsilon and in whether BOS and EOS are among the tokens.
+LAYER_NORMS = {"token": 1e-12, "bilm-tf": 1e-12, "allennlp": 1e-13}
+DROPPED = -1e13  # stands for minus infinity, so that a batch with all layers dropped gives equal shares
+
+
+class ScalarMix(nn.Module):
+    """Weigh the layers of a biLM into one vector per token.
+
+    Peters et al. (2018), eq. 1: elmo = gamma * sum_j softmax(w)_j * h_j. The parameters are `weights`, shape (L+1,),
+    which is w, and `gamma`, shape (1,). State dicts of AllenNLP's ScalarMix can be loaded.
+
+    n_layers (int): Layers to mix, the token layer included (3 for the original models).
+    initial_weights (Optional[Sequence[float]]): Raw weights w at the start, one per layer; None for equal shares.
+    initial_gamma (float): Scale at the start.
+    trainable (bool): Learn w and gamma.
+    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of a token); "bilm-tf" or
+        "allennlp" (over all tokens of the batch, as in these programs, so that a result depends on its batch); or None.
+    layer_dropout (float): Chance that a layer is left out of the softmax, for one batch in training.
+    RAISES (ValueError): EL060 for invalid settings.
+    """
+
+    def __init__(
+        self,
+        n_layers: int,
+        *,
+        initial_weights: Optional[Sequence[float]] = None,
+        initial_gamma: float = 1.0,
+        trainable: bool = True,
+        layer_norm: Optional[str] = None,
+        layer_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        problems = mix_problems(n_layers, initial_weights, layer_norm, layer_dropout)
+        if problems:
+            raise ValueError(Errors.EL060.format(block="ScalarMix", problems="; ".join(problems)))
+        self.layer_norm, self.layer_dropout = layer_norm, layer_dropout
+        weights = torch.zeros(n_layers) if initial_weights is None else torch.tensor(initial_weights).float()
+        self.weights = nn.Parameter(weights, requires_grad=trainable)  # (L+1,)
+        self.gamma = nn.Parameter(torch.tensor([float(initial_gamma)]), requires_grad=trainable)  # (1,)
+
+    @property
+    def n_layers(self) -> int:
+        """RETURNS (int): Layers to mix, L+1."""
+        return len(self.weights)
+
+    @property
+    def shares(self) -> Tensor:
+        """RETURNS (Tensor): Shape (L+1,), softmax(w): what each layer contributes, without gradients."""
+        return self.weights.detach().softmax(dim=0)
+
+    def forward(self, layers: Union[Tensor, Sequence[Tensor]], mask: Optional[Tensor] = None) -> Tensor:
+        """Mix the layers.
+
+        layers (Union[Tensor, Sequence[Tensor]]): Shape (L+1, ..., D), such as (L+1, T, D) or padded (L+1, B, S, D); or
+            a list with a tensor (..., D) per layer.
+        mask (Optional[Tensor]): Shape (...), True for tokens; None if there is no padding. Rows outside are zeros, and
+            do not count in a norm.
+        RETURNS (Tensor): Shape (..., D), in the type of `weights`.
+        RAISES (ValueError): EL240 for another number of layers, EL241 for a mask of another shape.
+        """
+        parts = self._check(layers)
+        if mask is not None:
+            _check_mask(mask, parts[0])
+        dtype = torch.promote_types(self.weights.dtype, torch.float32)
+        shares = self._dropped_weights().to(dtype).softmax(dim=0) * self.gamma.to(dtype)
+        mixed = torch.zeros((), dtype=dtype, device=parts[0].device)
+        for share, layer in zip(shares, parts):
+            mixed = mixed + share * self._norm(layer.to(dtype), mask)  # (..., D)
+        if mask is not None:
+            mixed = mixed.masked_fill(~mask.unsqueeze(-1), 0.0)
+        return mixed.to(self.weights.dtype)
+
+    def extra_repr(self) -> str:
+        """RETURNS (str): Settings, for `print`."""
+        return f"{self.n_layers}, layer_norm={self.layer_norm!r}, layer_dropout={self.layer_dropout}"
+
+    def _check(self, layers: Union[Tensor, Sequence[Tensor]]) -> List[Tensor]:
+        is_list = isinstance(layers, (list, tuple)) and all(isinstance(layer, Tensor) for layer in layers)
+        wanted = f"{self.n_layers} layers"
+        if not is_list and not isinstance(layers, Tensor):
+            raise ValueError(Errors.EL240.format(wanted=wanted, found=f"a {type(layers).__name__}"))
+        if len({tuple(layer.shape) for layer in layers}) > 1:
+            shapes = ", ".join(str(tuple(layer.shape)) for layer in layers)
+            raise ValueError(Errors.EL240.format(wanted="layers of one shape", found=shapes))
+        if len(layers) != self.n_layers or layers[0].dim() < 1:
+            shape = f" (shape {tuple(layers.shape)})" if isinstance(layers, Tensor) else ""
+            raise ValueError(Errors.EL240.format(wanted=wanted, found=f"{len(layers)}{shape}"))
+        return list(layers)
+
+    def _dropped_weights(self) -> Tensor:
+        if not self.training or not self.layer_dropout:
+            return self.weights
+        is_kept = torch.rand(self.n_layers, device=self.weights.device) >= self.layer_dropout
+        return self.weights.float().where(is_kept, DROPPED)
+
+    def _norm(self, layer: Tensor, mask: Optional[Tensor]) -> Tensor:
+        if self.layer_norm is None:
+            return layer
+        epsilon = LAYER_NORMS[self.layer_norm]
+        if self.layer_norm == "token":
+            return nn.functional.layer_norm(layer, layer.shape[-1:], eps=epsilon)
+        counted = layer if mask is None else layer[mask]  # (tokens, D)
+        n_values = max(counted.numel(), 1)
+        mean = counted.sum() / n_values
+        variance = (counted - mean).square().sum() / n_values
+        return (layer - mean) / torch.sqrt(variance + epsilon)
+
+    def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Also take what AllenNLP saves: a parameter `scalar_parameters.k` for each layer."""
+        names = [f"{prefix}scalar_parameters.{k}" for k in range(self.n_layers)]
+        if all(name in state_dict for name in names):
+            state_dict[f"{prefix}weights"] = torch.cat([state_dict.pop(name).reshape(1) for name in names])
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def mix_problems(
+    n_layers: int, initial_weights: Optional[Sequence[float]], layer_norm: Optional[str], layer_dropout: float
+) -> List[str]:
+    """RETURNS (List[str]): What is wrong with the settings of a `ScalarMix`."""
+    norms = (None, *LAYER_NORMS)
+    n_weights = n_layers if initial_weights is None else len(initial_weights)
+    checks = [
+        (n_layers >= 1, f"n_layers is {n_layers}, should be 1 or more"),
+        (n_weights == n_layers, f"initial_weights has {n_weights} weights, should have {n_layers}, one per layer"),
+        (layer_norm in norms, f"layer_norm is {layer_norm!r}, should be one of {norms}"),
+        (0 <= layer_dropout < 1, f"layer_dropout is {layer_dropout}, should be from 0 to below 1"),
+    ]
+    return [text for is_fine, text in checks if not is_fine]
+
+
+def _check_mask(mask: Tensor, layer: Tensor) -> None:
+    if mask.dtype != torch.bool or mask.shape != layer.shape[:-1]:
+        found = f"shape {tuple(mask.shape)} and type {mask.dtype}"
+        wanted = f"shape {tuple(layer.shape[:-1])} and type torch.bool"
+        raise ValueError(Errors.EL241.format(found=found, wanted=wanted))

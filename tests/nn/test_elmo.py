@@ -1,0 +1,268 @@
+"""The module `Elmo`: words and ids, padding, gradients, devices and types, errors."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from nn.tiny import CONFIG, N_LAYERS, SENTENCES, WIDTH, make_bilm
+
+from spacy_elmo import BiLM, BiLMConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.nn import Elmo, batch_to_ids
+from spacy_elmo.text.vocabulary import Vocabulary
+
+LIMIT = 1e-5
+
+
+def make_elmo(n=1, **settings):
+    return Elmo(make_bilm(), n, **{"dropout": 0.0, **settings})
+
+
+def assert_close(found, wanted):
+    torch.testing.assert_close(found, wanted, atol=LIMIT, rtol=0.0)
+
+
+@pytest.mark.parametrize("state", ["reset", "steady"])
+@pytest.mark.parametrize("boundaries", [False, True])
+@pytest.mark.parametrize("to_inputs", [list, batch_to_ids])
+def test_representations_are_the_mean_of_what_the_bilm_gives(state, boundaries, to_inputs):
+    elmo = make_elmo(2, state=state, boundaries=boundaries)
+    output = elmo(to_inputs(SENTENCES))
+    longest = 6 + 2 * boundaries
+    assert len(output.representations) == 2 and output.mask.shape == (4, longest)
+    for rows in output.representations:
+        assert rows.shape == (4, longest, WIDTH) and not rows[~output.mask].any()
+        for row, mask, wanted in zip(rows, output.mask, elmo.bilm.embed(SENTENCES, state=state, boundaries=boundaries)):
+            assert_close(row[mask], torch.from_numpy(wanted).mean(dim=0))
+
+
+@pytest.mark.parametrize("settings", [{}, {"trainable": True}, {"layer_norm": "token"}])
+def test_a_sentence_does_not_depend_on_its_batch(settings):
+    elmo = make_elmo(**settings)
+    together = elmo(SENTENCES)
+    for i, words in enumerate(SENTENCES):
+        alone = elmo([words])
+        assert_close(alone.representations[0][0], together.representations[0][i, : len(words)])
+
+
+@pytest.mark.parametrize("to_inputs", [list, batch_to_ids])
+@pytest.mark.parametrize("boundaries", [False, True])
+def test_the_path_with_gradients_gives_the_same_vectors(to_inputs, boundaries):
+    inputs = to_inputs(SENTENCES)
+    frozen, trained = (make_elmo(trainable=is_on, boundaries=boundaries)(inputs) for is_on in (False, True))
+    assert_close(trained.representations[0], frozen.representations[0])
+    assert torch.equal(trained.mask, frozen.mask)
+
+
+@pytest.mark.parametrize("sentences", [[[]], [[], []]])
+@pytest.mark.parametrize("trainable", [False, True])
+def test_sentences_without_words_have_an_empty_row(sentences, trainable):
+    elmo = make_elmo(trainable=trainable)
+    for inputs in (sentences, batch_to_ids(sentences)):
+        output = elmo(inputs)
+        assert output.representations[0].shape == (len(sentences), 0, WIDTH) and output.mask.shape[1] == 0
+    padded = elmo(torch.zeros(2, 3, 50, dtype=torch.long))
+    assert padded.representations[0].shape == (2, 3, WIDTH) and not padded.mask.any()
+
+
+def test_ids_are_those_of_allennlp():
+    ids = batch_to_ids([["A"], ["ab", "<S>"]])
+    assert ids.shape == (2, 2, 50)
+    assert ids[0, 0, :4].tolist() == [259, ord("A") + 1, 260, 261]
+    assert not ids[0, 1].any() and ids[1, 1, 1] == 257
+
+
+def test_gradients_reach_the_mixes_and_a_trained_bilm():
+    for trainable in (False, True):
+        elmo = make_elmo(2, trainable=trainable)
+        output = elmo(SENTENCES)
+        (output.representations[0].square().sum() + output.representations[1].sum()).backward()
+        with_gradient = {name for name, parameter in elmo.named_parameters() if parameter.grad is not None}
+        mixes = {f"mixes.{k}.{name}" for k in range(2) for name in ("weights", "gamma")}
+        assert mixes <= with_gradient
+        assert (with_gradient == mixes) is not trainable
+        assert trainable is (with_gradient == {name for name, _ in elmo.named_parameters()})
+
+
+def test_a_step_of_an_optimizer_changes_the_vectors():
+    elmo = make_elmo(trainable=True)
+    optimizer = torch.optim.SGD(elmo.encoder.parameters(), lr=0.1)
+    before = elmo.eval()(SENTENCES).representations[0]
+    before.square().sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        after = elmo(SENTENCES).representations[0]  # by the engine
+    assert (after - before).abs().max() > 1e-3
+    assert_close(elmo(SENTENCES).representations[0], after)
+
+
+def test_frozen_and_unfrozen_later():
+    elmo = make_elmo()
+    elmo.encoder.network.encoder.layers[1].requires_grad_(True)
+    elmo(SENTENCES).representations[0].sum().backward()
+    trained = {name for name, parameter in elmo.encoder.named_parameters() if parameter.grad is not None}
+    assert trained and all(".layers.1." in name for name in trained)
+
+
+def test_dropout_in_training_only():
+    elmo = make_elmo(dropout=0.5)
+    dropped = elmo(SENTENCES)
+    rows = dropped.representations[0][dropped.mask]
+    assert 0.3 < (rows == 0).float().mean() < 0.7
+    elmo.eval()
+    assert torch.equal(elmo(SENTENCES).representations[0], elmo(SENTENCES).representations[0])
+
+
+def test_stored_layers_can_be_mixed_later():
+    elmo = make_elmo(2, initial_weights=[0.3, -1.0, 0.5], initial_gamma=2.0)
+    layers, mask = elmo.encode(SENTENCES)
+    assert layers.shape == (N_LAYERS, 4, 6, WIDTH) and not layers.requires_grad
+    wanted = elmo(SENTENCES).representations
+    for found, want in zip(elmo.mix(layers, mask).representations, wanted):
+        assert torch.equal(found, want)
+    half = elmo.mix(layers.half(), mask).representations[0]
+    assert half.dtype == torch.float32
+    torch.testing.assert_close(half, wanted[0], atol=1e-2, rtol=0.0)
+
+
+def test_norm_of_allennlp_counts_boundaries_in_every_way_of_reading():
+    frozen, trained = (make_elmo(layer_norm="allennlp", trainable=is_on)(SENTENCES) for is_on in (False, True))
+    kept = make_elmo(layer_norm="allennlp", boundaries=True)(SENTENCES)
+    assert frozen.mask.sum(dim=1).tolist() == [6, 0, 1, 4]
+    assert_close(frozen.representations[0], trained.representations[0])
+    for row, mask, with_boundaries in zip(frozen.representations[0], frozen.mask, kept.representations[0]):
+        n = int(mask.sum())
+        assert_close(row[:n], with_boundaries[1 : n + 1])
+        assert not row[n:].any()
+
+
+@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda elmo: pickle.loads(pickle.dumps(elmo))])
+def test_a_copy_has_weights_of_its_own(copy_of):
+    elmo = make_elmo(2)
+    before = elmo(SENTENCES).representations[0]
+    copied = copy_of(elmo)
+    assert_close(copied(SENTENCES).representations[0], before)
+    assert copied.bilm.network is copied.encoder.network
+    with torch.no_grad():
+        for parameter in copied.parameters():
+            parameter.mul_(0.5)
+    assert_close(elmo(SENTENCES).representations[0], before)
+    assert (copied(SENTENCES).representations[0] - before).abs().max() > 1e-3
+
+
+def test_half_changes_the_mixes_only_and_says_so():
+    elmo = make_elmo()
+    wanted = elmo(SENTENCES).representations[0]
+    with pytest.warns(UserWarning, match="WL140.*become float16"):
+        elmo.half()
+    found = elmo(SENTENCES).representations[0]
+    assert found.dtype == torch.float16
+    assert all(parameter.dtype == torch.float32 for parameter in elmo.encoder.parameters())
+    torch.testing.assert_close(found.float(), wanted, atol=5e-3, rtol=0.0)
+    elmo.float()
+    assert elmo(SENTENCES).representations[0].dtype == torch.float32
+
+
+def test_moving_to_where_it_is_changes_nothing():
+    elmo = torch.nn.Sequential(make_elmo())
+    before = [id(parameter) for parameter in elmo.parameters()]
+    elmo.to("cpu").cpu().share_memory()
+    assert [id(parameter) for parameter in elmo.parameters()] == before
+    assert all(parameter.is_shared() for parameter in elmo.parameters())
+
+
+@pytest.mark.gpu
+def test_module_moves_to_a_gpu():
+    elmo = make_elmo(2)
+    wanted = elmo(SENTENCES).representations[0]
+    output = elmo.cuda()(SENTENCES)
+    assert output.mask.is_cuda and elmo.bilm.device.type == "cuda"
+    torch.testing.assert_close(output.representations[0].cpu(), wanted, atol=2e-5, rtol=0.0)
+    ids = elmo(batch_to_ids(SENTENCES).cuda())
+    torch.testing.assert_close(ids.representations[0].cpu(), wanted, atol=2e-5, rtol=0.0)
+
+
+def test_autocast_leaves_a_frozen_bilm_in_float32():
+    elmo = make_elmo()
+    wanted = elmo(SENTENCES).representations[0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_close(elmo(SENTENCES).representations[0], wanted)
+
+
+def test_reduced_precision_and_inference_mode():
+    elmo = Elmo(make_bilm().set_precision("int8"), dropout=0.0)
+    with torch.inference_mode():
+        found = elmo(SENTENCES).representations[0]
+    torch.testing.assert_close(found, make_elmo()(SENTENCES).representations[0], atol=0.1, rtol=0.0)
+
+
+def test_a_bilm_of_whole_words_reads_token_lists():
+    network = BiLMNetwork(BiLMConfig(n_words=4, cell_width=8, projection_width=4))
+    elmo = Elmo(BiLM(network, vocabulary=Vocabulary(["<S>", "</S>", "<UNK>", "bank"])))
+    assert elmo([["bank", "river"]]).representations[0].shape == (1, 2, 8)
+    with pytest.raises(ValueError, match="EL017.*whole words"):
+        elmo(batch_to_ids(SENTENCES))
+
+
+def test_packaged_name():
+    elmo = Elmo("en_elmo_sm").eval()
+    assert elmo.output_width == 256 and elmo.bilm.head is None
+    assert "state='reset'" in repr(elmo)
+    assert elmo([["Hello", "!"]]).representations[0].shape == (1, 2, 256)
+
+
+@pytest.mark.parametrize(
+    "inputs, message",
+    [
+        ("She sat", "EL011.*Sentence 0 is a string"),
+        (["She", "sat"], "EL011.*Sentence 0 is a string"),
+        ([["She"], [1]], "EL011.*Sentence 1 is a list with items that are not strings"),
+        ([], "EL242"),
+        (torch.zeros(0, 3, 50, dtype=torch.long), "EL242"),
+        (torch.ones(3, 50, dtype=torch.long), r"EL017.*shape \(3, 50\), should have \(B, S, C\)"),
+        (torch.ones(1, 3, 49, dtype=torch.long), r"EL017.*\(3, 49\).*50|EL017.*\(1, 49\).*50"),
+        (torch.full((1, 3, 50), 262), "EL017.*262 to 262, should be 0 to 261"),
+        (torch.full((1, 3, 50), -1), "EL017.*-1 to -1"),
+        (torch.ones(1, 3, 50), "EL017.*torch.float32"),
+        (torch.tensor([0, 1]).view(1, 2, 1).expand(1, 2, 50), "EL017.*row of zeros"),
+    ],
+)
+@pytest.mark.parametrize("trainable", [False, True])
+def test_invalid_input_is_an_error(inputs, message, trainable):
+    with pytest.raises(ValueError, match=message):
+        make_elmo(trainable=trainable)(inputs)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"num_output_representations": 0}, "EL060.*num_output_representations is 0"),
+        ({"num_output_representations": 1.5}, "EL060.*num_output_representations is 1.5"),
+        ({"num_output_representations": True}, "EL060.*num_output_representations is True"),
+        ({"dropout": 1.0, "state": "carry"}, "EL060.*dropout is 1.0.*state is 'carry'"),
+        ({"trainable": True, "state": "steady"}, "EL060.*should be 'reset' while the biLM is trained"),
+        ({"initial_weights": [0.0, 1.0]}, "EL060.*initial_weights has 2 weights, should have 3"),
+        ({"layer_norm": "batch"}, "EL060.*layer_norm is 'batch'"),
+        ({"batch_tokens": 0}, "EL060.*batch_tokens is 0"),
+    ],
+)
+def test_invalid_settings_are_an_error(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Elmo(make_bilm(), **settings)
+
+
+def test_what_is_no_bilm_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="EL020"):
+        Elmo(tmp_path / "missing")
+    with pytest.raises(ValueError, match="EL060.*bilm is a BiLMNetwork, should be a BiLM"):
+        Elmo(BiLMNetwork(CONFIG))
+
+
+def test_a_bilm_in_reduced_precision_or_steady_state_cannot_be_trained():
+    with pytest.raises(ValueError, match="EL060.*precision of the biLM is 'int8'"):
+        Elmo(make_bilm().set_precision("int8"), trainable=True)
+    elmo = make_elmo(state="steady")
+    elmo.encoder.requires_grad_(True)
+    with pytest.raises(ValueError, match="EL243.*'steady'"):
+        elmo(SENTENCES)

@@ -1,0 +1,105 @@
+"""State dicts of `Elmo`: in full, without the biLM, beside another biLM, in reduced precision."""
+
+import pytest
+import torch
+from nn.tiny import SENTENCES, make_bilm
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.nn import Elmo
+
+MIXES = {"mixes.0.weights", "mixes.0.gamma"}
+
+
+class Tagger(torch.nn.Module):
+    """ELMo inside of a model."""
+
+    def __init__(self, bilm, **settings):
+        super().__init__()
+        self.elmo = Elmo(bilm, **settings)
+        self.linear = torch.nn.Linear(self.elmo.output_width, 2)
+
+    def forward(self, sentences):
+        return self.linear(self.elmo(sentences).representations[0])
+
+
+def saved_and_loaded(state, path):
+    torch.save(state, path)
+    return torch.load(path, weights_only=True)
+
+
+def randomize_mix(elmo):
+    with torch.no_grad():
+        elmo.mixes[0].weights.copy_(torch.tensor([1.0, -1.0, 0.5]))
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_round_trip_in_full_needs_no_weights_beside_it(trainable, tmp_path):
+    first = Tagger(make_bilm(0), trainable=trainable).eval()
+    randomize_mix(first.elmo)
+    second = Tagger(make_bilm(1)).eval()
+    assert not torch.allclose(first(SENTENCES), second(SENTENCES), atol=1e-3)
+    second.load_state_dict(saved_and_loaded(first.state_dict(), tmp_path / "model.pt"))
+    torch.testing.assert_close(second(SENTENCES), first(SENTENCES), atol=1e-5, rtol=0.0)
+
+
+def test_state_dict_without_the_bilm_is_small_and_loads_beside_the_same(tmp_path):
+    first = Tagger(make_bilm(0), store_bilm=False).eval()
+    randomize_mix(first.elmo)
+    state = saved_and_loaded(first.state_dict(), tmp_path / "model.pt")
+    names = {"elmo.encoder.fingerprint", *(f"elmo.{name}" for name in MIXES)}
+    assert set(state) == {*names, "linear.weight", "linear.bias"}
+    for store in (False, True):
+        second = Tagger(make_bilm(0), store_bilm=store).eval()
+        second.load_state_dict(state)
+        torch.testing.assert_close(second(SENTENCES), first(SENTENCES), atol=1e-5, rtol=0.0)
+    rounded = Tagger(make_bilm(0).set_precision("int8"), store_bilm=False)
+    rounded.load_state_dict(state)
+
+
+def test_full_state_dict_loads_where_the_bilm_is_not_stored():
+    full, small = Elmo(make_bilm(0)), Elmo(make_bilm(1), store_bilm=False)
+    small.load_state_dict(full.state_dict())
+    assert set(small.state_dict()) == {"encoder.fingerprint", *MIXES}
+    torch.testing.assert_close(*(elmo.eval()(SENTENCES).representations[0] for elmo in (full, small)))
+
+
+def test_another_bilm_under_trained_mixes_is_an_error():
+    state = Elmo(make_bilm(0), store_bilm=False).state_dict()
+    with pytest.raises(ValueError, match=r"EL244.*cosine.*delete 'encoder.fingerprint'"):
+        Elmo(make_bilm(1), store_bilm=False).load_state_dict(state)
+    sizes = {"char_cnn": {"filters": [[1, 8]]}, "n_layers": 1, "cell_width": 8, "projection_width": 4}
+    with pytest.raises(ValueError, match="EL244.*3 layers of width 16, this one has 2 layers of width 8"):
+        Elmo(make_bilm(0, BiLMConfig.from_dict(sizes)), store_bilm=False).load_state_dict(state)
+
+
+def test_missing_weights_are_reported_as_in_any_module():
+    state = Elmo(make_bilm(0)).state_dict()
+    state = {name: value for name, value in state.items() if not name.endswith("embedding")}
+    with pytest.raises(RuntimeError, match=r"Missing key.*encoder\.network\.char_cnn\.embedding"):
+        Elmo(make_bilm(0)).load_state_dict(state)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        Elmo(make_bilm(0)).load_state_dict({})
+
+
+def test_a_trained_bilm_is_stored_whatever_the_setting():
+    elmo = Elmo(make_bilm(0), store_bilm=False, trainable=True)
+    assert "encoder.network.char_cnn.embedding" in elmo.state_dict()
+    elmo.encoder.requires_grad_(False)
+    assert "encoder.network.char_cnn.embedding" not in elmo.state_dict()
+
+
+def test_weights_in_reduced_precision_are_stored_in_float32():
+    rounded, exact = Elmo(make_bilm(0).set_precision("int8")), Elmo(make_bilm(1))
+    exact.load_state_dict(rounded.state_dict())
+    other = Elmo(make_bilm(2).set_precision("int8"))
+    other.load_state_dict(exact.state_dict())
+    assert other.bilm.precision == "int8"
+    torch.testing.assert_close(*(elmo.eval()(SENTENCES).representations[0] for elmo in (rounded, other)))
+
+
+def test_optimizer_keeps_its_parameters_after_loading():
+    elmo = Elmo(make_bilm(0), trainable=True)
+    before = [id(parameter) for parameter in elmo.parameters()]
+    elmo.load_state_dict(Elmo(make_bilm(1)).state_dict())
+    assert [id(parameter) for parameter in elmo.parameters()] == before
+    assert all(parameter.requires_grad for parameter in elmo.parameters())
