@@ -103,7 +103,7 @@ class RoleLabeller(nn.Module):
         return [[self.tags[i] for i in path[: len(frame.words)]] for path, frame in zip(paths.tolist(), frames)]
 
     def constraints(self) -> Tuple[Tensor, Tensor]:
-        """RETURNS (Tuple[Tensor, Tensor]): 0 or IMPOSSIBLE for first tags (tags,), and for pairs of tags (tags, tags)."""
+        """RETURNS (Tuple[Tensor, Tensor]): 0 or IMPOSSIBLE for first tags (tags,) and pairs of tags (tags, tags)."""
         starts, moves = torch.zeros(len(self.tags)), torch.zeros(len(self.tags), len(self.tags))
         for tag, i in self.ids.items():
             if tag.startswith("I-"):  # only after B- or I- of the same role
