@@ -1,0 +1,163 @@
+"""Entailment: does a sentence follow from another, contradict it, or neither (SNLI with counterfactual pairs, SICK).
+
+ESIM of Chen et al. (2017), "Enhanced LSTM for Natural Language Inference": a BiLSTM encodes both sentences, each word
+attends to the other sentence, and a second BiLSTM composes what was compared. Peters et al. (2018, sec. 5.2) put ELMo
+at the input and at the output of the first BiLSTM, so that the attention sees it, too: two mixes of the same layers.
+Breaking NLI (Glockner et al. 2018) is the stress test: one word of an SNLI premise was changed.
+"""
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_jsonl, train
+from torch import Tensor, nn
+
+LABELS = ("entailment", "neutral", "contradiction")
+TASKS = ("snli-cad", "sick")
+STRESS_TEST, STRESSED_TASK = "breaking-nli", "snli-cad"
+BATCH_SIZE = 32  # pairs
+WORD_WIDTH, LSTM_WIDTH = 100, 100  # of one direction
+
+
+class Pair(NamedTuple):
+    """Two sentences and the place of their label in LABELS."""
+
+    premise: Tuple[str, ...]
+    hypothesis: Tuple[str, ...]
+    label: int
+
+
+def read_pairs(lines: Sequence[Dict[str, Any]]) -> List[Pair]:
+    """RETURNS (List[Pair]): A pair for each line."""
+    return [
+        Pair(tuple(line["premise_words"]), tuple(line["hypothesis_words"]), LABELS.index(line["label"]))
+        for line in lines
+    ]
+
+
+class ESIM(nn.Module):
+    """Scores of the three labels for a pair."""
+
+    def __init__(self, layers: Optional[FrozenLayers]) -> None:
+        super().__init__()
+        self.layers = layers
+        self.words = WordFeatures(WORD_WIDTH)
+        self.elmo = layers.new_mixes(2) if layers else None
+        elmo_width = self.elmo.output_width if self.elmo else 0
+        encoded_width, composed_width = 2 * LSTM_WIDTH + elmo_width, 2 * LSTM_WIDTH
+        self.encoder = nn.LSTM(WORD_WIDTH + elmo_width, LSTM_WIDTH, batch_first=True, bidirectional=True)
+        self.compare = nn.Linear(4 * encoded_width, LSTM_WIDTH)
+        self.composer = nn.LSTM(LSTM_WIDTH, LSTM_WIDTH, batch_first=True, bidirectional=True)
+        self.hidden = nn.Linear(4 * composed_width, LSTM_WIDTH)
+        self.scores = nn.Linear(LSTM_WIDTH, len(LABELS))
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, pairs: Sequence[Pair]) -> Tensor:
+        """RETURNS (Tensor): Shape (B, 3)."""
+        encoded, mask = self.encode([pair.premise for pair in pairs] + [pair.hypothesis for pair in pairs])
+        premises, hypotheses = encoded.chunk(2)  # (B, S, encoded width) each
+        of_premises, of_hypotheses = mask.chunk(2)
+        similar = premises @ hypotheses.transpose(1, 2)  # (B, S, S)
+        compared = torch.cat(
+            [
+                look_at(premises, attend(similar, hypotheses, of_hypotheses)),
+                look_at(hypotheses, attend(similar.transpose(1, 2), premises, of_premises)),
+            ]
+        )  # (2B, S, 4 * encoded width)
+        composed = run_lstm(self.composer, self.dropout(torch.relu(self.compare(compared))), mask)
+        pooled = torch.cat([mean_pool(composed, mask), max_pool(composed, mask)], dim=1)  # (2B, 2 * composed width)
+        together = torch.cat(pooled.chunk(2), dim=1)  # (B, 4 * composed width)
+        return self.scores(self.dropout(torch.tanh(self.hidden(self.dropout(together)))))
+
+    def encode(self, sentences: Sequence[Words]) -> Tuple[Tensor, Tensor]:
+        """RETURNS (Tuple[Tensor, Tensor]): Shape (B, S, encoded width), and the mask (B, S)."""
+        mask = pad([torch.ones(len(words), dtype=torch.bool) for words in sentences])
+        inputs, beside = [self.words(sentences)], []
+        if self.elmo is not None and self.layers is not None:
+            at_input, at_output = self.elmo.mix(*self.layers(sentences)).representations
+            inputs, beside = [*inputs, at_input], [at_output]
+        encoded = run_lstm(self.encoder, self.dropout(torch.cat(inputs, dim=2)), mask)
+        return torch.cat([self.dropout(encoded), *beside], dim=2), mask
+
+    def loss(self, pairs: Sequence[Pair]) -> Tensor:
+        """RETURNS (Tensor): Mean cross entropy."""
+        return nn.functional.cross_entropy(self(pairs), torch.tensor([pair.label for pair in pairs]))
+
+
+def run_lstm(lstm: nn.LSTM, rows: Tensor, mask: Tensor) -> Tensor:
+    """Packed, so that the backward direction begins at the last word. rows (Tensor): Shape (B, S, width)."""
+    packed = nn.utils.rnn.pack_padded_sequence(rows, mask.sum(dim=1), batch_first=True, enforce_sorted=False)
+    return nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)[0]
+
+
+def attend(similar: Tensor, other: Tensor, mask: Tensor) -> Tensor:
+    """The words of the other sentence, weighed by their similarity.
+
+    similar (Tensor): Shape (B, S, S'). other (Tensor): Shape (B, S', width). mask (Tensor): Shape (B, S').
+    RETURNS (Tensor): Shape (B, S, width).
+    """
+    return similar.masked_fill(~mask.unsqueeze(1), -1e9).softmax(dim=2) @ other
+
+
+def look_at(own: Tensor, other: Tensor) -> Tensor:
+    """RETURNS (Tensor): Both, their difference and their product: four times as wide."""
+    return torch.cat([own, other, own - other, own * other], dim=2)
+
+
+def mean_pool(rows: Tensor, mask: Tensor) -> Tensor:
+    """rows (Tensor): Shape (B, S, width). RETURNS (Tensor): Shape (B, width)."""
+    return (rows * mask.unsqueeze(2)).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+
+
+def max_pool(rows: Tensor, mask: Tensor) -> Tensor:
+    """rows (Tensor): Shape (B, S, width). RETURNS (Tensor): Shape (B, width)."""
+    return rows.masked_fill(~mask.unsqueeze(2), -1e9).amax(dim=1)
+
+
+def accuracy(model: ESIM, pairs: Sequence[Pair], label: Optional[str] = None) -> float:
+    """label (Optional[str]): Only pairs with this label. RETURNS (float): Right answers in percent."""
+    wanted = [pair for pair in pairs if label is None or pair.label == LABELS.index(label)]
+    n_right = 0
+    for batch in make_batches(wanted, 4 * BATCH_SIZE, length_of):
+        n_right += int((model(batch).argmax(dim=1) == torch.tensor([pair.label for pair in batch])).sum())
+    return 100 * n_right / max(len(wanted), 1)
+
+
+def length_of(pair: Pair) -> int:
+    """RETURNS (int): What batches are sorted by."""
+    return max(len(pair.premise), len(pair.hypothesis))
+
+
+def main() -> None:
+    """For each data set: read it, compute the layers once, train both conditions."""
+    arguments = make_parser("Entailment with and without ELMo", "nli", epochs=10).parse_args()
+    for task in (name for name in TASKS if (arguments.data / name).is_dir()):
+        parts = {name: arguments.data / task / f"{name}.jsonl.gz" for name in ("train", "dev", "test")}
+        if task == STRESSED_TASK and (arguments.data / STRESS_TEST).is_dir():
+            parts["stress"] = arguments.data / STRESS_TEST / "test.jsonl.gz"
+        pairs = {name: read_pairs(read_jsonl(path, arguments.limit)) for name, path in parts.items()}
+        texts: List[Words] = [text for part in pairs.values() for pair in part for text in pair[:2]]
+        layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, texts)
+        print(f"{task}: {len(pairs['train'])} pairs")
+
+        def run(with_elmo: bool, task: str = task, pairs: Any = pairs, layers: Any = layers) -> Dict[str, float]:
+            model = ESIM(layers if with_elmo else None)
+            train(
+                model,
+                lambda: make_batches(pairs["train"], BATCH_SIZE, length_of),
+                model.loss,
+                lambda: accuracy(model, pairs["dev"]),
+                epochs=arguments.epochs,
+            )
+            model.eval()
+            with torch.no_grad():
+                scores = {f"{task}, test": accuracy(model, pairs["test"])}
+                for label in ("entailment", "contradiction") if "stress" in pairs else ():
+                    scores[f"{STRESS_TEST}, {label}"] = accuracy(model, pairs["stress"], label)
+            return scores
+
+        compare(arguments, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Entailment: attention and pooling, and the recipe as a whole."""
+
+import pytest
+import torch
+from examples.writing import write_jsonl, write_parts
+
+LINES = [
+    {"premise_words": premise.split(), "hypothesis_words": hypothesis.split(), "label": label}
+    for premise, hypothesis, label in [
+        ("A man sleeps .", "A man is awake .", "contradiction"),
+        ("Two dogs run in a field .", "Animals run .", "entailment"),
+        ("A woman reads", "A woman reads a novel at home", "neutral"),
+    ]
+]
+
+
+@pytest.fixture
+def nli(load_recipe):
+    return load_recipe("nli")
+
+
+def test_scores_do_not_depend_on_padding(nli, tiny_bilm):
+    torch.manual_seed(0)
+    pairs = nli.read_pairs(LINES)
+    layers = nli.FrozenLayers(str(tiny_bilm), [text for pair in pairs for text in pair[:2]])
+    for given in (None, layers):
+        model = nli.ESIM(given).eval()
+        together = model(pairs)
+        assert together.shape == (3, 3)
+        for pair, scores in zip(pairs, together):
+            torch.testing.assert_close(model([pair])[0], scores, atol=1e-5, rtol=0.0)
+
+
+def test_accuracy_by_label(nli):
+    pairs = nli.read_pairs(LINES)
+    always_neutral = lambda batch: torch.tensor([[0.0, 1.0, 0.0]]).expand(len(batch), 3)  # noqa: E731
+    assert nli.accuracy(always_neutral, pairs) == pytest.approx(100 / 3)
+    assert nli.accuracy(always_neutral, pairs, "neutral") == 100.0
+    assert nli.accuracy(always_neutral, pairs, "entailment") == 0.0
+
+
+def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, tmp_path):
+    write_parts(tmp_path / "data" / "snli-cad", LINES)
+    write_parts(tmp_path / "data" / "sick", LINES)
+    write_jsonl(tmp_path / "data" / "breaking-nli" / "test.jsonl.gz", LINES)
+    printed = run_recipe("nli", "--data", tmp_path / "data", "--bilm", tiny_bilm, "--epochs", 1, "--seeds", 1)
+    for name in ("snli-cad, test", "breaking-nli, entailment", "breaking-nli, contradiction", "sick, test"):
+        assert printed.count(f"\n{name}") == 2
+
+
+@pytest.mark.slow
+def test_recipe_learns_from_a_slice_of_the_real_data(run_recipe, shared_data):
+    arguments = ["--limit", 300, "--epochs", 4, "--seeds", 1, "--with-elmo"]
+    printed = run_recipe("nli", "--data", shared_data / "nli", *arguments)
+    losses = [float(line.split()[3].rstrip(",")) for line in printed.splitlines() if line.startswith("  epoch")]
+    assert losses[-1] < 0.9 * losses[-4]  # SICK

@@ -1,0 +1,73 @@
+"""Semantic role labelling: constrained search, spans, and the recipe as a whole."""
+
+from itertools import product
+
+import pytest
+import torch
+from examples.writing import write_parts
+
+WORDS = ["She", "gave", "him", "the", "book", "yesterday"]
+TAGS = ["B-ARG0", "B-V", "B-ARG2", "B-ARG1", "I-ARG1", "B-ARGM-TMP"]
+
+
+def write_data(folder):
+    frame = {"predicate": 1, "lemma": "give", "roleset": "give.01", "tags": TAGS}
+    lines = [{"id": str(i), "words": WORDS, "frames": [frame] * (i % 2)} for i in range(6)]
+    return write_parts(folder, lines)
+
+
+@pytest.fixture
+def srl(load_recipe):
+    return load_recipe("srl")
+
+
+def is_valid(tags):
+    return all(
+        not tag.startswith("I-") or (i > 0 and tags[i - 1] in (f"B-{tag[2:]}", tag)) for i, tag in enumerate(tags)
+    )
+
+
+def test_search_finds_the_best_valid_tags(srl):
+    torch.manual_seed(0)
+    model = srl.RoleLabeller(["O", "B-A", "I-A", "B-B", "I-B"], None)
+    scores = torch.randn(4, 4, 5)
+    scores[:, :, [2, 4]] += 1.0  # so that the best tags word by word are not valid
+    lengths = [4, 3, 1, 2]
+    mask = torch.arange(4) < torch.tensor(lengths).unsqueeze(1)
+    paths = srl.viterbi(scores, mask, *model.constraints()).tolist()
+    for path, rows, n in zip(paths, scores, lengths):
+        valid = [ids for ids in product(range(5), repeat=n) if is_valid([model.tags[i] for i in ids])]
+        best = max(valid, key=lambda ids: sum(float(rows[t, i]) for t, i in enumerate(ids)))
+        assert tuple(path[:n]) == best
+
+
+def test_arguments_are_spans_without_the_predicate(srl):
+    assert srl.find_arguments(TAGS) == {("ARG0", 0, 1), ("ARG2", 2, 3), ("ARG1", 3, 5), ("ARGM-TMP", 5, 6)}
+    assert srl.find_arguments(["B-A", "I-A", "B-A", "I-B", "O", "B-C-V"]) == {("A", 0, 2), ("A", 2, 3)}
+
+
+def test_scores_do_not_depend_on_padding(srl, tiny_bilm):
+    torch.manual_seed(0)
+    frames = [srl.Frame(tuple(WORDS), 1, tuple(TAGS)), srl.Frame(("Go", "!"), 0, ("B-V", "O"))]
+    layers = srl.FrozenLayers(str(tiny_bilm), [frame.words for frame in frames])
+    model = srl.RoleLabeller(["O", *sorted(set(TAGS))], layers).eval()
+    together, mask = model(frames)
+    for frame, rows, is_word in zip(frames, together, mask):
+        torch.testing.assert_close(model([frame])[0][0], rows[is_word], atol=1e-5, rtol=0.0)
+
+
+def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, tmp_path):
+    arguments = ["--data", write_data(tmp_path / "data"), "--bilm", tiny_bilm, "--epochs", 1, "--seeds", 1]
+    printed = run_recipe("srl", *arguments, "--every", 1)
+    assert "3 frames of 6 sentences" in printed
+    lines = [line.split() for line in printed.splitlines() if line.startswith("span F1")]
+    assert [line[3] for line in lines] == ["without", "with"]
+
+
+@pytest.mark.slow
+def test_recipe_learns_from_a_slice_of_the_real_data(run_recipe, shared_data):
+    data = shared_data / "srl" / "ewt-propbank"
+    arguments = ["--data", data, "--limit", 200, "--every", 1, "--epochs", 4, "--seeds", 1, "--with-elmo"]
+    printed = run_recipe("srl", *arguments)
+    losses = [float(line.split()[3].rstrip(",")) for line in printed.splitlines() if line.startswith("  epoch")]
+    assert losses[-1] < 0.7 * losses[0]
