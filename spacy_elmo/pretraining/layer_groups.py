@@ -3,12 +3,12 @@
 Howard & Ruder (2018) train each layer at its own rate and unfreeze the layers one by one, the top one first.
 """
 
-import re
 from dataclasses import dataclass
-from typing import Dict, List, Set
+from typing import Dict, List
 
 from torch import nn
 
+from ..bilm.layer_parameters import layer_parameters
 from ..bilm.model import BiLMNetwork
 
 
@@ -31,22 +31,10 @@ def layer_groups(network: BiLMNetwork, head: nn.Module) -> List[LayerGroup]:
     head (nn.Module): The softmax, the highest layer.
     RETURNS (List[LayerGroup]): The softmax, the LSTM layers from the top, the character CNN or word embedding.
     """
-    names = ["head", *(f"layers.{layer}" for layer in reversed(range(network.config.n_layers))), "words"]
-    groups: Dict[str, Dict[str, nn.Parameter]] = {name: {} for name in names}
-    seen: Set[int] = set()
-    for name, parameter in network.named_parameters():
-        groups[_layer_of(name)][f"network.{name}"] = parameter
-        seen.add(id(parameter))
-    for name, parameter in head.named_parameters():
-        if id(parameter) not in seen:
-            groups["head"][f"head.{name}"] = parameter
-    return [LayerGroup(name, parameters) for name, parameters in groups.items()]
-
-
-def _layer_of(name: str) -> str:
-    """RETURNS (str): Group of a parameter of the network."""
-    found = re.match(r"encoder\.(layers|highways)\.(\d+)\.", name)
-    if found is None:
-        return "words"
-    number = int(found.group(2)) + (found.group(1) == "highways")  # the first highway is around the second layer
-    return f"layers.{number}"
+    seen = {id(parameter) for parameter in network.parameters()}
+    own = {f"head.{name}": parameter for name, parameter in head.named_parameters() if id(parameter) not in seen}
+    groups = [LayerGroup("head", own)]
+    for number, parameters in reversed(list(enumerate(layer_parameters(network)))):
+        name = f"layers.{number - 1}" if number else "words"
+        groups.append(LayerGroup(name, {f"network.{key}": parameter for key, parameter in parameters.items()}))
+    return groups
