@@ -117,8 +117,12 @@ def setup_package() -> None:
                 "spacy-elmo.LayerWeightsLogger.v1 = spacy_elmo.pipeline.layer_weights_log:LayerWeightsLogger",
             ],
             "spacy_misc": [
+                "spacy-elmo.FineTuning.v1 = spacy_elmo.ml.fine_tuning:FineTuning",
                 "spacy-elmo.BiLMLoader.v1 = spacy_elmo.ml.loaders:BiLMLoader",
                 "spacy-elmo.RandomBiLM.v1 = spacy_elmo.ml.loaders:RandomBiLM",
+            ],
+            "thinc_schedules": [
+                "spacy-elmo.slanted_triangular.v1 = spacy_elmo.ml.schedules:slanted_triangular",
             ],
         },
         project_urls={"Paper": "https://aclanthology.org/N18-1202"},

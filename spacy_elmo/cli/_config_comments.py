@@ -40,6 +40,9 @@ word_cache_mb =
 layer_cache_mb =
 # Precision of the cached layers: "float32" or "float16".
 layer_cache_dtype =
+# How a biLM that is not frozen is trained, a block with @misc = "spacy-elmo.FineTuning.v1"; null trains all its layers
+# alike.
+fine_tuning =
 
 # The tok2vec of this component: it mixes the layers of the biLM with its own weights, Peters et al. (2018), eq. 1.
 [listener]

@@ -100,6 +100,10 @@ class PipelineErrors(metaclass=Catalogue):
         "trained too (frozen = false), so their gradient would not reach the biLM. Pass the Docs of the batch, or "
         "copies with the same tokens, or set frozen = true."
     )
+    EL085 = (
+        "fine_tuning.layers names {unknown}, but the layers of this biLM that have weights to train are {known} (0 is "
+        "the word layer, {top} the top LSTM layer). Correct the list, or set layers = null to train all."
+    )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "
         "from an intact copy, or compute its vectors again with `nlp.get_pipe(\"elmo\")(doc)`."

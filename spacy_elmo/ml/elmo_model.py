@@ -18,6 +18,7 @@ from ..errors import Errors
 from ..weights import load_bilm
 from .batch_norm import BoundarySums, compute_boundary_sums
 from .contexts import DocRuns, read_docs
+from .fine_tuning import FineTuning
 from .layer_cache import LayerCache
 from .owned_tok2vec import replace_listener, replace_listener_cfg
 from .settings import ElmoSettings
@@ -43,6 +44,7 @@ def ElmoModel(
     word_cache_mb: float = 64.0,
     layer_cache_mb: float = 1024.0,
     layer_cache_dtype: str = "float32",
+    fine_tuning: Optional[FineTuning] = None,
 ) -> Model[List[Doc], ElmoBatch]:
     """Create the model, without weights.
 
@@ -61,6 +63,8 @@ def ElmoModel(
     layer_cache_mb (float): Maximum size in megabytes of a temporary file with the layers of training Docs, which later
         epochs read if the biLM is frozen; 0 for none.
     layer_cache_dtype (str): Precision of that file, "float32" or "float16".
+    fine_tuning (Optional[FineTuning]): With `frozen` false, how the biLM is trained: which layers, when, at which
+        rates, see `spacy-elmo.FineTuning.v1`; null trains all layers like the rest of the network.
     RETURNS (Model[List[Doc], ElmoBatch]): The model.
     RAISES (ValueError): EL060 for invalid settings, EL001 and EL002 for an invalid `bilm`.
     """
@@ -76,13 +80,15 @@ def ElmoModel(
         word_cache_mb=word_cache_mb,
         layer_cache_mb=layer_cache_mb,
         layer_cache_dtype=layer_cache_dtype,
+        fine_tuning=fine_tuning,
     )
+    trained = None if frozen else fine_tuning or FineTuning()
     return Model(
         MODEL_NAME,
         forward,
         init=init,
         dims={"nO": None, "nL": None},
-        shims=[TorchBiLM(word_cache_mb, LayerCache(layer_cache_mb, layer_cache_dtype), precision)],
+        shims=[TorchBiLM(word_cache_mb, LayerCache(layer_cache_mb, layer_cache_dtype), precision, trained)],
         # Thinc saves attributes that msgpack can encode, and saved attributes override the config when a pipeline is
         # loaded. A dataclass is not saved, so that `spacy.load(path, config={...})` can change a setting.
         attrs={
@@ -90,13 +96,15 @@ def ElmoModel(
             "replace_listener": replace_listener,
             "replace_listener_cfg": replace_listener_cfg,
             "read_boundary_sums": read_boundary_sums,
+            "is_trained": is_trained,
         },
     )
 
 
 def init(model: Model[List[Doc], ElmoBatch], X: Optional[List[Doc]] = None, Y: Any = None) -> None:
-    """Load the packaged biLM if the model has no weights."""
+    """Load the packaged biLM if the model has no weights. Fine-tuning begins at its first step."""
     fill(model)
+    begin_training(model)
 
 
 def get_settings(model: Model[List[Doc], ElmoBatch]) -> ElmoSettings:
@@ -145,6 +153,21 @@ def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
     return bilm
 
 
+def is_trained(model: Model[List[Doc], ElmoBatch]) -> bool:
+    """model (Model): An ELMo model.
+    RETURNS (bool): Whether its biLM takes a gradient: it is not frozen, and gradual unfreezing has reached a layer.
+    """
+    return _shim(model).is_trained
+
+
+def begin_training(model: Model[List[Doc], ElmoBatch]) -> None:
+    """Fine-tune from the weights that are there: updates count from 0, and these weights are the pretrained ones.
+
+    model (Model): An ELMo model.
+    """
+    _shim(model).begin_training()
+
+
 def prepare(model: Model[List[Doc], ElmoBatch]) -> None:
     """Derive everything from the weights that processes can share; loads the packaged biLM if there are none.
 
@@ -168,14 +191,14 @@ def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
 
 def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool) -> Tuple[ElmoBatch, Backprop]:
     """docs (List[Doc]): The Docs.
-    is_train (bool): Whether there may be a backward pass; it includes the biLM if that is not frozen.
+    is_train (bool): Whether there may be a backward pass; it includes the biLM if that is trained.
     RETURNS (Tuple[ElmoBatch, Callable]): Layers of all tokens, and the backward pass.
     """
-    if is_train and not get_settings(model).frozen:
+    bilm, settings = fill(model), get_settings(model)
+    if is_train and is_trained(model):
         return _forward_with_grad(model, docs)
-    settings = get_settings(model)
     found = read_docs(docs, settings)
-    bilm, bounds = fill(model), _row_bounds(found.lengths)
+    bounds = _row_bounds(found.lengths)
     layers = model.ops.alloc3f(model.get_dim("nL"), bounds[-1], model.get_dim("nO"))
     parts = [layers[:, start:end] for start, end in zip(bounds, bounds[1:])]
 
@@ -239,6 +262,7 @@ def read_boundary_sums(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) 
 
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
     bilm, ops = fill(model), model.ops
+    _shim(model).layer_cache.belong_to(None)  # frees what was kept before the first layer was unfrozen
     found: DocRuns = read_docs(docs, get_settings(model))
     layers = ops.alloc3f(model.get_dim("nL"), sum(found.lengths), model.get_dim("nO"))
     if not found.runs:

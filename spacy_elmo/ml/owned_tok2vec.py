@@ -88,10 +88,10 @@ def forward(
         boundaries = elmo.attrs["read_boundary_sums"](elmo, docs)
         layers = LayersWithBoundaries(layers, add_boundary_sums(boundaries, len(layers)))
     mixed, backprop_mix = mix(layers, is_train)
-    is_frozen = elmo.attrs["settings"].frozen
+    is_trained = elmo.attrs["is_trained"](elmo)
 
     def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
-        d_layers = backprop_mix(model.ops.flatten(list(d_outputs)), not is_frozen)
+        d_layers = backprop_mix(model.ops.flatten(list(d_outputs)), is_trained)
         if d_layers is not None:
             backprop_elmo(d_layers)
         return []

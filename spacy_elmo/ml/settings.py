@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional
 from .._choices import CONTEXTS, DTYPES, PRECISIONS, STATES
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
+from .fine_tuning import FineTuning
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class ElmoSettings:
     word_cache_mb (float): Maximum size of the cache of word vectors in megabytes.
     layer_cache_mb (float): Maximum size on disk of the cache of layers of training Docs in megabytes.
     layer_cache_dtype (str): Precision of these layers, "float32" or "float16".
+    fine_tuning (Optional[FineTuning]): How a biLM that is not frozen is trained, None for all layers alike.
     """
 
     bilm: Optional[Dict[str, Any]]
@@ -36,6 +38,7 @@ class ElmoSettings:
     word_cache_mb: float
     layer_cache_mb: float
     layer_cache_dtype: str
+    fine_tuning: Optional[FineTuning]
 
     def __post_init__(self) -> None:
         if self.bilm is not None:
@@ -68,6 +71,14 @@ class ElmoSettings:
             (
                 self.frozen or self.precision == "float32",
                 f"precision is '{self.precision}', should be 'float32' while the biLM is trained (frozen = false)",
+            ),
+            (
+                self.fine_tuning is None or isinstance(self.fine_tuning, FineTuning),
+                f'fine_tuning is {self.fine_tuning!r}, should be a block with @misc = "spacy-elmo.FineTuning.v1"',
+            ),
+            (
+                self.fine_tuning is None or not self.frozen,
+                "fine_tuning says how the biLM is trained, but frozen is true, should be false; or fine_tuning null",
             ),
         ]
         return [text for is_fine, text in checks if not is_fine]

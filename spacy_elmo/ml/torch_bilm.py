@@ -12,10 +12,11 @@ import torch
 from thinc.api import Optimizer
 from thinc.shims import Shim
 from thinc.types import FloatsXd
-from thinc.util import get_torch_default_device, torch2xp, xp2torch
+from thinc.util import get_torch_default_device
 
 from ..encoding.facade import BiLM
 from ..weights.native.model import bilm_from_bytes, bilm_to_bytes
+from .fine_tuning import FineTuner, FineTuning
 from .layer_cache import LayerCache
 
 BYTES_PER_MB = 1024 * 1024
@@ -27,11 +28,19 @@ class TorchBiLM(Shim):
     word_cache_mb (float): Maximum size of the cache of word vectors in megabytes.
     layer_cache (LayerCache): Cache of the layers of Docs; each copy of the shim starts with an empty one.
     precision (str): Precision of the biLM.
+    fine_tuning (Optional[FineTuning]): How the biLM is trained, None if it is frozen.
     """
 
-    def __init__(self, word_cache_mb: float, layer_cache: LayerCache, precision: str = "float32") -> None:
+    def __init__(
+        self,
+        word_cache_mb: float,
+        layer_cache: LayerCache,
+        precision: str = "float32",
+        fine_tuning: Optional[FineTuning] = None,
+    ) -> None:
         super().__init__(None)
         self.word_cache_mb, self.layer_cache, self.precision = word_cache_mb, layer_cache, precision
+        self.tuner = None if fine_tuning is None else FineTuner(fine_tuning)
 
     @property
     def bilm(self) -> Optional[BiLM]:
@@ -43,7 +52,10 @@ class TorchBiLM(Shim):
         """Set the biLM, and move it to the device of Thinc. Its softmax is removed.
 
         bilm (BiLM): The biLM, changed in place.
+        RAISES (ValueError): EL085 if the settings of fine-tuning name layers that it does not have.
         """
+        if self.tuner is not None:
+            self.tuner.begin(bilm)
         bilm.head = None
         if bilm.device != get_torch_default_device():
             bilm.set_precision("float32").to(get_torch_default_device())
@@ -51,22 +63,24 @@ class TorchBiLM(Shim):
         bilm.word_cache.max_bytes = int(self.word_cache_mb * BYTES_PER_MB)
         self._model = bilm
 
+    @property
+    def is_trained(self) -> bool:
+        """RETURNS (bool): Whether the next update changes the biLM: it is not frozen, and a layer is unfrozen."""
+        return self.tuner is not None and self.tuner.n_trained > 0
+
+    def begin_training(self) -> None:
+        """Fine-tune from the weights that are there: schedules start anew."""
+        if self.tuner is not None and self.bilm is not None:
+            self.tuner.begin(self.bilm)
+
     def finish_update(self, optimizer: Optimizer) -> None:
-        """Update each parameter that has a gradient.
+        """Update each parameter that has a gradient. Fine-tuning counts the calls, one per update.
 
         optimizer (Optimizer): A Thinc optimizer; keys are (id of the shim, name of the parameter).
         """
-        if self.bilm is None:
+        if self.bilm is None or self.tuner is None:
             return
-        is_changed = False
-        for name, parameter in self.bilm.network.named_parameters():
-            if parameter.grad is not None:
-                weights, gradient = torch2xp(parameter.data), torch2xp(parameter.grad)
-                updated, _ = optimizer((self.id, name), weights, gradient)
-                parameter.data = xp2torch(updated, device=parameter.device)
-                parameter.grad = None
-                is_changed = True
-        if is_changed:
+        if self.tuner.update(self.bilm.network, optimizer, self.id):
             self.bilm.refresh()
 
     @contextlib.contextmanager
@@ -93,7 +107,7 @@ class TorchBiLM(Shim):
 
     def copy(self) -> "TorchBiLM":
         """RETURNS (TorchBiLM): A shim with a copy of the weights."""
-        copied = TorchBiLM(self.word_cache_mb, copy.copy(self.layer_cache), self.precision)
+        copied = TorchBiLM(self.word_cache_mb, copy.copy(self.layer_cache), self.precision, self._fine_tuning)
         if self.bilm is not None:
             copied.set_bilm(copy_bilm(self.bilm))
         return copied
@@ -122,7 +136,12 @@ class TorchBiLM(Shim):
         return self
 
     def __reduce__(self) -> Tuple[Callable[..., "TorchBiLM"], Tuple[Any, ...]]:
-        return _restore, (self.id, self.word_cache_mb, self.layer_cache, self.precision, self.to_bytes())
+        settings = (self.word_cache_mb, self.layer_cache, self.precision, self._fine_tuning)
+        return _restore, (self.id, settings, self.to_bytes())
+
+    @property
+    def _fine_tuning(self) -> Optional[FineTuning]:
+        return None if self.tuner is None else self.tuner.settings
 
 
 def copy_bilm(bilm: BiLM) -> BiLM:
@@ -137,7 +156,7 @@ def copy_bilm(bilm: BiLM) -> BiLM:
     )
 
 
-def _restore(shim_id: int, word_cache_mb: float, layer_cache: LayerCache, precision: str, data: bytes) -> TorchBiLM:
-    shim = TorchBiLM(word_cache_mb, layer_cache, precision)
+def _restore(shim_id: int, settings: Tuple[Any, ...], data: bytes) -> TorchBiLM:
+    shim = TorchBiLM(*settings)
     shim.id = shim_id
     return shim.from_bytes(data)

@@ -14,7 +14,16 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 from ..errors import Errors
 from ..ml.batch_norm import add_boundary_sums
 from ..ml.doc_vectors import DocVectors, set_vectors
-from ..ml.elmo_model import fill, get_bilm, get_settings, prepare, read_boundary_sums, set_bilm, write_layers
+from ..ml.elmo_model import (
+    begin_training,
+    fill,
+    get_bilm,
+    is_trained,
+    prepare,
+    read_boundary_sums,
+    set_bilm,
+    write_layers,
+)
 from ..ml.listener import ElmoListener, settings_of
 from ..ml.loaders import BiLMLoader
 from ..ml.types import ElmoBatch
@@ -232,11 +241,12 @@ class Elmo(ListenedToPipe):
         """Compute layers for a listener that got Docs without them.
 
         docs (Sequence[Doc]): The Docs.
-        is_train (bool): Whether the listener is trained; a frozen biLM then caches the layers for later epochs.
+        is_train (bool): Whether the listener is trained; a biLM that is not trained then caches the layers for later
+            epochs.
         RETURNS (ElmoBatch): Their layers, without a backward pass.
         """
         self.fill()
-        batch, _ = self.model(list(docs), is_train and get_settings(self.model).frozen)
+        batch, _ = self.model(list(docs), is_train and not is_trained(self.model))
         return self._with_boundaries(batch, docs)
 
     def _with_boundaries(self, batch: ElmoBatch, docs: Sequence[Doc]) -> ElmoBatch:
@@ -278,6 +288,7 @@ class Elmo(ListenedToPipe):
         if loader is not None:
             self._take(loader(), is_initialized=nlp is not None)
         self.fill()
+        begin_training(self.model)
         for listener in self.listeners:
             listener.link(self, "")
         self._has_warned = False
@@ -311,7 +322,7 @@ class Elmo(ListenedToPipe):
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)
         batch = self._with_boundaries(batch, docs)
-        gradients = None if get_settings(self.model).frozen else GradientBuffer(backprop)
+        gradients = GradientBuffer(backprop) if is_trained(self.model) else None
         self._gradients = gradients
         for listener in self.listeners:
             listener.receive(docs, batch, None if gradients is None else gradients.receiver(losses, self.name))

@@ -4,13 +4,16 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
+import spacy
 from spacy import util
 from spacy.cli.debug_config import debug_config
 from spacy.cli.debug_data import debug_data
 from spacy.cli.init_config import fill_config
+from spacy.cli.train import train
 from thinc.api import Config
 
 import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory
+from spacy_elmo import load_bilm
 
 CONFIG_DIR = Path(__file__).parents[2] / "configs"
 CONFIGS = sorted(path for path in CONFIG_DIR.glob("*.cfg") if path.name.startswith(("elmo_", "baseline_")))
@@ -90,3 +93,27 @@ def test_pipelines_name_their_components(tmp_path: Path) -> None:
         pipeline.split("_") == [c for c in components[f"baseline_{pipeline}.cfg"] if c != "tok2vec"]
         for pipeline in PIPELINES
     )
+
+
+def _without_fine_tuning(config: Dict[str, Any]) -> Dict[str, Any]:
+    config["components"]["elmo"]["model"].update(frozen=True, fine_tuning=None)
+    config["training"]["optimizer"]["learn_rate"] = config["training"]["optimizer"]["learn_rate"]["max_rate"]
+    return config
+
+
+def test_fine_tuning_config_differs_only_in_training_the_bilm() -> None:
+    wanted = _read(CONFIG_DIR / "elmo_ner.cfg")
+    assert _without_fine_tuning(_read(CONFIG_DIR / "elmo_ner_finetune.cfg")) == wanted
+
+
+@pytest.mark.slow
+def test_fine_tuning_config_trains_the_bilm(overrides: Dict[str, Any], tiny_bilm: Path, tmp_path: Path) -> None:
+    """Two steps, which are three updates of spaCy, with the top layer unfrozen after the second one."""
+    changed = {"training.max_steps": 2, "training.eval_frequency": 1, "training.logger.progress_bar": None}
+    unfreeze = {"components.elmo.model.fine_tuning.unfreeze_every": 2}
+    train(CONFIG_DIR / "elmo_ner_finetune.cfg", tmp_path / "out", overrides={**overrides, **changed, **unfreeze})
+    trained = spacy.load(tmp_path / "out" / "model-last").get_pipe("elmo").model.shims[0].bilm.network.state_dict()
+    changed_names = [
+        name for name, weights in load_bilm(tiny_bilm).network.state_dict().items() if not weights.equal(trained[name])
+    ]
+    assert changed_names and all(name.startswith("encoder.layers.1.") for name in changed_names)

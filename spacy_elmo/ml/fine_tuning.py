@@ -1,0 +1,187 @@
+"""How a biLM is trained together with a task: which layers, when, at which rates, and how far from where they were.
+
+Learning rates by layer and gradual unfreezing are those of Howard & Ruder (2018), sec. 3.2 and 3.3, the L2 penalty
+towards the pretrained weights is L2-SP of Li et al. (2018), eq. 2.
+"""
+
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from thinc.api import Optimizer
+from thinc.types import FloatsXd
+from thinc.util import torch2xp, xp2torch
+from torch import Tensor, nn
+
+from ..bilm.layer_parameters import layer_parameters
+from ..bilm.model import BiLMNetwork
+from ..encoding.facade import BiLM
+from ..errors import Errors
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """Settings of a biLM that is trained (`frozen = false`). The defaults train all layers like the task network.
+
+    layers (Optional[List[int]]): Layers to train, numbered as in `doc._.elmo_layers`: 0 is the word layer; None for
+        all. The others stay as they are.
+    top_rate (float): Learning rate of the top layer, as a factor of the optimizer's.
+    layer_decay (float): Learning rate of every other layer, as a factor of that of the layer above it, above 0 to 1.
+        Howard & Ruder (2018) use 1/2.6.
+    unfreeze_every (int): Gradual unfreezing: all layers are frozen at first, and after every so many updates one more
+        is trained, from the top; 0 trains all from the start.
+    l2_to_pretrained (float): Strength of the L2 penalty towards the weights that training began with, in place of the
+        optimizer's own `L2` towards zero, and applied like it: to the gradient, or as weight decay. 0 for none.
+    RAISES (ValueError): EL060 for settings that make no sense.
+    """
+
+    layers: Optional[List[int]] = None
+    top_rate: float = 1.0
+    layer_decay: float = 1.0
+    unfreeze_every: int = 0
+    l2_to_pretrained: float = 0.0
+
+    def __post_init__(self) -> None:
+        problems = self._problems()
+        if problems:
+            raise ValueError(Errors.EL060.format(block="fine_tuning block", problems="; ".join(problems)))
+
+    def _problems(self) -> List[str]:
+        layers, l2 = self.layers, self.l2_to_pretrained
+        checks = [
+            (layers is None or len(layers) > 0, "layers is an empty list, should name layers, or be null for all"),
+            (layers is None or len(set(layers)) == len(layers), f"layers is {layers}, should name each layer once"),
+            (0 < self.top_rate < math.inf, f"top_rate is {self.top_rate}, should be above 0"),
+            (0 < self.layer_decay <= 1, f"layer_decay is {self.layer_decay}, should be above 0, at most 1"),
+            (self.unfreeze_every >= 0, f"unfreeze_every is {self.unfreeze_every}, should be 0 or more"),
+            (0 <= l2 < math.inf, f"l2_to_pretrained is {l2}, should be 0 or more"),
+        ]
+        return [text for is_fine, text in checks if not is_fine]
+
+
+class FineTuner:
+    """Applies `FineTuning` to one network. What it counts and remembers is neither saved nor copied: a pipeline that is
+    loaded begins anew, with the weights it was saved with as the pretrained ones.
+
+    settings (FineTuning): The settings.
+    """
+
+    def __init__(self, settings: FineTuning) -> None:
+        self.settings = settings
+        self.n_updates = 0
+        self._order: List[int] = []
+        self._pretrained: Dict[str, FloatsXd] = {}
+
+    @property
+    def n_trained(self) -> int:
+        """RETURNS (int): Layers that the next update changes."""
+        if not self.settings.unfreeze_every:
+            return len(self._order)
+        return min(len(self._order), self.n_updates // self.settings.unfreeze_every)
+
+    @property
+    def n_pretrained_bytes(self) -> int:
+        """RETURNS (int): Memory of the pretrained weights that are kept for the L2 penalty."""
+        return sum(array.nbytes for array in self._pretrained.values())
+
+    def begin(self, bilm: BiLM) -> None:
+        """Start anew: count from 0, take the weights as the pretrained ones, freeze what is not trained yet.
+
+        bilm (BiLM): The biLM. Token embeddings in place of its word layer are constant.
+        RAISES (ValueError): EL085 for layers that the biLM does not have, or whose vectors are constant.
+        """
+        known = list(range(int(bilm.token_embeddings is not None), bilm.config.n_layers + 1))
+        wanted = known if self.settings.layers is None else self.settings.layers
+        unknown = sorted(set(wanted) - set(known))
+        if unknown:
+            raise ValueError(Errors.EL085.format(unknown=unknown, known=known, top=bilm.config.n_layers))
+        self._order = sorted(wanted, reverse=True)
+        self.n_updates = 0
+        self._pretrained = {}
+        self._freeze(bilm.network)
+
+    def update(self, network: BiLMNetwork, optimizer: Optimizer, owner: int) -> bool:
+        """Let the optimizer change each parameter that has a gradient, and count the update.
+
+        network (BiLMNetwork): The biLM.
+        optimizer (Optimizer): A Thinc optimizer; keys are (owner, name of the parameter).
+        owner (int): Id of the shim.
+        RETURNS (bool): Whether a weight was changed.
+        """
+        layers = layer_parameters(network)
+        n_trained, is_changed = self.n_trained, False
+        for number in self._order[:n_trained]:
+            rate = self._rate(network.config.n_layers - number)
+            for name, parameter in layers[number].items():
+                if parameter.grad is not None:
+                    self._step(optimizer, (owner, name), parameter, parameter.grad, rate)
+                    is_changed = True
+        self.n_updates += 1
+        if self.n_trained > n_trained:
+            self._freeze(network)
+        return is_changed
+
+    def _rate(self, depth: int) -> float:
+        """RETURNS (float): Factor of the learning rate, `depth` layers below the top."""
+        return float(self.settings.top_rate * self.settings.layer_decay**depth)
+
+    def _freeze(self, network: BiLMNetwork) -> None:
+        """No gradients are computed for what is not trained, and none are kept."""
+        trained = self._order[: self.n_trained]
+        for number, parameters in enumerate(layer_parameters(network)):
+            for parameter in parameters.values():
+                parameter.requires_grad_(number in trained)
+                if number not in trained:
+                    parameter.grad = None
+
+    def _step(
+        self, optimizer: Optimizer, key: Tuple[int, str], parameter: nn.Parameter, grad: Tensor, rate: float
+    ) -> None:
+        weights, gradient = torch2xp(parameter.data), torch2xp(grad)
+        with _own_l2(optimizer, self.settings.l2_to_pretrained), _scaled_radam(optimizer, rate) as rate:
+            if self.settings.l2_to_pretrained:
+                self._pull(optimizer, key[1], weights, gradient, rate)
+            updated, _ = optimizer(key, weights, gradient, lr_scale=rate)
+        parameter.data = xp2torch(updated, device=parameter.device)
+        parameter.grad = None
+
+    def _pull(self, optimizer: Optimizer, name: str, weights: Any, gradient: Any, rate: float) -> None:
+        """Add the penalty, l2 / 2 * |w - w0|^2, to the gradient, or shorten w - w0 by the learning rate times l2
+        (decoupled weight decay, Loshchilov & Hutter 2019)."""
+        if name not in self._pretrained:
+            self._pretrained[name] = weights.copy()
+        penalty = self.settings.l2_to_pretrained * (weights - self._pretrained[name])
+        if optimizer.L2_is_weight_decay:
+            weights -= optimizer.learn_rate * rate * penalty
+        else:
+            gradient += penalty
+
+
+@contextmanager
+def _own_l2(optimizer: Optimizer, l2_to_pretrained: float) -> Iterator[None]:
+    """Without the optimizer's L2 towards zero where there is one towards the pretrained weights."""
+    if not l2_to_pretrained:
+        yield
+        return
+    towards_zero, optimizer.L2 = optimizer.L2, 0.0
+    try:
+        yield
+    finally:
+        optimizer.L2 = towards_zero
+
+
+@contextmanager
+def _scaled_radam(optimizer: Optimizer, rate: float) -> Iterator[float]:
+    """RAdam of Thinc 8.3 ignores `lr_scale`, so that its learning rate is scaled for this call.
+
+    YIELDS (float): What is left for `lr_scale`.
+    """
+    if not getattr(optimizer, "use_radam", False):
+        yield rate
+        return
+    learn_rate, optimizer.learn_rate = optimizer.learn_rate, optimizer.learn_rate * rate
+    try:
+        yield 1.0
+    finally:
+        optimizer.learn_rate = learn_rate

@@ -1,0 +1,223 @@
+"""Which weights an update changes, and by how much, compared with steps computed by hand."""
+
+import numpy
+import pytest
+import torch
+from thinc.api import SGD, Adam, RAdam
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.layer_parameters import layer_parameters
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.ml.fine_tuning import FineTuner, FineTuning
+from spacy_elmo.text.vocabulary import Vocabulary
+
+SIZES = {"n_layers": 2, "cell_width": 8, "projection_width": 4}
+CHARACTERS = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}
+OWNER = 7
+RATE = 0.01
+
+
+def make_network():
+    torch.manual_seed(0)
+    return BiLMNetwork(BiLMConfig.from_dict({"char_cnn": CHARACTERS, **SIZES}))
+
+
+def make_tuner(network, bilm=None, **settings):
+    tuner = FineTuner(FineTuning(**settings))
+    tuner.begin(bilm or BiLM(network))
+    return tuner
+
+
+def get_weights(network):
+    return {name: parameter.detach().clone().numpy() for name, parameter in network.named_parameters()}
+
+
+def set_gradients(network, seed):
+    """Random gradients for what takes one, zeros for seed None. RETURNS: The gradients."""
+    generator = torch.Generator().manual_seed(seed or 0)
+    found = {}
+    for name, parameter in network.named_parameters():
+        gradient = torch.randn(parameter.shape, generator=generator) * (seed is not None)
+        if parameter.requires_grad:
+            parameter.grad = gradient
+            found[name] = gradient.clone().numpy().astype("float64")
+    return found
+
+
+def changed_layers(network, before):
+    layers = layer_parameters(network)
+    is_same = [[numpy.array_equal(parameter.detach(), before[name]) for name, parameter in p.items()] for p in layers]
+    assert all(len(set(found)) == 1 for found in is_same)
+    return [number for number, found in enumerate(is_same) if not found[0]]
+
+
+def number_of(network, name):
+    return next(number for number, layer in enumerate(layer_parameters(network)) if name in layer)
+
+
+def adam_step(weights, gradients, rate, state, step, b1=0.9, b2=0.999, eps=1e-8):
+    """Kingma & Ba (2015), algorithm 1 with the learning rate of sec. 2. RETURNS: The new weights."""
+    mean, square = state
+    mean[:] = b1 * mean + (1 - b1) * gradients
+    square[:] = b2 * square + (1 - b2) * gradients**2
+    rate *= (1 - b2**step) ** 0.5 / (1 - b1**step)
+    return weights - rate * mean / (numpy.sqrt(square) + eps)
+
+
+def test_adam_steps_follow_the_rates_of_the_layers():
+    network = make_network()
+    tuner = make_tuner(network, top_rate=0.5, layer_decay=0.25)
+    optimizer = Adam(RATE, L2=0.0, grad_clip=0.0)
+    wanted = {name: weights.astype("float64") for name, weights in get_weights(network).items()}
+    states = {name: (numpy.zeros(weights.shape), numpy.zeros(weights.shape)) for name, weights in wanted.items()}
+    for step in (1, 2, 3):
+        gradients = set_gradients(network, step)
+        assert tuner.update(network, optimizer, OWNER)
+        for name, weights in wanted.items():
+            rate = RATE * [0.03125, 0.125, 0.5][number_of(network, name)]
+            wanted[name] = adam_step(weights, gradients[name], rate, states[name], step)
+    for name, weights in get_weights(network).items():
+        numpy.testing.assert_allclose(weights, wanted[name], rtol=1e-6, atol=1e-6, err_msg=name)
+    assert all(parameter.grad is None for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("make", [Adam, RAdam, SGD])
+@pytest.mark.parametrize("is_decay", [True, False])
+def test_a_layers_rate_is_that_of_an_optimizer_with_this_rate(make, is_decay):
+    """Weight decay included; RAdam of Thinc ignores `lr_scale`."""
+    network, other = make_network(), make_network()
+    tuner, plain = make_tuner(network, layers=[1], layer_decay=0.5), make_tuner(other, layers=[1])
+    shared = {"L2": 0.1, "L2_is_weight_decay": is_decay}
+    optimizer, half = make(RATE, **shared), make(RATE / 2, **shared)
+    for step in range(6):
+        set_gradients(network, step)
+        set_gradients(other, step)
+        tuner.update(network, optimizer, OWNER)
+        plain.update(other, half, OWNER)
+    for name, weights in get_weights(network).items():
+        numpy.testing.assert_allclose(weights, get_weights(other)[name], rtol=1e-5, atol=1e-7, err_msg=name)
+    assert optimizer.learn_rate == RATE
+
+
+def test_defaults_are_the_optimizers_own_steps():
+    network, before = make_network(), get_weights(make_network())
+    tuner, optimizer, plain = make_tuner(network), Adam(RATE), Adam(RATE)
+    gradients = set_gradients(network, 1)
+    tuner.update(network, optimizer, OWNER)
+    for name, weights in get_weights(network).items():
+        wanted, _ = plain((OWNER, name), before[name], gradients[name].astype("float32"))
+        assert numpy.array_equal(weights, wanted)
+    assert set(optimizer.averages) == set(plain.averages)
+
+
+@pytest.mark.parametrize("layers, changed", [(None, [0, 1, 2]), ([2], [2]), ([0, 2], [0, 2]), ([1, 0], [0, 1])])
+def test_only_the_layers_named_change(layers, changed):
+    network, optimizer = make_network(), Adam(RATE)
+    tuner, before = make_tuner(network, layers=layers), get_weights(network)
+    for step in range(3):
+        set_gradients(network, step)
+        tuner.update(network, optimizer, OWNER)
+    assert changed_layers(network, before) == changed
+    trained = {name for _, name in optimizer.nr_update}
+    assert {number_of(network, name) for name in trained} == set(changed)
+    assert all(parameter.requires_grad == (name in trained) for name, parameter in network.named_parameters())
+
+
+@pytest.mark.parametrize("layers, order", [(None, [2, 1, 0]), ([0, 2], [2, 0])])
+def test_layers_are_unfrozen_from_the_top_by_updates(layers, order):
+    network, optimizer = make_network(), Adam(RATE)
+    tuner = make_tuner(network, layers=layers, unfreeze_every=2)
+    for update in range(10):
+        before = get_weights(network)
+        set_gradients(network, update)
+        assert tuner.update(network, optimizer, OWNER) == (update >= 2)
+        assert changed_layers(network, before) == sorted(order[: update // 2])
+    assert tuner.n_updates == 10
+
+
+@pytest.mark.parametrize("is_decay", [True, False])
+def test_l2_pulls_towards_the_pretrained_weights(is_decay):
+    """Without a gradient SGD shrinks w - w0 by 1 - rate * l2 at every update."""
+    network = make_network()
+    l2, rate, settings = 0.5, 0.1, {"L2": 0.3, "L2_is_weight_decay": is_decay, "grad_clip": 0.0}
+    tuner = make_tuner(network, layer_decay=0.5, l2_to_pretrained=l2)
+    optimizer, pretrained = SGD(rate, **settings), get_weights(network)
+    set_gradients(network, None)
+    tuner.update(network, optimizer, OWNER)
+    assert changed_layers(network, pretrained) == []  # nothing pulls, not even the optimizer's L2 towards zero
+    for parameter in network.parameters():
+        parameter.data += 1.0
+    for _ in range(5):
+        set_gradients(network, None)
+        tuner.update(network, optimizer, OWNER)
+    for name, weights in get_weights(network).items():
+        share = (1 - rate * [0.25, 0.5, 1.0][number_of(network, name)] * l2) ** 5
+        numpy.testing.assert_allclose(weights - pretrained[name], share, atol=1e-5, err_msg=name)
+    assert optimizer.L2 == 0.3
+
+
+def test_l2_is_decoupled_from_adam_where_the_optimizers_own_is():
+    """With w0 = 0 it is the optimizer's own L2, but for the order of the two steps."""
+    network, other = make_network(), make_network()
+    for parameter in [*network.parameters(), *other.parameters()]:
+        parameter.data.zero_()
+    tuner, plain = make_tuner(network, l2_to_pretrained=0.5), make_tuner(other)
+    optimizer, own = Adam(RATE, L2=0.0), Adam(RATE, L2=0.5)
+    for step in range(4):
+        set_gradients(network, step)
+        set_gradients(other, step)
+        tuner.update(network, optimizer, OWNER)
+        plain.update(other, own, OWNER)
+    for name, weights in get_weights(network).items():
+        numpy.testing.assert_allclose(weights, get_weights(other)[name], atol=3 * RATE**2, err_msg=name)
+
+
+def test_pretrained_weights_are_kept_for_what_was_trained_only():
+    network = make_network()
+    tuner, optimizer = make_tuner(network, unfreeze_every=1, l2_to_pretrained=0.1), Adam(RATE)
+    sizes = [4 * sum(parameter.numel() for parameter in layer.values()) for layer in layer_parameters(network)]
+    kept = []
+    for step in range(5):
+        set_gradients(network, step)
+        tuner.update(network, optimizer, OWNER)
+        kept.append(tuner.n_pretrained_bytes)
+    assert kept == [0, sizes[2], sizes[1] + sizes[2], sum(sizes), sum(sizes)]
+    tuner.begin(BiLM(network))
+    assert tuner.n_pretrained_bytes == tuner.n_updates == 0
+    assert not any(parameter.requires_grad for parameter in network.parameters())
+
+
+@pytest.mark.parametrize(
+    "layers, problem",
+    [([3], r"names \[3\].*are \[0, 1, 2\] .*2 the top"), ([-1, 2, 8], r"names \[-1, 8\].*are \[0, 1, 2\]")],
+)
+def test_layers_that_do_not_exist_are_an_error(layers, problem):
+    with pytest.raises(ValueError, match=f"EL085.*{problem}"):
+        make_tuner(make_network(), layers=layers)
+
+
+def test_token_embeddings_are_not_trained():
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "a"])
+    bilm = BiLM(make_network(), vocabulary=vocabulary, token_embeddings=torch.zeros(4, SIZES["projection_width"]))
+    assert make_tuner(None, bilm).n_trained == 2
+    assert not any(parameter.requires_grad for parameter in bilm.network.char_cnn.parameters())
+    with pytest.raises(ValueError, match=r"EL085.*names \[0\].*are \[1, 2\]"):
+        make_tuner(None, bilm, layers=[0, 1])
+
+
+@pytest.mark.parametrize(
+    "settings, problem",
+    [
+        ({"layers": []}, "layers is an empty list"),
+        ({"layers": [1, 2, 1]}, r"layers is \[1, 2, 1\], should name each layer once"),
+        ({"top_rate": 0.0}, "top_rate is 0.0, should be above 0"),
+        ({"layer_decay": -0.4}, "layer_decay is -0.4, should be above 0, at most 1"),
+        ({"layer_decay": 2.6}, "layer_decay is 2.6, should be above 0, at most 1"),
+        ({"unfreeze_every": -1}, "unfreeze_every is -1, should be 0 or more"),
+        ({"l2_to_pretrained": float("nan")}, "l2_to_pretrained is nan, should be 0 or more"),
+    ],
+)
+def test_settings_that_make_no_sense_are_errors(settings, problem):
+    with pytest.raises(ValueError, match=f"EL060.*fine_tuning block.*{problem}"):
+        FineTuning(**settings)

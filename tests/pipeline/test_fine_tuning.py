@@ -1,0 +1,281 @@
+"""Fine-tuning in pipelines: what moves, what is saved, what a resumed training begins with."""
+
+import pickle
+
+import numpy
+import pytest
+import spacy
+from spacy.training.initialize import init_nlp
+from thinc.api import Adam, Config
+
+from spacy_elmo.ml.elmo_model import get_bilm, set_bilm
+from spacy_elmo.ml.loaders import make_random_bilm
+
+from .tiny import LISTENER, add_elmo, listening, loader_block, make_examples
+
+BLOCK = {"@misc": "spacy-elmo.FineTuning.v1"}
+TEXT = "She sat on the bank"
+
+
+def make_pipeline(owned=False, **settings):
+    """ELMo and a tagger; with `owned` the tagger has the biLM, as `spacy-elmo.ElmoTok2Vec.v1`."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, model={"frozen": False, "fine_tuning": {**BLOCK, **settings}})
+    nlp.add_pipe("tagger", config=listening())
+    nlp.initialize(lambda: make_examples(nlp))
+    if owned:
+        nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+        nlp.remove_pipe("elmo")
+    return nlp
+
+
+def elmo_model(nlp):
+    names = [name for name in nlp.pipe_names if name in ("elmo", "tagger")]
+    return next(node for name in names for node in nlp.get_pipe(name).model.walk() if node.name == "elmo_model")
+
+
+def get_shim(nlp):
+    return elmo_model(nlp).shims[0]
+
+
+def get_weights(nlp):
+    network = get_bilm(elmo_model(nlp)).network
+    return {name: parameter.detach().clone().numpy() for name, parameter in network.named_parameters()}
+
+
+def train(nlp, n_updates=1, optimizer=None):
+    """As `spacy train` does: the weights are changed after all components have returned their gradient."""
+    optimizer = optimizer or Adam(0.01)
+    for _ in range(n_updates):
+        nlp.update(make_examples(nlp), sgd=False)
+        for _, component in nlp.pipeline:
+            component.finish_update(optimizer)
+
+
+def moved(nlp, before):
+    """Layers with a weight that changed."""
+    after = get_weights(nlp)
+    names = [name for name in before if not numpy.array_equal(before[name], after[name])]
+    return sorted({int(name.split(".")[2]) + 1 if name.startswith("encoder.") else 0 for name in names})
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_layers_are_unfrozen_one_by_one(owned):
+    nlp = make_pipeline(owned, unfreeze_every=2)
+    optimizer = Adam(0.01)
+    found = []
+    for _ in range(8):
+        before = get_weights(nlp)
+        train(nlp, 1, optimizer)
+        found.append(moved(nlp, before))
+    assert found == [[], [], [2], [2], [1, 2], [1, 2], [0, 1, 2], [0, 1, 2]]
+    assert get_shim(nlp).tuner.n_updates == 8
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_only_the_layers_named_move(owned):
+    nlp = make_pipeline(owned, layers=[1])
+    before = get_weights(nlp)
+    train(nlp, 3)
+    assert moved(nlp, before) == [1]
+
+
+def test_vectors_change_as_soon_as_a_layer_is_trained():
+    nlp = make_pipeline(unfreeze_every=1)
+    vectors = [nlp(TEXT)._.elmo_layers.copy()]
+    for _ in range(2):
+        train(nlp)
+        vectors.append(nlp(TEXT)._.elmo_layers.copy())
+    is_changed = [[not numpy.array_equal(*pair) for pair in zip(*both)] for both in zip(vectors, vectors[1:])]
+    assert is_changed == [[False, False, False], [False, False, True]]
+
+
+def test_defaults_train_as_without_the_block():
+    with_block, without = make_pipeline(), spacy.blank("en")
+    add_elmo(without, model={"frozen": False})
+    without.add_pipe("tagger", config=listening())
+    without.initialize(lambda: make_examples(without))
+    for nlp in (with_block, without):
+        train(nlp, 3, Adam(0.01))
+    for name, weights in get_weights(without).items():
+        assert numpy.array_equal(weights, get_weights(with_block)[name]), name
+
+
+def test_a_lower_rate_is_a_smaller_step():
+    """The first step of Adam is the learning rate, whatever the gradient."""
+    nlp = make_pipeline(layer_decay=0.1, top_rate=0.5)
+    train(nlp)  # after which the tagger's output weights are no longer zero
+    before = get_weights(nlp)
+    train(nlp, 1, Adam(0.01, L2=0.0))
+    after = get_weights(nlp)
+    steps = {name: abs(after[name] - before[name]).max() for name in before}
+    for name, wanted in (("layers.1.bias", 5e-3), ("layers.0.bias", 5e-4)):
+        assert steps[f"encoder.{name}"] == pytest.approx(wanted, rel=1e-2)
+    assert steps["char_cnn.embedding"] == pytest.approx(5e-5, rel=2e-2)
+
+
+def test_layers_that_are_not_trained_yet_are_read_from_the_cache():
+    nlp = make_pipeline(unfreeze_every=2)
+    cache = get_shim(nlp).layer_cache
+    train(nlp, 2)
+    assert cache.n_hits and cache.n_bytes and not nlp.get_pipe("elmo").listeners[0]._backprop
+    train(nlp)
+    assert not cache.n_bytes and nlp.get_pipe("elmo").listeners[0]._backprop
+
+
+def test_a_copied_model_and_a_pickled_one_keep_the_settings_and_begin_anew():
+    nlp = make_pipeline(unfreeze_every=1, l2_to_pretrained=0.1)
+    train(nlp, 3)
+    shim = get_shim(nlp)
+    assert shim.tuner.n_pretrained_bytes > 0
+    for copied in (shim.copy(), pickle.loads(pickle.dumps(shim))):
+        assert copied.tuner.settings == shim.tuner.settings
+        assert copied.tuner.n_updates == copied.tuner.n_pretrained_bytes == 0
+        assert not any(parameter.requires_grad for parameter in copied.bilm.network.parameters())
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_a_saved_pipeline_has_the_settings_but_neither_count_nor_pretrained_weights(owned, tmp_path):
+    nlp = make_pipeline(owned, unfreeze_every=1, l2_to_pretrained=0.1, layers=[2, 1])
+    train(nlp, 3)
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert loaded.config == nlp.config
+    assert get_shim(loaded).tuner.settings == get_shim(nlp).tuner.settings
+    assert get_shim(loaded).tuner.n_updates == 0
+    assert get_shim(loaded).to_bytes() == get_shim(nlp).to_bytes()
+    for name, weights in get_weights(nlp).items():
+        assert numpy.array_equal(weights, get_weights(loaded)[name])
+
+
+def test_a_setting_can_be_changed_when_a_pipeline_is_loaded(tmp_path):
+    nlp = make_pipeline(unfreeze_every=100)
+    nlp.to_disk(tmp_path)
+    config = {"components.elmo.model.fine_tuning.unfreeze_every": 0}
+    loaded = spacy.load(tmp_path, config=config)
+    before = get_weights(loaded)
+    train(loaded, 2)
+    assert moved(loaded, before) == [0, 1, 2]
+
+
+def resumed_config(path):
+    """A config that trains the components of a saved pipeline further."""
+    nlp = spacy.blank("en")
+    config = Config(nlp.config)
+    config["nlp"]["pipeline"] = ["elmo", "tagger"]
+    config["components"] = {name: {"source": str(path)} for name in ("elmo", "tagger")}
+    config["corpora"] = {name: {"@readers": "tests.tiny_corpus.v1"} for name in ("train", "dev")}
+    return config
+
+
+@spacy.registry.readers("tests.tiny_corpus.v1")
+def make_reader():
+    return make_examples
+
+
+@pytest.mark.slow
+def test_a_resumed_training_begins_anew_with_the_weights_it_found(tmp_path):
+    nlp = make_pipeline(unfreeze_every=1, l2_to_pretrained=0.5)
+    train(nlp, 5)
+    nlp.to_disk(tmp_path)
+    resumed = init_nlp(resumed_config(tmp_path))
+    tuner, saved = get_shim(resumed).tuner, get_weights(resumed)
+    assert tuner.n_updates == 0 and tuner.settings.unfreeze_every == 1
+    for name, weights in get_weights(nlp).items():
+        assert numpy.array_equal(weights, saved[name])
+    train(resumed, 4)
+    assert moved(resumed, saved) == [0, 1, 2]
+    assert all(numpy.array_equal(tuner._pretrained[name], saved[name]) for name in saved)
+
+
+def test_initializing_again_begins_anew():
+    nlp = make_pipeline(unfreeze_every=1, l2_to_pretrained=0.1)
+    train(nlp, 4)
+    nlp.initialize(lambda: make_examples(nlp))
+    tuner = get_shim(nlp).tuner
+    assert tuner.n_updates == tuner.n_pretrained_bytes == 0
+    before = get_weights(nlp)
+    train(nlp)
+    assert moved(nlp, before) == []
+
+
+def test_accumulated_gradients_are_one_update():
+    nlp = make_pipeline(unfreeze_every=1)
+    for _ in range(3):
+        nlp.update(make_examples(nlp), sgd=False)
+        train(nlp)
+    assert get_shim(nlp).tuner.n_updates == 3
+
+
+@pytest.mark.parametrize("owned, lag", [(False, 1), (True, 0)])
+def test_nlp_update_counts_updates_too(owned, lag):
+    """It has the component `elmo` apply the gradient of a batch at the next one, as with spaCy's Tok2Vec."""
+    nlp = make_pipeline(owned, unfreeze_every=2)
+    found = []
+    for _ in range(4):
+        before = get_weights(nlp)
+        nlp.update(make_examples(nlp), sgd=Adam(0.01))
+        found.append(moved(nlp, before))
+    assert found == ([[], [], [], [2]] if lag else [[], [], [2], [2]])
+    assert get_shim(nlp).tuner.n_updates == 4
+
+
+def test_averages_of_a_frozen_layer_are_its_weights():
+    nlp = make_pipeline(layers=[2])
+    optimizer, before = Adam(0.01), get_weights(nlp)
+    train(nlp, 3, optimizer)
+    after = get_weights(nlp)
+    with nlp.use_params(optimizer.averages):
+        assert moved(nlp, before) == moved(nlp, after) == [2]
+    assert moved(nlp, after) == []
+
+
+# Bad input: errors before training starts
+
+
+def config_with(model):
+    """A config of ELMo and a tagger."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}})
+    config = Config(nlp.config)
+    config["components"]["elmo"]["model"].update(model)
+    config["initialize"]["components"]["elmo"] = loader_block()
+    config["corpora"] = {name: {"@readers": "tests.tiny_corpus.v1"} for name in ("train", "dev")}
+    return config
+
+
+@pytest.mark.parametrize(
+    "model, problem",
+    [
+        ({"frozen": True, "fine_tuning": {**BLOCK, "unfreeze_every": 100}}, "EL060.*frozen is true"),
+        ({"frozen": False, "fine_tuning": {**BLOCK, "layers": [3]}}, r"EL085.*names \[3\]"),
+        ({"frozen": False, "fine_tuning": {**BLOCK, "layer_decay": -0.5}}, "EL060.*layer_decay is -0.5"),
+        ({"frozen": False, "fine_tuning": {**BLOCK, "layers": [2, 2]}}, "EL060.*each layer once"),
+        ({"frozen": False, "fine_tuning": {**BLOCK, "layers": ["lstm"]}}, "not <class 'int'>"),
+        ({"frozen": False, "fine_tuning": {**BLOCK, "unfreeze": 3}}, "unexpected argument: 'unfreeze'"),
+        ({"frozen": False, "fine_tuning": {"layer_decay": 0.5}}, "EL060.*should be a block with @misc"),
+    ],
+)
+def test_bad_settings_are_errors_before_training_starts(model, problem):
+    with pytest.raises(ValueError, match=f"(?s){problem}"):
+        init_nlp(config_with(model))
+
+
+def test_a_schedule_without_an_end_is_an_error_before_training_starts():
+    config = config_with({"frozen": False})
+    rate = {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 0.001, "num_steps": 0}
+    config["training"]["optimizer"]["learn_rate"] = rate
+    with pytest.raises(ValueError, match="EL060.*num_steps is 0"):
+        init_nlp(config)
+
+
+def test_weights_without_the_layers_named_leave_everything_as_it_is():
+    nlp = make_pipeline(layers=[2], unfreeze_every=1)
+    train(nlp, 2)
+    smaller = {"char_cnn": {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}}
+    smaller.update(n_layers=1, cell_width=16, projection_width=8)
+    before, shim = get_weights(nlp), get_shim(nlp)
+    with pytest.raises(ValueError, match="EL085"):
+        set_bilm(elmo_model(nlp), make_random_bilm(smaller, 1))
+    assert shim.tuner.n_updates == 2 and moved(nlp, before) == []
