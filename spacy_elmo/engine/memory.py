@@ -27,17 +27,20 @@ class HeapTrimmer:
     The operations of oneDNN allocate their results, without an output argument. The GNU C library rarely reuses the
     memory of a freed aligned array for one of the same size, so the heap fragments: a process would keep several times
     as many free pages as it needs.
+
+    every (Optional[int]): Minimum count between two calls; `TRIM_TOKENS` by default.
     """
 
-    def __init__(self) -> None:
-        self._n_tokens, self._n_between = 0, TRIM_TOKENS
+    def __init__(self, every: Optional[int] = None) -> None:
+        self._every = TRIM_TOKENS if every is None else every
+        self._n_counted, self._n_between = 0, self._every
         self._ended = time.perf_counter()
 
     def count(self, n_tokens: int) -> None:
-        """n_tokens (int): Computed since the last call."""
-        self._n_tokens += n_tokens
+        """n_tokens (int): Computed since the last call; or anything else that `every` is meant for."""
+        self._n_counted += n_tokens
         trim = _trim()
-        if self._n_tokens < self._n_between or trim is None:
+        if self._n_counted < self._n_between or trim is None:
             return
         started = time.perf_counter()
         trim(0)
@@ -45,8 +48,8 @@ class HeapTrimmer:
         if ended - started > TRIM_TIME * (started - self._ended):
             self._n_between *= 2  # trimming is slow if the process has much other memory
         else:
-            self._n_between = max(TRIM_TOKENS, self._n_between // 2)
-        self._n_tokens, self._ended = 0, ended
+            self._n_between = max(self._every, self._n_between // 2)
+        self._n_counted, self._ended = 0, ended
 
 
 @cache

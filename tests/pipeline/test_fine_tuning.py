@@ -8,6 +8,7 @@ import spacy
 from spacy.training.initialize import init_nlp
 from thinc.api import Adam, Config
 
+from spacy_elmo.engine import memory
 from spacy_elmo.ml.elmo_model import get_bilm, set_bilm
 from spacy_elmo.ml.loaders import make_random_bilm
 
@@ -228,6 +229,18 @@ def test_averages_of_a_frozen_layer_are_its_weights():
     with nlp.use_params(optimizer.averages):
         assert moved(nlp, before) == moved(nlp, after) == [2]
     assert moved(nlp, after) == []
+
+
+def test_free_memory_goes_back_while_the_bilm_is_trained(monkeypatch):
+    trims = []
+    monkeypatch.setattr(memory, "_trim", lambda: trims.append)
+    monkeypatch.setattr(memory, "TRIM_TIME", 1.0)
+    nlp = make_pipeline(unfreeze_every=1)
+    found = []
+    for _ in range(4):
+        train(nlp)
+        found.append(len(trims))
+    assert found == [0, 1, 2, 3]
 
 
 # Bad input: errors before training starts
