@@ -67,6 +67,8 @@ layer_norm =
 output_dropout =
 # Width of a linear projection after the mix; null for none.
 projection_width =
+# "learned"; "fixed" (w stays as initial_weights gives it); "mean" of all layers; "top" (the highest layer alone).
+mix =
 
 # Loads the biLM when training starts; a trained pipeline contains its own copy.
 [initialize.components.elmo.loader]

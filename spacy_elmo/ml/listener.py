@@ -19,7 +19,8 @@ from thinc.types import Floats2d, Floats3d
 from ..errors import Errors, Warnings
 from .batch_norm import BoundarySums, LayersWithBoundaries, add_boundary_sums
 from .doc_vectors import get_boundary_sums, get_layers, has_layers
-from .scalar_mix import MixSettings, ScalarMix, get_mix_settings, set_sizes
+from .mix_settings import MixSettings, takes_mix_settings
+from .scalar_mix import ScalarMix, get_mix_settings, set_sizes
 from .types import ElmoBatch
 
 ANY_UPSTREAM = "*"
@@ -164,39 +165,17 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self.forget_batch()
 
 
-def build_listener(
-    upstream: str = ANY_UPSTREAM,
-    initial_weights: Optional[List[float]] = None,
-    learn_weights: bool = True,
-    initial_gamma: float = 1.0,
-    learn_gamma: bool = True,
-    layer_dropout: float = 0.0,
-    weights_l2: float = 0.0,
-    layer_norm: Optional[str] = None,
-    output_dropout: float = 0.0,
-    projection_width: Optional[int] = None,
-) -> Model[List[Doc], List[Floats2d]]:
+@takes_mix_settings
+def build_listener(upstream: str = ANY_UPSTREAM, *, settings: MixSettings) -> Model[List[Doc], List[Floats2d]]:
     """Create a listener with its own layer mix, for use as a `tok2vec` layer.
 
     The width is that of the biLM, or `projection_width`; it is known when the listener is linked to a component with
     weights.
     upstream (str): Name of the ELMo component, "*" for the nearest one upstream.
-    initial_weights, learn_weights, initial_gamma, learn_gamma, layer_dropout, weights_l2, layer_norm, output_dropout,
-    projection_width: See `MixSettings`.
+    settings (MixSettings): In a config, each of its fields is a setting.
     RETURNS (Model[List[Doc], List[Floats2d]]): The listener.
     RAISES (ValueError): EL060 for invalid settings.
     """
-    settings = MixSettings(
-        initial_weights=initial_weights,
-        learn_weights=learn_weights,
-        initial_gamma=initial_gamma,
-        learn_gamma=learn_gamma,
-        layer_dropout=layer_dropout,
-        weights_l2=weights_l2,
-        layer_norm=layer_norm,
-        output_dropout=output_dropout,
-        projection_width=projection_width,
-    )
     return ElmoListener(upstream, settings)
 
 

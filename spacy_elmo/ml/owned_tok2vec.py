@@ -11,45 +11,26 @@ from thinc.types import Floats2d
 
 from ..errors import Errors
 from .batch_norm import LayersWithBoundaries, add_boundary_sums
-from .scalar_mix import MixSettings, ScalarMix, get_mix_settings, set_sizes
+from .mix_settings import MixSettings, takes_mix_settings
+from .scalar_mix import ScalarMix, get_mix_settings, set_sizes
 from .types import ElmoBatch
 
 LISTENER = "spacy-elmo.ElmoListener.v1"
 OWNED = "spacy-elmo.ElmoTok2Vec.v1"
 
 
+@takes_mix_settings
 def ElmoTok2Vec(
-    elmo: Model[List[Doc], ElmoBatch],
-    initial_weights: Optional[List[float]] = None,
-    learn_weights: bool = True,
-    initial_gamma: float = 1.0,
-    learn_gamma: bool = True,
-    layer_dropout: float = 0.0,
-    weights_l2: float = 0.0,
-    layer_norm: Optional[str] = None,
-    output_dropout: float = 0.0,
-    projection_width: Optional[int] = None,
+    elmo: Model[List[Doc], ElmoBatch], *, settings: MixSettings
 ) -> Model[List[Doc], List[Floats2d]]:
     """Create a layer with its own biLM and layer mix.
 
     elmo (Model[List[Doc], ElmoBatch]): The biLM, created by `spacy-elmo.ElmoModel.v1`. It loads the packaged weights at
         `initialize` if it has none.
-    initial_weights, learn_weights, initial_gamma, learn_gamma, layer_dropout, weights_l2, layer_norm, output_dropout,
-    projection_width: See `MixSettings`.
+    settings (MixSettings): In a config, each of its fields is a setting.
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
     RAISES (ValueError): EL060 for invalid settings.
     """
-    settings = MixSettings(
-        initial_weights=initial_weights,
-        learn_weights=learn_weights,
-        initial_gamma=initial_gamma,
-        learn_gamma=learn_gamma,
-        layer_dropout=layer_dropout,
-        weights_l2=weights_l2,
-        layer_norm=layer_norm,
-        output_dropout=output_dropout,
-        projection_width=projection_width,
-    )
     return join_mix(elmo, ScalarMix(settings))
 
 

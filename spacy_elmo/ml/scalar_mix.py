@@ -3,7 +3,6 @@
 bilm-tf has softmax(w + 1/n), which is equal; its L2 on `w` regularizes towards the mean of the layers.
 """
 
-from dataclasses import dataclass
 from typing import Any, Callable, List, Optional, Tuple, Union
 
 from thinc.api import Linear, Model
@@ -11,62 +10,11 @@ from thinc.types import Floats1d, Floats2d, Floats3d
 
 from ..errors import Errors
 from .batch_norm import LayersWithBoundaries
-from .mixing import LAYER_NORMS, equal_weights, layer_norm, softmax, softmax_backward, weigh
+from .mix_settings import MixSettings
+from .mixing import equal_weights, layer_norm, softmax, softmax_backward, weigh
 
-DROPPED = -1e13  # in place of minus infinity, so that all layers have equal shares if all of them are dropped
-
-
-@dataclass(frozen=True)
-class MixSettings:
-    """Settings of the layer mix of a task; the registered functions have the defaults.
-
-    initial_weights (Optional[List[float]]): Initial raw weights w, one per layer including the token layer; None for
-        equal shares.
-    learn_weights (bool): Train w.
-    initial_gamma (float): Initial scale of the mix.
-    learn_gamma (bool): Train the scale.
-    layer_dropout (float): Probability that a layer is excluded from the softmax, per batch.
-    weights_l2 (float): L2 regularization of w: weights_l2 * sum(w^2) is added to the loss.
-    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of one token) or None; or
-        the norms of the references, which depend on the batch: "bilm-tf" (over all tokens of the batch) or "allennlp"
-        (over all tokens, BOS and EOS of the batch; requires a frozen biLM).
-    output_dropout (float): Dropout of the mixed vector, in addition to the dropout of the training.
-    projection_width (Optional[int]): Width of a linear layer after the mix, None for no layer.
-    """
-
-    initial_weights: Optional[List[float]]
-    learn_weights: bool
-    initial_gamma: float
-    learn_gamma: bool
-    layer_dropout: float
-    weights_l2: float
-    layer_norm: Optional[str]
-    output_dropout: float
-    projection_width: Optional[int]
-
-    def __post_init__(self) -> None:
-        problems = self._problems()
-        if problems:
-            raise ValueError(Errors.EL060.format(block="mix", problems="; ".join(problems)))
-
-    def _problems(self) -> List[str]:
-        norms = (None, *LAYER_NORMS)
-        checks = [
-            (0 <= self.layer_dropout < 1, f"layer_dropout is {self.layer_dropout}, should be from 0 to below 1"),
-            (0 <= self.output_dropout < 1, f"output_dropout is {self.output_dropout}, should be from 0 to below 1"),
-            (self.weights_l2 >= 0, f"weights_l2 is {self.weights_l2}, should be 0 or more"),
-            (self.layer_norm in norms, f"layer_norm is '{self.layer_norm}', should be one of {norms}"),
-            (
-                self.projection_width is None or self.projection_width >= 1,
-                f"projection_width is {self.projection_width}, should be 1 or more, or null",
-            ),
-        ]
-        return [text for is_fine, text in checks if not is_fine]
-
-    @property
-    def needs_boundaries(self) -> bool:
-        """RETURNS (bool): Whether the norm includes BOS and EOS."""
-        return self.layer_norm == "allennlp"
+# Raw weight of a layer with share 0, in place of minus infinity: all layers have equal shares if all are dropped.
+DROPPED = -1e13
 
 
 def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
@@ -112,11 +60,17 @@ def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any 
     if X is not None:
         set_sizes(model, X.shape[0], X.shape[2])
     settings, ops = get_mix_settings(model), model.ops
-    model.set_param("w", ops.asarray1f(equal_weights(settings.initial_weights, model.get_dim("nL"))))
+    model.set_param("w", ops.asarray1f(_start_weights(settings, model.get_dim("nL"))))
     model.set_param("gamma", ops.asarray1f([settings.initial_gamma]))
     for projection in model.layers:
         projection.set_dim("nI", model.get_dim("nI"))
         projection.initialize()
+
+
+def _start_weights(settings: MixSettings, n_layers: int) -> List[float]:
+    if settings.mix == "top":
+        return [DROPPED] * (n_layers - 1) + [0.0]
+    return equal_weights(settings.initial_weights, n_layers)
 
 
 def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
@@ -164,7 +118,7 @@ def _mix(
         d_scaled_shares = xp.einsum("td,ltd->l", d_mixed, layers)  # (L+1,), before gamma
         if settings.learn_gamma:
             model.inc_grad("gamma", (shares * d_scaled_shares).sum(keepdims=True))
-        if settings.learn_weights:
+        if settings.learns_weights:
             d_weights = softmax_backward(shares, gamma * d_scaled_shares) * kept
             model.inc_grad("w", _as_kind(d_weights + 2 * settings.weights_l2 * weights, weights))
         if not has_input_grad:

@@ -1,5 +1,8 @@
 """The scalar mix: equation, gradients, regularization."""
 
+import inspect
+from dataclasses import fields
+
 import numpy
 import pytest
 from reference.numpy_bilm import mix as reference_mix
@@ -7,7 +10,9 @@ from thinc.api import Adam
 
 from spacy_elmo.ml.batch_norm import BoundarySums, LayersWithBoundaries
 from spacy_elmo.ml.listener import build_listener, settings_of
+from spacy_elmo.ml.mix_settings import MixSettings
 from spacy_elmo.ml.mixing import layer_norm, mix_layers, softmax
+from spacy_elmo.ml.owned_tok2vec import ElmoTok2Vec
 from spacy_elmo.ml.scalar_mix import ScalarMix, set_sizes
 
 N_LAYERS, N_TOKENS, WIDTH = 3, 5, 4
@@ -164,6 +169,55 @@ def test_initial_weights_and_gamma_are_taken():
     mix.initialize(X=make_layers())
     numpy.testing.assert_allclose(mix.get_param("w"), [0.0, 1.0, 2.0])
     numpy.testing.assert_allclose(mix.get_param("gamma"), [0.5])
+
+
+@pytest.mark.parametrize(
+    "settings, shares",
+    [
+        ({"mix": "mean"}, [1 / 3, 1 / 3, 1 / 3]),
+        ({"mix": "top"}, [0.0, 0.0, 1.0]),
+        ({"mix": "fixed", "initial_weights": [0.0, numpy.log(2.0), 0.0]}, [0.25, 0.5, 0.25]),
+    ],
+)
+def test_mix_without_learned_weights_keeps_its_shares(settings, shares):
+    mix = ScalarMix(make_settings(**settings))
+    layers = make_layers().astype("float32")
+    mix.initialize(X=layers)
+    for _ in range(2):
+        output, backprop = mix(layers, is_train=True)
+        gamma = mix.get_param("gamma")
+        expected = gamma * numpy.einsum("l,ltd->td", shares, layers)
+        numpy.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-6)
+        d_layers = backprop(output)
+        numpy.testing.assert_allclose(d_layers, gamma * numpy.multiply.outer(shares, output), rtol=1e-4, atol=1e-5)
+        mix.finish_update(Adam(0.1))
+    assert mix.get_param("gamma") != 1.0, "the scale is learned"
+
+
+@pytest.mark.parametrize(
+    "settings, problem",
+    [
+        ({"mix": "best"}, "mix is 'best'"),
+        ({"mix": "fixed"}, "initial_weights is null"),
+        ({"mix": "top", "initial_weights": [1.0, 2.0, 3.0]}, "should be null with mix"),
+        ({"mix": "mean", "weights_l2": 1.0}, "weights_l2 is 1.0, should be 0"),
+        ({"mix": "top", "layer_dropout": 0.1}, "layer_dropout is 0.1, should be 0"),
+    ],
+)
+def test_settings_without_effect_on_a_mix_are_an_error(settings, problem):
+    with pytest.raises(ValueError, match=f"EL060.*{problem}"):
+        make_settings(**settings)
+
+
+def test_settings_of_a_mix_are_stated_once():
+    stated = {field.name: (field.type, field.default) for field in fields(MixSettings)}
+    for build, own in ((build_listener, "upstream"), (ElmoTok2Vec, "elmo")):
+        parameters = dict(inspect.signature(build).parameters)
+        del parameters[own]
+        assert {name: (value.annotation, value.default) for name, value in parameters.items()} == stated
+    assert settings_of(build_listener("*", [1.0, 2.0], False)).initial_weights == [1.0, 2.0]
+    with pytest.raises(TypeError, match="unexpected"):
+        build_listener(initial_weight=[1.0])
 
 
 def test_wrong_number_of_initial_weights_is_an_error():
