@@ -112,6 +112,8 @@ def setup_package() -> None:
                 "spacy-elmo.ElmoListener.v1 = spacy_elmo.ml.listener:build_listener",
                 "spacy-elmo.ElmoTok2Vec.v1 = spacy_elmo.ml.owned_tok2vec:ElmoTok2Vec",
                 "spacy-elmo.Tok2VecWithElmo.v1 = spacy_elmo.ml.concat:Tok2VecWithElmo",
+                "spacy-elmo.ElmoTaskEncoder.v1 = spacy_elmo.ml.task_encoder:ElmoTaskEncoder",
+                "spacy-elmo.BiLSTMEncoder.v1 = spacy_elmo.ml.bilstm:BiLSTMEncoder",
             ],
             "spacy_loggers": [
                 "spacy-elmo.LayerWeightsLogger.v1 = spacy_elmo.pipeline.layer_weights_log:LayerWeightsLogger",

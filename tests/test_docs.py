@@ -16,12 +16,14 @@ from spacy_elmo import BiLM, BiLMConfig, BiLMState, CharCNNConfig, load_bilm, re
 from spacy_elmo.cli._app import COMMANDS, LazyGroup, app
 from spacy_elmo.encoding.perplexity import Perplexity
 from spacy_elmo.engine import dispatch
+from spacy_elmo.ml.bilstm import BiLSTMEncoder
 from spacy_elmo.ml.concat import Tok2VecWithElmo
 from spacy_elmo.ml.elmo_model import ElmoModel
 from spacy_elmo.ml.fine_tuning import FineTuning
 from spacy_elmo.ml.listener import build_listener
 from spacy_elmo.ml.loaders import BiLMLoader, RandomBiLM
 from spacy_elmo.ml.schedules import slanted_triangular
+from spacy_elmo.ml.task_encoder import ElmoTaskEncoder
 from spacy_elmo.nn import Elmo as ElmoModule
 from spacy_elmo.nn import ScalarMix, batch_to_ids
 from spacy_elmo.pipeline.elmo import DEFAULT_BLOCKS, Elmo, make_elmo
@@ -34,6 +36,8 @@ ARCHITECTURES = {
     "spacy-elmo.Tok2VecWithElmo.v1": Tok2VecWithElmo,
     "spacy-elmo.FineTuning.v1": FineTuning,
     "spacy-elmo.slanted_triangular.v1": slanted_triangular,
+    "spacy-elmo.ElmoTaskEncoder.v1": ElmoTaskEncoder,
+    "spacy-elmo.BiLSTMEncoder.v1": BiLSTMEncoder,
     "spacy-elmo.BiLMLoader.v1": BiLMLoader,
     "spacy-elmo.RandomBiLM.v1": RandomBiLM,
     "spacy-elmo.LayerWeightsLogger.v1": LayerWeightsLogger,

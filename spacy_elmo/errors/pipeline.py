@@ -104,6 +104,11 @@ class PipelineErrors(metaclass=Catalogue):
         "fine_tuning.layers names {unknown}, but the layers of this biLM that have weights to train are {known} (0 is "
         "the word layer, {top} the top LSTM layer). Correct the list, or set layers = null to train all."
     )
+    EL081 = (
+        "The task encoder places no ELMo: elmo_input and elmo_output are both null. Give it a block with "
+        "@architectures = \"spacy-elmo.ElmoListener.v1\" at elmo_input, at elmo_output, or one at each; without ELMo, "
+        "use `spacy.Tok2Vec.v2`."
+    )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "
         "from an intact copy, or compute its vectors again with `nlp.get_pipe(\"elmo\")(doc)`."

@@ -20,9 +20,7 @@ OWNED = "spacy-elmo.ElmoTok2Vec.v1"
 
 
 @takes_mix_settings
-def ElmoTok2Vec(
-    elmo: Model[List[Doc], ElmoBatch], *, settings: MixSettings
-) -> Model[List[Doc], List[Floats2d]]:
+def ElmoTok2Vec(elmo: Model[List[Doc], ElmoBatch], *, settings: MixSettings) -> Model[List[Doc], List[Floats2d]]:
     """Create a layer with its own biLM and layer mix.
 
     elmo (Model[List[Doc], ElmoBatch]): The biLM, created by `spacy-elmo.ElmoModel.v1`. It loads the packaged weights at
