@@ -1,11 +1,12 @@
 """Comments for the ELMo blocks of a pipeline config, since Thinc writes configs without comments."""
 
 import re
-from typing import Dict, List, Tuple
+from typing import Dict, List, Set, Tuple
 
 from ..pipeline.defaults import DEFAULT_CONFIG
 
-LISTENER = '@architectures = "spacy-elmo.ElmoListener.v1"'
+# Blocks of these architectures stand anywhere in a config: their comments are found by name, not by block.
+ARCHITECTURES = ("ElmoTaskEncoder", "BiLSTMEncoder", "ElmoListener")
 
 # Comments of the settings, in the form of a config. Those of [elmo] and [elmo.mix] are in pipeline/defaults.py.
 COMMENTS = """
@@ -44,8 +45,26 @@ layer_cache_dtype =
 # alike.
 fine_tuning =
 
-# The tok2vec of this component: it mixes the layers of the biLM with its own weights, Peters et al. (2018), eq. 1.
-[listener]
+# ELMo at the input or the output of this component's encoder, or both: Peters et al. (2018), sec. 3.3 and 5.2.
+[ElmoTaskEncoder]
+# Dropout of the encoder's input, 0 to below 1; null for the dropout of [training].
+dropout =
+# ELMo at the encoder's input, or null for none.
+elmo_input =
+# ELMo at the encoder's output, or null for none.
+elmo_output =
+
+# A bidirectional LSTM over each Doc.
+[BiLSTMEncoder]
+# Width of the output, both directions together.
+width =
+# Number of layers.
+depth =
+# Dropout of the output of each layer, 0 to below 1; null for the dropout of [training].
+dropout =
+
+# The layers of the biLM with a mix of this component's own: Peters et al. (2018), eq. 1.
+[ElmoListener]
 # Name of the ELMo component; "*" for the nearest one upstream.
 upstream =
 # Initial weights w before the softmax, one per layer, the token layer first; null for equal weights.
@@ -87,19 +106,28 @@ token_embeddings =
 
 def add_comments(config: str) -> str:
     """config (str): A pipeline config written by Thinc.
-    RETURNS (str): The config with comments above the settings of ELMo. Of the listeners, only the first has comments.
+    RETURNS (str): The config with comments above the settings of ELMo, for the first block of each architecture.
     """
     comments = {**_read_comments(DEFAULT_CONFIG), **_read_comments(COMMENTS)}
-    listeners = re.findall(rf"^\[(.+)\]\n{re.escape(LISTENER)}$", config, flags=re.MULTILINE)
+    names = _find_architectures(config)
+    explained: Set[str] = set()
     lines: List[str] = []
-    block = ""
+    block = name = ""
     for line in config.splitlines():
         if line.startswith("["):
+            explained.add(name)
             block = line.strip("[]")
-        explained = listeners if line.startswith("[") else listeners[:1]
-        lines += comments.get((_name_of(block, explained), _key_of(line)), [])
+            name = names.get(block, block.removeprefix("components."))
+        is_repeated = name in ARCHITECTURES and name in explained and not line.startswith("[")
+        lines += [] if is_repeated else comments.get((name, _key_of(line)), [])
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def _find_architectures(config: str) -> Dict[str, str]:
+    """RETURNS (Dict[str, str]): Names in `ARCHITECTURES` by their blocks."""
+    pattern = rf'^\[(.+)\]\n@architectures = "spacy-elmo\.({"|".join(ARCHITECTURES)})\.v\d+"$'
+    return dict(re.findall(pattern, config, flags=re.MULTILINE))
 
 
 def _read_comments(text: str) -> Dict[Tuple[str, str], List[str]]:
@@ -123,7 +151,3 @@ def _key_of(line: str) -> str:
     if line.startswith("["):
         return ""
     return line.partition(" =")[0] if " =" in line else "-"
-
-
-def _name_of(block: str, listeners: List[str]) -> str:
-    return "listener" if block in listeners else block.removeprefix("components.")

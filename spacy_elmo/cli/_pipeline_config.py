@@ -18,6 +18,7 @@ from ..pipeline.advice import BAG_OF_WORDS, mean_classifier
 SHARED = ("", "elmo", "tok2vec", "transformer")
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token"}
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
+ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
 Block = Dict[str, Any]
 
@@ -46,17 +47,18 @@ def check_pipeline(pipeline: str, lang: str) -> List[str]:
 
 
 def make_pipeline_config(
-    names: List[str], *, lang: str, optimize: str, bilm: Optional[str], use_gpu: bool
+    names: List[str], *, lang: str, optimize: str, placement: Optional[str], bilm: Optional[str], use_gpu: bool
 ) -> Config:
     """names (List[str]): Names of factories, from `check_pipeline`.
     lang (str): Language code.
     optimize (str): "efficiency": only a listener; "accuracy": a listener and word features, followed by an encoder.
+    placement (Optional[str]): "input", "output" or "both" of a BiLSTM over word features; None as `optimize` says.
     bilm (Optional[str]): Name or path of the biLM; None if it will be given for training.
     use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
     RETURNS (Config): Complete, not interpolated.
     """
     config = make_spacy_config(lang=lang, pipeline=names, optimize=optimize)
-    tok2vec = LISTENER if optimize == "efficiency" else _beside_word_features(lang)
+    tok2vec = _choose_tok2vec(lang, optimize, placement)
     components = {name: _listen(name, config["components"][name], tok2vec) for name in names}
     config["components"] = {"elmo": {"factory": "elmo", "store": "layers"}, **components}
     config["nlp"].update(pipeline=["elmo", *names], batch_size=BATCH_SIZE)
@@ -72,15 +74,39 @@ def _describe_unknown(name: str) -> str:
     return f"there is no factory '{name}'" + (f" (did you mean '{similar[0]}'?)" if similar else "")
 
 
+def _choose_tok2vec(lang: str, optimize: str, placement: Optional[str]) -> Block:
+    if placement is not None:
+        return _task_encoder(lang, placement)
+    return LISTENER if optimize == "efficiency" else _beside_word_features(lang)
+
+
 def _beside_word_features(lang: str) -> Block:
     """The network of configs/elmo_*.cfg: spaCy's word features concatenated with ELMo, then spaCy's small encoder."""
-    shared = make_spacy_config(lang=lang, pipeline=["tagger"], optimize="efficiency")["components"]["tok2vec"]["model"]
+    shared = _shared_layers(lang)
     return {
         "@architectures": "spacy-elmo.Tok2VecWithElmo.v1",
-        "embed": {**shared["embed"], "width": shared["encode"]["width"]},
+        "embed": shared["embed"],
         "elmo": LISTENER,
         "encode": shared["encode"],
     }
+
+
+def _task_encoder(lang: str, placement: str) -> Block:
+    """The network of configs/task_*.cfg."""
+    places = {"input": ("elmo_input",), "output": ("elmo_output",), "both": ("elmo_input", "elmo_output")}[placement]
+    return {
+        "@architectures": "spacy-elmo.ElmoTaskEncoder.v1",
+        "embed": _shared_layers(lang)["embed"],
+        "encode": {"@architectures": "spacy-elmo.BiLSTMEncoder.v1", "width": ENCODER_WIDTH},
+        **dict.fromkeys(places, LISTENER),
+    }
+
+
+def _shared_layers(lang: str) -> Block:
+    """RETURNS (Block): `embed` and `encode` of spaCy's own small `tok2vec` for a language, equally wide."""
+    shared: Block = make_spacy_config(lang=lang, pipeline=["tagger"], optimize="efficiency")["components"]["tok2vec"]
+    embed, encode = shared["model"]["embed"], shared["model"]["encode"]
+    return {"embed": {**embed, "width": encode["width"]}, "encode": encode}
 
 
 def _listen(name: str, component: Block, tok2vec: Block) -> Block:

@@ -28,6 +28,14 @@ COMMANDS = {
 }
 
 
+class Placements(str, Enum):
+    """Where ELMo enters the network of a component."""
+
+    input = "input"
+    output = "output"
+    both = "both"
+
+
 class Optimizations(str, Enum):
     """Goals of the optimization."""
 
@@ -42,6 +50,7 @@ def init_config_cli(
     lang: str = Opt("en", "--lang", "-l", help="Code of the language."),
     pipeline: Optional[str] = Opt(None, "--pipeline", "-p", help=f"Names of components, separated by commas, without 'elmo'; {DEFAULT_PIPELINE} if not given."),
     optimize: Optional[Optimizations] = Opt(None, "--optimize", "-o", help="efficiency (default): components read ELMo alone. accuracy: components read ELMo concatenated with spaCy's word features, through an encoder; slower."),
+    placement: Optional[Placements] = Opt(None, "--placement", "-P", help="Accuracy with a BiLSTM over word features, and ELMo at its input, its output or both. If not given: what --optimize says, with ELMo at the input."),
     bilm: Optional[str] = Opt(None, "--bilm", "-b", help="Name of a packaged biLM, or path to weights in any known format. Defaults to en_elmo_sm for English, otherwise to null (pass --paths.bilm when training, --paths.init for adaptation)."),
     gpu: bool = Opt(False, "--gpu", "-G", help="The pipeline will be trained on a GPU."),
     pretraining: bool = Opt(False, "--pretraining", "-pt", help="Write a config that trains a biLM from random weights with `elmo pretrain`, not a pipeline config."),
@@ -62,19 +71,23 @@ def init_config_cli(
         given = {
             "--pipeline": pipeline,
             "--optimize": optimize,
+            "--placement": placement,
             "--gpu": gpu,
             "--bilm": bilm if pretraining else None,
         }
         _refuse_options(kind, [name for name, value in given.items() if value])
         if small and not pretraining:
             raise ValueError(Errors.EL213.format(kind=kind))
+        if placement is not None and optimize == Optimizations.efficiency:
+            raise ValueError(Errors.EL211.format(option="--placement", others="--optimize efficiency"))
         if path != STDOUT:
             _common.check_output_file(output_path, force=force)
         text = init_config(
             kind,
             pipeline=pipeline if pipeline is not None else DEFAULT_PIPELINE,
             lang=lang,
-            optimize=(optimize or Optimizations.efficiency).value,
+            optimize=None if optimize is None else optimize.value,
+            placement=None if placement is None else placement.value,
             bilm=bilm,
             use_gpu=gpu,
             is_small=small,
@@ -93,7 +106,8 @@ def init_config(
     *,
     pipeline: str = DEFAULT_PIPELINE,
     lang: str = "en",
-    optimize: str = "efficiency",
+    optimize: Optional[str] = None,
+    placement: Optional[str] = None,
     bilm: Optional[str] = None,
     use_gpu: bool = False,
     is_small: bool = False,
@@ -102,9 +116,11 @@ def init_config(
     """Create a config with comments.
 
     kind (str): "pipeline", "pretraining" or "adaptation".
-    pipeline (str): Names of components, separated by commas. This, `optimize` and `use_gpu` are for a pipeline only.
+    pipeline (str): Names of components, separated by commas. This, `optimize`, `placement` and `use_gpu` are for a
+        pipeline only.
     lang (str): Language code.
-    optimize (str): "efficiency" or "accuracy".
+    optimize (Optional[str]): "efficiency" or "accuracy"; None for accuracy with a placement, otherwise efficiency.
+    placement (Optional[str]): ELMo at the "input", the "output" or "both" of a BiLSTM; None as `optimize` says.
     bilm (Optional[str]): Name or path of a biLM; None: the packaged one of the language, or null.
     use_gpu (bool): The pipeline will be trained on a GPU.
     is_small (bool): The text for pretraining is small, a few MB. For "pretraining" only.
@@ -118,7 +134,10 @@ def init_config(
         return make_adaptation_config(lang=lang, bilm=_choose_bilm(bilm, lang), config_path=config_path)
     names = check_pipeline(pipeline, lang)
     bilm = _choose_bilm(bilm, lang)
-    config = make_pipeline_config(names, lang=lang, optimize=optimize, bilm=bilm, use_gpu=use_gpu)
+    optimize = optimize or ("efficiency" if placement is None else "accuracy")
+    config = make_pipeline_config(
+        names, lang=lang, optimize=optimize, placement=placement, bilm=bilm, use_gpu=use_gpu
+    )
     header = PIPELINE_HEADER.format(pipeline=", ".join(names), optimize=optimize, config_path=config_path)
     return header + add_comments(config.to_str(interpolate=False))
 

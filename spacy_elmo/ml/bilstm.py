@@ -14,7 +14,7 @@ from thinc.types import Floats2d, Ints1d
 from thinc.util import get_width, torch2xp, xp2torch
 from torch import Tensor
 
-from ..engine.fork import survive_fork
+from ..engine.fork import register_fork_handlers
 from ..errors import Errors
 from .dropout import check_dropout, make_dropout
 
@@ -55,7 +55,7 @@ def BiLSTM(width: int) -> Model[Sequences, Sequences]:
     width (int): Width of the output, both directions together.
     RETURNS (Model[List[Floats2d], List[Floats2d]]): From arrays (n, nI) to arrays (n, nO).
     """
-    survive_fork()
+    register_fork_handlers()
     return Model("bilstm", forward, init=init, dims={"nO": width, "nI": None}, params={"W": None})
 
 

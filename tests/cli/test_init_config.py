@@ -1,16 +1,15 @@
 """`elmo init-config`: configs that are complete, in which every component listens, and which train as they are."""
 
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import pytest
 import spacy
+from annotated_docs import KB_WIDTH, make_docs, write_kb
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
-from spacy.kb import InMemoryLookupKB
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin, Span
-from spacy.vocab import Vocab
+from spacy.tokens import DocBin
 from thinc.api import Config
 from typer.testing import CliRunner
 
@@ -18,7 +17,7 @@ from spacy_elmo.cli import _run_templates
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli._run_config import check_config
 from spacy_elmo.cli.init_config import init_config
-from spacy_elmo.ml.listener import ElmoListener, get_listeners
+from spacy_elmo.ml.listener import get_listeners
 
 FAST = ["ner"]
 SLOW = [
@@ -26,7 +25,6 @@ SLOW = [
     *("spancat", "spancat_singlelabel", "textcat", "textcat_multilabel", "entity_linker"),
 ]
 TRAINABLE = FAST + SLOW
-KB_WIDTH = 8
 
 
 def _invoke(*arguments: object) -> Any:
@@ -78,15 +76,33 @@ def test_config_equals_its_own_fill_config(optimize: str, tmp_path: Path) -> Non
     assert _read(path)["nlp"]["pipeline"] == ["elmo", "ner", "textcat", "senter", "attribute_ruler"]
 
 
-def test_settings_of_elmo_are_explained_above_them() -> None:
-    lines = init_config(pipeline="tagger,ner").splitlines()
+PLACES = {"input": {"elmo_input"}, "output": {"elmo_output"}, "both": {"elmo_input", "elmo_output"}}
+
+
+@pytest.mark.parametrize("placement", list(PLACES))
+def test_placement_says_where_elmo_enters_the_network(placement: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.cfg"
+    result = _invoke(path, "--pipeline", "tagger,textcat,spancat", "--placement", placement)
+    assert result.exit_code == 0, result.output
+    fill_config(tmp_path / "filled.cfg", path, silent=True)
+    assert _read(path) == _read(tmp_path / "filled.cfg")
+    for name in ("tagger", "textcat", "spancat"):
+        (tok2vec,) = _tok2vecs(_read(path)["components"][name])
+        assert tok2vec["@architectures"] == "spacy-elmo.ElmoTaskEncoder.v1"
+        assert {place for place in PLACES["both"] if tok2vec[place] is not None} == PLACES[placement]
+        assert tok2vec["encode"]["@architectures"] == "spacy-elmo.BiLSTMEncoder.v1"
+
+
+@pytest.mark.parametrize("placement", [None, "both"])
+def test_settings_of_elmo_are_explained_above_them(placement: Optional[str]) -> None:
+    lines = init_config(pipeline="tagger,ner", placement=placement).splitlines()
     assert lines[0].startswith("# tagger, ner with ELMo")
     block, seen = "", []
     for line, above in zip(lines[1:], lines):
         block = line if line.startswith("[") else block
         is_ours = block in ("[paths]", "[nlp]") and line.startswith(("bilm =", "batch_size ="))
         is_ours |= block.startswith(("[components.elmo", "[initialize.components.elmo.loader]"))
-        is_ours |= block == "[components.tagger.model.tok2vec]"
+        is_ours |= block.startswith("[components.tagger.model.tok2vec") and not block.endswith((".embed]", "_output]"))
         if is_ours and " = " in line and not line.startswith(("#", "@", "factory")):
             assert above.startswith("# "), line
             seen.append(line)
@@ -130,6 +146,8 @@ def test_component_without_tok2vec_is_told() -> None:
         (["--adaptation", "--pipeline", "ner"], "--pipeline"),
         (["--small"], "[EL213]"),
         (["--adaptation", "--small"], "[EL213]"),
+        (["--adaptation", "--placement", "both"], "--placement"),
+        (["--placement", "input", "--optimize", "efficiency"], "--optimize efficiency"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: List[str], text: str, tmp_path: Path) -> None:
@@ -209,41 +227,11 @@ def test_configs_of_an_installed_package_are_found(tmp_path: Path, monkeypatch: 
     assert _run_templates.find_configs() == tmp_path / "configs"
 
 
-def _make_docs() -> List[Doc]:
-    """Forty Docs with annotations for every component; a parser ignores labels that it sees less than 30 times."""
-    vocab = Vocab()
-    docs = []
-    for i in range(40):
-        doc = Doc(
-            vocab,
-            words=["Ada", "sings", "songs", ".", "Bob", "sleeps", "."],
-            tags=["NNP", "VBZ", "NNS", ".", "NNP", "VBZ", "."],
-            pos=["PROPN", "VERB", "NOUN", "PUNCT", "PROPN", "VERB", "PUNCT"],
-            morphs=["", "", "Number=Plur", "", "", "", ""],
-            lemmas=["Ada", "sing", "song", ".", "Bob", "sleep", "."],
-            heads=[1, 1, 1, 1, 5, 5, 5],
-            deps=["nsubj", "ROOT", "obj", "punct", "nsubj", "ROOT", "punct"],
-        )
-        doc.ents = [Span(doc, 0, 1, label="PERSON", kb_id="Q1"), Span(doc, 4, 5, label="PERSON", kb_id="Q2")]
-        doc.spans["sc"] = [Span(doc, 0, 1, label="PERSON"), Span(doc, 1, 3, label="ACT")]
-        doc.cats = {"music": float(i % 2), "sleep": float(1 - i % 2)}
-        docs.append(doc)
-    return docs
-
-
-def _write_kb(path: Path) -> None:
-    kb = InMemoryLookupKB(Vocab(), entity_vector_length=KB_WIDTH)
-    kb.set_entities(["Q1", "Q2"], [5, 5], [[0.5] * KB_WIDTH, [-0.5] * KB_WIDTH])
-    kb.add_alias("Ada", ["Q1", "Q2"], [0.6, 0.4])
-    kb.add_alias("Bob", ["Q1", "Q2"], [0.4, 0.6])
-    kb.to_disk(path)
-
-
 def _complete(config: Config, folder: Path) -> Config:
     """An entity linker also wants a knowledge base and sentences, as with spaCy's own config."""
     if "entity_linker" not in config["components"]:
         return config
-    _write_kb(folder / "kb")
+    write_kb(folder / "kb")
     loader = {"@misc": "spacy.KBFromFile.v1", "kb_path": str(folder / "kb")}
     config["initialize"]["components"]["entity_linker"] = {"kb_loader": loader}
     config["components"]["entity_linker"]["entity_vector_length"] = KB_WIDTH
@@ -252,23 +240,28 @@ def _complete(config: Config, folder: Path) -> Config:
 
 
 def _cases() -> List[Any]:
-    fast = [(name, "efficiency") for name in FAST]
-    slow = [(name, "efficiency") for name in SLOW] + [(name, "accuracy") for name in TRAINABLE]
+    fast: List[Any] = [(name, {"optimize": "efficiency"}, 1) for name in FAST]
+    slow: List[Any] = [(name, {"optimize": "efficiency"}, 1) for name in SLOW]
+    slow += [(name, {"optimize": "accuracy"}, 1) for name in TRAINABLE]
+    slow += [("ner", {"placement": placement}, len(places)) for placement, places in PLACES.items()]
+    slow += [(name, {"placement": "both"}, 2) for name in ("beam_parser", "span_finder", "textcat_multilabel")]
     return [*fast, *(pytest.param(*case, marks=pytest.mark.slow) for case in slow)]
 
 
-@pytest.mark.parametrize("name, optimize", _cases())
-def test_component_trains_and_learns_its_mix(name: str, optimize: str, bilm_path: Path, tmp_path: Path) -> None:
-    DocBin(docs=_make_docs(), store_user_data=True).to_disk(tmp_path / "train.spacy")
+@pytest.mark.parametrize("name, settings, n_listeners", _cases())
+def test_component_trains_and_learns_its_mix(
+    name: str, settings: Dict[str, str], n_listeners: int, bilm_path: Path, tmp_path: Path
+) -> None:
+    DocBin(docs=make_docs(), store_user_data=True).to_disk(tmp_path / "train.spacy")
     pipeline = f"sentencizer,{name}" if name == "entity_linker" else name
-    text = init_config(pipeline=pipeline, optimize=optimize, bilm=str(bilm_path))
+    text = init_config(pipeline=pipeline, bilm=str(bilm_path), **settings)
     _complete(Config().from_str(text, interpolate=False), tmp_path).to_disk(tmp_path / "config.cfg", interpolate=False)
     corpus = str(tmp_path / "train.spacy")
     overrides = {"paths.train": corpus, "paths.dev": corpus, "training.max_steps": 3, "training.eval_frequency": 3}
     train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
     assert nlp.get_pipe("elmo").listening_components == [name]  # type: ignore[attr-defined]
-    (listener,) = get_listeners(nlp.get_pipe(name).model)  # type: ignore[attr-defined]
-    assert isinstance(listener, ElmoListener)
-    assert abs(listener.mix.get_param("w")).max() > 0, "the gradient has reached the mix"
+    listeners = get_listeners(nlp.get_pipe(name).model)  # type: ignore[attr-defined]
+    assert len(listeners) == n_listeners
+    assert all(abs(listener.mix.get_param("w")).max() > 0 for listener in listeners), "the gradient reached the mixes"
     nlp("Ada sings songs.")
