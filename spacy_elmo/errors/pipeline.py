@@ -109,6 +109,10 @@ class PipelineErrors(metaclass=Catalogue):
         "@architectures = \"spacy-elmo.ElmoListener.v1\" at elmo_input, at elmo_output, or one at each; without ELMo, "
         "use `spacy.Tok2Vec.v2`."
     )
+    EL082 = (
+        "The training part has no tokens: '{name}' found no Doc with a token among the training examples. Set "
+        "--paths.train (or the path in [corpora.train]) to a .spacy file, or a folder of them, that has annotated Docs."
+    )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "
         "from an intact copy, or compute its vectors again with `nlp.get_pipe(\"elmo\")(doc)`."

@@ -35,9 +35,9 @@ def ElmoTaskEncoder(
         joined to the encoder's output; null for none.
     dropout (Optional[float]): Dropout of the joined input; null for that of [training].
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
-    RAISES (ValueError): EL060 for a dropout that makes no sense, EL081 without any ELMo.
+    RAISES (ValueError): EL060 for settings that make no sense, EL081 without any ELMo.
     """
-    problems = check_dropout(dropout)
+    problems = check_dropout(dropout) + _check_encoder(encode)
     if problems:
         raise ValueError(Errors.EL060.format(block="task encoder", problems="; ".join(problems)))
     if elmo_input is None and elmo_output is None:
@@ -49,6 +49,11 @@ def ElmoTaskEncoder(
     for name, layer in (("embed", embed), ("encode", encode), ("elmo_input", elmo_input), ("elmo_output", elmo_output)):
         encoder.set_ref(name, layer)
     return encoder
+
+
+def _check_encoder(encode: Model[Sequences, Sequences]) -> List[str]:
+    is_fine = encode.attrs.get(ANY_WIDTH) or encode.maybe_get_dim("nO") is not None
+    return [] if is_fine else [f"encode is '{encode.name}' of unknown width, should be an encoder with a `width`"]
 
 
 def _project(encode: Model[Sequences, Sequences]) -> Model[Sequences, Sequences]:

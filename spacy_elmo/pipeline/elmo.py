@@ -2,6 +2,7 @@
 
 import weakref
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type, Union
 
@@ -176,21 +177,25 @@ class Elmo(ListenedToPipe):
         else:
             self._take(BiLMLoader(self.weights)())
 
-    def _take(self, bilm: Any, *, is_initialized: bool = False) -> None:
+    def _take(self, bilm: Any, *, initialized: Sequence[str] = ()) -> None:
         """bilm (Any): From a loader.
-        is_initialized (bool): Whether the listeners will be initialized afterwards, whatever their sizes.
+        initialized (Sequence[str]): Components whose listeners will be initialized afterwards, whatever their sizes.
         """
         before = get_bilm(self.model)
         set_bilm(self.model, bilm)
-        if not is_initialized and self.sizes is not None:
-            try:
-                for listener in self.listeners:
-                    listener.set_sizes(*self.sizes)
-            except ValueError:
-                if before is not None:
-                    set_bilm(self.model, before)
-                raise
+        try:
+            self._fit_listeners([name for name in self.listener_map if name not in initialized])
+        except ValueError:
+            if before is not None:
+                set_bilm(self.model, before)
+            raise
         self._check_language()
+
+    def _fit_listeners(self, names: Iterable[str]) -> None:
+        """RAISES (ValueError): EL068 if a listener of these components was trained for other sizes."""
+        if self.sizes is not None:
+            for listener in chain.from_iterable(self.listener_map[name] for name in names):
+                listener.set_sizes(*self.sizes)
 
     def _check_language(self) -> None:
         bilm = get_bilm(self.model)
@@ -278,15 +283,17 @@ class Elmo(ListenedToPipe):
     ) -> None:
         """Load weights, and set the sizes of the listeners.
 
-        get_examples (Callable[[], Iterable[Example]]): Not called.
+        get_examples (Callable[[], Iterable[Example]]): Called only if `nlp` is given, to see that there is a token.
         nlp (Optional[Language]): The pipeline, if all of it is initialized.
         loader (Optional[Callable[[], Any]]): Returns the biLM, see `spacy-elmo.BiLMLoader.v1`. Without it, existing
             weights are kept, and an empty component loads those of the setting `weights`, or the packaged ones.
         RAISES (ValueError): EL065 if the loader does not return a biLM, EL066 if its sizes differ from the config,
-            EL068 if they differ from those of a trained listener and only this component is initialized.
+            EL068 if they differ from those of a listener that stays trained, EL082 if there is nothing to train on.
         """
+        if nlp is not None and not any(len(eg.reference) for eg in get_examples()):
+            raise ValueError(Errors.EL082.format(name=self.name))
         if loader is not None:
-            self._take(loader(), is_initialized=nlp is not None)
+            self._take(loader(), initialized=() if nlp is None else nlp.pipe_names)
         self.fill()
         begin_training(self.model)
         for listener in self.listeners:

@@ -5,10 +5,11 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
-from thinc.api import fix_random_seed
+from thinc.api import fix_random_seed, noop
 
-from spacy_elmo.ml.listener import get_listeners
+from spacy_elmo.ml.listener import build_listener, get_listeners
 from spacy_elmo.ml.mixing import mix_layers
+from spacy_elmo.ml.task_encoder import ElmoTaskEncoder
 
 from .placements import BILSTM, EMBED, INPUT, OUTPUT, PLACEMENTS, WINDOW, make_full_examples, make_tagger, task_encoder
 from .test_listener import REDUCE, get_bilm_weights
@@ -62,7 +63,7 @@ def test_vectors_are_the_concatenations_of_the_paper(placement, encode):
 
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("placement", list(PLACEMENTS))
-def test_gradients_reach_every_mix_and_a_biLM_that_is_trained(placement, frozen):
+def test_gradients_reach_every_mix_and_a_bilm_that_is_trained(placement, frozen):
     nlp = make_tagger(task_encoder(placement), model={"frozen": frozen})
     listeners, bilm = get_listeners(nlp.get_pipe("tagger").model), get_bilm_weights(nlp)
     assert nlp.get_pipe("elmo").listener_map == {"tagger": listeners} and len(listeners) == len(PLACEMENTS[placement])
@@ -200,6 +201,11 @@ def test_placement_without_elmo_is_an_error():
     tok2vec = task_encoder(elmo_input=None, elmo_output=None)
     with pytest.raises(ValueError, match="EL081.*elmo_input and elmo_output are both null"):
         nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}})
+
+
+def test_settings_that_make_no_sense_are_an_error():
+    with pytest.raises(ValueError, match="EL060.*dropout is 1.0.*encode is 'noop' of unknown width"):
+        ElmoTaskEncoder(noop(), noop(), elmo_input=build_listener(), dropout=1.0)
 
 
 def test_wrong_number_of_weights_is_an_error_before_training():
