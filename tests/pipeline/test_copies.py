@@ -12,6 +12,7 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 from spacy.util import registry
 
+from .placements import task_encoder
 from .test_listener import CNN, TOK2VECS, get_bilm_weights, listeners_of, tagger_with, train
 from .tiny import LISTENER, add_elmo, make_examples
 
@@ -40,7 +41,9 @@ def make_links(nlp):
 
 
 @pytest.mark.parametrize("frozen", [True, False])
-@pytest.mark.parametrize("tok2vec", [NORMED, TOK2VECS["with elmo"], CNN], ids=["listener", "joined", "own"])
+@pytest.mark.parametrize(
+    "tok2vec", [NORMED, TOK2VECS["with elmo"], task_encoder(), CNN], ids=["listener", "joined", "task encoder", "own"]
+)
 def test_entity_linker_learns(tok2vec, frozen):
     spacy.util.fix_random_seed(0)
     nlp = spacy.blank("en")
@@ -80,9 +83,10 @@ def test_rehearsal(frozen, norm):
     train(nlp, sgd=optimizer)
 
 
+@pytest.mark.parametrize("tok2vec", [LISTENER, task_encoder()], ids=["listener", "task encoder"])
 @pytest.mark.parametrize("frozen", [True, False])
-def test_debug_model(frozen, tmp_path, capsys):
-    nlp = tagger_with(LISTENER, model={"frozen": frozen})
+def test_debug_model(frozen, tok2vec, tmp_path, capsys):
+    nlp = tagger_with(tok2vec, model={"frozen": frozen})
     DocBin(docs=[eg.reference for eg in make_examples(nlp)]).to_disk(tmp_path / "train.spacy")
     nlp.config["corpora"]["train"]["path"] = str(tmp_path / "train.spacy")
     config = nlp.config.interpolate()

@@ -15,6 +15,7 @@ from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.engine import runner
 from spacy_elmo.text.vocabulary import Vocabulary
 
+from .placements import make_tagger, task_encoder
 from .tiny import BILM, TEXTS, add_elmo, listening, make_examples
 
 pytestmark = [
@@ -132,3 +133,19 @@ def test_perplexity_is_that_of_the_cpu(state):
     found = bilm.to("cuda").perplexity(SENTENCES, state=state)
     assert found.n_tokens == wanted.n_tokens
     assert found.mean == pytest.approx(wanted.mean, rel=LIMIT)
+
+
+@needs_cupy
+def test_task_encoder_gives_the_vectors_of_the_cpu_and_learns(gpu):
+    require_cpu()
+    nlp = make_tagger(task_encoder())
+    wanted = nlp.get_pipe("tagger").model.get_ref("tok2vec").predict(list(nlp.pipe(TEXTS)))
+    data = nlp.to_bytes()
+    require_gpu()
+    nlp = make_tagger(task_encoder()).from_bytes(data)
+    found = nlp.get_pipe("tagger").model.get_ref("tok2vec").predict(list(nlp.pipe(TEXTS)))
+    for one, other in zip(found, wanted, strict=True):
+        numpy.testing.assert_allclose(to_numpy(one), other, atol=LIMIT)
+    for _ in range(3):
+        losses = nlp.update(make_examples(nlp))
+    assert numpy.isfinite(losses["tagger"])
