@@ -106,7 +106,10 @@ def setup_package() -> None:
         },
         entry_points={
             "spacy_cli": ["elmo = spacy_elmo.cli.plugin:elmo"],
-            "spacy_factories": ["elmo = spacy_elmo.pipeline.elmo:make_elmo"],
+            "spacy_factories": [
+                "elmo = spacy_elmo.pipeline.elmo:make_elmo",
+                "crf_ner = spacy_elmo.pipeline.crf_ner:make_crf_ner",
+            ],
             "spacy_architectures": [
                 "spacy-elmo.ElmoModel.v1 = spacy_elmo.ml.elmo_model:ElmoModel",
                 "spacy-elmo.ElmoListener.v1 = spacy_elmo.ml.listener:build_listener",
@@ -114,6 +117,7 @@ def setup_package() -> None:
                 "spacy-elmo.Tok2VecWithElmo.v1 = spacy_elmo.ml.concat:Tok2VecWithElmo",
                 "spacy-elmo.ElmoTaskEncoder.v1 = spacy_elmo.ml.task_encoder:ElmoTaskEncoder",
                 "spacy-elmo.BiLSTMEncoder.v1 = spacy_elmo.ml.bilstm:BiLSTMEncoder",
+                "spacy-elmo.CRFTagger.v1 = spacy_elmo.ml.crf_tagger:CRFTagger",
             ],
             "spacy_loggers": [
                 "spacy-elmo.LayerWeightsLogger.v1 = spacy_elmo.pipeline.layer_weights_log:LayerWeightsLogger",

@@ -18,6 +18,7 @@ from spacy_elmo.encoding.perplexity import Perplexity
 from spacy_elmo.engine import dispatch
 from spacy_elmo.ml.bilstm import BiLSTMEncoder
 from spacy_elmo.ml.concat import Tok2VecWithElmo
+from spacy_elmo.ml.crf_tagger import CRFTagger
 from spacy_elmo.ml.elmo_model import ElmoModel
 from spacy_elmo.ml.fine_tuning import FineTuning
 from spacy_elmo.ml.listener import build_listener
@@ -26,6 +27,7 @@ from spacy_elmo.ml.schedules import slanted_triangular
 from spacy_elmo.ml.task_encoder import ElmoTaskEncoder
 from spacy_elmo.nn import Elmo as ElmoModule
 from spacy_elmo.nn import ScalarMix, batch_to_ids
+from spacy_elmo.pipeline.crf_ner import CRFNer, make_crf_ner
 from spacy_elmo.pipeline.elmo import DEFAULT_BLOCKS, Elmo, make_elmo
 from spacy_elmo.pipeline.layer_weights_log import LayerWeightsLogger
 
@@ -38,6 +40,7 @@ ARCHITECTURES = {
     "spacy-elmo.slanted_triangular.v1": slanted_triangular,
     "spacy-elmo.ElmoTaskEncoder.v1": ElmoTaskEncoder,
     "spacy-elmo.BiLSTMEncoder.v1": BiLSTMEncoder,
+    "spacy-elmo.CRFTagger.v1": CRFTagger,
     "spacy-elmo.BiLMLoader.v1": BiLMLoader,
     "spacy-elmo.RandomBiLM.v1": RandomBiLM,
     "spacy-elmo.LayerWeightsLogger.v1": LayerWeightsLogger,
@@ -97,6 +100,12 @@ def test_component_page_has_every_setting_of_the_component() -> None:
     for key, value in settings.items():
         assert f"`{srsly.json_dumps(value)}`" in described[key], key
     assert {*inspect.signature(make_elmo).parameters} - {"nlp", "name"} == {key.split(".")[0] for key in described}
+
+
+def test_component_page_has_every_setting_of_crf_ner() -> None:
+    rows = {row.split("`")[1]: row for row in _section("docs/component.md", "CRFNer").splitlines() if row[:3] == "| `"}
+    assert set(rows) == {*inspect.signature(make_crf_ner).parameters} - {"nlp", "name"}
+    assert f"`{srsly.json_dumps(Language.get_factory_meta('crf_ner').default_config['scorer'])}`" in rows["scorer"]
 
 
 def test_readme_has_every_command() -> None:
@@ -182,10 +191,12 @@ def test_api_page_has_every_public_name() -> None:
     for name in spacy_elmo.__all__:
         assert f"`{name}" in page, name
     names = {row[1].strip("`") for row in _rows(_section("docs/api.md", "Registered names"))}
-    assert names == {"elmo", "spacy-elmo.ElmoTok2Vec.v1", *ARCHITECTURES}
+    assert names == {"elmo", "crf_ner", "spacy-elmo.ElmoTok2Vec.v1", *ARCHITECTURES}
 
 
-@pytest.mark.parametrize("owner", [BiLM, BiLMState, BiLMConfig, CharCNNConfig, Perplexity, Elmo, ElmoModule, ScalarMix])
+@pytest.mark.parametrize(
+    "owner", [BiLM, BiLMState, BiLMConfig, CharCNNConfig, Perplexity, Elmo, ElmoModule, ScalarMix, CRFNer]
+)
 def test_api_page_has_every_public_member(owner: type) -> None:
     page = (ROOT / "docs/api.md").read_text(encoding="utf8")
     missing = [name for name in _public(owner) if not re.search(rf"`{name}[`(]", page)]

@@ -71,9 +71,9 @@ def test_entry_point_leads_somewhere(group: str, name: str, target: str) -> None
 
 
 def test_names_are_registered_once() -> None:
-    """By entry points, except for the factory: spaCy takes its settings from the decorator."""
+    """By entry points, except for factories: spaCy takes their settings from the decorator."""
     declared = {(group, name) for group, name, _ in _entry_points()}
-    assert _registered_names() == {("spacy_factories", "elmo")} <= declared
+    assert _registered_names() == {("spacy_factories", "elmo"), ("spacy_factories", "crf_ner")} <= declared
 
 
 def test_every_name_of_the_docs_has_an_entry_point() -> None:

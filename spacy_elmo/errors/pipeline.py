@@ -13,7 +13,7 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL062 = (
         "There are no ELMo vectors for '{text}' (extension prefix '{name}'). Process the Doc with a pipeline that has "
-        "an ELMo component (`nlp.add_pipe(\"elmo\")`). To keep the vectors of a Doc that is copied, copy its user "
+        'an ELMo component (`nlp.add_pipe("elmo")`). To keep the vectors of a Doc that is copied, copy its user '
         "data: `Doc.to_bytes()`, `DocBin(store_user_data=True)`, `span.as_doc(copy_user_data=True)`."
     )
     EL063 = (
@@ -23,7 +23,7 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL064 = (
         "The Doc has only the mixed vectors, not the layers (extension prefix '{name}'). Set store = \"both\" or "
-        "\"layers\" in the config of the ELMo component."
+        '"layers" in the config of the ELMo component.'
     )
     EL065 = (
         "The loader returned a {found}, but should return a BiLM. Use `spacy-elmo.BiLMLoader.v1`, or a function that "
@@ -115,7 +115,7 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "
-        "from an intact copy, or compute its vectors again with `nlp.get_pipe(\"elmo\")(doc)`."
+        'from an intact copy, or compute its vectors again with `nlp.get_pipe("elmo")(doc)`.'
     )
     EL091 = (
         "The stored ELMo vectors of the Doc '{text}' (extension prefix '{name}') contain NaN, infinity or very large "
@@ -125,4 +125,25 @@ class PipelineErrors(metaclass=Catalogue):
     EL092 = (
         "The Doc '{text}' was joined from Docs whose ELMo vectors (extension prefix '{name}') have different sizes: "
         "{found}. Compute them all with the same biLM, or give each ELMo component its own prefix."
+    )
+    EL093 = (
+        "The component '{name}' has no labels: no entity in the {n_examples} training examples. Annotate entities "
+        "(doc.ents), or give the labels: `add_label` before `nlp.initialize`, or [initialize.components.{name}.labels]."
+    )
+    EL094 = "The label of '{name}' is {label!r}, should be a text that is not empty. Correct the label."
+    EL095 = (
+        "The label '{label}' cannot be added to '{name}', which is initialized with the labels {labels}: its CRF has "
+        "scores for these only. Add all labels before `nlp.initialize`, or replace the component by a new one."
+    )
+    EL096 = (
+        "The component '{name}' does not support rehearsal (`nlp.rehearse`). Leave it out "
+        '(`nlp.rehearse(examples, exclude=["{name}"])`), and train it with `nlp.update` on old and new examples.'
+    )
+    EL097 = (
+        "The loss of '{name}' is {loss}, should be a finite number. Lower the learning rate, or set grad_clip in "
+        "[training.optimizer]."
+    )
+    EL098 = (
+        "The component '{name}' is not initialized: it has no weights. Train it (`nlp.initialize`, then `nlp.update`; "
+        "or `spacy train`), or load a trained pipeline."
     )

@@ -22,7 +22,7 @@ from spacy_elmo.ml.listener import get_listeners
 FAST = ["ner"]
 SLOW = [
     *("tagger", "morphologizer", "trainable_lemmatizer", "senter", "parser", "beam_parser", "beam_ner", "span_finder"),
-    *("spancat", "spancat_singlelabel", "textcat", "textcat_multilabel", "entity_linker"),
+    *("spancat", "spancat_singlelabel", "textcat", "textcat_multilabel", "entity_linker", "crf_ner"),
 ]
 TRAINABLE = FAST + SLOW
 

@@ -16,7 +16,7 @@ from spacy_elmo.engine import runner
 from spacy_elmo.text.vocabulary import Vocabulary
 
 from .placements import make_tagger, task_encoder
-from .tiny import BILM, TEXTS, add_elmo, listening, make_examples
+from .tiny import BILM, LISTENER, TEXTS, add_elmo, listening, make_examples
 
 pytestmark = [
     pytest.mark.gpu,
@@ -149,3 +149,20 @@ def test_task_encoder_gives_the_vectors_of_the_cpu_and_learns(gpu):
     for _ in range(3):
         losses = nlp.update(make_examples(nlp))
     assert numpy.isfinite(losses["tagger"])
+
+
+def test_crf_finds_the_entities_of_the_cpu(gpu):
+    def train():
+        nlp = spacy.blank("en")
+        add_elmo(nlp)
+        nlp.add_pipe("crf_ner", config={"model": {"tok2vec": LISTENER}})
+        optimizer = nlp.initialize(lambda: make_examples(nlp))
+        losses = [nlp.update(make_examples(nlp), sgd=optimizer)["crf_ner"] for _ in range(3)]
+        return losses, [[(ent.text, ent.label_) for ent in doc.ents] for doc in nlp.pipe(TEXTS)]
+
+    require_cpu()
+    wanted_losses, wanted = train()
+    require_gpu()
+    losses, found = train()
+    numpy.testing.assert_allclose(losses, wanted_losses, rtol=1e-3)
+    assert found == wanted

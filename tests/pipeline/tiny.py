@@ -7,7 +7,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_elmo.ml.loaders import make_random_bilm
-from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where the package is not installed
+from spacy_elmo.pipeline import crf_ner, elmo  # noqa: F401  registers factories where the package is not installed
 
 BILM: Dict[str, Any] = {
     "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1},

@@ -1,0 +1,240 @@
+"""The component `crf_ner`: named entities by a CRF over any tok2vec, as in Peters et al. (2018), sec. 4 and A.3."""
+
+import math
+from itertools import islice
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+
+import numpy
+from spacy.attrs import ENT_IOB
+from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.scorer import get_ner_prf
+from spacy.tokens import Doc, Span
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Config, Model, Optimizer
+
+from ..engine.fork import register_fork_handlers
+from ..errors import Errors
+from ..ml.biluo import Entity, Mask, Rows, decode_entities, encode_entities, find_words
+from ..ml.crf_tagger import CRFScores, compute_loss, decode, set_label_count
+
+DEFAULT_CONFIG = """
+[crf_ner]
+# Scorer of the component: precision, recall and F1 of entities.
+scorer = {"@scorers": "spacy.ner_scorer.v1"}
+
+# Scores tags by a linear layer and a matrix of transitions.
+[crf_ner.model]
+@architectures = "spacy-elmo.CRFTagger.v1"
+
+# Any layer that gives a vector for each token; this is spaCy's own.
+[crf_ner.model.tok2vec]
+@architectures = "spacy.HashEmbedCNN.v2"
+pretrained_vectors = null
+# Width of the vectors.
+width = 96
+# Layers of the encoder.
+depth = 4
+# Rows of the hash embeddings.
+embed_size = 2000
+# Neighbouring tokens on each side in the window of a layer.
+window_size = 1
+# Number of maxout pieces.
+maxout_pieces = 3
+# Whether to embed prefix, suffix and shape beside the word.
+subword_features = true
+"""
+DEFAULT_BLOCKS = Config().from_str(DEFAULT_CONFIG)["crf_ner"]
+N_SAMPLES = 10  # Docs that the model is initialized with
+IN_ENTITY, BEGINS_ENTITY = 1, 3  # values of ENT_IOB; 3 without a label is a blocked token
+
+
+@Language.factory(
+    "crf_ner",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
+    default_config=DEFAULT_BLOCKS,
+    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
+)
+def make_crf_ner(
+    nlp: Language, name: str, model: Model[List[Doc], CRFScores], scorer: Optional[Callable[..., Any]]
+) -> "CRFNer":
+    """Make the component from its config.
+
+    nlp (Language): The pipeline.
+    name (str): The component's name in it.
+    model (Model[List[Doc], CRFScores]): See `spacy-elmo.CRFTagger.v1`.
+    scorer (Optional[Callable]): Scores Docs; null for none.
+    RETURNS (CRFNer): The component.
+    """
+    return CRFNer(nlp.vocab, model, name, scorer=scorer)
+
+
+class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
+    """Finds named entities: the most probable sequence of BILUO tags over the words of a Doc.
+
+    The whole Doc is one chain, whatever sentence boundaries it has, and white space is left out of it.
+
+    vocab (Vocab): The pipeline's vocabulary.
+    model (Model[List[Doc], CRFScores]): See `spacy-elmo.CRFTagger.v1`.
+    name (str): The component's name.
+    scorer (Optional[Callable]): Scores Docs.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[List[Doc], CRFScores],
+        name: str = "crf_ner",
+        *,
+        scorer: Optional[Callable[..., Any]] = get_ner_prf,
+    ) -> None:
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.scorer = scorer
+        self.cfg: Dict[str, Any] = {"labels": []}
+        register_fork_handlers()
+
+    @property
+    def labels(self) -> Tuple[str, ...]:
+        """RETURNS (Tuple[str, ...]): The labels, in the order of their tags."""
+        return tuple(self.cfg["labels"])
+
+    @property
+    def label_data(self) -> Tuple[str, ...]:
+        """RETURNS (Tuple[str, ...]): What `spacy init labels` writes and `initialize` takes."""
+        return self.labels
+
+    def add_label(self, label: str) -> int:
+        """label (str): A label to add, before the component is initialized.
+        RETURNS (int): 1, or 0 if it is there already.
+        RAISES (ValueError): EL094 if it is not a text, EL095 if the component is initialized.
+        """
+        if not isinstance(label, str) or not label:
+            raise ValueError(Errors.EL094.format(name=self.name, label=label))
+        if label in self.labels:
+            return 0
+        if self.model.get_ref("crf").has_dim("nO"):
+            raise ValueError(Errors.EL095.format(name=self.name, label=label, labels=", ".join(self.labels)))
+        self.cfg["labels"].append(label)
+        self.vocab.strings.add(label)
+        return 1
+
+    # Prediction
+
+    def predict(self, docs: Iterable[Doc]) -> List[List[Entity]]:
+        """docs (Iterable[Doc]): The Docs. Entities and blocked tokens that they have already are kept.
+        RETURNS (List[List[Entity]]): First token, token after the last one, and label of each entity of each Doc.
+        RAISES (ValueError): EL098 if the component is not initialized.
+        """
+        if not self.model.get_ref("crf").has_param("transitions"):
+            raise ValueError(Errors.EL098.format(name=self.name))
+        docs = list(docs)
+        words = [find_words(doc) for doc in docs]
+        if not any(map(len, words)):
+            return [[] for _ in docs]
+        known = [_encode_preset(doc, found, self.labels) for doc, found in zip(docs, words)]
+        tags = decode(self.model.predict(docs), words, known)
+        return [decode_entities(found, places, self.labels) for found, places in zip(tags, words)]
+
+    def set_annotations(self, docs: Iterable[Doc], scores: Sequence[Sequence[Entity]]) -> None:
+        """docs (Iterable[Doc]): The Docs.
+        scores (Sequence[Sequence[Entity]]): What `predict` gave.
+        """
+        for doc, entities in zip(docs, scores):
+            is_preset = _find_preset(doc)
+            spans = [Span(doc, *found) for found in entities if not is_preset[found[0]]]
+            is_free = ~is_preset
+            for span in spans:
+                is_free[span.start : span.end] = False
+            outside = [doc[i : i + 1] for i in numpy.flatnonzero(is_free).tolist()] if is_preset.any() else None
+            doc.set_ents(spans, outside=outside, default="unmodified" if is_preset.any() else "outside")
+
+    # Training
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Optional[Language] = None,
+        labels: Optional[Iterable[str]] = None,
+    ) -> None:
+        """Collect labels, and initialize the model for them.
+
+        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+        nlp (Optional[Language]): The pipeline.
+        labels (Optional[Iterable[str]]): The labels; without them those of the entities in the examples. Labels that
+            were added before stay.
+        RAISES (ValueError): EL093 if there is no label, EL095 for a label that is new to an initialized component.
+        """
+        validate_get_examples(get_examples, "CRFNer.initialize")
+        n_examples = 0
+        if labels is None:
+            found: Set[str] = set()
+            for eg in get_examples():
+                found.update(ent.label_ for ent in eg.reference.ents)
+                n_examples += 1
+            labels = sorted(found)
+        for label in labels:
+            self.add_label(label)
+        if not self.labels:
+            raise ValueError(Errors.EL093.format(name=self.name, n_examples=n_examples))
+        set_label_count(self.model, len(self.labels))
+        self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_SAMPLES)])
+
+    def get_loss(self, examples: Iterable[Example], scores: CRFScores) -> Tuple[float, CRFScores]:
+        """The negative log likelihood of the annotated entities, summed over Docs.
+
+        Tokens without annotation count as no tag in particular: the likelihood sums over all tags that they may have.
+
+        examples (Iterable[Example]): The batch.
+        scores (CRFScores): What the model gave for it.
+        RETURNS (Tuple[float, CRFScores]): The loss and its gradient.
+        RAISES (ValueError): EL097 if the loss is not a finite number.
+        """
+        examples = list(examples)
+        validate_examples(examples, "CRFNer.get_loss")
+        words = [find_words(eg.predicted) for eg in examples]
+        tags = [_encode_gold(eg, found, self.labels) for eg, found in zip(examples, words)]
+        loss, d_scores = compute_loss(scores, words, tags)
+        if not math.isfinite(loss):
+            raise ValueError(Errors.EL097.format(name=self.name, loss=loss))
+        return loss, d_scores
+
+    def rehearse(
+        self,
+        examples: Iterable[Example],
+        *,
+        sgd: Optional[Optimizer] = None,
+        losses: Optional[Dict[str, float]] = None,
+        **config: Any,
+    ) -> Dict[str, float]:
+        """RAISES (NotImplementedError): EL096, always."""
+        raise NotImplementedError(Errors.EL096.format(name=self.name))
+
+
+def _encode_gold(eg: Example, words: Rows, labels: Sequence[str]) -> Rows:
+    """RETURNS (Rows): A tag for each word of the predicted Doc; `MISSING` also where tokens cannot be aligned."""
+    entities, tags = eg.get_aligned_ents_and_ner()
+    is_outside = numpy.array([tag == "O" for tag in tags], dtype=bool)
+    return encode_entities(_as_entities(entities), is_outside, words, labels)
+
+
+def _encode_preset(doc: Doc, words: Rows, labels: Sequence[str]) -> Rows:
+    """RETURNS (Rows): A tag for each word that is in an entity or blocked, `MISSING` for the others."""
+    is_preset = _find_preset(doc)
+    entities = _as_entities(doc.ents) if is_preset.any() else []
+    return encode_entities(entities, is_preset, words, labels)
+
+
+def _find_preset(doc: Doc) -> Mask:
+    """RETURNS (Mask): Shape (n,), for each token whether it is in an entity or blocked."""
+    if len(doc) == 0:
+        return numpy.zeros(0, dtype=bool)
+    mask: Mask = numpy.isin(doc.to_array(ENT_IOB), (IN_ENTITY, BEGINS_ENTITY))
+    return mask
+
+
+def _as_entities(spans: Iterable[Span]) -> List[Entity]:
+    return [(span.start, span.end, span.label_) for span in spans]

@@ -1,0 +1,135 @@
+"""The CRF against enumeration of all tag sequences, its gradient against finite differences."""
+
+from itertools import product
+from typing import Dict, List, Sequence, Tuple
+
+import numpy
+import pytest
+import torch
+from torch import Tensor
+
+from spacy_elmo.ml.biluo import allowed_transitions
+from spacy_elmo.ml.crf import FORBIDDEN, find_best_tags, log_partition, negative_log_likelihood
+
+N_TAGS = 5  # one label in BILUO
+LENGTHS = [3, 1, 4, 3, 2]
+ATOL = 1e-10
+
+
+def _make(lengths: Sequence[int], seed: int = 0, scale: float = 2.0) -> Tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    emissions = scale * torch.randn(sum(lengths), N_TAGS, generator=generator, dtype=torch.float64)
+    transitions = scale * torch.randn(N_TAGS + 1, N_TAGS + 1, generator=generator, dtype=torch.float64)
+    return emissions, transitions
+
+
+def _constrained(transitions: Tensor) -> Tensor:
+    return transitions.masked_fill(~torch.from_numpy(allowed_transitions(N_TAGS)), FORBIDDEN)
+
+
+def _enumerate(emissions: Tensor, transitions: Tensor) -> Dict[Tuple[int, ...], float]:
+    """The score of every tag sequence of one chain, by the formula."""
+    scores = {}
+    for tags in product(range(N_TAGS), repeat=len(emissions)):
+        path = [N_TAGS, *tags, N_TAGS]
+        score = sum(float(transitions[a, b]) for a, b in zip(path, path[1:]))
+        scores[tags] = score + sum(float(emissions[t, tag]) for t, tag in enumerate(tags))
+    return scores
+
+
+def _log_sum(scores: Sequence[float]) -> float:
+    return float(numpy.logaddexp.reduce(list(scores)))
+
+
+def _open(lengths: Sequence[int]) -> Tensor:
+    return torch.ones(sum(lengths), N_TAGS, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("is_constrained", [False, True])
+def test_partition_function_is_the_sum_over_all_sequences(is_constrained: bool) -> None:
+    emissions, transitions = _make(LENGTHS)
+    transitions = _constrained(transitions) if is_constrained else transitions
+    found = log_partition(emissions, LENGTHS, transitions).tolist()
+    wanted = [_log_sum(list(_enumerate(part, transitions).values())) for part in emissions.split(LENGTHS)]
+    numpy.testing.assert_allclose(found, wanted, atol=ATOL)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("is_constrained", [False, True])
+def test_best_tags_are_those_of_the_highest_score(is_constrained: bool, seed: int) -> None:
+    emissions, transitions = _make(LENGTHS, seed)
+    transitions = _constrained(transitions) if is_constrained else transitions
+    found = [tuple(part.tolist()) for part in find_best_tags(emissions, LENGTHS, transitions).split(LENGTHS)]
+    scores = [_enumerate(part, transitions) for part in emissions.split(LENGTHS)]
+    assert found == [max(part, key=part.__getitem__) for part in scores]
+
+
+def test_loss_of_full_annotation_is_the_negative_log_probability() -> None:
+    emissions, transitions = _make(LENGTHS)
+    tags = torch.tensor([1, 2, 3, 4, 0, 1, 3, 0, 4, 4, 4, 0, 0])
+    admissible = torch.nn.functional.one_hot(tags, N_TAGS).bool()
+    losses = negative_log_likelihood(emissions, LENGTHS, _constrained(transitions), admissible)
+    for loss, part, path in zip(losses.tolist(), emissions.split(LENGTHS), tags.split(LENGTHS)):
+        scores = _enumerate(part, _constrained(transitions))
+        assert loss == pytest.approx(_log_sum(list(scores.values())) - scores[tuple(path.tolist())], abs=1e-9)
+
+
+def test_loss_of_partial_annotation_sums_over_what_it_admits() -> None:
+    emissions, transitions = _make([4])
+    admissible = _open([4])
+    admissible[1] = torch.tensor([False, True, False, False, True])  # begins an entity, of one word or more
+    (loss,) = negative_log_likelihood(emissions, [4], _constrained(transitions), admissible).tolist()
+    scores = _enumerate(emissions, _constrained(transitions))
+    admitted = [score for tags, score in scores.items() if tags[1] in (1, 4)]
+    assert loss == pytest.approx(_log_sum(list(scores.values())) - _log_sum(admitted), abs=1e-9)
+
+
+def test_loss_without_annotation_is_zero() -> None:
+    emissions, transitions = _make(LENGTHS)
+    losses = negative_log_likelihood(emissions, LENGTHS, transitions, _open(LENGTHS))
+    numpy.testing.assert_allclose(losses.tolist(), [0.0] * len(LENGTHS), atol=ATOL)
+
+
+def test_gradient_agrees_with_finite_differences() -> None:
+    lengths = [1, 3]
+    emissions, transitions = _make(lengths)
+    admissible = _open(lengths)
+    admissible[1:3] = torch.eye(N_TAGS, dtype=torch.bool)[1:3]
+
+    def compute(emissions: Tensor, transitions: Tensor) -> Tensor:
+        return negative_log_likelihood(emissions, lengths, _constrained(transitions), admissible)
+
+    assert torch.autograd.gradcheck(compute, (emissions.requires_grad_(), transitions.requires_grad_()))
+
+
+@pytest.mark.parametrize("order", [[4, 3, 2, 1, 0], [2, 0, 4, 1, 3]])
+def test_result_does_not_depend_on_the_batch(order: List[int]) -> None:
+    emissions, transitions = _make(LENGTHS)
+    parts = emissions.split(LENGTHS)
+    lengths = [LENGTHS[i] for i in order]
+    together = log_partition(torch.cat([parts[i] for i in order]), lengths, transitions)
+    tags = find_best_tags(torch.cat([parts[i] for i in order]), lengths, transitions).split(lengths)
+    for i, total, found in zip(order, together, tags):
+        numpy.testing.assert_allclose(total, log_partition(parts[i], [LENGTHS[i]], transitions)[0], atol=ATOL)
+        assert found.tolist() == find_best_tags(parts[i], [LENGTHS[i]], transitions).tolist()
+
+
+@pytest.mark.parametrize("scale", [0.0, 100.0])
+def test_scores_of_any_size_stay_finite(scale: float) -> None:
+    lengths = [300, 2]
+    emissions, transitions = _make(lengths, scale=scale)
+    emissions.requires_grad_()
+    admissible = torch.zeros(302, N_TAGS, dtype=torch.bool)
+    admissible[:, 0] = True
+    losses = negative_log_likelihood(emissions, lengths, _constrained(transitions), admissible)
+    (d_emissions,) = torch.autograd.grad(losses.sum(), emissions)
+    assert (losses >= 0).all() and torch.isfinite(losses).all() and torch.isfinite(d_emissions).all()
+    probabilities = d_emissions + admissible  # the gradient is what the model expects minus what is annotated
+    numpy.testing.assert_allclose(probabilities.sum(dim=1), 1.0, atol=1e-9)
+
+
+def test_long_chain_keeps_its_precision() -> None:
+    n_tokens = 2_000
+    emissions, transitions = torch.zeros(n_tokens, N_TAGS), torch.zeros(N_TAGS + 1, N_TAGS + 1)
+    (total,) = log_partition(emissions, [n_tokens], transitions).tolist()
+    assert total == pytest.approx(n_tokens * numpy.log(N_TAGS), rel=1e-12)

@@ -1,0 +1,314 @@
+"""The component `crf_ner`: what it learns from, what it finds, and what it refuses."""
+
+import pickle
+from pathlib import Path
+from typing import Any, Callable, List, Optional, Tuple
+
+import numpy
+import pytest
+import spacy
+from spacy.cli.init_config import fill_config
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+from thinc.api import Config
+
+from .tiny import LISTENER, TEXTS, add_elmo
+
+TRAINED = [
+    ("Ada Lovelace met Charles in New York City .", "B-PER L-PER O U-PER O B-LOC I-LOC L-LOC O".split()),
+    ("London is big .", "U-LOC O O O".split()),
+    ("Charles likes London .", "U-PER O U-LOC O".split()),
+]
+BESIDE_WORDS = {
+    "@architectures": "spacy-elmo.Tok2VecWithElmo.v1",
+    "embed": {"@architectures": "spacy.HashEmbedCNN.v2", "width": 16, "depth": 1, "embed_size": 100,
+              "pretrained_vectors": None, "window_size": 1, "maxout_pieces": 2, "subword_features": True},
+    "elmo": LISTENER,
+}  # fmt: skip
+
+
+def _make_example(nlp: Language, text: str, tags: List[str]) -> Example:
+    words = text.split(" ")
+    return Example.from_dict(Doc(nlp.vocab, words=words), {"words": words, "entities": tags})
+
+
+def _make_examples(nlp: Language) -> List[Example]:
+    return [_make_example(nlp, *found) for found in TRAINED]
+
+
+def _make_nlp(tok2vec: Optional[Any] = None, *, n_updates: int = 0, **elmo: Any) -> Language:
+    nlp = spacy.blank("en")
+    if tok2vec is not None:
+        add_elmo(nlp, **elmo)
+    nlp.add_pipe("crf_ner", config={"model": {"tok2vec": tok2vec}} if tok2vec else {})
+    optimizer = nlp.initialize(lambda: _make_examples(nlp))
+    for _ in range(n_updates):
+        nlp.update(_make_examples(nlp), sgd=optimizer)
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def trained() -> Language:
+    """A pipeline that knows its examples by heart."""
+    return _make_nlp(n_updates=25)
+
+
+def _read(doc: Doc) -> List[Tuple[str, str]]:
+    return [(ent.text, ent.label_) for ent in doc.ents]
+
+
+def _doc(nlp: Language, text: str, **annotation: Any) -> Doc:
+    return Doc(nlp.vocab, words=text.split(" "), **annotation)
+
+
+def _bias(nlp: Language, *tags: int) -> None:
+    """Let the untrained model prefer some tags, whatever the word."""
+    emit = nlp.get_pipe("crf_ner").model.get_ref("emit")
+    bias = numpy.zeros_like(emit.get_param("b"))
+    bias[list(tags)] = 5.0
+    emit.set_param("b", bias)
+
+
+# Training and prediction
+
+
+def test_component_alone_learns_entities(trained: Language) -> None:
+    assert trained.get_pipe("crf_ner").labels == ("LOC", "PER")
+    found = [_read(trained(_doc(trained, text))) for text, _ in TRAINED]
+    assert found[0] == [("Ada Lovelace", "PER"), ("Charles", "PER"), ("New York City", "LOC")]
+    assert found[1:] == [[("London", "LOC")], [("Charles", "PER"), ("London", "LOC")]]
+    assert trained.evaluate(_make_examples(trained))["ents_f"] == 1.0
+    assert {token.ent_iob_ for token in trained(_doc(trained, "Charles likes London ."))} == {"B", "O"}
+
+
+@pytest.mark.parametrize("tok2vec", [LISTENER, BESIDE_WORDS], ids=["listener", "beside words"])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_component_learns_on_elmo_layers(tok2vec: Any, frozen: bool) -> None:
+    nlp = _make_nlp(tok2vec, model={"frozen": frozen})
+    bilm = nlp.get_pipe("elmo").model.shims[0].bilm
+    before = [parameter.clone() for parameter in bilm.network.parameters()]
+    optimizer = nlp.create_optimizer()
+    optimizer.learn_rate = 0.05
+    losses = [nlp.update(_make_examples(nlp), sgd=optimizer)["crf_ner"] for _ in range(4)]
+    assert losses[-1] < 0.9 * losses[0]
+    is_same = [bool((old == new).all()) for old, new in zip(before, bilm.network.parameters())]
+    assert all(is_same) == frozen
+
+
+def test_entities_do_not_depend_on_the_batch() -> None:
+    nlp = _make_nlp(LISTENER)
+    emit = nlp.get_pipe("crf_ner").model.get_ref("emit")
+    emit.set_param("W", numpy.random.default_rng(0).normal(size=emit.get_param("W").shape).astype("float32"))
+    alone = [_read(nlp(text)) for text in TEXTS]
+    assert any(alone)
+    for batch_size in (2, 6):
+        assert [_read(doc) for doc in nlp.pipe(TEXTS[::-1], batch_size=batch_size)][::-1] == alone
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "London"])
+def test_short_docs_are_read(trained: Language, text: str) -> None:
+    doc = trained(text)
+    assert len(doc.ents) == (text == "London")
+    assert [_read(doc) for doc in trained.pipe([text] * 2)] == [_read(doc)] * 2
+    examples = [Example(trained.make_doc(text), doc)]
+    assert trained.get_pipe("crf_ner").update(examples)["crf_ner"] < 0.1
+
+
+def test_white_space_is_inside_entities_but_not_at_their_ends() -> None:
+    nlp = _make_nlp()
+    _bias(nlp, 5, 6, 7)  # B, I and L of PER, in words of any kind
+    doc = nlp(Doc(nlp.vocab, words=["\n", "a", " ", "b", "\n"]))
+    assert [(ent.start, ent.end) for ent in doc.ents] == [(1, 4)]
+    assert nlp(Doc(nlp.vocab, words=["\n", " "])).ents == ()
+
+
+def test_entities_may_cross_sentence_boundaries() -> None:
+    nlp = _make_nlp()
+    text, tags = "New York City", ["B-LOC", "I-LOC", "L-LOC"]
+    words = text.split(" ")
+    for sent_starts in ([1, 1, 1], [1, 0, 0]):
+        doc = Doc(nlp.vocab, words=words, sent_starts=sent_starts)
+        reference = {"words": words, "entities": tags, "sent_starts": sent_starts}
+        loss = nlp.get_pipe("crf_ner").update([Example.from_dict(doc, reference)])["crf_ner"]
+        assert loss == pytest.approx(numpy.log(41), rel=1e-5)  # of equally probable sequences, see below
+    _bias(nlp, 1, 2, 3)
+    doc = nlp(Doc(nlp.vocab, words=words, sent_starts=[1, 1, 1]))
+    assert [(ent.start, ent.end) for ent in doc.ents] == [(0, 3)]
+
+
+def test_untrained_model_gives_all_sequences_the_same_probability() -> None:
+    """Of n words and 2 labels: c(n) = 3 c(n-1) + 2 sum of c(n-k) over entities of k > 1 words; 1, 3, 11, 41."""
+    nlp = _make_nlp()
+    examples = [_make_example(nlp, "a b c"[: 2 * n - 1], ["O"] * n) for n in (1, 2, 3)]
+    losses = [nlp.get_pipe("crf_ner").update([eg])["crf_ner"] for eg in examples]
+    assert losses == pytest.approx(numpy.log([3, 11, 41]), rel=1e-5)
+
+
+# Annotation
+
+
+@pytest.mark.parametrize("tags, n_admitted", [(["-"] * 3, 41), (["-", "O", "O"], 3), (["-", "-", "O"], 11)])
+def test_missing_annotation_is_summed_over(tags: List[str], n_admitted: int) -> None:
+    nlp = _make_nlp()
+    loss = nlp.get_pipe("crf_ner").update([_make_example(nlp, "a b c", tags)])["crf_ner"]
+    assert loss == pytest.approx(numpy.log(41 / n_admitted), rel=1e-5)
+
+
+def test_missing_annotation_teaches_nothing_about_its_tokens() -> None:
+    nlp = _make_nlp()
+    crf_ner = nlp.get_pipe("crf_ner")
+    examples = [_make_example(nlp, "a b", ["-", "-"]), _make_example(nlp, "Oslo", ["U-LOC"])]
+    scores, _ = crf_ner.model.begin_update([eg.predicted for eg in examples])
+    _, d_scores = crf_ner.get_loss(examples, scores)
+    assert not d_scores.emissions[0].any() and d_scores.emissions[1].any()
+    no_annotation = [Example.from_dict(nlp.make_doc("a b"), {})]
+    assert crf_ner.update(no_annotation)["crf_ner"] == 0.0
+
+
+def test_gradient_of_the_scores_agrees_with_differences() -> None:
+    nlp = _make_nlp(n_updates=1)
+    crf_ner, examples = nlp.get_pipe("crf_ner"), _make_examples(nlp)
+    scores, _ = crf_ner.model.begin_update([eg.predicted for eg in examples])
+    _, d_scores = crf_ner.get_loss(examples, scores)
+    arrays = [(scores.emissions[0], d_scores.emissions[0]), (scores.transitions, d_scores.transitions)]
+    for (values, gradient), place in zip(arrays, ((1, 5), (3, 0))):
+        sides = []
+        for step in (0.05, -0.1):
+            values[place] += step
+            sides.append(crf_ner.get_loss(examples, scores)[0])
+        values[place] += 0.05
+        assert gradient[place] == pytest.approx((sides[0] - sides[1]) / 0.1, rel=1e-2)
+
+
+def test_annotation_of_other_tokens_is_aligned() -> None:
+    nlp = _make_nlp()
+    crf_ner = nlp.get_pipe("crf_ner")
+    reference = Doc(nlp.vocab, words=["New York", "is", "big", "."], ents=["B-LOC", "O", "O", "O"])
+    predicted = Doc(nlp.vocab, words=["New", "York", "is", "big."])
+    same = _make_example(nlp, "New York is big.", ["B-LOC", "L-LOC", "O", "O"])
+    assert crf_ner.update([Example(predicted, reference)]) == crf_ner.update([same])
+
+
+def test_entities_of_other_labels_count_as_outside() -> None:
+    nlp = spacy.blank("en")
+    crf_ner = nlp.add_pipe("crf_ner")
+    nlp.initialize(lambda: _make_examples(nlp))
+    other = _make_example(nlp, "a b", ["U-DATE", "O"])
+    assert crf_ner.update([other]) == crf_ner.update([_make_example(nlp, "a b", ["O", "O"])])
+
+
+@pytest.mark.parametrize("label", ["LOC", "DATE"])
+def test_entities_that_are_there_are_kept(trained: Language, label: str) -> None:
+    doc = _doc(trained, "Ada Lovelace met Charles in New York City .")
+    doc.set_ents([Span(doc, 1, 4, label=label, kb_id="Q1")], default="missing")
+    found = trained(doc)
+    assert (1, 4, label, "Q1") in [(ent.start, ent.end, ent.label_, ent.kb_id_) for ent in found.ents]
+    assert ("New York City", "LOC") in _read(found) and ("Charles", "PER") not in _read(found)
+    assert _read(trained(found.copy())) == _read(found)
+    assert "" not in {token.ent_iob_ for token in found}
+
+
+def test_blocked_tokens_get_no_entity(trained: Language) -> None:
+    doc = _doc(trained, "Charles likes London .")
+    doc.set_ents([], blocked=[doc[2:3]], default="missing")
+    assert _read(trained(doc)) == [("Charles", "PER")]
+
+
+# Saving
+
+
+def test_a_saved_component_finds_the_same(trained: Language, tmp_path: Path) -> None:
+    trained.to_disk(tmp_path / "disk")
+    copies = [
+        spacy.load(tmp_path / "disk"),
+        spacy.blank("en").from_config(trained.config).from_bytes(trained.to_bytes()),
+        pickle.loads(pickle.dumps(trained)),
+    ]
+    for text, _ in TRAINED:
+        wanted = _read(trained(_doc(trained, text)))
+        assert all(_read(copy(_doc(copy, text))) == wanted for copy in copies)
+    crf_ner = trained.get_pipe("crf_ner")
+    copy = spacy.blank("en").add_pipe("crf_ner").from_bytes(crf_ner.to_bytes())
+    numpy.testing.assert_array_equal(*(pipe.model.get_ref("crf").get_param("transitions") for pipe in (crf_ner, copy)))
+    assert copy.labels == crf_ner.labels
+    assert not any(node.shims for node in crf_ner.model.walk()), "arrays only, nothing that torch would pickle"
+
+
+def test_a_sourced_component_finds_the_same() -> None:
+    source = _make_nlp(LISTENER, n_updates=3)
+    source.replace_listeners("elmo", "crf_ner", ["model.tok2vec"])
+    nlp = spacy.blank("en")
+    nlp.add_pipe("crf_ner", source=source)
+    assert [_read(nlp(text)) for text in TEXTS] == [_read(source(text)) for text in TEXTS]
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_workers_find_the_same(trained: Language) -> None:
+    texts = [text for text, _ in TRAINED] * 3
+    found = [_read(doc) for doc in trained.pipe(texts, n_process=2, batch_size=2)]
+    assert found == [_read(trained(text)) for text in texts] and any(found)
+
+
+def test_a_frozen_component_stays_as_it_is(trained: Language) -> None:
+    nlp = pickle.loads(pickle.dumps(trained))
+    before = nlp.get_pipe("crf_ner").to_bytes()
+    with nlp.select_pipes(disable=["crf_ner"]):
+        nlp.update(_make_examples(nlp), sgd=nlp.create_optimizer(), annotates=["crf_ner"])
+    assert nlp.get_pipe("crf_ner").to_bytes() == before
+
+
+def test_filled_config_is_complete(tmp_path: Path) -> None:
+    base = '[nlp]\nlang = "en"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\nfactory = "crf_ner"\n'
+    (tmp_path / "base.cfg").write_text(base, encoding="utf8")
+    fill_config(tmp_path / "filled.cfg", tmp_path / "base.cfg", silent=True)
+    config = Config().from_disk(tmp_path / "filled.cfg")
+    assert config["components"]["crf_ner"]["model"]["@architectures"] == "spacy-elmo.CRFTagger.v1"
+    assert config["components"]["crf_ner"]["scorer"] == {"@scorers": "spacy.ner_scorer.v1"}
+    assert config["training"]["score_weights"]["ents_f"] == 1.0
+
+
+# Labels and errors
+
+
+def test_labels_can_be_given(trained: Language) -> None:
+    nlp = spacy.blank("en")
+    crf_ner = nlp.add_pipe("crf_ner")
+    assert [crf_ner.add_label(label) for label in ("PER", "PER")] == [1, 0]
+    crf_ner.initialize(lambda: _make_examples(nlp), labels=["DATE"])
+    assert crf_ner.labels == crf_ner.label_data == ("PER", "DATE")
+    assert crf_ner.model.get_ref("emit").get_dim("nO") == 9
+
+
+def test_a_second_initialization_starts_anew(trained: Language) -> None:
+    nlp = pickle.loads(pickle.dumps(trained))
+    nlp.initialize(lambda: _make_examples(nlp))
+    assert not nlp.get_pipe("crf_ner").model.get_ref("crf").get_param("transitions").any()
+
+
+def _without_labels(nlp: Language) -> None:
+    spacy.blank("en").add_pipe("crf_ner").initialize(lambda: [_make_example(nlp, "a b", ["O", "O"])])
+
+
+def _with_infinite_scores(nlp: Language) -> None:
+    crf_ner = nlp.get_pipe("crf_ner")
+    scores, _ = crf_ner.model.begin_update([eg.predicted for eg in _make_examples(nlp)])
+    scores.emissions[0][:] = numpy.nan
+    crf_ner.get_loss(_make_examples(nlp), scores)
+
+
+@pytest.mark.parametrize(
+    "fail, message",
+    [
+        (_without_labels, r"EL093.*'crf_ner' has no labels.*1 training examples"),
+        (lambda nlp: nlp.get_pipe("crf_ner").add_label(3), r"EL094.*is 3, should be a text"),
+        (lambda nlp: nlp.get_pipe("crf_ner").add_label(""), r"EL094"),
+        (lambda nlp: nlp.get_pipe("crf_ner").add_label("DATE"), r"EL095.*'DATE'.*LOC, PER"),
+        (lambda nlp: nlp.rehearse(_make_examples(nlp)), r"EL096.*exclude=\[\"crf_ner\"\]"),
+        (_with_infinite_scores, r"EL097.*nan"),
+        (lambda nlp: spacy.blank("en").add_pipe("crf_ner").predict([nlp.make_doc("a")]), r"EL098.*initialized"),
+    ],
+)
+def test_mistakes_are_told(trained: Language, fail: Callable[[Language], Any], message: str) -> None:
+    with pytest.raises((ValueError, NotImplementedError), match=message):
+        fail(trained)
