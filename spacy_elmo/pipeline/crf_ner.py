@@ -1,4 +1,4 @@
-"""The component `crf_ner`: named entities by a CRF over any tok2vec, as in Peters et al. (2018), sec. 4 and A.3."""
+"""The component `crf_ner`: named entities by a CRF over any tok2vec, as in Peters et al. (2018), sec. 4."""
 
 import math
 from itertools import islice

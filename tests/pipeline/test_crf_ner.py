@@ -96,6 +96,17 @@ def test_component_learns_on_elmo_layers(tok2vec: Any, frozen: bool) -> None:
     assert all(is_same) == frozen
 
 
+def test_component_shares_the_tok2vec_of_spacy() -> None:
+    nlp = spacy.blank("en")
+    tok2vec = nlp.add_pipe("tok2vec")
+    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 96, "upstream": "tok2vec"}
+    nlp.add_pipe("crf_ner", config={"model": {"tok2vec": listener}})
+    optimizer = nlp.initialize(lambda: _make_examples(nlp))
+    before = tok2vec.to_bytes()
+    losses = [nlp.update(_make_examples(nlp), sgd=optimizer)["crf_ner"] for _ in range(3)]
+    assert losses[-1] < losses[0] and tok2vec.to_bytes() != before
+
+
 def test_entities_do_not_depend_on_the_batch() -> None:
     nlp = _make_nlp(LISTENER)
     emit = nlp.get_pipe("crf_ner").model.get_ref("emit")
