@@ -91,6 +91,7 @@ def setup_package() -> None:
             "zstd": ["zstandard>=0.22"],
             "datasets": ["datasets>=2.19"],
             "tensorboard": ["tensorboard>=2.15"],
+            "analysis": ["scikit-learn>=1.5", "matplotlib>=3.8"],
             "test": [
                 "build",
                 "hypothesis",
@@ -99,6 +100,7 @@ def setup_package() -> None:
                 "pytest>=8",
                 "pytest-timeout",
                 "ruff",
+                "scikit-learn>=1.5",
                 "setuptools>=77",
                 "types-tqdm",
                 "zstandard>=0.22",

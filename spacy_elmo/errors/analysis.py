@@ -24,3 +24,21 @@ class AnalysisErrors(metaclass=Catalogue):
         "spacy-elmo.LayerWeightsLogger.v1 has no layer weights to record: no component mixes the layers of a biLM (the "
         "components are: {pipes}). Remove the logger, or let a component use spacy-elmo.ElmoListener.v1."
     )
+    EL240 = (
+        "Line {where} is not a sentence with word senses: {problem}. A line should be an object with 'doc', 'tokens' "
+        "and 'senses', a list of [position, lemma, part of speech, sense]. Correct the line."
+    )
+    EL241 = "Unknown attribute '{attr}' of tokens. Choose one of: {known}."
+    EL242 = (
+        "None of the {n_docs} Docs has a token with the label '{attr}'. Give annotated Docs, or another attribute: "
+        "`python -m spacy debug data` says what a file is annotated with."
+    )
+    EL243 = "No interval can be computed: {problem}. Change the data or the setting."
+    EL244 = (
+        "A linear probe needs scikit-learn, which is not installed. Install it: `pip install "
+        "\"spacy-elmo[analysis]\"`, or `pip install scikit-learn`."
+    )
+    EL245 = (
+        "A probe cannot be trained on {n_labels} different labels ({labels}): it needs two or more. Give training data "
+        "with more labels, or another attribute."
+    )

@@ -1,0 +1,84 @@
+"""Vectors of labelled tokens, layer by layer, in bounded memory."""
+
+from typing import Any, Iterator, List, Optional, Tuple, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..encoding.facade import BiLM
+from ..ml.contexts import DocRuns, read_docs
+from ..ml.elmo_model import ElmoModel, get_settings
+from ..ml.settings import ElmoSettings
+from .labelled import LabelledDocs
+
+Vectors = NDArray[np.float32]
+# The mean of all layers, as if it were a layer more: the mix of an untrained listener.
+MEAN = "mean"
+
+
+def make_reading(**given: Any) -> ElmoSettings:
+    """How the biLM reads Docs.
+
+    given (Any): `contexts`, `state`, `max_tokens`, `overlap` and `batch_tokens` of `ElmoModel`, its defaults if left
+        out.
+    RETURNS (ElmoSettings): The same record that a component has: `get_settings(elmo.model)` can take its place.
+    RAISES (ValueError): EL060 for settings that make no sense.
+    """
+    return get_settings(ElmoModel(**given))
+
+
+def name_all(bilm: BiLM) -> List[Union[int, str]]:
+    """RETURNS (List[Union[int, str]]): The layers, 0 (the token layer) to L, and "mean"."""
+    return [*range(bilm.config.n_layers + 1), MEAN]
+
+
+def iter_layers(
+    bilm: BiLM, labelled: LabelledDocs, reading: Optional[ElmoSettings] = None
+) -> Iterator[Tuple[int, int, Vectors]]:
+    """Compute the vectors of labelled tokens in slices.
+
+    bilm (BiLM): The biLM.
+    labelled (LabelledDocs): N labelled tokens.
+    reading (Optional[ElmoSettings]): See `make_reading`; None for its defaults.
+    YIELDS (Tuple[int, int, Vectors]): start, stop and the vectors of the labelled tokens from `start` to before
+        `stop`: shape (L+2, stop - start, D), the mean of the layers last.
+    RAISES (ValueError): EL061 for sentence contexts without sentence boundaries.
+    """
+    settings = make_reading() if reading is None else reading
+    found = read_docs(labelled.docs, settings)
+    slices = bilm.iter_encode(
+        found.runs,
+        state=settings.state,
+        batch_tokens=settings.batch_tokens,
+        group_lengths=found.doc_runs,
+        reuse_memory=True,
+    )
+    for first, last, tensor in slices:
+        start, stop, places = _find_labelled(found, first, last, labelled)
+        if start < stop:
+            layers = tensor[:, places].cpu().numpy()  # (L+1, n, D)
+            yield start, stop, np.concatenate([layers, layers.mean(axis=0, keepdims=True)])
+
+
+def collect_layer(
+    bilm: BiLM, labelled: LabelledDocs, layer: Union[int, str], reading: Optional[ElmoSettings] = None
+) -> Vectors:
+    """Compute the vectors of one layer. All layers together would take (L+2) times the memory.
+
+    layer (Union[int, str]): 0 to L, or "mean".
+    RETURNS (Vectors): Shape (N, D).
+    """
+    vectors = np.empty((len(labelled.labels), bilm.config.output_width), dtype="float32")
+    for start, stop, layers in iter_layers(bilm, labelled, reading):
+        vectors[start:stop] = layers[-1 if layer == MEAN else int(layer)]
+    return vectors
+
+
+def _find_labelled(found: DocRuns, first: int, last: int, labelled: LabelledDocs) -> Tuple[int, int, Any]:
+    """The labelled tokens among the runs of a slice: from, to, and their places in the slice."""
+    positions, rows = found.gather(first, last)
+    if not len(rows):
+        return 0, 0, positions
+    start = int(labelled.rows.searchsorted(rows[0]))
+    stop = int(labelled.rows.searchsorted(rows[-1], side="right"))
+    return start, stop, positions[rows.searchsorted(labelled.rows[start:stop])]

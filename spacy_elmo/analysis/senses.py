@@ -1,0 +1,157 @@
+"""Word sense disambiguation by nearest neighbour (Peters et al. 2018, sec. 5.3; Melamud et al. 2016).
+
+A sense is the mean of the vectors of its uses in annotated text. A new use gets the sense of its lemma whose mean has
+the highest cosine with it; a lemma without annotated uses gets the first sense of a dictionary, where one is given.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..encoding.facade import BiLM
+from ..ml.settings import ElmoSettings
+from .intervals import Score, bootstrap_accuracy, bootstrap_f1
+from .labelled import LabelledDocs
+from .layer_vectors import Vectors, iter_layers, name_all
+
+Answers = List[Optional[str]]
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SenseScores:
+    """How well one system finds senses.
+
+    f1 (Score): Over all uses; a use without an answer is wrong for recall, and does not count for precision.
+    ambiguous (Optional[Score]): Accuracy over the uses that have a choice: lemmas with several senses in training; None
+        if there are none.
+    gain (Score): Accuracy over all uses less that of the first sense, in pairs.
+    n_answered (int): Uses with an answer.
+    """
+
+    f1: Score
+    ambiguous: Optional[Score]
+    gain: Score
+    n_answered: int
+
+
+class SenseVectors:
+    """The mean vector of each sense, on every layer and on their mean.
+
+    bilm (BiLM): The biLM.
+    reading (Optional[ElmoSettings]): How it reads Docs, see `make_reading`.
+    first_senses (Optional[Mapping[str, str]]): Sense of each key (lemma and part of speech) that training may lack, for
+        instance from a dictionary.
+    """
+
+    def __init__(
+        self,
+        bilm: BiLM,
+        *,
+        reading: Optional[ElmoSettings] = None,
+        first_senses: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        self.bilm = bilm
+        self.reading = reading
+        self.first_senses = dict(first_senses or {})
+        self.layers: List[Union[int, str]] = name_all(bilm)
+        self.labels: List[str] = []
+        self.senses: Dict[str, Numbers] = {}
+        self._units: Vectors = np.zeros((len(self.layers), 0, bilm.config.output_width), dtype="float32")
+
+    def fit(self, train: LabelledDocs) -> "SenseVectors":
+        """Average the vectors of each sense. The memory is that of the means, whatever the number of uses.
+
+        train (LabelledDocs): Uses with senses; those of an earlier call are forgotten.
+        RETURNS (SenseVectors): The same object.
+        """
+        pairs = list(zip(train.keys, train.labels))
+        counts = Counter(pairs)
+        ordered = sorted(counts, key=lambda pair: (pair[0], -counts[pair], pair[1]))  # the most frequent sense first
+        numbers = {pair: i for i, pair in enumerate(ordered)}
+        sums = np.zeros((len(self.layers), len(ordered), self.bilm.config.output_width))  # (L+2, senses, D)
+        index = np.asarray([numbers[pair] for pair in pairs], dtype="int64")
+        for start, stop, layers in iter_layers(self.bilm, train, self.reading):
+            for total, rows in zip(sums, layers):
+                np.add.at(total, index[start:stop], rows)
+        self.labels = [label for _, label in ordered]
+        self.senses = _group([key for key, _ in ordered])
+        self._units = _to_units(sums)  # the cosine does not need the division by the counts
+        return self
+
+    def first_sense(self, uses: LabelledDocs) -> Answers:
+        """uses (LabelledDocs): Uses of words; their labels are not read.
+        RETURNS (Answers): The most frequent training sense of each key, the dictionary's for keys without one.
+        """
+        best = {**self.first_senses, **{key: self.labels[found[0]] for key, found in self.senses.items()}}
+        return [best.get(key) for key in uses.keys]
+
+    def predict(self, uses: LabelledDocs) -> List[Answers]:
+        """uses (LabelledDocs): Uses of words; their labels are not read.
+        RETURNS (List[Answers]): A list per layer of `layers`; None where no sense of the key is known.
+        """
+        found = [self.first_sense(uses) for _ in self.layers]
+        for start, stop, layers in iter_layers(self.bilm, uses, self.reading):
+            chosen = [i for i in range(start, stop) if uses.keys[i] in self.senses]
+            if not chosen:
+                continue
+            places, owners, firsts = self._candidates([uses.keys[i] for i in chosen])
+            for answers, rows, units in zip(found, layers[:, np.asarray(chosen) - start], self._units):
+                cosines = np.einsum("pd,pd->p", _to_units(rows)[owners], units[places])
+                for i, place in zip(chosen, _find_best(cosines, places, firsts)):
+                    answers[i] = self.labels[place]
+        return found
+
+    def _candidates(self, keys: Sequence[str]) -> Tuple[Numbers, Numbers, List[int]]:
+        """Senses of all keys one after the other, the use that each belongs to, and where those of a use begin."""
+        found = [self.senses[key] for key in keys]
+        sizes = [len(places) for places in found]
+        firsts = [0, *np.cumsum(sizes).tolist()]
+        return np.concatenate(found), np.repeat(np.arange(len(keys)), sizes), firsts
+
+
+def score_senses(answers: Answers, first: Answers, uses: LabelledDocs, vectors: SenseVectors) -> SenseScores:
+    """Compare answers with annotated senses.
+
+    answers (Answers): One per use.
+    first (Answers): Those of the first sense.
+    uses (LabelledDocs): Uses with senses.
+    vectors (SenseVectors): Which lemmas are ambiguous.
+    RETURNS (SenseScores): With intervals, from drawing sentences.
+    """
+    correct = _is_correct(answers, uses.labels)
+    answered = np.asarray([answer is not None for answer in answers])
+    has_choice = np.asarray([len(vectors.senses.get(key, ())) > 1 for key in uses.keys])
+    gain = correct.astype("int64") - _is_correct(first, uses.labels)
+    chosen = uses.sentences[has_choice]
+    return SenseScores(
+        f1=bootstrap_f1(correct, answered, uses.sentences),
+        ambiguous=bootstrap_accuracy(correct[has_choice], chosen) if len(chosen) else None,
+        gain=bootstrap_accuracy(gain, uses.sentences),
+        n_answered=int(answered.sum()),
+    )
+
+
+def _is_correct(answers: Answers, labels: Sequence[str]) -> NDArray[np.bool_]:
+    return np.asarray([answer == label for answer, label in zip(answers, labels, strict=True)])
+
+
+def _find_best(cosines: NDArray[np.float32], places: Numbers, firsts: Sequence[int]) -> List[int]:
+    """The sense with the highest cosine of each use, the more frequent one of equals."""
+    parts = zip(firsts, firsts[1:])
+    return [int(places[start + int(cosines[start:stop].argmax())]) for start, stop in parts]
+
+
+def _group(keys: Sequence[str]) -> Dict[str, Numbers]:
+    found: Dict[str, List[int]] = defaultdict(list)
+    for i, key in enumerate(keys):
+        found[key].append(i)
+    return {key: np.asarray(places, dtype="int64") for key, places in found.items()}
+
+
+def _to_units(vectors: NDArray[np.floating]) -> Vectors:
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(norms == 0, 1, norms), dtype="float32")

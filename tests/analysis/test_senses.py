@@ -1,0 +1,94 @@
+"""Senses are the nearest means; unknown lemmas get the first sense or none."""
+
+import numpy as np
+import pytest
+
+from spacy_elmo.analysis.labelled import LabelledDocs, label_senses
+from spacy_elmo.analysis.layer_vectors import iter_layers, make_reading
+from spacy_elmo.analysis.senses import SenseVectors, score_senses
+
+from .labelled_texts import MONEY, PIECE, RIVER, VOCAB, make_bilm, make_uses
+
+TRAIN = [
+    ("the bank lends money", MONEY),
+    ("he sat on the bank", RIVER),
+    ("her bank is closed", MONEY),
+    ("mud on the bank of it", RIVER),
+    ("a bank with a roof", MONEY),
+    ("one piece", PIECE),
+]
+
+
+@pytest.fixture(scope="module")
+def train() -> LabelledDocs:
+    return label_senses(make_uses(*TRAIN), VOCAB)
+
+
+@pytest.fixture(scope="module")
+def uses() -> LabelledDocs:
+    tests = [("we sat on a bank", RIVER), ("that bank lends to us", MONEY), ("my piece", PIECE)]
+    return label_senses(make_uses(*tests), VOCAB)
+
+
+def _vectors(labelled: LabelledDocs) -> np.ndarray:
+    return np.concatenate([layers for _, _, layers in iter_layers(make_bilm(), labelled)], axis=1)
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("batch_tokens", [1, 7, 100])
+def test_nearest_mean_by_cosine(train: LabelledDocs, uses: LabelledDocs, batch_tokens: int) -> None:
+    vectors = SenseVectors(make_bilm(), reading=make_reading(batch_tokens=batch_tokens)).fit(train)
+    known, asked = _vectors(train), _vectors(uses)  # (L+2, N, D)
+    for layer, answers in enumerate(vectors.predict(uses)):
+        for i, answer in enumerate(answers[:2]):
+            cosines = {}
+            for sense in (MONEY, RIVER):
+                centre = known[layer, [label == sense for label in train.labels]].mean(axis=0)
+                use = asked[layer, i]
+                cosines[sense] = centre @ use / np.linalg.norm(centre) / np.linalg.norm(use)
+            assert answer == max(cosines, key=cosines.__getitem__)
+        assert answers[2] == PIECE
+
+
+@pytest.mark.issue(16)
+def test_uses_of_training_find_their_sense_if_each_is_alone(train: LabelledDocs) -> None:
+    alone = label_senses(make_uses(("the bank lends money", MONEY), ("he sat on the bank", RIVER)), VOCAB)
+    vectors = SenseVectors(make_bilm()).fit(alone)
+    token_layer, *others = vectors.predict(alone)
+    assert all(answers == [MONEY, RIVER] for answers in others)
+    assert token_layer == [MONEY, MONEY], "the token layer does not see the sentence: the first sense of equals"
+
+
+@pytest.mark.issue(16)
+def test_first_sense_is_the_most_frequent_one(train: LabelledDocs, uses: LabelledDocs) -> None:
+    vectors = SenseVectors(make_bilm()).fit(train)
+    assert vectors.first_sense(uses) == [MONEY, MONEY, PIECE]
+
+
+@pytest.mark.issue(16)
+def test_unknown_lemma_gets_the_first_sense_of_the_dictionary_or_none(train: LabelledDocs) -> None:
+    known = label_senses(make_uses(("the bank lends", MONEY)), VOCAB)
+    asked = label_senses(make_uses(("one piece", PIECE), ("a bank", MONEY)), VOCAB)
+    without = SenseVectors(make_bilm()).fit(known)
+    assert without.predict(asked) == [[None, MONEY]] * 4
+    given = SenseVectors(make_bilm(), first_senses={"piece NOUN": "piece.first", "bank NOUN": "x"}).fit(known)
+    assert given.predict(asked) == [["piece.first", MONEY]] * 4
+    assert given.first_sense(asked) == ["piece.first", MONEY]
+
+
+@pytest.mark.issue(16)
+def test_scores_count_choices_and_answers(train: LabelledDocs, uses: LabelledDocs) -> None:
+    vectors = SenseVectors(make_bilm()).fit(train)
+    first = vectors.first_sense(uses)
+    scores = score_senses([RIVER, MONEY, None], first, uses, vectors)
+    assert scores.f1.value == pytest.approx(2 * 1.0 * (2 / 3) / (1.0 + 2 / 3))
+    assert scores.ambiguous is not None and scores.ambiguous.value == 1.0 and scores.ambiguous.n == 2
+    assert scores.gain.value == 0.0 and scores.n_answered == 2
+    only = label_senses(make_uses(("one piece", PIECE)), VOCAB)
+    assert score_senses([PIECE], [PIECE], only, vectors).ambiguous is None
+
+
+@pytest.mark.issue(16)
+def test_fit_forgets_what_was_before(train: LabelledDocs, uses: LabelledDocs) -> None:
+    vectors = SenseVectors(make_bilm()).fit(label_senses(make_uses(("one piece", "piece.other")), VOCAB)).fit(train)
+    assert vectors.predict(uses) == SenseVectors(make_bilm()).fit(train).predict(uses)
