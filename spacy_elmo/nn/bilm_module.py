@@ -94,7 +94,7 @@ class BiLMModule(nn.Module):
             if not cosine >= MIN_COSINE:
                 problem = f"the layers of a test sentence have a cosine of {cosine:.2f}, should be above {MIN_COSINE}"
         if problem:
-            raise ValueError(Errors.EL244.format(problem=problem, key=key))
+            raise ValueError(Errors.EL254.format(problem=problem, key=key))
 
 
 def _sizes(layers: Tensor) -> str:

@@ -112,8 +112,8 @@ class Elmo(nn.Module):
         inputs (Inputs): Tokens of each sentence, without boundaries; or their character ids, shape (B, S, C), as
             `batch_to_ids` gives them. A sentence may have no words.
         RETURNS (ElmoOutput): Representations and mask, on the device of the biLM.
-        RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids that do not fit, EL242 for a batch
-            without sentences, EL243 for a trained biLM with another state than "reset".
+        RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids that do not fit, EL252 for a batch
+            without sentences, EL253 for a trained biLM with another state than "reset".
         """
         return self.mix(*self.encode(inputs))
 
@@ -138,7 +138,7 @@ class Elmo(nn.Module):
         layers (Tensor): Shape (L+1, B, S, D), from `encode`; float16 is computed in the type of the mixes.
         mask (Tensor): Shape (B, S), from `encode`.
         RETURNS (ElmoOutput): Representations and mask; rows of `<S>` and `</S>` only with `boundaries`.
-        RAISES (ValueError): EL240 and EL241 for layers and masks that do not fit.
+        RAISES (ValueError): EL250 and EL251 for layers and masks that do not fit.
         """
         mixed = [mix(layers, mask) for mix in self.mixes]
         if self._reads_boundaries and not self.boundaries:
@@ -171,7 +171,7 @@ class Elmo(nn.Module):
         if not torch.is_grad_enabled() or not self.encoder.is_trained:
             return False
         if self.state != "reset":
-            raise ValueError(Errors.EL243.format(state=self.state))
+            raise ValueError(Errors.EL253.format(state=self.state))
         return True
 
 

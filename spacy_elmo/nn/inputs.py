@@ -54,14 +54,14 @@ def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -
 def read_inputs(inputs: Inputs) -> Union[WordBatch, IdBatch]:
     """inputs (Inputs): Tokens of each sentence, or character ids with shape (B, S, C).
     RETURNS (Union[WordBatch, IdBatch]): The batch, on the CPU.
-    RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids of another shape or type, EL242 for a
+    RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids of another shape or type, EL252 for a
         batch without sentences.
     """
     if isinstance(inputs, Tensor):
         return _read_ids(inputs)
     runs = check_sentences(inputs)
     if not runs:
-        raise ValueError(Errors.EL242)
+        raise ValueError(Errors.EL252)
     return WordBatch(runs, length_mask([len(words) for words in runs]))
 
 
@@ -88,7 +88,7 @@ def _read_ids(ids: Tensor) -> IdBatch:
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         raise ValueError(Errors.EL017.format(problem=f"they are {ids.dtype}, should be torch.int64"))
     if not len(ids):
-        raise ValueError(Errors.EL242)
+        raise ValueError(Errors.EL252)
     ids = ids.cpu()
     mask = (ids != 0).any(dim=2)  # (B, S)
     lengths = mask.sum(dim=1).tolist()

@@ -66,7 +66,7 @@ class ScalarMix(nn.Module):
         mask (Optional[Tensor]): Shape (...), True for tokens; None if there is no padding. Rows outside are zeros, and
             do not count in a norm.
         RETURNS (Tensor): Shape (..., D), in the type of `weights`.
-        RAISES (ValueError): EL240 for another number of layers, EL241 for a mask of another shape.
+        RAISES (ValueError): EL250 for another number of layers, EL251 for a mask of another shape.
         """
         parts = self._check(layers)
         if mask is not None:
@@ -88,13 +88,13 @@ class ScalarMix(nn.Module):
         is_list = isinstance(layers, (list, tuple)) and all(isinstance(layer, Tensor) for layer in layers)
         wanted = f"{self.n_layers} layers"
         if not is_list and not isinstance(layers, Tensor):
-            raise ValueError(Errors.EL240.format(wanted=wanted, found=f"a {type(layers).__name__}"))
+            raise ValueError(Errors.EL250.format(wanted=wanted, found=f"a {type(layers).__name__}"))
         if len({tuple(layer.shape) for layer in layers}) > 1:
             shapes = ", ".join(str(tuple(layer.shape)) for layer in layers)
-            raise ValueError(Errors.EL240.format(wanted="layers of one shape", found=shapes))
+            raise ValueError(Errors.EL250.format(wanted="layers of one shape", found=shapes))
         if len(layers) != self.n_layers or layers[0].dim() < 1:
             shape = f" (shape {tuple(layers.shape)})" if isinstance(layers, Tensor) else ""
-            raise ValueError(Errors.EL240.format(wanted=wanted, found=f"{len(layers)}{shape}"))
+            raise ValueError(Errors.EL250.format(wanted=wanted, found=f"{len(layers)}{shape}"))
         return list(layers)
 
     def _dropped_weights(self) -> Tensor:
@@ -142,4 +142,4 @@ def _check_mask(mask: Tensor, layer: Tensor) -> None:
     if mask.dtype != torch.bool or mask.shape != layer.shape[:-1]:
         found = f"shape {tuple(mask.shape)} and type {mask.dtype}"
         wanted = f"shape {tuple(layer.shape[:-1])} and type torch.bool"
-        raise ValueError(Errors.EL241.format(found=found, wanted=wanted))
+        raise ValueError(Errors.EL251.format(found=found, wanted=wanted))

@@ -218,8 +218,8 @@ def test_packaged_name():
         ("She sat", "EL011.*Sentence 0 is a string"),
         (["She", "sat"], "EL011.*Sentence 0 is a string"),
         ([["She"], [1]], "EL011.*Sentence 1 is a list with items that are not strings"),
-        ([], "EL242"),
-        (torch.zeros(0, 3, 50, dtype=torch.long), "EL242"),
+        ([], "EL252"),
+        (torch.zeros(0, 3, 50, dtype=torch.long), "EL252"),
         (torch.ones(3, 50, dtype=torch.long), r"EL017.*shape \(3, 50\), should have \(B, S, C\)"),
         (torch.ones(1, 3, 49, dtype=torch.long), r"EL017.*\(3, 49\).*50|EL017.*\(1, 49\).*50"),
         (torch.full((1, 3, 50), 262), "EL017.*262 to 262, should be 0 to 261"),
@@ -264,5 +264,5 @@ def test_a_bilm_in_reduced_precision_or_steady_state_cannot_be_trained():
         Elmo(make_bilm().set_precision("int8"), trainable=True)
     elmo = make_elmo(state="steady")
     elmo.encoder.requires_grad_(True)
-    with pytest.raises(ValueError, match="EL243.*'steady'"):
+    with pytest.raises(ValueError, match="EL253.*'steady'"):
         elmo(SENTENCES)

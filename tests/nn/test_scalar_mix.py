@@ -84,12 +84,12 @@ def test_state_dict_of_allennlp_can_be_loaded():
 @pytest.mark.parametrize(
     "layers, mask, message",
     [
-        (torch.zeros(2, 5, 4), None, r"EL240.*3 layers.*found 2 \(shape \(2, 5, 4\)\)"),
-        ([torch.zeros(5, 4)] * 2, None, "EL240.*3 layers.*found 2"),
-        ([torch.zeros(5, 4), torch.zeros(5, 4), torch.zeros(1, 4)], None, r"EL240.*one shape.*\(1, 4\)"),
-        (np.zeros((3, 5, 4)), None, "EL240.*ndarray"),
-        (torch.zeros(3, 5, 4), torch.ones(4, dtype=torch.bool), r"EL241.*shape \(4,\).*shape \(5,\)"),
-        (torch.zeros(3, 5, 4), torch.ones(5), "EL241.*float32.*torch.bool"),
+        (torch.zeros(2, 5, 4), None, r"EL250.*3 layers.*found 2 \(shape \(2, 5, 4\)\)"),
+        ([torch.zeros(5, 4)] * 2, None, "EL250.*3 layers.*found 2"),
+        ([torch.zeros(5, 4), torch.zeros(5, 4), torch.zeros(1, 4)], None, r"EL250.*one shape.*\(1, 4\)"),
+        (np.zeros((3, 5, 4)), None, "EL250.*ndarray"),
+        (torch.zeros(3, 5, 4), torch.ones(4, dtype=torch.bool), r"EL251.*shape \(4,\).*shape \(5,\)"),
+        (torch.zeros(3, 5, 4), torch.ones(5), "EL251.*float32.*torch.bool"),
     ],
 )
 def test_what_cannot_be_mixed_is_an_error(layers, mask, message):
