@@ -93,6 +93,6 @@ def _block_of(nlp: Language, component: str, name: str) -> str:
         settings = mean_classifier(model["exclusive_classes"])
         lines = [f"{key} = {srsly.json_dumps(value)}" for key, value in settings.items()]
         return "\n".join(["", f"[components.{component}.model]", *lines, listener])
-    if nlp.get_pipe(component).model.has_ref("tok2vec") or "tok2vec" in model:  # type: ignore[attr-defined]
+    if nlp.get_pipe(component).model.has_ref("tok2vec") or "tok2vec" in model:  # type: ignore[attr-defined]  # a Pipe with a model
         return listener
     return f"\n# The model of '{component}' has no tok2vec: choose an architecture that has one.\n"

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import spacy
 import srsly
+from spacy.training import Example
 from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import app
@@ -20,11 +21,11 @@ ROW = '{"step": 0, "component": "tagger", "number": 1, "shares": [0.5, 0.3, 0.2]
 def pipeline(tmp_path: Path) -> Path:
     """A tagger that listens to a tiny biLM, on disk."""
     nlp = spacy.blank("en")
-    nlp.add_pipe("elmo").initialize(lambda: [], nlp=nlp, loader=lambda: make_random_bilm(BILM, 0))
+    nlp.add_pipe("elmo").initialize(lambda: [], loader=lambda: make_random_bilm(BILM, 0))
     nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}}
     listener = {**LISTENER, "initial_weights": [0.0, 1.0, 2.0], "initial_gamma": 0.5}
     nlp.add_pipe("tagger", config={"model": {"tok2vec": listener}}).add_label("NOUN")
-    nlp.initialize()
+    nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("bank"), {"tags": ["NOUN"]})])
     nlp.to_disk(tmp_path / "pipeline")
     return tmp_path / "pipeline"
 

@@ -262,7 +262,7 @@ def test_a_state_that_does_not_fit_is_an_error():
     tensors, record = training.optimizer.state_dict()
     tensors = {**tensors, "head.bias.exp_avg": torch.zeros(5), "head.gain.step": torch.zeros(())}
     del tensors["head.weight.step"]
-    with pytest.raises(ValueError, match="EL116.*4 problems") as error:
+    with pytest.raises(ValueError, match="EL116.*4 problem") as error:
         Training(ADAM).optimizer.load_state_dict((tensors, {**record, "name": "adamw"}))
     for part in ("'adamw'", "unexpected: head.gain.step", "missing: head.weight.step", "head.bias.exp_avg is [5]"):
         assert part in str(error.value)

@@ -233,7 +233,7 @@ def test_one_error_lists_everything_that_is_wrong(make):
     with pytest.raises(ValueError) as error:
         load_bilm(make(arrays=arrays))
     for part in (
-        "9 problems",
+        "9 problem(s)",
         f"missing: {CELL}B [96]",
         "missing: CNN_proj/b_proj [8]",
         "unexpected: CNN_high_7/W_carry [3, 4]",

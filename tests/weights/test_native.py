@@ -145,7 +145,7 @@ def test_native_lists_everything_that_is_wrong(native):
     with pytest.raises(ValueError) as error:
         load_bilm(native)
     for part in (
-        "5 problems",
+        "5 problem(s)",
         "missing: bilm.lstm.0.bias [2, 96]",
         "missing: softmax.bias [12]",
         "unexpected: bilm.lstm.9.bias [3]",
