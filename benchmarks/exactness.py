@@ -2,6 +2,7 @@
 
 python benchmarks/exactness.py en_elmo_sm
 python benchmarks/exactness.py ../shared/data/elmo-groundtruth/tiny-odd-4layer
+python benchmarks/exactness.py ../shared/data/elmo-groundtruth/tiny-odd-4layer --carry
 
 The last column is the amplification: the change of float64 vectors if each weight is changed by half a unit in the last
 place of float32. No order of sums can make float32 more exact than that.
@@ -17,9 +18,11 @@ import typer
 from numpy.typing import NDArray
 
 from spacy_elmo import BiLM, load_bilm
+from spacy_elmo.encoding.runs import NumberedRuns, number_words
 
 RANGES = ((0x20, 0x7F), (0xA0, 0x530), (0x590, 0xE00), (0x3040, 0x30FF), (0x4E00, 0x9FFF), (0x1F300, 0x1F700))
 HALF_UNIT = 2.0**-24
+RUN_WORDS = 3
 Text = List[str]
 Layers = NDArray[np.float64]
 
@@ -29,6 +32,7 @@ def main(
     bilm_path: str = typer.Argument(..., help="Weights in any known format."),
     n_texts: int = typer.Option(200, "--texts", "-n", help="Random texts of 1 to 30 words."),
     batch_tokens: int = typer.Option(64, "--batch-tokens", "-b", help="Tokens of the smaller one of two batches."),
+    carry: bool = typer.Option(False, "--carry", "-c", help="Cut texts after every third word, and carry the state."),
     threads: int = typer.Option(1, "--threads", "-t", help="Threads of torch."),
     # fmt: on
 ) -> None:
@@ -36,9 +40,10 @@ def main(
     torch.set_num_threads(threads)
     bilm = load_bilm(bilm_path)
     texts = make_texts(n_texts)
-    exact, moved = in_float64(bilm, texts), in_float64(perturb(bilm), texts)
-    small, large = (embed(bilm, texts, batch_tokens) for batch_tokens in (batch_tokens, 2**20))
-    single = np.concatenate([embed(bilm, [text]) for text in texts], axis=1)
+    reference, compute = (carried_in_float64, embed_carried) if carry else (in_float64, embed)
+    exact, moved = reference(bilm, texts), reference(perturb(bilm), texts)
+    small, large = (compute(bilm, texts, batch_tokens) for batch_tokens in (batch_tokens, 2**20))
+    single = np.concatenate([compute(bilm, [text]) for text in texts], axis=1)
     print(f"{bilm_path}: {n_texts} texts, {exact.shape[1]} words, {threads} thread(s)")
     pairs = ["single to float64", "batch to float64", "batch to single", "batch to batch", "amplified"]
     print(f"| layer | largest value | {' | '.join(pairs)} |")
@@ -70,6 +75,41 @@ def in_float64(bilm: BiLM, texts: List[Text]) -> Layers:
     exact = BiLM(copy.deepcopy(bilm.network).double())
     with torch.no_grad():
         return np.concatenate([exact.encode_with_grad([text]).numpy() for text in texts], axis=1)
+
+
+def embed_carried(bilm: BiLM, texts: List[Text], batch_tokens: int = 8192) -> Layers:
+    """RETURNS (Layers): Shape (L+1, words, D), each text in runs of `RUN_WORDS` words that share a state."""
+    runs = [run for text in texts for run in cut(text)]
+    n_runs = [len(cut(text)) for text in texts]
+    found = bilm.encode(runs, state="carry", batch_tokens=batch_tokens, group_lengths=n_runs)
+    return found.numpy()
+
+
+def carried_in_float64(bilm: BiLM, texts: List[Text]) -> Layers:
+    """RETURNS (Layers): Shape (L+1, words, D): the backward direction reads each run from its end, too, and carries its
+    state to the next run of the text.
+    """
+    network = copy.deepcopy(bilm.network).double()
+    words = BiLM(network)._encoder.words
+    found = []
+    with torch.no_grad():
+        for text in texts:
+            state = network.zero_state(1)
+            for run in cut(text):
+                distinct, numbers = number_words([run])
+                numbered = NumberedRuns(words.compute(distinct), numbers)
+                tokens = torch.as_tensor(numbered.tokens(with_boundaries=True))
+                index = torch.stack([tokens, tokens.flip(0)])[..., None]  # (d, S, 1)
+                layers, state = network(numbered.vectors, index, state)
+                own = numbered.vectors[tokens].repeat(1, 2)  # (S, D), layer 0
+                above = [torch.cat([rows[0, :, 0], rows[1, :, 0].flip(0)], dim=1) for rows in layers]
+                found.append(torch.stack([own, *above])[:, 1:-1].numpy())
+    return np.concatenate(found, axis=1)
+
+
+def cut(text: Text) -> List[Text]:
+    """RETURNS (List[Text]): Runs of at most `RUN_WORDS` words."""
+    return [text[i : i + RUN_WORDS] for i in range(0, len(text), RUN_WORDS)]
 
 
 def perturb(bilm: BiLM) -> BiLM:
