@@ -266,3 +266,13 @@ def test_a_bilm_in_reduced_precision_or_steady_state_cannot_be_trained():
     elmo.encoder.requires_grad_(True)
     with pytest.raises(ValueError, match="EL253.*'steady'"):
         elmo(SENTENCES)
+
+
+def test_vectors_of_the_packaged_bilm_do_not_depend_on_batch_or_input():
+    elmo = Elmo("en_elmo_sm", dropout=0.0)
+    words = "She sat on the bank of the river , and read ; it was \N{WATER WAVE} Tuesday .".split()
+    sentences = [words[i : i + n] for i in range(4) for n in (1, 3, 12)] + [words * 20]
+    together, by_ids = elmo(sentences).representations[0], elmo(batch_to_ids(sentences)).representations[0]
+    assert_close(by_ids, together)
+    for sentence, rows in zip(sentences, together):
+        assert_close(elmo([sentence]).representations[0][0], rows[: len(sentence)])
