@@ -79,6 +79,17 @@ class SoftmaxHead(LMHead):
         head.bias = nn.Parameter(torch.zeros(n_words, dtype=word_table.dtype, device=word_table.device))
         return head
 
+    def copy_rows(self, other: "SoftmaxHead", rows: Sequence[int], other_rows: Sequence[int]) -> None:
+        """Copy weights and biases of the words that two vocabularies share.
+
+        other (SoftmaxHead): The softmax to copy from, of the same width.
+        rows (Sequence[int]): Rows of this softmax to overwrite.
+        other_rows (Sequence[int]): For each of them, the row to copy.
+        """
+        with torch.no_grad():
+            self.weight[list(rows)] = other.weight[list(other_rows)].to(self.weight)
+            self.bias[list(rows)] = other.bias[list(other_rows)].to(self.bias)
+
     def forward(self, outputs: Tensor) -> Tensor:
         """outputs (Tensor): Shape (N, P).
         RETURNS (Tensor): Shape (N, V), before the softmax.

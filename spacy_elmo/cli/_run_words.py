@@ -75,16 +75,30 @@ def refuse_useless_sparse(settings: PretrainConfig, *, is_word_input: bool) -> N
         raise ValueError(Errors.EL176.format(kind=softmax.kind))
 
 
-def make_head(network: BiLMNetwork, n_words: int, settings: SoftmaxConfig) -> LMHead:
-    """network (BiLMNetwork): Its word embedding is shared with `tie_weights`.
-    n_words (int): V.
+def make_head(
+    network: BiLMNetwork, vocabulary: Vocabulary, settings: SoftmaxConfig, init: Optional[BiLM] = None
+) -> LMHead:
+    """Create the softmax of a run. Words that the softmax of `init` has, too, start from the weights they have there.
+
+    network (BiLMNetwork): Its word embedding is shared with `tie_weights`.
+    vocabulary (Vocabulary): V words.
     settings (SoftmaxConfig): Kind of softmax.
-    RETURNS (LMHead): With random weights.
+    init (Optional[BiLM]): The biLM that training starts from.
+    RETURNS (LMHead): With random weights for all other words.
     """
     width = network.config.projection_width
     if settings.kind == "adaptive":
-        return AdaptiveHead(n_words, width, settings.cutoffs, settings.div_value)
-    return SoftmaxHead.tied(network.word_embedding) if settings.tie_weights else SoftmaxHead(n_words, width)
+        return AdaptiveHead(len(vocabulary), width, settings.cutoffs, settings.div_value)
+    if settings.tie_weights:
+        return SoftmaxHead.tied(network.word_embedding)
+    head = SoftmaxHead(len(vocabulary), width)
+    if init is not None and isinstance(init.head, SoftmaxHead) and init.vocabulary is not None:
+        known = {word: row for row, word in enumerate(init.vocabulary.words)}
+        rows = [row for row, word in enumerate(vocabulary.words) if word in known]
+        head.copy_rows(init.head, rows, [known[vocabulary.words[row]] for row in rows])
+        _common.msg.info(f"Softmax: {len(rows):,} of {len(vocabulary):,} words start from the weights that they have in paths.init")
+    return head
+
 
 
 def _n_rows(init: Optional[BiLM], is_new_head: bool) -> Optional[int]:

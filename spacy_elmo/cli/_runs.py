@@ -188,4 +188,4 @@ def _head(
 ) -> LMHead:
     if init is not None and init.head is not None and not is_new:
         return init.head
-    return make_head(network, len(vocabulary), settings.softmax)
+    return make_head(network, vocabulary, settings.softmax, init)

@@ -113,6 +113,20 @@ def test_another_softmax_in_place_of_the_first(bilm_path, corpus, tmp_path):
     assert after.head.n_words == len(after.vocabulary)
 
 
+def test_words_of_both_vocabularies_keep_their_softmax_weights(bilm_path, corpus, tmp_path):
+    """With a learning rate that changes nothing, a known word has the logit that it had; a new word is random."""
+    options = ["--vocabulary.new_head", "true", "--pretraining.optimizer.learn_rate", "1e-30"]
+    before, after = load_bilm(bilm_path), _adapt(bilm_path, corpus, tmp_path / "out", *options)
+    known = {word: row for row, word in enumerate(before.vocabulary.words)}
+    shared = [row for row, word in enumerate(after.vocabulary.words) if word in known]
+    assert 3 < len(shared) < len(after.vocabulary)
+    old_rows = [known[after.vocabulary.words[row]] for row in shared]
+    assert torch.equal(after.head.weight[shared], before.head.weight[old_rows])
+    torch.testing.assert_close(after.head.bias[shared], before.head.bias[old_rows], atol=1e-20, rtol=0.0)
+    tumour = after.head.weight[after.vocabulary.words.index("tumour")]
+    assert not (before.head.weight == tumour).all(dim=1).any()
+
+
 @pytest.mark.parametrize("name", ["bilm-tf/model", "allennlp"])
 def test_released_weights_go_on(shared_data, corpus, tmp_path, name):
     """Those of bilm-tf and AllenNLP; what comes out is a biLM with softmax that also reads as HDF5."""
