@@ -24,3 +24,8 @@ class Messages:
     # One of the problems of P010.
     LINE = "{path}, line {line}: found {found}, wanted {wanted}."
     P011 = "[P011] '{path}' exists already. Give another output file, or --force to replace it."
+    P012 = "[P012] There is no experiment '{name}' on layers. Known experiments: {known}."
+    P013 = (
+        "[P013] Files of this experiment are missing: {missing}. They are not downloaded: give the folder of local "
+        "copies with `--assets-dir`."
+    )

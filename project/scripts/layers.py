@@ -1,0 +1,112 @@
+"""What each layer knows: senses by nearest neighbour, parts of speech by a probe (Peters et al. 2018, sec. 5.3)."""
+
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean
+from typing import Any, Dict, List, Optional
+
+import spacy
+import srsly
+import typer
+from messages import Messages
+from spacy.tokens import DocBin
+from wasabi import msg
+
+from spacy_elmo import load_bilm
+from spacy_elmo.analysis.intervals import Score
+from spacy_elmo.analysis.labelled import LabelledDocs, label_senses, label_tokens
+from spacy_elmo.analysis.probes import majority_baseline, probe_layers, word_baseline
+from spacy_elmo.analysis.senses import SenseVectors, score_senses
+from spacy_elmo.corpora.senses import read_senses
+from spacy_elmo.encoding.facade import BiLM
+
+FILES = {
+    "senses": {"train": "wsd/semcor-noad-train.jsonl.gz", "test": "wsd/semcor-noad-test.jsonl.gz"},
+    "pos": {"train": "ud/en_ewt/train.spacy", "test": "ud/en_ewt/test.spacy"},
+}
+EXPERIMENTS = tuple(FILES)
+Row = Dict[str, Any]
+
+
+def layers_cli(
+    # fmt: off
+    experiment: str = typer.Argument(..., help=f"What to look for: {' or '.join(EXPERIMENTS)}"),
+    output_path: Path = typer.Argument(..., help="JSON file for the scores", dir_okay=False),
+    assets_dir: Path = typer.Option(..., "--assets-dir", "-a", help="Folder with local copies of the data sets"),
+    bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
+    force: bool = typer.Option(False, "--force", "-F", help="Compute the scores again if the file exists"),
+    # fmt: on
+) -> None:
+    """Score every layer of a biLM, and the mean of all layers, beside baselines without vectors."""
+    if experiment not in FILES:
+        msg.fail("Cannot score layers", Messages.P012.format(name=experiment, known=", ".join(EXPERIMENTS)), exits=1)
+    if output_path.exists() and not force:
+        msg.info(f"{output_path} exists; --force computes it again")
+        return
+    paths = {part: assets_dir / name for part, name in FILES[experiment].items()}
+    missing = [str(path) for path in paths.values() if not path.is_file()]
+    if missing:
+        msg.fail("Cannot score layers", Messages.P013.format(missing=", ".join(missing)), exits=1)
+    found = {"experiment": experiment, "bilm": bilm, **score(experiment, load_bilm(bilm), paths)}
+    output_path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = output_path.with_suffix(".tmp")
+    srsly.write_json(temporary, found)
+    temporary.replace(output_path)
+    msg.table([_format(row) for row in found["rows"]], header=["layer", "score", "low", "high"], divider=True)
+
+
+def score(experiment: str, bilm: BiLM, paths: Dict[str, Path], limit: Optional[int] = None) -> Row:
+    """experiment (str): One of `EXPERIMENTS`.
+    bilm (BiLM): The biLM to look at.
+    paths (Dict[str, Path]): Files of "train" and "test".
+    limit (Optional[int]): Sentences, or Docs, to read of each, the first ones.
+    RETURNS (Row): Counts under "n_train" and "n_test"; under "rows" one for each baseline and each layer.
+    """
+    run = _score_senses if experiment == "senses" else _score_pos
+    return run(bilm, paths, limit)
+
+
+def _score_senses(bilm: BiLM, paths: Dict[str, Path], limit: Optional[int]) -> Row:
+    vocab = spacy.blank("en").vocab
+    train, test = (label_senses(list(read_senses(paths[part]))[:limit], vocab) for part in ("train", "test"))
+    vectors = SenseVectors(bilm).fit(train)
+    first = vectors.first_sense(test)
+    rows = []
+    for name, answers in [("first sense", first), *zip(vectors.layers, vectors.predict(test))]:
+        scores = score_senses(answers, first, test, vectors)
+        gain = None if name == "first sense" else _percent(scores.gain)
+        ambiguous = None if scores.ambiguous is None else _percent(scores.ambiguous)
+        rows.append({"layer": name, **_percent(scores.f1), "ambiguous": ambiguous, "gain": gain})
+    return {**_sizes(train, test), "n_answered": sum(answer is not None for answer in first), "rows": rows}
+
+
+def _score_pos(bilm: BiLM, paths: Dict[str, Path], limit: Optional[int]) -> Row:
+    vocab = spacy.blank("en").vocab
+    train, test = (
+        label_tokens(list(DocBin().from_disk(paths[part]).get_docs(vocab))[:limit], "pos") for part in ("train", "test")
+    )
+    rows: List[Row] = [
+        {"layer": "most frequent tag", **_percent(majority_baseline(train, test))},
+        {"layer": "most frequent tag of the word", **_percent(word_baseline(train, test))},
+    ]
+    for probe in probe_layers(bilm, train, test):
+        control = 100 * mean(probe.control)
+        rows.append({"layer": probe.layer, **_percent(probe.accuracy), "control": control})
+    return {**_sizes(train, test), "rows": rows}
+
+
+def _sizes(train: LabelledDocs, test: LabelledDocs) -> Row:
+    return {"n_train": len(train.labels), "n_test": len(test.labels)}
+
+
+def _percent(found: Score) -> Row:
+    values = asdict(found)
+    return {name: 100 * values[name] for name in ("value", "low", "high")}
+
+
+def _format(row: Row) -> List[str]:
+    return [str(row["layer"]), *(f"{row[name]:.2f}" for name in ("value", "low", "high"))]
+
+
+if __name__ == "__main__":
+    typer.run(layers_cli)
