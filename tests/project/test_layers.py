@@ -86,3 +86,25 @@ def test_a_finished_experiment_is_kept(script: Any, assets: Path, tmp_path: Path
 def test_errors_come_before_the_bilm_is_read(script: Any, tmp_path: Path, name: str, wanted: str) -> None:
     result = _run(script, name, tmp_path / "out.json", "-a", tmp_path, "-b", "no_such_bilm")
     assert result.exit_code == 1 and wanted in result.output and not (tmp_path / "out.json").exists()
+
+
+def test_tables_say_what_the_files_say(import_script: Callable[[str], Any], tmp_path: Path) -> None:
+    tables = import_script("layer_tables")
+    assert tables.senses_section(tmp_path) == tables.pos_section(tmp_path) == ""
+    score = {"value": 70.04, "low": 69.0, "high": 71.0}
+    rows = [
+        {"layer": "first sense", **score, "ambiguous": None, "gain": None},
+        {"layer": 0, **score, "value": 50.0, "ambiguous": score, "gain": {"value": -20.0, "low": -21.0, "high": -19.0}},
+        {"layer": 1, "value": 75.0, "low": 74.0, "high": 76.0, "ambiguous": score, "gain": score},
+        {"layer": "mean", "value": 80.0, "low": 74.0, "high": 86.0, "ambiguous": score, "gain": score},
+    ]
+    found = {"bilm": "tiny", "n_train": 1000, "n_test": 10, "rows": rows}
+    srsly.write_json(tmp_path / tables.SENSES, found)
+    section = tables.senses_section(tmp_path)
+    assert "| first sense | 70.0 (69.0 to 71.0) |  |  |" in section and "1,000 uses" in section
+    assert "| token layer | 50.0 (69.0 to 71.0) | 70.0 (69.0 to 71.0) | -20.0 (-21.0 to -19.0) |" in section
+    assert section.endswith("The best layer, LSTM layer 1, beats the first sense.")
+    for row in rows:
+        row["control"] = None if row["layer"] == "first sense" else 40.0
+    srsly.write_json(tmp_path / tables.POS, found)
+    assert "| LSTM layer 1 | 75.0 (74.0 to 76.0) | 40.0 | 35.0 |" in tables.pos_section(tmp_path)

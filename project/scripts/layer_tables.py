@@ -1,0 +1,81 @@
+"""The tables on layers of docs/results.md, from the files that layers.py writes."""
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import srsly
+
+Row = Dict[str, Any]
+SENSES, POS = "layers-senses.json", "layers-pos.json"
+
+
+def senses_section(results: Path) -> str:
+    """results (Path): Folder with the scores.
+    RETURNS (str): Markdown; "" if the experiment has not been run.
+    """
+    found = _read(results / SENSES)
+    if found is None:
+        return ""
+    lines = [
+        f"Word senses by 1-nearest neighbour on SemCor (NOAD senses): {found['n_train']:,} uses to learn from, "
+        f"{found['n_test']:,} to score, biLM `{found['bilm']}`. F1 over all uses, accuracy over the uses of lemmas "
+        "with several senses, and the difference from the first sense, in pairs; in brackets the 95 % interval. "
+        "Nothing is random here, so there are no seeds.",
+        "",
+        "| layer | F1 | several senses | gain over the first sense |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for row in found["rows"]:
+        cells = [_name(row["layer"]), _interval(row), _interval(row["ambiguous"]), _interval(row["gain"], sign="+")]
+        lines.append(f"| {' | '.join(cells)} |")
+    best = _best(found["rows"])
+    first = next(row for row in found["rows"] if row["layer"] == "first sense")
+    verb = "beats" if best["low"] > first["high"] else "does not beat"
+    lines += ["", f"The best layer, {_name(best['layer'])}, {verb} the first sense."]
+    return "\n".join(lines)
+
+
+def pos_section(results: Path) -> str:
+    """results (Path): Folder with the scores.
+    RETURNS (str): Markdown; "" if the experiment has not been run.
+    """
+    found = _read(results / POS)
+    if found is None:
+        return ""
+    lines = [
+        f"Parts of speech (UPOS) of UD English-EWT by a linear probe: {found['n_train']:,} training tokens, "
+        f"{found['n_test']:,} test tokens, biLM `{found['bilm']}`. Accuracy with its 95 % interval; the control task "
+        "(Hewitt and Liang 2019) has random tags per word, three seeds.",
+        "",
+        "| layer | accuracy | control task | selectivity |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for row in found["rows"]:
+        control = row.get("control")
+        beside = ["", ""] if control is None else [f"{control:.1f}", f"{row['value'] - control:.1f}"]
+        lines.append(f"| {' | '.join([_name(row['layer']), _interval(row), *beside])} |")
+    lines += ["", f"The best layer is {_name(_best(found['rows'])['layer'])}."]
+    return "\n".join(lines)
+
+
+def _read(path: Path) -> Optional[Row]:
+    found: Optional[Row] = srsly.read_json(path) if path.is_file() else None
+    return found
+
+
+def _name(layer: Any) -> str:
+    if layer == "mean":
+        return "mean of all layers"
+    return layer if isinstance(layer, str) else "token layer" if layer == 0 else f"LSTM layer {layer}"
+
+
+def _interval(score: Optional[Row], sign: str = "") -> str:
+    if score is None:
+        return ""
+    value, low, high = (f"{score[name]:{sign}.1f}" for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"
+
+
+def _best(rows: List[Row]) -> Row:
+    """The best single layer; neither a baseline nor the mean."""
+    return max((row for row in rows if isinstance(row["layer"], int)), key=lambda row: row["value"])
