@@ -24,6 +24,10 @@ class Dataset:
     is_ours: bool = False
 
 
+def _local_ner(folder: str) -> Dict[str, Tuple[str, ...]]:
+    return {split: (f"ner/{folder}/{split}.spacy", f"ner/{folder}/{split}.iob2") for split in SPLITS}
+
+
 DATASETS = {
     "sample": Dataset("tagger_ner", {split: (f"{split}.txt",) for split in SPLITS}, is_ours=True),
     "wnut17": Dataset(
@@ -47,6 +51,10 @@ DATASETS = {
             for split in SPLITS
         },
     ),
+    # Local copies only.
+    "wikigold": Dataset("ner", _local_ner("wikigold")),
+    "ncbi_disease": Dataset("ner", _local_ner("ncbi-disease")),
+    "goemotions": Dataset("textcat", {split: (f"goemotions/{split}.jsonl.gz",) for split in SPLITS}),
 }
 
 

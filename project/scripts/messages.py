@@ -17,6 +17,10 @@ class Messages:
     )
     P003 = "[P003] There is no network '{variant}'. Known networks: {known}."
     P004 = "[P004] There are no scores below '{training_dir}'. Run `python -m spacy project run all` first."
+    P005 = (
+        "[P005] There is no config '{config}' for the data set '{name}': only `python project/scripts/paper.py` trains "
+        "on it. Choose one of {known}."
+    )
     P010 = (
         "[P010] '{path}' is not in the format of the sample, {n_problems} problems:\n{problems}\n"
         "Correct these lines; assets/sample/README.md describes the format."
@@ -29,3 +33,11 @@ class Messages:
         "[P013] Files of this experiment are missing: {missing}. They are not downloaded: give the folder of local "
         "copies with `--assets-dir`."
     )
+    P020 = "[P020] There is no experiment '{name}'. Known experiments: {known}."
+    P021 = (
+        "[P021] The result '{path}' was made with other settings ({differing}). Remove the file to train again, or "
+        "give another folder with --results."
+    )
+    P022 = "[P022] Cannot write results to '{results}': {reason}. Give a folder that can be written to with --results."
+    P023 = "[P023] '{path}' is not a result of paper.py: {reason}. Remove the file to train again."
+    P024 = "[P024] There are no results in '{results}'. Run `python project/scripts/paper.py` first, or give --results."

@@ -5,10 +5,12 @@ import shutil
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Tuple
 
+import srsly
 import typer
 from convert_sample import read_sample
 from known_datasets import DATASETS, DOWNLOAD_DIR, PROJECT_DIR, SPLITS, Dataset, find_dataset, find_files
 from messages import Messages
+from spacy import blank
 from spacy.tokens import Doc, DocBin
 from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
@@ -85,6 +87,17 @@ def read_conllu(path: Path) -> List[Doc]:
     return list(conllu_to_docs(text, n_sents=UD_SENTENCES_PER_DOC, merge_subtokens=True, no_print=True))
 
 
+def read_comments(path: Path) -> List[Doc]:
+    """Read gzipped JSON lines with `text` and `labels`, GoEmotions, into Docs with every label of the file."""
+    rows = list(srsly.read_gzip_jsonl(path))
+    labels = sorted({label for row in rows for label in row["labels"]})
+    nlp = blank("en")
+    docs = [nlp.make_doc(row["text"]) for row in rows]
+    for doc, row in zip(docs, rows, strict=True):
+        doc.cats = {label: float(label in row["labels"]) for label in labels}
+    return docs
+
+
 def _find_sources(name: str, dataset: Dataset, assets_dir: str) -> Dict[str, Path]:
     if assets_dir and not (PROJECT_DIR / assets_dir).is_dir():
         raise FileNotFoundError(_no_folder(assets_dir))
@@ -108,9 +121,11 @@ def _reader(path: Path) -> Callable[[Path], List[Doc]]:
     readers: Dict[str, Callable[[Path], List[Doc]]] = {
         ".txt": read_passages,
         ".conllu": read_conllu,
-        ".gz": read_conllu,
+        ".conllu.gz": read_conllu,
+        ".jsonl.gz": read_comments,
     }
-    return readers.get(path.suffix, read_columns)
+    suffix = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    return readers.get(suffix, read_columns)
 
 
 def _split_doc(doc: Doc) -> Iterator[Doc]:

@@ -41,13 +41,19 @@ def train_cli(
 
 
 def find_config(dataset_name: str, variant: str) -> Path:
-    """RETURNS (Path): The config file. RAISES (ValueError): P000 or P003 if data set or variant are not known."""
+    """RETURNS (Path): The config file. RAISES (ValueError): P000 or P003 if data set or variant are not known; P005
+    if the data set has no config.
+    """
     dataset = find_dataset(dataset_name)
     if dataset is None:
         raise ValueError(Messages.P000.format(name=dataset_name, known=", ".join(DATASETS)))
     if variant not in VARIANTS:
         raise ValueError(Messages.P003.format(variant=variant, known=", ".join(VARIANTS)))
-    return CONFIG_DIR / f"{variant}_{dataset.pipeline}.cfg"
+    path = CONFIG_DIR / f"{variant}_{dataset.pipeline}.cfg"
+    if not path.is_file():
+        known = ", ".join(name for name, other in DATASETS.items() if other.pipeline != dataset.pipeline)
+        raise ValueError(Messages.P005.format(config=path.name, name=dataset_name, known=known))
+    return path
 
 
 def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, Any]:

@@ -75,6 +75,16 @@ def test_ud_is_read_from_each_layout(script: Any, tmp_path: Path, pattern: str) 
     assert [(token.tag_, token.pos_) for token in doc[1:]] == [("VB", "VERB"), (".", "PUNCT")]
 
 
+def test_goemotions_is_read_with_all_labels(script: Any, tmp_path: Path) -> None:
+    lines = b'{"text": "Thanks, lol!", "labels": ["gratitude", "joy"]}\n{"text": "Ok", "labels": ["neutral"]}\n'
+    _write_splits(tmp_path / "goemotions", [f"{split}.jsonl.gz" for split in SPLITS], gzip.compress(lines))
+    script.prepare("goemotions", tmp_path / "out", str(tmp_path))
+    first, second = _docs(tmp_path / "out" / "train.spacy")
+    assert [token.text for token in first] == ["Thanks", ",", "lol", "!"]
+    assert first.cats == {"gratitude": 1.0, "joy": 1.0, "neutral": 0.0}
+    assert second.cats == {"gratitude": 0.0, "joy": 0.0, "neutral": 1.0}
+
+
 def test_spacy_files_are_taken_as_they_are(script: Any, tmp_path: Path) -> None:
     doc = Doc(Vocab(), words=["Back"], ents=["O"])
     _write_splits(tmp_path / "ner" / "wnut17", [f"{split}.spacy" for split in SPLITS], DocBin(docs=[doc]).to_bytes())

@@ -13,7 +13,7 @@ def script(import_script: Callable[[str], Any]) -> Any:
 
 
 @pytest.mark.parametrize("variant", ["elmo", "baseline"])
-@pytest.mark.parametrize("dataset", ["sample", "wnut17", "ud_en_ewt"])
+@pytest.mark.parametrize("dataset", ["sample", "wnut17", "ud_en_ewt", "wikigold", "ncbi_disease"])
 def test_every_data_set_has_its_configs(script: Any, dataset: str, variant: str) -> None:
     assert script.find_config(dataset, variant).is_file()
 
@@ -30,3 +30,8 @@ def test_command_lists_what_is_known(script: Any, arguments: Any, known: str, tm
     app.command()(script.train_cli)
     result = CliRunner().invoke(app, [*arguments, str(tmp_path)])
     assert result.exit_code == 1 and known in result.output
+
+
+def test_data_set_without_a_config_names_the_other_command(script: Any) -> None:
+    with pytest.raises(ValueError, match=r"P005.*elmo_textcat\.cfg.*goemotions.*paper\.py.*wnut17"):
+        script.find_config("goemotions", "elmo")

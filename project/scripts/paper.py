@@ -1,0 +1,118 @@
+"""Train the runs of an experiment of the paper, and store each as one JSON file; a finished run is skipped."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import srsly
+import typer
+from known_datasets import PROJECT_DIR
+from messages import Messages
+from paper_experiments import EXPERIMENTS, Run, find_experiment
+from paper_run import describe_settings, run_experiment
+from prepare_data import prepare
+from wasabi import msg
+
+RESULTS_DIR = PROJECT_DIR / "results"
+Pending = List[Tuple[Run, int, Path]]
+
+
+def paper_cli(
+    # fmt: off
+    experiment: str = typer.Argument(..., help=f"Experiment: {', '.join(EXPERIMENTS)}"),
+    seed: List[int] = typer.Option([0, 1, 2], "--seed", "-s", help="Seed of the training; repeat for several"),
+    max_steps: int = typer.Option(0, "--max-steps", "-n", help="Limit of updates; 0 for that of the experiments"),
+    assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
+    results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for the results", file_okay=False),
+    bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
+    # fmt: on
+) -> None:
+    """Train, with early stopping, every run of an experiment that has no result yet, and score it on the test data."""
+    try:
+        train_all(experiment, seed, max_steps=max_steps, assets_dir=assets_dir, results=results, bilm=bilm)
+    except (ValueError, FileNotFoundError, PermissionError) as e:
+        msg.fail(f"Cannot run the experiment '{experiment}'", str(e), exits=1)
+
+
+def train_all(
+    experiment: str, seeds: List[int], *, max_steps: int, assets_dir: str, results: Path, bilm: str
+) -> List[Path]:
+    """Train what has no result.
+
+    RETURNS (List[Path]): The files written by this call.
+    RAISES (ValueError): P020 for an unknown experiment, P021 if a result was made with other settings, P023 if a file
+        is not a result.
+    RAISES (FileNotFoundError): P001 or P002 for missing data.
+    RAISES (PermissionError): P022 if the folder of results cannot be written to.
+    """
+    runs = find_experiment(experiment)
+    check_writable(results)
+    pending = find_pending(runs, seeds, max_steps=max_steps, results=results, bilm=bilm)
+    with tempfile.TemporaryDirectory() as folder:
+        corpora = {}
+        for dataset in dict.fromkeys(run.dataset for run, _, _ in pending):  # all data before the first training
+            corpora[dataset] = Path(folder) / dataset
+            prepare(dataset, corpora[dataset], assets_dir)
+        for run, seed, path in pending:
+            msg.divider(run.name(seed))
+            result = run_experiment(run, seed, corpora[run.dataset], max_steps=max_steps, bilm=bilm)
+            write_result(path, result)
+            msg.good(f"{path.name}: {result['cpu_seconds']:.0f} s of CPU time")
+    return [path for _, _, path in pending]
+
+
+def find_pending(runs: List[Run], seeds: List[int], *, max_steps: int, results: Path, bilm: str) -> Pending:
+    """Compare the stored results with the runs; all seeds of one run before the next seed of any, so that every
+    variant has a first result early.
+
+    RETURNS (Pending): Run, seed and file of each run without a result.
+    RAISES (ValueError): P021 or P023.
+    """
+    pending = []
+    for seed in seeds:
+        for run in runs:
+            path = results / f"{run.name(seed)}.json"
+            wanted = describe_settings(run, seed, max_steps=max_steps, bilm=bilm)
+            if not path.exists():
+                pending.append((run, seed, path))
+            elif (found := _read_settings(path)) != wanted:
+                names = sorted({*found, *wanted})
+                differing = [key for key in names if found.get(key) != wanted.get(key)]
+                told = "; ".join(f"{key}: {found.get(key)}, wanted {wanted.get(key)}" for key in differing)
+                raise ValueError(Messages.P021.format(path=path, differing=told))
+            else:
+                msg.info(f"{path.name} exists, skipped")
+    return pending
+
+
+def check_writable(results: Path) -> None:
+    """RAISES (PermissionError): P022 if the folder cannot be made or written to, before hours of training."""
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=results):
+            pass
+    except OSError as e:
+        raise PermissionError(Messages.P022.format(results=results, reason=e.strerror)) from e
+
+
+def write_result(path: Path, result: Dict[str, Any]) -> None:
+    """Write to a temporary file in the same folder, then rename it: an interrupted run leaves no result."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        srsly.write_json(part, result)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _read_settings(path: Path) -> Dict[str, Any]:
+    try:
+        settings = srsly.read_json(path)["settings"]
+    except (ValueError, KeyError, TypeError) as e:
+        raise ValueError(Messages.P023.format(path=path, reason=e)) from e
+    return dict(settings)
+
+
+if __name__ == "__main__":
+    typer.run(paper_cli)

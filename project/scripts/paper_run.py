@@ -1,0 +1,173 @@
+"""One training of an experiment: its config, its share of the data, its scores."""
+
+import platform
+import random
+import re
+import tempfile
+import time
+from copy import deepcopy
+from importlib.metadata import version
+from math import ceil
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+import spacy
+import srsly
+from known_datasets import PROJECT_DIR
+from paper_experiments import TRAINING, Run
+from spacy.cli.train import train as spacy_train
+from spacy.tokens import DocBin
+from spacy.training import Corpus
+from spacy.vocab import Vocab
+from thinc.api import Config
+
+from spacy_elmo.cli.init_config import init_config
+
+CONFIG_DIR = PROJECT_DIR.parent / "configs"
+SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
+PACKAGES = ("spacy-elmo", "spacy", "thinc", "torch", "numpy")
+
+
+def run_experiment(run: Run, seed: int, corpus_dir: Path, *, max_steps: int = 0, bilm: str) -> Dict[str, Any]:
+    """Train with early stopping, and score the best pipeline of the development data on the test data.
+
+    RETURNS (Dict[str, Any]): What is stored: settings, scores on the test data (0 to 1), the best development score
+        and its update, the development scores by update, CPU seconds, training docs and words, processor, versions.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        work_dir = Path(folder)
+        n_docs, n_words = write_share(corpus_dir / "train.spacy", work_dir / "train.spacy", run.share)
+        make_config(run).to_disk(work_dir / "config.cfg")
+        start_s = time.process_time()
+        overrides = make_overrides(run, seed, work_dir, corpus_dir, max_steps=max_steps, bilm=bilm)
+        spacy_train(work_dir / "config.cfg", work_dir / "out", overrides=overrides)
+        cpu_seconds = time.process_time() - start_s
+        curve = read_curve(work_dir / "log.jsonl")
+        scores = score(work_dir / "out" / "model-best", corpus_dir / "test.spacy")
+    best_step, best_score = max(curve, key=lambda row: (row[1], -row[0]))
+    return {
+        "settings": describe_settings(run, seed, max_steps=max_steps, bilm=bilm),
+        "test": scores,
+        "best_dev_score": best_score,
+        "best_step": best_step,
+        "last_step": curve[-1][0],
+        "curve": curve,
+        "cpu_seconds": round(cpu_seconds, 1),
+        "train_docs": n_docs,
+        "train_words": n_words,
+        "processor": find_processor(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+    }
+
+
+def describe_settings(run: Run, seed: int, *, max_steps: int, bilm: str) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): What a result depends on, without paths: a biLM is named by its last part."""
+    return {
+        "task": run.task,
+        "dataset": run.dataset,
+        "condition": run.condition,
+        "config": run.config,
+        "placement": run.placement,
+        "share": run.share,
+        "seed": seed,
+        "bilm": Path(bilm).name if _has_elmo(run) else None,
+        **_training_settings(run, max_steps),
+    }
+
+
+def make_config(run: Run) -> Config:
+    """RETURNS (Config): The config of the run, not interpolated, before the overrides."""
+    kind, _, component = run.config.partition(":")
+    if component:
+        text = init_config(pipeline=component, placement="both")
+        config = Config().from_str(text, interpolate=False)
+    else:
+        config = Config().from_disk(CONFIG_DIR / kind, interpolate=False)
+    if run.placement is not None:
+        _place(config, run.component, run.placement)
+    # A schedule is a block; a setting must replace it as a whole.
+    config["training"]["optimizer"]["learn_rate"] = dict(TRAINING)["training.optimizer.learn_rate"]
+    return config
+
+
+def make_overrides(
+    run: Run, seed: int, work_dir: Path, corpus_dir: Path, *, max_steps: int, bilm: str
+) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Overrides of the config: paths, seed, log, training and the settings of the run."""
+    overrides: Dict[str, Any] = {
+        "paths.train": str(work_dir / "train.spacy"),
+        "paths.dev": str(corpus_dir / "dev.spacy"),
+        "system.seed": seed,
+        "training.logger.@loggers": "spacy.ConsoleLogger.v3",
+        "training.logger.output_file": str(work_dir / "log.jsonl"),
+        "training.logger.progress_bar": None,
+        **_training_settings(run, max_steps),
+    }
+    if _has_elmo(run):
+        overrides["paths.bilm"] = bilm
+    return overrides
+
+
+def write_share(source: Path, target: Path, share: int) -> Tuple[int, int]:
+    """Write the first docs of a shuffled file. RETURNS (Tuple[int, int]): Number of docs and words written."""
+    docs = list(DocBin().from_disk(source).get_docs(Vocab()))
+    random.Random(SHUFFLE_SEED).shuffle(docs)
+    docs = docs[: ceil(len(docs) * share / 100)]
+    DocBin(docs=docs).to_disk(target)
+    return len(docs), sum(len(doc) for doc in docs)
+
+
+def read_curve(log_path: Path) -> List[Tuple[int, float]]:
+    """RETURNS (List[Tuple[int, float]]): Update and development score (0 to 1) of each evaluation."""
+    rows = [row for row in srsly.read_jsonl(log_path) if row.get("score") is not None]
+    return [(int(row["step"]), round(float(row["score"]), 5)) for row in rows]
+
+
+def score(pipeline_dir: Path, test_path: Path) -> Dict[str, float]:
+    """RETURNS (Dict[str, float]): The scores on the test data that are single numbers, 0 to 1."""
+    nlp = spacy.load(pipeline_dir)
+    scores = nlp.evaluate(list(Corpus(test_path)(nlp)))
+    numbers = {key: value for key, value in scores.items() if isinstance(value, float)}
+    return {key: round(value, 5) for key, value in numbers.items() if key != "speed" and not key.startswith("token_")}
+
+
+def find_processor() -> str:
+    """RETURNS (str): Name, family and model, as far as the system tells."""
+    path = Path("/proc/cpuinfo")
+    text = path.read_text() if path.exists() else ""
+    found = [_find_line(name, text) for name in ("model name", "cpu family", "model")]
+    if not all(found):
+        return platform.processor() or platform.machine()
+    return "{} (family {}, model {})".format(*found)
+
+
+def _find_line(name: str, text: str) -> Optional[str]:
+    match = re.search(rf"^{name}\s*: (.+)$", text, flags=re.M)
+    return match[1].strip() if match else None
+
+
+def _training_settings(run: Run, max_steps: int) -> Dict[str, Any]:
+    settings = {**dict(TRAINING), **dict(run.settings)}
+    if max_steps:
+        settings["training.max_steps"] = max_steps
+        settings["training.eval_frequency"] = min(max_steps, settings["training.eval_frequency"])
+    return settings
+
+
+def _has_elmo(run: Run) -> bool:
+    return run.placement != "none" and not run.config.startswith("baseline_")
+
+
+def _place(config: Config, name: str, placement: str) -> None:
+    """Put ELMo at the input, the output or both of the encoder of a component, or remove it from the pipeline."""
+    model = config["components"][name]["model"]
+    tok2vec = model["tok2vec"]
+    listener = deepcopy(tok2vec["elmo_input"])
+    if placement == "none":
+        embed, encode = tok2vec["embed"], tok2vec["encode"]
+        model["tok2vec"] = {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
+        config["nlp"]["pipeline"].remove("elmo")
+        del config["components"]["elmo"], config["initialize"]["components"]["elmo"], config["paths"]["bilm"]
+        return
+    for place in ("input", "output"):
+        tok2vec[f"elmo_{place}"] = deepcopy(listener) if placement in (place, "both") else None

@@ -1,0 +1,133 @@
+"""Tables of the paper's experiments: from stored results to Markdown, or None without any."""
+
+from statistics import mean, stdev
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from paper_experiments import SHARES
+
+Result = Dict[str, Any]
+# Task, title, and the scores in percent: title and key.
+GAINS: Tuple[Tuple[str, str, Tuple[Tuple[str, str], ...]], ...] = (
+    ("wnut17", "WNUT-17", (("NER F", "ents_f"),)),
+    ("wikigold", "Wikigold", (("NER F", "ents_f"),)),
+    ("ncbi-disease", "NCBI-disease", (("NER F", "ents_f"),)),
+    ("ewt-tags", "UD EWT", (("UPOS", "pos_acc"), ("XPOS", "tag_acc"), ("morph", "morph_acc"))),
+    ("ewt-parser", "UD EWT", (("UAS", "dep_uas"), ("LAS", "dep_las"))),
+    ("goemotions", "GoEmotions", (("macro F", "cats_macro_f"), ("micro F", "cats_micro_f"))),
+)
+MIXES = (
+    ("elmo", "learned, no L2"),
+    ("mix-l2-0.001", "learned, lambda 0.001"),
+    ("mix-l2-1", "learned, lambda 1"),
+    ("mix-mean", "mean of the layers"),
+    ("mix-top", "top layer"),
+    ("baseline", "without ELMo"),
+)
+PLACES = (("input", "input"), ("output", "output"), ("both", "input and output"), ("none", "without ELMo"))
+SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", "UPOS", "pos_acc"))
+
+
+def make_gains(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): Test scores with and without ELMo by task, Peters et al. (2018), table 1."""
+    rows = []
+    for task, title, scores in GAINS:
+        for label, key in scores:
+            groups = [select(results, task, condition) for condition in ("baseline", "elmo")]
+            without, with_elmo = [percents(group, key) for group in groups]
+            if without or with_elmo:
+                gain = f"{mean(with_elmo) - mean(without):+.2f}" if without and with_elmo else "-"
+                updates = " / ".join(_mean_updates(group) for group in groups)
+                rows.append([f"{title}, {label}", summarize(without), summarize(with_elmo), gain, updates])
+    header = ["test score", "without ELMo", "with ELMo", "difference", "updates to the best score, without / with"]
+    return make_table(header, rows)
+
+
+def make_mixes(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): WNUT-17 by mix of the layers, table 2 of the paper; None before any mix is measured."""
+    if not any(result["settings"]["condition"].startswith("mix-") for result in results):
+        return None
+    return _by_condition(results, "mix", MIXES)
+
+
+def make_placements(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): WNUT-17 by place of ELMo in a network with a BiLSTM, table 3 of the paper."""
+    return _by_condition(results, "ELMo at", [(f"bilstm-{place}", label) for place, label in PLACES])
+
+
+def make_shares(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): Test scores by share of the training data, figure 1 of the paper."""
+    rows = []
+    for task, title, label, key in SHARE_TASKS:
+        for share in measured_shares(results, task):
+            without, with_elmo = [select(results, task, name, share) for name in ("baseline", "elmo")]
+            words = f"{(without or with_elmo)[0]['train_words']:,}"
+            scores = [summarize(percents(group, key)) for group in (without, with_elmo)]
+            rows.append([f"{title}, {label}", f"{share} %", words, *scores])
+    return make_table(["test score", "share", "training words", "without ELMo", "with ELMo"], rows)
+
+
+def make_updates(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): Updates to the best development score of the baseline, without and with ELMo, for the
+    same seed and all training data.
+    """
+    rows = []
+    for task, title in dict.fromkeys((task, title) for task, title, _ in GAINS):
+        for baseline in select(results, task, "baseline"):
+            seed = baseline["settings"]["seed"]
+            for result in select(results, task, "elmo"):
+                if result["settings"]["seed"] == seed:
+                    reached = find_update(result["curve"], baseline["best_dev_score"])
+                    told = "not reached" if reached is None else f"{reached:,}"
+                    best = f"{baseline['best_dev_score'] * 100:.2f}"
+                    rows.append([f"{title} ({task})", str(seed), best, f"{baseline['best_step']:,}", told])
+    header = ["task", "seed", "best development score without ELMo", "updates without ELMo", "updates with ELMo"]
+    return make_table(header, rows)
+
+
+def find_update(curve: Sequence[Sequence[float]], wanted: float) -> Optional[int]:
+    """RETURNS (Optional[int]): The first update with at least this score; None if there is none."""
+    return next((int(step) for step, score in curve if score >= wanted), None)
+
+
+def measured_shares(results: List[Result], task: str) -> List[int]:
+    """RETURNS (List[int]): Shares with a result; none if only all training data was used."""
+    found = {result["settings"]["share"] for result in results if result["settings"]["task"] == task}
+    return [share for share in SHARES if share in found] if found - {100} else []
+
+
+def select(results: List[Result], task: str, condition: str, share: int = 100) -> List[Result]:
+    """RETURNS (List[Result]): The results of all seeds."""
+    wanted = {"task": task, "condition": condition, "share": share}
+    found = [result for result in results if wanted.items() <= result["settings"].items()]
+    return sorted(found, key=lambda result: result["settings"]["seed"])
+
+
+def percents(results: Iterable[Result], key: str) -> List[float]:
+    """RETURNS (List[float]): A test score of each result, 0 to 100."""
+    return [result["test"][key] * 100 for result in results if key in result["test"]]
+
+
+def summarize(values: Sequence[float]) -> str:
+    """RETURNS (str): Mean, sample standard deviation (of two values or more) and number of seeds."""
+    if not values:
+        return "-"
+    spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{mean(values):.2f}{spread} (n = {len(values)})"
+
+
+def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Optional[str]:
+    """RETURNS (Optional[str]): A Markdown table, numbers to the right; None without rows."""
+    if not rows:
+        return None
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _by_condition(results: List[Result], title: str, conditions: Sequence[Tuple[str, str]]) -> Optional[str]:
+    scores = {label: percents(select(results, "wnut17", name), "ents_f") for name, label in conditions}
+    rows = [[label, summarize(values)] for label, values in scores.items() if values]
+    return make_table([title, "WNUT-17, NER F"], rows)
+
+
+def _mean_updates(results: List[Result]) -> str:
+    return f"{mean(result['best_step'] for result in results):,.0f}" if results else "-"

@@ -1,0 +1,103 @@
+"""Draw the tables and plots of docs/results.md from the stored results; text outside of the markers stays."""
+
+import os
+import re
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Tuple
+
+import srsly
+import typer
+from known_datasets import PROJECT_DIR
+from layer_tables import pos_section, senses_section
+from messages import Messages
+from paper_tables import Result, make_gains, make_mixes, make_placements, make_shares, make_updates
+from wasabi import msg
+
+PAGE = PROJECT_DIR.parent / "docs" / "results.md"
+IMAGES = "images"  # beside the page
+# Section of the page: its heading and the function that makes its content. A section without results is left empty.
+SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
+    "gains": ("Gains", make_gains),
+    "mixes": ("Mix of the layers", make_mixes),
+    "placements": ("Placement", make_placements),
+    "shares": ("Sample efficiency", make_shares),
+    "updates": ("Updates to the best score of the baseline", make_updates),
+}
+# The same for sections that read files of layers.py, from the folder of results.
+LAYER_SECTIONS: Dict[str, Tuple[str, Callable[[Path], str]]] = {
+    "senses": ("Word senses by layer", senses_section),
+    "pos": ("Parts of speech by layer", pos_section),
+}
+
+
+def results_cli(
+    # fmt: off
+    results: Path = typer.Option(PROJECT_DIR / "results", "--results", "-r", help="Folder with results of paper.py"),
+    page: Path = typer.Option(PAGE, "--page", "-p", help="Markdown file to write the tables into", dir_okay=False),
+    # fmt: on
+) -> None:
+    """Write the tables between the markers of a page, and the plots to `images` beside it."""
+    try:
+        names = draw(read_results(results), page, results)
+    except (ValueError, FileNotFoundError) as e:
+        msg.fail("Cannot draw the results", str(e), exits=1)
+    msg.good(f"{page}: {', '.join(names)}")
+
+
+def read_results(folder: Path) -> List[Result]:
+    """RETURNS (List[Result]): All stored results. RAISES (FileNotFoundError): P024 if there are none. RAISES
+    (ValueError): P023 for a file that is not a result.
+    """
+    results = [_read(path) for path in sorted(folder.glob("*-seed*.json"))]
+    if not results:
+        raise FileNotFoundError(Messages.P024.format(results=folder))
+    return results
+
+
+def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
+    """Write the page, with the scores of layers in `folder`; a new page gets a title.
+
+    RETURNS (List[str]): The sections with content.
+    """
+    text = page.read_text(encoding="utf8") if page.exists() else "# Results\n"
+    sections = {name: make(results) for name, (_, make) in SECTIONS.items()}
+    if sections["shares"]:
+        sections["shares"] += _draw_plots(results, page.parent / IMAGES)
+    sections.update({name: make(folder) for name, (_, make) in LAYER_SECTIONS.items()})
+    headings = {name: section[0] for name, section in (*SECTIONS.items(), *LAYER_SECTIONS.items())}
+    for name, content in sections.items():
+        text = replace_section(text, name, f"## {headings[name]}\n\n{content}" if content else "")
+    part = page.with_name(f".{page.name}.{os.getpid()}.part")
+    part.write_text(text, encoding="utf8", newline="\n")
+    os.replace(part, page)
+    return [name for name, content in sections.items() if content]
+
+
+def replace_section(text: str, name: str, content: str) -> str:
+    """RETURNS (str): The text with new content between the markers of the section; without markers, they are added
+    at the end once there is content.
+    """
+    start, end = f"<!-- results: {name} -->", f"<!-- end of {name} -->"
+    block = f"{start}\n{content}\n{end}" if content else f"{start}\n{end}"
+    pattern = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", flags=re.S)
+    if pattern.search(text):
+        return pattern.sub(lambda _: block, text)
+    return f"{text.rstrip()}\n\n{block}\n" if content else text
+
+
+def _draw_plots(results: List[Result], image_dir: Path) -> str:
+    from paper_plots import draw_shares  # needs matplotlib, which tables do without
+
+    return "".join(f"\n\n![{title}]({IMAGES}/{name})" for title, name in draw_shares(results, image_dir))
+
+
+def _read(path: Path) -> Result:
+    try:
+        result: Result = srsly.read_json(path)
+        return {**result, "settings": dict(result["settings"]), "test": dict(result["test"])}
+    except (ValueError, KeyError, TypeError) as e:
+        raise ValueError(Messages.P023.format(path=path, reason=e)) from e
+
+
+if __name__ == "__main__":
+    typer.run(results_cli)

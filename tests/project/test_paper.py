@@ -1,0 +1,136 @@
+"""Experiments of the paper: their configs, what is skipped, what is stored, and what is refused."""
+
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+
+import pytest
+import srsly
+import typer
+from spacy.tokens import Doc, DocBin
+from spacy.util import load_model_from_config
+from spacy.vocab import Vocab
+from typer.testing import CliRunner
+
+RESULT = {"cpu_seconds": 1.0}
+
+
+@pytest.fixture
+def script(import_script: Callable[[str], Any]) -> Any:
+    return import_script("paper")
+
+
+@pytest.fixture
+def trained(script: Any, monkeypatch: pytest.MonkeyPatch) -> List[str]:
+    """The names of the runs, instead of their training."""
+    names: List[str] = []
+
+    def run_experiment(run: Any, seed: int, corpus_dir: Path, **settings: Any) -> Dict[str, Any]:
+        names.append(run.name(seed))
+        return {**RESULT, "settings": script.describe_settings(run, seed, **settings)}
+
+    monkeypatch.setattr(script, "run_experiment", run_experiment)
+    return names
+
+
+def _invoke(script: Any, *arguments: object) -> Any:
+    app = typer.Typer()
+    app.command()(script.paper_cli)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_finished_runs_are_skipped(script: Any, trained: List[str], tmp_path: Path) -> None:
+    first = _invoke(script, "sample", "--seed", 0, "--results", tmp_path)
+    assert first.exit_code == 0, first.output
+    assert trained == ["sample-baseline-100pct-seed0", "sample-elmo-100pct-seed0"]
+    (tmp_path / f"{trained[1]}.json").unlink()  # as if the experiment had been interrupted
+    second = _invoke(script, "sample", "--seed", 0, "--seed", 1, "--results", tmp_path)
+    assert second.exit_code == 0, second.output
+    assert trained[2:] == ["sample-elmo-100pct-seed0", "sample-baseline-100pct-seed1", "sample-elmo-100pct-seed1"]
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.json" for name in trained}
+
+
+def test_result_of_other_settings_is_refused(script: Any, trained: List[str], tmp_path: Path) -> None:
+    _invoke(script, "sample", "--seed", 0, "--max-steps", 2, "--results", tmp_path)
+    result = _invoke(script, "sample", "--seed", 0, "--results", tmp_path)
+    assert result.exit_code == 1
+    assert "[P021]" in result.output and "training.max_steps" in result.output
+
+
+def test_file_that_is_no_result_is_refused(script: Any, tmp_path: Path) -> None:
+    (tmp_path / "sample-elmo-100pct-seed0.json").write_text("{")
+    result = _invoke(script, "sample", "--seed", 0, "--results", tmp_path)
+    assert result.exit_code == 1 and "[P023]" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments, problem",
+    [
+        (["glue"], "[P020]"),
+        (["gains-wikigold", "--assets-dir", "no-such-folder"], "[P001]"),
+        (["gains-wikigold", "--assets-dir", "scripts"], "[P002]"),
+    ],
+)
+def test_command_says_what_is_wrong(script: Any, tmp_path: Path, arguments: List[str], problem: str) -> None:
+    result = _invoke(script, *arguments, "--results", tmp_path)
+    assert result.exit_code == 1 and problem in result.output
+
+
+def test_folder_that_cannot_be_written_is_refused(script: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = _invoke(script, "sample", "--results", tmp_path / "file" / "results")
+    assert result.exit_code == 1 and "[P022]" in result.output
+
+
+def test_workflow_runs_every_experiment_with_three_seeds(script: Any) -> None:
+    project = srsly.read_yaml(script.PROJECT_DIR / "project.yml")
+    commands = {command["name"]: command["script"] for command in project["commands"]}
+    lines = [line.split() for name in project["workflows"]["paper"] for line in commands[name]]
+    trained = [words for words in lines if words[1] == "scripts/paper.py"]
+    called = [words[2] for words in trained]
+    assert sorted([*called, "sample"]) == sorted(script.EXPERIMENTS)
+    assert all(
+        [words[i + 1] for i, word in enumerate(words) if word == "--seed"] == ["0", "1", "2"] for words in trained
+    )
+    assert lines[-1] == ["python", "scripts/results.py"]
+
+
+def test_share_is_a_part_of_every_larger_share(import_script: Callable[[str], Any], tmp_path: Path) -> None:
+    script = import_script("paper_run")
+    source, vocab = tmp_path / "all.spacy", Vocab()
+    DocBin(docs=[Doc(vocab, words=[str(i)] * 2) for i in range(50)]).to_disk(source)
+    words: List[List[str]] = []
+    for share, n_docs in ((1, 1), (10, 5), (100, 50)):
+        target = tmp_path / f"{share}.spacy"
+        assert script.write_share(source, target, share) == (n_docs, 2 * n_docs)
+        words.append([doc[0].text for doc in DocBin().from_disk(target).get_docs(vocab)])
+    assert words[0] == words[1][:1] and words[1] == words[2][:5]
+    assert words[2] != sorted(words[2], key=int)
+
+
+@pytest.mark.slow
+def test_every_run_makes_a_pipeline(import_script: Callable[[str], Any], tmp_path: Path) -> None:
+    experiments, script = import_script("paper_experiments"), import_script("paper_run")
+    found = {}
+    for run in {run for runs in experiments.EXPERIMENTS.values() for run in runs if run.share == 100}:
+        overrides = script.make_overrides(run, 0, tmp_path, tmp_path, max_steps=0, bilm="en_elmo_sm")
+        script.make_config(run).to_disk(tmp_path / "run.cfg")
+        config = script.Config().from_disk(tmp_path / "run.cfg", interpolate=True, overrides=overrides)
+        nlp = load_model_from_config(config, auto_fill=True)
+        found[run.task, run.condition] = "elmo" in nlp.pipe_names
+        assert config["training"]["patience"] == 1600
+    assert all(found[key] == (key[1] not in ("baseline", "bilstm-none")) for key in found)
+    assert {task for task, _ in found} >= {"wnut17", "wikigold", "ncbi-disease", "ewt-tags", "ewt-parser", "goemotions"}
+
+
+@pytest.mark.slow
+def test_sample_is_trained_and_scored(script: Any, tiny_bilm: Path, tmp_path: Path) -> None:
+    arguments = ("sample", "--seed", 0, "--max-steps", 2, "--bilm", tiny_bilm, "--results", tmp_path)
+    result = _invoke(script, *arguments)
+    assert result.exit_code == 0, result.output
+    stored = srsly.read_json(tmp_path / "sample-elmo-100pct-seed0.json")
+    assert 0 < stored["test"]["tag_acc"] < 1
+    assert [step for step, _ in stored["curve"]] == [0, 2] and stored["last_step"] == 2
+    assert stored["best_dev_score"] == max(score for _, score in stored["curve"])
+    assert stored["train_words"] > stored["train_docs"] > 100
+    text = (tmp_path / "sample-elmo-100pct-seed0.json").read_text()
+    assert stored["settings"]["bilm"] == tiny_bilm.name and str(tiny_bilm.parent) not in text

@@ -1,0 +1,92 @@
+"""Tables drawn from results: means, standard deviations, numbers of seeds, and the page around them."""
+
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+
+import pytest
+import srsly
+
+PNG = b"\x89PNG"
+
+
+def _result(condition: str, seed: int, score: float, *, task: str = "wnut17", share: int = 100) -> Dict[str, Any]:
+    settings = {"task": task, "condition": condition, "seed": seed, "share": share}
+    curve = [[0, 0.0], [200, score / 2], [400, score]]
+    best = {"best_dev_score": score, "best_step": 400}
+    return {"settings": settings, "test": {"ents_f": score}, "curve": curve, "train_words": 10 * share, **best}
+
+
+GAINS = [
+    *(_result("baseline", seed, score) for seed, score in enumerate((0.10, 0.12, 0.17))),
+    *(_result("elmo", seed, score) for seed, score in enumerate((0.20, 0.26))),
+]
+
+
+@pytest.fixture
+def script(import_script: Callable[[str], Any]) -> Any:
+    return import_script("results")
+
+
+def _write(folder: Path, results: List[Dict[str, Any]]) -> None:
+    for number, result in enumerate(results):
+        srsly.write_json(folder / f"{number}-seed0.json", result)
+
+
+def test_gains_are_means_with_deviations_and_seeds(script: Any) -> None:
+    table = script.make_gains(GAINS)
+    row = "| WNUT-17, NER F | 13.00 ± 3.61 (n = 3) | 23.00 ± 4.24 (n = 2) | +10.00 | 400 / 400 |"
+    assert table.splitlines()[2:] == [row]
+
+
+def test_one_seed_has_no_deviation(script: Any) -> None:
+    assert "| 10.00 (n = 1) | - | - | 400 / - |" in script.make_gains(GAINS[:1])
+
+
+def test_updates_are_those_of_the_same_seed(script: Any) -> None:
+    rows = script.make_updates(GAINS).splitlines()[2:]
+    assert rows == ["| WNUT-17 (wnut17) | 0 | 10.00 | 400 | 200 |", "| WNUT-17 (wnut17) | 1 | 12.00 | 400 | 200 |"]
+    worse = [_result("baseline", 0, 0.5), _result("elmo", 0, 0.4)]
+    assert script.make_updates(worse).endswith("| 400 | not reached |")
+
+
+def test_ablations_have_a_row_per_variant(script: Any) -> None:
+    assert script.make_mixes(GAINS) is None and script.make_placements(GAINS) is None
+    mixes = script.make_mixes([*GAINS, _result("mix-top", 0, 0.15)])
+    assert "| top layer | 15.00 (n = 1) |" in mixes and "| learned, no L2 | 23.00" in mixes
+    assert "| output | 30.00 (n = 1) |" in script.make_placements([_result("bilstm-output", 0, 0.3)])
+
+
+def test_sections_change_and_other_text_stays(script: Any, tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    page.write_text("# Results\n\nBefore.\n\n<!-- results: gains -->\nold\n<!-- end of gains -->\n\nAfter.\n")
+    _write(tmp_path, GAINS)
+    assert script.draw(script.read_results(tmp_path), page, tmp_path) == ["gains", "updates"]
+    text = page.read_text(encoding="utf8")
+    assert "Before." in text and "After." in text and "old" not in text and "13.00 ± 3.61" in text
+    assert "## Placement" not in text and "## Sample efficiency" not in text
+    script.draw(script.read_results(tmp_path), page, tmp_path)
+    assert page.read_text(encoding="utf8") == text
+
+
+def test_shares_are_drawn(script: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    shares = [_result(name, 0, score, share=10) for name, score in (("baseline", 0.05), ("elmo", 0.15))]
+    script.draw([*GAINS, *shares], tmp_path / "results.md", tmp_path)
+    text = (tmp_path / "results.md").read_text(encoding="utf8")
+    assert "| WNUT-17, NER F | 10 % | 100 | 5.00 (n = 1) | 15.00 (n = 1) |" in text
+    assert "![WNUT-17, NER F: higher with ELMo at every measured share](images/shares_wnut17.png)" in text
+    assert (tmp_path / "images" / "shares_wnut17.png").read_bytes().startswith(PNG)
+
+
+def test_title_claims_nothing_that_was_not_measured(import_script: Callable[[str], Any]) -> None:
+    pytest.importorskip("matplotlib")
+    curves = {"elmo": {1: (10.0, 0.0), 100: (20.0, 0.0)}, "baseline": {1: (11.0, 0.0), 100: (15.0, 0.0)}}
+    assert import_script("paper_plots").make_title("X", curves) == "X by share of the training data"
+
+
+def test_missing_and_broken_results_are_named(script: Any, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="P024"):
+        script.read_results(tmp_path)
+    (tmp_path / "a-seed0.json").write_text('{"settings": {}}')
+    with pytest.raises(ValueError, match="P023.*a-seed0"):
+        script.read_results(tmp_path)
