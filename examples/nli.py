@@ -50,7 +50,7 @@ class ESIM(nn.Module):
         self.composer = nn.LSTM(LSTM_WIDTH, LSTM_WIDTH, batch_first=True, bidirectional=True)
         self.hidden = nn.Linear(4 * composed_width, LSTM_WIDTH)
         self.scores = nn.Linear(LSTM_WIDTH, len(LABELS))
-        self.dropout = nn.Dropout(0.5)
+        self.dropout = nn.Dropout(0.3)
 
     def forward(self, pairs: Sequence[Pair]) -> Tensor:
         """RETURNS (Tensor): Shape (B, 3)."""
@@ -148,6 +148,7 @@ def main() -> None:
                 model.loss,
                 lambda: accuracy(model, pairs["dev"]),
                 epochs=arguments.epochs,
+                rate=2e-3,
             )
             model.eval()
             with torch.no_grad():

@@ -182,6 +182,7 @@ def main() -> None:
             model.loss,
             lambda: span_f1(model, frames["dev"]),
             epochs=arguments.epochs,
+            rate=3e-3,
         )
         with torch.no_grad():
             return {"span F1, test": span_f1(model.eval(), frames["test"])}

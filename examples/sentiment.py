@@ -1,0 +1,189 @@
+"""Sentiment: is a sentence of a film review positive (one category); which emotions does a comment show (several).
+
+A spaCy pipeline, trained by spaCy from a config: `configs/task_textcat.cfg`, with overrides. A BiLSTM reads word
+features; ELMo is at its input and at its output, as in Peters et al. (2018, sec. 3.3), and the maximum and the mean of
+the vectors are classified. The paper has SST-5, whose sentences are these film reviews with finer categories.
+Differs: no attention between the sentence and itself (BCN of McCann et al. 2017), learned word features in place of
+GloVe.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple
+
+import spacy
+import torch
+from _common import compare, make_parser, read_jsonl
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.training import Corpus
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train
+from spacy.util import load_config
+from thinc.api import Config
+
+CONFIG = Path(__file__).parent.parent / "configs" / "task_textcat.cfg"
+PARTS = ("train", "dev", "test")
+BATCH_TOKENS = 500
+
+
+class Task(NamedTuple):
+    """A data set and what is special about it: overrides of the config, and the score on the test part."""
+
+    folder: str
+    overrides: Dict[str, Any]
+    score: str  # key in the scores of spaCy
+    score_name: str
+
+
+TASKS = {
+    # For exclusive categories, micro-averaged F1 equals accuracy.
+    "sentence-polarity": Task("sentiment/sentence-polarity", {}, "cats_micro_f", "accuracy"),
+    "goemotions": Task(
+        "goemotions",
+        {
+            "components.textcat.factory": "textcat_multilabel",
+            "components.textcat.scorer.@scorers": "spacy.textcat_multilabel_scorer.v2",
+            "components.textcat.model.exclusive_classes": False,
+            # Most of the 28 categories are rare, so that few of their probabilities reach 0.5.
+            "components.textcat.threshold": 0.3,
+        },
+        "cats_macro_f",
+        "macro-F1",
+    ),
+}
+
+# For both tasks.
+OVERRIDES: Dict[str, Any] = {
+    # The best pipeline has the highest macro-F1 on the development part.
+    "training.score_weights.cats_score": 0.0,
+    "training.score_weights.cats_macro_f": 1.0,
+    # Batches of the same size from the start.
+    "training.batcher.size.start": BATCH_TOKENS,
+    "training.batcher.size.stop": BATCH_TOKENS,
+    "training.logger.progress_bar": None,
+}
+
+# The layers of a frozen biLM are the same in every epoch: cached on disk, in float16 to halve the space.
+ELMO_OVERRIDES: Dict[str, Any] = {
+    "components.elmo.model.layer_cache_mb": 4096.0,
+    "components.elmo.model.layer_cache_dtype": "float16",
+}
+
+
+def make_config(
+    task: Task, *, with_elmo: bool, corpus: Path, n_tokens: int, bilm: str, seed: int, epochs: int
+) -> Config:
+    """RETURNS (Config): That of the config file with overrides; without ELMo its blocks are removed."""
+    n_steps = max(n_tokens // int(1.2 * BATCH_TOKENS), 2)  # of an epoch, at least: the batcher's tolerance is 0.2
+    overrides = {
+        **OVERRIDES,
+        **ELMO_OVERRIDES,
+        **task.overrides,
+        "paths.train": str(corpus / "train.spacy"),
+        "paths.dev": str(corpus / "dev.spacy"),
+        "paths.bilm": bilm,
+        "system.seed": seed,
+        "training.max_epochs": epochs,
+        "training.eval_frequency": n_steps // 2,
+        "training.patience": 2 * n_steps,
+    }
+    config = load_config(CONFIG, overrides=overrides, interpolate=False)
+    return config if with_elmo else remove_elmo(config)
+
+
+def remove_elmo(config: Config) -> Config:
+    """RETURNS (Config): The same network with spaCy's `tok2vec`: word features and encoder, and no ELMo beside them."""
+    config = config.copy()
+    config["nlp"]["pipeline"] = ["textcat"]
+    del config["components"]["elmo"], config["initialize"]["components"]["elmo"]
+    tok2vec = config["components"]["textcat"]["model"]["tok2vec"]
+    config["components"]["textcat"]["model"]["tok2vec"] = {
+        "@architectures": "spacy.Tok2Vec.v2",
+        "embed": tok2vec["embed"],
+        "encode": tok2vec["encode"],
+    }
+    return config
+
+
+def labels_of(line: Dict[str, Any]) -> List[str]:
+    """RETURNS (List[str]): The one category of a sentence, or all of a comment."""
+    return line["labels"] if "labels" in line else [line["label"]]
+
+
+def make_doc(nlp: Language, line: Dict[str, Any], labels: List[str]) -> Doc:
+    """RETURNS (Doc): The text, and 1.0 or 0.0 for each category."""
+    doc = nlp.make_doc(line["text"])
+    doc.cats = {label: float(label in labels_of(line)) for label in labels}
+    return doc
+
+
+def write_corpus(task: Task, arguments: argparse.Namespace, folder: Path) -> int:
+    """Write all parts in spaCy's format, with the categories of the training part. RETURNS (int): Tokens in it."""
+    nlp = spacy.blank("en")
+    lines = {name: read_jsonl(arguments.data / task.folder / f"{name}.jsonl.gz", arguments.limit) for name in PARTS}
+    labels = sorted({label for line in lines["train"] for label in labels_of(line)})
+    docs = {name: [make_doc(nlp, line, labels) for line in part] for name, part in lines.items()}
+    for name, part in docs.items():
+        DocBin(docs=part).to_disk(folder / f"{name}.spacy")
+    print(f"{task.folder}: {len(docs['train'])} texts, {len(labels)} categories", flush=True)
+    return sum(len(doc) for doc in docs["train"])
+
+
+def train_pipeline(config: Config, folder: Path) -> Language:
+    """Train as `python -m spacy train` does, with a table row per evaluation. RETURNS (Language): The best pipeline."""
+    folder.mkdir(exist_ok=True)
+    start = time.process_time()
+    nlp = init_nlp(config)
+    train(nlp, folder, stdout=sys.stdout, stderr=sys.stderr)
+    print(f"  {(time.process_time() - start) / 60:.1f} CPU minutes", flush=True)
+    return spacy.load(folder / "model-best")
+
+
+def find_tasks(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> List[str]:
+    """RETURNS (List[str]): The task that was asked for, or all whose data are there."""
+    wanted = [arguments.task] if arguments.task else list(TASKS)
+    found = [name for name in wanted if (arguments.data / TASKS[name].folder).is_dir()]
+    if not found:
+        folders = " or ".join(f"'{TASKS[name].folder}'" for name in wanted)
+        parser.error(f"--data is '{arguments.data}', which has no folder {folders}: give the folder that contains it")
+    return found
+
+
+def score_task(name: str, arguments: argparse.Namespace, folder: Path) -> None:
+    """Write the data in spaCy's format once, train both conditions. folder (Path): For the data and the pipelines."""
+    task = TASKS[name]
+    n_tokens = write_corpus(task, arguments, folder)
+
+    def run(with_elmo: bool) -> Dict[str, float]:
+        config = make_config(
+            task,
+            with_elmo=with_elmo,
+            corpus=folder,
+            n_tokens=n_tokens,
+            bilm=arguments.bilm,
+            seed=torch.initial_seed(),  # which `compare` has set
+            epochs=arguments.epochs,
+        )
+        nlp = train_pipeline(config, folder / "pipeline")
+        scores = nlp.evaluate(list(Corpus(folder / "test.spacy")(nlp)))
+        return {f"{task.score_name}, {name}": 100 * scores[task.score]}
+
+    compare(arguments, run)
+
+
+def main() -> None:
+    """Train and compare both conditions on each task."""
+    parser = make_parser("Text categories with and without ELMo, by spaCy", ".", epochs=6)
+    parser.add_argument("--task", choices=list(TASKS), default=None, help="train this one only")
+    arguments = parser.parse_args()
+    for name in find_tasks(parser, arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            score_task(name, arguments, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

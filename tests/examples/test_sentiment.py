@@ -1,0 +1,76 @@
+"""Text categories by spaCy: the configs of both conditions, and the recipe as a whole."""
+
+import re
+
+import pytest
+from examples.writing import write_parts
+from spacy.training.initialize import init_nlp
+
+SENTENCES = [("a fine , funny film .", "positive"), ("dull and far too long .", "negative")]
+COMMENTS = [("Thanks , I love it !", ["gratitude", "love"]), ("It is on Monday .", ["neutral"])]
+FACTORIES = {"sentence-polarity": "textcat", "goemotions": "textcat_multilabel"}
+LABELS = {"sentence-polarity": {"positive", "negative"}, "goemotions": {"gratitude", "love", "neutral"}}
+
+
+@pytest.fixture
+def data(tmp_path):
+    lines = [{"text": text, "label": label} for text, label in SENTENCES]
+    write_parts(tmp_path / "data" / "sentiment" / "sentence-polarity", 4 * lines)
+    write_parts(tmp_path / "data" / "goemotions", 4 * [{"text": text, "labels": labels} for text, labels in COMMENTS])
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def sentiment(load_recipe):
+    return load_recipe("sentiment")
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+@pytest.mark.parametrize("with_elmo", [False, True])
+def test_network_differs_in_elmo_only(sentiment, tiny_bilm, data, tmp_path, load_recipe, name, with_elmo):
+    parser = load_recipe("_common").make_parser("", ".", epochs=1)
+    task = sentiment.TASKS[name]
+    n_tokens = sentiment.write_corpus(task, parser.parse_args(["--data", str(data)]), tmp_path)
+    config = sentiment.make_config(
+        task, with_elmo=with_elmo, corpus=tmp_path, n_tokens=n_tokens, bilm=str(tiny_bilm), seed=3, epochs=1
+    )
+    nlp = init_nlp(config)
+    assert nlp.pipe_names == ["elmo", "textcat"][not with_elmo :]
+    assert nlp.get_pipe_meta("textcat").factory == FACTORIES[name]
+    assert set(nlp.get_pipe("textcat").labels) == LABELS[name]
+    layers = [layer.name for layer in nlp.get_pipe("textcat").model.walk()]
+    assert layers.count("elmo-listener") == 2 * with_elmo and layers.count("extract_features") == 1
+    assert config.interpolate()["training"]["seed"] == 3
+
+
+def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, data):
+    printed = run_recipe("sentiment", "--data", data, "--bilm", tiny_bilm, "--epochs", 2, "--seeds", 1)
+    assert printed.count("\naccuracy, sentence-polarity") == printed.count("\nmacro-F1, goemotions") == 2
+    assert "sentiment/sentence-polarity: 8 texts, 2 categories" in printed
+    assert "goemotions: 8 texts, 3 categories" in printed
+
+
+def test_only_the_task_that_was_asked_for(run_recipe, data):
+    printed = run_recipe(
+        *("sentiment", "--data", data, "--task", "goemotions", "--without-elmo"),
+        *("--epochs", 1, "--seeds", 2, "--limit", 4),
+    )
+    assert "goemotions: 4 texts" in printed and "polarity" not in printed and "seed 1" in printed
+
+
+def test_folder_without_data_is_an_error(run_recipe, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run_recipe("sentiment", "--data", tmp_path, "--task", "goemotions")
+    message = capsys.readouterr().err
+    assert str(tmp_path) in message and "no folder 'goemotions': give the folder that contains it" in message
+
+
+@pytest.mark.slow
+def test_recipe_learns_from_a_slice_of_the_real_data(run_recipe, shared_data):
+    printed = run_recipe(
+        *("sentiment", "--data", shared_data, "--task", "sentence-polarity", "--with-elmo"),
+        *("--limit", 300, "--epochs", 5, "--seeds", 1),
+    )
+    rows = [line.split() for line in printed.splitlines() if re.match(r" *\d+ +\d+ ", line)]
+    losses = [float(row[3]) for row in rows[1:]]  # after the row of step 0
+    assert losses[-1] < 0.8 * losses[0], losses
