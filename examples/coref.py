@@ -44,7 +44,7 @@ def read_litbank(line: Dict[str, Any]) -> Text:
 
 
 def read_gap(line: Dict[str, Any]) -> Text:
-    """Three mentions: A, B and the pronoun, whose candidates are A and B, be they before or after it."""
+    """Three mentions: A, B and the pronoun. The candidates of the pronoun are A and B; either may follow it."""
     words = line["words"]
     ends = [i + 1 for i, word in enumerate(words) if word in (".", "!", "?") or i == len(words) - 1]
     sentences = tuple(tuple(words[first:end]) for first, end in zip([0, *ends], ends))

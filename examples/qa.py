@@ -4,9 +4,9 @@ BiDAF of Seo et al. (2017), "Bidirectional Attention Flow for Machine Comprehens
 and Gardner (2018): a BiLSTM encodes paragraph and question, each word of the paragraph attends to the question and
 then to the paragraph, and two further BiLSTMs score it as first and as last word of the answer. Peters et al. (2018,
 sec. 4) put ELMo at the input and at the output of the first BiLSTM: two mixes of the same layers.
-Differs: small LSTMs in place of GRUs, no pretrained vectors, and a mark on the words that paragraph and question share
-(Chen et al. 2017, DrQA), without which a small part of the data teaches little. The whole training part has 6,044
-questions, that of SQuAD 87,599, so expect less than published. SQuAD's development set is the cross-domain test.
+Differs: small LSTMs in place of GRUs, no pretrained vectors, and a binary exact-match feature (Chen et al. 2017),
+without which a small part of the data teaches little. The training set has 6,044 questions, that of SQuAD 87,599, so
+the scores are lower than the published ones. SQuAD's development set is a second test set, on other articles.
 """
 
 import re

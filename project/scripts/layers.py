@@ -41,13 +41,20 @@ def layers_cli(
     if experiment not in FILES:
         msg.fail("Cannot score layers", Messages.P012.format(name=experiment, known=", ".join(EXPERIMENTS)), exits=1)
     if output_path.exists() and not force:
+        known = srsly.read_json(output_path).get("bilm")
+        if known != Path(bilm).name:
+            told = Messages.P014.format(path=output_path, found=known, wanted=Path(bilm).name)
+            msg.fail("Cannot score layers", told, exits=1)
         msg.info(f"{output_path} exists; --force computes it again")
         return
     paths = {part: assets_dir / name for part, name in FILES[experiment].items()}
     missing = [str(path) for path in paths.values() if not path.is_file()]
     if missing:
         msg.fail("Cannot score layers", Messages.P013.format(missing=", ".join(missing)), exits=1)
-    found = {"experiment": experiment, "bilm": bilm, **score(experiment, load_bilm(bilm), paths)}
+    try:
+        found = {"experiment": experiment, "bilm": Path(bilm).name, **score(experiment, load_bilm(bilm), paths)}
+    except (ValueError, OSError) as e:
+        msg.fail("Cannot score layers", str(e), exits=1)
     output_path.parent.mkdir(parents=True, exist_ok=True)
     temporary = output_path.with_suffix(".tmp")
     srsly.write_json(temporary, found)

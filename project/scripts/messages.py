@@ -33,6 +33,7 @@ class Messages:
         "[P013] Files of this experiment are missing: {missing}. They are not downloaded: give the folder of local "
         "copies with `--assets-dir`."
     )
+    P014 = "[P014] '{path}' has the scores of the biLM '{found}', not '{wanted}'. Give another file, or --force."
     P020 = "[P020] There is no experiment '{name}'. Known experiments: {known}."
     P021 = (
         "[P021] The result '{path}' was made with other settings ({differing}). Remove the file to train again, or "

@@ -14,6 +14,8 @@ from paper_run import describe_settings, run_experiment
 from prepare_data import prepare
 from wasabi import msg
 
+from spacy_elmo import load_bilm
+
 RESULTS_DIR = PROJECT_DIR / "results"
 Pending = List[Tuple[Run, int, Path]]
 
@@ -22,7 +24,7 @@ def paper_cli(
     # fmt: off
     experiment: str = typer.Argument(..., help=f"Experiment: {', '.join(EXPERIMENTS)}"),
     seed: List[int] = typer.Option([0, 1, 2], "--seed", "-s", help="Seed of the training; repeat for several"),
-    max_steps: int = typer.Option(0, "--max-steps", "-n", help="Limit of updates; 0 for that of the experiments"),
+    max_steps: int = typer.Option(0, "--max-steps", "-n", min=0, help="Limit of updates; 0 as the experiments say"),
     assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for the results", file_okay=False),
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
@@ -54,6 +56,8 @@ def train_all(
         for dataset in dict.fromkeys(run.dataset for run, _, _ in pending):  # all data before the first training
             corpora[dataset] = Path(folder) / dataset
             prepare(dataset, corpora[dataset], assets_dir)
+        if any(run.condition not in ("baseline", "bilstm-none") for run, _, _ in pending):
+            load_bilm(bilm)  # raises its error now, not after the training of a baseline
         for run, seed, path in pending:
             msg.divider(run.name(seed))
             result = run_experiment(run, seed, corpora[run.dataset], max_steps=max_steps, bilm=bilm)
@@ -74,16 +78,22 @@ def find_pending(runs: List[Run], seeds: List[int], *, max_steps: int, results: 
         for run in runs:
             path = results / f"{run.name(seed)}.json"
             wanted = describe_settings(run, seed, max_steps=max_steps, bilm=bilm)
-            if not path.exists():
-                pending.append((run, seed, path))
-            elif (found := _read_settings(path)) != wanted:
-                names = sorted({*found, *wanted})
-                differing = [key for key in names if found.get(key) != wanted.get(key)]
-                told = "; ".join(f"{key}: {found.get(key)}, wanted {wanted.get(key)}" for key in differing)
-                raise ValueError(Messages.P021.format(path=path, differing=told))
-            else:
+            for other in results.glob(f"{run.name('*')}.json"):  # seeds of one table differ in nothing else
+                _check_settings(other, wanted)
+            if path.exists():
                 msg.info(f"{path.name} exists, skipped")
+            else:
+                pending.append((run, seed, path))
     return pending
+
+
+def _check_settings(path: Path, wanted: Dict[str, Any]) -> None:
+    found = _read_settings(path)
+    names = sorted({*found, *wanted} - {"seed"})
+    differing = [key for key in names if found.get(key) != wanted.get(key)]
+    if differing:
+        told = "; ".join(f"{key}: {found.get(key)}, wanted {wanted.get(key)}" for key in differing)
+        raise ValueError(Messages.P021.format(path=path, differing=told))
 
 
 def check_writable(results: Path) -> None:

@@ -1,10 +1,10 @@
 """The runs of the workflow `paper`: data set, network, settings and share of the training data of each.
 
-Peters et al. (2018), sec. 4 (gains), 5.1 (mixes and placements) and 5.4 (sample efficiency).
+Peters et al. (2018), sec. 4 (gains), 5.1 (mixes), 5.2 (placements) and 5.4 (sample efficiency).
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from messages import Messages
 
@@ -44,7 +44,7 @@ class Run:
     settings: Settings = ()
     share: int = 100
 
-    def name(self, seed: int) -> str:
+    def name(self, seed: Union[int, str]) -> str:
         """RETURNS (str): Name of the result; experiments with the same run share it."""
         return f"{self.task}-{self.condition}-{self.share}pct-seed{seed}"
 

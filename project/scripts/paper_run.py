@@ -44,7 +44,7 @@ def run_experiment(run: Run, seed: int, corpus_dir: Path, *, max_steps: int = 0,
         cpu_seconds = time.process_time() - start_s
         curve = read_curve(work_dir / "log.jsonl")
         scores = score(work_dir / "out" / "model-best", corpus_dir / "test.spacy")
-    best_step, best_score = max(curve, key=lambda row: (row[1], -row[0]))
+    best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
     return {
         "settings": describe_settings(run, seed, max_steps=max_steps, bilm=bilm),
         "test": scores,

@@ -35,11 +35,19 @@ def make_gains(results: List[Result]) -> Optional[str]:
             groups = [select(results, task, condition) for condition in ("baseline", "elmo")]
             without, with_elmo = [percents(group, key) for group in groups]
             if without or with_elmo:
-                gain = f"{mean(with_elmo) - mean(without):+.2f}" if without and with_elmo else "-"
+                gain = summarize(paired_differences(*groups, key), sign="+")
                 updates = " / ".join(_mean_updates(group) for group in groups)
                 rows.append([f"{title}, {label}", summarize(without), summarize(with_elmo), gain, updates])
-    header = ["test score", "without ELMo", "with ELMo", "difference", "updates to the best score, without / with"]
+    updates = "updates to the best score, without / with"
+    header = ["test score", "without ELMo", "with ELMo", "difference, same seeds", updates]
     return make_table(header, rows)
+
+
+def paired_differences(without: List[Result], with_elmo: List[Result], key: str) -> List[float]:
+    """RETURNS (List[float]): With less without ELMo, 0 to 100, for each seed that both have."""
+    baselines = {result["settings"]["seed"]: result for result in without}
+    pairs = [(baselines.get(result["settings"]["seed"]), result) for result in with_elmo]
+    return [percents([new], key)[0] - percents([old], key)[0] for old, new in pairs if old is not None]
 
 
 def make_mixes(results: List[Result]) -> Optional[str]:
@@ -107,12 +115,12 @@ def percents(results: Iterable[Result], key: str) -> List[float]:
     return [result["test"][key] * 100 for result in results if key in result["test"]]
 
 
-def summarize(values: Sequence[float]) -> str:
+def summarize(values: Sequence[float], *, sign: str = "") -> str:
     """RETURNS (str): Mean, sample standard deviation (of two values or more) and number of seeds."""
     if not values:
         return "-"
     spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{mean(values):.2f}{spread} (n = {len(values)})"
+    return f"{mean(values):{sign}.2f}{spread} (n = {len(values)})"
 
 
 def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Optional[str]:

@@ -49,7 +49,7 @@ def read_results(folder: Path) -> List[Result]:
     (ValueError): P023 for a file that is not a result.
     """
     results = [_read(path) for path in sorted(folder.glob("*-seed*.json"))]
-    if not results:
+    if not results and not list(folder.glob("layers-*.json")):
         raise FileNotFoundError(Messages.P024.format(results=folder))
     return results
 

@@ -51,7 +51,8 @@ class WordsConfig:
 
     n_words (Optional[int]): Number of most frequent words; None for all.
     min_count (int): Minimum count of a word; rarer words are left out.
-    new_head (bool): Train a new softmax even if the biLM in `init` has one. Words that both have keep their weights.
+    new_head (bool): Train a new softmax even if the biLM in `init` has one. In a full or sampled one, words of both keep
+        their weights.
     """
 
     n_words: Optional[int] = 30000

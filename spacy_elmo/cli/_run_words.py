@@ -6,6 +6,7 @@ from typing import List, Optional, cast
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..corpora.counting import SPECIAL
+from ..corpora.files import Tell
 from ..encoding.facade import BiLM
 from ..errors import Errors, Warnings
 from ..pretraining.config import PretrainConfig, SoftmaxConfig
@@ -76,14 +77,15 @@ def refuse_useless_sparse(settings: PretrainConfig, *, is_word_input: bool) -> N
 
 
 def make_head(
-    network: BiLMNetwork, vocabulary: Vocabulary, settings: SoftmaxConfig, init: Optional[BiLM] = None
+    network: BiLMNetwork, vocabulary: Vocabulary, settings: SoftmaxConfig, init: Optional[BiLM], tell: Tell
 ) -> LMHead:
-    """Create the softmax of a run. Words that the softmax of `init` has, too, start from the weights they have there.
+    """Create the softmax of a run. A full or sampled one starts from the weights of the words that `init` has, too.
 
     network (BiLMNetwork): Its word embedding is shared with `tie_weights`.
     vocabulary (Vocabulary): V words.
     settings (SoftmaxConfig): Kind of softmax.
     init (Optional[BiLM]): The biLM that training starts from.
+    tell (Tell): Is told how many words keep their weights.
     RETURNS (LMHead): With random weights for all other words.
     """
     width = network.config.projection_width
@@ -96,9 +98,8 @@ def make_head(
         known = {word: row for row, word in enumerate(init.vocabulary.words)}
         rows = [row for row, word in enumerate(vocabulary.words) if word in known]
         head.copy_rows(init.head, rows, [known[vocabulary.words[row]] for row in rows])
-        _common.msg.info(f"Softmax: {len(rows):,} of {len(vocabulary):,} words start from the weights that they have in paths.init")
+        tell(f"Softmax: {len(rows):,} of {len(vocabulary):,} words start from their weights in paths.init")
     return head
-
 
 
 def _n_rows(init: Optional[BiLM], is_new_head: bool) -> Optional[int]:

@@ -78,7 +78,7 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
     else:
         network = init.network
     network.to(ranks.device)
-    head = _head(network, vocabulary, init, pretraining, is_new=settings.words.new_head).to(ranks.device)
+    head = _head(network, vocabulary, init, pretraining, tell, is_new=settings.words.new_head).to(ranks.device)
     return Pretraining(
         *(network, head, vocabulary, shards, held_out, pretraining, output),
         meta={**settings.meta, **({"init": {"path": str(paths.init), "meta": init.meta}} if init is not None else {})},
@@ -184,8 +184,14 @@ def _vocabulary(
 
 
 def _head(
-    network: BiLMNetwork, vocabulary: Vocabulary, init: Optional[BiLM], settings: PretrainConfig, *, is_new: bool
+    network: BiLMNetwork,
+    vocabulary: Vocabulary,
+    init: Optional[BiLM],
+    settings: PretrainConfig,
+    tell: Tell,
+    *,
+    is_new: bool,
 ) -> LMHead:
     if init is not None and init.head is not None and not is_new:
         return init.head
-    return make_head(network, vocabulary, settings.softmax, init)
+    return make_head(network, vocabulary, settings.softmax, init, tell)

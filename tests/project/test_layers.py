@@ -77,9 +77,17 @@ def test_parts_of_speech_beside_baselines(script: Any, assets: Path, tmp_path: P
 
 def test_a_finished_experiment_is_kept(script: Any, assets: Path, tmp_path: Path) -> None:
     output = tmp_path / "senses.json"
-    output.write_text("{}")
+    output.write_text('{"bilm": "en_elmo_sm"}')
     result = _run(script, "senses", output, "-a", assets)
-    assert result.exit_code == 0 and "--force" in result.output and output.read_text() == "{}"
+    assert result.exit_code == 0 and "--force" in result.output
+    other = _run(script, "senses", output, "-a", assets, "-b", tmp_path / "other")
+    assert other.exit_code == 1 and "P014" in other.output
+    assert output.read_text() == '{"bilm": "en_elmo_sm"}'
+
+
+def test_a_missing_bilm_is_named(script: Any, assets: Path, tmp_path: Path) -> None:
+    result = _run(script, "senses", tmp_path / "out.json", "-a", assets, "-b", tmp_path / "nowhere")
+    assert result.exit_code == 1 and "EL0" in result.output and "nowhere" in result.output
 
 
 @pytest.mark.parametrize("name, wanted", [("chunks", "P012"), ("senses", "P013")])
@@ -98,12 +106,15 @@ def test_tables_say_what_the_files_say(import_script: Callable[[str], Any], tmp_
         {"layer": 1, "value": 75.0, "low": 74.0, "high": 76.0, "ambiguous": score, "gain": score},
         {"layer": "mean", "value": 80.0, "low": 74.0, "high": 86.0, "ambiguous": score, "gain": score},
     ]
-    found = {"bilm": "tiny", "n_train": 1000, "n_test": 10, "rows": rows}
+    found = {"bilm": "tiny", "n_train": 1000, "n_test": 10, "n_answered": 9, "rows": rows}
     srsly.write_json(tmp_path / tables.SENSES, found)
     section = tables.senses_section(tmp_path)
-    assert "| first sense | 70.0 (69.0 to 71.0) |  |  |" in section and "1,000 uses" in section
+    assert "| most frequent training sense | 70.0 (69.0 to 71.0) |  |  |" in section and "1,000 training" in section
     assert "| token layer | 50.0 (69.0 to 71.0) | 70.0 (69.0 to 71.0) | -20.0 (-21.0 to -19.0) |" in section
-    assert section.endswith("The best layer, LSTM layer 1, beats the first sense.")
+    for low, high, verdict in ((1.0, 2.0, "better than"), (-2.0, -1.0, "worse than"), (-1.0, 1.0, "not significantly")):
+        rows[2]["gain"] = {"value": (low + high) / 2, "low": low, "high": high}
+        srsly.write_json(tmp_path / tables.SENSES, found)
+        assert f"The best layer, LSTM layer 1, is {verdict}" in tables.senses_section(tmp_path)
     for row in rows:
         row["control"] = None if row["layer"] == "first sense" else 40.0
     srsly.write_json(tmp_path / tables.POS, found)

@@ -1,5 +1,6 @@
 """Tables drawn from results: means, standard deviations, numbers of seeds, and the page around them."""
 
+import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -34,7 +35,7 @@ def _write(folder: Path, results: List[Dict[str, Any]]) -> None:
 
 def test_gains_are_means_with_deviations_and_seeds(script: Any) -> None:
     table = script.make_gains(GAINS)
-    row = "| WNUT-17, NER F | 13.00 ± 3.61 (n = 3) | 23.00 ± 4.24 (n = 2) | +10.00 | 400 / 400 |"
+    row = "| WNUT-17, NER F | 13.00 ± 3.61 (n = 3) | 23.00 ± 4.24 (n = 2) | +12.00 ± 2.83 (n = 2) | 400 / 400 |"
     assert table.splitlines()[2:] == [row]
 
 
@@ -66,6 +67,17 @@ def test_sections_change_and_other_text_stays(script: Any, tmp_path: Path) -> No
     assert "## Placement" not in text and "## Sample efficiency" not in text
     script.draw(script.read_results(tmp_path), page, tmp_path)
     assert page.read_text(encoding="utf8") == text
+
+
+def test_scores_of_layers_are_drawn_without_trainings(script: Any, tmp_path: Path) -> None:
+    """Also from the files of this repository."""
+    folder = script.PROJECT_DIR / "results"
+    page = tmp_path / "results.md"
+    assert script.draw([], page, folder) == ["senses", "pos"]
+    text = page.read_text(encoding="utf8")
+    assert "## Word senses by layer" in text and "| LSTM layer 2 |" in text
+    shutil.copy(folder / "layers-pos.json", tmp_path)
+    assert script.read_results(tmp_path) == []
 
 
 def test_shares_are_drawn(script: Any, tmp_path: Path) -> None:
