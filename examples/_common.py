@@ -33,8 +33,19 @@ def make_parser(description: str, data: str, epochs: int) -> argparse.ArgumentPa
     return parser
 
 
+def find_folders(data: Path, names: Iterable[str]) -> List[str]:
+    """RETURNS (List[str]): The names that are folders of the data. RAISES (SystemExit): If none is."""
+    names = list(names)
+    found = [name for name in names if (data / name).is_dir()]
+    if not found:
+        raise SystemExit(f"--data is '{data}', which has no folder {' or '.join(names)}: give the one that contains it")
+    return found
+
+
 def read_jsonl(path: Path, limit: Optional[int] = None) -> List[Dict[str, Any]]:
     """RETURNS (List[Dict[str, Any]]): The objects of a .jsonl.gz file, the first `limit` of them."""
+    if not path.is_file():
+        raise SystemExit(f"'{path}' does not exist: give the folder of the data set with --data")
     with gzip.open(path, "rt", encoding="utf8") as lines:
         return [json.loads(line) for _, line in zip(range(limit or 10**9), lines)]
 

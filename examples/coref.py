@@ -3,8 +3,7 @@
 Lee et al. (2017), "End-to-end Neural Coreference Resolution": a BiLSTM over each sentence, a vector for each span (its
 first and last word, an attended head, its width), a score for each antecedent and 0 for a dummy, "no antecedent"; the
 loss is the marginal likelihood of all right antecedents. Peters et al. (2018, sec. 4) put ELMo at the input of the
-BiLSTM. Differs: the mentions are GIVEN, in training and test, singletons included, so that the scores are not those of
-an end-to-end system. On GAP the candidates are the two gold names. Pairs also have features of matching words.
+BiLSTM. Differs: mentions are GIVEN, singletons included (on GAP the two names); pairs have features of matching words.
 """
 
 import math
@@ -12,6 +11,7 @@ from collections import Counter
 from itertools import accumulate
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import _common
 import torch
 from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_jsonl, train
 from torch import Tensor, nn
@@ -223,7 +223,7 @@ def main() -> None:
     """For each data set: read it, compute the layers once, train both conditions."""
     arguments = make_parser("Coreference with and without ELMo", "coref", epochs=12).parse_args()
     tasks = {"litbank": (read_litbank, litbank_scores, 1), "gap": (read_gap, gap_scores, 16)}  # texts of a batch
-    for task in (name for name in tasks if (arguments.data / name).is_dir()):
+    for task in _common.find_folders(arguments.data, tasks):
         paths = {name: arguments.data / task / f"{name}.jsonl.gz" for name in ("train", "dev", "test")}
         texts = {name: list(map(tasks[task][0], read_jsonl(path, arguments.limit))) for name, path in paths.items()}
         sentences = [words for part in texts.values() for text in part for words in text.sentences]

@@ -8,6 +8,7 @@ Breaking NLI (Glockner et al. 2018) is the stress test: one word of an SNLI prem
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+import _common
 import torch
 from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_jsonl, train
 from torch import Tensor, nn
@@ -131,7 +132,7 @@ def length_of(pair: Pair) -> int:
 def main() -> None:
     """For each data set: read it, compute the layers once, train both conditions."""
     arguments = make_parser("Entailment with and without ELMo", "nli", epochs=10).parse_args()
-    for task in (name for name in TASKS if (arguments.data / name).is_dir()):
+    for task in _common.find_folders(arguments.data, TASKS):
         parts = {name: arguments.data / task / f"{name}.jsonl.gz" for name in ("train", "dev", "test")}
         if task == STRESSED_TASK and (arguments.data / STRESS_TEST).is_dir():
             parts["stress"] = arguments.data / STRESS_TEST / "test.jsonl.gz"

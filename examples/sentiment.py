@@ -16,7 +16,7 @@ from typing import Any, Dict, List, NamedTuple
 
 import spacy
 import torch
-from _common import compare, make_parser, read_jsonl
+from _common import compare, find_folders, make_parser, read_jsonl
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
@@ -143,16 +143,6 @@ def train_pipeline(config: Config, folder: Path) -> Language:
     return spacy.load(folder / "model-best")
 
 
-def find_tasks(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> List[str]:
-    """RETURNS (List[str]): The task that was asked for, or all whose data are there."""
-    wanted = [arguments.task] if arguments.task else list(TASKS)
-    found = [name for name in wanted if (arguments.data / TASKS[name].folder).is_dir()]
-    if not found:
-        folders = " or ".join(f"'{TASKS[name].folder}'" for name in wanted)
-        parser.error(f"--data is '{arguments.data}', which has no folder {folders}: give the folder that contains it")
-    return found
-
-
 def score_task(name: str, arguments: argparse.Namespace, folder: Path) -> None:
     """Write the data in spaCy's format once, train both conditions. folder (Path): For the data and the pipelines."""
     task = TASKS[name]
@@ -180,7 +170,9 @@ def main() -> None:
     parser = make_parser("Text categories with and without ELMo, by spaCy", ".", epochs=6)
     parser.add_argument("--task", choices=list(TASKS), default=None, help="train this one only")
     arguments = parser.parse_args()
-    for name in find_tasks(parser, arguments):
+    wanted = [arguments.task] if arguments.task else list(TASKS)
+    found = find_folders(arguments.data, [TASKS[name].folder for name in wanted])
+    for name in (name for name in wanted if TASKS[name].folder in found):
         with tempfile.TemporaryDirectory() as folder:
             score_task(name, arguments, Path(folder))
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 import spacy
 import srsly
@@ -62,20 +62,19 @@ def layers_cli(
     msg.table([_format(row) for row in found["rows"]], header=["layer", "score", "low", "high"], divider=True)
 
 
-def score(experiment: str, bilm: BiLM, paths: Dict[str, Path], limit: Optional[int] = None) -> Row:
+def score(experiment: str, bilm: BiLM, paths: Dict[str, Path]) -> Row:
     """experiment (str): One of `EXPERIMENTS`.
     bilm (BiLM): The biLM to look at.
     paths (Dict[str, Path]): Files of "train" and "test".
-    limit (Optional[int]): Sentences, or Docs, to read of each, the first ones.
     RETURNS (Row): Counts under "n_train" and "n_test"; under "rows" one for each baseline and each layer.
     """
     run = _score_senses if experiment == "senses" else _score_pos
-    return run(bilm, paths, limit)
+    return run(bilm, paths)
 
 
-def _score_senses(bilm: BiLM, paths: Dict[str, Path], limit: Optional[int]) -> Row:
+def _score_senses(bilm: BiLM, paths: Dict[str, Path]) -> Row:
     vocab = spacy.blank("en").vocab
-    train, test = (label_senses(list(read_senses(paths[part]))[:limit], vocab) for part in ("train", "test"))
+    train, test = (label_senses(list(read_senses(paths[part])), vocab) for part in ("train", "test"))
     vectors = SenseVectors(bilm).fit(train)
     first = vectors.first_sense(test)
     rows = []
@@ -87,11 +86,9 @@ def _score_senses(bilm: BiLM, paths: Dict[str, Path], limit: Optional[int]) -> R
     return {**_sizes(train, test), "n_answered": sum(answer is not None for answer in first), "rows": rows}
 
 
-def _score_pos(bilm: BiLM, paths: Dict[str, Path], limit: Optional[int]) -> Row:
+def _score_pos(bilm: BiLM, paths: Dict[str, Path]) -> Row:
     vocab = spacy.blank("en").vocab
-    train, test = (
-        label_tokens(list(DocBin().from_disk(paths[part]).get_docs(vocab))[:limit], "pos") for part in ("train", "test")
-    )
+    train, test = (label_tokens(DocBin().from_disk(paths[part]).get_docs(vocab), "pos") for part in ("train", "test"))
     rows: List[Row] = [
         {"layer": "most frequent tag", **_percent(majority_baseline(train, test))},
         {"layer": "most frequent tag of the word", **_percent(word_baseline(train, test))},

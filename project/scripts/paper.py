@@ -56,7 +56,7 @@ def train_all(
         for dataset in dict.fromkeys(run.dataset for run, _, _ in pending):  # all data before the first training
             corpora[dataset] = Path(folder) / dataset
             prepare(dataset, corpora[dataset], assets_dir)
-        if any(run.condition not in ("baseline", "bilstm-none") for run, _, _ in pending):
+        if any(run.has_elmo for run, _, _ in pending):
             load_bilm(bilm)  # raises its error now, not after the training of a baseline
         for run, seed, path in pending:
             msg.divider(run.name(seed))

@@ -44,6 +44,11 @@ class Run:
     settings: Settings = ()
     share: int = 100
 
+    @property
+    def has_elmo(self) -> bool:
+        """RETURNS (bool): Whether the network reads a biLM."""
+        return self.placement != "none" and not self.config.startswith("baseline_")
+
     def name(self, seed: Union[int, str]) -> str:
         """RETURNS (str): Name of the result; experiments with the same run share it."""
         return f"{self.task}-{self.condition}-{self.share}pct-seed{seed}"

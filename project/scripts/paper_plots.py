@@ -4,14 +4,11 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, Dict, List, Tuple
 
-import matplotlib
 from paper_tables import SHARE_TASKS, Result, measured_shares, percents, select
 
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
+from spacy_elmo.analysis.plots import COLOURS, check_picture, new_figure, save_figure
 
-# Okabe and Ito's colours, which colour-blind readers can distinguish; the markers differ as well.
-CURVES = (("elmo", "with ELMo", "#0072B2", "o"), ("baseline", "without ELMo", "#D55E00", "s"))
+CURVES = (("elmo", "with ELMo", COLOURS[0], "o"), ("baseline", "without ELMo", COLOURS[4], "s"))
 Points = Dict[int, Tuple[float, float]]
 
 
@@ -44,7 +41,8 @@ def _points(results: List[Result], task: str, condition: str, key: str, shares: 
 
 
 def _draw(title: str, label: str, curves: Dict[str, Points], path: Path) -> None:
-    figure, axes = plt.subplots(figsize=(6, 4))
+    check_picture(path)
+    figure, (axes,) = new_figure(height=4.0)
     for name, text, colour, marker in CURVES:
         points: Any = sorted(curves[name].items())
         means, spreads = zip(*(values for _, values in points), strict=True)
@@ -55,10 +53,7 @@ def _draw(title: str, label: str, curves: Dict[str, Points], path: Path) -> None
     axes.set_xticks(ticks, [str(share) for share in ticks])
     axes.minorticks_off()
     axes.legend()
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120, metadata={"Software": None})
-    plt.close(figure)
+    save_figure(figure, path)
 
 
 def _name(task: str) -> str:

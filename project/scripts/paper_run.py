@@ -70,7 +70,7 @@ def describe_settings(run: Run, seed: int, *, max_steps: int, bilm: str) -> Dict
         "placement": run.placement,
         "share": run.share,
         "seed": seed,
-        "bilm": Path(bilm).name if _has_elmo(run) else None,
+        "bilm": Path(bilm).name if run.has_elmo else None,
         **_training_settings(run, max_steps),
     }
 
@@ -103,7 +103,7 @@ def make_overrides(
         "training.logger.progress_bar": None,
         **_training_settings(run, max_steps),
     }
-    if _has_elmo(run):
+    if run.has_elmo:
         overrides["paths.bilm"] = bilm
     return overrides
 
@@ -152,10 +152,6 @@ def _training_settings(run: Run, max_steps: int) -> Dict[str, Any]:
         settings["training.max_steps"] = max_steps
         settings["training.eval_frequency"] = min(max_steps, settings["training.eval_frequency"])
     return settings
-
-
-def _has_elmo(run: Run) -> bool:
-    return run.placement != "none" and not run.config.startswith("baseline_")
 
 
 def _place(config: Config, name: str, placement: str) -> None:

@@ -43,6 +43,19 @@ def test_network_differs_in_elmo_only(sentiment, tiny_bilm, data, tmp_path, load
     assert config.interpolate()["training"]["seed"] == 3
 
 
+def test_configs_are_equal_without_their_elmo_blocks(sentiment, tmp_path):
+    settings = {"corpus": tmp_path, "n_tokens": 5000, "bilm": "en_elmo_sm", "seed": 0, "epochs": 2}
+    for task in sentiment.TASKS.values():
+        configs = [sentiment.make_config(task, with_elmo=with_elmo, **settings) for with_elmo in (True, False)]
+        reads = [config["components"]["textcat"]["model"].pop("tok2vec") for config in configs]
+        assert all(reads[0][name] == reads[1][name] for name in ("embed", "encode"))
+        for config in configs:
+            config["nlp"].pop("pipeline")
+            config["components"].pop("elmo", None)
+            config["initialize"]["components"].pop("elmo", None)
+        assert configs[0] == configs[1]
+
+
 def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, data):
     printed = run_recipe("sentiment", "--data", data, "--bilm", tiny_bilm, "--epochs", 2, "--seeds", 1)
     assert printed.count("\naccuracy, sentence-polarity") == printed.count("\nmacro-F1, goemotions") == 2
@@ -56,13 +69,6 @@ def test_only_the_task_that_was_asked_for(run_recipe, data):
         *("--epochs", 1, "--seeds", 2, "--limit", 4),
     )
     assert "goemotions: 4 texts" in printed and "polarity" not in printed and "seed 1" in printed
-
-
-def test_folder_without_data_is_an_error(run_recipe, tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        run_recipe("sentiment", "--data", tmp_path, "--task", "goemotions")
-    message = capsys.readouterr().err
-    assert str(tmp_path) in message and "no folder 'goemotions': give the folder that contains it" in message
 
 
 @pytest.mark.slow

@@ -108,6 +108,23 @@ def test_share_is_a_part_of_every_larger_share(import_script: Callable[[str], An
     assert words[2] != sorted(words[2], key=int)
 
 
+def test_placements_are_where_they_say(import_script: Callable[[str], Any]) -> None:
+    experiments, script = import_script("paper_experiments"), import_script("paper_run")
+    found = {}
+    for run in experiments.EXPERIMENTS["placements"]:
+        config = script.make_config(run)
+        tok2vec = config["components"]["ner"]["model"]["tok2vec"]
+        places = [place for place in ("input", "output") if tok2vec.get(f"elmo_{place}") is not None]
+        assert ("elmo" in config["nlp"]["pipeline"]) == run.has_elmo == bool(places)
+        found[run.condition] = places
+    assert found == {
+        "bilstm-none": [],
+        "bilstm-input": ["input"],
+        "bilstm-output": ["output"],
+        "bilstm-both": ["input", "output"],
+    }
+
+
 @pytest.mark.slow
 def test_every_run_makes_a_pipeline(import_script: Callable[[str], Any], tmp_path: Path) -> None:
     experiments, script = import_script("paper_experiments"), import_script("paper_run")
