@@ -1,15 +1,17 @@
 """Checks of the arguments of `BiLM`."""
 
-from typing import Any, Callable, Iterable, List, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from .._choices import STATES
+from ..bilm.lm_head import LMHead
 from ..errors import Errors
 from ..text.codecs import CharacterCodec
 from ..text.lanes import Ids
+from ..text.vocabulary import Vocabulary
 from .runs import BOUNDARIES, IdRuns
 from .word_encoder import WordEncoder
 
@@ -42,6 +44,20 @@ def check_state(state: Any) -> str:
         found = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
         raise ValueError(Errors.EL009.format(state=found, known=", ".join(f"'{name}'" for name in STATES)))
     return state
+
+
+def check_language_model(
+    head: Optional[LMHead], vocabulary: Optional[Vocabulary], purpose: str
+) -> Tuple[LMHead, Vocabulary]:
+    """purpose (str): What is computed, in the plural.
+    RETURNS (Tuple[LMHead, Vocabulary]): The same.
+    RAISES (ValueError): EL007 if one of them is missing.
+    """
+    if head is None:
+        raise ValueError(Errors.EL007.format(part="softmax", what=purpose))
+    if vocabulary is None:
+        raise ValueError(Errors.EL007.format(part="vocabulary", what=purpose))
+    return head, vocabulary
 
 
 def check_text(sentences: Iterable[Sequence[str]], state: str, batch_size: int, purpose: str) -> List[List[str]]:

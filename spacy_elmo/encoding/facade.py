@@ -14,7 +14,15 @@ from ..bilm.state import BiLMState, State
 from ..engine.quantization import check_precision, precision_of, quantize
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
-from .checks import check_positive, check_sentences, check_state, check_text, id_runs, layer_choice
+from .checks import (
+    check_language_model,
+    check_positive,
+    check_sentences,
+    check_state,
+    check_text,
+    id_runs,
+    layer_choice,
+)
 from .encoder import Encoder
 from .perplexity import STEPS, Losses, Perplexity, carried_losses, finite, in_text_order, sentence_losses, summarize
 from .runs import Runs, WordRuns
@@ -316,7 +324,7 @@ class BiLM:
             a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in reduced precision,
             EL140 if a perplexity is not finite.
         """
-        head, vocabulary = self._language_model("perplexities")
+        head, vocabulary = check_language_model(self.head, self.vocabulary, "perplexities")
         text = check_text(sentences, state, batch_size, "perplexities")
         return finite(summarize(self._losses(text, state, batch_size), vocabulary, on_progress), self.network, head)
 
@@ -332,7 +340,7 @@ class BiLM:
             for the forward and `<S>` for the backward direction.
         RAISES (ValueError): See `perplexity`.
         """
-        self._language_model("losses")
+        check_language_model(self.head, self.vocabulary, "losses")
         text = check_text(sentences, state, batch_size, "losses")
         found = self._losses(text, state, 1 if state == "carry" else batch_size)
         losses = np.concatenate([part.losses for part in found], axis=1)
@@ -340,20 +348,13 @@ class BiLM:
         return [in_text_order(part) if state == "carry" else part.copy() for part in by_sentence]
 
     def _losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
-        head, vocabulary = self._language_model("losses")
+        head, vocabulary = check_language_model(self.head, self.vocabulary, "losses")
         if state == "carry":
             self._require_float32("The state 'carry' of perplexities", "Choose state 'reset' or 'steady'.")
             return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size)
         encoder = self._encoder
         slices = encoder.slices(encoder.runs(text), state, STEPS * batch_size, with_boundaries=True)
         return sentence_losses(slices, head, vocabulary, text, self.config.n_directions)
-
-    def _language_model(self, purpose: str) -> Tuple[LMHead, Vocabulary]:
-        if self.head is None:
-            raise ValueError(Errors.EL007.format(part="softmax", what=purpose))
-        if self.vocabulary is None:
-            raise ValueError(Errors.EL007.format(part="vocabulary", what=purpose))
-        return self.head, self.vocabulary
 
     def _require_float32(self, what: str, remedy: str) -> None:
         if self.precision != "float32":
