@@ -70,7 +70,7 @@ def setup_package() -> None:
         long_description_content_type="text/markdown",
         packages=find_packages(include=["spacy_elmo", "spacy_elmo.*"]),
         cmdclass={"build_py": BuildWithConfigs},
-        package_data={"spacy_elmo": ["py.typed", "models/*/*", "engine/*.pyi"]},
+        package_data={"spacy_elmo": ["py.typed", "models/*/*", "engine/*.pyi", "weights/origins/*.json"]},
         ext_modules=make_extensions(),
         options={"bdist_wheel": {"py_limited_api": "cp310"}},
         python_requires=">=3.10",

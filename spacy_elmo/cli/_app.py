@@ -13,6 +13,8 @@ Opt = typer.Option
 # Name and one line of help for each command; its module in this package has the same name (- becomes _).
 COMMANDS: Dict[str, str] = {
     "inspect": "Show the sizes and the contents of biLM weights, and any problems with them.",
+    "compare": "Say whether two biLMs give the same vectors, and where not.",
+    "download": "Download a published biLM, or list the published biLMs.",
     "convert": "Write biLM weights in another format.",
     "vocab": "Count the words of a text and write the vocabulary of a biLM.",
     "init-config": "Write a starter config: for a pipeline that uses ELMo, for pretraining or for adaptation.",

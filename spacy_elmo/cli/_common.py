@@ -64,8 +64,8 @@ JSON_OPT = Opt(False, "--json", "-j", help="Print one JSON object instead of tab
 
 
 @contextmanager
-def show_errors() -> Iterator[None]:
-    """Show errors of the user (ValueError, OSError) as a message with exit code 1, and warnings as messages."""
+def show_errors(code: int = 1) -> Iterator[None]:
+    """Show errors of the user (ValueError, OSError) as a message with an exit code, and warnings as messages."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show_warning, warnings.showwarning)
@@ -76,7 +76,7 @@ def show_errors() -> Iterator[None]:
         msg.fail(title)
         if text:
             print(text, file=sys.stderr)  # not by the printer, which would merge the lines of a list
-        raise typer.Exit(1) from error
+        raise typer.Exit(code) from error
 
 
 def _show_warning(otherwise: Callable[..., None], message: Any, category: Type[Warning], *place: Any) -> None:

@@ -9,6 +9,8 @@ import torch
 
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
+from ..weights.capabilities import Capability, find_capabilities
+from ..weights.provenance import Provenance, read_provenance
 from . import _common
 from ._app import app
 
@@ -23,6 +25,9 @@ class Report:
     vocabulary (Optional[Dict[str, Any]]): Number of words and the first of them.
     meta (Dict[str, Any]): Information about the training.
     problems (List[str]): Limitations of this biLM, and their reasons.
+    architecture (str): The network in one sentence.
+    capabilities (List[Capability]): What can be done with it, what cannot, and why.
+    provenance (Optional[Provenance]): Format and files, None for a biLM that was not read from a path.
     """
 
     settings: Dict[str, Any]
@@ -31,6 +36,9 @@ class Report:
     vocabulary: Optional[Dict[str, Any]]
     meta: Dict[str, Any]
     problems: List[str]
+    architecture: str
+    capabilities: List[Capability]
+    provenance: Optional[Provenance]
 
 
 @app.command("inspect")
@@ -46,22 +54,23 @@ def inspect_cli(
 ) -> None:
     """Show the sizes and the contents of biLM weights, and any problems with them.
 
-    Prints the config, parameters per module, mean gate activations, vocabulary and meta data. If the weights cannot
-    be loaded, lists all problems and exits with code 1.
+    Prints format, files with checksums, config, parameters per module, mean gate activations, vocabulary, meta data,
+    and what can be done with the biLM. If the weights cannot be loaded, lists all problems and exits with code 1.
     """
     with _common.show_errors():
         bilm = _common.open_bilm(
             bilm_path, options=options, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings
         )
-    report = inspect(bilm)
+        report = inspect(bilm, read_provenance(bilm_path, options))
     if as_json:
         print(srsly.json_dumps(asdict(report)))
     else:
         _print_report(report, bilm_path)
 
 
-def inspect(bilm: BiLM) -> Report:
+def inspect(bilm: BiLM, provenance: Optional[Provenance] = None) -> Report:
     """bilm (BiLM): A loaded model.
+    provenance (Optional[Provenance]): Its format and files.
     RETURNS (Report): Its contents; no vector is computed.
     """
     words = bilm.vocabulary.words if bilm.vocabulary is not None else None
@@ -72,7 +81,19 @@ def inspect(bilm: BiLM) -> Report:
         vocabulary=None if words is None else {"n_words": len(words), "first": words[:8]},
         meta=dict(bilm.meta or {}),
         problems=_find_problems(bilm),
+        architecture=describe_architecture(bilm),
+        capabilities=find_capabilities(bilm),
+        provenance=provenance,
     )
+
+
+def describe_architecture(bilm: BiLM) -> str:
+    """RETURNS (str): The network in one sentence: input, layers above the words, directions."""
+    config, characters = bilm.config, bilm.config.char_cnn
+    words = "a table of words" if characters is None else f"a character CNN ({characters.codec})"
+    directions = "forward only" if config.directions == "forward" else "forward and backward"
+    layers = f"{config.n_layers} {config.encoder.upper() if config.encoder == 'lstm' else config.encoder} layer(s)"
+    return f"biLM of {layers} of width {config.projection_width}, {directions}, over {words}"
 
 
 def count_parameters(bilm: BiLM) -> Dict[str, int]:
@@ -117,7 +138,7 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
     for key in (key for key in state if key.startswith("char_cnn.highways.") and key.endswith(".bias")):
         gate = state[key].chunk(2)[1]
         gates.append((f"highway {int(key.split('.')[2]) + 1}", "transform", float(torch.sigmoid(gate).mean())))
-    for layer in range(config.n_layers):
+    for layer in range(config.n_layers if config.encoder == "lstm" else 0):
         bias = state[f"encoder.layers.{layer}.bias"]  # (d, 4H), columns i, j, f, o
         for direction, row in zip(("forward", "backward"), bias):
             i, _, f, o = row.chunk(4)
@@ -147,11 +168,16 @@ def _find_problems(bilm: BiLM) -> List[str]:
 def _print_report(report: Report, title: str) -> None:
     msg = _common.msg
     msg.divider(title)
+    if report.provenance is not None:
+        _print_files(report.provenance)
+    msg.text(f"Architecture: {report.architecture}")
     msg.table([(key, str(value)) for key, value in report.settings.items()], header=("Setting", "Value"), divider=True)
     counts = [(part, f"{n:,}") for part, n in report.n_parameters.items()]
     msg.table(counts, header=("Part", "Parameters"), aligns=("l", "r"), divider=True)
     gates = [(part, gate, f"{activation:.3f}") for part, gate, activation in report.gates]
     msg.table(gates, header=("Part", "Gate", "Mean activation"), aligns=("l", "l", "r"), divider=True)
+    uses = [(use.name, "yes" if use.is_possible else "no", use.reason) for use in report.capabilities]
+    msg.table(uses, header=("Use", "Possible", "Details"), divider=True, max_col=100)
     if report.vocabulary is not None:
         msg.text(f"Vocabulary: {report.vocabulary['n_words']:,} words, {' '.join(report.vocabulary['first'])} ...")
     if report.meta:
@@ -160,3 +186,14 @@ def _print_report(report: Report, title: str) -> None:
     for problem in report.problems:
         msg.warn(problem)
     msg.good("These weights can be used")
+
+
+def _print_files(provenance: Provenance) -> None:
+    msg = _common.msg
+    msg.text(f"Format: {provenance.format}, {provenance.n_bytes / 1e6:,.1f} MB")
+    rows = [(Path(file.name).name, f"{file.n_bytes:,}", file.sha256) for file in provenance.files]
+    msg.table(rows, header=("File", "Bytes", "SHA-256"), aligns=("l", "r", "l"), divider=True, max_col=70)
+    if provenance.origin is not None:
+        names = ("name", "language", "licence", "paper", "documented")
+        facts = [(name.capitalize(), str(provenance.origin.get(name) or "unknown")) for name in names]
+        msg.table(facts, header=("Origin", ""), divider=True, max_col=100)

@@ -1,4 +1,7 @@
-"""Errors of weights: reading, writing, files that do not fit each other. EL020 to EL059, EL180 to EL189."""
+"""Errors of weights: reading, writing, files that do not fit each other. EL020 to EL059, EL180 to EL189.
+
+Errors of downloads and comparisons: EL360 to EL369.
+"""
 
 from .catalogue import Catalogue
 
@@ -82,3 +85,32 @@ class WeightsErrors(metaclass=Catalogue):
         "The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Existing files "
         "are unchanged."
     )
+    EL360 = (
+        "There is no published biLM '{name}' in the registry. Similar or first names: {close}. List all names with "
+        "`python -m spacy elmo download --list`; nlpl-NUMBER is any entry of the NLPL repository."
+    )
+    EL361 = (
+        "The address '{url}' is refused: {reason}. Pass another address, or fetch the file by other means and pass it "
+        "with --from."
+    )
+    EL362 = (
+        "No mirror provides '{name}':{problems}\nCheck the connection and run the command again: it continues an "
+        "interrupted download. Or pass another mirror with --mirror, or a file fetched by other means with --from."
+    )
+    EL363 = (
+        "'{name}' has the sha256 {found}, but should have {wanted}. The file is damaged or another one. Download it "
+        "again, or from another mirror."
+    )
+    EL364 = (
+        "'{name}' has {n_bytes} bytes, but should have at most {max_bytes}: no published file of this kind is larger. "
+        "Check that it is the right file."
+    )
+    EL365 = (
+        "The files given by --from do not fit '{name}':{problems}\nPass each file once, or the folder that contains "
+        "them; `python -m spacy elmo download --list --json` has their published names."
+    )
+    EL366 = (
+        "'{name}' begins with {found}, but should begin with {wanted}. It may be a web page with an error message. "
+        "Open its address in a browser, or use another mirror."
+    )
+    EL367 = "There are no sentences to compare the vectors on in '{path}'. Pass a text with at least one token."

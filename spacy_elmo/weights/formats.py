@@ -10,12 +10,13 @@ from typing import Any, Callable, Optional, Sequence, Tuple
 from .._choices import DTYPES
 from ..encoding.facade import BiLM
 from ..errors import Errors
-from .bilm_tf.files import TOKEN_EMBEDDINGS_NAME, TFFiles, detect_bilm_tf
+from .bilm_tf.files import HDF5_SUFFIXES, TOKEN_EMBEDDINGS_NAME, TFFiles, detect_bilm_tf
 from .bilm_tf.files import WANTED as BILM_TF_WANTED
 from .bilm_tf.model import read_bilm_tf, write_bilm_tf
 from .locate import PACKAGED_NAMES
+from .missing import find_missing, only_archive
+from .native.files import CONFIG_NAME, WEIGHTS_NAME, NativeFiles, detect_native
 from .native.files import WANTED as NATIVE_WANTED
-from .native.files import NativeFiles, detect_native
 from .native.model import read_native, write_native
 from .parts import read_vocabulary
 from .sources import Source
@@ -73,6 +74,10 @@ class Format:
     file_names (Sequence[str]): Names of all files that `write` may write.
     dtypes (Sequence[str]): Dtypes that `write` supports.
     wanted (str): Description of the files that `detect` looks for.
+    required (Sequence[str]): Patterns of names of the files that it needs ("a|b" for either), to say which of them are
+        missing. Without them, the message has `wanted`.
+    missing (Optional[Callable[[Path], str]]): Says what is missing at a path, for formats not defined by names.
+    refuses (Optional[Callable[[BiLM], Optional[str]]]): The reason why `write` cannot write a biLM, None if it can.
     """
 
     name: str
@@ -82,6 +87,9 @@ class Format:
     file_names: Sequence[str]
     dtypes: Sequence[str]
     wanted: str
+    required: Sequence[str] = ()
+    missing: Optional[Callable[[Path], str]] = None
+    refuses: Optional[Callable[[BiLM], Optional[str]]] = None
 
 
 def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
@@ -109,6 +117,7 @@ NATIVE = Format(
     file_names=("config.json", "weights.safetensors", "meta.json", "vocab.txt"),
     dtypes=(*DTYPES, INT8),
     wanted=NATIVE_WANTED,
+    required=(CONFIG_NAME, WEIGHTS_NAME),
 )
 BILM_TF = Format(
     name="bilm-tf",
@@ -118,18 +127,26 @@ BILM_TF = Format(
     file_names=("options.json", "weights.hdf5", "vocab.txt", TOKEN_EMBEDDINGS_NAME),
     dtypes=DTYPES,
     wanted=BILM_TF_WANTED,
+    required=("*options.json", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
+    refuses=lambda bilm: "bilm-tf has no highways between layers" if bilm.config.highway_between else None,
 )
 FORMATS: Tuple[Format, ...] = (NATIVE, BILM_TF)  # in the order of detection
+PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
 
 
 def detect_format(path: Path) -> Tuple[Format, Any]:
-    """path (Path): A folder or file.
+    """Detect a format by the files at a path; a folder whose only file is an archive is read as this archive.
+
+    path (Path): A folder or file.
     RETURNS (Tuple[Format, Any]): The format, and the files for its `read`.
-    RAISES (ValueError): EL020 if no format is detected, EL040 for a known format that cannot be read yet, and errors of
-        `detect` for damaged files.
+    RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them; EL040 for a
+        known format that cannot be read yet, and errors of `detect` for damaged files.
     """
     if not path.exists():
-        raise ValueError(_not_found(path, "there is no such file or folder"))
+        wanted = [*(format.wanted for format in FORMATS), PACKAGED]
+        raise ValueError(
+            Errors.EL020.format(path=path, reason="there is no such file or folder", wanted="; ".join(wanted))
+        )
     found = recognize(path) if path.is_dir() or path.is_file() else None
     if found is not None:
         raise ValueError(Errors.EL040.format(path=path, kind=found[0], remedy=found[1]))
@@ -137,9 +154,20 @@ def detect_format(path: Path) -> Tuple[Format, Any]:
         files = format.detect(path)
         if files is not None:
             return format, files
-    raise ValueError(_not_found(path, "it is in no known format"))
+    archive = only_archive(path)
+    if archive is not None:
+        return detect_format(archive)
+    raise ValueError(_not_found(path))
 
 
-def _not_found(path: Path, reason: str) -> str:
-    wanted = [*(format.wanted for format in FORMATS), f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"]
-    return Errors.EL020.format(path=path, reason=reason, wanted="; ".join(wanted))
+def _not_found(path: Path) -> str:
+    """The message of EL020, with one line per format."""
+    lines = [*(f"{format.name}: {_missing_of(format, path)}" for format in FORMATS), PACKAGED]
+    listing = "".join(f"\n- {line}" for line in lines)
+    return Errors.EL020.format(path=path, reason="it is in no known format", wanted=listing)
+
+
+def _missing_of(format: Format, path: Path) -> str:
+    if format.missing is not None:
+        return format.missing(path)
+    return f"{find_missing(path, format.required)}; it is {format.wanted}" if format.required else format.wanted

@@ -1,3 +1,5 @@
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from spacy_elmo.cli._app import app
 from spacy_elmo.cli.inspect import inspect
 from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.text.vocabulary import Vocabulary
-from spacy_elmo.weights import save_bilm
+from spacy_elmo.weights import formats, save_bilm
 
 
 def test_inspect_prints_sizes_parts_and_vocabulary(bilm_path: Path) -> None:
@@ -76,3 +78,66 @@ def test_inspect_knows_the_forget_bias(bilm: BiLM) -> None:
 def test_inspect_names_what_is_missing(bilm: BiLM) -> None:
     problems = inspect(BiLM(bilm.network)).problems
     assert len(problems) == 2 and "vocabulary" in problems[0] and "softmax" in problems[1]
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("format", ["native", "bilm-tf"])
+def test_inspect_shows_format_files_and_checksums(format: str, bilm: BiLM, tmp_path: Path) -> None:
+    save_bilm(bilm, tmp_path / "bilm", format=format)
+    record = srsly.json_loads(CliRunner().invoke(app, ["inspect", str(tmp_path / "bilm"), "--json"]).stdout)
+    assert record["provenance"]["format"] == format
+    files = {Path(file["name"]).name: file for file in record["provenance"]["files"]}
+    assert set(files) == {path.name for path in (tmp_path / "bilm").iterdir()}
+    for path in (tmp_path / "bilm").iterdir():
+        assert files[path.name]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert files[path.name]["n_bytes"] == path.stat().st_size
+    printed = CliRunner().invoke(app, ["inspect", str(tmp_path / "bilm")]).stdout
+    assert f"Format: {format}" in printed and all(file["sha256"] in printed for file in files.values())
+
+
+@pytest.mark.issue(17)
+def test_inspect_shows_weights_and_options_given_apart(bilm: BiLM, tmp_path: Path) -> None:
+    save_bilm(bilm, tmp_path / "bilm", format="bilm-tf")
+    (tmp_path / "bilm" / "options.json").rename(tmp_path / "settings.json")
+    arguments = ["inspect", str(tmp_path / "bilm" / "weights.hdf5"), "--options", str(tmp_path / "settings.json")]
+    record = srsly.json_loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    names = [Path(file["name"]).name for file in record["provenance"]["files"]]
+    assert names == ["weights.hdf5", "settings.json"]
+
+
+@pytest.mark.issue(17)
+def test_inspect_shows_the_record_of_the_download(bilm_path: Path) -> None:
+    srsly.write_json(bilm_path / "origin.json", {"name": "small", "licence": "a licence of its own", "paper": None})
+    printed = CliRunner().invoke(app, ["inspect", str(bilm_path)]).stdout
+    assert "a licence of its own" in printed and "unknown" in printed
+
+
+@pytest.mark.issue(17)
+def test_inspect_says_what_can_be_done(bilm: BiLM) -> None:
+    uses = {use.name: use for use in inspect(bilm).capabilities}
+    assert all(use.is_possible for use in uses.values() if use.name != "computation in float16")
+    assert uses["export to native"].reason == "float32, float16, int8"
+    assert "slower than float32" in uses["computation in float16"].reason
+    assert uses["contextual vectors"].reason == "3 layers of 16 dimensions"
+    bare = {use.name: use for use in inspect(BiLM(bilm.network)).capabilities}
+    assert not bare["perplexity"].is_possible and bare["perplexity"].reason == "it lacks: softmax, vocabulary"
+    assert bare["further training"].reason == "with a new vocabulary and a new softmax"
+
+
+@pytest.mark.issue(17)
+def test_inspect_says_what_cannot_be_done() -> None:
+    config = BiLMConfig(n_words=9, cell_width=8, projection_width=4, has_skip=False, highway_between=True)
+    report = inspect(BiLM(BiLMNetwork(config), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>", *"abcdef"])))
+    uses = {use.name: use for use in report.capabilities}
+    assert not uses["export to bilm-tf"].is_possible and "highways" in uses["export to bilm-tf"].reason
+    assert not uses["vectors of unknown words"].is_possible
+    assert uses["export to native"].is_possible
+    assert report.architecture == "biLM of 2 LSTM layer(s) of width 4, forward and backward, over a table of words"
+
+
+@pytest.mark.issue(17)
+def test_uses_are_written_for_any_format(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = replace(formats.NATIVE, name="other", file_names=())
+    monkeypatch.setattr("spacy_elmo.weights.capabilities.FORMATS", (*formats.FORMATS, other))
+    uses = {use.name: use for use in inspect(bilm).capabilities}
+    assert not uses["export to other"].is_possible and "only read" in uses["export to other"].reason

@@ -34,19 +34,16 @@ class TFFiles:
 
 def detect_bilm_tf(path: Path) -> Optional[TFFiles]:
     """path (Path): A folder or file that exists.
-    RETURNS (Optional[TFFiles]): The files; None for a file or folder in another format.
-    RAISES (ValueError): EL020 if files are missing, EL021 if there are several candidates, EL022 for a damaged zip.
+    RETURNS (Optional[TFFiles]): The files; None for a file or folder in another format, or without options or weights.
+    RAISES (ValueError): EL020 for an HDF5 file without options, EL021 if there are several candidates, EL022 for a
+        damaged zip.
     """
     if path.is_dir():
         files = [Source(own) for own in sorted(path.iterdir()) if own.is_file()]
-        return _pick(str(path), files) if any(map(_is_of_bilm_tf, files)) else None
+        return _pick(str(path), files)
     if path.suffix in HDF5_SUFFIXES:
         return _beside_weights(path)
     return _in_zip(path) if _is_meant_as_zip(path) else None
-
-
-def _is_of_bilm_tf(source: Source) -> bool:
-    return source.name.endswith((*HDF5_SUFFIXES, "options.json"))
 
 
 def _is_meant_as_zip(path: Path) -> bool:
@@ -55,7 +52,7 @@ def _is_meant_as_zip(path: Path) -> bool:
         return path.suffix == ".zip" or file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
 
 
-def _in_zip(path: Path) -> TFFiles:
+def _in_zip(path: Path) -> Optional[TFFiles]:
     with decoding(path, "zip"), zipfile.ZipFile(path) as archive:
         names = archive.namelist()
     members = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX")]
@@ -75,14 +72,13 @@ def _beside_weights(weights: Path) -> TFFiles:
     return TFFiles(options, Source(weights), vocab, embeddings)
 
 
-def _pick(where: str, sources: Sequence[Source]) -> TFFiles:
-    """Exactly one options file and one weights file among the files of a folder or zip."""
+def _pick(where: str, sources: Sequence[Source]) -> Optional[TFFiles]:
+    """Exactly one options file and one weights file among the files of a folder or zip, or None."""
     embeddings = [source for source in sources if source.name == TOKEN_EMBEDDINGS_NAME]
     weights = [source for source in sources if source.name.endswith(HDF5_SUFFIXES) and source not in embeddings]
     options = _options_of(sources)
     if not weights or not options:
-        lacking = " and ".join(kind for kind, found in (("options", options), ("HDF5 weights", weights)) if not found)
-        raise ValueError(Errors.EL020.format(path=where, reason=f"it has no {lacking}", wanted=WANTED))
+        return None
     return TFFiles(
         _only(options, where, "options", ["options.json"]),
         _only(weights, where, "HDF5 weights", ["weights.hdf5"]),

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-from ...errors import Errors
-
 CONFIG_NAME, WEIGHTS_NAME = "config.json", "weights.safetensors"
 WANTED = f"a folder with {CONFIG_NAME} and {WEIGHTS_NAME}"
 
@@ -23,12 +21,6 @@ class NativeFiles:
 def detect_native(path: Path) -> Optional[NativeFiles]:
     """path (Path): A folder or file that exists.
     RETURNS (Optional[NativeFiles]): The folder if it is in native format, else None.
-    RAISES (ValueError): EL020 for weights without a config.
     """
-    if not (path / WEIGHTS_NAME).is_file():
-        return None
-    if not (path / CONFIG_NAME).is_file():
-        raise ValueError(
-            Errors.EL020.format(path=path, reason=f"{CONFIG_NAME} is missing next to {WEIGHTS_NAME}", wanted=WANTED)
-        )
-    return NativeFiles(path)
+    is_complete = (path / WEIGHTS_NAME).is_file() and (path / CONFIG_NAME).is_file()
+    return NativeFiles(path) if is_complete else None

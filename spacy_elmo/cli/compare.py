@@ -1,0 +1,127 @@
+"""`elmo compare`: whether two biLMs give the same vectors, and where not."""
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+import srsly
+import typer
+
+from ..corpora.find import find_shards
+from ..corpora.shards import read_shards
+from ..errors import Errors
+from ..weights.comparison import DIFFERENT, SAME, SENTENCES, TOLERANCE, Comparison, compare_bilms
+from . import _common
+from ._app import Arg, Opt, app
+
+ERROR = 2  # exit code, since 1 says that the biLMs differ
+MAX_SHOWN = 20  # tensors
+
+
+@app.command("compare")
+def compare_cli(
+    # fmt: off
+    a_path: str = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM."),
+    b_path: str = Arg(..., help="The other biLM."),
+    text_path: Optional[Path] = Arg(None, help="Text with one sentence per line, JSONL or DocBin. Defaults to built-in sentences with odd characters and lengths.", exists=True, dir_okay=False),
+    tolerance: float = Opt(TOLERANCE, "--tolerance", "-t", help="Largest absolute difference of a number in a vector that counts as equal.", min=0.0),
+    lang: Optional[str] = _common.LANG_OPT,
+    as_json: bool = _common.JSON_OPT,
+    # fmt: on
+) -> None:
+    """Say whether two biLMs give the same vectors, and where not.
+
+    Compares the settings, the tensors, and the vectors of each layer. Exits with 0 if the vectors are equal within the
+    tolerance, with 1 if they are not, and with 2 for errors.
+    """
+    with _common.show_errors(code=ERROR):
+        sentences = SENTENCES if text_path is None else read_sentences(text_path, lang)
+        found = compare_bilms(_common.open_bilm(a_path), _common.open_bilm(b_path), sentences)
+    is_equal = found.is_equal(tolerance)
+    if as_json:
+        print(srsly.json_dumps(to_record(found, tolerance)))
+    else:
+        _print(found, tolerance)
+    if is_equal:
+        _common.msg.good(f"The vectors are equal within {tolerance:g}")
+    else:
+        _common.msg.fail("The vectors differ")
+    raise typer.Exit(0 if is_equal else 1)
+
+
+def read_sentences(path: Path, lang: Optional[str] = None) -> List[List[str]]:
+    """path (Path): Text, JSONL or DocBin.
+    lang (Optional[str]): Language of the tokenizer, see `find_shards`.
+    RETURNS (List[List[str]]): Its sentences.
+    RAISES (ValueError): EL367 if there is no token.
+    """
+    sentences = [list(sentence) for sentence in read_shards(find_shards([path], lang=lang))]
+    if not any(sentences):
+        raise ValueError(Errors.EL367.format(path=path))
+    return sentences
+
+
+def to_record(found: Comparison, tolerance: float) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): The comparison in JSON types; a difference that is not finite is None."""
+    record = {**asdict(found), "is_equal": found.is_equal(tolerance), "tolerance": tolerance}
+    for layer in record["layers"]:
+        layer["max_difference"] = _finite(layer["max_difference"])
+        layer["mean_cosine"] = _finite(layer["mean_cosine"])
+        layer["token"] = layer["token"].encode("utf8", "replace").decode("utf8")
+    for tensor in record["tensors"]:
+        tensor["max_difference"] = _finite(tensor["max_difference"])
+    return {**record, "first_different_layer": found.first_different(tolerance)}
+
+
+def _finite(value: Optional[float]) -> Optional[float]:
+    return value if value is not None and abs(value) < float("inf") else None
+
+
+def _print(found: Comparison, tolerance: float) -> None:
+    _print_settings(found)
+    _print_tensors(found)
+    rows = [
+        (
+            str(layer.layer),
+            f"{layer.max_difference:.3g}",
+            f"{layer.mean_cosine:.7f}",
+            f"{ascii(layer.token)[:40]} (sentence {layer.sentence + 1}, token {layer.position})",
+        )
+        for layer in found.layers
+    ]
+    header = ("Layer", "Largest difference", "Mean cosine", "Where")
+    _common.msg.table(rows, header=header, aligns=("r", "r", "r", "l"), divider=True, max_col=80)
+    _common.msg.text(f"{found.n_tokens:,} tokens, from the zero state in each sentence; token 0 is BOS")
+    first = found.first_different(tolerance)
+    if first is not None:
+        _common.msg.text(f"The first layer that differs is layer {first}" + (", the token layer" if first == 0 else ""))
+    if not found.has_same_shape:
+        _common.msg.text("The numbers of layers or their widths differ" + _of_common_layers(found.layers))
+
+
+def _of_common_layers(layers: Sequence[object]) -> str:
+    return f"; only the first {len(layers)} layers were compared" if layers else "; no layer was compared"
+
+
+def _print_settings(found: Comparison) -> None:
+    rows = [(name, str(a), str(b)) for name, (a, b) in found.settings.items()]
+    if rows:
+        _common.msg.table(rows, header=("Setting", "A", "B"), divider=True, max_col=50)
+    else:
+        _common.msg.text("All settings are the same")
+
+
+def _print_tensors(found: Comparison) -> None:
+    counts = Counter(tensor.status for tensor in found.tensors)
+    _common.msg.text("Tensors: " + ", ".join(f"{n} {status}" for status, n in counts.items()))
+    others = [tensor for tensor in found.tensors if tensor.status != SAME]
+    others.sort(key=lambda tensor: tensor.status == DIFFERENT)
+    rows = [
+        (tensor.name, tensor.status, "" if tensor.max_difference is None else f"{tensor.max_difference:.3g}")
+        for tensor in others[:MAX_SHOWN]
+    ]
+    if rows:
+        _common.msg.table(rows, header=("Tensor", "Status", "Largest difference"), divider=True, max_col=60)
+    if len(others) > MAX_SHOWN:
+        _common.msg.text(f"... and {len(others) - MAX_SHOWN:,} more (all of them with --json)")

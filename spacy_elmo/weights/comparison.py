@@ -1,0 +1,202 @@
+"""Compare two biLMs: settings, tensors, and the vectors of each layer on sentences."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..encoding.facade import BiLM
+from .parts import to_arrays
+from .tensor_map import Array
+
+SAME, DIFFERENT, PERMUTED, RESHAPED, ONLY_A, ONLY_B = "same", "different", "permuted", "other shape", "only A", "only B"
+TOLERANCE = 2e-5  # float32 sums in another order differ by less
+BATCH_SENTENCES = 256
+MAX_SORTED = 2**26  # numbers of a tensor up to which a permutation is looked for
+
+# Sentences of many lengths, with words that are long, empty, of other scripts, of several code points or not valid.
+SENTENCES: Tuple[Tuple[str, ...], ...] = (
+    ("She", "sat", "on", "the", "bank", "of", "the", "river", "."),
+    ("The", "bank", "raised", "its", "rates", "by", "0.25", "%", "on", "2019-03-01", "!"),
+    ("Hello",),
+    (".",),
+    ("caf\u00e9", "cafe\u0301", "na\u00efve", "\u00dcberma\u00df", "\u0130stanbul"),
+    ("\u6771\u4eac", "\ud55c\uad6d", "\u0440\u0435\u043a", "\u0627\u0644\u0646\u0647\u0631", "\u0928\u0926\u0940"),
+    ("\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "zero\u200bwidth", "\u3000", "\u00a0"),
+    ("a" * 47, "b" * 48, "c" * 49, "\u00e9" * 30, "\u6771" * 60),
+    ("<S>", "</S>", "<UNK>", "", " ", "tab\there", "ends\ud800here"),
+    ("UPPER", "lower", "MiXeD", "don't", "rock-'n'-roll", "http://example.org/?q=1", "@user", "#tag"),
+    ("the", "unseen", "bank") * 30,
+)
+
+
+@dataclass(frozen=True)
+class TensorDifference:
+    """A tensor of one or both biLMs.
+
+    name (str): Its name in the state dict; "softmax." is the prefix of the softmax, which vectors do not depend on.
+    status (str): "same", "different", "permuted" (the same values in another order), "other shape", "only A", "only B".
+    max_difference (Optional[float]): Largest absolute difference, for two tensors of one shape.
+    """
+
+    name: str
+    status: str
+    max_difference: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """The vectors of one layer; layer 0 is the token layer.
+
+    layer (int): Its number.
+    max_difference (float): Largest absolute difference.
+    mean_cosine (float): Mean cosine of the vectors of a token.
+    sentence (int): Number of the sentence with the largest difference, from 0.
+    position (int): Number of its token; BOS is 0, and EOS the last.
+    token (str): The token.
+    """
+
+    layer: int
+    max_difference: float
+    mean_cosine: float
+    sentence: int
+    position: int
+    token: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of a comparison.
+
+    settings (Dict[str, Tuple[Any, Any]]): Settings that differ, with their values.
+    tensors (Tuple[TensorDifference, ...]): All tensors.
+    layers (Tuple[LayerDifference, ...]): Layers that both have; empty if their widths differ.
+    n_tokens (int): Tokens compared, without BOS and EOS.
+    has_same_shape (bool): Both have the same number of layers and the same width.
+    """
+
+    settings: Dict[str, Tuple[Any, Any]]
+    tensors: Tuple[TensorDifference, ...]
+    layers: Tuple[LayerDifference, ...]
+    n_tokens: int
+    has_same_shape: bool
+
+    def is_equal(self, tolerance: float = TOLERANCE) -> bool:
+        """tolerance (float): Largest absolute difference of a number in a vector.
+        RETURNS (bool): Whether all layers of all tokens agree. Settings and tensors may differ.
+        """
+        return self.has_same_shape and self.first_different(tolerance) is None
+
+    def first_different(self, tolerance: float = TOLERANCE) -> Optional[int]:
+        """RETURNS (Optional[int]): The lowest layer with a difference above the tolerance, or that is not a number."""
+        return next((found.layer for found in self.layers if not found.max_difference <= tolerance), None)
+
+
+def compare_bilms(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]] = SENTENCES) -> Comparison:
+    """Compare two biLMs; each sentence starts from the zero state.
+
+    a (BiLM): The first model.
+    b (BiLM): The second model.
+    sentences (Sequence[Sequence[str]]): Tokens of each sentence.
+    RETURNS (Comparison): Settings, tensors, and layers on the sentences.
+    """
+    has_same_width = a.config.output_width == b.config.output_width
+    return Comparison(
+        settings=dict(_compare_settings(a, b)),
+        tensors=tuple(_compare_tensors(_arrays_of(a), _arrays_of(b))),
+        layers=tuple(_compare_layers(a, b, sentences)) if has_same_width else (),
+        n_tokens=sum(map(len, sentences)),
+        has_same_shape=has_same_width and a.config.n_layers == b.config.n_layers,
+    )
+
+
+def _compare_settings(a: BiLM, b: BiLM) -> Iterator[Tuple[str, Tuple[Any, Any]]]:
+    first, second = _settings_of(a), _settings_of(b)
+    for name in dict.fromkeys([*first, *second]):
+        if first.get(name) != second.get(name):
+            yield name, (first.get(name), second.get(name))
+
+
+def _settings_of(bilm: BiLM) -> Dict[str, Any]:
+    record = bilm.config.to_dict()
+    characters = record.pop("char_cnn") or {}
+    words = None if bilm.vocabulary is None else bilm.vocabulary.words
+    return {
+        **record,
+        **{f"char_cnn.{name}": value for name, value in characters.items()},
+        "vocabulary": "none" if words is None else f"{len(words):,} words, sha256 {_digest(words)}",
+        "softmax": "none" if bilm.head is None else type(bilm.head).__name__,
+        "token_embeddings": "none" if bilm.token_embeddings is None else str(list(bilm.token_embeddings.shape)),
+        "precision": bilm.precision,
+    }
+
+
+def _digest(words: Sequence[str]) -> str:
+    return sha256("\n".join(words).encode("utf8", "surrogatepass")).hexdigest()[:12]
+
+
+def _arrays_of(bilm: BiLM) -> Dict[str, Array]:
+    arrays = to_arrays(bilm.network)
+    if bilm.head is not None:
+        arrays.update({f"softmax.{name}": array for name, array in to_arrays(bilm.head).items()})
+    if bilm.token_embeddings is not None:
+        arrays["token_embeddings"] = bilm.token_embeddings.detach().cpu().numpy()
+    return arrays
+
+
+def _compare_tensors(a: Dict[str, Array], b: Dict[str, Array]) -> Iterator[TensorDifference]:
+    for name in dict.fromkeys([*a, *b]):
+        if name not in b or name not in a:
+            yield TensorDifference(name, ONLY_A if name in a else ONLY_B)
+        else:
+            yield _compare_arrays(name, a[name], b[name])
+
+
+def _compare_arrays(name: str, a: Array, b: Array) -> TensorDifference:
+    difference = float(np.abs(a - b).max(initial=0.0)) if a.shape == b.shape else None
+    if difference == 0:
+        return TensorDifference(name, SAME, difference)
+    is_permuted = a.size == b.size <= MAX_SORTED and np.array_equal(np.sort(a, axis=None), np.sort(b, axis=None))
+    if is_permuted:
+        return TensorDifference(name, PERMUTED, difference)
+    return TensorDifference(name, RESHAPED if difference is None else DIFFERENT, difference)
+
+
+def _compare_layers(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]]) -> List[LayerDifference]:
+    n_layers = min(a.config.n_layers, b.config.n_layers) + 1
+    worst: List[Optional[LayerDifference]] = [None] * n_layers
+    cosines, n_rows = np.zeros(n_layers), 0
+    for start in range(0, len(sentences), BATCH_SENTENCES):
+        batch = sentences[start : start + BATCH_SENTENCES]
+        pairs = zip(batch, a.embed(batch, boundaries=True), b.embed(batch, boundaries=True))
+        for number, (words, first, second) in enumerate(pairs, start=start):
+            n_rows += len(words) + 2
+            for layer in range(n_layers):
+                cosines[layer] += _cosines(first[layer], second[layer]).sum()
+                worst[layer] = _worse(worst[layer], layer, number, words, np.abs(first[layer] - second[layer]))
+    means = cosines / max(1, n_rows)
+    return [
+        LayerDifference(found.layer, found.max_difference, float(mean), found.sentence, found.position, found.token)
+        for found, mean in zip(worst, means)
+        if found is not None
+    ]
+
+
+def _worse(
+    before: Optional[LayerDifference], layer: int, number: int, words: Sequence[str], differences: Array
+) -> LayerDifference:
+    """The larger of a difference so far and those of a sentence, shape (n + 2, D); NaN is the largest."""
+    rows = np.nan_to_num(differences.max(axis=1), nan=np.inf)
+    position = int(rows.argmax())
+    if before is not None and before.max_difference >= rows[position]:
+        return before
+    token = ["<S>", *words, "</S>"][position]
+    return LayerDifference(layer, float(rows[position]), 0.0, number, position, token)
+
+
+def _cosines(a: Array, b: Array) -> Array:
+    """Cosine of each row, 1 for two rows of zeros."""
+    norms = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    products: Array = (a * b).sum(axis=-1)
+    return np.where(norms > 0, products / np.where(norms > 0, norms, 1), (a == b).all(axis=-1))

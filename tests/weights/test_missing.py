@@ -1,0 +1,101 @@
+"""An unknown path: one line per format says which of its files are there, and where near misses are."""
+
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from reference.seeded_weights import make_arrays, make_options, write_model
+
+import spacy_elmo.weights.formats
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.weights.formats import BILM_TF, FORMATS, NATIVE, detect_format
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "model", make_options(), make_arrays(make_options()))
+
+
+def message_of(path: Path) -> str:
+    with pytest.raises(ValueError, match="EL020") as error:
+        detect_format(path)
+    return str(error.value)
+
+
+# Files at the path, and what the message says of them.
+CASES = {
+    "empty folder": ([], ["native: config.json is missing, weights.safetensors is missing;", "bilm-tf: *opt"]),
+    "half of native": (["config.json"], ["native: config.json is there, weights.safetensors is missing;"]),
+    "other half": (["weights.safetensors"], ["native: config.json is missing, weights.safetensors is there"]),
+    "half of bilm-tf": (["options.json"], ["bilm-tf: options.json is there, *.hdf5 or *.h5 is missing"]),
+    "weights alone": (["a.hdf5"], ["bilm-tf: *options.json is missing, a.hdf5 is there"]),
+    "wrong name": (
+        ["config.json", "model.safetensors"],
+        ["weights.safetensors is missing (there is model.safetensors: a wrong name?)"],
+    ),
+    "misspelled": (["confg.json"], ["config.json is missing (there is confg.json: a wrong name?)"]),
+    "one folder deeper": (
+        ["inner/config.json", "inner/weights.safetensors", "inner/notes.txt"],
+        ["all of them are in 'inner/': pass '{path}/inner' instead"],
+    ),
+    "another format deeper": (
+        ["elmo/options.json", "elmo/weights.h5"],
+        ["*.hdf5 or *.h5 is missing, all of them are in 'elmo/'"],
+    ),
+}
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("case", CASES)
+def test_folder_that_is_no_model(case: str, tmp_path: Path) -> None:
+    files, texts = CASES[case]
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    message = message_of(tmp_path)
+    assert all(f"\n- {format.name}: " in message for format in FORMATS)
+    for text in texts:
+        assert text.format(path=tmp_path) in message
+
+
+@pytest.mark.issue(17)
+def test_a_single_file_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "vectors.bin").write_bytes(b"\0" * 10)
+    assert "native: 'vectors.bin' is a single file that is not a zip" in message_of(tmp_path / "vectors.bin")
+
+
+@pytest.mark.issue(17)
+def test_members_of_a_zip_are_listed(folder: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "144.zip", "w") as archive:
+        archive.writestr("144/options.json", "{}")
+        archive.writestr("144/model.hdf", "")
+    message = message_of(tmp_path / "144.zip")
+    assert "bilm-tf: options.json is there, *.hdf5 or *.h5 is missing" in message
+
+
+@pytest.mark.issue(17)
+def test_a_folder_with_one_archive_is_read_as_the_archive(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "downloaded").mkdir()
+    with zipfile.ZipFile(tmp_path / "downloaded" / "144.zip", "w") as archive:
+        for name in ("options.json", "weights.hdf5"):
+            archive.write(folder / name, name)
+    (tmp_path / "downloaded" / "origin.json").write_text("{}")
+    assert (load_bilm(tmp_path / "downloaded").embed([["a"]])[0] == load_bilm(folder).embed([["a"]])[0]).all()
+    (tmp_path / "downloaded" / "145.zip").write_bytes(b"PK")
+    assert "*options.json is missing" in message_of(tmp_path / "downloaded"), "two archives are ambiguous"
+
+
+@pytest.mark.issue(17)
+def test_formats_without_names_say_what_they_want(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = replace(NATIVE, name="plain", required=(), wanted="a folder with a thing")
+    own = replace(BILM_TF, name="own", missing=lambda path: f"no thing in {path.name}")
+    monkeypatch.setattr(spacy_elmo.weights.formats, "FORMATS", (plain, own))
+    message = message_of(tmp_path)
+    assert "\n- plain: a folder with a thing\n- own: no thing in " in message
+
+
+@pytest.mark.issue(17)
+def test_a_complete_model_is_never_reported(folder: Path, tmp_path: Path) -> None:
+    save_bilm(load_bilm(folder), tmp_path / "native")
+    assert detect_format(tmp_path / "native")[0] is NATIVE and detect_format(folder)[0] is BILM_TF
