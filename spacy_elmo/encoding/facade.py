@@ -13,11 +13,12 @@ from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState, State
 from ..engine.quantization import check_precision, precision_of, quantize
 from ..errors import Errors
+from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
-from .checks import check_positive, check_sentences, check_state, check_text, id_runs, layer_choice
+from .checks import check_has_state, check_positive, check_sentences, check_state, check_text, id_runs, layer_choice
 from .encoder import Encoder
 from .perplexity import STEPS, Losses, Perplexity, carried_losses, finite, in_text_order, sentence_losses, summarize
-from .runs import Runs, WordRuns
+from .runs import Runs
 from .slices import fill_rows, to_arrays, without_boundaries
 from .versions import WeightVersions
 from .word_encoder import WordCache
@@ -35,8 +36,8 @@ class BiLM:
     token_embeddings (Optional[Tensor]): Shape (V, P), precomputed layer 0 of the vocabulary's words, instead of the
         character CNN; other words have the vector of `<UNK>`.
     meta (Optional[Dict[str, Any]]): Origin of the weights.
-    steady_state (Optional[BiLMState]): The steady state, one row, if it is known; otherwise it is computed on first
-        use.
+    steady_state (Optional[BiLMState]): The steady state, one row, if known; otherwise it is computed on first use.
+    lexicon (Optional[Lexicon]): Symbols of the tables of a biLM with a token embedder.
     """
 
     def __init__(
@@ -48,10 +49,12 @@ class BiLM:
         token_embeddings: Optional[Tensor] = None,
         meta: Optional[Dict[str, Any]] = None,
         steady_state: Optional[BiLMState] = None,
+        lexicon: Optional[Lexicon] = None,
     ) -> None:
         self.network = network.eval()
         self.vocabulary = vocabulary
         self.head = head
+        self.lexicon = lexicon
         self.token_embeddings = token_embeddings
         self.meta: Dict[str, Any] = dict(meta or {})
         self._set_encoder(None if steady_state is None else steady_state.to(self.device).to_state(self.config))
@@ -90,7 +93,10 @@ class BiLM:
 
     @property
     def steady_state(self) -> BiLMState:
-        """RETURNS (BiLMState): One row, the initial state of sequences with `state="steady"`."""
+        """RETURNS (BiLMState): One row, the initial state of sequences with `state="steady"`.
+        RAISES (ValueError): EL301 if the encoder has no recurrent state.
+        """
+        check_has_state(self._encoder.has_state)
         return BiLMState.from_state(self._encoder.steady_state)
 
     def to(self, device: Union[str, torch.device]) -> "BiLM":
@@ -181,6 +187,7 @@ class BiLM:
         choose = layer_choice(layers, self.config.n_layers)
         is_carried = isinstance(state, str) and state == "carry"
         if not is_carried and (return_state or not isinstance(state, str)):
+            check_has_state(self._encoder.has_state or (state is None and not return_state))
             start: Union[str, State] = self._start(state, len(text))
         else:
             start = check_state(state)
@@ -272,7 +279,6 @@ class BiLM:
     def encode_with_grad(self, runs: Sequence[Sequence[str]], *, boundaries: bool = False) -> Tensor:
         """Compute the layers of all runs, attached to the graph. Each run starts from a zero state.
 
-
         runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence.
         boundaries (bool): Keep the rows of `<S>` and `</S>` around each run.
         RETURNS (Tensor): Shape (L+1, N, D).
@@ -280,7 +286,7 @@ class BiLM:
         """
         self._require_float32("A gradient", "Load the weights again in float32.")
         encoder = self._encoder
-        return encoder.with_grad(WordRuns(runs, encoder.words.compute), with_boundaries=boundaries)
+        return encoder.with_grad(encoder.runs(runs, has_gradients=True), with_boundaries=boundaries)
 
     def encode_ids_with_grad(
         self,
@@ -389,7 +395,8 @@ class BiLM:
         self._derived.words.cache.max_bytes = max_bytes
 
     def _set_encoder(self, steady_state: Optional[State]) -> None:
-        self._derived = Encoder(self.network, self.vocabulary, self.token_embeddings, steady_state=steady_state)
+        tables = (self.vocabulary, self.token_embeddings, self.lexicon)
+        self._derived = Encoder(self.network, *tables, steady_state=steady_state)
         self._versions = WeightVersions(self.network)
 
     def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> State:

@@ -7,6 +7,7 @@ from typing import Optional
 from ...errors import Errors
 
 CONFIG_NAME, WEIGHTS_NAME = "config.json", "weights.safetensors"
+LEXICON_NAME = "lexicon.json"  # symbols of a biLM with a token embedder
 WANTED = f"a folder with {CONFIG_NAME} and {WEIGHTS_NAME}"
 
 
