@@ -1,15 +1,16 @@
 """Checks of the arguments of `BiLM`."""
 
-from typing import Any, Callable, Iterable, List, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from .._choices import STATES
+from ..bilm.lm_head import LMHead
 from ..errors import Errors
 from ..text.codecs import CharacterCodec
-from ..text.lanes import Ids
+from ..text.vocabulary import Vocabulary
 from .runs import IdRuns
 from .word_encoder import WordEncoder
 
@@ -52,6 +53,26 @@ def check_has_state(has_state: bool) -> None:
         raise ValueError(Errors.EL301)
 
 
+def require_language_model(
+    head: Optional[LMHead], vocabulary: Optional[Vocabulary], purpose: str
+) -> Tuple[LMHead, Vocabulary]:
+    """purpose (str): What needs both, in the plural.
+    RETURNS (Tuple[LMHead, Vocabulary]): Both.
+    RAISES (ValueError): EL007 if one is missing.
+    """
+    if head is None:
+        raise ValueError(Errors.EL007.format(part="softmax", what=purpose))
+    if vocabulary is None:
+        raise ValueError(Errors.EL007.format(part="vocabulary", what=purpose))
+    return head, vocabulary
+
+
+def require_float32(precision: str, what: str, remedy: str) -> None:
+    """RAISES (ValueError): EL016 for another precision."""
+    if precision != "float32":
+        raise ValueError(Errors.EL016.format(what=what, precision=precision, remedy=remedy))
+
+
 def check_text(sentences: Iterable[Sequence[str]], state: str, batch_size: int, purpose: str) -> List[List[str]]:
     """purpose (str): What is computed of the text, in the plural.
     RETURNS (List[List[str]]): The words of each sentence.
@@ -80,17 +101,10 @@ def id_runs(char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence
     if problem or words.codec is None:
         raise ValueError(Errors.EL017.format(problem=problem))
     rows = np.concatenate([words.codec.encode(words.boundaries, ids.shape[1])[0], ids])
-    return IdRuns(words.encode_ids(rows, _lengths(rows)), index)
+    return IdRuns(words.encode_ids(rows, words.codec.lengths(rows)), index)
 
 
-def _lengths(ids: Ids) -> Ids:
-    """RETURNS (Ids): Shape (U,), ids of each row without padding. Its last id is the padding."""
-    is_content = ids != ids[:, -1:]
-    lengths: Ids = (is_content * np.arange(1, ids.shape[1] + 1)).max(axis=1)
-    return lengths
-
-
-def _id_problem(ids: Ids, numbers: List[int], codec: Optional[CharacterCodec]) -> str:
+def _id_problem(ids: NDArray[np.int64], numbers: List[int], codec: Optional[CharacterCodec]) -> str:
     if codec is None:
         return "this biLM reads whole words"
     width = codec.max_characters

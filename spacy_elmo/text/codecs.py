@@ -3,6 +3,7 @@
 from typing import Callable, Dict, List, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .characters import PAD_CHARACTER, SENTENCE_BEGIN, SENTENCE_END, Ids, character_ids
 from .lexicon import BOS, EOS, FIRST, LAST, OOV, PAD, Lexicon
@@ -21,6 +22,11 @@ class CharacterCodec(Protocol):
     def largest_ids(self, n_columns: int) -> Union[int, Ids]:
         """n_columns (int): C of some rows.
         RETURNS (Union[int, Ids]): The largest id of all columns, or of each, shape (C,).
+        """
+
+    def lengths(self, ids: Ids) -> Ids:
+        """ids (Ids): Shape (U, C).
+        RETURNS (Ids): Shape (U,), the number of ids of each word without padding, as `encode` gives it or more.
         """
 
     def encode(self, words: Sequence[str], n_columns: int = 0) -> Tuple[Ids, Ids]:
@@ -46,6 +52,10 @@ class Utf8Codec:
     def largest_ids(self, n_columns: int) -> int:
         """See `CharacterCodec.largest_ids`."""
         return self.n_characters
+
+    def lengths(self, ids: Ids) -> Ids:
+        """See `CharacterCodec.lengths`. The last id of a row is taken for the padding, which need not be ours."""
+        return _last_place(ids != ids[:, -1:])
 
     def encode(self, words: Sequence[str], n_columns: int = 0) -> Tuple[Ids, Ids]:
         """See `CharacterCodec.encode`."""
@@ -81,6 +91,13 @@ class LexiconCodec:
         n_words, n_characters = max(len(self.lexicon.words), 1), len(self.lexicon.characters)
         return np.array([n_words, *[n_characters] * (n_columns - 1)], dtype="int64")
 
+    def lengths(self, ids: Ids) -> Ids:
+        """See `CharacterCodec.lengths`."""
+        padding = self.lexicon.character_ids.get(PAD, 0) + 1
+        least = 1 if self._has_characters else 0  # an LSTM reads at least one
+        lengths: Ids = np.maximum(_last_place(ids[:, 1:] != padding), least)
+        return lengths
+
     def encode(self, words: Sequence[str], n_columns: int = 0) -> Tuple[Ids, Ids]:
         """See `CharacterCodec.encode`."""
         cut = [word[1:] if word in self.boundaries else word[: self._max_content] for word in words]
@@ -106,6 +123,12 @@ class LexiconCodec:
 
 
 CODECS: Dict[str, Callable[[int], CharacterCodec]] = {"utf8": Utf8Codec}
+
+
+def _last_place(is_content: NDArray[np.bool_]) -> Ids:
+    """RETURNS (Ids): Shape (U,), the number of the last column of each row that is true, counted from 1; 0 for none."""
+    lengths: Ids = (is_content * np.arange(1, is_content.shape[1] + 1)).max(axis=1, initial=0)
+    return lengths
 
 
 def make_codec(name: str = "utf8", max_characters: int = 50) -> CharacterCodec:

@@ -60,7 +60,8 @@ class NumpyManyLangs:
             weight = self.embedder[f"convolutions.{i}.weight"]  # (n, E, width)
             windows = [np.einsum("we,new->n", x[at : at + width], weight) for at in range(n - width + 1)]
             pooled = np.max(windows, axis=0) + self.embedder[f"convolutions.{i}.bias"]
-            features.append(np.tanh(pooled) if self.embedder_settings["activation"] == "tanh" else np.maximum(pooled, 0))
+            is_tanh = self.embedder_settings["activation"] == "tanh"
+            features.append(np.tanh(pooled) if is_tanh else np.maximum(pooled, 0))
         y = np.concatenate(features)
         for k in range(self.embedder_settings["n_highway"]):
             scores = self.embedder[f"highways._layers.{k}.weight"] @ y + self.embedder[f"highways._layers.{k}.bias"]
