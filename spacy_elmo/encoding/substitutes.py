@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors
-from .checks import check_language_model, check_positive, check_sentences, check_state
+from .checks import check_positive, check_sentences, check_state, require_language_model
 from .facade import BiLM
 
 N_SPECIAL = 3  # <S>, </S> and <UNK> head every vocabulary
@@ -50,7 +50,7 @@ def find_substitutes(
     (text,) = check_sentences([words])
     if not 0 <= position < len(text):
         raise ValueError(Errors.EL018.format(position=position, n_words=len(text)))
-    head, vocabulary = check_language_model(bilm.head, bilm.vocabulary, "substitutes")
+    head, vocabulary = require_language_model(bilm.head, bilm.vocabulary, "substitutes")
     n_directions = bilm.config.n_directions
     top = bilm.encode([text], state=check_state(state), boundaries=True)[-1]  # (n + 2, D), <S> first
     # The forward direction predicts a word from the row before it, the backward direction from the row after it.

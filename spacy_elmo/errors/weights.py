@@ -52,8 +52,9 @@ class WeightsErrors(metaclass=Catalogue):
     )
     EL031 = "`load_bilm` takes either a path, or options and weights; found: {given}. Pass one or the other."
     EL032 = (
-        "The biLM in '{path}' is in the native format, which contains all its parameters and words, so {given} cannot "
-        "be added. Load the original files with {given}, and save the result."
+        "The biLM in '{path}' is in the {format} format, which contains all its parameters and words, so {given} "
+        "cannot be added. Load it without {given}; a native biLM may be saved again from its original files with "
+        "{given}."
     )
     EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
     EL034 = "The biLM '{path}' cannot be loaded, {n_problems} problem(s):{problems}\nCorrect all of them."

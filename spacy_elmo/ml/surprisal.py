@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Token
 from thinc.util import get_torch_default_device
 
-from ..encoding.checks import check_language_model
+from ..encoding.checks import require_language_model
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
@@ -66,7 +66,7 @@ def load_language_model(weights: Optional[str]) -> BiLM:
     RAISES (ValueError): EL007 without a softmax or a vocabulary; errors of reading the files.
     """
     bilm = load_bilm(weights or PACKAGED_BILM)
-    check_language_model(bilm.head, bilm.vocabulary, "surprisal")
+    require_language_model(bilm.head, bilm.vocabulary, "surprisal")
     return bilm.to(get_torch_default_device())
 
 
@@ -114,7 +114,7 @@ def find_unknown(bilm: BiLM, doc: Doc) -> List[bool]:
     """bilm (BiLM): With a vocabulary.
     RETURNS (List[bool]): For each token of the Doc, whether it is outside the vocabulary; white space is not.
     """
-    vocabulary = check_language_model(bilm.head, bilm.vocabulary, "surprisal")[1]
+    vocabulary = require_language_model(bilm.head, bilm.vocabulary, "surprisal")[1]
     ids = vocabulary.ids([token.text for token in doc])
     return [bool(i == vocabulary.unk_id) and not token.is_space for i, token in zip(ids.tolist(), doc)]
 

@@ -14,8 +14,11 @@ from .bilm_tf.files import HDF5_SUFFIXES, TOKEN_EMBEDDINGS_NAME, TFFiles, detect
 from .bilm_tf.files import WANTED as BILM_TF_WANTED
 from .bilm_tf.model import read_bilm_tf, write_bilm_tf
 from .locate import PACKAGED_NAMES
+from .manylangs.files import WANTED as MANYLANGS_WANTED
+from .manylangs.files import ManyLangsFiles, detect_manylangs
+from .manylangs.model import read_manylangs
 from .missing import find_missing, only_archive
-from .native.files import CONFIG_NAME, WEIGHTS_NAME, NativeFiles, detect_native
+from .native.files import CONFIG_NAME, LEXICON_NAME, WEIGHTS_NAME, NativeFiles, detect_native
 from .native.files import WANTED as NATIVE_WANTED
 from .native.model import read_native, write_native
 from .parts import read_vocabulary
@@ -70,7 +73,8 @@ class Format:
     name (str): Name for `save_bilm` and the command line.
     detect (Callable[[Path], Optional[Any]]): Finds the files at an existing path by name, None for another format.
     read (Callable[[Any, Extras], LoadedModel]): Reads the output of `detect` into a model.
-    write (Callable[[BiLM, Path, str], None]): Writes a biLM to an empty folder, in a dtype.
+    write (Optional[Callable[[BiLM, Path, str], None]]): Writes a biLM to an empty folder, in a dtype; None for a format
+        that is only read.
     file_names (Sequence[str]): Names of all files that `write` may write.
     dtypes (Sequence[str]): Dtypes that `write` supports.
     wanted (str): Description of the files that `detect` looks for.
@@ -83,7 +87,7 @@ class Format:
     name: str
     detect: Callable[[Path], Optional[Any]]
     read: Callable[[Any, Extras], LoadedModel]
-    write: Callable[[BiLM, Path, str], None]
+    write: Optional[Callable[[BiLM, Path, str], None]]
     file_names: Sequence[str]
     dtypes: Sequence[str]
     wanted: str
@@ -92,10 +96,14 @@ class Format:
     refuses: Optional[Callable[[BiLM], Optional[str]]] = None
 
 
-def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
-    given = [name for name in ("token_embeddings", "softmax") if getattr(extras, name) is not None]
+def _refuse_extras(path: Path, format: str, extras: Extras, *names: str) -> None:
+    given = [name for name in names if getattr(extras, name) is not None]
     if given:
-        raise ValueError(Errors.EL032.format(path=files.folder, given=", ".join(given)))
+        raise ValueError(Errors.EL032.format(path=path, format=format, given=", ".join(given)))
+
+
+def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
+    _refuse_extras(files.folder, "native", extras, "token_embeddings", "softmax")
     vocabulary = None if extras.vocab is None else read_vocabulary(extras.vocab, True)
     return LoadedModel(read_native(files.folder, vocabulary))
 
@@ -109,12 +117,17 @@ def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
     return LoadedModel(read_bilm_tf(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None))
 
 
+def _read_manylangs(files: ManyLangsFiles, extras: Extras) -> LoadedModel:
+    _refuse_extras(files.path, "manylangs", extras, "vocab", "token_embeddings", "softmax")
+    return LoadedModel(read_manylangs(files))
+
+
 NATIVE = Format(
     name="native",
     detect=detect_native,
     read=_read_native,
     write=write_native,
-    file_names=("config.json", "weights.safetensors", "meta.json", "vocab.txt"),
+    file_names=("config.json", "weights.safetensors", "meta.json", "vocab.txt", LEXICON_NAME),
     dtypes=(*DTYPES, INT8),
     wanted=NATIVE_WANTED,
     required=(CONFIG_NAME, WEIGHTS_NAME),
@@ -130,7 +143,17 @@ BILM_TF = Format(
     required=("*options.json", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
     refuses=lambda bilm: "bilm-tf has no highways between layers" if bilm.config.highway_between else None,
 )
-FORMATS: Tuple[Format, ...] = (NATIVE, BILM_TF)  # in the order of detection
+MANYLANGS = Format(
+    name="manylangs",
+    detect=detect_manylangs,
+    read=_read_manylangs,
+    write=None,
+    file_names=(),
+    dtypes=(),
+    wanted=MANYLANGS_WANTED,
+    required=("config.json", "token_embedder.pkl", "encoder.pkl"),
+)
+FORMATS: Tuple[Format, ...] = (NATIVE, MANYLANGS, BILM_TF)  # in the order of detection
 PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
 
 

@@ -13,11 +13,6 @@ MAX_MEMBERS = 1000
 # File names that identify the format, name of the format, remedy.
 KNOWN: Tuple[Tuple[Tuple[str, ...], str, str], ...] = (
     (
-        ("encoder.pkl", "token_embedder.pkl"),
-        "an ELMoForManyLangs model",
-        "Choose weights in HDF5 with an options.json: NLPL has them for many languages (zips of bilm-tf)",
-    ),
-    (
         ("config.json", "weights.th"),
         "an AllenNLP archive",
         "Pass the paths of the options.json and the HDF5 file listed in its config.json under `options_file` and "

@@ -155,22 +155,6 @@ def test_native_folder_without_config(folder, tmp_path):
         load_bilm(tmp_path / "native")
 
 
-def test_many_langs_folder_is_named(tmp_path):
-    for name in ("config.json", "encoder.pkl", "token_embedder.pkl"):
-        (tmp_path / name).write_text("{}")
-    with pytest.raises(ValueError, match="EL040.*looks like an ELMoForManyLangs model, which cannot be read yet"):
-        load_bilm(tmp_path)
-
-
-@pytest.mark.issue(15)
-def test_many_langs_zip_is_named(tmp_path):
-    with zipfile.ZipFile(tmp_path / "194.zip", "w") as archive:
-        for name in ("config.json", "encoder.pkl", "token_embedder.pkl", "char.dic", "word.dic"):
-            archive.writestr(name, "{}")
-    with pytest.raises(ValueError, match="EL040.*194.zip' looks like an ELMoForManyLangs model"):
-        load_bilm(tmp_path / "194.zip")
-
-
 @pytest.mark.issue(15)
 def test_allennlp_archive_is_named(tmp_path):
     for name in ("config.json", "weights.th"):
