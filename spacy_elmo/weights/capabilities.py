@@ -27,7 +27,7 @@ def find_capabilities(bilm: BiLM) -> List[Capability]:
     """bilm (BiLM): A loaded model.
     RETURNS (List[Capability]): Vectors, perplexity, training, export to each format, each reduced precision.
     """
-    exports = [_export(format, bilm) for format in FORMATS]
+    exports = [_export(format, bilm) for format in FORMATS if format.write is not None]
     precisions = [_precision(name, bilm) for name in PRECISIONS if name != "float32"]
     return [_vectors(bilm), _unknown_words(bilm), _perplexity(bilm), _training(bilm), *exports, *precisions]
 
@@ -57,10 +57,8 @@ def _training(bilm: BiLM) -> Capability:
 
 
 def _export(format: Format, bilm: BiLM) -> Capability:
-    """Export to one format; formats that are only read write no files."""
-    reason = None if format.file_names else "this format is only read"
-    if reason is None and format.refuses is not None:
-        reason = format.refuses(bilm)
+    """Export to one format."""
+    reason = None if format.refuses is None else format.refuses(bilm)
     dtypes = [dtype for dtype in format.dtypes if dtype != INT8 or quantizable_names(bilm.network)]
     return Capability(f"export to {format.name}", reason is None, ", ".join(dtypes) if reason is None else reason)
 

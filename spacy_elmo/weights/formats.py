@@ -12,7 +12,7 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from .bilm_tf.files import HDF5_SUFFIXES, TOKEN_EMBEDDINGS_NAME, TFFiles, detect_bilm_tf
 from .bilm_tf.files import WANTED as BILM_TF_WANTED
-from .bilm_tf.model import read_bilm_tf, write_bilm_tf
+from .bilm_tf.model import find_foreign_parts, read_bilm_tf, write_bilm_tf
 from .locate import PACKAGED_NAMES
 from .manylangs.files import WANTED as MANYLANGS_WANTED
 from .manylangs.files import ManyLangsFiles, detect_manylangs
@@ -117,6 +117,11 @@ def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
     return LoadedModel(read_bilm_tf(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None))
 
 
+def _refuse_bilm_tf(bilm: BiLM) -> Optional[str]:
+    foreign = find_foreign_parts(bilm.config)
+    return "bilm-tf has no highways between layers" if bilm.config.highway_between else "; ".join(foreign) or None
+
+
 def _read_manylangs(files: ManyLangsFiles, extras: Extras) -> LoadedModel:
     _refuse_extras(files.path, "manylangs", extras, "vocab", "token_embeddings", "softmax")
     return LoadedModel(read_manylangs(files))
@@ -141,7 +146,7 @@ BILM_TF = Format(
     dtypes=DTYPES,
     wanted=BILM_TF_WANTED,
     required=("*options.json", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
-    refuses=lambda bilm: "bilm-tf has no highways between layers" if bilm.config.highway_between else None,
+    refuses=_refuse_bilm_tf,
 )
 MANYLANGS = Format(
     name="manylangs",

@@ -112,7 +112,7 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     RAISES (ValueError): EL050 for a biLM with highways between its layers, EL308 for a token embedder and other parts
         that these programs do not have.
     """
-    if foreign := _foreign_parts(bilm.config):
+    if foreign := find_foreign_parts(bilm.config):
         raise ValueError(Errors.EL308.format(format="bilm-tf", problems="; ".join(foreign)))
     if bilm.config.highway_between:
         raise ValueError(Errors.EL050)
@@ -131,8 +131,8 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     _write_files(bilm, folder, options, arrays, dtype)
 
 
-def _foreign_parts(config: BiLMConfig) -> List[str]:
-    """Parts that bilm-tf and AllenNLP do not have."""
+def find_foreign_parts(config: BiLMConfig) -> List[str]:
+    """RETURNS (List[str]): Parts of a biLM that bilm-tf and AllenNLP do not have."""
     checks = [
         (config.token_embedder is None, "it reads words and characters by tables of its own"),
         (config.encoder == "lstm", f"its encoder is '{config.encoder}'"),
