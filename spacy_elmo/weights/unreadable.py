@@ -1,14 +1,10 @@
 """Known formats of biLMs that cannot be read yet: their names and remedies."""
 
-import tarfile
 import zipfile
 from pathlib import Path
-from typing import Iterable, List, Optional, Tuple
+from typing import Iterable, Optional, Tuple
 
 from .sources import decoding
-
-GZIP_MAGIC = b"\x1f\x8b"
-MAX_MEMBERS = 1000
 
 # File names that identify the format, name of the format, remedy.
 KNOWN: Tuple[Tuple[Tuple[str, ...], str, str], ...] = (
@@ -17,17 +13,11 @@ KNOWN: Tuple[Tuple[Tuple[str, ...], str, str], ...] = (
         "an ELMoForManyLangs model",
         "Choose weights in HDF5 with an options.json: NLPL has them for many languages (zips of bilm-tf)",
     ),
-    (
-        ("config.json", "weights.th"),
-        "an AllenNLP archive",
-        "Pass the paths of the options.json and the HDF5 file listed in its config.json under `options_file` and "
-        "`weight_file` (AllenNLP may store copies of them in the folder `fta` of the archive)",
-    ),
 )
 
 
 def recognize(path: Path) -> Optional[Tuple[str, str]]:
-    """path (Path): A folder, a zip or a tar archive.
+    """path (Path): A folder or a zip.
     RETURNS (Optional[Tuple[str, str]]): The detected format and the remedy, None for all others.
     RAISES (ValueError): EL022 for a damaged archive.
     """
@@ -36,19 +26,10 @@ def recognize(path: Path) -> Optional[Tuple[str, str]]:
 
 
 def _names(path: Path) -> Iterable[str]:
-    """Names of the files inside; of a tar archive up to a limit, since it must be decompressed to list them."""
+    """Names of the files inside."""
     if path.is_dir():
         return [file.name for file in path.iterdir()]
-    with path.open("rb") as file:
-        is_gzip = file.read(2) == GZIP_MAGIC
-    if is_gzip or path.suffix == ".tar":
-        return _names_in_tar(path)
     if zipfile.is_zipfile(path):
         with decoding(path, "zip"), zipfile.ZipFile(path) as archive:
             return archive.namelist()
     return []
-
-
-def _names_in_tar(path: Path) -> List[str]:
-    with decoding(path, "tar archive"), tarfile.open(path) as archive:
-        return [member.name for member, _ in zip(archive, range(MAX_MEMBERS))]

@@ -1,5 +1,4 @@
 import shutil
-import tarfile
 import zipfile
 
 import pytest
@@ -169,20 +168,6 @@ def test_many_langs_zip_is_named(tmp_path):
             archive.writestr(name, "{}")
     with pytest.raises(ValueError, match="EL040.*194.zip' looks like an ELMoForManyLangs model"):
         load_bilm(tmp_path / "194.zip")
-
-
-@pytest.mark.issue(15)
-def test_allennlp_archive_is_named(tmp_path):
-    for name in ("config.json", "weights.th"):
-        (tmp_path / name).write_text("{}")
-    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
-        for name in ("config.json", "weights.th"):
-            archive.add(tmp_path / name, name)
-    with pytest.raises(ValueError, match="EL040.*model.tar.gz' looks like an AllenNLP archive.*the options.json"):
-        load_bilm(tmp_path / "model.tar.gz")
-    (tmp_path / "model.tar.gz").write_bytes((tmp_path / "model.tar.gz").read_bytes()[:40])
-    with pytest.raises(ValueError, match="EL022.*cannot be read as tar archive"):
-        load_bilm(tmp_path / "model.tar.gz")
 
 
 @pytest.mark.issue(15)
