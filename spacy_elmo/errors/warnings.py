@@ -78,8 +78,8 @@ class Warnings(metaclass=Catalogue):
     )
     WL310 = (
         "'{path}' does not tell the clips and the activation of {name}, and there is no options.json. Assumed are "
-        "those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its vectors are wrong: "
-        "pass its options.json with `load_bilm(options=..., weights=...)` (`--options`)."
+        "those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its vectors are "
+        "wrong: pass its options.json with `load_bilm(options=..., weights=...)` (`--options`)."
     )
     WL311 = (
         "The biLM has {n} scalar mixes, but an ElmoTokenEmbedder of AllenNLP has one: the first is saved. Save with "

@@ -12,6 +12,7 @@ from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options
 
 from spacy_elmo import load_bilm, load_mixes, save_bilm
 from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.weights.allennlp.jsonnet import to_json
 from spacy_elmo.weights.mixes import LoadedMix, mixes_from_meta
 
 OPTIONS = make_options()
@@ -310,7 +311,9 @@ def test_the_archive_has_what_our_own_mapping_does_not_know(original, tmp_path):
     save_bilm(original, tmp_path / "allennlp", format="allennlp")
     with tarfile.open(tmp_path / "allennlp" / "model.tar.gz") as packed:
         found = torch.load(packed.extractfile("weights.th"), weights_only=True)
-        config = json.load(packed.extractfile("config.json"))
+        text = packed.extractfile("config.json").read()
+        config = json.loads(to_json(text))
+    assert b'"options_file": std.strReplace(std.thisFile, "config.json", "options.json")' in text
     wanted = elmo_state(ARRAYS, OPTIONS, "_text_field_embedder.token_embedder_elmo._elmo.", [((0, 0, 0), 1)])
     assert {name for name in found if name not in wanted} == {f"_classification_layer.{k}" for k in ("weight", "bias")}
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)

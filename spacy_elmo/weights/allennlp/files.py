@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Union
 
 from ..limits import MAX_JSON_BYTES
 from ..sources import Source, parse_json
-from .relaxed_json import strip_trailing_commas
+from .jsonnet import to_json
 from .tar import TarScan, is_tar, read_member, scan_tar
 
 CONFIG_NAME = "config.json"
@@ -93,7 +93,7 @@ class AllenNLPFiles:
         return name in self.files.names
 
     def read_json(self, name: str) -> Any:
-        """RETURNS (Any): The value of a JSON file, with which AllenNLP allows trailing commas.
+        """RETURNS (Any): The value of a JSON file, in which AllenNLP allows some Jsonnet.
         RAISES (ValueError): EL022 or EL036.
         """
         place = self.files.place(name)
@@ -101,7 +101,7 @@ class AllenNLPFiles:
         try:
             return parse_json(content, place)
         except ValueError:
-            return parse_json(strip_trailing_commas(content), place)
+            return parse_json(to_json(content), place)
 
     def read_config(self) -> Any:
         """RETURNS (Any): The config, {} if there is none."""

@@ -1,7 +1,7 @@
 """Write an archive that AllenNLP 2.10.1 loads: a classifier with an `ElmoTokenEmbedder`, the smallest registered model.
 
 `ElmoTokenEmbedder` reads options.json and an HDF5 file before AllenNLP loads the state dict over them. Both are in the
-archive, and its config names them as members of `model.tar.gz` in the working folder.
+archive, and its config names them by the folder that AllenNLP unpacks it to (see `jsonnet.py`).
 """
 
 import gzip
@@ -25,6 +25,7 @@ from ..mixes import LoadedMix, mixes_from_meta
 from ..parts import check_dtype_fits, to_arrays
 from ..tensor_map import Array, export_arrays
 from .files import ARCHIVE_NAME, CONFIG_NAME, OPTIONS_NAME, WEIGHTS_NAMES
+from .jsonnet import name_members
 from .layout import ELMO_MODULE, allennlp_datasets
 
 ELMO = "_text_field_embedder.token_embedder_elmo._elmo."
@@ -51,7 +52,8 @@ def write_allennlp(bilm: BiLM, folder: Path, dtype: str) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         write_bilm_tf(bilm, Path(inner), dtype)
         members = {file.name: file.read_bytes() for file in sorted(Path(inner).iterdir())}
-    members[CONFIG_NAME] = json.dumps(make_config(bilm.config, mix), indent=2).encode()
+    config = json.dumps(make_config(bilm.config, mix), indent=2)
+    members[CONFIG_NAME] = name_members(config, [OPTIONS_NAME, HDF5_NAME]).encode()
     members[WEIGHTS_NAMES[0]] = _save(arrays)
     members["vocabulary/non_padded_namespaces.txt"] = b"*tags\n*labels\n"
     _write_tar(folder / ARCHIVE_NAME, members)
@@ -64,8 +66,8 @@ def make_config(config: BiLMConfig, mix: LoadedMix) -> Dict[str, Any]:
     """
     elmo = {
         "type": "elmo_token_embedder",
-        "options_file": f"{ARCHIVE_NAME}!{OPTIONS_NAME}",
-        "weight_file": f"{ARCHIVE_NAME}!{HDF5_NAME}",
+        "options_file": OPTIONS_NAME,
+        "weight_file": HDF5_NAME,
         "do_layer_norm": mix.layer_norm == "allennlp",
         "dropout": 0.0,
     }
