@@ -9,6 +9,7 @@ import torch
 
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
+from ..weights.mixes import mixes_from_meta
 from . import _common
 from ._app import app
 
@@ -23,6 +24,7 @@ class Report:
     vocabulary (Optional[Dict[str, Any]]): Number of words and the first of them.
     meta (Dict[str, Any]): Information about the training.
     problems (List[str]): Limitations of this biLM, and their reasons.
+    mixes (List[Dict[str, Any]]): Scalar mixes trained with it: raw weights, shares (their softmax), gamma and norm.
     """
 
     settings: Dict[str, Any]
@@ -31,6 +33,7 @@ class Report:
     vocabulary: Optional[Dict[str, Any]]
     meta: Dict[str, Any]
     problems: List[str]
+    mixes: List[Dict[str, Any]]
 
 
 @app.command("inspect")
@@ -53,7 +56,7 @@ def inspect_cli(
         bilm = _common.open_bilm(
             bilm_path, options=options, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings
         )
-    report = inspect(bilm)
+        report = inspect(bilm)
     if as_json:
         print(srsly.json_dumps(asdict(report)))
     else:
@@ -72,6 +75,7 @@ def inspect(bilm: BiLM) -> Report:
         vocabulary=None if words is None else {"n_words": len(words), "first": words[:8]},
         meta=dict(bilm.meta or {}),
         problems=_find_problems(bilm),
+        mixes=[{**asdict(mix), "shares": mix.shares} for mix in mixes_from_meta(bilm.meta, bilm.config.n_layers)],
     )
 
 
@@ -154,6 +158,11 @@ def _print_report(report: Report, title: str) -> None:
     msg.table(gates, header=("Part", "Gate", "Mean activation"), aligns=("l", "l", "r"), divider=True)
     if report.vocabulary is not None:
         msg.text(f"Vocabulary: {report.vocabulary['n_words']:,} words, {' '.join(report.vocabulary['first'])} ...")
+    if report.mixes:
+        mixes = [(k, mix["gamma"], *mix["shares"]) for k, mix in enumerate(report.mixes)]
+        layers = [f"Layer {layer}" for layer in range(len(report.mixes[0]["shares"]))]
+        rows = [[f"Mix {k}", *(f"{number:.3f}" for number in numbers)] for k, *numbers in mixes]
+        msg.table(rows, header=("Part", "Gamma", *layers), aligns=("l", *"r" * (len(layers) + 1)), divider=True)
     if report.meta:
         msg.divider("Meta data")
         print(srsly.json_dumps(report.meta, indent=2))

@@ -117,10 +117,7 @@ class WeightsErrors(metaclass=Catalogue):
         "No biLM is equal to the language model in '{path}', {n_problems} difference(s):{problems}\nTrain a biLM with "
         "`elmo pretrain`, or choose another model."
     )
-    EL318 = (
-        "The meta data of the biLM have no valid mixes under '{key}': {found}, should be a list of objects with "
-        "`weights` ({n} numbers), `gamma` (a number) and optionally `layer_norm`. Correct or remove the entry."
-    )
+    EL318 = "The scalar mixes of {path} cannot be used: {problem}. {remedy}."
     EL319 = (
         "{given} cannot be added to a biLM in the format {format} ('{path}'). Save the biLM in the bilm-tf format, and "
         "load that with {given}."

@@ -47,8 +47,11 @@ def mixes_from_meta(meta: Optional[Mapping[str, Any]], n_layers: int) -> Tuple[L
     """
     records = (meta or {}).get(MIXES_KEY) or []
     if not isinstance(records, list) or not all(_is_mix(record, n_layers + 1) for record in records):
-        found = shorten(repr(records), 200)
-        raise ValueError(Errors.EL318.format(key=MIXES_KEY, found=found, n=n_layers + 1))
+        problem = (
+            f"{MIXES_KEY} in its meta data is {shorten(repr(records), 200)}, should be a list of objects with "
+            f"`weights` ({n_layers + 1} numbers), `gamma` (a number) and optionally `layer_norm`"
+        )
+        raise ValueError(Errors.EL318.format(path="the biLM", problem=problem, remedy="Correct or remove the entry"))
     return tuple(LoadedMix(tuple(item["weights"]), item["gamma"], item.get("layer_norm")) for item in records)
 
 
