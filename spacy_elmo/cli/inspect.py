@@ -10,6 +10,7 @@ import torch
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
 from ..weights.capabilities import Capability, find_capabilities
+from ..weights.mixes import mixes_from_meta
 from ..weights.provenance import Provenance, read_provenance
 from . import _common
 from ._app import app
@@ -38,6 +39,7 @@ class Report:
     architecture (str): The network in one sentence.
     capabilities (List[Capability]): What can be done with it, what cannot, and why.
     provenance (Optional[Provenance]): Format and files, None for a biLM that was not read from a path.
+    mixes (List[Dict[str, Any]]): Scalar mixes trained with it: raw weights, shares (their softmax), gamma and norm.
     """
 
     settings: Dict[str, Any]
@@ -50,6 +52,7 @@ class Report:
     architecture: str
     capabilities: List[Capability]
     provenance: Optional[Provenance]
+    mixes: List[Dict[str, Any]]
 
 
 @app.command("inspect")
@@ -96,6 +99,7 @@ def inspect(bilm: BiLM, provenance: Optional[Provenance] = None) -> Report:
         architecture=describe_architecture(bilm),
         capabilities=find_capabilities(bilm),
         provenance=provenance,
+        mixes=[{**asdict(mix), "shares": mix.shares} for mix in mixes_from_meta(bilm.meta, bilm.config.n_layers)],
     )
 
 
@@ -222,6 +226,11 @@ def _print_report(report: Report, title: str) -> None:
     if report.lexicon is not None:
         counts_of = report.lexicon
         msg.text(f"Tables of symbols: {counts_of['n_characters']:,} characters, {counts_of['n_words']:,} words")
+    if report.mixes:
+        mixes = [(k, mix["gamma"], *mix["shares"]) for k, mix in enumerate(report.mixes)]
+        layers = [f"Layer {layer}" for layer in range(len(report.mixes[0]["shares"]))]
+        rows = [[f"Mix {k}", *(f"{number:.3f}" for number in numbers)] for k, *numbers in mixes]
+        msg.table(rows, header=("Part", "Gamma", *layers), aligns=("l", *"r" * (len(layers) + 1)), divider=True)
     if report.meta:
         msg.divider("Meta data")
         print(srsly.json_dumps(report.meta, indent=2))

@@ -1,6 +1,6 @@
 """The table of formats: functions to detect, read and write each of them, and the names of its files.
 
-A new format needs a folder next to native/ and bilm_tf/, and a row here.
+A new format needs a folder next to native/, bilm_tf/ and allennlp/, and a row here.
 """
 
 from dataclasses import dataclass, replace
@@ -10,6 +10,10 @@ from typing import Any, Callable, Optional, Sequence, Tuple
 from .._choices import DTYPES
 from ..encoding.facade import BiLM
 from ..errors import Errors
+from .allennlp.files import ARCHIVE_NAME, AllenNLPFiles, detect_allennlp
+from .allennlp.files import WANTED as ALLENNLP_WANTED
+from .allennlp.model import read_allennlp
+from .allennlp.write import find_unknown_parts, write_allennlp
 from .bilm_tf.files import HDF5_SUFFIXES, TOKEN_EMBEDDINGS_NAME, TFFiles, detect_bilm_tf
 from .bilm_tf.files import WANTED as BILM_TF_WANTED
 from .bilm_tf.model import find_foreign_parts, read_bilm_tf, write_bilm_tf
@@ -18,26 +22,14 @@ from .manylangs.files import WANTED as MANYLANGS_WANTED
 from .manylangs.files import ManyLangsFiles, detect_manylangs
 from .manylangs.model import read_manylangs
 from .missing import find_missing, only_archive
+from .mixes import LoadedMix, mixes_from_meta
 from .native.files import CONFIG_NAME, LEXICON_NAME, WEIGHTS_NAME, NativeFiles, detect_native
 from .native.files import WANTED as NATIVE_WANTED
 from .native.model import read_native, write_native
 from .parts import read_vocabulary
 from .sources import Source
-from .unreadable import recognize
 
 INT8 = "int8"
-
-
-@dataclass(frozen=True)
-class LoadedMix:
-    """A scalar mix that was trained with a biLM, Peters et al. (2018), eq. 1.
-
-    weights (Sequence[float]): Raw weights, one per layer, the token layer first.
-    gamma (float): Scale.
-    """
-
-    weights: Sequence[float]
-    gamma: float
 
 
 @dataclass(frozen=True)
@@ -59,11 +51,15 @@ class Extras:
     vocab (Optional[Source]): One word per line, in the order of the rows.
     token_embeddings (Optional[Source]): Precomputed vectors of its words.
     softmax (Optional[Source]): HDF5 with softmax/W and softmax/b.
+    options (Optional[Source]): options.json of a model that does not have it.
+    part (Optional[str]): Name of the biLM in a model with several.
     """
 
     vocab: Optional[Source] = None
     token_embeddings: Optional[Source] = None
     softmax: Optional[Source] = None
+    options: Optional[Source] = None
+    part: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -104,11 +100,27 @@ def _refuse_extras(path: Path, format: str, extras: Extras, *names: str) -> None
 
 def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
     _refuse_extras(files.folder, "native", extras, "token_embeddings", "softmax")
+    _refuse_part(files.folder, extras)
     vocabulary = None if extras.vocab is None else read_vocabulary(extras.vocab, True)
-    return LoadedModel(read_native(files.folder, vocabulary))
+    bilm = read_native(files.folder, vocabulary)
+    return LoadedModel(bilm, mixes_from_meta(bilm.meta, bilm.config.n_layers))
+
+
+def _read_allennlp(files: AllenNLPFiles, extras: Extras) -> LoadedModel:
+    place = files.files.place(files.weights)
+    if extras.token_embeddings is not None:
+        raise ValueError(Errors.EL319.format(path=place, given="token_embeddings", format="allennlp"))
+    settings = {name: getattr(extras, name) for name in ("part", "options", "vocab", "softmax")}
+    return LoadedModel(*read_allennlp(files, **settings))
+
+
+def _refuse_part(path: object, extras: Extras) -> None:
+    if extras.part is not None:
+        raise ValueError(Errors.EL313.format(path=path, part=extras.part, names="one biLM without a name"))
 
 
 def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
+    _refuse_part(files.weights, extras)
     files = replace(
         files,
         vocab=extras.vocab or files.vocab,
@@ -158,7 +170,18 @@ MANYLANGS = Format(
     wanted=MANYLANGS_WANTED,
     required=("config.json", "token_embedder.pkl", "encoder.pkl"),
 )
-FORMATS: Tuple[Format, ...] = (NATIVE, MANYLANGS, BILM_TF)  # in the order of detection
+ALLENNLP = Format(
+    name="allennlp",
+    detect=detect_allennlp,
+    read=_read_allennlp,
+    write=write_allennlp,
+    file_names=(ARCHIVE_NAME,),
+    dtypes=("float32",),
+    wanted=ALLENNLP_WANTED,
+    required=("config.json", "*.th"),
+    refuses=lambda bilm: "; ".join(find_unknown_parts(bilm)) or None,
+)
+FORMATS: Tuple[Format, ...] = (NATIVE, MANYLANGS, ALLENNLP, BILM_TF)  # in the order of detection
 PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
 
 
@@ -167,17 +190,14 @@ def detect_format(path: Path) -> Tuple[Format, Any]:
 
     path (Path): A folder or file.
     RETURNS (Tuple[Format, Any]): The format, and the files for its `read`.
-    RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them; EL040 for a
-        known format that cannot be read yet, and errors of `detect` for damaged files.
+    RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them, and errors
+        of `detect` for damaged files.
     """
     if not path.exists():
         wanted = [*(format.wanted for format in FORMATS), PACKAGED]
         raise ValueError(
             Errors.EL020.format(path=path, reason="there is no such file or folder", wanted="; ".join(wanted))
         )
-    found = recognize(path) if path.is_dir() or path.is_file() else None
-    if found is not None:
-        raise ValueError(Errors.EL040.format(path=path, kind=found[0], remedy=found[1]))
     for format in FORMATS:
         files = format.detect(path)
         if files is not None:

@@ -76,7 +76,7 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     """
     arrays = _to_disk_arrays(bilm, dtype)
     srsly.write_json(folder / "config.json", config_record(bilm))
-    srsly.write_json(folder / "meta.json", bilm.meta or {})
+    (folder / "meta.json").write_text(json.dumps(bilm.meta or {}, indent=2), encoding="utf8")  # srsly rounds numbers
     (folder / "weights.safetensors").write_bytes(save(arrays))
     if bilm.vocabulary is not None:
         write_vocabulary(folder / "vocab.txt", bilm.vocabulary)
