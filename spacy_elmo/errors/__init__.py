@@ -3,6 +3,7 @@
 from .analysis import AnalysisErrors
 from .bilm import BiLMErrors
 from .cli import CLIErrors
+from .compat import CompatErrors
 from .corpora import CorporaErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
@@ -14,6 +15,14 @@ __all__ = ["Errors", "Warnings"]
 
 
 class Errors(
-    BiLMErrors, WeightsErrors, CorporaErrors, PipelineErrors, PretrainingErrors, NNErrors, CLIErrors, AnalysisErrors
+    BiLMErrors,
+    WeightsErrors,
+    CorporaErrors,
+    PipelineErrors,
+    PretrainingErrors,
+    NNErrors,
+    CompatErrors,
+    CLIErrors,
+    AnalysisErrors,
 ):
     """Templates of all rings, for `str.format`."""
