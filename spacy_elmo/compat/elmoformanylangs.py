@@ -26,6 +26,8 @@ class Embedder:
     Batches are computed in an order drawn from Python's `random`, so a call with more than `batch_size` sentences is
     repeatable only after `random.seed`.
 
+    A model whose encoder is a plain bidirectional LSTM ("bilstm") has no state, and only its top layer is returned.
+
     model_dir (PathLike): Folder of ELMoForManyLangs, or everything else that `load_bilm` takes.
     batch_size (int): Sentences computed at once.
     RAISES (ValueError): EL330 for a URL, EL332 for a batch size below 1, EL020 to EL034 for files that cannot be read.
@@ -43,6 +45,7 @@ class Embedder:
     def sents2elmo(self, sents: Sequence[Sequence[str]], output_layer: int = -1) -> List[Array]:
         """sents (Sequence[Sequence[str]]): Tokens of each sentence.
         output_layer (int): -1 for the mean of all layers, -2 for all layers, or the number of a layer, 0 for the words.
+            Of a "bilstm" -2 gives (T, D), and -1 the mean of its tokens, (D,), as in the original.
         RETURNS (List[Array]): Shape (T, D) for each sentence, with -2 (L+1, T, D).
         RAISES (ValueError): EL011 for input that is not tokenized, EL332 for an unknown layer.
         """
@@ -53,23 +56,30 @@ class Embedder:
         random.shuffle(batches)  # as the original does
         found: List[Array] = [np.zeros(0, dtype="float32")] * len(sentences)
         for batch in batches:
-            layers, self._state = self.bilm.embed(
-                [sentences[i] for i in batch], state=self._state, return_state=True, layers="all"
-            )
-            for i, rows in zip(batch, layers):
+            for i, rows in zip(batch, self._embed([sentences[i] for i in batch])):
                 found[i] = _choose(rows, output_layer)
         return found
 
+    def _embed(self, batch: List[List[str]]) -> List[Array]:
+        """RETURNS (List[Array]): Shape (L+1, T, D) for each sentence; of a "bilstm" its top layer, (T, D)."""
+        if self.bilm.config.encoder == "bilstm":
+            top: List[Array] = self.bilm.embed(batch, layers="top")
+            return top
+        layers, self._state = self.bilm.embed(batch, state=self._state, return_state=True)
+        found: List[Array] = layers
+        return found
+
     def _check_layer(self, output_layer: int) -> None:
-        n_layers = self.bilm.config.n_layers
+        n_layers = AVERAGE if self.bilm.config.encoder == "bilstm" else self.bilm.config.n_layers
         is_number = isinstance(output_layer, (int, np.integer)) and not isinstance(output_layer, bool)
         if not is_number or not ALL <= output_layer <= n_layers:
-            wanted = f"-1 (mean), -2 (all layers), or the number of a layer from 0 to {n_layers}"
+            numbers = f", or the number of a layer from 0 to {n_layers}" if n_layers >= 0 else ""
+            wanted = f"-1 (mean), -2 (all layers){numbers}"
             raise ConfigurationError(Errors.EL332.format(name="output_layer", value=repr(output_layer), wanted=wanted))
 
 
 def _choose(layers: Array, output_layer: int) -> Array:
-    """layers (Array): Shape (L+1, T, D)."""
+    """layers (Array): Shape (L+1, T, D), or (T, D)."""
     if output_layer == ALL:
         return layers
     if output_layer == AVERAGE:
