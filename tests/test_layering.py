@@ -38,7 +38,7 @@ class Ring:
     has_files: bool = True
 
 
-ALL_INNER = "bilm text engine encoding weights corpora ml pipeline pretraining nn"
+ALL_INNER = "bilm text engine encoding weights corpora ml pipeline pretraining nn compat"
 
 
 def _ring(ours: str, libraries: str, *, has_files: bool = True) -> Ring:
@@ -57,6 +57,7 @@ RINGS: Dict[str, Ring] = {
     "pipeline": _ring("ml engine", "thinc spacy numpy srsly cupy"),
     "pretraining": _ring("bilm text engine encoding weights corpora", "torch numpy srsly tqdm thinc safetensors"),
     "nn": _ring("bilm text engine encoding weights", "torch numpy"),
+    "compat": _ring("bilm text engine encoding weights nn", "torch numpy h5py"),
     "analysis": _ring(ALL_INNER, "numpy spacy srsly sklearn matplotlib"),
     "export": _ring(ALL_INNER, "spacy numpy tqdm pyarrow ray"),
     "cli": _ring(

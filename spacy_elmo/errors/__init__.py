@@ -3,6 +3,7 @@
 from .analysis import AnalysisErrors
 from .bilm import BiLMErrors
 from .cli import CLIErrors
+from .compat import CompatErrors
 from .corpora import CorporaErrors
 from .manylangs import ManyLangsErrors
 from .nn import NNErrors
@@ -22,6 +23,7 @@ class Errors(
     PipelineErrors,
     PretrainingErrors,
     NNErrors,
+    CompatErrors,
     CLIErrors,
     AnalysisErrors,
 ):
