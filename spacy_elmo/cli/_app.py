@@ -14,6 +14,7 @@ Opt = typer.Option
 COMMANDS: Dict[str, str] = {
     "inspect": "Show the sizes and the contents of biLM weights, and any problems with them.",
     "convert": "Write biLM weights in another format.",
+    "package": "Build a spaCy pipeline package from biLM weights.",
     "vocab": "Count the words of a text and write the vocabulary of a biLM.",
     "init-config": "Write a starter config: for a pipeline that uses ELMo, for pretraining or for adaptation.",
     "pretrain": "Train a biLM on text.",
