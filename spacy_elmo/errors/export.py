@@ -35,4 +35,4 @@ class ExportErrors(metaclass=Catalogue):
         "Building a package needs the Python package 'build', which is not installed. Install it (`pip install build "
         "setuptools`), or write only the folder with --build none."
     )
-    EL358 = "{options}: {reason}. {remedy}"
+    EL358 = "{options} cannot be used here: {reason}. {remedy}."
