@@ -43,6 +43,8 @@ SHORTER: Dict[str, List[str]] = {
     "--pretraining.precision float32".split(),
     "train": ["--training.max_steps", "2", "--training.eval_frequency", "1"],
 }
+# Packages that the test extra installs, but not every environment has. Blocks that need one are last on their page.
+OPTIONAL = ("onnx", "onnxruntime")
 LONG = (["elmo", "pretrain"], ["init", "fill-config"], ["train"])
 
 
@@ -137,6 +139,9 @@ def _make_docs() -> DocBin:
 def test_page_runs(page: str, is_long: bool, workplace: Path) -> None:
     space: Dict[str, object] = {}
     for number, block in enumerate(read_blocks(page)):
+        if any(re.search(rf"\b{name}\b", block.text) for name in OPTIONAL):
+            for name in OPTIONAL:
+                pytest.importorskip(name, reason=f"the blocks of {page} from number {number} on need {name}")
         if block.language == "python":
             exec(compile(block.text, f"{page}, block {number}", "exec"), space)
         elif block.language == "bash":

@@ -6,6 +6,7 @@ from .cli import CLIErrors
 from .compat import CompatErrors
 from .corpora import CorporaErrors
 from .manylangs import ManyLangsErrors
+from .export import ExportErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
@@ -26,5 +27,6 @@ class Errors(
     CompatErrors,
     CLIErrors,
     AnalysisErrors,
+    ExportErrors,
 ):
     """Templates of all rings, for `str.format`."""
