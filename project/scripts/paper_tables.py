@@ -23,6 +23,12 @@ MIXES = (
     ("mix-top", "top layer"),
     ("baseline", "without ELMo"),
 )
+ALTERNATIVES = (
+    ("baseline", "without ELMo"),
+    ("tok2vec", "without ELMo, tok2vec from `spacy pretrain`"),
+    ("floret", "without ELMo, static floret vectors"),
+    ("elmo", "with ELMo"),
+)
 PLACES = (("input", "input"), ("output", "output"), ("both", "input and output"), ("none", "without ELMo"))
 SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", "UPOS", "pos_acc"))
 
@@ -48,6 +54,30 @@ def paired_differences(without: List[Result], with_elmo: List[Result], key: str)
     baselines = {result["settings"]["seed"]: result for result in without}
     pairs = [(baselines.get(result["settings"]["seed"]), result) for result in with_elmo]
     return [percents([new], key)[0] - percents([old], key)[0] for old, new in pairs if old is not None]
+
+
+def make_alternatives(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): Test scores with what else raw text can give; None before any is measured."""
+    rows = []
+    for task, title, label, key in SHARE_TASKS:
+        groups = {name: select(results, task, name) for name, _ in ALTERNATIVES}
+        if groups["tok2vec"] or groups["floret"]:
+            rows += [
+                [f"{title}, {label}", told, *_describe_source(groups[name]), summarize(percents(groups[name], key))]
+                for name, told in ALTERNATIVES
+                if groups[name]
+            ]
+    header = ["test score", "network", "raw text", "words trained on", "wall time", "score"]
+    return make_table(header, rows)
+
+
+def _describe_source(results: List[Result]) -> List[str]:
+    """RETURNS (List[str]): Text, words and time of an alternative; empty for others."""
+    source = results[0]["settings"].get("source")
+    if not source:
+        return ["", "", ""]
+    share = "" if source["share"] == 100 else f", {source['share']} %"
+    return [f"{source['text']}{share}", f"{source['words']:,}", f"{source['elapsed_s'] / 60:.1f} min"]
 
 
 def make_mixes(results: List[Result]) -> Optional[str]:
@@ -108,6 +138,11 @@ def select(results: List[Result], task: str, condition: str, share: int = 100) -
     wanted = {"task": task, "condition": condition, "share": share}
     found = [result for result in results if wanted.items() <= result["settings"].items()]
     return sorted(found, key=lambda result: result["settings"]["seed"])
+
+
+def schedule_of(result: Result) -> str:
+    """RETURNS (str): Schedule of the learning rate; results of the first version do not name it."""
+    return str(result["settings"].get("schedule", "constant"))
 
 
 def percents(results: Iterable[Result], key: str) -> List[float]:
