@@ -62,3 +62,15 @@ class Messages:
         "[P035] One pass over the text takes about {pass_s} s, but only {left_s} s are left. Read less text with "
         "--share or allow more time with --seconds."
     )
+    P040 = "[P040] The speed of '{name}' cannot be measured. Known tasks: {known}."
+    P041 = (
+        "[P041] There is no pipeline of the task '{task}' with seed {seed} in '{folder}'. Train them with `python "
+        "project/scripts/paper.py choice-{task} --seed {seed} --keep FOLDER`."
+    )
+    P042 = "[P042] --speed-only is '{found}', wanted NAME=FOLDER with the folder of a pipeline (config.cfg)."
+    P043 = (
+        "[P043] A transformer needs packages that are not installed: {missing}. Install them: `pip install "
+        "'spacy-curated-transformers<1' tokenizers`."
+    )
+    P050 = "[P050] There is no treebank '{name}' of another language. Known treebanks: {known}."
+    P051 = "[P051] `{command}` failed. Correct what it says:\n{output}"

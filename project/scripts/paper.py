@@ -3,11 +3,12 @@
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
 import typer
 from alternatives import ALTERNATIVES_DIR
+from kept_pipelines import keep_pipeline, load_kept
 from known_datasets import PROJECT_DIR
 from messages import Messages
 from paper_experiments import EXPERIMENTS, SCHEDULES, Options, Run, check_schedule, find_experiment
@@ -32,19 +33,28 @@ def paper_cli(
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for the results", file_okay=False),
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
     schedule: str = typer.Option("constant", "--schedule", "-S", help=f"Learning rate: {' or '.join(SCHEDULES)}"),
+    keep: Optional[Path] = typer.Option(None, "--keep", "-k", help="Folder to keep the trained pipelines in; a run without one is trained again", file_okay=False),  # noqa: E501
     alternatives: Path = typer.Option(ALTERNATIVES_DIR, "--alternatives", "-A", help="Folder of pretrained tok2vec weights and static vectors", file_okay=False),  # noqa: E501
     # fmt: on
 ) -> None:
     """Train, with early stopping, every run of an experiment that has no result yet, and score it on the test data."""
     try:
         options = Options(bilm, max_steps, schedule, alternatives)
-        train_all(experiment, seed, options, assets_dir=assets_dir, results=results)
+        train_all(experiment, seed, options, assets_dir=assets_dir, results=results, keep=keep)
     except (ValueError, FileNotFoundError, PermissionError) as e:
         msg.fail(f"Cannot run the experiment '{experiment}'", str(e), exits=1)
 
 
-def train_all(experiment: str, seeds: List[int], options: Options, *, assets_dir: str, results: Path) -> List[Path]:
-    """Train what has no result.
+def train_all(
+    experiment: str,
+    seeds: List[int],
+    options: Options,
+    *,
+    assets_dir: str,
+    results: Path,
+    keep: Optional[Path] = None,
+) -> List[Path]:
+    """Train what has no result, or no pipeline in the folder `keep`.
 
     RETURNS (List[Path]): The files written by this call.
     RAISES (ValueError): P020 for an unknown experiment, P027 for an unknown schedule, P021 if a result was made with
@@ -55,7 +65,7 @@ def train_all(experiment: str, seeds: List[int], options: Options, *, assets_dir
     check_schedule(options.schedule)
     runs = find_experiment(experiment)
     check_writable(results)
-    pending = find_pending(runs, seeds, options, results=results)
+    pending = find_pending(runs, seeds, options, results=results, keep=keep)
     with tempfile.TemporaryDirectory() as folder:
         corpora = {}
         for dataset in dict.fromkeys(run.dataset for run, _, _ in pending):  # all data before the first training
@@ -65,13 +75,16 @@ def train_all(experiment: str, seeds: List[int], options: Options, *, assets_dir
             load_bilm(options.bilm)  # raises its error now, not after the training of a baseline
         for run, seed, path in pending:
             msg.divider(path.stem)
-            result = run_experiment(run, seed, corpora[run.dataset], options)
-            write_result(path, result)
+            with keep_pipeline(keep and keep / path.stem) as pipeline_dir:
+                result = run_experiment(run, seed, corpora[run.dataset], options, pipeline_dir=pipeline_dir)
+                write_result(path, result)
             msg.good(f"{path.name}: {result['cpu_seconds']:.0f} s of CPU time")
     return [path for _, _, path in pending]
 
 
-def find_pending(runs: List[Run], seeds: List[int], options: Options, *, results: Path) -> Pending:
+def find_pending(
+    runs: List[Run], seeds: List[int], options: Options, *, results: Path, keep: Optional[Path] = None
+) -> Pending:
     """Compare the stored results with the runs; all seeds of one run before the next seed of any, so that every
     variant has a first result early. A result of other weights of the biLM is not finished, and will be replaced.
 
@@ -89,6 +102,9 @@ def find_pending(runs: List[Run], seeds: List[int], options: Options, *, results
                 pending.append((run, seed, path))
             elif _weights(_read_settings(path)) != _weights(wanted):
                 msg.info(f"{path.name} was made with other weights, is trained again")
+                pending.append((run, seed, path))
+            elif keep is not None and load_kept(keep / path.stem) != srsly.read_json(path):
+                msg.info(f"{path.name} exists, but not its pipeline, is trained again")
                 pending.append((run, seed, path))
             else:
                 msg.info(f"{path.name} exists, skipped")

@@ -40,6 +40,7 @@ class Run:
     share (int): Percentage of the training docs, 1 to 100.
     source (Optional[str]): What was made from raw text instead of a biLM: "tok2vec", pretrained weights, or "floret",
         static vectors; None for nothing.
+    without (Tuple[str, ...]): Components of the config that are left out.
     """
 
     task: str
@@ -51,6 +52,7 @@ class Run:
     settings: Settings = ()
     share: int = 100
     source: Optional[str] = None
+    without: Tuple[str, ...] = ()
 
     @property
     def has_elmo(self) -> bool:
@@ -136,10 +138,21 @@ def _alternatives(pair: List[Run]) -> List[Run]:
     return [baseline, *others, with_elmo]
 
 
+def _language(dataset: str, lang: str) -> List[Run]:
+    weights = {"training.score_weights.tag_acc": 0.0, "training.score_weights.pos_acc": 1.0}
+    settings = (("nlp.lang", lang), *weights.items())
+    pair = _pair(f"{dataset}-upos", dataset, "tagger_morphologizer")
+    return [replace(run, settings=settings, without=("tagger",)) for run in pair]
+
+
 # Without the macro AUC, which spaCy selects by: it does not depend on the threshold.
 MACRO_F = (("training.score_weights.cats_score", 0.0), ("training.score_weights.cats_macro_f", 1.0))
 WNUT17 = _pair("wnut17", "wnut17", "ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
+# Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
+LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
+# Gradual unfreezing and discriminative rates as in the config; the schedule of the learning rate is that of all runs.
+FINETUNED = Run("wnut17", "wnut17", "elmo-finetuned", "elmo_ner_finetune.cfg")
 EXPERIMENTS: Dict[str, List[Run]] = {
     "sample": _pair("sample", "sample", "tagger_ner"),
     "gains-wnut17": WNUT17,
@@ -152,6 +165,8 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     ),
     "alternatives-wnut17": _alternatives(WNUT17),
     "alternatives-ewt-tags": _alternatives(EWT_TAGS),
+    "choice-wnut17": [*_alternatives(WNUT17), FINETUNED],
+    **{f"language-{dataset}": _language(dataset, lang) for dataset, lang in LANGUAGES.items()},
     "mixes": _mixes(),
     "placements": _placements(),
     "shares-wnut17": [replace(run, share=share) for share in SHARES for run in WNUT17],

@@ -3,6 +3,7 @@
 import platform
 import random
 import re
+import shutil
 import tempfile
 import time
 from copy import deepcopy
@@ -15,6 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import spacy
 import srsly
 from alternatives import load_source, source_dir
+from kept_pipelines import RESULT
 from known_datasets import PROJECT_DIR
 from messages import Messages
 from paper_experiments import Options, Run
@@ -34,8 +36,11 @@ LEARN_RATE = "training.optimizer.learn_rate"
 PACKAGES = ("spacy-elmo", "spacy", "thinc", "torch", "numpy")
 
 
-def run_experiment(run: Run, seed: int, corpus_dir: Path, options: Options) -> Dict[str, Any]:
-    """Train with early stopping, and score the best pipeline of the development data on the test data.
+def run_experiment(
+    run: Run, seed: int, corpus_dir: Path, options: Options, *, pipeline_dir: Optional[Path] = None
+) -> Dict[str, Any]:
+    """Train with early stopping, and score the best pipeline of the development data on the test data. The pipeline is
+    kept, with the result, in a folder if one is given.
 
     RETURNS (Dict[str, Any]): What is stored: settings, scores on the test data (0 to 1), the best development score
         and its update, the development scores by update, CPU seconds, training docs and words, processor, versions.
@@ -52,10 +57,12 @@ def run_experiment(run: Run, seed: int, corpus_dir: Path, options: Options) -> D
         cpu_seconds = time.process_time() - start_s
         curve = read_curve(work_dir / "log.jsonl")
         scores = score(work_dir / "out" / "model-best", corpus_dir / "test.spacy")
+        if pipeline_dir is not None:
+            shutil.copytree(work_dir / "out" / "model-best", pipeline_dir)
     if describe_settings(run, seed, options) != settings:
         raise ValueError(Messages.P026.format(bilm=options.bilm, name=run.name(seed, options.schedule)))
     best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
-    return {
+    result = {
         "settings": settings,
         "test": scores,
         "best_dev_score": best_score,
@@ -69,6 +76,9 @@ def run_experiment(run: Run, seed: int, corpus_dir: Path, options: Options) -> D
         "processor": find_processor(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
     }
+    if pipeline_dir is not None:
+        srsly.write_json(pipeline_dir / RESULT, result)
+    return result
 
 
 def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
@@ -101,6 +111,9 @@ def make_config(run: Run, options: Options) -> Config:
         config = Config().from_disk(CONFIG_DIR / kind, interpolate=False)
     if run.placement is not None:
         _place(config, run.component, run.placement)
+    for name in run.without:
+        config["nlp"]["pipeline"].remove(name)
+        del config["components"][name]
     config["training"]["optimizer"]["learn_rate"] = _learn_rate(run, options)
     if run.source == "tok2vec":
         add_pretraining(config)

@@ -7,13 +7,18 @@ from paper_experiments import SHARES
 
 Result = Dict[str, Any]
 # Task, title, and the scores in percent: title and key.
-GAINS: Tuple[Tuple[str, str, Tuple[Tuple[str, str], ...]], ...] = (
+Gains = Tuple[Tuple[str, str, Tuple[Tuple[str, str], ...]], ...]
+GAINS: Gains = (
     ("wnut17", "WNUT-17", (("NER F", "ents_f"),)),
     ("wikigold", "Wikigold", (("NER F", "ents_f"),)),
     ("ncbi-disease", "NCBI-disease", (("NER F", "ents_f"),)),
     ("ewt-tags", "UD EWT", (("UPOS", "pos_acc"), ("XPOS", "tag_acc"), ("morph", "morph_acc"))),
     ("ewt-parser", "UD EWT", (("UAS", "dep_uas"), ("LAS", "dep_las"))),
     ("goemotions", "GoEmotions", (("macro F", "cats_macro_f"), ("micro F", "cats_micro_f"))),
+)
+LANGUAGES: Gains = (
+    ("fr_sequoia-upos", "French, UD Sequoia", (("UPOS", "pos_acc"),)),
+    ("ru_taiga-upos", "Russian, UD Taiga", (("UPOS", "pos_acc"),)),
 )
 MIXES = (
     ("elmo", "learned, no L2"),
@@ -28,15 +33,21 @@ ALTERNATIVES = (
     ("tok2vec", "without ELMo, tok2vec from `spacy pretrain`"),
     ("floret", "without ELMo, static floret vectors"),
     ("elmo", "with ELMo"),
+    ("elmo-finetuned", "with ELMo, fine-tuned"),
 )
 PLACES = (("input", "input"), ("output", "output"), ("both", "input and output"), ("none", "without ELMo"))
 SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", "UPOS", "pos_acc"))
 
 
-def make_gains(results: List[Result]) -> Optional[str]:
+def make_languages(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): The same for other languages, each with a biLM of the training text of its treebank."""
+    return make_gains(results, LANGUAGES)
+
+
+def make_gains(results: List[Result], gains: Gains = GAINS) -> Optional[str]:
     """RETURNS (Optional[str]): Test scores with and without ELMo by task, Peters et al. (2018), table 1."""
     rows = []
-    for task, title, scores in GAINS:
+    for task, title, scores in gains:
         for label, key in scores:
             groups = [select(results, task, condition) for condition in ("baseline", "elmo")]
             without, with_elmo = [percents(group, key) for group in groups]

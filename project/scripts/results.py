@@ -7,6 +7,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 import srsly
 import typer
+from choice_section import choice_section, name_choices
 from context_tables import CONTEXTS, contexts_section
 from known_datasets import PROJECT_DIR
 from layer_tables import POS, SENSES, pos_section, senses_section
@@ -16,6 +17,7 @@ from paper_tables import (
     Result,
     make_alternatives,
     make_gains,
+    make_languages,
     make_mixes,
     make_placements,
     make_shares,
@@ -30,6 +32,7 @@ IMAGES = "images"  # beside the page
 # Section of the page: its heading and the function that makes its content. A section without results is left empty.
 SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "gains": ("Gains", make_gains),
+    "languages": ("Other languages", make_languages),
     "alternatives": ("What else raw text can give", make_alternatives),
     "mixes": ("Mix of the layers", make_mixes),
     "placements": ("Placement", make_placements),
@@ -75,6 +78,7 @@ def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
     """
     text = page.read_text(encoding="utf8") if page.exists() else "# Results\n"
     of_layers = {name: srsly.read_json(folder / name) for name in (SENSES, POS, CONTEXTS) if (folder / name).is_file()}
+    of_layers.update(name_choices(folder))
     kept, _ = split_by_weights(results)
     sections = {"weights": describe_weights(results, of_layers)}
     by_schedule = {name: [result for result in kept if schedule_of(result) == name] for name in SCHEDULES}
@@ -83,8 +87,9 @@ def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
     if sections["shares"]:
         sections["shares"] += _draw_plots(by_schedule["constant"], page.parent / IMAGES)
     sections.update({name: make(folder) for name, (_, make) in LAYER_SECTIONS.items()})
+    sections["choice"] = choice_section(folder, page.parent / IMAGES)
     headings = {name: section[0] for name, section in (*SECTIONS.items(), *LAYER_SECTIONS.items())}
-    headings.update(weights="Weights", linear="Gains with a falling learning rate")
+    headings.update(weights="Weights", linear="Gains with a falling learning rate", choice="Score against speed")
     for name, content in sections.items():
         text = replace_section(text, name, f"## {headings[name]}\n\n{content}" if content else "")
     part = page.with_name(f".{page.name}.{os.getpid()}.part")

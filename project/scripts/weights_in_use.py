@@ -29,7 +29,7 @@ def find_digests(results: Iterable[Result]) -> Dict[str, Optional[str]]:
 
 
 def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Optional[str]:
-    """layers (Dict[str, Result]): Files of layers.py, by their name.
+    """layers (Dict[str, Result]): Names and digests of biLMs in other files of results, by the name of the file.
     RETURNS (Optional[str]): Markdown: the weights that the tables are of, and the results left out; None without any.
     """
     records = {name: {"settings": record} for name, record in layers.items()}

@@ -3,7 +3,7 @@
 import shutil
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 import pytest
 import srsly
@@ -30,9 +30,15 @@ def trained(script: Any, monkeypatch: pytest.MonkeyPatch) -> List[str]:
     """The names of the runs, instead of their training."""
     names: List[str] = []
 
-    def run_experiment(run: Any, seed: int, corpus_dir: Path, options: Any) -> Dict[str, Any]:
+    def run_experiment(
+        run: Any, seed: int, corpus_dir: Path, options: Any, *, pipeline_dir: Optional[Path]
+    ) -> Dict[str, Any]:
         names.append(run.name(seed, options.schedule))
-        return {**RESULT, "settings": script.describe_settings(run, seed, options)}
+        result = {**RESULT, "settings": script.describe_settings(run, seed, options)}
+        if pipeline_dir is not None:
+            pipeline_dir.mkdir()
+            srsly.write_json(pipeline_dir / "result.json", result)
+        return result
 
     monkeypatch.setattr(script, "run_experiment", run_experiment)
     return names
@@ -59,6 +65,16 @@ def test_finished_runs_are_skipped(script: Any, trained: List[str], tmp_path: Pa
     assert second.exit_code == 0, second.output
     assert trained[2:] == ["sample-elmo-100pct-seed0", "sample-baseline-100pct-seed1", "sample-elmo-100pct-seed1"]
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.json" for name in trained}
+
+
+def test_runs_without_a_kept_pipeline_are_not_finished(script: Any, trained: List[str], tmp_path: Path) -> None:
+    arguments = ("sample", "--seed", 0, "--results", tmp_path / "results")
+    _invoke(script, *arguments)
+    for _ in range(2):
+        result = _invoke(script, *arguments, "--keep", tmp_path / "kept")
+        assert result.exit_code == 0, result.output
+    assert trained == ["sample-baseline-100pct-seed0", "sample-elmo-100pct-seed0"] * 2
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == set(trained)
 
 
 def test_result_of_other_settings_is_refused(script: Any, trained: List[str], tmp_path: Path) -> None:
@@ -149,12 +165,13 @@ def test_folder_that_cannot_be_written_is_refused(script: Any, tmp_path: Path) -
 def test_workflow_runs_every_experiment_with_three_seeds(script: Any) -> None:
     project = srsly.read_yaml(script.PROJECT_DIR / "project.yml")
     commands = {command["name"]: command["script"] for command in project["commands"]}
-    # Not in the workflow, since it needs raw text: alternatives.
-    names = [*project["workflows"]["paper"][:-1], "alternatives", project["workflows"]["paper"][-1]]
+    # Not in this workflow, since they need raw text and biLMs of their own: alternatives and languages.
+    names = [*project["workflows"]["paper"][:-1], "alternatives", *project["workflows"]["other-languages"]]
     lines = [line.split() for name in names for line in commands[name]]
     trained = [words for words in lines if words[1] == "scripts/paper.py"]
     called = [words[2] for words in trained]
-    assert sorted([*called, "sample"]) == sorted(script.EXPERIMENTS)
+    assert sorted([*called, "sample", "choice-wnut17"]) == sorted(script.EXPERIMENTS)
+    assert "choice-wnut17 --seed 0" in commands["choice"][0]
     assert all(
         [words[i + 1] for i, word in enumerate(words) if word == "--seed"] == ["0", "1", "2"] for words in trained
     )
