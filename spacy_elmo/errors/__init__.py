@@ -5,8 +5,8 @@ from .bilm import BiLMErrors
 from .cli import CLIErrors
 from .compat import CompatErrors
 from .corpora import CorporaErrors
-from .manylangs import ManyLangsErrors
 from .export import ExportErrors
+from .manylangs import ManyLangsErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
