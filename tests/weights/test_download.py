@@ -11,11 +11,16 @@ from reference.seeded_weights import make_arrays, make_options, write_model
 from weights.loopback import Site, serving
 
 import spacy_elmo.weights.origins.fetch as fetch
-from spacy_elmo import load_bilm
+from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.weights.origins.download import download, read_record
 from spacy_elmo.weights.origins.fetch import digest_of
 from spacy_elmo.weights.origins.http import MAX_REDIRECTS, SafeRedirects, check_url, open_url
 from spacy_elmo.weights.origins.registry import Origin, OriginFile, find_origin, read_origins
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
 @pytest.fixture
@@ -220,6 +225,19 @@ def test_nothing_is_overwritten_without_force(origin: Origin, model: Path, tmp_p
     assert (tmp_path / "out" / "notes.txt").is_file()
     with pytest.raises(ValueError, match="EL025"):
         download(origin, tmp_path / "out" / "notes.txt", given=[model], force=True, opener=refuse)
+
+
+@pytest.mark.issue(17)
+def test_files_of_another_model_do_not_stay(origin: Origin, model: Path, tmp_path: Path) -> None:
+    save_bilm(load_bilm(model), tmp_path / "out")
+    (tmp_path / "out" / "144.zip").write_bytes(b"PK")
+    (tmp_path / "out" / "notes.txt").write_text("keep")
+    record = {"files": [{"name": "144.zip"}, {"name": "../published/options.json"}, {"name": 3}, 4]}
+    (tmp_path / "out" / "origin.json").write_text(json.dumps(record))
+    download(origin, tmp_path / "out", given=[model], force=True, opener=refuse)
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"options.json", "weights.hdf5", "origin.json", "notes.txt"}
+    assert (model / "options.json").is_file()
 
 
 @pytest.mark.issue(17)
