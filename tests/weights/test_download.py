@@ -8,11 +8,12 @@ from typing import Any, Iterator, Mapping
 
 import pytest
 from reference.seeded_weights import make_arrays, make_options, write_model
+from weights.fuzzing import fuzz
 from weights.loopback import Site, serving
 
 import spacy_elmo.weights.origins.fetch as fetch
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.weights.origins.download import download, read_record
+from spacy_elmo.weights.origins.download import _names_of_models, download, read_record
 from spacy_elmo.weights.origins.fetch import digest_of
 from spacy_elmo.weights.origins.http import MAX_REDIRECTS, SafeRedirects, check_url, open_url
 from spacy_elmo.weights.origins.registry import Origin, OriginFile, find_origin, read_origins
@@ -312,6 +313,12 @@ def test_any_number_of_nlpl_is_known() -> None:
             find_origin(name)
     with pytest.raises(ValueError, match="EL360.*small"):
         find_origin("smal")
+
+
+@pytest.mark.issue(17)
+def test_damaged_record_is_never_an_error(origin: Origin, model: Path, tmp_path: Path) -> None:
+    download(origin, tmp_path / "out", given=[model], opener=refuse)
+    assert fuzz(_names_of_models, tmp_path / "out", tmp_path / "out" / "origin.json", n=300).n_errors == 0
 
 
 @pytest.mark.issue(17)
