@@ -109,6 +109,19 @@ def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
     return LoadedModel(read_bilm_tf(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None))
 
 
+def _refuses_bilm_tf(bilm: BiLM) -> Optional[str]:
+    """Parts that files of bilm-tf cannot have. `token_embedder` is not a setting of every version of the config."""
+    config = bilm.config
+    reasons = [
+        (config.encoder != "lstm", "LSTM layers only"),
+        (config.highway_between, "no highways between layers"),
+        (config.char_cnn is not None and config.char_cnn.codec != "utf8", "characters in UTF-8 only"),
+        (getattr(config, "token_embedder", None) is not None, "words from characters or from a table, not from both"),
+    ]
+    found = [text for is_refused, text in reasons if is_refused]
+    return f"bilm-tf has {'; '.join(found)}" if found else None
+
+
 NATIVE = Format(
     name="native",
     detect=detect_native,
@@ -128,7 +141,7 @@ BILM_TF = Format(
     dtypes=DTYPES,
     wanted=BILM_TF_WANTED,
     required=("*options.json", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
-    refuses=lambda bilm: "bilm-tf has no highways between layers" if bilm.config.highway_between else None,
+    refuses=_refuses_bilm_tf,
 )
 FORMATS: Tuple[Format, ...] = (NATIVE, BILM_TF)  # in the order of detection
 PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
