@@ -113,6 +113,12 @@ def test_hdf5_is_recognized_by_its_contents(name: str, folder: Path) -> None:
 
 
 @pytest.mark.issue(17)
+def test_token_embeddings_are_no_weights(folder: Path) -> None:
+    (folder / "weights.hdf5").rename(folder / "token_embeddings.hdf5")
+    assert "bilm-tf: options.json is there" in message_of(folder)
+
+
+@pytest.mark.issue(17)
 def test_options_stand_for_the_weights_beside_them(folder: Path) -> None:
     assert detect_format(folder / "options.json")[1].weights.path == folder / "weights.hdf5"
     (folder / "a_weights.hdf5").write_bytes((folder / "weights.hdf5").read_bytes())

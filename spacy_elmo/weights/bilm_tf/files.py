@@ -102,7 +102,8 @@ def _pick(where: str, sources: Sequence[Source]) -> Optional[TFFiles]:
     weights = [source for source in sources if source.name.endswith(HDF5_SUFFIXES) and source not in embeddings]
     options = _options_of(sources)
     if options and not weights:  # another suffix
-        weights = [source for source in sources if source.member is None and _is_readable_hdf5(source.path)]
+        plain = [source for source in sources if source.member is None and source not in embeddings]
+        weights = [source for source in plain if _is_readable_hdf5(source.path)]
     if not weights or not options:
         return None
     return TFFiles(
