@@ -103,6 +103,33 @@ def test_a_later_call_continues(origin: Origin, site: Site, model: Path, tmp_pat
 
 
 @pytest.mark.issue(17)
+def test_a_mirror_without_the_file_does_not_cost_what_is_there(
+    origin: Origin, site: Site, model: Path, tmp_path: Path
+) -> None:
+    origin = replace(origin, mirrors=(*origin.mirrors, f"{site.address}gone/"))
+    site.cuts = [10_000, 1000, 0, 0]
+    with pytest.raises(ValueError, match="(?s)EL362.*interrupted after 1,000 of.*status 404"):
+        download(origin, tmp_path / "out")
+    assert (tmp_path / "out" / "weights.hdf5.part").stat().st_size == 1000
+    download(origin, tmp_path / "out")
+    assert site.requests[-1][1]["Range"] == "bytes=1000-"
+    assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
+
+
+@pytest.mark.issue(17)
+def test_a_file_that_became_shorter_is_downloaded_again(
+    origin: Origin, site: Site, model: Path, tmp_path: Path
+) -> None:
+    site.cuts = [10_000, 1000, 0, 0]
+    with pytest.raises(ValueError, match="EL362"):
+        download(origin, tmp_path / "out")
+    site.statuses = [416]
+    download(origin, tmp_path / "out")
+    assert [headers.get("Range") for _, headers in site.requests[-2:]] == ["bytes=1000-", None]
+    assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
+
+
+@pytest.mark.issue(17)
 @pytest.mark.parametrize("tag", ['"2"', None])
 def test_another_version_is_not_appended(
     tag: str, origin: Origin, site: Site, model: Path, tmp_path: Path
