@@ -1,7 +1,7 @@
 """What can be done with a biLM, what cannot, and why."""
 
 from dataclasses import dataclass
-from typing import List
+from typing import Any, List
 
 from .._choices import PRECISIONS
 from ..encoding.facade import BiLM
@@ -38,8 +38,14 @@ def _vectors(bilm: BiLM) -> Capability:
     return Capability("contextual vectors", True, sizes + (", forward direction only" if is_forward else ""))
 
 
+def _embedder(bilm: BiLM) -> Any:
+    """The settings of ELMoForManyLangs' words, which not every version of the config has."""
+    return getattr(bilm.config, "token_embedder", None)
+
+
 def _unknown_words(bilm: BiLM) -> Capability:
-    if bilm.config.char_cnn is None or bilm.token_embeddings is not None:
+    has_characters = bilm.config.char_cnn is not None or bool(getattr(_embedder(bilm), "n_characters", 0))
+    if not has_characters or bilm.token_embeddings is not None:
         reason = "words outside the vocabulary share the vector of <UNK> in the token layer"
         return Capability("vectors of unknown words", False, reason)
     return Capability("vectors of unknown words", True, "from characters")
@@ -52,6 +58,8 @@ def _perplexity(bilm: BiLM) -> Capability:
 
 
 def _training(bilm: BiLM) -> Capability:
+    if _embedder(bilm) is not None:
+        return Capability("further training", False, "ELMoForManyLangs: pretraining has no word input of this kind")
     is_new = bilm.head is None or bilm.vocabulary is None
     return Capability("further training", True, "with a new vocabulary and a new softmax" if is_new else "")
 

@@ -55,6 +55,8 @@ def read_provenance(path: PathLike, options: Optional[Path] = None) -> Provenanc
     RAISES (ValueError): EL020 and others if no biLM is detected.
     """
     place = locate(path)
+    if not place.exists() and "#" in str(path):  # PATH#NAME is one of several biLMs in a file
+        place = locate(str(path).rpartition("#")[0])
     if options is not None:
         format, found = BILM_TF, [place, options]
     else:

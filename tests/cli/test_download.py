@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import srsly
 from typer.testing import CliRunner
+from weights.loopback import Site, serving
 
 import spacy_elmo.cli.download as command
 from spacy_elmo.cli._app import app
@@ -40,6 +41,18 @@ def test_local_files_are_saved_with_the_next_step(bilm: BiLM, tmp_path: Path) ->
     assert result.exit_code == 1 and "EL025" in result.stderr
     result = CliRunner().invoke(app, [*arguments, "--json", "--force"])
     assert srsly.json_loads(result.stdout)["files"][1]["name"] == "weights.hdf5"
+
+
+def test_mirror_is_used(bilm: BiLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
+    stem = "elmo_2x1024_128_2048cnn_1xhighway"
+    files = {f"{stem}_{name}": (tmp_path / "tf" / name).read_bytes() for name in ("options.json", "weights.hdf5")}
+    with serving(Site(files)) as site:
+        arguments = ["download", "small", "--dest", str(tmp_path / "out"), "--mirror", site.address, "--json"]
+        result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert srsly.json_loads(result.stdout)["files"][0]["url"] == f"{site.address}{stem}_options.json"
 
 
 def test_files_that_cannot_be_read_yet_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

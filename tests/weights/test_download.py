@@ -8,14 +8,20 @@ from typing import Any, Iterator, Mapping
 
 import pytest
 from reference.seeded_weights import make_arrays, make_options, write_model
+from weights.fuzzing import fuzz
 from weights.loopback import Site, serving
 
 import spacy_elmo.weights.origins.fetch as fetch
-from spacy_elmo import load_bilm
-from spacy_elmo.weights.origins.download import download, read_record
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.weights.origins.download import _names_of_models, download, read_record
 from spacy_elmo.weights.origins.fetch import digest_of
 from spacy_elmo.weights.origins.http import MAX_REDIRECTS, SafeRedirects, check_url, open_url
 from spacy_elmo.weights.origins.registry import Origin, OriginFile, find_origin, read_origins
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
 @pytest.fixture
@@ -93,6 +99,33 @@ def test_a_later_call_continues(origin: Origin, site: Site, model: Path, tmp_pat
     site.requests.clear()
     download(origin, tmp_path / "out")
     assert [headers.get("Range") for _, headers in site.requests] == ["bytes=1000-"]
+    assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
+
+
+@pytest.mark.issue(17)
+def test_a_mirror_without_the_file_does_not_cost_what_is_there(
+    origin: Origin, site: Site, model: Path, tmp_path: Path
+) -> None:
+    origin = replace(origin, mirrors=(*origin.mirrors, f"{site.address}gone/"))
+    site.cuts = [10_000, 1000, 0, 0]
+    with pytest.raises(ValueError, match="(?s)EL362.*interrupted after 1,000 of.*status 404"):
+        download(origin, tmp_path / "out")
+    assert (tmp_path / "out" / "weights.hdf5.part").stat().st_size == 1000
+    download(origin, tmp_path / "out")
+    assert site.requests[-1][1]["Range"] == "bytes=1000-"
+    assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
+
+
+@pytest.mark.issue(17)
+def test_a_file_that_became_shorter_is_downloaded_again(
+    origin: Origin, site: Site, model: Path, tmp_path: Path
+) -> None:
+    site.cuts = [10_000, 1000, 0, 0]
+    with pytest.raises(ValueError, match="EL362"):
+        download(origin, tmp_path / "out")
+    site.statuses = [416]
+    download(origin, tmp_path / "out")
+    assert [headers.get("Range") for _, headers in site.requests[-2:]] == ["bytes=1000-", None]
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
 
 
@@ -223,6 +256,19 @@ def test_nothing_is_overwritten_without_force(origin: Origin, model: Path, tmp_p
 
 
 @pytest.mark.issue(17)
+def test_files_of_another_model_do_not_stay(origin: Origin, model: Path, tmp_path: Path) -> None:
+    save_bilm(load_bilm(model), tmp_path / "out")
+    (tmp_path / "out" / "144.zip").write_bytes(b"PK")
+    (tmp_path / "out" / "notes.txt").write_text("keep")
+    record = {"files": [{"name": "144.zip"}, {"name": "../published/options.json"}, {"name": 3}, 4]}
+    (tmp_path / "out" / "origin.json").write_text(json.dumps(record))
+    download(origin, tmp_path / "out", given=[model], force=True, opener=refuse)
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"options.json", "weights.hdf5", "origin.json", "notes.txt"}
+    assert (model / "options.json").is_file()
+
+
+@pytest.mark.issue(17)
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ftp://host/x", "data:text/plain,x", "/etc/passwd", "http:///x", "http://[x", ""]
 )
@@ -294,6 +340,12 @@ def test_any_number_of_nlpl_is_known() -> None:
             find_origin(name)
     with pytest.raises(ValueError, match="EL360.*small"):
         find_origin("smal")
+
+
+@pytest.mark.issue(17)
+def test_damaged_record_is_never_an_error(origin: Origin, model: Path, tmp_path: Path) -> None:
+    download(origin, tmp_path / "out", given=[model], opener=refuse)
+    assert fuzz(_names_of_models, tmp_path / "out", tmp_path / "out" / "origin.json", n=300).n_errors == 0
 
 
 @pytest.mark.issue(17)

@@ -96,6 +96,39 @@ def test_formats_without_names_say_what_they_want(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.issue(17)
+@pytest.mark.parametrize("name", ["config.json", "weights.safetensors"])
+def test_a_file_of_a_native_folder_stands_for_it(name: str, folder: Path, tmp_path: Path) -> None:
+    save_bilm(load_bilm(folder), tmp_path / "native")
+    format, files = detect_format(tmp_path / "native" / name)
+    assert format is NATIVE and files.folder == tmp_path / "native"
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("name", ["weights", "weights.hdf", "model.bin", "big.weights.h5py"])
+def test_hdf5_is_recognized_by_its_contents(name: str, folder: Path) -> None:
+    (folder / "weights.hdf5").rename(folder / name)
+    for path in (folder, folder / name):
+        format, files = detect_format(path)
+        assert format is BILM_TF and files.weights.path == folder / name
+
+
+@pytest.mark.issue(17)
+def test_token_embeddings_are_no_weights(folder: Path) -> None:
+    (folder / "weights.hdf5").rename(folder / "token_embeddings.hdf5")
+    assert "bilm-tf: options.json is there" in message_of(folder)
+
+
+@pytest.mark.issue(17)
+def test_options_stand_for_the_weights_beside_them(folder: Path) -> None:
+    assert detect_format(folder / "options.json")[1].weights.path == folder / "weights.hdf5"
+    (folder / "a_weights.hdf5").write_bytes((folder / "weights.hdf5").read_bytes())
+    (folder / "a_options.json").write_bytes((folder / "options.json").read_bytes())
+    assert detect_format(folder / "a_options.json")[1].weights.path == folder / "a_weights.hdf5"
+    with pytest.raises(ValueError, match="EL021.*2 files with HDF5 weights"):
+        detect_format(folder / "options.json")
+
+
+@pytest.mark.issue(17)
 def test_a_complete_model_is_never_reported(folder: Path, tmp_path: Path) -> None:
     save_bilm(load_bilm(folder), tmp_path / "native")
     assert detect_format(tmp_path / "native")[0] is NATIVE and detect_format(folder)[0] is BILM_TF

@@ -10,6 +10,7 @@ from ...errors import Errors
 from ..sources import Source, decoding
 
 ZIP_MAGIC = b"PK\x03\x04"
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 HDF5_SUFFIXES = (".hdf5", ".h5")
 TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
 VOCAB_NAMES = ("vocab.txt", "vocab.txt.gz")  # zips of NLPL have the latter
@@ -41,15 +42,28 @@ def detect_bilm_tf(path: Path) -> Optional[TFFiles]:
     if path.is_dir():
         files = [Source(own) for own in sorted(path.iterdir()) if own.is_file()]
         return _pick(str(path), files)
-    if path.suffix in HDF5_SUFFIXES:
+    if path.suffix in HDF5_SUFFIXES or _has_magic(path, HDF5_MAGIC):
         return _beside_weights(path)
+    if path.name.endswith("options.json"):
+        return _beside_options(path)
     return _in_zip(path) if _is_meant_as_zip(path) else None
 
 
 def _is_meant_as_zip(path: Path) -> bool:
     """By name or first bytes, since zipfile does not recognize a truncated zip."""
+    return path.suffix == ".zip" or _has_magic(path, ZIP_MAGIC)
+
+
+def _has_magic(path: Path, magic: bytes) -> bool:
     with path.open("rb") as file:
-        return path.suffix == ".zip" or file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+        return file.read(len(magic)) == magic
+
+
+def _is_readable_hdf5(path: Path) -> bool:
+    try:
+        return _has_magic(path, HDF5_MAGIC)
+    except OSError:  # a file that the user may not read
+        return False
 
 
 def _in_zip(path: Path) -> Optional[TFFiles]:
@@ -72,11 +86,24 @@ def _beside_weights(weights: Path) -> TFFiles:
     return TFFiles(options, Source(weights), vocab, embeddings)
 
 
+def _beside_options(options: Path) -> Optional[TFFiles]:
+    """The files in the folder of the options: those with the same prefix, if weights are among them."""
+    prefix = options.name.removesuffix("options.json")
+    others = [path for path in sorted(options.parent.iterdir()) if path.is_file()]
+    others = [path for path in others if not path.name.endswith("options.json")]
+    named = [path for path in others if path.name.startswith(prefix) or path.suffix not in HDF5_SUFFIXES]
+    is_named = any(path.suffix in HDF5_SUFFIXES for path in named)
+    return _pick(str(options), [Source(path) for path in (options, *(named if is_named else others))])
+
+
 def _pick(where: str, sources: Sequence[Source]) -> Optional[TFFiles]:
     """Exactly one options file and one weights file among the files of a folder or zip, or None."""
     embeddings = [source for source in sources if source.name == TOKEN_EMBEDDINGS_NAME]
     weights = [source for source in sources if source.name.endswith(HDF5_SUFFIXES) and source not in embeddings]
     options = _options_of(sources)
+    if options and not weights:  # another suffix
+        plain = [source for source in sources if source.member is None and source not in embeddings]
+        weights = [source for source in plain if _is_readable_hdf5(source.path)]
     if not weights or not options:
         return None
     return TFFiles(

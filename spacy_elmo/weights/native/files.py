@@ -20,8 +20,9 @@ class NativeFiles:
 
 
 def detect_native(path: Path) -> Optional[NativeFiles]:
-    """path (Path): A folder or file that exists.
+    """path (Path): A folder that exists, or one of the two files in it.
     RETURNS (Optional[NativeFiles]): The folder if it is in native format, else None.
     """
+    path = path.parent if path.name in (CONFIG_NAME, WEIGHTS_NAME) and path.is_file() else path
     is_complete = (path / WEIGHTS_NAME).is_file() and (path / CONFIG_NAME).is_file()
     return NativeFiles(path) if is_complete else None

@@ -5,14 +5,16 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...errors import Errors
+from ..formats import FORMATS
 from .fetch import check_file, digest_of, fetch_file, note_of
 from .http import Opener, check_url, open_url
 from .registry import Origin, OriginFile
 
 RECORD_NAME = "origin.json"
+MAX_RECORD_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def download(
     folder (Path): Output.
     given (Sequence[Path]): Local files, or folders with them; then nothing is downloaded.
     mirrors (Sequence[str]): Folders on the web with the files, tried before the documented ones.
-    force (bool): Replace files in the folder.
+    force (bool): Replace the files of another biLM in the folder; other files are kept.
     opener (Opener): Sends the requests.
     on_bytes (Callable[[int], Any]): Called with the number of bytes of each chunk.
     RETURNS (Tuple[Downloaded, ...]): The files.
@@ -87,7 +89,8 @@ def read_record(folder: Path) -> Optional[Dict[str, Any]]:
     """
     path = (folder if folder.is_dir() else folder.parent) / RECORD_NAME
     try:
-        record = json.loads(path.read_bytes()[: 2**20].decode("utf8"))
+        with path.open("rb") as file:
+            record = json.loads(file.read(MAX_RECORD_BYTES).decode("utf8"))
     except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
@@ -150,11 +153,21 @@ def _put_in_place(origin: Origin, folder: Path, places: Mapping[str, str]) -> Tu
         files.append(
             Downloaded(file.name, places[file.name], part.stat().st_size, digest_of(part), file.sha256 is not None)
         )
+    for name in _names_of_models(folder) - set(places):
+        (folder / name).unlink(missing_ok=True)
     for file in origin.files:
         os.replace(part_of(folder, file), folder / file.name)
         note_of(part_of(folder, file)).unlink(missing_ok=True)
     _write_record(origin, folder, files)
     return tuple(files)
+
+
+def _names_of_models(folder: Path) -> Set[str]:
+    """Names of files that belong to a biLM, any format's own and those of an earlier download."""
+    names = {name for format in FORMATS for name in format.file_names}
+    files = (read_record(folder) or {}).get("files")
+    recorded = [file.get("name") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+    return names | {name for name in recorded if isinstance(name, str) and Path(name).name == name}
 
 
 def _write_record(origin: Origin, folder: Path, files: Sequence[Downloaded]) -> None:

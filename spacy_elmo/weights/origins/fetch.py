@@ -117,19 +117,20 @@ def _fetch(url: str, part: Path, opener: Opener, max_bytes: int, on_bytes: Calla
     """One request; what arrives is appended to `part`."""
     note = _read_note(part, url)
     start = part.stat().st_size if note else 0
-    if not note:
-        _discard(part, on_bytes)
     if start and start == note.get("total"):
         return
     headers = {"Range": f"bytes={start}-", "If-Range": str(note["version"])} if start else {}
     reply = _request(opener, url, headers)
     try:
         total = _total_bytes(reply, start, url)
-        if start and reply.status != 206:  # another version, or a server without ranges
+        if reply.status == 416:  # the file is shorter now
             _discard(part, on_bytes)
-            start = 0
+            raise MirrorError(f"it has no bytes after {start:,}", is_final=False)
         if total is not None and total > max_bytes:
             raise MirrorError(f"it has {total:,} bytes, should have at most {max_bytes:,}")
+        if reply.status != 206:  # another version or mirror, or a server without ranges
+            _discard(part, on_bytes)
+            start = 0
         _write_note(part, url, reply, total)
         _append(reply, part, start, total, max_bytes, on_bytes)
     finally:
@@ -153,7 +154,7 @@ def _total_bytes(reply: Reply, start: int, url: str) -> Optional[int]:
         if match is None or int(match[1]) != start:
             raise MirrorError(f"it answered with another range than the one after byte {start:,}")
         return None if match[2] == "*" else int(match[2])
-    if status != 200:
+    if status != 200 and not (status == 416 and start):
         what = "too many redirects" if 300 <= status < 400 else "no file"
         raise MirrorError(f"status {status}, {what}", is_final=not 500 <= status < 600)
     length = reply.headers.get("Content-Length", "")
