@@ -15,6 +15,7 @@ import pytest
 import spacy
 import srsly
 import torch
+from reference.seeded_manylangs import make_architecture, write_manylangs, write_zip
 from spacy.cli import app as spacy_app
 from spacy.cli.init_config import fill_config
 from spacy.language import Language
@@ -84,6 +85,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     bilm = _make_bilm()
     save_bilm(bilm, folder / "weights" / "elmo_small", format="bilm-tf")
     text = "\n".join(SENTENCES)
+    write_manylangs(folder / "manylangs", make_architecture())
+    write_zip(folder / "weights" / "179.zip", folder / "manylangs")
     (folder / "corpus").mkdir()
     (folder / "corpus" / "valid.txt").write_text(text, encoding="utf8")
     for name in ("train", "train-00", "train-04", "train-05", "valid", "test"):

@@ -30,8 +30,9 @@ def load_bilm(
     """Load a biLM from one path, or from the two files of bilm-tf and AllenNLP.
 
     path (Optional[PathLike]): A folder in native format or with options.json and one .hdf5 file, an .hdf5 file next to
-        its options, a .zip with both (read without unpacking), an AllenNLP archive or state dict (with "#" and a name
-        for one of several biLMs in it), or a packaged name such as "en_elmo_sm".
+        its options, a .zip with both (read without unpacking), a folder or .zip of ELMoForManyLangs, an AllenNLP
+        archive or state dict (with "#" and a name for one of several biLMs in it), or a packaged name such as
+        "en_elmo_sm".
     options (Optional[PathLike]): options.json of bilm-tf, with `weights` instead of `path`.
     weights (Optional[PathLike]): HDF5 file of bilm-tf, or an AllenNLP archive or state dict.
     vocab (Optional[PathLike]): One word per line, in the order of the rows of softmax, word table or token embeddings.
@@ -39,8 +40,8 @@ def load_bilm(
     softmax (Optional[PathLike]): HDF5 file with softmax/W and softmax/b, if they are not in `weights`.
     precision (str): Precision of the computation, "float32", "bfloat16" or "int8", see `BiLM.set_precision`.
     RETURNS (BiLM): The model, in evaluation mode, on the CPU.
-    RAISES (ValueError): EL014 and EL015 for a precision that is not supported; EL020 to EL034 with all problems of the
-        files in one message.
+    RAISES (ValueError): EL014 and EL015 for a precision that is not supported; EL020 to EL034 and EL300 to EL307
+        with all problems of the files in one message.
     """
     check_precision(precision, torch.device("cpu"))
     files = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
