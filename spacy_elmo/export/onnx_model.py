@@ -12,7 +12,7 @@ from torch import Tensor
 from .._compat import has_onnx
 from ..about import __title__, __version__
 from ..encoding.facade import BiLM
-from ..encoding.runs import BOUNDARIES
+from ..encoding.word_encoder import BOUNDARIES
 from ..errors import Errors
 from ..text.codecs import make_codec
 from ..weights.sources import PathLike
@@ -161,6 +161,8 @@ def _check_bilm(bilm: BiLM) -> None:
         raise ValueError(Errors.EL351.format(precision=bilm.precision))
     if bilm.config.encoder != "lstm":
         raise ValueError(Errors.EL352.format(reason=f"its encoder is '{bilm.config.encoder}', should be 'lstm'"))
+    if bilm.config.token_embedder is not None:
+        raise ValueError(Errors.EL352.format(reason="it reads words and characters by tables of its own"))
 
 
 def _check_complete(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
