@@ -13,6 +13,7 @@ from spacy_elmo.compat.allennlp import (
     ConfigurationError,
     Elmo,
     ElmoBiLm,
+    ElmoLstm,
     ElmoTokenEmbedder,
     _ElmoBiLm,
     _ElmoCharacterEncoder,
@@ -24,14 +25,14 @@ LIMIT = 1e-5
 LSTM_NAMES = ("input_linearity.weight", "state_linearity.weight", "state_linearity.bias", "state_projection.weight")
 CELLS = [f"_elmo_lstm._elmo_lstm.{name}_layer_{k}" for k in range(2) for name in ("forward", "backward")]
 CNN = "_elmo_lstm._token_embedder."
-NAMES = [
-    "scalar_mix_0.gamma",
-    *(f"scalar_mix_0.scalar_parameters.{k}" for k in range(N_LAYERS)),
+NAMES = [  # in the order of a file of AllenNLP
     CNN + "_char_embedding_weights",
     *(f"{CNN}char_conv_{k}.{part}" for k in range(3) for part in ("weight", "bias")),
     *(f"{CNN}_highways._layers.{k}.{part}" for k in range(2) for part in ("weight", "bias")),
     *(f"{CNN}_projection.{part}" for part in ("weight", "bias")),
     *(f"{cell}.{name}" for cell in CELLS for name in LSTM_NAMES),
+    "scalar_mix_0.gamma",
+    *(f"scalar_mix_0.scalar_parameters.{k}" for k in range(N_LAYERS)),
 ]
 
 
@@ -111,6 +112,20 @@ def test_lstm_takes_padded_rows_without_elements(files):
     assert not module(inputs, torch.zeros(3, 4)).any()
 
 
+def test_lstm_is_made_from_sizes():
+    lstm = ElmoLstm(3, 5, 7, 2, memory_cell_clip_value=2, state_projection_clip_value=1)
+    mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
+    assert lstm(torch.randn(2, 3, 3), mask).shape == (2, 2, 3, 10)
+    assert [state.shape for state in lstm._states] == [(2, 2, 10), (2, 2, 14)]
+    same = ElmoLstm(5, 5, 7, 2)
+    inputs, mask = torch.randn(2, 3, 5), mask.bool()
+    by_engine = same(inputs, mask)
+    same.reset_states()
+    assert_close(same(inputs.requires_grad_(), mask).detach(), by_engine)
+    with pytest.raises(ConfigurationError, match="EL332.*recurrent_dropout"):
+        ElmoLstm(5, 5, 7, 2, recurrent_dropout_probability=0.1)
+
+
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("norm", [False, True])
 def test_representations_are_mixes_of_the_layers(files, keep, norm):
@@ -142,7 +157,7 @@ def test_ids_with_more_dimensions_keep_their_shape(files):
 def test_parameters_have_the_names_and_shapes_of_allennlp(files):
     elmo = make_elmo(files)
     state = elmo.state_dict()
-    assert sorted(state) == sorted(NAMES) == sorted(name for name, _ in elmo.named_parameters())
+    assert list(state) == NAMES == [name for name, _ in elmo.named_parameters()]
     shapes = [tuple(state[f"{CELLS[0]}.{name}"].shape) for name in LSTM_NAMES]
     assert shapes == [(64, 8), (64, 8), (64,), (8, 16)]
     assert state[CNN + "_char_embedding_weights"].shape == (262, 4)

@@ -10,6 +10,7 @@ from .bilm import ElmoBiLm
 from .boundaries import remove_sentence_boundaries
 from .character_encoder import ElmoCharacterEncoder
 from .elmo import Elmo, ElmoTokenEmbedder
+from .elmo_lstm import ElmoLstm
 from .embedder import ElmoEmbedder
 from .files import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
 from .indexer import ELMoCharacterMapper, ELMoTokenCharactersIndexer
@@ -29,6 +30,7 @@ __all__ = [
     "ElmoBiLm",
     "ElmoCharacterEncoder",
     "ElmoEmbedder",
+    "ElmoLstm",
     "ElmoTokenEmbedder",
     "ScalarMix",
     "_ElmoBiLm",

@@ -47,7 +47,7 @@ class ElmoBiLm(nn.Module):
             if requires_grad:
                 logger.warning("The biLM is trained, so the cached word vectors become different from computed ones.")
             self.create_cached_cnn_embeddings(vocab_to_cache)
-        self._elmo_lstm = ElmoLstm(network, requires_grad)
+        self._elmo_lstm = ElmoLstm.from_network(network, requires_grad)
         self.num_layers = network.config.n_layers + 1
 
     def get_output_dim(self) -> int:

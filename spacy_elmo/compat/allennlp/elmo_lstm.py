@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ...bilm.config import BiLMConfig
-from ...bilm.lstm import LSTMStack
+from ...bilm.lstm import FORGET_BIAS, LSTMStack
 from ...bilm.model import BiLMNetwork
 from ...bilm.state import BiLMState
 from ...engine.dispatch import MAX_LANES
@@ -25,42 +25,83 @@ DIRECTIONS = ("forward", "backward")
 class Cell(nn.Module):
     """Parameters of one layer of one direction.
 
-    config (BiLMConfig): Sizes.
+    input_size (int): Width of the inputs.
+    config (BiLMConfig): The other sizes.
     """
 
-    def __init__(self, config: BiLMConfig) -> None:
+    def __init__(self, input_size: int, config: BiLMConfig) -> None:
         super().__init__()
-        width, cell_width = config.projection_width, config.cell_width
-        self.input_size = self.hidden_size = width
-        self.cell_size = cell_width
-        self.input_linearity = nn.Linear(width, 4 * cell_width, bias=False)
-        self.state_linearity = nn.Linear(width, 4 * cell_width, bias=True)
-        self.state_projection = nn.Linear(cell_width, width, bias=False)
+        self.input_size, self.hidden_size, self.cell_size = input_size, config.projection_width, config.cell_width
+        self.input_linearity = nn.Linear(input_size, 4 * self.cell_size, bias=False)
+        self.state_linearity = nn.Linear(self.hidden_size, 4 * self.cell_size, bias=True)
+        self.state_projection = nn.Linear(self.cell_size, self.hidden_size, bias=False)
+        with torch.no_grad():
+            self.state_linearity.bias.zero_()
+            self.state_linearity.bias[self.cell_size : 2 * self.cell_size] = FORGET_BIAS
 
 
 class ElmoLstm(nn.Module):
     """Every row of a batch begins with the state that this row of the batch before ended with.
 
-    network (BiLMNetwork): Its weights are copied.
+    input_size (int): Width of the inputs.
+    hidden_size (int): P.
+    cell_size (int): H, above P.
+    num_layers (int): L.
     requires_grad (bool): Train the weights. Gradients do not go back beyond the batch.
+    recurrent_dropout_probability (float): Only 0 is supported; pretrained models were made without.
+    memory_cell_clip_value (Optional[float]), state_projection_clip_value (Optional[float]): Largest absolute values;
+        None or 0 for no clip.
+    RAISES (ValueError): EL002 for sizes that do not fit, EL332 for a recurrent dropout.
     """
 
-    def __init__(self, network: BiLMNetwork, requires_grad: bool = False) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        cell_size: int,
+        num_layers: int,
+        requires_grad: bool = False,
+        recurrent_dropout_probability: float = 0.0,
+        memory_cell_clip_value: Optional[float] = None,
+        state_projection_clip_value: Optional[float] = None,
+    ) -> None:
         super().__init__()
-        self.config = config = network.config
-        self.input_size = self.hidden_size = config.projection_width
-        self.cell_size, self.num_layers = config.cell_width, config.n_layers
-        self.requires_grad = requires_grad
-        self.stateful = True
-        self._states: Optional[Tuple[Tensor, Tensor]] = None  # (L, rows, 2P), (L, rows, 2H)
-        self._derived: Derived[Runner] = Derived()
-        for k, layer in enumerate(network.encoder.layers):  # type: ignore[attr-defined]  # an LSTMStack, checked by `check_fit`
-            for direction, name in enumerate(DIRECTIONS):
-                with torch.device("meta"):
-                    cell = Cell(config)
+        if recurrent_dropout_probability:
+            name, value = "recurrent_dropout_probability", recurrent_dropout_probability
+            raise ConfigurationError(Errors.EL332.format(name=name, value=value, wanted="0"))
+        config = BiLMConfig(
+            n_words=1,  # not used: the inputs are vectors
+            n_layers=num_layers,
+            cell_width=cell_size,
+            projection_width=hidden_size,
+            cell_clip=memory_cell_clip_value or None,
+            projection_clip=state_projection_clip_value or None,
+        )
+        self._init_from(config, input_size, requires_grad)
+
+    @classmethod
+    def from_network(cls, network: BiLMNetwork, requires_grad: bool = False) -> "ElmoLstm":
+        """RETURNS (ElmoLstm): With a copy of the weights of the network."""
+        module = cls.__new__(cls)
+        nn.Module.__init__(module)
+        with torch.device("meta"):
+            module._init_from(network.config, network.config.projection_width, requires_grad)
+        for layer, cells in zip(network.encoder.layers, module._cells()):  # type: ignore[attr-defined]  # an LSTMStack, checked by `check_fit`
+            for direction, cell in enumerate(cells):
                 weights = split_cell(layer.state_dict(), direction)
-                cell.load_state_dict({key: value.clone() for key, value in weights.items()}, assign=True)
-                self.add_module(f"{name}_layer_{k}", cell)
+                cell.load_state_dict({name: value.clone() for name, value in weights.items()}, assign=True)
+        module.requires_grad_(requires_grad)
+        return module
+
+    def _init_from(self, config: BiLMConfig, input_size: int, requires_grad: bool) -> None:
+        self.config, self.input_size, self.requires_grad = config, input_size, requires_grad
+        self.hidden_size, self.cell_size, self.num_layers = config.projection_width, config.cell_width, config.n_layers
+        self.stateful = True
+        self._states: Optional[Tuple[Tensor, Tensor]] = None  # (L, rows, 2P) and (L, rows, 2H)
+        self._derived: Derived[Runner] = Derived()
+        for k in range(config.n_layers):
+            for name in DIRECTIONS:
+                self.add_module(f"{name}_layer_{k}", Cell(self.hidden_size if k else input_size, config))
         self.requires_grad_(requires_grad)
 
     @property
@@ -107,8 +148,8 @@ class ElmoLstm(nn.Module):
             return outputs
         start = self._start(len(index), used)
         has_gradient = table.requires_grad or any(parameter.requires_grad for parameter in self.parameters())
-        compute = self._run_with_grad if torch.is_grad_enabled() and has_gradient else self._run
-        rows, end = compute(table, index[used], lengths[used], start)
+        needs_graph = (torch.is_grad_enabled() and has_gradient) or self.input_size != self.hidden_size
+        rows, end = (self._run_with_grad if needs_graph else self._run)(table, index[used], lengths[used], start)
         if self.stateful:
             self._keep(end, len(index), used)
         return outputs.index_copy(1, used, rows.to(outputs.dtype))
@@ -132,16 +173,19 @@ class ElmoLstm(nn.Module):
         self, table: Tensor, index: Tensor, lengths: Tensor, start: BiLMState
     ) -> Tuple[Tensor, BiLMState]:
         vectors = nn.functional.embedding(index.clamp_min(0), table)  # (B, T, P)
-        layers = [join_cells(cells) for cells in self._cells()]
+        layers = [join_cells(pair) for pair in self._parameters_of_cells()]
         return run_padded(self.config, layers, vectors, lengths, start)
 
-    def _cells(self) -> List[List[Dict[str, Tensor]]]:
-        pairs = zip(self.forward_layers, self.backward_layers)
-        return [[dict(cell.named_parameters()) for cell in pair] for pair in pairs]
+    def _cells(self) -> List[Tuple[nn.Module, ...]]:
+        """RETURNS (List[Tuple[nn.Module, ...]]): The forward and the backward cell of each layer."""
+        return list(zip(self.forward_layers, self.backward_layers))
+
+    def _parameters_of_cells(self) -> List[List[Dict[str, Tensor]]]:
+        return [[dict(cell.named_parameters()) for cell in pair] for pair in self._cells()]
 
     @torch.no_grad()
     def _derive(self) -> Runner:
-        layers: List[LayerWeights] = [join_cells(cells) for cells in self._cells()]
+        layers: List[LayerWeights] = [join_cells(pair) for pair in self._parameters_of_cells()]
         stored = [{name: value.float() for name, value in layer.stored().items()} for layer in layers]
         with torch.device("meta"):
             network = BiLMNetwork(self.config)
