@@ -167,15 +167,31 @@ def test_reduced_precision_is_refused(precision: str, tmp_path: Path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_modules_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_modules_are_refused(tmp_path: Path) -> None:
     needs_onnx()
     bilm = make_bilm()
     bilm.network.encoder.norm = torch.nn.LayerNorm(8)  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match=r"EL352.*encoder\.norm\.bias, encoder\.norm\.weight"):
         export_onnx(bilm, tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_modules_are_refused(tmp_path: Path) -> None:
+    """A character model of another kind, for example."""
+    needs_onnx()
+    bilm = make_bilm()
+    del bilm.network.char_cnn.filters[1]  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match=r"EL352.*char_cnn\.filters\.1\.weight"):
+        export_onnx(bilm, tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_large_bilms_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_onnx()
     monkeypatch.setattr(onnx_model, "MAX_BYTES", 9_999)
     with pytest.raises(ValueError, match="EL353.*9,999"):
         export_onnx(make_bilm(), tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_encoders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
