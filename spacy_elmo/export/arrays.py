@@ -5,6 +5,7 @@ from typing import Any, Dict, List
 from numpy.typing import NDArray
 
 from ..encoding.facade import BiLM
+from ..errors import Errors
 from ..weights.parts import to_arrays
 
 
@@ -19,7 +20,11 @@ class Arrays:
         self._taken: List[str] = []
 
     def take(self, name: str) -> NDArray[Any]:
-        """RETURNS (NDArray): The array of this name, which counts as used."""
+        """RETURNS (NDArray): The array of this name, which counts as used.
+        RAISES (ValueError): EL352 if there is none.
+        """
+        if name not in self._arrays:
+            raise ValueError(Errors.EL352.format(reason=f"it has no parameter '{name}'"))
         self._taken.append(name)
         return self._arrays[name]
 

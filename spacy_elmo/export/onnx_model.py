@@ -22,7 +22,7 @@ from .lstm_graph import StartState, add_layers
 from .word_graph import add_characters, add_table
 
 SUFFIX = ".onnx"
-OPSET = 17  # operators of ONNX 1.12: onnxruntime 1.12 or newer
+OPSET = 17  # operators of ONNX 1.12
 IR_VERSION = 8
 MAX_BYTES = 2**31 - 2**20  # a protobuf message has at most 2 GiB; the rest is for the nodes
 

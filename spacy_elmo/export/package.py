@@ -7,11 +7,10 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Dict, List
 
-from spacy.cli.package import package
+from spacy.cli.package import has_build, package
 from spacy.language import Language
 from spacy.util import get_minor_version_range
 
@@ -20,6 +19,7 @@ from ..corpora.sentences import make_nlp
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..ml.elmo_model import set_bilm
+from ..ml.torch_bilm import copy_bilm
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from ..weights.sources import PathLike
 
@@ -45,7 +45,7 @@ def package_bilm(
     The folder `LANG_elmo_NAME-VERSION` appears as a whole or not at all. Nothing is downloaded: packages are built with
     the installed setuptools.
 
-    bilm (BiLM): The model. Its softmax is left out.
+    bilm (BiLM): The model, which stays as it is. The package does not have its softmax.
     path (PathLike): Folder for the folder of the package.
     name (str): Lower-case letters, digits and single underscores.
     lang (str): Language of the pipeline, "xx" for any.
@@ -85,7 +85,7 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
     target = Path(path) / f"{lang}_elmo_{name}-{version}"
     if target.exists() and (not force or not target.is_dir()):
         raise ValueError(Errors.EL025.format(path=target, kind="folder" if target.is_dir() else "file"))
-    if build != "none" and find_spec("build") is None:
+    if build != "none" and not has_build():
         raise ValueError(Errors.EL357)
 
 
@@ -95,7 +95,7 @@ def make_pipeline(bilm: BiLM, lang: str, *, name: str, version: str, precision: 
     """
     nlp = make_nlp(lang)
     elmo: Any = nlp.add_pipe("elmo", config={"model": {"precision": precision}})
-    set_bilm(elmo.model, bilm)
+    set_bilm(elmo.model, copy_bilm(bilm))
     nlp.meta.update(describe(bilm.meta), name=f"elmo_{name}", version=version)
     # The lowest version that is known to read these weights, up to the next one that may change.
     nlp.meta["requirements"] = [__title__ + str(get_minor_version_range(__version__))]
@@ -151,6 +151,12 @@ def _build(folder: Path, build: str) -> None:
 
 
 def _put_in_place(made: Path, target: Path, aside: Path) -> None:
+    """Rename, and restore what was there if that fails."""
     if target.exists():
         os.rename(target, aside)
-    os.rename(made, target)
+    try:
+        os.rename(made, target)
+    except OSError:
+        if aside.exists():
+            os.rename(aside, target)
+        raise

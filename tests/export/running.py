@@ -1,7 +1,7 @@
 """Run an exported graph in onnxruntime, from words or ids in NumPy only."""
 
 from pathlib import Path
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Sequence
 
 import numpy as np
 import pytest
@@ -60,6 +60,6 @@ def largest_difference(found: Sequence[Any], wanted: Sequence[Any]) -> float:
     return max((float(np.abs(a - b).max(initial=0.0)) for a, b in zip(found, wanted)), default=0.0)
 
 
-def needs_onnx() -> Optional[Any]:
+def needs_onnx() -> Any:
     """The package onnx; the test is skipped without it."""
     return pytest.importorskip("onnx", reason="needs onnx: pip install spacy-elmo[onnx]")

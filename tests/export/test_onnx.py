@@ -1,6 +1,9 @@
 """The graph in onnxruntime equals the biLM, whatever is padded, for every kind of biLM; bad input is refused."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
@@ -15,6 +18,7 @@ from spacy_elmo.export import export_onnx, onnx_model
 from spacy_elmo.nn import batch_to_ids
 from spacy_elmo.text.vocabulary import Vocabulary
 
+FORMATS_PAGE = Path(__file__).parent.parent.parent / "docs" / "formats.md"
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat"]
 SENTENCES: List[List[str]] = [["the", "cat", "sat", "é\U0001f600"], ["the"], [], ["x" * 60, "", "cat", "the", "cat"]]
 CHARACTERS: Dict[str, Any] = {"embedding_width": 4, "filters": ((1, 8), (3, 8)), "n_highway": 1}
@@ -107,6 +111,20 @@ def test_graph_takes_the_ids_of_batch_to_ids(exported: Tuple[BiLM, Any]) -> None
     assert session.run(None, feed)[0].shape == (3, 4, 5, 16)
 
 
+def test_program_of_the_docs_needs_no_torch(tmp_path: Path) -> None:
+    needs_onnx()
+    pytest.importorskip("onnxruntime")
+    bilm = make_bilm()
+    export_onnx(bilm, tmp_path / "elmo_small.onnx")
+    blocks = re.findall(r"^```python\n(.*?)^```$", FORMATS_PAGE.read_text(encoding="utf8"), flags=re.M | re.S)
+    (program,) = (block for block in blocks if "import onnxruntime" in block)
+    end = "import sys; assert not {'torch', 'spacy_elmo'} & set(sys.modules); np.savez('out.npz', *vectors)"
+    subprocess.run([sys.executable, "-c", f"{program}\n{end}"], cwd=tmp_path, check=True, capture_output=True)
+    sentences = ["She sat on the bank .".split(), ["Hello", "!"]]
+    with np.load(tmp_path / "out.npz") as found:
+        assert largest_difference([found[name] for name in found], bilm.embed(sentences)) < 2e-5
+
+
 def test_metadata_say_what_the_graph_needs_and_where_it_comes_from(tmp_path: Path) -> None:
     needs_onnx()
     bilm = make_bilm()
@@ -167,15 +185,31 @@ def test_reduced_precision_is_refused(precision: str, tmp_path: Path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_modules_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_modules_are_refused(tmp_path: Path) -> None:
     needs_onnx()
     bilm = make_bilm()
     bilm.network.encoder.norm = torch.nn.LayerNorm(8)  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match=r"EL352.*encoder\.norm\.bias, encoder\.norm\.weight"):
         export_onnx(bilm, tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_modules_are_refused(tmp_path: Path) -> None:
+    """A character model of another kind, for example."""
+    needs_onnx()
+    bilm = make_bilm()
+    del bilm.network.char_cnn.filters[1]  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match=r"EL352.*char_cnn\.filters\.1\.weight"):
+        export_onnx(bilm, tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_large_bilms_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_onnx()
     monkeypatch.setattr(onnx_model, "MAX_BYTES", 9_999)
     with pytest.raises(ValueError, match="EL353.*9,999"):
         export_onnx(make_bilm(), tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_encoders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

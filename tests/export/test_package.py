@@ -14,6 +14,7 @@ from export.test_onnx import make_bilm
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.about import __version__
+from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.export import package as package_module
 from spacy_elmo.export.package import describe, package_bilm
 
@@ -29,7 +30,9 @@ def _vectors(nlp: Any, bilm: BiLM) -> float:
 
 def test_package_opens_with_the_weights_inside(tmp_path: Path) -> None:
     bilm = make_bilm()
+    bilm.head = head = SoftmaxHead(6, 8).eval()
     folder = package_bilm(bilm, tmp_path / "new", name="tiny", build="none")
+    assert bilm.head is head
     assert folder == tmp_path / "new" / "xx_elmo_tiny-1.0.0" and (folder / "setup.py").is_file()
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     nlp = spacy.load(folder / "xx_elmo_tiny" / "xx_elmo_tiny-1.0.0")
@@ -99,7 +102,7 @@ def test_package_is_replaced_only_with_force(tmp_path: Path) -> None:
 
 
 def test_missing_build_package_is_reported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(package_module, "has_build", lambda: False)
     with pytest.raises(ValueError, match="EL357.*pip install build"):
         package_bilm(make_bilm(), tmp_path, name="tiny")
     assert list(tmp_path.iterdir()) == []
@@ -111,6 +114,20 @@ def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ValueError, match="EL356.*xx_elmo_tiny-1.0.0.*no setuptools"):
         package_bilm(make_bilm(), tmp_path, name="tiny")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_spacy_refuses_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package_module, "package", lambda *_, **settings: sys.exit(1))
+    with pytest.raises(ValueError, match="EL356.*meta data"):
+        package_bilm(make_bilm(), tmp_path, name="tiny", build="none")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_old_package_stays_if_the_new_one_cannot_be_put_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    with pytest.raises(OSError):
+        package_module._put_in_place(tmp_path / "absent", tmp_path / "old", tmp_path / "aside")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 
 @pytest.mark.slow
