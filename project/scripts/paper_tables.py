@@ -78,7 +78,7 @@ def make_alternatives(results: List[Result]) -> Optional[str]:
                 for name, told in ALTERNATIVES
                 if groups[name]
             ]
-    header = ["test score", "network", "raw text", "words trained on", "wall time", "score"]
+    header = ["test score", "network", "raw text", "words trained on", "wall time (CPU time)", "score"]
     return make_table(header, rows)
 
 
@@ -88,7 +88,11 @@ def _describe_source(results: List[Result]) -> List[str]:
     if not source:
         return ["", "", ""]
     share = "" if source["share"] == 100 else f", {source['share']} %"
-    return [f"{source['text']}{share}", f"{source['words']:,}", f"{source['elapsed_s'] / 60:.1f} min"]
+    return [f"{source['text']}{share}", f"{source['words']:,}", _minutes(source)]
+
+
+def _minutes(source: Dict[str, Any]) -> str:
+    return f"{source['elapsed_s'] / 60:.1f} min ({source['cpu_s'] / 60:.1f})"
 
 
 def make_mixes(results: List[Result]) -> Optional[str]:

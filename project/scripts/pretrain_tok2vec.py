@@ -79,12 +79,13 @@ def pretrain_tok2vec(
     add_pretraining(settings)
     settings["pretraining"]["max_epochs"] = 1
     settings["corpora"]["pretrain"] = reader
-    start_s = time.monotonic()
+    start_s, cpu_start_s = time.monotonic(), time.process_time()
     pretrain(settings.interpolate(), output_dir, silent=True)
     elapsed_s = round(time.monotonic() - start_s, 1)
+    cpu_s = round(time.process_time() - cpu_start_s, 1)
     words = max(row["nr_word"] for row in srsly.read_jsonl(output_dir / "log.jsonl"))
     digest = digest_files([output_dir / WEIGHTS])
-    source = Source("tok2vec", name_texts(texts), share, words, limit_s, elapsed_s, digest)
+    source = Source("tok2vec", name_texts(texts), share, words, limit_s, elapsed_s, cpu_s, digest)
     save_source(output_dir, source)
     return source
 
