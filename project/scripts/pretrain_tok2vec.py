@@ -48,11 +48,11 @@ def pretrain_cli(
     share: int = typer.Option(100, "--share", "-p", min=1, max=100, help="Percentage of the sentences to read"),
     output: Path = typer.Option(ALTERNATIVES_DIR, "--output", "-o", help="Folder of the alternatives", file_okay=False),
     force: bool = typer.Option(False, "--force", "-F", help="Replace weights that are complete"),
-    keep: bool = typer.Option(False, "--keep", "-k", help="Do nothing if they are complete"),
+    skip: bool = typer.Option(False, "--skip-complete", "-s", help="Do nothing if they are complete"),
     # fmt: on
 ) -> None:
     """Pretrain with spaCy's character objective and settings, one pass after the other until the limit."""
-    if keep and (source_dir(output, 'tok2vec', config) / RECORD).exists():
+    if skip and (source_dir(output, 'tok2vec', config) / RECORD).exists():
         msg.info(f"{source_dir(output, 'tok2vec', config)} is complete, kept")
         return
     try:

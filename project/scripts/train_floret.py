@@ -31,11 +31,11 @@ def floret_cli(
     lang: str = typer.Option("en", "--lang", "-l", help="Language code of the vectors"),
     output: Path = typer.Option(ALTERNATIVES_DIR, "--output", "-o", help="Folder of the alternatives", file_okay=False),
     force: bool = typer.Option(False, "--force", "-F", help="Replace vectors that are complete"),
-    keep: bool = typer.Option(False, "--keep", "-k", help="Do nothing if they are complete"),
+    skip: bool = typer.Option(False, "--skip-complete", "-s", help="Do nothing if they are complete"),
     # fmt: on
 ) -> None:
     """Train floret vectors and convert them, as `spacy init vectors --mode floret` does."""
-    if keep and (source_dir(output, 'floret', '') / RECORD).exists():
+    if skip and (source_dir(output, 'floret', '') / RECORD).exists():
         msg.info(f"{source_dir(output, 'floret', '')} is complete, kept")
         return
     try:

@@ -97,7 +97,7 @@ def test_complete_alternatives_are_kept(import_script: Callable[[str], Any], tmp
     alternatives.save_source(folder, alternatives.Source(**RECORD))
     result = _invoke(script.pretrain_cli, text, "--output", tmp_path)
     assert result.exit_code == 1 and "P033" in result.output
-    assert _invoke(script.pretrain_cli, text, "--output", tmp_path, "--keep").exit_code == 0
+    assert _invoke(script.pretrain_cli, text, "--output", tmp_path, "--skip-complete").exit_code == 0
     assert srsly.read_json(folder / "record.json") == RECORD
 
 
