@@ -24,6 +24,7 @@ class Source:
     words (int): Words trained on, those of several passes counted several times.
     limit_s (float): Limit of the wall time, seconds.
     elapsed_s (float): Wall time of the training, seconds.
+    cpu_s (float): CPU time of the training, seconds; less than the wall time where the machine did other work.
     digest (str): First 12 digits of the sha256 of what was made.
     """
 
@@ -33,6 +34,7 @@ class Source:
     words: int
     limit_s: float
     elapsed_s: float
+    cpu_s: float
     digest: str
 
 

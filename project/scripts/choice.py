@@ -40,12 +40,12 @@ class System(NamedTuple):
 
 SYSTEMS = (
     System("tok2vec", "baseline", {}),
-    System("tok2vec, pretrained", "tok2vec", {}),
-    System("tok2vec, floret vectors", "floret", {}),
-    System("ELMo, frozen", "elmo", {}),
-    System("ELMo, frozen, int8", "elmo", INT8),
-    System("ELMo, fine-tuned", "elmo-finetuned", {}),
-    System("ELMo, fine-tuned, int8", "elmo-finetuned", INT8),
+    System("pretrained tok2vec", "tok2vec", {}),
+    System("tok2vec with floret", "floret", {}),
+    System("frozen ELMo", "elmo", {}),
+    System("frozen ELMo (int8)", "elmo", INT8),
+    System("fine-tuned ELMo", "elmo-finetuned", {}),
+    System("fine-tuned ELMo (int8)", "elmo-finetuned", INT8),
 )
 
 

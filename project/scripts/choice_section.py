@@ -43,7 +43,7 @@ def draw_choice(record: Record, path: Path) -> None:
     for place, row in enumerate(record["rows"]):
         style: Dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "label": row["label"]}
         if row["score"] is None:
-            axes.axvline(row["words_per_s"], linestyle="--", **style)
+            axes.axvline(row["words_per_s"], linestyle="--", **{**style, "color": "grey"})
         else:
             axes.plot(row["words_per_s"], 100 * row["score"], MARKERS[place % len(MARKERS)], markersize=9, **style)
     axes.set(xscale="log", xlabel="Words per second, whole pipeline, one CPU thread", ylabel="Score on the test data")

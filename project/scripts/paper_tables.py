@@ -35,7 +35,12 @@ ALTERNATIVES = (
     ("elmo", "with ELMo"),
     ("elmo-finetuned", "with ELMo, fine-tuned"),
 )
-PLACES = (("input", "input"), ("output", "output"), ("both", "input and output"), ("none", "without ELMo"))
+PLACES = (
+    ("input", "input of the BiLSTM"),
+    ("output", "output of the BiLSTM"),
+    ("both", "input and output of the BiLSTM"),
+    ("none", "nowhere (without ELMo)"),
+)
 SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", "UPOS", "pos_acc"))
 
 
@@ -78,7 +83,7 @@ def make_alternatives(results: List[Result]) -> Optional[str]:
                 for name, told in ALTERNATIVES
                 if groups[name]
             ]
-    header = ["test score", "network", "raw text", "words trained on", "wall time", "score"]
+    header = ["test score", "network", "raw text", "words trained on", "wall time (CPU time)", "score"]
     return make_table(header, rows)
 
 
@@ -88,14 +93,18 @@ def _describe_source(results: List[Result]) -> List[str]:
     if not source:
         return ["", "", ""]
     share = "" if source["share"] == 100 else f", {source['share']} %"
-    return [f"{source['text']}{share}", f"{source['words']:,}", f"{source['elapsed_s'] / 60:.1f} min"]
+    return [f"{source['text']}{share}", f"{source['words']:,}", _minutes(source)]
+
+
+def _minutes(source: Dict[str, Any]) -> str:
+    return f"{source['elapsed_s'] / 60:.1f} min ({source['cpu_s'] / 60:.1f})"
 
 
 def make_mixes(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): WNUT-17 by mix of the layers, table 2 of the paper; None before any mix is measured."""
     if not any(result["settings"]["condition"].startswith("mix-") for result in results):
         return None
-    return _by_condition(results, "mix", MIXES)
+    return _by_condition(results, "mix of the layers, at the input of the network", MIXES)
 
 
 def make_placements(results: List[Result]) -> Optional[str]:

@@ -48,11 +48,11 @@ def pretrain_cli(
     share: int = typer.Option(100, "--share", "-p", min=1, max=100, help="Percentage of the sentences to read"),
     output: Path = typer.Option(ALTERNATIVES_DIR, "--output", "-o", help="Folder of the alternatives", file_okay=False),
     force: bool = typer.Option(False, "--force", "-F", help="Replace weights that are complete"),
-    keep: bool = typer.Option(False, "--keep", "-k", help="Do nothing if they are complete"),
+    skip: bool = typer.Option(False, "--skip-complete", "-s", help="Do nothing if they are complete"),
     # fmt: on
 ) -> None:
     """Pretrain with spaCy's character objective and settings, one pass after the other until the limit."""
-    if keep and (source_dir(output, 'tok2vec', config) / RECORD).exists():
+    if skip and (source_dir(output, 'tok2vec', config) / RECORD).exists():
         msg.info(f"{source_dir(output, 'tok2vec', config)} is complete, kept")
         return
     try:
@@ -79,12 +79,13 @@ def pretrain_tok2vec(
     add_pretraining(settings)
     settings["pretraining"]["max_epochs"] = 1
     settings["corpora"]["pretrain"] = reader
-    start_s = time.monotonic()
+    start_s, cpu_start_s = time.monotonic(), time.process_time()
     pretrain(settings.interpolate(), output_dir, silent=True)
     elapsed_s = round(time.monotonic() - start_s, 1)
+    cpu_s = round(time.process_time() - cpu_start_s, 1)
     words = max(row["nr_word"] for row in srsly.read_jsonl(output_dir / "log.jsonl"))
     digest = digest_files([output_dir / WEIGHTS])
-    source = Source("tok2vec", name_texts(texts), share, words, limit_s, elapsed_s, digest)
+    source = Source("tok2vec", name_texts(texts), share, words, limit_s, elapsed_s, cpu_s, digest)
     save_source(output_dir, source)
     return source
 

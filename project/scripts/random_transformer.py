@@ -18,6 +18,7 @@ MODULES = ("spacy_curated_transformers", "tokenizers")
 N_PIECES = 50265
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 FILES = {"vocab_path": "vocab.json", "merges_path": "merges.txt"}
+SPANS = {"stride": 96, "window": 128, "batch_size": 384}  # wordpieces, and spans, as in spaCy's quickstart
 SEED = 0
 
 
@@ -56,7 +57,8 @@ def make_transformer(texts: List[str], output: Path, *, share: int = 100, n_laye
         pieces.save_model(folder)
         nlp = spacy.blank("en")
         encoder = {"@architectures": f"{PACKAGE}.ByteBpeEncoder.v1"}
-        sizes = {"vocab_size": N_PIECES, "num_hidden_layers": n_layers, "piece_encoder": encoder}
+        spans = {"@architectures": f"{PACKAGE}.WithStridedSpans.v1", **SPANS}
+        sizes = {"vocab_size": N_PIECES, "num_hidden_layers": n_layers, "piece_encoder": encoder, "with_spans": spans}
         model = {"@architectures": f"{PACKAGE}.RobertaTransformer.v1", **sizes}
         nlp.add_pipe("curated_transformer", config={"model": model, "frozen": True})
         paths = {name: str(Path(folder) / file) for name, file in FILES.items()}

@@ -20,6 +20,7 @@ SETTINGS = {"model": "cbow", "mode": "floret", "hashCount": 2, "bucket": 50000, 
 WIDTH = 128
 MIN_COUNT = 5
 PROBE_SHARE = 20  # one of so many sentences is used to measure the speed
+SHORTEST_S = 0.01  # a pass over the probe, seconds
 
 
 def floret_cli(
@@ -30,11 +31,11 @@ def floret_cli(
     lang: str = typer.Option("en", "--lang", "-l", help="Language code of the vectors"),
     output: Path = typer.Option(ALTERNATIVES_DIR, "--output", "-o", help="Folder of the alternatives", file_okay=False),
     force: bool = typer.Option(False, "--force", "-F", help="Replace vectors that are complete"),
-    keep: bool = typer.Option(False, "--keep", "-k", help="Do nothing if they are complete"),
+    skip: bool = typer.Option(False, "--skip-complete", "-s", help="Do nothing if they are complete"),
     # fmt: on
 ) -> None:
     """Train floret vectors and convert them, as `spacy init vectors --mode floret` does."""
-    if keep and (source_dir(output, 'floret', '') / RECORD).exists():
+    if skip and (source_dir(output, 'floret', '') / RECORD).exists():
         msg.info(f"{source_dir(output, 'floret', '')} is complete, kept")
         return
     try:
@@ -58,18 +59,19 @@ def train_floret(
     output_dir = source_dir(output, "floret", "")
     next(read_sentences(texts, share))
     start_source(output_dir, force=force)
-    start_s = time.monotonic()
+    start_s, cpu_start_s = time.monotonic(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         text, probe, vectors = (Path(folder) / name for name in ("text.txt", "probe.txt", "vectors.floret"))
         n_words = _write_lines(texts, share, text, probe)
-        n_passes = _count_passes(probe, limit_s, start_s)
+        n_passes = _count_passes(probe, start_s + limit_s)
         _train(text, n_passes).save_floret_vectors(str(vectors))
         nlp = spacy.blank(lang)
         convert_vectors(nlp, vectors, truncate=0, prune=-1, mode="floret")
         nlp.to_disk(output_dir)
     elapsed_s = round(time.monotonic() - start_s, 1)
+    cpu_s = round(time.process_time() - cpu_start_s, 1)
     digest = digest_files([output_dir / "vocab" / "vectors"])
-    source = Source("floret", name_texts(texts), share, n_words * n_passes, limit_s, elapsed_s, digest)
+    source = Source("floret", name_texts(texts), share, n_words * n_passes, limit_s, elapsed_s, cpu_s, digest)
     save_source(output_dir, source)
     return source
 
@@ -87,18 +89,26 @@ def _write_lines(texts: List[str], share: int, text: Path, probe: Path) -> int:
     return n_words
 
 
-def _count_passes(probe: Path, limit_s: float, start_s: float) -> int:
-    """Measure one pass over the probe. RETURNS (int): Passes over the text that fit into the limit.
-    RAISES (ValueError): P035 if not even one fits.
+def _count_passes(probe: Path, end_s: float) -> int:
+    """Measure one pass over the probe, less the time for the table of vectors, which one word needs, too.
+
+    RETURNS (int): Passes over the text that end before `end_s`. RAISES (ValueError): P035 if there is none.
     """
-    probe_start_s = time.monotonic()
-    _train(probe, 1, min_count=1)
-    now_s = time.monotonic()
-    pass_s = (now_s - probe_start_s) * PROBE_SHARE
-    left_s = limit_s - (now_s - start_s)
+    word = probe.with_name("word.txt")
+    word.write_text("word\n", encoding="utf8")
+    setup_s, probe_s = _time_pass(word), _time_pass(probe)
+    pass_s = max(probe_s - setup_s, SHORTEST_S) * PROBE_SHARE
+    left_s = end_s - setup_s - time.monotonic()
     if left_s < pass_s:
         raise ValueError(Messages.P035.format(pass_s=f"{pass_s:.0f}", left_s=f"{max(left_s, 0):.0f}"))
     return int(left_s / pass_s)
+
+
+def _time_pass(text: Path) -> float:
+    """RETURNS (float): Seconds of one pass."""
+    start_s = time.monotonic()
+    _train(text, 1, min_count=1)
+    return time.monotonic() - start_s
 
 
 def _train(text: Path, n_passes: int, *, min_count: int = MIN_COUNT) -> Any:

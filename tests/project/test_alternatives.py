@@ -13,7 +13,8 @@ import srsly
 import typer
 from typer.testing import CliRunner
 
-RECORD = {"kind": "tok2vec", "text": "a.txt", "share": 5, "words": 9, "limit_s": 1.0, "elapsed_s": 1.5, "digest": "d"}
+TIMES = {"limit_s": 60.0, "elapsed_s": 90.0, "cpu_s": 30.0}
+RECORD = {"kind": "tok2vec", "text": "a.txt", "share": 5, "words": 9000, **TIMES, "digest": "d"}
 LINES = [f"The bank of the river number {i % 7} floods ." for i in range(200)]
 
 
@@ -74,6 +75,21 @@ def test_missing_and_broken_alternatives_are_named(import_script: Callable[[str]
         script.load_source(tmp_path, "tok2vec", "baseline_ner.cfg")
 
 
+def test_table_says_what_each_was_made_from(import_script: Callable[[str], Any]) -> None:
+    settings = {"task": "wnut17", "condition": "tok2vec", "share": 100, "seed": 0, "source": RECORD}
+    result = {"settings": settings, "test": {"ents_f": 0.2}}
+    rows = import_script("paper_tables").make_alternatives([result]).splitlines()
+    wanted = "a.txt, 5 % | 9,000 | 1.5 min (0.5) | 20.00 (n = 1) |"
+    assert rows[2:] == [f"| WNUT-17, NER F | without ELMo, tok2vec from `spacy pretrain` | {wanted}"]
+
+
+def test_results_of_older_alternatives_are_left_out(import_script: Callable[[str], Any]) -> None:
+    settings = {"task": "wnut17", "condition": "tok2vec", "share": 100, "seed": 0, "source": RECORD}
+    old = {"settings": settings, "finished_at": "2026-11-22T08:00:00+00:00"}
+    new = {"settings": {**settings, "source": {**RECORD, "digest": "e"}}, "finished_at": "2026-11-23T08:00:00+00:00"}
+    assert import_script("weights_in_use").split_by_weights([old, new]) == ([new], [old])
+
+
 def test_complete_alternatives_are_kept(import_script: Callable[[str], Any], tmp_path: Path, text: Path) -> None:
     script, alternatives = import_script("pretrain_tok2vec"), import_script("alternatives")
     folder = tmp_path / "tok2vec-ner"
@@ -81,7 +97,7 @@ def test_complete_alternatives_are_kept(import_script: Callable[[str], Any], tmp
     alternatives.save_source(folder, alternatives.Source(**RECORD))
     result = _invoke(script.pretrain_cli, text, "--output", tmp_path)
     assert result.exit_code == 1 and "P033" in result.output
-    assert _invoke(script.pretrain_cli, text, "--output", tmp_path, "--keep").exit_code == 0
+    assert _invoke(script.pretrain_cli, text, "--output", tmp_path, "--skip-complete").exit_code == 0
     assert srsly.read_json(folder / "record.json") == RECORD
 
 
@@ -98,11 +114,12 @@ def test_floret_fills_the_time_with_passes(
     import_script: Callable[[str], Any], text: Path, tmp_path: Path, floret: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = import_script("train_floret")
-    seconds = iter([0.0, 1.0, 1.5, 100.0])  # start; before and after the probe, a 20th of the text; end
+    # Start; before and after a text of one word, and the probe, a 20th of the text; then; end.
+    seconds = iter([0.0, 1.0, 1.5, 1.5, 2.5, 2.5, 100.0])
     monkeypatch.setattr(script.time, "monotonic", lambda: next(seconds))
     source = script.train_floret([str(text)], tmp_path, limit_s=42)
-    assert [settings["epoch"] for settings in floret.asked] == [1, 4]  # 40.5 s left, 10 s a pass
-    assert (source.words, source.elapsed_s, source.limit_s) == (4 * 200 * 9, 100.0, 42)
+    assert [settings["epoch"] for settings in floret.asked] == [1, 1, 3]  # 39 s left, 10 s a pass
+    assert (source.words, source.elapsed_s, source.limit_s) == (3 * 200 * 9, 100.0, 42)
     assert srsly.read_json(tmp_path / "floret" / "record.json") == asdict(source)
     vectors = spacy.load(tmp_path / "floret").vocab.vectors
     assert vectors.mode == "floret" and vectors.shape == (10, 3)
@@ -112,7 +129,7 @@ def test_floret_needs_its_package_and_time(
     import_script: Callable[[str], Any], text: Path, tmp_path: Path, floret: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = import_script("train_floret")
-    seconds = iter([0.0, 1.0, 1.5])
+    seconds = iter([0.0, 1.0, 1.5, 1.5, 2.5, 2.5])
     monkeypatch.setattr(script.time, "monotonic", lambda: next(seconds))
     late = _invoke(script.floret_cli, text, "--output", tmp_path, "--seconds", 5)
     assert late.exit_code == 1 and "P035" in late.output

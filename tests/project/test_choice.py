@@ -48,7 +48,7 @@ def test_kept_pipelines_are_measured(script: Any, tmp_path: Path) -> None:
     stored = srsly.read_json(tmp_path / "out" / "choice-sample.json")
     assert [(row["label"], row["score"]) for row in stored["rows"]] == [
         ("tok2vec", 0.25),
-        ("tok2vec, floret vectors", 0.5),
+        ("tok2vec with floret", 0.5),
         ("other", None),
     ]
     assert all(0 < row["lowest"] <= row["words_per_s"] <= row["highest"] for row in stored["rows"])
@@ -73,7 +73,7 @@ def test_int8_is_scored_again(
     result = _invoke(script, "--pipelines", tmp_path, "--results", tmp_path, "--repeats", 1)
     assert result.exit_code == 0, result.output
     rows = {row["label"]: row for row in srsly.read_json(tmp_path / "choice-sample.json")["rows"]}
-    assert rows["ELMo, frozen"]["score"] == 0.99 and rows["ELMo, frozen, int8"]["score"] != 0.99
+    assert rows["frozen ELMo"]["score"] == 0.99 and rows["frozen ELMo (int8)"]["score"] != 0.99
     assert script.INT8 in seen and load(tmp_path / "sample-elmo-100pct-seed0", config=script.INT8)
 
 
@@ -108,18 +108,18 @@ def _record(rows: Dict[str, Any], digest: Optional[str] = None) -> Dict[str, Any
 def test_section_has_table_and_picture(import_script: Callable[[str], Any], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     script = import_script("choice_section")
-    rows = {"tok2vec": (0.15, 9000.0), "ELMo, frozen": (0.25, 3000.0), "roberta": (None, 500.0)}
+    rows = {"tok2vec": (0.15, 9000.0), "frozen ELMo": (0.25, 3000.0), "roberta": (None, 500.0)}
     srsly.write_json(tmp_path / "choice-wnut17.json", _record(rows, digest_bilm("en_elmo_sm")))
     section = script.choice_section(tmp_path, tmp_path / "images")
-    assert "| ELMo, frozen | 25.00 | 3,000 (3,000 to 3,000) |" in section and "| roberta | - | 500" in section
-    assert "![WNUT-17, NER F: ELMo, frozen is best, 3.0 times slower than tok2vec](images/choice_wnut17.png)" in section
+    assert "| frozen ELMo | 25.00 | 3,000 (3,000 to 3,000) |" in section and "| roberta | - | 500" in section
+    assert "![WNUT-17, NER F: frozen ELMo is best, 3.0 times slower than tok2vec](images/choice_wnut17.png)" in section
     assert (tmp_path / "images" / "choice_wnut17.png").read_bytes().startswith(b"\x89PNG")
-    best = _record({"tok2vec": (0.3, 9000.0), "ELMo, frozen": (0.25, 3000.0)})
+    best = _record({"tok2vec": (0.3, 9000.0), "frozen ELMo": (0.25, 3000.0)})
     assert script.make_title(best) == "WNUT-17, NER F: tok2vec is best and fastest"
 
 
 def test_speed_of_other_weights_is_not_drawn(import_script: Callable[[str], Any], tmp_path: Path) -> None:
     script = import_script("choice_section")
-    srsly.write_json(tmp_path / "choice-wnut17.json", _record({"ELMo, frozen": (0.25, 3000.0)}, "0123456789ab"))
+    srsly.write_json(tmp_path / "choice-wnut17.json", _record({"frozen ELMo": (0.25, 3000.0)}, "0123456789ab"))
     assert script.choice_section(tmp_path, tmp_path) is None
     assert script.name_choices(tmp_path)["choice-wnut17.json"]["bilm_digest"] == "0123456789ab"

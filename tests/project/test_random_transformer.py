@@ -32,6 +32,7 @@ def test_missing_packages_and_existing_folder_are_named(
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.jit, inside of curated-transformers
 def test_pipeline_can_be_loaded(script: Any, tmp_path: Path) -> None:
     for name in script.MODULES:
         pytest.importorskip(name)

@@ -58,7 +58,7 @@ def test_ablations_have_a_row_per_variant(script: Any) -> None:
     assert script.make_mixes(GAINS) is None and script.make_placements(GAINS) is None
     mixes = script.make_mixes([*GAINS, _result("mix-top", 0, 0.15)])
     assert "| top layer | 15.00 (n = 1) |" in mixes and "| learned, no L2 | 23.00" in mixes
-    assert "| output | 30.00 (n = 1) |" in script.make_placements([_result("bilstm-output", 0, 0.3)])
+    assert "| output of the BiLSTM | 30.00 (n = 1) |" in script.make_placements([_result("bilstm-output", 0, 0.3)])
 
 
 def test_only_results_of_the_packaged_weights_are_drawn(script: Any, tmp_path: Path) -> None:
