@@ -111,6 +111,7 @@ def setup_package() -> None:
             "spacy_factories": [
                 "elmo = spacy_elmo.pipeline.elmo:make_elmo",
                 "crf_ner = spacy_elmo.pipeline.crf_ner:make_crf_ner",
+                "elmo_surprisal = spacy_elmo.pipeline.surprisal:make_elmo_surprisal",
             ],
             "spacy_architectures": [
                 "spacy-elmo.ElmoModel.v1 = spacy_elmo.ml.elmo_model:ElmoModel",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .bilm.state import BiLMState
     from .encoding.facade import BiLM
     from .pipeline.extensions import register_extensions
-    from .weights import load_bilm, save_bilm
+    from .weights import load_bilm, load_mixes, save_bilm
 
 __all__ = [
     "BiLM",
@@ -19,6 +19,7 @@ __all__ = [
     "CharCNNConfig",
     "__version__",
     "load_bilm",
+    "load_mixes",
     "register_extensions",
     "save_bilm",
 ]
@@ -29,6 +30,7 @@ _HOMES = {
     "BiLMState": "bilm.state",
     "CharCNNConfig": "bilm.config",
     "load_bilm": "weights",
+    "load_mixes": "weights",
     "register_extensions": "pipeline.extensions",
     "save_bilm": "weights",
 }

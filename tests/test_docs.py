@@ -191,7 +191,7 @@ def test_api_page_has_every_public_name() -> None:
     for name in spacy_elmo.__all__:
         assert f"`{name}" in page, name
     names = {row[1].strip("`") for row in _rows(_section("docs/api.md", "Registered names"))}
-    assert names == {"elmo", "crf_ner", "spacy-elmo.ElmoTok2Vec.v1", *ARCHITECTURES}
+    assert names == {"elmo", "crf_ner", "elmo_surprisal", "spacy-elmo.ElmoTok2Vec.v1", *ARCHITECTURES}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,11 @@ from ..errors import Errors
 
 ACTIVATIONS = ("relu", "tanh")
 DIRECTIONS = ("both", "forward")
-ENCODERS = ("lstm",)  # see `bilm/encoder.py`
-CODECS = {"utf8": 261}  # character codecs, see `text/codecs.py`, and their numbers of characters
+ENCODERS = ("lstm", "bilstm")  # see `bilm/encoder.py`
+# Character codecs, see `text/codecs.py`, and their numbers of characters; None: the table of a `Lexicon`.
+CODECS: Dict[str, Optional[int]] = {"utf8": 261, "lexicon": None}
+UTF8_CHARACTERS = 261
+TOKEN_EMBEDDERS = ("cnn", "lstm")
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class CharCNNConfig:
     n_highway (int): Highway layers over the pooled filters, 0 for none.
     max_characters (int): C, ids per word, including begin and end of word.
     always_project (bool): A linear map from F to P follows even if F equals P (AllenNLP; bilm-tf omits it).
-    codec (str): Character codec: "utf8", bytes between begin-of-word and end-of-word ids.
+    codec (str): Character codec: "utf8", bytes between begin-of-word and end-of-word ids; "lexicon" within a
+        `TokenEmbedderConfig`.
     n_characters (int): Characters of the codec; id 0 is the mask, so the embedding has one more row.
     """
 
@@ -36,7 +40,7 @@ class CharCNNConfig:
     max_characters: int = 50
     always_project: bool = False
     codec: str = "utf8"
-    n_characters: int = CODECS["utf8"]
+    n_characters: int = UTF8_CHARACTERS
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -72,9 +76,9 @@ class CharCNNConfig:
             (self.max_characters >= 4, f"max_characters is {self.max_characters}, should be 4 or more"),
             (self.codec in CODECS, f"codec is '{self.codec}', should be one of {tuple(CODECS)}"),
         ]
-        if self.codec in CODECS:
-            n = CODECS[self.codec]
-            checks.append((self.n_characters == n, f"n_characters is {self.n_characters}, should be {n}"))
+        n = CODECS.get(self.codec)
+        is_fine = self.n_characters == n if n is not None else self.n_characters >= 1
+        checks.append((is_fine, f"n_characters is {self.n_characters}, should be {n or '1 or more'}"))
         for width, number in self.filters:
             checks.append((number >= 1, f"filter [{width}, {number}] should have 1 filter or more"))
             fits = 1 <= width <= self.max_characters
@@ -83,10 +87,98 @@ class CharCNNConfig:
 
 
 @dataclass(frozen=True)
-class BiLMConfig:
-    """The config of a biLM: word input, LSTM stack, directions.
+class TokenEmbedderConfig:
+    """The config of the token embedder of ELMoForManyLangs (Che et al. 2018): a word embedding and the characters of
+    the word, by a character CNN or an LSTM, concatenated and projected. The symbols of both tables are in a `Lexicon`.
 
-    char_cnn (Optional[CharCNNConfig]): Character input; None for word input.
+    kind (str): "cnn", or "lstm": the last states of an LSTM over the characters, in both directions.
+    n_characters (int): Rows of the character table, 0 for words only.
+    character_width (int): Width E of a character vector, 0 for words only.
+    n_words (int): Rows of the word table, 0 for characters only.
+    word_width (int): Width of a vector of the word table, 0 for characters only.
+    filters (Tuple[Tuple[int, int], ...]), activation (str), n_highway (int): Of the character CNN, see `CharCNNConfig`.
+    max_characters (Optional[int]): Words are truncated to two characters less, for the word table, too; None: never.
+    """
+
+    kind: str = "cnn"
+    n_characters: int = 0
+    character_width: int = 0
+    n_words: int = 0
+    word_width: int = 0
+    filters: Tuple[Tuple[int, int], ...] = ()
+    activation: str = "relu"
+    n_highway: int = 2
+    max_characters: Optional[int] = 50
+
+    def __post_init__(self) -> None:
+        problems = self._problems()
+        if problems:
+            raise ValueError(Errors.EL002.format(block="token_embedder block", problems="; ".join(problems)))
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "TokenEmbedderConfig":
+        """record (Mapping[str, Any]): Plain JSON types; omitted settings have their default.
+        RAISES (ValueError): EL001 for unknown settings, EL002 for invalid values.
+        """
+        refuse_unknown(cls, record, "the token_embedder block")
+        settings, problems = fit_types(cls, record)
+        if problems:
+            raise ValueError(Errors.EL002.format(block="token_embedder block", problems="; ".join(problems)))
+        return cls(**settings)
+
+    @property
+    def char_cnn(self) -> Optional[CharCNNConfig]:
+        """RETURNS (Optional[CharCNNConfig]): The character CNN, None without characters or with another kind."""
+        if self.kind != "cnn" or not self.n_characters:
+            return None
+        return CharCNNConfig(
+            embedding_width=self.character_width,
+            filters=self.filters,
+            activation=self.activation,
+            n_highway=self.n_highway,
+            max_characters=self.max_characters or 0,
+            codec="lexicon",
+            n_characters=self.n_characters,
+        )
+
+    @property
+    def feature_width(self) -> int:
+        """RETURNS (int): Width of the concatenated word vector and characters, before the projection."""
+        characters = sum(n for _, n in self.filters) if self.kind == "cnn" else 2 * self.character_width
+        return self.word_width + (characters if self.n_characters else 0)
+
+    def _problems(self) -> List[str]:
+        sizes = ("n_characters", "character_width", "n_words", "word_width")
+        problems = [f"{name} is below 0, should be 0 or more" for name in sizes if getattr(self, name) < 0]
+        has_both = ((self.n_characters > 0) == (self.character_width > 0), (self.n_words > 0) == (self.word_width > 0))
+        checks = [
+            (self.kind in TOKEN_EMBEDDERS, f"kind is '{self.kind}', should be one of {TOKEN_EMBEDDERS}"),
+            (has_both[0], "n_characters and character_width should both be 0, or neither"),
+            (has_both[1], "n_words and word_width should both be 0, or neither"),
+            (self.n_characters > 0 or self.n_words > 0, "it has neither characters nor words, should have one of them"),
+            (
+                self.max_characters is None or self.max_characters >= 2,
+                f"max_characters is {self.max_characters}, should be 2 or more, or null",
+            ),
+            (
+                self.kind != "cnn" or not self.n_characters or self.max_characters is not None,
+                "max_characters is null, should be a number for a character CNN",
+            ),
+        ]
+        problems += [text for is_fine, text in checks if not is_fine]
+        if not problems:
+            try:
+                _ = self.char_cnn
+            except ValueError as error:
+                problems.append(str(error))
+        return problems
+
+
+@dataclass(frozen=True)
+class BiLMConfig:
+    """The config of a biLM: word input, encoder, directions.
+
+    char_cnn (Optional[CharCNNConfig]): Character input; None for other input.
     n_words (Optional[int]): Rows of the word embedding, for word input.
     n_layers (int): L, LSTM layers per direction.
     cell_width (int): H, width of the memory cell.
@@ -96,7 +188,11 @@ class BiLMConfig:
     has_skip (bool): Skip connections: from the second layer on, the input is added to the output.
     highway_between (bool): Highways: from the second layer on, a gate mixes input and output (Srivastava et al. 2015).
     directions (str): "both", or "forward" for a plain language model.
-    encoder (str): The encoder above the words: "lstm".
+    encoder (str): The encoder above the words: "lstm"; or "bilstm", a bidirectional LSTM with a projection of its last
+        layer, each of whose layers reads both directions of the layer below.
+    token_embedder (Optional[TokenEmbedderConfig]): Characters and words as input, with tables of the model.
+    always_project (bool): A linear map from H to P follows the cell even if P is not below H (ELMoForManyLangs).
+    encoder_depth (int): Layers of the encoder "bilstm", of which only the last is a layer of the biLM (n_layers = 1).
     """
 
     char_cnn: Optional[CharCNNConfig] = None
@@ -110,6 +206,9 @@ class BiLMConfig:
     directions: str = "both"
     highway_between: bool = False
     encoder: str = "lstm"
+    token_embedder: Optional[TokenEmbedderConfig] = None
+    always_project: bool = False
+    encoder_depth: int = 1
 
     def __post_init__(self) -> None:
         problems = self._problems()
@@ -124,7 +223,12 @@ class BiLMConfig:
     @property
     def has_projection(self) -> bool:
         """RETURNS (bool): Whether a linear map from H to P follows the cell."""
-        return self.projection_width < self.cell_width
+        return self.always_project or self.projection_width < self.cell_width
+
+    @property
+    def has_free_widths(self) -> bool:
+        """RETURNS (bool): Whether `projection_width` may be larger than `cell_width`."""
+        return self.always_project or self.encoder == "bilstm"
 
     @property
     def has_cnn_projection(self) -> bool:
@@ -141,6 +245,8 @@ class BiLMConfig:
         record = asdict(self)
         if self.char_cnn is not None:
             record["char_cnn"]["filters"] = [list(pair) for pair in self.char_cnn.filters]
+        if self.token_embedder is not None:
+            record["token_embedder"]["filters"] = [list(pair) for pair in self.token_embedder.filters]
         return record
 
     @classmethod
@@ -152,12 +258,14 @@ class BiLMConfig:
         settings, problems = fit_types(cls, record)
         if problems:
             raise ValueError(Errors.EL002.format(block="biLM config", problems="; ".join(problems)))
-        if isinstance(settings.get("char_cnn"), Mapping):
-            try:
-                settings["char_cnn"] = CharCNNConfig.from_dict(settings["char_cnn"])
-            except ValueError as error:
-                # Continue with a valid block, to find problems in the other settings.
-                problems, settings["char_cnn"] = [str(error)], CharCNNConfig()
+        for name, block, valid in _BLOCKS:
+            if isinstance(settings.get(name), Mapping):
+                try:
+                    settings[name] = block.from_dict(settings[name])
+                except ValueError as error:
+                    # Continue with a valid block, to find problems in the other settings.
+                    problems.append(str(error))
+                    settings[name] = valid
         try:
             config = cls(**settings)
         except ValueError as error:
@@ -167,14 +275,15 @@ class BiLMConfig:
         return config
 
     def _problems(self) -> List[str]:
-        has_one_input = (self.char_cnn is None) != (self.n_words is None)
+        n_inputs = sum(part is not None for part in (self.char_cnn, self.n_words, self.token_embedder))
+        is_coupled = self.encoder == "bilstm"
         checks = [
-            (has_one_input, "exactly one of char_cnn and n_words should be set"),
+            (n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"),
             (self.n_words is None or self.n_words >= 1, f"n_words is {self.n_words}, should be 1 or more"),
             (self.n_layers >= 1, f"n_layers is {self.n_layers}, should be 1 or more"),
             (self.cell_width >= 1, f"cell_width is {self.cell_width}, should be 1 or more"),
             (
-                1 <= self.projection_width <= self.cell_width,
+                1 <= self.projection_width <= self.cell_width or (self.has_free_widths and self.projection_width >= 1),
                 f"projection_width is {self.projection_width}, should be 1 to cell_width ({self.cell_width})",
             ),
             (self.cell_clip is None or self.cell_clip > 0, f"cell_clip is {self.cell_clip}, should be above 0 or null"),
@@ -188,5 +297,19 @@ class BiLMConfig:
             ),
             (self.directions in DIRECTIONS, f"directions is '{self.directions}', should be one of {DIRECTIONS}"),
             (self.encoder in ENCODERS, f"encoder is '{self.encoder}', should be one of {ENCODERS}"),
+            (
+                self.encoder_depth >= 1 if is_coupled else self.encoder_depth == 1,
+                f"encoder_depth is {self.encoder_depth}, should be {'1 or more' if is_coupled else '1'}",
+            ),
+            (not is_coupled or self.n_layers == 1, f"n_layers is {self.n_layers}, should be 1 for 'bilstm'"),
+            (not is_coupled or self.directions == "both", "directions should be 'both' for 'bilstm'"),
+            (not is_coupled or not self.highway_between, "highway_between should be false for 'bilstm'"),
         ]
         return [text for is_fine, text in checks if not is_fine]
+
+
+# Nested blocks, and a valid one of each.
+_BLOCKS: Tuple[Tuple[str, Any, Any], ...] = (
+    ("char_cnn", CharCNNConfig, CharCNNConfig()),
+    ("token_embedder", TokenEmbedderConfig, TokenEmbedderConfig(n_words=1, word_width=1)),
+)

@@ -5,13 +5,20 @@ from typing import Callable, Dict, List, Optional, Protocol, Tuple
 import torch
 from torch import Tensor
 
+from .bilstm import BiLSTM
 from .config import BiLMConfig
 from .lstm import LSTMStack
 from .state import State
 
 
 class ContextEncoder(Protocol):
-    """A module that computes layers from word vectors; the directions are independent."""
+    """A module that computes layers from word vectors.
+
+    has_state (bool): Whether there is a recurrent state and the directions are independent. Otherwise whole sequences
+        are computed by `BiLSTM.encode`.
+    """
+
+    has_state: bool
 
     @property
     def device(self) -> torch.device:
@@ -34,7 +41,7 @@ class ContextEncoder(Protocol):
 
 
 # By the value of `BiLMConfig.encoder`. `engine.runner.RUNNERS` has the runner of each for inference.
-ENCODERS: Dict[str, Callable[[BiLMConfig], ContextEncoder]] = {"lstm": LSTMStack}
+ENCODERS: Dict[str, Callable[[BiLMConfig], ContextEncoder]] = {"lstm": LSTMStack, "bilstm": BiLSTM}
 
 
 def make_encoder(config: BiLMConfig) -> ContextEncoder:

@@ -28,6 +28,15 @@ class Linear(nn.Linear):
             super().reset_parameters()
 
 
+class LSTM(nn.LSTM):
+    """PyTorch's LSTM, not initialized on the meta device."""
+
+    def reset_parameters(self) -> None:
+        """Initialize the weights."""
+        if not self.weight_ih_l0.is_meta:
+            super().reset_parameters()
+
+
 @torch.no_grad()
 def constant_(tensor: Tensor, value: float) -> None:
     """Fill a tensor with one value, in place."""

@@ -20,6 +20,8 @@ def layer_parameters(network: BiLMNetwork) -> List[Dict[str, nn.Parameter]]:
 
 
 def _layer_of(name: str) -> int:
+    if name.startswith(("encoder.lstm.", "encoder.projection.")):  # a `BiLSTM` is one layer
+        return 1
     found = re.match(r"encoder\.(layers|highways)\.(\d+)\.", name)
     if found is None:
         return 0

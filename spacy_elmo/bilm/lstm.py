@@ -93,6 +93,8 @@ class LSTMStack(nn.Module):
     config (BiLMConfig): Sizes and switches.
     """
 
+    has_state = True
+
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.config = config

@@ -10,6 +10,7 @@ from .config import BiLMConfig
 from .encoder import make_encoder
 from .initialization import uniform_
 from .state import State
+from .token_embedder import TokenEmbedder
 
 
 class BiLMNetwork(nn.Module):
@@ -25,9 +26,12 @@ class BiLMNetwork(nn.Module):
         super().__init__()
         self.config = config
         self.char_cnn: Optional[CharCNN] = None
+        self.token_embedder: Optional[TokenEmbedder] = None
         self.word_embedding: Optional[nn.Parameter] = None
         if config.char_cnn is not None:
             self.char_cnn = CharCNN(config.char_cnn, config.projection_width)
+        elif config.token_embedder is not None:
+            self.token_embedder = TokenEmbedder(config.token_embedder, config.projection_width)
         elif config.n_words is not None:
             self.word_embedding = nn.Parameter(torch.empty(config.n_words, config.projection_width))
             uniform_(self.word_embedding, -1.0, 1.0)
@@ -41,13 +45,14 @@ class BiLMNetwork(nn.Module):
     def word_vectors(self, ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
         """Encode distinct words.
 
-        ids (Tensor): Shape (U, C) character ids, or (U,) word ids for word input.
+        ids (Tensor): Shape (U, C) ids of the codec, or (U,) word ids for word input.
         lengths (Optional[Sequence[int]]): Number of character ids of each word without padding; see `CharCNN`.
         RETURNS (Tensor): Shape (U, P).
         """
         if self.word_embedding is not None:
             return nn.functional.embedding(ids, self.word_embedding, sparse=self.sparse_words)
-        return self.char_cnn(ids, lengths)  # type: ignore[misc, no-any-return]  # the config has one of the two
+        module = self.char_cnn if self.token_embedder is None else self.token_embedder
+        return module(ids, lengths)  # type: ignore[misc, no-any-return]  # the config has one of the three
 
     def zero_state(self, n_rows: int) -> State:
         """RETURNS (State): Initial state of `n_rows` sequences."""

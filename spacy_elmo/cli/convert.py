@@ -16,6 +16,7 @@ class Format(str, Enum):
 
     native = "native"
     bilm_tf = "bilm-tf"
+    allennlp = "allennlp"
 
 
 class DType(str, Enum):
@@ -31,7 +32,7 @@ def convert_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
     output_path: Path = Arg(..., help="Output folder."),
-    to: Format = Opt(Format.native, "--to", "-T", help="Output format: native (safetensors), or the HDF5 format of bilm-tf and AllenNLP."),
+    to: Format = Opt(Format.native, "--to", "-T", help="Output format: native (safetensors), the HDF5 format of bilm-tf and AllenNLP, or a model.tar.gz of AllenNLP."),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type on disk; int8 (native only) quantizes the large matrices to a quarter of their float32 size."),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
@@ -40,10 +41,11 @@ def convert_cli(
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Write biLM weights in another format: from any format that `elmo inspect` reads to the native or bilm-tf format.
+    """Write biLM weights in another format: from any format that `elmo inspect` reads to the native, bilm-tf or
+    allennlp format.
 
     The native format is a folder with config.json, weights.safetensors and, if present, vocab.txt and meta.json.
-    The bilm-tf format is a folder with options.json and weights.hdf5.
+    The bilm-tf format is a folder with options.json and weights.hdf5. The allennlp format is a folder with model.tar.gz.
     """
     with _common.show_errors():
         bilm = convert(
@@ -77,7 +79,7 @@ def convert(
 
     bilm_path (str): See `load_bilm`.
     output_path (Path): A folder.
-    format (str): "native" or "bilm-tf".
+    format (str): "native", "bilm-tf" or "allennlp".
     dtype (str): "float32", "float16" or "int8".
     force (bool): Replace an existing output.
     RETURNS (BiLM): The model, as loaded.

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import srsly
 import torch
@@ -10,9 +10,19 @@ import torch
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
 from ..weights.capabilities import Capability, find_capabilities
+from ..weights.mixes import mixes_from_meta
 from ..weights.provenance import Provenance, read_provenance
 from . import _common
 from ._app import app
+
+NO_SOFTMAX = "no softmax: perplexity cannot be computed, and further training starts with a new softmax"
+# Tables with a row for the mask.
+MASKED_TABLES = (
+    "char_cnn.embedding",
+    "token_embedder.char_cnn.embedding",
+    "token_embedder.char_lstm.embedding",
+    "token_embedder.word_embedding",
+)
 
 
 @dataclass(frozen=True)
@@ -23,22 +33,26 @@ class Report:
     n_parameters (Dict[str, int]): Parameters per module.
     gates (List[Tuple[str, str, float]]): Module, gate, and its mean activation at input zero, from 0 to 1.
     vocabulary (Optional[Dict[str, Any]]): Number of words and the first of them.
+    lexicon (Optional[Dict[str, Any]]): Number of characters and words in the tables of a token embedder.
     meta (Dict[str, Any]): Information about the training.
     problems (List[str]): Limitations of this biLM, and their reasons.
     architecture (str): The network in one sentence.
     capabilities (List[Capability]): What can be done with it, what cannot, and why.
     provenance (Optional[Provenance]): Format and files, None for a biLM that was not read from a path.
+    mixes (List[Dict[str, Any]]): Scalar mixes trained with it: raw weights, shares (their softmax), gamma and norm.
     """
 
     settings: Dict[str, Any]
     n_parameters: Dict[str, int]
     gates: List[Tuple[str, str, float]]
     vocabulary: Optional[Dict[str, Any]]
+    lexicon: Optional[Dict[str, Any]]
     meta: Dict[str, Any]
     problems: List[str]
     architecture: str
     capabilities: List[Capability]
     provenance: Optional[Provenance]
+    mixes: List[Dict[str, Any]]
 
 
 @app.command("inspect")
@@ -79,11 +93,13 @@ def inspect(bilm: BiLM, provenance: Optional[Provenance] = None) -> Report:
         n_parameters=count_parameters(bilm),
         gates=_read_gates(bilm.network),
         vocabulary=None if words is None else {"n_words": len(words), "first": words[:8]},
+        lexicon=_count_symbols(bilm),
         meta=dict(bilm.meta or {}),
         problems=_find_problems(bilm),
         architecture=describe_architecture(bilm),
         capabilities=find_capabilities(bilm),
         provenance=provenance,
+        mixes=[{**asdict(mix), "shares": mix.shares} for mix in mixes_from_meta(bilm.meta, bilm.config.n_layers)],
     )
 
 
@@ -98,12 +114,12 @@ def describe_architecture(bilm: BiLM) -> str:
 
 def count_parameters(bilm: BiLM) -> Dict[str, int]:
     """bilm (BiLM): A loaded model.
-    RETURNS (Dict[str, int]): Parameters per module and of the biLM (the character embedding without its mask row, as in
-        the papers), and of softmax and token embeddings if present.
+    RETURNS (Dict[str, int]): Parameters per module and of the biLM (tables without their mask row, as in the
+        papers), and of softmax and token embeddings if present.
     """
     counts: Dict[str, int] = {}
     for key, tensor in bilm.network.state_dict().items():
-        n_numbers = tensor[1:].numel() if key == "char_cnn.embedding" else tensor.numel()
+        n_numbers = tensor[1:].numel() if key in MASKED_TABLES else tensor.numel()
         counts[_part_of(key)] = counts.get(_part_of(key), 0) + n_numbers
     counts["biLM"] = sum(counts.values())
     if bilm.head is not None:
@@ -111,6 +127,12 @@ def count_parameters(bilm: BiLM) -> Dict[str, int]:
     if bilm.token_embeddings is not None:
         counts["token embeddings"] = bilm.token_embeddings.numel()
     return counts
+
+
+def _count_symbols(bilm: BiLM) -> Optional[Dict[str, Any]]:
+    if bilm.lexicon is None:
+        return None
+    return {"n_characters": len(bilm.lexicon.characters), "n_words": len(bilm.lexicon.words)}
 
 
 def _flatten(record: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
@@ -125,6 +147,10 @@ def _part_of(key: str) -> str:
     first, second, third = [*key.split("."), "", ""][:3]
     if first == "encoder" and second == "layers":
         return f"LSTM layer {int(third) + 1}"
+    if first == "token_embedder":
+        return f"token embedder: {second}"
+    if first == "encoder" and second in ("lstm", "projection"):
+        return "bidirectional LSTM"
     if first == "encoder":
         return f"highway around LSTM layer {int(third) + 2}"
     return f"characters: {second}" if first == "char_cnn" else "word table"
@@ -135,9 +161,11 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
     """Mean activation of each gate at input zero, which depends only on the bias."""
     gates: List[Tuple[str, str, float]] = []
     state, config = network.state_dict(), network.config
-    for key in (key for key in state if key.startswith("char_cnn.highways.") and key.endswith(".bias")):
+    for key in (key for key in state if "char_cnn.highways." in key and key.endswith(".bias")):
         gate = state[key].chunk(2)[1]
-        gates.append((f"highway {int(key.split('.')[2]) + 1}", "transform", float(torch.sigmoid(gate).mean())))
+        gates.append((f"highway {int(key.split('.')[-2]) + 1}", "transform", float(torch.sigmoid(gate).mean())))
+    if config.encoder == "bilstm":
+        return gates + _read_bilstm_gates(state, config.encoder_depth)
     for layer in range(config.n_layers if config.encoder == "lstm" else 0):
         bias = state[f"encoder.layers.{layer}.bias"]  # (d, 4H), columns i, j, f, o
         for direction, row in zip(("forward", "backward"), bias):
@@ -152,15 +180,30 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
     return gates
 
 
+def _read_bilstm_gates(state: Mapping[str, torch.Tensor], depth: int) -> List[Tuple[str, str, float]]:
+    gates: List[Tuple[str, str, float]] = []
+    for layer in range(depth):
+        for direction, suffix in (("forward", ""), ("backward", "_reverse")):
+            bias = sum(state[f"encoder.lstm.bias_{side}_l{layer}{suffix}"] for side in ("ih", "hh"))
+            i, f, _, o = torch.sigmoid(torch.as_tensor(bias)).chunk(4)
+            for name, gate in (("input", i), ("forget", f), ("output", o)):
+                gates.append((f"LSTM layer {layer + 1} {direction}", name, float(gate.mean())))
+    return gates
+
+
 def _find_problems(bilm: BiLM) -> List[str]:
-    problems = []
-    if bilm.vocabulary is None:
+    problems, embedder = [], bilm.config.token_embedder
+    if embedder is not None:
+        problems.append("ELMoForManyLangs: it cannot be pretrained further, nor saved for bilm-tf and AllenNLP")
+    if not bilm.network.encoder.has_state:
+        problems.append("the encoder has no recurrent state, and its one layer above the words is the last LSTM layer")
+    if bilm.vocabulary is None and embedder is None:
         problems.append("no vocabulary: perplexity cannot be computed (vectors from characters do not need it)")
     if bilm.head is None:
-        problems.append("no softmax: perplexity cannot be computed, and further training starts with a new softmax")
+        problems.append(NO_SOFTMAX if embedder is None else "no softmax: perplexity cannot be computed")
     if bilm.config.directions == "forward":
         problems.append("forward direction only: vectors do not depend on the following tokens")
-    if bilm.config.char_cnn is None:
+    if bilm.config.char_cnn is None and (embedder is None or not embedder.n_characters):
         problems.append("word input, no characters: all words outside the vocabulary have the same token layer")
     return problems
 
@@ -180,6 +223,14 @@ def _print_report(report: Report, title: str) -> None:
     msg.table(uses, header=("Use", "Possible", "Details"), divider=True, max_col=100)
     if report.vocabulary is not None:
         msg.text(f"Vocabulary: {report.vocabulary['n_words']:,} words, {' '.join(report.vocabulary['first'])} ...")
+    if report.lexicon is not None:
+        counts_of = report.lexicon
+        msg.text(f"Tables of symbols: {counts_of['n_characters']:,} characters, {counts_of['n_words']:,} words")
+    if report.mixes:
+        mixes = [(k, mix["gamma"], *mix["shares"]) for k, mix in enumerate(report.mixes)]
+        layers = [f"Layer {layer}" for layer in range(len(report.mixes[0]["shares"]))]
+        rows = [[f"Mix {k}", *(f"{number:.3f}" for number in numbers)] for k, *numbers in mixes]
+        msg.table(rows, header=("Part", "Gamma", *layers), aligns=("l", *"r" * (len(layers) + 1)), divider=True)
     if report.meta:
         msg.divider("Meta data")
         print(srsly.json_dumps(report.meta, indent=2))

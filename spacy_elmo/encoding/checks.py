@@ -1,17 +1,20 @@
 """Checks of the arguments of `BiLM`."""
 
-from typing import Any, Callable, Iterable, List, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from .._choices import STATES
+from ..bilm.lm_head import LMHead
 from ..errors import Errors
 from ..text.codecs import CharacterCodec
-from ..text.lanes import Ids
-from .runs import BOUNDARIES, IdRuns
+from ..text.vocabulary import Vocabulary
+from .runs import IdRuns
 from .word_encoder import WordEncoder
+
+MIN_COLUMNS = 4  # a word, and begin, content and end of its characters
 
 
 def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
@@ -44,6 +47,32 @@ def check_state(state: Any) -> str:
     return state
 
 
+def check_has_state(has_state: bool) -> None:
+    """RAISES (ValueError): EL301 if it has none."""
+    if not has_state:
+        raise ValueError(Errors.EL301)
+
+
+def require_language_model(
+    head: Optional[LMHead], vocabulary: Optional[Vocabulary], purpose: str
+) -> Tuple[LMHead, Vocabulary]:
+    """purpose (str): What needs both, in the plural.
+    RETURNS (Tuple[LMHead, Vocabulary]): Both.
+    RAISES (ValueError): EL007 if one is missing.
+    """
+    if head is None:
+        raise ValueError(Errors.EL007.format(part="softmax", what=purpose))
+    if vocabulary is None:
+        raise ValueError(Errors.EL007.format(part="vocabulary", what=purpose))
+    return head, vocabulary
+
+
+def require_float32(precision: str, what: str, remedy: str) -> None:
+    """RAISES (ValueError): EL016 for another precision."""
+    if precision != "float32":
+        raise ValueError(Errors.EL016.format(what=what, precision=precision, remedy=remedy))
+
+
 def check_text(sentences: Iterable[Sequence[str]], state: str, batch_size: int, purpose: str) -> List[List[str]]:
     """purpose (str): What is computed of the text, in the plural.
     RETURNS (List[List[str]]): The words of each sentence.
@@ -71,25 +100,19 @@ def id_runs(char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence
     problem = _id_problem(ids, [number for run in index for number in run], words.codec)
     if problem or words.codec is None:
         raise ValueError(Errors.EL017.format(problem=problem))
-    rows = np.concatenate([words.codec.encode(BOUNDARIES)[0], ids])
-    return IdRuns(words.encode_ids(rows, _lengths(rows)), index)
+    rows = np.concatenate([words.codec.encode(words.boundaries, ids.shape[1])[0], ids])
+    return IdRuns(words.encode_ids(rows, words.codec.lengths(rows)), index)
 
 
-def _lengths(ids: Ids) -> Ids:
-    """RETURNS (Ids): Shape (U,), ids of each row without padding. Its last id is the padding."""
-    is_content = ids != ids[:, -1:]
-    lengths: Ids = (is_content * np.arange(1, ids.shape[1] + 1)).max(axis=1)
-    return lengths
-
-
-def _id_problem(ids: Ids, numbers: List[int], codec: Optional[CharacterCodec]) -> str:
+def _id_problem(ids: NDArray[np.int64], numbers: List[int], codec: Optional[CharacterCodec]) -> str:
     if codec is None:
         return "this biLM reads whole words"
-    width, largest = codec.max_characters, codec.n_characters
-    if ids.ndim != 2 or ids.shape[1] != width:
-        return f"they have shape {ids.shape}, should have (words, {width})"
-    if ids.size and not 0 <= ids.min() <= ids.max() <= largest:
-        return f"they are {ids.min()} to {ids.max()}, should be 0 to {largest}"
+    width = codec.max_characters
+    if ids.ndim != 2 or (ids.shape[1] != width if width else ids.shape[1] < MIN_COLUMNS):
+        return f"they have shape {ids.shape}, should have (words, {width or 'ids of a word'})"
+    largest = codec.largest_ids(ids.shape[1])
+    if ids.size and not (0 <= ids.min() and (ids <= largest).all()):
+        return f"they are {ids.min()} to {ids.max()}, should be 0 to {np.unique(largest).tolist()}"
     if numbers and not 0 <= min(numbers) <= max(numbers) < len(ids):
         return f"the index has rows {min(numbers)} to {max(numbers)}, but there are {len(ids)} rows"
     return ""

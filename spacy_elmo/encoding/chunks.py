@@ -9,6 +9,7 @@ from torch import Tensor
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
+from ..errors import Errors
 from ..text.codecs import make_codec
 from ..text.sentence_lanes import Chunk
 from ..text.vocabulary import Vocabulary
@@ -19,7 +20,10 @@ def make_word_table(config: BiLMConfig, vocabulary: Optional[Vocabulary]) -> Wor
     """config (BiLMConfig): Selects the character codec.
     vocabulary (Optional[Vocabulary]): Ids of the words as targets.
     RETURNS (WordTable): With `<S>` and `</S>` only.
+    RAISES (ValueError): EL309 for a biLM with a token embedder.
     """
+    if config.token_embedder is not None:
+        raise ValueError(Errors.EL309)
     characters = config.char_cnn
     codec = make_codec() if characters is None else make_codec(characters.codec, characters.max_characters)
     return WordTable(vocabulary, codec)

@@ -1,6 +1,6 @@
 """Compute the layers of sequences in slices of bounded size: distinct words, a lane plan, the initial state."""
 
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -14,8 +14,9 @@ from ..engine.memory import HeapTrimmer
 from ..engine.runner import Runner, make_runner
 from ..engine.workspace import Workspace, WorkspacePool
 from ..text.lanes import Ids, plan_lanes
+from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
-from .runs import BOS, BOUNDARIES, EOS, NumberedRuns, Runs, WordRuns
+from .runs import BOS, EOS, NumberedRuns, Runs, WordRuns
 from .word_encoder import WordEncoder
 
 STEADY_PASSES = 50
@@ -39,7 +40,8 @@ class Slice(NamedTuple):
 class Encoder:
     """Computes layers with constant weights, and holds everything derived from them.
 
-    network (BiLMNetwork), vocabulary (Optional[Vocabulary]), token_embeddings (Optional[Tensor]): See `BiLM`.
+    network (BiLMNetwork), vocabulary (Optional[Vocabulary]), token_embeddings (Optional[Tensor]), lexicon
+        (Optional[Lexicon]): See `BiLM`.
     steady_state (Optional[State]): The steady state, one row, if it is known.
     """
 
@@ -48,13 +50,14 @@ class Encoder:
         network: BiLMNetwork,
         vocabulary: Optional[Vocabulary],
         token_embeddings: Optional[Tensor],
+        lexicon: Optional[Lexicon] = None,
         *,
         steady_state: Optional[State] = None,
     ) -> None:
         register_fork_handlers()
         self.network = network
         self.config = network.config
-        self.words = WordEncoder(network, vocabulary, token_embeddings)
+        self.words = WordEncoder(network, vocabulary, token_embeddings, lexicon)
         self.device = network.device
         self.known_steady_state = steady_state
         self._runner: Optional[Runner] = None
@@ -79,9 +82,14 @@ class Encoder:
             self.known_steady_state = self._settle()
         return self.known_steady_state
 
-    def runs(self, runs: Sequence[Sequence[str]]) -> WordRuns:
-        """RETURNS (WordRuns): Sequences of words, for `slices`."""
-        return WordRuns(runs, self.words.encode)
+    @property
+    def has_state(self) -> bool:
+        """RETURNS (bool): Whether sequences have a recurrent state; without it all policies give the same."""
+        return self.network.encoder.has_state
+
+    def runs(self, runs: Sequence[Sequence[str]], *, has_gradients: bool = False) -> WordRuns:
+        """RETURNS (WordRuns): Sequences of words, for `slices`, or for `with_grad`."""
+        return WordRuns(runs, self.words.compute if has_gradients else self.words.encode, self.words.boundaries)
 
     def start(self, state: str) -> State:
         """RETURNS (State): Initial state of a sequence under a policy, one row."""
@@ -91,7 +99,7 @@ class Encoder:
         """Derive now everything from the weights that sequences under a policy need."""
         self.words.prepare()
         self.runner.prepare()
-        if state != "carry":
+        if state != "carry" and self.has_state:
             self._state_after_boundary(state)
 
     def slices(
@@ -117,7 +125,9 @@ class Encoder:
         YIELDS (Slice): In order.
         """
         with self._workspaces.borrow() as workspace:
-            if isinstance(state, State):
+            if not self.has_state:
+                found = self._whole(runs, batch_tokens, workspace)
+            elif isinstance(state, State):
                 found = self._continue(runs, state, batch_tokens, workspace, ends)
             elif state == "carry":
                 groups = group_lengths or [1] * len(runs.lengths)
@@ -139,7 +149,17 @@ class Encoder:
             return torch.zeros(self.config.n_layers + 1, 0, self.config.output_width, device=self.device)
         numbered = runs.number(0, len(runs.lengths))
         vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
-        plan = plan_lanes(numbered.lengths(with_boundaries=True), MAX_LANES)
+        kept = np.arange(len(tokens)) if with_boundaries else inner_places(runs.lengths)
+        if not self.has_state:
+            encoder: Any = self.network.encoder
+            lengths = numbered.lengths(with_boundaries=True)
+            layers = encoder.encode(vectors, torch.from_numpy(tokens).to(self.device), lengths)  # (L+1, N, D)
+            return layers[:, torch.from_numpy(kept).to(self.device)]
+        return self._lanes_with_grad(vectors, tokens, numbered.lengths(with_boundaries=True), kept)
+
+    def _lanes_with_grad(self, vectors: Tensor, tokens: Ids, lengths: List[int], kept: Ids) -> Tensor:
+        """kept (Ids): Places of the tokens whose rows are returned."""
+        plan = plan_lanes(lengths, MAX_LANES)
         d = self.config.n_directions
         slots = [plan.slots(backward=k == 1) for k in range(d)]
         places = np.zeros((d, plan.n_steps * plan.n_lanes), dtype="int64")
@@ -151,11 +171,17 @@ class Encoder:
         layers, _ = self.network(
             vectors, index, self.network.zero_state(plan.n_lanes), resets=torch.from_numpy(resets).to(self.device)
         )
-        kept = np.arange(len(tokens)) if with_boundaries else inner_places(runs.lengths)
         rows = [torch.from_numpy(slot[kept]).to(self.device) for slot in slots]
         first = torch.cat([vectors[torch.from_numpy(tokens[kept]).to(self.device)]] * d, dim=1)  # (N, D)
         upper = [torch.cat([layer[k].flatten(0, 1)[rows[k]] for k in range(d)], dim=1) for layer in layers]
         return torch.stack([first, *upper])
+
+    def _whole(self, runs: Runs, batch_tokens: int, workspace: Workspace) -> Iterator[Slice]:
+        """Each sequence by itself with its boundaries, for encoders without recurrent state."""
+        start = self.network.zero_state(1)
+        for first, stop in _split_by_budget(runs.lengths, batch_tokens):
+            rows, _ = self._run(runs.number(first, stop), start, with_boundaries=True, workspace=workspace)
+            yield Slice(first, stop, rows, True)
 
     def _restart(
         self, runs: Runs, state: str, batch_tokens: int, workspace: Workspace, with_boundaries: bool
@@ -256,7 +282,7 @@ class Encoder:
 
     def _boundaries(self) -> Tensor:
         """RETURNS (Tensor): Shape (2, P), the vectors of `<S>` and `</S>`."""
-        return self.words.encode(BOUNDARIES)
+        return self.words.encode(self.words.boundaries)
 
 
 def inner_places(lengths: Sequence[int]) -> Ids:

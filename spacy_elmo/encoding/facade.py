@@ -12,12 +12,12 @@ from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState, State
 from ..engine.quantization import check_precision, precision_of, quantize
-from ..errors import Errors
+from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
-from .checks import check_positive, check_sentences, check_state, check_text, id_runs, layer_choice
+from . import checks
 from .encoder import Encoder
 from .perplexity import STEPS, Losses, Perplexity, carried_losses, finite, in_text_order, sentence_losses, summarize
-from .runs import Runs, WordRuns
+from .runs import Runs
 from .slices import fill_rows, to_arrays, without_boundaries
 from .versions import WeightVersions
 from .word_encoder import WordCache
@@ -35,8 +35,8 @@ class BiLM:
     token_embeddings (Optional[Tensor]): Shape (V, P), precomputed layer 0 of the vocabulary's words, instead of the
         character CNN; other words have the vector of `<UNK>`.
     meta (Optional[Dict[str, Any]]): Origin of the weights.
-    steady_state (Optional[BiLMState]): The steady state, one row, if it is known; otherwise it is computed on first
-        use.
+    steady_state (Optional[BiLMState]): The steady state, one row, if known; otherwise it is computed on first use.
+    lexicon (Optional[Lexicon]): Symbols of the tables of a biLM with a token embedder.
     """
 
     def __init__(
@@ -48,10 +48,12 @@ class BiLM:
         token_embeddings: Optional[Tensor] = None,
         meta: Optional[Dict[str, Any]] = None,
         steady_state: Optional[BiLMState] = None,
+        lexicon: Optional[Lexicon] = None,
     ) -> None:
         self.network = network.eval()
         self.vocabulary = vocabulary
         self.head = head
+        self.lexicon = lexicon
         self.token_embeddings = token_embeddings
         self.meta: Dict[str, Any] = dict(meta or {})
         self._set_encoder(None if steady_state is None else steady_state.to(self.device).to_state(self.config))
@@ -90,7 +92,10 @@ class BiLM:
 
     @property
     def steady_state(self) -> BiLMState:
-        """RETURNS (BiLMState): One row, the initial state of sequences with `state="steady"`."""
+        """RETURNS (BiLMState): One row, the initial state of sequences with `state="steady"`.
+        RAISES (ValueError): EL301 if the encoder has no recurrent state.
+        """
+        checks.check_has_state(self._encoder.has_state)
         return BiLMState.from_state(self._encoder.steady_state)
 
     def to(self, device: Union[str, torch.device]) -> "BiLM":
@@ -143,7 +148,7 @@ class BiLM:
 
         state (str): "reset", "steady" or "carry".
         """
-        self._encoder.prepare(check_state(state))
+        self._encoder.prepare(checks.check_state(state))
 
     def refresh(self) -> None:
         """Discard everything derived from the weights. Changes of the weights are detected without this call, except
@@ -176,14 +181,15 @@ class BiLM:
         RAISES (ValueError): EL004 for `batch_tokens` below 1, EL006 and EL009 for a state that does not fit, EL008 for
             unknown layers, EL011 for input that is not tokenized.
         """
-        check_positive("batch_tokens", batch_tokens)
-        text = check_sentences(sentences)
-        choose = layer_choice(layers, self.config.n_layers)
+        checks.check_positive("batch_tokens", batch_tokens)
+        text = checks.check_sentences(sentences)
+        choose = checks.layer_choice(layers, self.config.n_layers)
         is_carried = isinstance(state, str) and state == "carry"
         if not is_carried and (return_state or not isinstance(state, str)):
+            checks.check_has_state(self._encoder.has_state or (state is None and not return_state))
             start: Union[str, State] = self._start(state, len(text))
         else:
-            start = check_state(state)
+            start = checks.check_state(state)
         ends: List[State] = []
         encoder, groups = self._encoder, [len(text)]
         found = encoder.slices(
@@ -241,7 +247,7 @@ class BiLM:
         RAISES (ValueError): EL017 if the biLM reads whole words, or for ids that its codec does not have.
         """
         encoder = self._encoder
-        runs = id_runs(char_ids, index, encoder.words)
+        runs = checks.id_runs(char_ids, index, encoder.words)
         return self._encode(encoder, runs, state, batch_tokens, group_lengths, boundaries)
 
     def iter_encode(
@@ -260,9 +266,9 @@ class BiLM:
         YIELDS (Tuple[int, int, Tensor]): start, stop and the layers (L+1, n, D) of runs[start:stop].
         RAISES (ValueError): See `encode`.
         """
-        check_positive("batch_tokens", batch_tokens)
+        checks.check_positive("batch_tokens", batch_tokens)
         encoder = self._encoder
-        found = encoder.slices(encoder.runs(runs), check_state(state), batch_tokens, group_lengths=group_lengths)
+        found = encoder.slices(encoder.runs(runs), checks.check_state(state), batch_tokens, group_lengths=group_lengths)
         for start, stop, rows, has_boundaries in found:
             if has_boundaries:
                 yield start, stop, without_boundaries(rows, [len(run) for run in runs[start:stop]])
@@ -272,15 +278,14 @@ class BiLM:
     def encode_with_grad(self, runs: Sequence[Sequence[str]], *, boundaries: bool = False) -> Tensor:
         """Compute the layers of all runs, attached to the graph. Each run starts from a zero state.
 
-
         runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence.
         boundaries (bool): Keep the rows of `<S>` and `</S>` around each run.
         RETURNS (Tensor): Shape (L+1, N, D).
         RAISES (ValueError): EL016 in reduced precision.
         """
-        self._require_float32("A gradient", "Load the weights again in float32.")
+        checks.require_float32(self.precision, "A gradient", "Load the weights again in float32.")
         encoder = self._encoder
-        return encoder.with_grad(WordRuns(runs, encoder.words.compute), with_boundaries=boundaries)
+        return encoder.with_grad(encoder.runs(runs, has_gradients=True), with_boundaries=boundaries)
 
     def encode_ids_with_grad(
         self,
@@ -296,9 +301,9 @@ class BiLM:
         RETURNS (Tensor): Shape (L+1, N, D).
         RAISES (ValueError): EL016 in another precision than float32, EL017 for ids that do not fit.
         """
-        self._require_float32("A gradient", "Load the weights again in float32.")
+        checks.require_float32(self.precision, "A gradient", "Load the weights again in float32.")
         encoder = self._encoder
-        return encoder.with_grad(id_runs(char_ids, index, encoder.words), with_boundaries=boundaries)
+        return encoder.with_grad(checks.id_runs(char_ids, index, encoder.words), with_boundaries=boundaries)
 
     def perplexity(
         self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32, on_progress: Any = None
@@ -317,7 +322,7 @@ class BiLM:
             EL140 if a perplexity is not finite.
         """
         head, vocabulary = self._language_model("perplexities")
-        text = check_text(sentences, state, batch_size, "perplexities")
+        text = checks.check_text(sentences, state, batch_size, "perplexities")
         return finite(summarize(self._losses(text, state, batch_size), vocabulary, on_progress), self.network, head)
 
     def token_losses(
@@ -333,7 +338,7 @@ class BiLM:
         RAISES (ValueError): See `perplexity`.
         """
         self._language_model("losses")
-        text = check_text(sentences, state, batch_size, "losses")
+        text = checks.check_text(sentences, state, batch_size, "losses")
         found = self._losses(text, state, 1 if state == "carry" else batch_size)
         losses = np.concatenate([part.losses for part in found], axis=1)
         by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in text])[:-1], axis=1)
@@ -342,22 +347,15 @@ class BiLM:
     def _losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
         head, vocabulary = self._language_model("losses")
         if state == "carry":
-            self._require_float32("The state 'carry' of perplexities", "Choose state 'reset' or 'steady'.")
+            what, remedy = "The state 'carry' of perplexities", "Choose state 'reset' or 'steady'."
+            checks.require_float32(self.precision, what, remedy)
             return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size)
         encoder = self._encoder
         slices = encoder.slices(encoder.runs(text), state, STEPS * batch_size, with_boundaries=True)
         return sentence_losses(slices, head, vocabulary, text, self.config.n_directions)
 
     def _language_model(self, purpose: str) -> Tuple[LMHead, Vocabulary]:
-        if self.head is None:
-            raise ValueError(Errors.EL007.format(part="softmax", what=purpose))
-        if self.vocabulary is None:
-            raise ValueError(Errors.EL007.format(part="vocabulary", what=purpose))
-        return self.head, self.vocabulary
-
-    def _require_float32(self, what: str, remedy: str) -> None:
-        if self.precision != "float32":
-            raise ValueError(Errors.EL016.format(what=what, precision=self.precision, remedy=remedy))
+        return checks.require_language_model(self.head, self.vocabulary, purpose)
 
     def _encode(
         self,
@@ -368,11 +366,11 @@ class BiLM:
         group_lengths: Optional[Sequence[int]],
         boundaries: bool,
     ) -> Tensor:
-        check_positive("batch_tokens", batch_tokens)
+        checks.check_positive("batch_tokens", batch_tokens)
         n_rows = sum(runs.lengths) + 2 * boundaries * len(runs.lengths)
         layers = torch.empty(self.config.n_layers + 1, n_rows, self.config.output_width, device=self.device)
         found = encoder.slices(
-            runs, check_state(state), batch_tokens, group_lengths=group_lengths, with_boundaries=boundaries
+            runs, checks.check_state(state), batch_tokens, group_lengths=group_lengths, with_boundaries=boundaries
         )
         return fill_rows(layers, found, runs.lengths, with_boundaries=boundaries)
 
@@ -389,11 +387,12 @@ class BiLM:
         self._derived.words.cache.max_bytes = max_bytes
 
     def _set_encoder(self, steady_state: Optional[State]) -> None:
-        self._derived = Encoder(self.network, self.vocabulary, self.token_embeddings, steady_state=steady_state)
+        tables = (self.vocabulary, self.token_embeddings, self.lexicon)
+        self._derived = Encoder(self.network, *tables, steady_state=steady_state)
         self._versions = WeightVersions(self.network)
 
     def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> State:
         if isinstance(state, BiLMState):
             state.check(self.config)
             return state.to(self.device).pad(n_rows).to_state(self.config)
-        return self._encoder.start("reset" if state is None else check_state(state)).expand(n_rows)
+        return self._encoder.start("reset" if state is None else checks.check_state(state)).expand(n_rows)

@@ -7,10 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.lanes import Ids
 
-BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)
 BOS, EOS = 0, 1  # numbers of the boundaries in every slice
 
 
@@ -51,15 +49,18 @@ class WordRuns:
 
     runs (Sequence[Sequence[str]]): The sequences; empty ones are allowed.
     encode (Callable[[List[str]], Tensor]): Computes the vectors of distinct words.
+    boundaries (Tuple[str, str]): The words that are BOS and EOS.
     """
 
-    def __init__(self, runs: Sequence[Sequence[str]], encode: Callable[[List[str]], Tensor]) -> None:
+    def __init__(
+        self, runs: Sequence[Sequence[str]], encode: Callable[[List[str]], Tensor], boundaries: Tuple[str, str]
+    ) -> None:
         self.lengths = [len(run) for run in runs]
-        self._runs, self._encode = runs, encode
+        self._runs, self._encode, self._boundaries = runs, encode, boundaries
 
     def number(self, start: int, stop: int) -> NumberedRuns:
         """See `Runs.number`."""
-        distinct, runs = number_words(self._runs[start:stop])
+        distinct, runs = number_words(self._runs[start:stop], self._boundaries)
         return NumberedRuns(self._encode(distinct), runs)
 
 
@@ -85,10 +86,13 @@ class IdRuns:
         return NumberedRuns(self._vectors[torch.from_numpy(kept).to(self._vectors.device)], runs)
 
 
-def number_words(runs: Sequence[Sequence[str]]) -> Tuple[List[str], List[List[int]]]:
+def number_words(
+    runs: Sequence[Sequence[str]], boundaries: Tuple[str, str]
+) -> Tuple[List[str], List[List[int]]]:
     """runs (Sequence[Sequence[str]]): Words of each sequence.
+    boundaries (Tuple[str, str]): The words that are BOS and EOS.
     RETURNS (Tuple[List[str], List[List[int]]]): Distinct words, boundaries first, and the number of each word.
     """
-    distinct = list(dict.fromkeys(chain(BOUNDARIES, *runs)))
+    distinct = list(dict.fromkeys(chain(boundaries, *runs)))
     number: Dict[str, int] = {word: i for i, word in enumerate(distinct)}
     return distinct, [[number[word] for word in run] for run in runs]

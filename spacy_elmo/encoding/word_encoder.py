@@ -7,16 +7,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..engine.fork import CACHE_LOCK
-from ..engine.words import ConstantCharCNN
+from ..engine.words import ConstantWords, make_constant_words
 from ..errors import Errors
-from ..text.codecs import CharacterCodec, make_codec
+from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
+from ..text.codecs import CharacterCodec, LexiconCodec, make_codec
 from ..text.lanes import Ids
+from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
 
 DEFAULT_CACHE_BYTES = 64 * 2**20
 WORDS_AT_ONCE = 1024
+BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)
 
 
 class WordCache:
@@ -113,8 +117,10 @@ class WordEncoder:
     network (BiLMNetwork): Computes the vectors from characters or word ids.
     vocabulary (Optional[Vocabulary]): Words of the rows of a word embedding or of `token_embeddings`.
     token_embeddings (Optional[Tensor]): Shape (V, P), precomputed vectors of the vocabulary's words.
+    lexicon (Optional[Lexicon]): Symbols of the tables of a token embedder.
     max_cache_bytes (int): Maximum size of the cache, 0 for none.
-    RAISES (ValueError): EL010 if the number of rows differs from the size of the vocabulary.
+    RAISES (ValueError): EL010 if the number of rows differs from the size of the vocabulary, EL300 if the lexicon does
+        not fit.
     """
 
     def __init__(
@@ -122,6 +128,7 @@ class WordEncoder:
         network: BiLMNetwork,
         vocabulary: Optional[Vocabulary],
         token_embeddings: Optional[Tensor],
+        lexicon: Optional[Lexicon] = None,
         *,
         max_cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
@@ -136,12 +143,15 @@ class WordEncoder:
         characters = network.config.char_cnn
         if self.table is None and characters is not None:
             self.codec = make_codec(characters.codec, characters.max_characters)
-        self._constant: Optional[ConstantCharCNN] = None
+        elif self.table is None:
+            self.codec = make_lexicon_codec(network.config, lexicon)
+        self.boundaries = BOUNDARIES if self.codec is None else self.codec.boundaries
+        self._constant: Optional[ConstantWords] = None
         self.cache = WordCache(max_cache_bytes, network.config.projection_width, network.device)
 
     @torch.no_grad()
     def encode(self, words: Sequence[str]) -> Tensor:
-        """words (Sequence[str]): U distinct words; `<S>` and `</S>` are BOS and EOS.
+        """words (Sequence[str]): U distinct words, among them `boundaries`.
         RETURNS (Tensor): Shape (U, P).
         """
         if self.codec is None:
@@ -176,7 +186,7 @@ class WordEncoder:
             return torch.zeros(0, self.network.config.projection_width, device=self.network.device)
         order = np.argsort(lengths, kind="stable")  # groups of words of similar length
         device = self.network.device
-        compute = self.network.word_vectors if torch.is_grad_enabled() else self._char_cnn()
+        compute = self.network.word_vectors if torch.is_grad_enabled() else self._constant_words()
         parts = [
             compute(torch.from_numpy(char_ids[some]).to(device), lengths[some].tolist())
             for some in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
@@ -187,13 +197,27 @@ class WordEncoder:
     def prepare(self) -> None:
         """Derive now everything from the weights that the first words would need."""
         if self.codec is not None:
-            self._char_cnn().prepare()
+            self._constant_words().prepare()
 
-    def _char_cnn(self) -> ConstantCharCNN:
+    def _constant_words(self) -> ConstantWords:
         if self._constant is None:
-            self._constant = ConstantCharCNN(self.network.char_cnn)  # type: ignore[arg-type]  # not None with a codec
+            self._constant = make_constant_words(self.network)
         return self._constant
 
     def _look_up(self, words: Sequence[str]) -> Tensor:
         ids = torch.from_numpy(self.vocabulary.ids(words)).to(self.table.device)  # type: ignore[union-attr]  # checked in __init__
         return torch.nn.functional.embedding(ids, self.table)  # type: ignore[arg-type]  # checked in __init__
+
+
+def make_lexicon_codec(config: BiLMConfig, lexicon: Optional[Lexicon]) -> LexiconCodec:
+    """config (BiLMConfig): Of a biLM with a token embedder.
+    lexicon (Optional[Lexicon]): The symbols of its tables.
+    RETURNS (LexiconCodec): The codec.
+    RAISES (ValueError): EL300 if the lexicon is missing or does not fit.
+    """
+    embedder = config.token_embedder
+    n_characters, n_words = (0, 0) if embedder is None else (embedder.n_characters, embedder.n_words)
+    problems = ["it has none"] if lexicon is None else lexicon.problems(n_characters, n_words)
+    if problems or lexicon is None or embedder is None:
+        raise ValueError(Errors.EL300.format(problems="; ".join(problems)))
+    return LexiconCodec(lexicon, embedder.max_characters, is_fixed=embedder.kind == "cnn")

@@ -144,11 +144,16 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
 
     network (BiLMNetwork): In any precision; rounding cannot be undone.
     precision (str): One of `PRECISIONS`; "float32" restores the modules of `bilm/`.
-    RAISES (ValueError): EL014 and EL015, before anything is changed.
+    RAISES (ValueError): EL014 and EL015, before anything is changed; EL015 also for the encoder "bilstm".
     """
     check_precision(precision, network.device)
     if precision == precision_of(network):
         return
+    if precision != "float32" and not network.encoder.has_state:
+        reason = f"the encoder '{network.config.encoder}' is computed in float32 only"
+        raise ValueError(
+            Errors.EL015.format(precision=precision, device=network.device, reason=reason, others="'float32'")
+        )
     for place in list(_quantized(network)):
         place.owner[place.number] = _restore(network, place.owner[place.number])
     if precision != "float32":

@@ -1,20 +1,35 @@
-"""The character CNN with constant weights: the vector of a word is bit-identical in every batch.
+"""The character CNN and the token embedder with constant weights: the vector of a word is bit-identical in every batch.
 
 The order of sums in BLAS libraries depends on the number of rows, so the vector of a word would depend on the other
 words computed with it, and on the cache. This does not hold for prepacked products, see `PackedProduct`.
 """
 
-from typing import Callable, List, Sequence, Union
+from typing import Callable, List, Protocol, Sequence, Union
 
 import torch
 from torch import Tensor
 
 from ..bilm.char_cnn import CharCNN
 from ..bilm.highway import Highway, apply_highway
+from ..bilm.model import BiLMNetwork
+from ..bilm.token_embedder import TokenEmbedder
 from .dispatch import PREPACKED_WORD_WEIGHTS
 from .products import Product, has_packing, make_product
 
 Step = Callable[[Tensor], Tensor]
+
+
+class ConstantWords(Protocol):
+    """Computes word vectors with constant weights."""
+
+    def __call__(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
+        """ids (Tensor): Shape (U, C) int64.
+        lengths (Sequence[int]): Number of character ids of each word without padding.
+        RETURNS (Tensor): Shape (U, P).
+        """
+
+    def prepare(self) -> None:
+        """Pack the weights now instead of at the first product."""
 
 
 class ConstantCharCNN:
@@ -30,35 +45,80 @@ class ConstantCharCNN:
         self._products: List[Product] = []
         self._steps: List[Step] = [self._highway(one) for one in char_cnn.highways]
         if char_cnn.projection is not None:
-            self._steps.append(self._linear(char_cnn.projection.weight, char_cnn.projection.bias))
+            self._steps.append(self._linear(char_cnn.projection))
 
     @torch.no_grad()
-    def __call__(self, char_ids: Tensor, lengths: Sequence[int]) -> Tensor:
-        """char_ids (Tensor): Shape (U, C) int64.
-        lengths (Sequence[int]): Number of ids of each word without padding.
-        RETURNS (Tensor): Shape (U, P).
-        """
-        features = self._char_cnn.pool(char_ids, lengths)  # (U, F)
+    def __call__(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
+        """See `ConstantWords.__call__`."""
+        features = self._char_cnn.pool(ids, lengths)  # (U, F)
         for step in self._steps:
             features = step(features)
         return features
 
     def prepare(self) -> None:
-        """Pack the weights now instead of at the first product."""
+        """See `ConstantWords.prepare`."""
         for product in self._products:
             product.prepare()
 
     def _highway(self, highway: Union[Highway, torch.nn.Module]) -> Step:
         if not isinstance(highway, Highway):  # quantized
             return highway
-        scores = self._linear(highway.weight, highway.bias)
+        scores = self._linear(highway)
         return lambda features: apply_highway(features, scores(features))
 
-    def _linear(self, weight: Tensor, bias: Tensor) -> Step:
-        """weight (Tensor): Shape (n_out, n_in). bias (Tensor): Shape (n_out,)."""
-        if not has_packing(weight) or weight.numel() > PREPACKED_WORD_WEIGHTS:
-            return lambda rows: torch.nn.functional.linear(rows, weight, bias)
-        product = make_product(weight.t().unsqueeze(0), slice(0, 1))
-        self._products.append(product)
-        rows_bias = bias.detach().view(1, 1, -1)
-        return lambda rows: product(rows.unsqueeze(0), rows_bias)[0]
+    def _linear(self, module: Union[Highway, torch.nn.Linear]) -> Step:
+        return constant_linear(module.weight, module.bias, self._products)
+
+
+class ConstantTokenEmbedder:
+    """A `TokenEmbedder` for inference. Like `ConstantCharCNN`, but an LSTM over characters is PyTorch's.
+
+    embedder (TokenEmbedder): Its weights must not change afterwards; in any precision.
+    """
+
+    @torch.no_grad()
+    def __init__(self, embedder: TokenEmbedder) -> None:
+        self._embedder = embedder
+        self._char_cnn = None if embedder.char_cnn is None else ConstantCharCNN(embedder.char_cnn)
+        self._products: List[Product] = []
+        self._project = constant_linear(embedder.projection.weight, embedder.projection.bias, self._products)
+
+    @torch.no_grad()
+    def __call__(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
+        """See `ConstantWords.__call__`."""
+        features = [] if self._embedder.word_embedding is None else [self._embedder.word_vectors(ids)]
+        if self._char_cnn is not None:
+            features.append(self._char_cnn(ids[:, 1:], lengths))
+        elif self._embedder.char_lstm is not None:
+            features.append(self._embedder.char_lstm(ids[:, 1:], lengths))
+        return self._project(torch.cat(features, dim=1))
+
+    def prepare(self) -> None:
+        """See `ConstantWords.prepare`."""
+        if self._char_cnn is not None:
+            self._char_cnn.prepare()
+        for product in self._products:
+            product.prepare()
+
+
+def make_constant_words(network: BiLMNetwork) -> ConstantWords:
+    """network (BiLMNetwork): It reads characters; its weights must not change afterwards.
+    RETURNS (ConstantWords): Computes its word vectors.
+    """
+    if network.token_embedder is not None:
+        return ConstantTokenEmbedder(network.token_embedder)
+    return ConstantCharCNN(network.char_cnn)  # type: ignore[arg-type]  # not None without a token embedder
+
+
+def constant_linear(weight: Tensor, bias: Tensor, products: List[Product]) -> Step:
+    """weight (Tensor): Shape (n_out, n_in).
+    bias (Tensor): Shape (n_out,).
+    products (List[Product]): A prepacked product is added here.
+    RETURNS (Step): Maps rows (U, n_in) to (U, n_out).
+    """
+    if not has_packing(weight) or weight.numel() > PREPACKED_WORD_WEIGHTS:
+        return lambda rows: torch.nn.functional.linear(rows, weight, bias)
+    product = make_product(weight.t().unsqueeze(0), slice(0, 1))
+    products.append(product)
+    rows_bias = bias.detach().view(1, 1, -1)
+    return lambda rows: product(rows.unsqueeze(0), rows_bias)[0]

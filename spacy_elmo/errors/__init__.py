@@ -4,6 +4,7 @@ from .analysis import AnalysisErrors
 from .bilm import BiLMErrors
 from .cli import CLIErrors
 from .corpora import CorporaErrors
+from .manylangs import ManyLangsErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
@@ -14,6 +15,14 @@ __all__ = ["Errors", "Warnings"]
 
 
 class Errors(
-    BiLMErrors, WeightsErrors, CorporaErrors, PipelineErrors, PretrainingErrors, NNErrors, CLIErrors, AnalysisErrors
+    BiLMErrors,
+    WeightsErrors,
+    ManyLangsErrors,
+    CorporaErrors,
+    PipelineErrors,
+    PretrainingErrors,
+    NNErrors,
+    CLIErrors,
+    AnalysisErrors,
 ):
     """Templates of all rings, for `str.format`."""

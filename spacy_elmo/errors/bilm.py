@@ -57,3 +57,4 @@ class BiLMErrors(metaclass=Catalogue):
         "These character ids are invalid: {problem}. Pass ids as returned by AllenNLP's `batch_to_ids`, one row per "
         "word, to a biLM with character input."
     )
+    EL018 = "Position {position} is not in a sentence of {n_words} words. Choose 0 to the number of words minus 1."

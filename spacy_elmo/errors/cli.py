@@ -1,4 +1,4 @@
-"""Errors of the command line: arguments and outputs. EL134 to EL136, EL140, EL177 to EL179, EL200, EL210 to EL213."""
+"""Errors of the command line: arguments and outputs. EL134 to EL140, EL177 to EL179, EL200 to EL213, EL380, EL381."""
 
 from .catalogue import Catalogue
 
@@ -38,4 +38,9 @@ class CLIErrors(metaclass=Catalogue):
     EL200 = (
         "--tokenized and --lang {lang} exclude each other: --tokenized splits text at white space, --lang uses spaCy's "
         "tokenizer. Remove --tokenized for raw text, or --lang for tokenized text (the default)."
+    )
+    EL380 = "The text is empty. Give a text in quotation marks, or - and a text on stdin."
+    EL381 = (
+        "The word '{word}' occurs {n} times in the text, but --occurrence is {wanted}. Its tokens are: {tokens}. Give "
+        "one of them as it is written."
     )

@@ -1,4 +1,4 @@
-"""Errors of the component, the listeners and vectors on Docs. EL060 to EL099."""
+"""Errors of the component, the listeners and vectors on Docs. EL060 to EL099, EL375, EL376."""
 
 from .catalogue import Catalogue
 
@@ -146,4 +146,12 @@ class PipelineErrors(metaclass=Catalogue):
     EL098 = (
         "The component '{name}' is not initialized: it has no weights. Train it (`nlp.initialize`, then `nlp.update`; "
         "or `spacy train`), or load a trained pipeline."
+    )
+    EL375 = (
+        "There is no surprisal for '{text}' (extension prefix '{name}'). Process the Doc with a pipeline that has a "
+        'component "elmo_surprisal".'
+    )
+    EL376 = (
+        "The tokens around '{text}' were merged or split after their surprisal was computed. Read it before, or put "
+        '"elmo_surprisal" after the component that retokenizes.'
     )

@@ -76,3 +76,21 @@ class Warnings(metaclass=Catalogue):
         "representations. To compute in reduced precision, make the module with "
         "`load_bilm(..., precision=\"bfloat16\")` or \"int8\" (CPUs), or `.set_precision(\"float16\")` (GPUs)."
     )
+    WL310 = (
+        "'{path}' does not tell the clips and the activation of {name}, and there is no options.json. Assumed are "
+        "those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its vectors are "
+        "wrong: pass its options.json with `load_bilm(options=..., weights=...)` (`--options`)."
+    )
+    WL311 = (
+        "The biLM has {n} scalar mixes, but an ElmoTokenEmbedder of AllenNLP has one: the first is saved. Save with "
+        "format \"native\" to keep all."
+    )
+    WL312 = (
+        "'{path}' has cached vectors of {n_words} words (vocab_to_cache), and no config says that they were constant. "
+        "They are not used: the biLM computes all words from their characters. If they were trained, vectors differ "
+        "from AllenNLP's."
+    )
+    WL313 = (
+        "The softmax of '{path}' is left out, so that perplexities cannot be computed: {reason} Vectors do not need "
+        "it. To keep it, add the vocabulary that the model was trained with."
+    )

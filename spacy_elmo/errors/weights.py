@@ -1,6 +1,6 @@
-"""Errors of weights: reading, writing, files that do not fit each other. EL020 to EL059, EL180 to EL189.
+"""Errors of weights: reading, writing, files that do not fit each other, downloads and comparisons.
 
-Errors of downloads and comparisons: EL360 to EL369.
+EL020 to EL059, EL180 to EL189, EL310 to EL319, EL360 to EL369.
 """
 
 from .catalogue import Catalogue
@@ -52,8 +52,9 @@ class WeightsErrors(metaclass=Catalogue):
     )
     EL031 = "`load_bilm` takes either a path, or options and weights; found: {given}. Pass one or the other."
     EL032 = (
-        "The biLM in '{path}' is in the native format, which contains all its parameters and words, so {given} cannot "
-        "be added. Load the original files with {given}, and save the result."
+        "The biLM in '{path}' is in the {format} format, which contains all its parameters and words, so {given} "
+        "cannot be added. Load it without {given}; a native biLM may be saved again from its original files with "
+        "{given}."
     )
     EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
     EL034 = "The biLM '{path}' cannot be loaded, {n_problems} problem(s):{problems}\nCorrect all of them."
@@ -75,7 +76,6 @@ class WeightsErrors(metaclass=Catalogue):
         "The header of '{path}' does not describe a biLM: {problems}. Pass bytes from `bilm_to_bytes` or a saved "
         "pipeline."
     )
-    EL040 = "'{path}' looks like {kind}, which cannot be read yet. {remedy}."
     EL050 = (
         "A biLM with highway_between = true cannot be saved in the bilm-tf format: bilm-tf and AllenNLP have no "
         "highway layers between LSTM layers, and without them the vectors would differ. Save it with format "
@@ -84,6 +84,43 @@ class WeightsErrors(metaclass=Catalogue):
     EL180 = (
         "The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Existing files "
         "are unchanged."
+    )
+    EL310 = (
+        "The archive '{path}' is refused, it has {n_problems} problem(s):{problems}\nDownload it again, or pack "
+        "config.json and weights.th into a new one (`tar czf model.tar.gz config.json weights.th vocabulary`)."
+    )
+    EL311 = (
+        "This biLM cannot be saved in the allennlp format, since AllenNLP's Elmo is different in {n_problems} "
+        "point(s):{problems}\nSave it with format \"native\"."
+    )
+    EL312 = (
+        "'{path}' has {n} biLMs: {names}. Choose one of them by a '#' and its name after the path of the archive: "
+        "'model.tar.gz#{first}'."
+    )
+    EL313 = (
+        "'{path}' has no biLM with the name '{part}' after the '#', found: {names}. Choose one of these, or leave out "
+        "the '#' for the only one."
+    )
+    EL314 = (
+        "'{path}' has no ELMo of AllenNLP: {problem}. Pass an archive or a state dict of a model with an `Elmo` or an "
+        "`ElmoTokenEmbedder`."
+    )
+    EL315 = (
+        "'{path}' is refused as a state dict, it has {n_problems} problem(s):{problems}\nSave the tensors alone, with "
+        "`torch.save(model.state_dict(), path)`."
+    )
+    EL316 = (
+        "'{path}' is a language model of AllenNLP whose contextualizer cannot be read: {found}, should be one of: "
+        "{known}. Choose a model with one of these, and put its config.json next to it."
+    )
+    EL317 = (
+        "No biLM is equal to the language model in '{path}', {n_problems} difference(s):{problems}\nTrain a biLM with "
+        "`elmo pretrain`, or choose another model."
+    )
+    EL318 = "The scalar mixes of {path} cannot be used: {problem}. {remedy}."
+    EL319 = (
+        "{given} cannot be added to a biLM in the format {format} ('{path}'). Save the biLM in the bilm-tf format, and "
+        "load that with {given}."
     )
     EL360 = (
         "There is no published biLM '{name}' in the registry. Similar or first names: {close}. List all names with "

@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 
 from ..errors import Errors
 from ..text.windows import Window, split_windows
-from .settings import ElmoSettings
+from .settings import ReadingSettings
 
 Rows = NDArray[numpy.int64]
 
@@ -46,11 +46,11 @@ class DocRuns:
         return positions, numpy.concatenate([positions[:0], *self.rows[start:end]])
 
 
-def read_docs(docs: Sequence[Doc], settings: ElmoSettings) -> DocRuns:
+def read_docs(docs: Sequence[Doc], settings: ReadingSettings) -> DocRuns:
     """Split Docs into runs according to the settings.
 
     docs (Sequence[Doc]): Docs of any length; a Doc without words has no run.
-    settings (ElmoSettings): `contexts`, `max_tokens`, `overlap` and `state` are used here.
+    settings (ReadingSettings): `contexts`, `max_tokens`, `overlap` and `state`.
     RETURNS (DocRuns): The runs, in Doc order.
     RAISES (ValueError): EL061 for sentence contexts without sentence boundaries.
     """
@@ -80,7 +80,7 @@ class _Texts(Dict[int, str]):
         return text
 
 
-def _cut(n_tokens: int, settings: ElmoSettings) -> List[Window]:
+def _cut(n_tokens: int, settings: ReadingSettings) -> List[Window]:
     """RETURNS (List[Window]): Overlapping windows; without overlap if the state is carried from one to the next."""
     if settings.state != "carry":
         return split_windows(n_tokens, settings.max_tokens, settings.overlap)

@@ -1,12 +1,46 @@
 """Settings of an ELMo model, validated on construction."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Protocol
 
 from .._choices import CONTEXTS, DTYPES, PRECISIONS, STATES
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
 from .fine_tuning import FineTuning
+
+
+class ReadingSettings(Protocol):
+    """How Docs are cut into the sequences that a biLM reads."""
+
+    @property
+    def contexts(self) -> str:
+        """RETURNS (str): "sentences", "doc" or "auto"."""
+
+    @property
+    def state(self) -> str:
+        """RETURNS (str): "reset", "steady" or "carry"."""
+
+    @property
+    def max_tokens(self) -> int:
+        """RETURNS (int): Length of a window."""
+
+    @property
+    def overlap(self) -> int:
+        """RETURNS (int): Tokens that neighbouring windows share."""
+
+
+def find_reading_problems(settings: ReadingSettings) -> List[str]:
+    """RETURNS (List[str]): A description of each invalid setting."""
+    checks = [
+        (settings.contexts in CONTEXTS, f"contexts is '{settings.contexts}', should be one of {CONTEXTS}"),
+        (settings.state in STATES, f"state is '{settings.state}', should be one of {STATES}"),
+        (settings.max_tokens >= 1, f"max_tokens is {settings.max_tokens}, should be 1 or more"),
+        (
+            0 <= 2 * settings.overlap < settings.max_tokens,
+            f"overlap is {settings.overlap}, should be 0 or more, and below half of max_tokens ({settings.max_tokens})",
+        ),
+    ]
+    return [text for is_fine, text in checks if not is_fine]
 
 
 @dataclass(frozen=True)
@@ -50,13 +84,6 @@ class ElmoSettings:
     def _problems(self) -> List[str]:
         checks = [
             (self.precision in PRECISIONS, f"precision is '{self.precision}', should be one of {PRECISIONS}"),
-            (self.contexts in CONTEXTS, f"contexts is '{self.contexts}', should be one of {CONTEXTS}"),
-            (self.state in STATES, f"state is '{self.state}', should be one of {STATES}"),
-            (self.max_tokens >= 1, f"max_tokens is {self.max_tokens}, should be 1 or more"),
-            (
-                0 <= 2 * self.overlap < self.max_tokens,
-                f"overlap is {self.overlap}, should be 0 or more, and below half of max_tokens ({self.max_tokens})",
-            ),
             (self.batch_tokens >= 1, f"batch_tokens is {self.batch_tokens}, should be 1 or more"),
             (self.word_cache_mb >= 0, f"word_cache_mb is {self.word_cache_mb}, should be 0 or more"),
             (self.layer_cache_mb >= 0, f"layer_cache_mb is {self.layer_cache_mb}, should be 0 or more"),
@@ -81,4 +108,5 @@ class ElmoSettings:
                 "fine_tuning says how the biLM is trained, but frozen is true, should be false; or fine_tuning null",
             ),
         ]
-        return [text for is_fine, text in checks if not is_fine]
+        problems = [text for is_fine, text in checks if not is_fine]
+        return [*find_reading_problems(self), *problems]

@@ -159,6 +159,7 @@ def copy_bilm(bilm: BiLM) -> BiLM:
         vocabulary=bilm.vocabulary,
         token_embeddings=bilm.token_embeddings,
         meta=copy.deepcopy(bilm.meta),
+        lexicon=bilm.lexicon,
     )
 
 

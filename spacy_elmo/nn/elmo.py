@@ -1,7 +1,7 @@
 """ELMo as a PyTorch module: sentences in, padded vectors and a mask out (Peters et al. 2018, eq. 1 and sec. 3.3)."""
 
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
+from ..weights.load import load_model
 from ..weights.sources import PathLike
 from .bilm_module import BiLMModule
 from .inputs import IdBatch, Inputs, read_inputs, with_boundaries
@@ -95,6 +96,36 @@ class Elmo(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.to(loaded.device)
         self._reads_boundaries = boundaries or layer_norm == "allennlp"
+
+    @classmethod
+    def from_allennlp(
+        cls,
+        path: Optional[PathLike] = None,
+        *,
+        options: Optional[PathLike] = None,
+        weights: Optional[PathLike] = None,
+        **settings: Any,
+    ) -> "Elmo":
+        """Make a module of the biLM and the trained mixes of an AllenNLP model, or of what was saved of it.
+
+        path (Optional[PathLike]), options (Optional[PathLike]), weights (Optional[PathLike]): See `load_bilm`.
+        **settings (Any): Of `Elmo`, except for those of the mixes, which are the model's.
+        RETURNS (Elmo): With a mix for each of AllenNLP's, and its layer norm.
+        RAISES (ValueError): EL318 if there are no mixes, or they differ in their norm, and those of `load_bilm`.
+        """
+        model = load_model(path, options=options, weights=weights)
+        mixes, norms = model.mixes, {mix.layer_norm for mix in model.mixes}
+        if len(norms) != 1:
+            problem = f"it has {len(mixes)} with {len(norms)} different norms, should have one or more with one norm"
+            remedy = "Make a module with new mixes: `Elmo(path)`"
+            raise ValueError(Errors.EL318.format(path=f"'{path or weights}'", problem=problem, remedy=remedy))
+        model.bilm.head = None  # vectors do not need the softmax
+        module = cls(model.bilm, len(mixes), layer_norm=norms.pop(), **settings)
+        with torch.no_grad():
+            for own, mix in zip(module.mixes, mixes):
+                own.weights.copy_(torch.tensor(mix.weights))
+                own.gamma.fill_(mix.gamma)
+        return module
 
     @property
     def bilm(self) -> BiLM:

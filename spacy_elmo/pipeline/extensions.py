@@ -12,8 +12,10 @@ from thinc.types import Floats1d, Floats2d, Floats3d
 from ..errors import Errors
 from ..ml.doc_vectors import get_layers, get_mixed
 
+Owner = Union[Type[Doc], Type[Span], Type[Token]]
 
-class _Getter:
+
+class ExtensionGetter:
     """A getter for one prefix; getters of the same class and prefix are equal.
 
     prefix (str): The extension prefix.
@@ -29,7 +31,7 @@ class _Getter:
         return hash((type(self).__name__, self.prefix))
 
 
-class ReadOnlySetter(_Getter):
+class ReadOnlySetter(ExtensionGetter):
     """Raises an error for `doc._.elmo = ...`, which spaCy ignores without a setter.
 
     prefix (str): The extension prefix.
@@ -45,42 +47,42 @@ class ReadOnlySetter(_Getter):
         raise AttributeError(Errors.EL079.format(owner=type(owner).__name__, name=self.name))
 
 
-class DocVectorsGetter(_Getter):
+class DocVectorsGetter(ExtensionGetter):
     """`doc._.elmo`: the mixed vectors, shape (n, D)."""
 
     def __call__(self, doc: Doc) -> Floats2d:
         return read_only(get_mixed(doc, self.prefix, 0, len(doc)))
 
 
-class TokenVectorGetter(_Getter):
+class TokenVectorGetter(ExtensionGetter):
     """`token._.elmo`: the mixed vector, shape (D,)."""
 
     def __call__(self, token: Token) -> Floats1d:
         return read_only(get_mixed(token.doc, self.prefix, token.i, token.i + 1)[0])
 
 
-class SpanVectorGetter(_Getter):
+class SpanVectorGetter(ExtensionGetter):
     """`span._.elmo`: the mean of its tokens' mixed vectors, shape (D,); zeros for an empty span."""
 
     def __call__(self, span: Span) -> Floats1d:
         return read_only(_mean(get_mixed(span.doc, self.prefix, span.start, span.end), axis=0))
 
 
-class DocLayersGetter(_Getter):
+class DocLayersGetter(ExtensionGetter):
     """`doc._.elmo_layers`: all layers, shape (L+1, n, D)."""
 
     def __call__(self, doc: Doc) -> Floats3d:
         return read_only(get_layers(doc, self.prefix, 0, len(doc)))
 
 
-class TokenLayersGetter(_Getter):
+class TokenLayersGetter(ExtensionGetter):
     """`token._.elmo_layers`: the token in all layers, shape (L+1, D)."""
 
     def __call__(self, token: Token) -> Floats2d:
         return read_only(get_layers(token.doc, self.prefix, token.i, token.i + 1)[:, 0])
 
 
-class SpanLayersGetter(_Getter):
+class SpanLayersGetter(ExtensionGetter):
     """`span._.elmo_layers`: the mean of its tokens in all layers, shape (L+1, D); zeros for an empty span."""
 
     def __call__(self, span: Span) -> Floats2d:
@@ -95,13 +97,23 @@ def register_extensions(prefix: str = "elmo") -> None:
     RAISES (ValueError): EL073 if a name is taken.
     """
     for owner, name, getter in _attributes(prefix):
-        if not owner.has_extension(name):
-            owner.set_extension(name, getter=getter, setter=ReadOnlySetter(prefix, name))
-        elif owner.get_extension(name)[2] != getter:
-            raise ValueError(Errors.EL073.format(owner=owner.__name__, name=name))
+        register_getter(owner, prefix, name, getter)
 
 
-def _attributes(prefix: str) -> List[Tuple[Union[Type[Doc], Type[Span], Type[Token]], str, Callable[..., Any]]]:
+def register_getter(owner: Owner, prefix: str, name: str, getter: Callable[..., Any]) -> None:
+    """owner (Union[Type[Doc], Type[Span], Type[Token]]): What gets the attribute.
+    prefix (str): The extension prefix.
+    name (str): Name of the attribute.
+    getter (Callable): Computes it, an `ExtensionGetter`.
+    RAISES (ValueError): EL073 if the name is taken.
+    """
+    if not owner.has_extension(name):
+        owner.set_extension(name, getter=getter, setter=ReadOnlySetter(prefix, name))
+    elif owner.get_extension(name)[2] != getter:
+        raise ValueError(Errors.EL073.format(owner=owner.__name__, name=name))
+
+
+def _attributes(prefix: str) -> List[Tuple[Owner, str, Callable[..., Any]]]:
     return [
         (Doc, prefix, DocVectorsGetter(prefix)),
         (Token, prefix, TokenVectorGetter(prefix)),

@@ -28,7 +28,8 @@ def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[st
     """then (Mapping[str, Any]), now (Mapping[str, Any]): From `describe_settings`; other keys of `then` are ignored.
     RETURNS (List[str]): A description of each setting that differs but must not.
     """
-    defaults = _flat(PretrainConfig().to_dict())  # of settings that are newer than the run
+    newer = {"bilm": BiLMConfig(n_words=1).to_dict()}  # settings that are newer than the run have their default
+    defaults = {**_flat(PretrainConfig().to_dict()), **_flat(newer)}
     found, given = ({**defaults, **_flat(record["settings"]), **_flat(_others(record))} for record in (then, now))
     return [_describe(name, found.get(name), given.get(name)) for name in _differing(found, given) if name not in FREE]
 

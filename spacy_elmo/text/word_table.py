@@ -16,7 +16,8 @@ class WordTable:
     """Numbers words in the order of their first occurrence; `<S>` is 0 and `</S>` is 1.
 
     vocabulary (Optional[Vocabulary]): Ids of the words as targets.
-    codec (Optional[CharacterCodec]): Converts words to character ids, by default UTF-8 bytes.
+    codec (Optional[CharacterCodec]): Converts words to character ids, by default UTF-8 bytes; with rows of fixed
+        size.
     """
 
     BEGIN = 0
@@ -28,7 +29,8 @@ class WordTable:
         self._numbers: Dict[str, int] = {}
         self._words: List[str] = []
         self._targets = np.zeros(1024, dtype="int64")
-        self._rows = np.zeros((1024, self._codec.max_characters), dtype="int16")
+        self._n_columns = self._codec.max_characters or 0
+        self._rows = np.zeros((1024, self._n_columns), dtype="int16")
         self._lengths = np.zeros(1024, dtype="int64")
         self._n_encoded = 0
         self.numbers_of((SENTENCE_BEGIN, SENTENCE_END))
@@ -89,7 +91,7 @@ class WordTable:
             return
         if n_words > len(self._rows):
             n_rows = max(n_words, 2 * len(self._rows))
-            self._rows = np.resize(self._rows, (n_rows, self._codec.max_characters))
+            self._rows = np.resize(self._rows, (n_rows, self._n_columns))
             self._targets = np.resize(self._targets, n_rows)
             self._lengths = np.resize(self._lengths, n_rows)
         new = self._words[self._n_encoded :]

@@ -1,7 +1,7 @@
 """What can be done with a biLM, what cannot, and why."""
 
 from dataclasses import dataclass
-from typing import Any, List
+from typing import List
 
 from .._choices import PRECISIONS
 from ..encoding.facade import BiLM
@@ -27,7 +27,7 @@ def find_capabilities(bilm: BiLM) -> List[Capability]:
     """bilm (BiLM): A loaded model.
     RETURNS (List[Capability]): Vectors, perplexity, training, export to each format, each reduced precision.
     """
-    exports = [_export(format, bilm) for format in FORMATS]
+    exports = [_export(format, bilm) for format in FORMATS if format.write is not None]
     precisions = [_precision(name, bilm) for name in PRECISIONS if name != "float32"]
     return [_vectors(bilm), _unknown_words(bilm), _perplexity(bilm), _training(bilm), *exports, *precisions]
 
@@ -38,13 +38,9 @@ def _vectors(bilm: BiLM) -> Capability:
     return Capability("contextual vectors", True, sizes + (", forward direction only" if is_forward else ""))
 
 
-def _embedder(bilm: BiLM) -> Any:
-    """The settings of ELMoForManyLangs' words, which not every version of the config has."""
-    return getattr(bilm.config, "token_embedder", None)
-
-
 def _unknown_words(bilm: BiLM) -> Capability:
-    has_characters = bilm.config.char_cnn is not None or bool(getattr(_embedder(bilm), "n_characters", 0))
+    embedder = bilm.config.token_embedder
+    has_characters = bilm.config.char_cnn is not None or (embedder is not None and embedder.n_characters > 0)
     if not has_characters or bilm.token_embeddings is not None:
         reason = "words outside the vocabulary share the vector of <UNK> in the token layer"
         return Capability("vectors of unknown words", False, reason)
@@ -58,17 +54,15 @@ def _perplexity(bilm: BiLM) -> Capability:
 
 
 def _training(bilm: BiLM) -> Capability:
-    if _embedder(bilm) is not None:
+    if bilm.config.token_embedder is not None:
         return Capability("further training", False, "ELMoForManyLangs: pretraining has no word input of this kind")
     is_new = bilm.head is None or bilm.vocabulary is None
     return Capability("further training", True, "with a new vocabulary and a new softmax" if is_new else "")
 
 
 def _export(format: Format, bilm: BiLM) -> Capability:
-    """Export to one format; formats that are only read write no files."""
-    reason = None if format.file_names else "this format is only read"
-    if reason is None and format.refuses is not None:
-        reason = format.refuses(bilm)
+    """Export to one format."""
+    reason = None if format.refuses is None else format.refuses(bilm)
     dtypes = [dtype for dtype in format.dtypes if dtype != INT8 or quantizable_names(bilm.network)]
     return Capability(f"export to {format.name}", reason is None, ", ".join(dtypes) if reason is None else reason)
 

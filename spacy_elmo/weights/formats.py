@@ -1,6 +1,6 @@
 """The table of formats: functions to detect, read and write each of them, and the names of its files.
 
-A new format needs a folder next to native/ and bilm_tf/, and a row here.
+A new format needs a folder next to native/, bilm_tf/ and allennlp/, and a row here.
 """
 
 from dataclasses import dataclass, replace
@@ -10,31 +10,26 @@ from typing import Any, Callable, Optional, Sequence, Tuple
 from .._choices import DTYPES
 from ..encoding.facade import BiLM
 from ..errors import Errors
+from .allennlp.files import ARCHIVE_NAME, AllenNLPFiles, detect_allennlp
+from .allennlp.files import WANTED as ALLENNLP_WANTED
+from .allennlp.model import read_allennlp
+from .allennlp.write import find_unknown_parts, write_allennlp
 from .bilm_tf.files import HDF5_SUFFIXES, TOKEN_EMBEDDINGS_NAME, TFFiles, detect_bilm_tf
 from .bilm_tf.files import WANTED as BILM_TF_WANTED
-from .bilm_tf.model import read_bilm_tf, write_bilm_tf
+from .bilm_tf.model import find_foreign_parts, read_bilm_tf, write_bilm_tf
 from .locate import PACKAGED_NAMES
+from .manylangs.files import WANTED as MANYLANGS_WANTED
+from .manylangs.files import ManyLangsFiles, detect_manylangs
+from .manylangs.model import read_manylangs
 from .missing import find_missing, only_archive
-from .native.files import CONFIG_NAME, WEIGHTS_NAME, NativeFiles, detect_native
+from .mixes import LoadedMix, mixes_from_meta
+from .native.files import CONFIG_NAME, LEXICON_NAME, WEIGHTS_NAME, NativeFiles, detect_native
 from .native.files import WANTED as NATIVE_WANTED
 from .native.model import read_native, write_native
 from .parts import read_vocabulary
 from .sources import Source
-from .unreadable import recognize
 
 INT8 = "int8"
-
-
-@dataclass(frozen=True)
-class LoadedMix:
-    """A scalar mix that was trained with a biLM, Peters et al. (2018), eq. 1.
-
-    weights (Sequence[float]): Raw weights, one per layer, the token layer first.
-    gamma (float): Scale.
-    """
-
-    weights: Sequence[float]
-    gamma: float
 
 
 @dataclass(frozen=True)
@@ -56,11 +51,15 @@ class Extras:
     vocab (Optional[Source]): One word per line, in the order of the rows.
     token_embeddings (Optional[Source]): Precomputed vectors of its words.
     softmax (Optional[Source]): HDF5 with softmax/W and softmax/b.
+    options (Optional[Source]): options.json of a model that does not have it.
+    part (Optional[str]): Name of the biLM in a model with several.
     """
 
     vocab: Optional[Source] = None
     token_embeddings: Optional[Source] = None
     softmax: Optional[Source] = None
+    options: Optional[Source] = None
+    part: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,8 @@ class Format:
     name (str): Name for `save_bilm` and the command line.
     detect (Callable[[Path], Optional[Any]]): Finds the files at an existing path by name, None for another format.
     read (Callable[[Any, Extras], LoadedModel]): Reads the output of `detect` into a model.
-    write (Callable[[BiLM, Path, str], None]): Writes a biLM to an empty folder, in a dtype.
+    write (Optional[Callable[[BiLM, Path, str], None]]): Writes a biLM to an empty folder, in a dtype; None for a format
+        that is only read.
     file_names (Sequence[str]): Names of all files that `write` may write.
     dtypes (Sequence[str]): Dtypes that `write` supports.
     wanted (str): Description of the files that `detect` looks for.
@@ -83,7 +83,7 @@ class Format:
     name: str
     detect: Callable[[Path], Optional[Any]]
     read: Callable[[Any, Extras], LoadedModel]
-    write: Callable[[BiLM, Path, str], None]
+    write: Optional[Callable[[BiLM, Path, str], None]]
     file_names: Sequence[str]
     dtypes: Sequence[str]
     wanted: str
@@ -92,15 +92,35 @@ class Format:
     refuses: Optional[Callable[[BiLM], Optional[str]]] = None
 
 
-def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
-    given = [name for name in ("token_embeddings", "softmax") if getattr(extras, name) is not None]
+def _refuse_extras(path: Path, format: str, extras: Extras, *names: str) -> None:
+    given = [name for name in names if getattr(extras, name) is not None]
     if given:
-        raise ValueError(Errors.EL032.format(path=files.folder, given=", ".join(given)))
+        raise ValueError(Errors.EL032.format(path=path, format=format, given=", ".join(given)))
+
+
+def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
+    _refuse_extras(files.folder, "native", extras, "token_embeddings", "softmax")
+    _refuse_part(files.folder, extras)
     vocabulary = None if extras.vocab is None else read_vocabulary(extras.vocab, True)
-    return LoadedModel(read_native(files.folder, vocabulary))
+    bilm = read_native(files.folder, vocabulary)
+    return LoadedModel(bilm, mixes_from_meta(bilm.meta, bilm.config.n_layers))
+
+
+def _read_allennlp(files: AllenNLPFiles, extras: Extras) -> LoadedModel:
+    place = files.files.place(files.weights)
+    if extras.token_embeddings is not None:
+        raise ValueError(Errors.EL319.format(path=place, given="token_embeddings", format="allennlp"))
+    settings = {name: getattr(extras, name) for name in ("part", "options", "vocab", "softmax")}
+    return LoadedModel(*read_allennlp(files, **settings))
+
+
+def _refuse_part(path: object, extras: Extras) -> None:
+    if extras.part is not None:
+        raise ValueError(Errors.EL313.format(path=path, part=extras.part, names="one biLM without a name"))
 
 
 def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
+    _refuse_part(files.weights, extras)
     files = replace(
         files,
         vocab=extras.vocab or files.vocab,
@@ -109,17 +129,14 @@ def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
     return LoadedModel(read_bilm_tf(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None))
 
 
-def _refuses_bilm_tf(bilm: BiLM) -> Optional[str]:
-    """Parts that files of bilm-tf cannot have. `token_embedder` is not a setting of every version of the config."""
-    config = bilm.config
-    reasons = [
-        (config.encoder != "lstm", "LSTM layers only"),
-        (config.highway_between, "no highways between layers"),
-        (config.char_cnn is not None and config.char_cnn.codec != "utf8", "characters in UTF-8 only"),
-        (getattr(config, "token_embedder", None) is not None, "words from characters or from a table, not from both"),
-    ]
-    found = [text for is_refused, text in reasons if is_refused]
-    return f"bilm-tf has {'; '.join(found)}" if found else None
+def _refuse_bilm_tf(bilm: BiLM) -> Optional[str]:
+    foreign = find_foreign_parts(bilm.config)
+    return "bilm-tf has no highways between layers" if bilm.config.highway_between else "; ".join(foreign) or None
+
+
+def _read_manylangs(files: ManyLangsFiles, extras: Extras) -> LoadedModel:
+    _refuse_extras(files.path, "manylangs", extras, "vocab", "token_embeddings", "softmax")
+    return LoadedModel(read_manylangs(files))
 
 
 NATIVE = Format(
@@ -127,7 +144,7 @@ NATIVE = Format(
     detect=detect_native,
     read=_read_native,
     write=write_native,
-    file_names=("config.json", "weights.safetensors", "meta.json", "vocab.txt"),
+    file_names=("config.json", "weights.safetensors", "meta.json", "vocab.txt", LEXICON_NAME),
     dtypes=(*DTYPES, INT8),
     wanted=NATIVE_WANTED,
     required=(CONFIG_NAME, WEIGHTS_NAME),
@@ -141,9 +158,30 @@ BILM_TF = Format(
     dtypes=DTYPES,
     wanted=BILM_TF_WANTED,
     required=("*options.json", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
-    refuses=_refuses_bilm_tf,
+    refuses=_refuse_bilm_tf,
 )
-FORMATS: Tuple[Format, ...] = (NATIVE, BILM_TF)  # in the order of detection
+MANYLANGS = Format(
+    name="manylangs",
+    detect=detect_manylangs,
+    read=_read_manylangs,
+    write=None,
+    file_names=(),
+    dtypes=(),
+    wanted=MANYLANGS_WANTED,
+    required=("config.json", "token_embedder.pkl", "encoder.pkl"),
+)
+ALLENNLP = Format(
+    name="allennlp",
+    detect=detect_allennlp,
+    read=_read_allennlp,
+    write=write_allennlp,
+    file_names=(ARCHIVE_NAME,),
+    dtypes=("float32",),
+    wanted=ALLENNLP_WANTED,
+    required=("config.json", "*.th"),
+    refuses=lambda bilm: "; ".join(find_unknown_parts(bilm)) or None,
+)
+FORMATS: Tuple[Format, ...] = (NATIVE, MANYLANGS, ALLENNLP, BILM_TF)  # in the order of detection
 PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
 
 
@@ -152,17 +190,14 @@ def detect_format(path: Path) -> Tuple[Format, Any]:
 
     path (Path): A folder or file.
     RETURNS (Tuple[Format, Any]): The format, and the files for its `read`.
-    RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them; EL040 for a
-        known format that cannot be read yet, and errors of `detect` for damaged files.
+    RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them, and errors
+        of `detect` for damaged files.
     """
     if not path.exists():
         wanted = [*(format.wanted for format in FORMATS), PACKAGED]
         raise ValueError(
             Errors.EL020.format(path=path, reason="there is no such file or folder", wanted="; ".join(wanted))
         )
-    found = recognize(path) if path.is_dir() or path.is_file() else None
-    if found is not None:
-        raise ValueError(Errors.EL040.format(path=path, kind=found[0], remedy=found[1]))
     for format in FORMATS:
         files = format.detect(path)
         if files is not None:

@@ -39,6 +39,10 @@ MOST: Dict[str, int] = {
     "embedding_width": MAX_WIDTH,
     "n_highway": MAX_LAYERS,
     "max_characters": MAX_CHARACTERS,
+    "n_characters": MAX_WIDTH,
+    "character_width": MAX_WIDTH,
+    "word_width": MAX_WIDTH,
+    "encoder_depth": MAX_LAYERS,
 }
 
 
@@ -47,13 +51,14 @@ def find_excess(config: BiLMConfig) -> List[str]:
     RETURNS (List[str]): A description of each setting above its limit.
     """
     sizes: Dict[str, Optional[int]] = {name: getattr(config, name) for name in MOST if hasattr(config, name)}
-    if config.char_cnn is not None:
-        sizes.update({name: getattr(config.char_cnn, name) for name in MOST if hasattr(config.char_cnn, name)})
+    words = config.char_cnn or config.token_embedder
+    if words is not None:
+        sizes.update({name: getattr(words, name) for name in MOST if hasattr(words, name)})
     problems = find_above(sizes, MOST)
     clips = {"cell_clip": config.cell_clip, "projection_clip": config.projection_clip}
     huge = ((name, clip) for name, clip in clips.items() if clip is not None and clip > MAX_ABSOLUTE)
     problems += [f"{name} is {clip}, should be at most {MAX_ABSOLUTE:g}" for name, clip in huge]
-    filters = () if config.char_cnn is None else config.char_cnn.filters
+    filters = () if words is None else words.filters
     return problems + find_filter_excess([n for _, n in filters], "filters")
 
 

@@ -1,16 +1,19 @@
-"""`load_bilm`: load a `BiLM` from files in any known format."""
+"""`load_bilm`, `load_mixes`: load a `BiLM` and its scalar mixes from files in any known format."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Optional
+from typing import List, Optional
 
 import torch
 
 from ..encoding.facade import BiLM
 from ..engine.quantization import check_precision
 from ..errors import Errors
+from .allennlp.files import detect_allennlp
 from .bilm_tf.files import TFFiles
-from .formats import BILM_TF, Extras, detect_format
-from .locate import locate
+from .formats import ALLENNLP, BILM_TF, Extras, LoadedModel, detect_format
+from .locate import locate, split_part
+from .mixes import LoadedMix
 from .sources import PathLike, Source
 
 
@@ -27,9 +30,10 @@ def load_bilm(
     """Load a biLM from one path, or from the two files of bilm-tf and AllenNLP.
 
     path (Optional[PathLike]): A folder in native format or with options.json and one .hdf5 file, an .hdf5 file next to
-        its options, a .zip with both (read without unpacking), or a packaged name such as "en_elmo_sm".
+        its options, a .zip with both (read without unpacking), an AllenNLP archive or state dict (with "#" and a name
+        for one of several biLMs in it), or a packaged name such as "en_elmo_sm".
     options (Optional[PathLike]): options.json of bilm-tf, with `weights` instead of `path`.
-    weights (Optional[PathLike]): HDF5 file of bilm-tf.
+    weights (Optional[PathLike]): HDF5 file of bilm-tf, or an AllenNLP archive or state dict.
     vocab (Optional[PathLike]): One word per line, in the order of the rows of softmax, word table or token embeddings.
     token_embeddings (Optional[PathLike]): HDF5 file with precomputed vectors of the vocabulary's words.
     softmax (Optional[PathLike]): HDF5 file with softmax/W and softmax/b, if they are not in `weights`.
@@ -39,16 +43,55 @@ def load_bilm(
         files in one message.
     """
     check_precision(precision, torch.device("cpu"))
+    files = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
+    return load_model(path, options=options, weights=weights, **files).bilm.set_precision(precision)
+
+
+def load_mixes(
+    path: Optional[PathLike] = None, *, options: Optional[PathLike] = None, weights: Optional[PathLike] = None
+) -> List[LoadedMix]:
+    """Load the scalar mixes that were trained with a biLM, from an AllenNLP archive or from what was saved of it.
+
+    path (Optional[PathLike]), options (Optional[PathLike]), weights (Optional[PathLike]): See `load_bilm`.
+    RETURNS (List[LoadedMix]): In the order of AllenNLP's `num_output_representations`: raw weights, gamma and norm, for
+        `initial_weights`, `initial_gamma` and `layer_norm` of a listener or a `ScalarMix`. Empty for other formats.
+    RAISES (ValueError): See `load_bilm`; EL318 for mixes in meta data that are not valid.
+    """
+    return list(load_model(path, options=options, weights=weights).mixes)
+
+
+def load_model(
+    path: Optional[PathLike] = None,
+    *,
+    options: Optional[PathLike] = None,
+    weights: Optional[PathLike] = None,
+    **files: Optional[PathLike],
+) -> LoadedModel:
+    """Load all that the files of a model have.
+
+    path (Optional[PathLike]), options (Optional[PathLike]), weights (Optional[PathLike]): See `load_bilm`.
+    **files (Optional[PathLike]): `vocab`, `token_embeddings` and `softmax`, see `load_bilm`.
+    RETURNS (LoadedModel): The biLM, float32, and its mixes.
+    RAISES (ValueError): See `load_bilm`.
+    """
     if (path is None) != (options is not None and weights is not None) or (options is None) != (weights is None):
         given = {"path": path, "options": options, "weights": weights}
         names = ", ".join(name for name, value in given.items() if value is not None)
         raise ValueError(Errors.EL031.format(given=names or "none of them"))
-    extras = Extras(vocab=_source(vocab), token_embeddings=_source(token_embeddings), softmax=_source(softmax))
+    place, part = split_part(path or weights or "")
+    extras = Extras(**{name: _source(value) for name, value in files.items()}, part=part)
     if path is None:
-        pair = TFFiles(Source(Path(options or "")), Source(Path(weights or "")))
-        return BILM_TF.read(pair, extras).bilm.set_precision(precision)
-    format, files = detect_format(locate(path))
-    return format.read(files, extras).bilm.set_precision(precision)
+        return _load_pair(Path(place), Source(Path(options or "")), extras)
+    format, found = detect_format(locate(place))
+    return format.read(found, extras)
+
+
+def _load_pair(weights: Path, options: Source, extras: Extras) -> LoadedModel:
+    """Weights and options that the user names apart: a state dict of AllenNLP, or HDF5."""
+    found = detect_allennlp(weights) if weights.exists() else None
+    if found is not None:
+        return ALLENNLP.read(found, replace(extras, options=options))
+    return BILM_TF.read(TFFiles(options, Source(weights)), extras)
 
 
 def _source(path: Optional[PathLike]) -> Optional[Source]:

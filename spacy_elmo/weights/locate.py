@@ -1,6 +1,7 @@
 """Convert a packaged name or a path to the path of a biLM."""
 
 from pathlib import Path
+from typing import Optional, Tuple
 
 from ..errors import Errors
 from .atomic import aside_of
@@ -9,6 +10,15 @@ from .sources import PathLike
 
 MODELS_DIR = Path(__file__).parent.parent / "models"
 PACKAGED_NAMES = ("en_elmo_sm",)
+PART_MARK = "#"
+
+
+def split_part(path: PathLike) -> Tuple[PathLike, Optional[str]]:
+    """path (PathLike): A path, or a path, "#" and the name of a biLM in it.
+    RETURNS (Tuple[PathLike, Optional[str]]): The path, and the name if the "#" is not part of the path.
+    """
+    whole, mark, part = str(path).rpartition(PART_MARK)
+    return (whole, part) if mark and whole and not Path(path).exists() else (path, None)
 
 
 def locate(path: PathLike) -> Path:

@@ -15,7 +15,7 @@ from ..engine.quantization import full_state
 from ..errors import Errors, Warnings
 from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
 from .sources import Source
-from .tensor_map import Array
+from .tensor_map import Array, Shape
 
 MAX_NAMED = 10  # words listed in an error
 
@@ -31,6 +31,15 @@ def build_network(config: BiLMConfig, state: Mapping[str, Array]) -> BiLMNetwork
         network = BiLMNetwork(config)
     network.load_state_dict({key: torch.from_numpy(array) for key, array in state.items()}, assign=True)
     return network.eval()
+
+
+def network_shapes(config: BiLMConfig) -> Dict[str, Shape]:
+    """config (BiLMConfig): Of sizes within the limits.
+    RETURNS (Dict[str, Shape]): Names and shapes of the state dict of its network; no memory is taken.
+    """
+    with torch.device("meta"):
+        network = BiLMNetwork(config)
+    return {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()}
 
 
 def build_head(weight: nn.Parameter, bias: Array) -> SoftmaxHead:

@@ -1,4 +1,4 @@
-"""`save_bilm`: save a `BiLM` to a folder in native or bilm-tf format."""
+"""`save_bilm`: save a `BiLM` to a folder in native, bilm-tf or allennlp format."""
 
 from pathlib import Path
 from typing import Sequence
@@ -19,21 +19,22 @@ def save_bilm(
 
     bilm (BiLM): The model.
     path (PathLike): A folder.
-    format (str): "native", or "bilm-tf" for a folder that bilm-tf and AllenNLP can read.
+    format (str): "native"; "bilm-tf" for a folder that bilm-tf and AllenNLP can read; "allennlp" for a folder with a
+        model.tar.gz that AllenNLP's `load_archive` can read.
     dtype (str): Dtype on disk, "float32" or "float16"; "int8" (native) rounds the matrices of LSTMs, highways and
         softmax to 255 levels, in a quarter of the space.
     force (bool): Replace the files of an existing model.
     RAISES (ValueError): EL025 if the folder is not empty, EL030 if values are too large for the dtype, EL033 for an
-        unknown format or dtype.
+        unknown format or dtype, EL050 and EL311 for a biLM that the other program cannot have.
     RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
     """
-    by_name = {known.name: known for known in FORMATS}
+    by_name = {known.name: known for known in FORMATS if known.write is not None}
     _check("format", format, list(by_name))
     _check("dtype", dtype, by_name[format].dtypes)
     own_names = [name for known in FORMATS for name in known.file_names]
     try:
         with atomic_folder(Path(path), force=force, own_names=own_names) as folder:
-            by_name[format].write(bilm, folder, dtype)
+            by_name[format].write(bilm, folder, dtype)  # type: ignore[misc]  # not None in `by_name`
     except (OSError, SafetensorError) as error:
         raise OSError(Errors.EL180.format(path=path, reason=error)) from error
 

@@ -137,7 +137,9 @@ def test_inspect_says_what_cannot_be_done() -> None:
 
 @pytest.mark.issue(17)
 def test_uses_are_written_for_any_format(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = replace(formats.NATIVE, name="other", file_names=())
-    monkeypatch.setattr("spacy_elmo.weights.capabilities.FORMATS", (*formats.FORMATS, other))
+    other = replace(formats.NATIVE, name="other", refuses=lambda bilm: "no reason")
+    only_read = replace(formats.NATIVE, name="only-read", write=None)
+    monkeypatch.setattr("spacy_elmo.weights.capabilities.FORMATS", (*formats.FORMATS, other, only_read))
     uses = {use.name: use for use in inspect(bilm).capabilities}
-    assert not uses["export to other"].is_possible and "only read" in uses["export to other"].reason
+    assert not uses["export to other"].is_possible and uses["export to other"].reason == "no reason"
+    assert "export to only-read" not in uses

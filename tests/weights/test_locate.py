@@ -1,5 +1,4 @@
 import shutil
-import tarfile
 import zipfile
 
 import pytest
@@ -153,36 +152,6 @@ def test_native_folder_without_config(folder, tmp_path):
     (tmp_path / "native" / "config.json").unlink()
     with pytest.raises(ValueError, match=r"(?s)EL020.*native: config\.json is missing, weights\.safetensors is there"):
         load_bilm(tmp_path / "native")
-
-
-def test_many_langs_folder_is_named(tmp_path):
-    for name in ("config.json", "encoder.pkl", "token_embedder.pkl"):
-        (tmp_path / name).write_text("{}")
-    with pytest.raises(ValueError, match="EL040.*looks like an ELMoForManyLangs model, which cannot be read yet"):
-        load_bilm(tmp_path)
-
-
-@pytest.mark.issue(15)
-def test_many_langs_zip_is_named(tmp_path):
-    with zipfile.ZipFile(tmp_path / "194.zip", "w") as archive:
-        for name in ("config.json", "encoder.pkl", "token_embedder.pkl", "char.dic", "word.dic"):
-            archive.writestr(name, "{}")
-    with pytest.raises(ValueError, match="EL040.*194.zip' looks like an ELMoForManyLangs model"):
-        load_bilm(tmp_path / "194.zip")
-
-
-@pytest.mark.issue(15)
-def test_allennlp_archive_is_named(tmp_path):
-    for name in ("config.json", "weights.th"):
-        (tmp_path / name).write_text("{}")
-    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
-        for name in ("config.json", "weights.th"):
-            archive.add(tmp_path / name, name)
-    with pytest.raises(ValueError, match="EL040.*model.tar.gz' looks like an AllenNLP archive.*the options.json"):
-        load_bilm(tmp_path / "model.tar.gz")
-    (tmp_path / "model.tar.gz").write_bytes((tmp_path / "model.tar.gz").read_bytes()[:40])
-    with pytest.raises(ValueError, match="EL022.*cannot be read as tar archive"):
-        load_bilm(tmp_path / "model.tar.gz")
 
 
 @pytest.mark.issue(15)

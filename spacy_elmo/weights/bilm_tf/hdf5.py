@@ -32,15 +32,27 @@ def read_hdf5(source: Source) -> Dict[str, Array]:
     RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or not HDF5, EL038 for anything but plain
         datasets: links, external and virtual storage, shapes larger than the file.
     """
-    place: Any = io.BytesIO(source.read_bytes()) if source.member is not None else source.path
-    if source.member is None:
-        require_file(source.path)
-    n_bytes = len(place.getvalue()) if source.member is not None else source.path.stat().st_size
-    with decoding(source, "HDF5"), h5py.File(place, "r") as file:
+    if source.member is not None:
+        return read_hdf5_bytes(source.read_bytes(), source)
+    require_file(source.path)
+    return _read(source.path, source.path.stat().st_size, source)
+
+
+def read_hdf5_bytes(content: bytes, where: object) -> Dict[str, Array]:
+    """content (bytes): An HDF5 file.
+    where (object): Its source, for messages.
+    RETURNS (Dict[str, Array]): Arrays by their path in the file.
+    RAISES (ValueError): EL022 or EL038, see `read_hdf5`.
+    """
+    return _read(io.BytesIO(content), len(content), where)
+
+
+def _read(place: Any, n_bytes: int, where: object) -> Dict[str, Array]:
+    with decoding(where, "HDF5"), h5py.File(place, "r") as file:
         datasets, problems = _scan(file, expanded_limit(n_bytes))
         arrays = {} if problems else {name: np.asarray(dataset[()]) for name, dataset in datasets.items()}
     if problems:
-        raise ValueError(Errors.EL038.format(path=source, n_problems=len(problems), problems=listed(problems)))
+        raise ValueError(Errors.EL038.format(path=where, n_problems=len(problems), problems=listed(problems)))
     return arrays
 
 

@@ -7,6 +7,7 @@ import re
 from typing import Dict, List
 
 from ...bilm.config import BiLMConfig, CharCNNConfig
+from ..parts import network_shapes
 from ..tensor_map import Dataset, Shape, TensorSlice, permute
 
 CHAR_TABLE = "char_embed"
@@ -38,6 +39,8 @@ def state_shapes(config: BiLMConfig) -> Dict[str, Shape]:
     """config (BiLMConfig): Sizes and switches.
     RETURNS (Dict[str, Shape]): Names and shapes of the network's state dict.
     """
+    if config.token_embedder is not None or config.encoder != "lstm":
+        return network_shapes(config)
     d, p, h = config.n_directions, config.projection_width, config.cell_width
     shapes: Dict[str, Shape] = {}
     if config.char_cnn is None:

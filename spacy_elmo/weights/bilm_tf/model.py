@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional, Tuple, cast
+from typing import Any, Callable, Dict, List, Optional, Tuple, cast
 
 import srsly
 from torch import from_numpy, nn
@@ -109,8 +109,11 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     bilm (BiLM): The model. Its softmax is written to the weights file; an adaptive softmax is omitted, with a warning.
     folder (Path): An empty folder.
     dtype (str): "float32", or "float16", which AllenNLP and bilm-tf do not expect.
-    RAISES (ValueError): EL050 for a biLM with highways between its layers, which these programs do not have.
+    RAISES (ValueError): EL050 for a biLM with highways between its layers, EL308 for a token embedder and other parts
+        that these programs do not have.
     """
+    if foreign := find_foreign_parts(bilm.config):
+        raise ValueError(Errors.EL308.format(format="bilm-tf", problems="; ".join(foreign)))
     if bilm.config.highway_between:
         raise ValueError(Errors.EL050)
     arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
@@ -126,6 +129,16 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     if is_head_shared(bilm.network, head):
         options["share_embedding_softmax"] = True
     _write_files(bilm, folder, options, arrays, dtype)
+
+
+def find_foreign_parts(config: BiLMConfig) -> List[str]:
+    """RETURNS (List[str]): Parts of a biLM that bilm-tf and AllenNLP do not have."""
+    checks = [
+        (config.token_embedder is None, "it reads words and characters by tables of its own"),
+        (config.encoder == "lstm", f"its encoder is '{config.encoder}'"),
+        (not config.always_project or config.projection_width < config.cell_width, "its LSTM projects to more than H"),
+    ]
+    return [text for is_fine, text in checks if not is_fine]
 
 
 def _writable_head(head: Optional[LMHead]) -> Optional[LMHead]:

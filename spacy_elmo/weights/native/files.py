@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Optional
 
 CONFIG_NAME, WEIGHTS_NAME = "config.json", "weights.safetensors"
+LEXICON_NAME = "lexicon.json"  # symbols of a biLM with a token embedder
 WANTED = f"a folder with {CONFIG_NAME} and {WEIGHTS_NAME}"
 
 

@@ -14,6 +14,7 @@ from ...bilm.state import BiLMState
 from ...encoding.facade import BiLM
 from ...engine.quantization import quantizable_names
 from ...errors import Errors
+from ...text.lexicon import Lexicon
 from ...text.vocabulary import Vocabulary
 from ..bilm_tf.layout import state_shapes
 from ..limits import listed, shorten
@@ -30,7 +31,9 @@ from ..parts import (
 from ..problems import Faults
 from ..sources import Source, decoding, read_json
 from ..tensor_map import Array, Shape, find_misfits
+from .files import LEXICON_NAME
 from .int8 import decode_int8, encode_int8
+from .lexicon import check_lexicon, lexicon_record, parse_lexicon, read_lexicon
 from .names import current_name, stored_name
 from .settings import BYTES_KEY, Settings, config_record, read_config, read_header
 from .softmax_head import (
@@ -61,7 +64,9 @@ def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
     meta = faults.attempt(_read_meta, folder / "meta.json") if (folder / "meta.json").is_file() else {}
     if vocabulary is None and (folder / "vocab.txt").is_file():
         vocabulary = faults.attempt(read_vocabulary, Source(folder / "vocab.txt"), True)
-    return _build(faults, settings, arrays, vocabulary, meta or {}, str(folder))
+    source = Source(folder / LEXICON_NAME)
+    lexicon = faults.attempt(read_lexicon, source) if source.path.is_file() else None
+    return _build(faults, settings, arrays, vocabulary, meta or {}, str(folder), lexicon)
 
 
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
@@ -71,10 +76,12 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     """
     arrays = _to_disk_arrays(bilm, dtype)
     srsly.write_json(folder / "config.json", config_record(bilm))
-    srsly.write_json(folder / "meta.json", bilm.meta or {})
+    (folder / "meta.json").write_text(json.dumps(bilm.meta or {}, indent=2), encoding="utf8")  # srsly rounds numbers
     (folder / "weights.safetensors").write_bytes(save(arrays))
     if bilm.vocabulary is not None:
         write_vocabulary(folder / "vocab.txt", bilm.vocabulary)
+    if bilm.lexicon is not None:
+        (folder / LEXICON_NAME).write_text(json.dumps(lexicon_record(bilm.lexicon)), encoding="ascii")
 
 
 def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
@@ -90,6 +97,8 @@ def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
         "meta": bilm.meta or {},
         "vocabulary": None if bilm.vocabulary is None else bilm.vocabulary.words,
     }
+    if bilm.lexicon is not None:
+        record["lexicon"] = lexicon_record(bilm.lexicon)
     # One header entry, since safetensors writes several in any order, and bytes of equal models should be equal.
     return save(_to_disk_arrays(bilm, dtype), metadata={BYTES_KEY: json.dumps(record, sort_keys=True)})
 
@@ -104,7 +113,8 @@ def bilm_from_bytes(content: bytes) -> BiLM:
     faults = Faults()
     vocabulary = None if record["vocabulary"] is None else faults.attempt(Vocabulary, record["vocabulary"])
     settings = faults.attempt(read_config, record["config"], BYTES)
-    return _build(faults, settings, arrays, vocabulary, record["meta"], BYTES)
+    lexicon = None if record["lexicon"] is None else faults.attempt(parse_lexicon, record["lexicon"], BYTES)
+    return _build(faults, settings, arrays, vocabulary, record["meta"], BYTES, lexicon)
 
 
 def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
@@ -122,7 +132,8 @@ def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
         check_dtype_fits(arrays, dtype)
         kept = stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
     # The steady state is valid only for the weights it was computed with, in float32, and is not rounded.
-    if bilm.precision == "float32" and all(np.array_equal(arrays[key], kept[key]) for key in arrays):
+    has_state = bilm.network.encoder.has_state
+    if has_state and bilm.precision == "float32" and all(np.array_equal(arrays[key], kept[key]) for key in arrays):
         for key, tensor in zip(STEADY_KEYS, (bilm.steady_state.h, bilm.steady_state.c)):
             stored[key] = np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype="float32")
     return stored
@@ -135,6 +146,7 @@ def _build(
     vocabulary: Optional[Vocabulary],
     meta: Dict[str, Any],
     where: str,
+    lexicon: Optional[Lexicon],
 ) -> BiLM:
     """Create the model, or raise one error with all problems. A part that could not be read is None."""
     if arrays is not None:
@@ -144,6 +156,8 @@ def _build(
         if settings is not None and settings[2] is not None:
             rows["the softmax"] = settings[2].n_words
         faults.attempt(check_vocabulary, vocabulary, rows)
+    if settings is not None:
+        faults.attempt(check_lexicon, settings[0], lexicon)
     faults.raise_together(where)
     config, is_shared, adaptive = cast(Settings, settings)
     arrays = {key: as_float32(array) for key, array in (arrays or {}).items()}
@@ -158,6 +172,7 @@ def _build(
         token_embeddings=None if embeddings is None else from_numpy(embeddings),
         meta=meta,
         steady_state=_build_steady(arrays),
+        lexicon=lexicon,
     )
 
 

@@ -78,7 +78,8 @@ def read_header(content: bytes, where: str) -> Dict[str, Any]:
     if problems:
         raise ValueError(Errors.EL039.format(path=where, problems="; ".join(problems)))
     words, meta = record.get("vocabulary"), record.get("meta")
-    return {"config": record["config"], "vocabulary": words, "meta": {} if meta is None else meta}
+    found = {"config": record["config"], "vocabulary": words, "meta": {} if meta is None else meta}
+    return {**found, "lexicon": record.get("lexicon")}
 
 
 def _header_problems(record: Any) -> List[str]:

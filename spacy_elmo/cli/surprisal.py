@@ -1,0 +1,74 @@
+"""`elmo surprisal`: how unexpected each token of a text is to a biLM."""
+
+import math
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+import spacy
+import srsly
+from spacy.tokens import Doc
+
+from ..analysis.highlight import render_surprisal
+from ..ml.surprisal import Surprisal
+from . import _common
+from ._app import Opt, app
+from ._text import TEXT_ARG, read_text, write_text
+
+
+@app.command("surprisal")
+def surprisal_cli(
+    # fmt: off
+    bilm_path: str = _common.BILM_ARG,
+    text: str = TEXT_ARG,
+    lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),
+    html: Optional[Path] = Opt(None, "--html", "-H", help="Write a page with highlighted text into this file."),
+    as_json: bool = _common.JSON_OPT,
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Show how unexpected each token of a text is to a biLM, in bits.
+
+    Surprisal is -log2 of the probability of a word given the words before it (forward) or after it (backward) in its
+    sentence. The biLM needs its softmax and its vocabulary. Words outside the vocabulary are marked: their numbers are
+    those of <UNK>.
+    """
+    with _common.show_errors():
+        if html is not None:
+            _common.check_output_file(html, force=force)
+        doc = annotate(bilm_path, read_text(text), lang)
+        rows = [(token.text, token._.elmo_surprisal) for token in doc if not token.is_space]
+        if html is not None:
+            parts = [(token.text, token.whitespace_, token._.elmo_surprisal) for token in doc]
+            write_text(html, render_surprisal(parts, title=f"Surprisal by {bilm_path}"))
+    if as_json:
+        print(srsly.json_dumps({"tokens": [_record(text, found) for text, found in rows]}))
+    else:
+        _common.msg.table(_rows(rows), header=("token", "forward", "backward", "mean", " "), divider=True, aligns=tuple("lrrrl"))
+    if html is not None:
+        _common.msg.good(f"Wrote {html}")
+
+
+def annotate(bilm_path: str, text: str, lang: str) -> Doc:
+    """bilm_path (str): A biLM with softmax and vocabulary.
+    text (str): Raw text.
+    lang (str): Language of the tokenizer.
+    RETURNS (Doc): With surprisal; its sentences are read one by one.
+    RAISES (ValueError): EL007 without a softmax or a vocabulary.
+    """
+    nlp = spacy.blank(lang)
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("elmo_surprisal", config={"weights": bilm_path})
+    return nlp(text)
+
+
+def _rows(rows: List[Tuple[str, Surprisal]]) -> List[Tuple[str, ...]]:
+    return [(text, *(_format(bits) for bits in found[:3]), "<UNK>" if found.is_unk else "") for text, found in rows]
+
+
+def _format(bits: float) -> str:
+    return "" if math.isnan(bits) else f"{bits:.1f}"
+
+
+def _record(text: str, found: Surprisal) -> Dict[str, Any]:
+    bits = {name: None if math.isnan(value) else value for name, value in zip(Surprisal._fields, found[:3])}
+    return {"token": text, **bits, "is_unk": found.is_unk}

@@ -1,0 +1,56 @@
+"""`elmo surprisal` and `elmo substitutes`: one good call, its page, and mistakes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import app
+
+TEXT = "She sat on the bank <script>alert(1)</script> of the river."
+HOSTILE = '"><img src=x onerror=alert(1)> & \u202e\U0001f30a </span>'
+
+
+def _run(*args: Any) -> Any:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def test_surprisal_prints_a_row_per_token() -> None:
+    result = _run("surprisal", "en_elmo_sm", TEXT)
+    assert result.exit_code == 0, result.output
+    assert "river" in result.stdout and "forward" in result.stdout
+    records = json.loads(_run("surprisal", "en_elmo_sm", TEXT, "--json").stdout)["tokens"]
+    assert [record["token"] for record in records][:5] == ["She", "sat", "on", "the", "bank"]
+    assert all(record["mean"] == pytest.approx((record["forward"] + record["backward"]) / 2) for record in records)
+
+
+@pytest.mark.parametrize("text", [TEXT, HOSTILE])
+def test_page_escapes_the_text(tmp_path: Path, text: str) -> None:
+    page = tmp_path / "out" / "page.html"
+    assert _run("surprisal", "en_elmo_sm", text, "--html", page).exit_code == 0
+    content = page.read_text(encoding="utf8")
+    assert "<script" not in content and "<img" not in content and "http" not in content
+    assert "background: rgba" in content and "bits (forward" in content
+    again = _run("surprisal", "en_elmo_sm", TEXT, "--html", page)
+    assert again.exit_code == 1 and "EL134" in again.output
+    assert _run("surprisal", "en_elmo_sm", TEXT, "--html", page, "--force").exit_code == 0
+
+
+def test_substitutes_prints_words_of_the_place() -> None:
+    result = _run("substitutes", "en_elmo_sm", "He sat on the bank of the river.", "--word", "bank", "--k", 20)
+    assert result.exit_code == 0, result.output
+    assert "edge" in result.stdout
+    record = json.loads(
+        _run("substitutes", "en_elmo_sm", "The end. The bank of the river.", "-w", "The", "-n", 2, "--json").stdout
+    )
+    assert record["position"] == 0 and record["sentence"][1] == "bank" and len(record["substitutes"]) == 10
+
+
+def test_mistakes_are_clear() -> None:
+    result = _run("substitutes", "en_elmo_sm", "The bank.", "--word", "river")
+    assert result.exit_code == 1 and "EL381" in result.output and "The, bank, ." in result.output
+    assert "EL381" in _run("substitutes", "en_elmo_sm", "The bank.", "--word", "bank", "-n", 2).output
+    empty = _run("surprisal", "en_elmo_sm", " ")
+    assert empty.exit_code == 1 and "EL380" in empty.output

@@ -1,0 +1,392 @@
+"""AllenNLP archives and state dicts: what is in them comes out, and goes in again."""
+
+import json
+import tarfile
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from reference.allennlp_state import GAMMA, WEIGHTS, elmo_state, make_config, task_state, to_bytes, write_archive
+from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
+
+from spacy_elmo import load_bilm, load_mixes, save_bilm
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.weights.allennlp.jsonnet import to_json
+from spacy_elmo.weights.mixes import LoadedMix, mixes_from_meta
+
+OPTIONS = make_options()
+ARRAYS = make_arrays(OPTIONS)
+OPTIONS_MEMBER = "fta/model.text_field_embedder.token_embedders.elmo.options_file"
+HDF5_MEMBER = "fta/model.text_field_embedder.token_embedders.elmo.weight_file"
+MIX = LoadedMix(tuple(float(np.float32(weight)) for weight in WEIGHTS), float(np.float32(GAMMA)))
+
+
+@pytest.fixture
+def original(tmp_path):
+    """The biLM as bilm-tf stores it, with softmax and words."""
+    folder = tmp_path / "original"
+    return load_bilm(write_model(folder, OPTIONS, {**ARRAYS, **make_softmax(OPTIONS)}, WORDS))
+
+
+def members(options=OPTIONS):
+    return {OPTIONS_MEMBER: json.dumps(options).encode()}
+
+
+def archive(tmp_path, options=OPTIONS, **settings):
+    state = {**elmo_state(make_arrays(options), options), **task_state()}
+    return write_archive(tmp_path / "model.tar.gz", state, members=members(options), **settings)
+
+
+def assert_equal_vectors(bilm, wanted, limit=0.0):
+    for one, other in zip(bilm.embed(SENTENCES), wanted.embed(SENTENCES)):
+        assert np.abs(one - other).max(initial=0.0) <= limit
+
+
+def assert_equal_weights(bilm, wanted, but=()):
+    assert bilm.config == wanted.config
+    theirs = wanted.network.state_dict()
+    for name, tensor in bilm.network.state_dict().items():
+        if name not in but:
+            assert tensor.numpy().tobytes() == theirs[name].numpy().tobytes(), name
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w"])
+def test_archive_has_the_bilm_and_its_mixes(mode, original, tmp_path):
+    path = archive(tmp_path, mode=mode)
+    bilm = load_bilm(path)
+    biases = [name for name in bilm.network.state_dict() if name.endswith(".bias") and name.startswith("encoder")]
+    assert_equal_weights(bilm, original, but=biases)
+    assert_equal_vectors(bilm, original, limit=1e-6)
+    assert load_mixes(path) == [MIX]
+    assert bilm.meta["source_format"] == "allennlp"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lstm": {"n_layers": 1}},
+        {"lstm": {"n_layers": 3}},
+        {"char_cnn": {"n_highway": 0}},
+        {"char_cnn": {"activation": "tanh"}},
+        {"lstm": {"cell_clip": None, "proj_clip": 0.2}},
+    ],
+)
+def test_options_in_the_archive_are_used(changes, tmp_path):
+    options = make_options(**changes)
+    wanted = load_bilm(write_model(tmp_path / "original", options, make_arrays(options)))
+    state = elmo_state(make_arrays(options), options, mixes=())
+    bilm = load_bilm(write_archive(tmp_path / "model.tar.gz", state, members=members(options)))
+    assert bilm.config == wanted.config
+    assert_equal_vectors(bilm, wanted, limit=2e-6)
+
+
+def test_forget_biases_are_those_of_the_hdf5_file_in_the_archive(original, tmp_path):
+    content = {**members(), HDF5_MEMBER: (tmp_path / "original" / "weights.hdf5").read_bytes()}
+    bilm = load_bilm(write_archive(tmp_path / "model.tar.gz", elmo_state(ARRAYS, OPTIONS), members=content))
+    assert_equal_weights(bilm, original)
+
+
+def test_another_hdf5_file_in_the_archive_does_not_replace_trained_biases(original, tmp_path):
+    trained = elmo_state(ARRAYS, OPTIONS)
+    name = next(name for name in trained if name.endswith("forward_layer_0.state_linearity.bias"))
+    trained[name] += 0.25
+    content = {**members(), HDF5_MEMBER: (tmp_path / "original" / "weights.hdf5").read_bytes()}
+    bilm = load_bilm(write_archive(tmp_path / "model.tar.gz", trained, members=content))
+    difference = bilm.network.encoder.layers[0].bias - original.network.encoder.layers[0].bias
+    assert torch.allclose(difference[0], torch.tensor(0.25), atol=1e-6) and not difference[1].any()
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"options_file": OPTIONS, "weight_file": ...},
+        {"options_file": "model.tar.gz!my/opts.json"},
+        {"options_file": "data/opts.json"},
+        {"options_file": "./my/opts.json"},
+    ],
+)
+def test_options_file_may_be_inline_or_a_member(places, original, tmp_path):
+    name = "opts.json" if places["options_file"] == "data/opts.json" else "my/opts.json"
+    content = {name: json.dumps(make_options(lstm={"cell_clip": 2.5})).encode()}
+    path = write_archive(tmp_path / "model.tar.gz", elmo_state(ARRAYS, OPTIONS), make_config(**places), content)
+    assert load_bilm(path).config.cell_clip == (3 if places["options_file"] == OPTIONS else 2.5)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"options_file": ..., "weight_file": ...},
+        {"options_file": "https://x/elmo_2x1024_128_2048cnn_1xhighway_options.json"},
+    ],
+)
+def test_options_of_allennlps_own_models_are_known(places, original, tmp_path):
+    path = write_archive(tmp_path / "model.tar.gz", elmo_state(ARRAYS, OPTIONS), make_config(**places))
+    assert load_bilm(path).config == original.config
+
+
+def test_unknown_options_are_assumed_with_a_warning(original, tmp_path):
+    path = write_archive(tmp_path / "model.tar.gz", elmo_state(ARRAYS, OPTIONS))
+    with pytest.warns(UserWarning, match="WL310.*token_embedder_elmo.*cell_clip 3.0, proj_clip 3.0, relu.*--options"):
+        bilm = load_bilm(path)
+    assert bilm.config == original.config
+    options = tmp_path / "options.json"
+    options.write_text(json.dumps(make_options(lstm={"cell_clip": 1.5})))
+    assert load_bilm(options=options, weights=path).config.cell_clip == 1.5
+
+
+@pytest.mark.parametrize("prefix", ["", "_elmo.", "a.b."])
+@pytest.mark.parametrize("settings", [{}, {"_use_new_zipfile_serialization": False}])
+def test_bare_state_dict_with_options_beside_it(prefix, settings, original, tmp_path):
+    folder = tmp_path / "bare"
+    folder.mkdir()
+    (folder / "elmo.pt").write_bytes(to_bytes(elmo_state(ARRAYS, OPTIONS, prefix=prefix), **settings))
+    (folder / "options.json").write_text(json.dumps(OPTIONS))
+    assert_equal_vectors(load_bilm(folder / "elmo.pt"), original, limit=1e-6)
+    assert load_mixes(folder / "elmo.pt") == [MIX]
+
+
+def test_state_dict_of_the_bilm_alone(original, tmp_path):
+    state = elmo_state(ARRAYS, OPTIONS, prefix="", mixes=())
+    (tmp_path / "weights.th").write_bytes(to_bytes({name.removeprefix("_elmo_lstm."): state[name] for name in state}))
+    (tmp_path / "config.json").write_text(json.dumps(OPTIONS))  # options under this name
+    assert_equal_vectors(load_bilm(tmp_path / "weights.th"), original, limit=1e-6)
+    assert load_mixes(tmp_path / "weights.th") == []
+
+
+@pytest.mark.parametrize("name", ["weights.th", "best.th"])
+def test_folder_of_a_training(name, original, tmp_path):
+    folder = tmp_path / "training"
+    (folder / "fta").mkdir(parents=True)
+    (folder / name).write_bytes(to_bytes(elmo_state(ARRAYS, OPTIONS)))
+    (folder / "config.json").write_text(json.dumps(make_config()).replace("}", ",}"))  # Jsonnet allows the comma
+    (folder / OPTIONS_MEMBER).write_text(json.dumps(OPTIONS))
+    (folder / "model.tar.gz").write_text("not looked at")
+    assert_equal_vectors(load_bilm(folder), original, limit=1e-6)
+
+
+def test_archive_with_a_folder_in_it(original, tmp_path):
+    archive(tmp_path).rename(tmp_path / "plain.tar.gz")
+    with tarfile.open(tmp_path / "plain.tar.gz") as packed:
+        packed.extractall(tmp_path / "inner" / "model", filter="data")
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as packed:
+        packed.add(tmp_path / "inner", ".")
+    assert_equal_vectors(load_bilm(tmp_path / "model.tar.gz"), original, limit=1e-6)
+
+
+def two_bilms():
+    other = make_arrays(OPTIONS, seed=9)
+    state = {**elmo_state(ARRAYS, OPTIONS, "a._elmo."), **elmo_state(other, OPTIONS, "b._elmo.", mixes=())}
+    return state, other
+
+
+def test_several_bilms_are_named_and_chosen(original, tmp_path):
+    state, other = two_bilms()
+    config = {"model": {"a": {"options_file": OPTIONS}}}
+    path = write_archive(tmp_path / "model.tar.gz", state, config)
+    with pytest.raises(ValueError, match=r"EL312.*2 biLMs: 'a\._elmo', 'b\._elmo'.*model.tar.gz#a\._elmo"):
+        load_bilm(path)
+    assert_equal_vectors(load_bilm(f"{path}#a._elmo"), original, limit=1e-6)
+    wanted = load_bilm(write_model(tmp_path / "other", OPTIONS, other))
+    assert_equal_vectors(load_bilm(f"{path}#b._elmo"), wanted, limit=1e-6)
+    assert load_mixes(f"{path}#a._elmo") == [MIX] and load_mixes(f"{path}#b._elmo") == []
+    with pytest.raises(ValueError, match=r"EL313.*'c'.*'a\._elmo', 'b\._elmo'"):
+        load_bilm(f"{path}#c")
+
+
+def test_a_name_after_a_path_without_names(original, tmp_path):
+    save_bilm(original, tmp_path / "native")
+    for path in (tmp_path / "native", tmp_path / "original"):
+        with pytest.raises(ValueError, match="EL313.*one biLM without a name"):
+            load_bilm(f"{path}#elmo")
+    save_bilm(original, tmp_path / "with#mark")
+    assert load_bilm(tmp_path / "with#mark").config == original.config
+
+
+def test_options_belong_to_the_token_embedder_of_the_same_name(tmp_path):
+    prefixes = [f"text_field_embedder.token_embedder_{name}._elmo." for name in ("small", "large")]
+    state = {**elmo_state(ARRAYS, OPTIONS, prefixes[0]), **elmo_state(ARRAYS, OPTIONS, prefixes[1])}
+    options = {name: make_options(lstm={"cell_clip": clip}) for name, clip in (("small", 1), ("large", 2))}
+    embedders = {name: {"options_file": found} for name, found in options.items()}
+    config = {"model": {"text_field_embedder": {"token_embedders": embedders}}}
+    path = write_archive(tmp_path / "model.tar.gz", state, config)
+    clips = [load_bilm(f"{path}#{prefix.rstrip('.')}").config.cell_clip for prefix in prefixes]
+    assert clips == [1, 2]
+
+
+def test_layer_norm_comes_with_the_mix(tmp_path):
+    path = archive(tmp_path, config=make_config(do_layer_norm=True))
+    assert [mix.layer_norm for mix in load_mixes(path)] == ["allennlp"]
+
+
+def test_several_mixes_keep_their_order(tmp_path):
+    mixes = [((0.0, 1.0, k), k + 0.5) for k in range(12)]
+    path = write_archive(tmp_path / "model.tar.gz", elmo_state(ARRAYS, OPTIONS, mixes=mixes), members=members())
+    assert [(mix.weights, mix.gamma) for mix in load_mixes(path)] == mixes
+    assert sum(load_mixes(path)[3].shares) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("trained, is_warned", [(False, False), (True, True)])
+def test_cached_words(trained, is_warned, original, tmp_path):
+    state = elmo_state(ARRAYS, OPTIONS)
+    state["text_field_embedder.token_embedder_elmo._elmo._elmo_lstm._word_embedding.weight"] = torch.ones(7, 8)
+    path = write_archive(tmp_path / "model.tar.gz", state, make_config(requires_grad=trained), members())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bilm = load_bilm(path)
+    assert [str(item.message)[1:6] for item in caught] == ["WL312"] * is_warned
+    assert_equal_vectors(bilm, original, limit=1e-6)
+
+
+def test_tensors_that_do_not_fit_are_all_named(tmp_path):
+    state = elmo_state(ARRAYS, OPTIONS)
+    names = list(state)
+    del state[names[1]]
+    state[names[4]] = torch.zeros(3)
+    state[names[6]] = torch.full_like(state[names[6]], float("nan"))
+    state[names[-1]] = torch.zeros(2)
+    path = write_archive(tmp_path / "model.tar.gz", state, members=members())
+    with pytest.raises(ValueError, match="(?s)EL026.*4 problem.*missing.*wrong shape.*not finite.*scalar_parameters.2"):
+        load_bilm(path)
+
+
+def test_options_without_skip_connections_are_refused(tmp_path):
+    options = make_options(lstm={"use_skip_connections": False})
+    path = write_archive(tmp_path / "model.tar.gz", elmo_state(ARRAYS, OPTIONS), members=members(options))
+    with pytest.raises(ValueError, match="EL023.*use_skip_connections is false, but AllenNLP's ELMo always has"):
+        load_bilm(path)
+
+
+def test_other_state_dicts_say_what_is_missing(tmp_path):
+    path = write_archive(tmp_path / "model.tar.gz", task_state())
+    with pytest.raises(ValueError, match="EL314.*_char_embedding_weights.*Pass an archive"):
+        load_bilm(path)
+    state = elmo_state(ARRAYS, OPTIONS)
+    path = write_archive(path, {name: state[name] for name in state if "state_projection" not in name})
+    with pytest.raises(ValueError, match="EL314.*state_projection.weight is missing, should have 2 dimensions"):
+        load_bilm(path)
+
+
+def test_token_embeddings_cannot_be_added(tmp_path):
+    with pytest.raises(ValueError, match="EL319.*token_embeddings"):
+        load_bilm(archive(tmp_path), token_embeddings=tmp_path / "some.hdf5")
+
+
+def test_softmax_and_vocabulary_of_the_user(original, tmp_path):
+    path = archive(tmp_path)
+    folder = tmp_path / "original"
+    bilm = load_bilm(path, softmax=folder / "weights.hdf5", vocab=folder / "vocab.txt")
+    assert bilm.perplexity(SENTENCES, batch_size=2).forward == pytest.approx(
+        original.perplexity(SENTENCES, batch_size=2).forward, rel=1e-5
+    )
+    with pytest.raises(ValueError, match="EL028.*12 words"):
+        (folder / "vocab.txt").write_text("\n".join(WORDS))
+        load_bilm(path, softmax=write_softmax(tmp_path, 11), vocab=folder / "vocab.txt")
+
+
+def write_softmax(tmp_path, n_words):
+    return write_model(tmp_path / "softmax", {}, make_softmax(OPTIONS, n_words=n_words)) / "weights.hdf5"
+
+
+# Writing
+
+
+def test_round_trip_is_bit_equal(original, tmp_path):
+    save_bilm(original, tmp_path / "native")
+    save_bilm(load_bilm(tmp_path / "native"), tmp_path / "allennlp", format="allennlp")
+    assert [file.name for file in (tmp_path / "allennlp").iterdir()] == ["model.tar.gz"]
+    bilm = load_bilm(tmp_path / "allennlp")
+    assert_equal_weights(bilm, original)
+    assert bilm.vocabulary == original.vocabulary
+    assert (bilm.head.weight == original.head.weight).all() and (bilm.head.bias == original.head.bias).all()
+    save_bilm(bilm, tmp_path / "again")
+    assert_equal_weights(load_bilm(tmp_path / "again"), original)
+    save_bilm(bilm, tmp_path / "second", format="allennlp")
+    first, second = ((tmp_path / name / "model.tar.gz").read_bytes() for name in ("allennlp", "second"))
+    assert first == second
+
+
+def test_the_archive_has_what_our_own_mapping_does_not_know(original, tmp_path):
+    """The state dict in it is the one that AllenNLP's source makes of the HDF5 file."""
+    save_bilm(original, tmp_path / "allennlp", format="allennlp")
+    with tarfile.open(tmp_path / "allennlp" / "model.tar.gz") as packed:
+        found = torch.load(packed.extractfile("weights.th"), weights_only=True)
+        text = packed.extractfile("config.json").read()
+        config = json.loads(to_json(text))
+    assert b'"options_file": std.strReplace(std.thisFile, "config.json", "options.json")' in text
+    wanted = elmo_state(ARRAYS, OPTIONS, "_text_field_embedder.token_embedder_elmo._elmo.", [((0, 0, 0), 1)])
+    assert {name for name in found if name not in wanted} == {f"_classification_layer.{k}" for k in ("weight", "bias")}
+    assert all(torch.equal(found[name], wanted[name]) for name in wanted)
+    assert config["model"]["text_field_embedder"]["token_embedders"]["elmo"]["type"] == "elmo_token_embedder"
+
+
+def test_foreign_archive_comes_out_again_bit_for_bit(original, tmp_path):
+    """Without its HDF5 file: AllenNLP's forget biases are sums with 1.0, which come out of the difference again."""
+    state = elmo_state(ARRAYS, OPTIONS)
+    save_bilm(load_bilm(write_archive(tmp_path / "model.tar.gz", state, members=members())), tmp_path / "native")
+    save_bilm(load_bilm(tmp_path / "native"), tmp_path / "out", format="allennlp")
+    with tarfile.open(tmp_path / "out" / "model.tar.gz") as packed:
+        found = torch.load(packed.extractfile("weights.th"), weights_only=True)
+    for name, tensor in state.items():
+        assert found[f"_{name}"].numpy().tobytes() == tensor.numpy().tobytes(), name
+
+
+def test_mixes_are_kept_in_the_native_format(tmp_path):
+    path = archive(tmp_path)
+    save_bilm(load_bilm(path), tmp_path / "native")
+    assert load_mixes(tmp_path / "native") == load_mixes(path) == [MIX]
+    save_bilm(load_bilm(tmp_path / "native"), tmp_path / "out", format="allennlp")
+    assert load_mixes(tmp_path / "out") == [MIX]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        {"0": 1},
+        [1],
+        [{"weights": [1, 2], "gamma": 1}],
+        [{"weights": [1, 2, "x"], "gamma": 1}],
+        [{"weights": [0, 0, 0]}],
+        [{"weights": [0, 0, 0], "gamma": 1e30}],
+        [{"weights": [0, 0, 0], "gamma": 1, "layer_norm": "other"}],
+    ],
+)
+def test_mixes_in_meta_data_are_checked(records):
+    assert mixes_from_meta({}, 2) == mixes_from_meta(None, 2) == ()
+    with pytest.raises(ValueError, match="EL318.*scalar_mixes.*3 numbers"):
+        mixes_from_meta({"scalar_mixes": records}, 2)
+
+
+def test_several_mixes_are_saved_with_a_warning(tmp_path):
+    state = elmo_state(ARRAYS, OPTIONS, mixes=[(WEIGHTS, GAMMA), ((0, 0, 1), 2)])
+    bilm = load_bilm(write_archive(tmp_path / "model.tar.gz", state, members=members()))
+    with pytest.warns(UserWarning, match="WL311.*2 scalar mixes"):
+        save_bilm(bilm, tmp_path / "out", format="allennlp")
+    assert load_mixes(tmp_path / "out") == [MIX]
+
+
+@pytest.mark.parametrize(
+    "changes, problem",
+    [
+        ({"lstm": {"use_skip_connections": False}}, "no skip connections"),
+        ({"lstm": {"dim": 12, "projection_dim": 12}}, "no projection, should have projection_width below"),
+        ({"lstm": {"projection_dim": 17}}, "its character CNN has no projection"),
+        ({"char_cnn": {"max_characters_per_token": 20}}, "reads 20 characters of a word, should read 50"),
+        ({"bidirectional": False}, "forward only"),
+        ({"char_cnn": ...}, "it reads words"),
+    ],
+)
+def test_a_bilm_that_allennlp_cannot_have_is_refused(changes, problem, tmp_path):
+    options = make_options(**changes)
+    bilm = load_bilm(write_model(tmp_path / "original", options, make_arrays(options), WORDS))
+    with pytest.raises(ValueError, match=f"(?s)EL311.*{problem}.*native"):
+        save_bilm(bilm, tmp_path / "out", format="allennlp")
+    assert not (tmp_path / "out").exists()
+
+
+def test_token_embeddings_and_dtypes_that_allennlp_cannot_have(original, tmp_path):
+    with pytest.raises(ValueError, match="EL033.*dtype.*float16.*float32"):
+        save_bilm(original, tmp_path / "out", format="allennlp", dtype="float16")
+    bilm = BiLM(original.network, vocabulary=original.vocabulary, token_embeddings=torch.zeros(len(WORDS), 8))
+    with pytest.raises(ValueError, match="EL311.*token embeddings"):
+        save_bilm(bilm, tmp_path / "out", format="allennlp")

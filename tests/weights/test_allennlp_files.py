@@ -1,0 +1,264 @@
+"""Hostile and damaged AllenNLP files: tar members that lead elsewhere, pickles that name other things."""
+
+import gzip
+import io
+import json
+import pickle
+import random
+import tarfile
+import warnings
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from reference.allennlp_state import elmo_state, make_config, to_bytes, write_archive
+from reference.seeded_weights import make_arrays, make_options
+from weights.test_mutations import damage, damage_json
+
+from spacy_elmo import load_bilm
+from spacy_elmo.weights.allennlp import tar
+from spacy_elmo.weights.allennlp.state_dict import read_state_dict
+
+OPTIONS = make_options(
+    lstm={"dim": 4, "projection_dim": 3, "n_layers": 1}, char_cnn={"filters": [[1, 2]], "n_highway": 1}
+)
+STATE = elmo_state(make_arrays(OPTIONS), OPTIONS, mixes=[((0, 1), 2)])
+CONFIG = make_config(options_file=OPTIONS)
+
+
+def member(name, content=b"", **settings):
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for key, value in settings.items():
+        setattr(info, key, value)
+    return info, content
+
+
+def pack(path, *members, **settings):
+    """A good archive with more members."""
+    good = [member("config.json", json.dumps(CONFIG).encode()), member("weights.th", to_bytes(STATE))]
+    with tarfile.open(path, "w:gz", **settings) as archive:
+        for info, content in [*members, *good]:
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    "bad, problem",
+    [
+        (member("/etc/passwd", b"x"), "'/etc/passwd' has a path that leads out"),
+        (member("../config.json", b"{}"), "leads out of the archive"),
+        (member("a/../../b", b"{}"), "leads out of the archive"),
+        (member("..\\b", b"{}"), "leads out of the archive"),
+        (member("C:b", b"{}"), "leads out of the archive"),
+        (member("link", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "'link' is a link, a device or a sparse"),
+        (member("link", type=tarfile.LNKTYPE, linkname="config.json"), "'link' is a link"),
+        (member("dev", type=tarfile.CHRTYPE), "'dev' is a link, a device"),
+        (member("pipe", type=tarfile.FIFOTYPE), "'pipe' is a link, a device"),
+        (member("weights.th", b"x"), "'weights.th' occurs twice"),
+    ],
+)
+def test_members_that_are_refused(bad, problem, tmp_path):
+    with pytest.raises(ValueError) as error:
+        load_bilm(pack(tmp_path / "model.tar.gz", bad))
+    assert str(error.value).startswith("[EL310]") and problem in str(error.value)
+
+
+def test_sparse_members_are_refused(tmp_path):
+    headers = {"GNU.sparse.size": str(2**50), "GNU.sparse.map": "0,1"}
+    with pytest.raises(ValueError, match="(?s)EL310.*sparse file"):
+        load_bilm(pack(tmp_path / "model.tar.gz", member("hole", b"x", pax_headers=headers)))
+
+
+def test_too_many_members(tmp_path):
+    empty = [member(f"file{i}") for i in range(tar.MAX_MEMBERS)]
+    with pytest.raises(ValueError, match="(?s)EL310.*more than 1,000 members"):
+        load_bilm(pack(tmp_path / "model.tar.gz", *empty))
+
+
+def test_a_gzip_bomb_is_not_expanded(tmp_path, monkeypatch):
+    monkeypatch.setattr(tar, "expanded_limit", lambda n_bytes: 2**20)
+    with pytest.raises(ValueError, match="(?s)EL310.*should be at most 1,048,576"):
+        load_bilm(pack(tmp_path / "declared.tar.gz", member("zeros", bytes(2**20 + 1))))
+    long = tarfile.TarInfo("long").tobuf()
+    (tmp_path / "endless.tar.gz").write_bytes(gzip.compress(long + bytes(2**21)))
+    (tmp_path / "pax.tar.gz").write_bytes(gzip.compress(member("x", type=tarfile.XHDTYPE)[0].tobuf() * 4000))
+    for name in ("endless", "pax"):
+        with pytest.raises(ValueError, match="EL0(20|36|22)"):
+            load_bilm(tmp_path / f"{name}.tar.gz")
+
+
+def test_a_long_header_is_not_read(tmp_path):
+    info, _ = member("x", type=tarfile.XHDTYPE)
+    info.size = 2**40
+    (tmp_path / "model.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    with pytest.raises(ValueError, match="EL022.*a header declares 1,099,511,627,776 bytes"):
+        load_bilm(tmp_path / "model.tar")
+
+
+def test_a_damaged_header_is_not_the_end(tmp_path):
+    """Python's tarfile stops there, and options after it would be missing without notice."""
+    path = write_archive(tmp_path / "model.tar", STATE, CONFIG, {"options.json": b"{}"}, mode="w")
+    content = bytearray(path.read_bytes())
+    at = content.rindex(b"options.json")
+    content[at] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="EL022.*a header is damaged"):
+        load_bilm(path)
+
+
+@pytest.mark.parametrize("part", [0.01, 0.3, 0.6])
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_truncated_archive(part, mode, tmp_path):
+    path = write_archive(tmp_path / "model.tar", STATE, CONFIG, mode=mode)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(part * len(content))])
+    with pytest.raises(ValueError, match="EL022.*cannot be read as tar archive"):
+        load_bilm(path)
+
+
+def test_a_tar_of_something_else(tmp_path):
+    with tarfile.open(tmp_path / "notes.tar.gz", "w:gz") as archive:
+        archive.addfile(*[tarfile.TarInfo("notes.txt"), io.BytesIO()])
+    with pytest.raises(ValueError, match="EL020.*Looked for: .*model.tar.gz"):
+        load_bilm(tmp_path / "notes.tar.gz")
+
+
+# State dicts
+
+
+class Attack:
+    """Runs a function when it is unpickled."""
+
+    def __init__(self, function, *arguments):
+        self.call = (function, arguments)
+
+    def __reduce__(self):
+        return self.call
+
+
+@pytest.mark.parametrize("settings", [{}, {"_use_new_zipfile_serialization": False}])
+@pytest.mark.parametrize(
+    "attack, name",
+    [
+        (Attack(Path.touch, Path("ran")), "pathlib"),
+        (Attack(bytearray, 2**40), "bytearray"),
+        (Attack(eval, "1"), "eval"),
+    ],
+)
+def test_a_pickle_runs_nothing(attack, name, settings, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("weights.th").write_bytes(to_bytes({**STATE, "attack": attack}, **settings))
+    with pytest.raises(ValueError, match=f"(?s)EL315.*it names .*{name}.*torch.save"):
+        load_bilm("weights.th")
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("state", [[1, 2], {"a": "text"}, {1: torch.zeros(1)}, {"a": {"b": torch.zeros(1)}}])
+def test_other_contents_are_refused(state):
+    with pytest.raises(ValueError, match="EL315"):
+        read_state_dict(to_bytes(state), "weights.th")
+
+
+def test_a_tensor_larger_than_its_file_is_refused():
+    content = to_bytes({"a": torch.zeros(1).expand(2**16, 2**11)})
+    with pytest.raises(ValueError, match="(?s)EL315.*its tensors declare 536,870,912 bytes"):
+        read_state_dict(content, "weights.th")
+    with pytest.raises(ValueError, match="(?s)EL315.*declares a size of 1073741824"):
+        read_state_dict(to_bytes({"a": torch.zeros(1).expand(2**30)}), "weights.th")
+
+
+def test_a_storage_larger_than_its_file_is_refused():
+    content = to_bytes({"a": torch.zeros(70000)}, _use_new_zipfile_serialization=False)
+    size = pickle.dumps(70000, 2)[2:-1]
+    assert size in content
+    with pytest.raises(ValueError, match="(?s)EL315.*declares a size of 2130706432"):
+        read_state_dict(content.replace(size, pickle.dumps(0x7F000000, 2)[2:-1]), "weights.th")
+
+
+def test_a_compressed_zip_is_refused():
+    source, packed = zipfile.ZipFile(io.BytesIO(to_bytes({"a": torch.zeros(9)}))), io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in source.namelist():
+            archive.writestr(name, source.read(name))
+    with pytest.raises(ValueError, match="(?s)EL315.*compressed"):
+        read_state_dict(packed.getvalue(), "weights.th")
+
+
+def test_plain_tensors_of_any_float_type_are_read():
+    kinds = (torch.float16, torch.bfloat16, torch.float64)
+    found = read_state_dict(to_bytes({str(kind): torch.ones(3, dtype=kind) for kind in kinds}), "weights.th")
+    assert [tensor.sum() for tensor in found.values()] == [3, 3, 3]
+    checkpoint = read_state_dict(to_bytes({"model": {"a": torch.ones(2)}}), "model_state.th")
+    assert list(checkpoint) == ["a"]
+
+
+# Random damage
+
+
+def damage_header(content, draw):
+    """Put another value into a field of a tar header, with a valid checksum."""
+    changed = bytearray(content)
+    n_blocks = len(content) // 512
+    starts = [512 * i for i in range(n_blocks) if content[512 * i + 257 : 512 * i + 262] == b"ustar"]
+    start = draw.choice(starts)
+    field, size = draw.choice([(0, 100), (100, 8), (124, 12), (156, 1), (157, 100), (257, 8), (345, 155)])
+    kinds = [b"/etc/passwd", b"../x", b"\x80" + b"\xff" * 11, b"77777777777\0", b"-1"]
+    kinds += [b"0", b"2", b"x", b"S", b"L", b"g"]
+    value = draw.choice([draw.randbytes(size), *kinds])[:size]
+    changed[start + field : start + field + len(value)] = value
+    changed[start + 148 : start + 156] = b"        "
+    changed[start + 148 : start + 156] = b"%06o\0 " % (sum(changed[start : start + 512]) & 0o777777)
+    return bytes(changed)
+
+
+def mutate(content, name, draw):
+    if name == "config.json" and draw.random() < 0.7:
+        return damage_json(content, draw)
+    if name == "model.tar" and draw.random() < 0.5:
+        return damage_header(content, draw)
+    if name == "model.tar.gz" and draw.random() < 0.7:
+        return gzip.compress(mutate(gzip.decompress(content), "model.tar", draw), 1)
+    return damage(content, draw)
+
+
+def write_all(folder):
+    """An archive, the same in gzip, a folder, and state dicts in both forms."""
+    write_archive(folder / "model.tar", STATE, CONFIG, mode="w")
+    write_archive(folder / "model.tar.gz", STATE, CONFIG)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "weights.th").write_bytes(to_bytes(STATE))
+    (folder / "old.th").write_bytes(to_bytes(STATE, _use_new_zipfile_serialization=False))
+
+
+def check(folder, name, n_mutations):
+    path = folder / name
+    content, draw, n_errors = path.read_bytes(), random.Random(name), 0
+    for _ in range(n_mutations):
+        path.write_bytes(mutate(content, name, draw))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                load_bilm(folder / "weights.th" if name == "config.json" else path)
+        except (ValueError, OSError) as error:
+            n_errors += 1
+            assert str(error).startswith("[EL") and str(folder) in str(error), error
+    path.write_bytes(content)
+    return n_errors
+
+
+NAMES = ["model.tar", "model.tar.gz", "config.json", "weights.th", "old.th"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_file_loads_or_gives_an_error_of_ours(name, tmp_path):
+    write_all(tmp_path)
+    check(tmp_path, name, 15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_many_damaged_files_load_or_give_an_error_of_ours(name, tmp_path):
+    write_all(tmp_path)
+    assert check(tmp_path, name, 2000) > 100

@@ -1,0 +1,202 @@
+"""Models of ELMoForManyLangs: equal to a reference in NumPy, and as good as any other biLM."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from reference.seeded_manylangs import SENTENCES, make_architecture, write_manylangs, write_zip
+
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.nn import Elmo
+from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
+
+LIMIT = 2e-5
+KINDS = {
+    "characters and words": {},
+    "characters": {"token_embedder": {"word_dim": 0}},
+    "words": {"token_embedder": {"char_dim": 0}},
+    "words cut at two characters": {"token_embedder": {"char_dim": 0, "max_characters_per_token": 4}},
+    "tanh, no highways": {"token_embedder": {"activation": "tanh", "n_highway": 0}},
+    "long words": {"token_embedder": {"max_characters_per_token": 50, "n_highway": 3}},
+    "no clips": {"encoder": {"cell_clip": 0, "proj_clip": None, "n_layers": 1}},
+    "small clips": {"encoder": {"cell_clip": 0.1, "proj_clip": 0.05, "n_layers": 3}},
+    "projection as wide as the cell": {"encoder": {"dim": 4}},
+    "projection wider than the cell": {"encoder": {"dim": 3}},
+    "LSTM over characters": {"token_embedder": {"name": "lstm"}},
+    "LSTM over characters alone": {"token_embedder": {"name": "LSTM", "word_dim": 0}},
+    "LSTM of words alone": {"token_embedder": {"name": "lstm", "char_dim": 0}},
+    "plain LSTM": {"encoder": {"name": "lstm", "dim": 5, "n_layers": 3}},
+    "plain LSTM, one layer": {"encoder": {"name": "lstm", "dim": 3, "n_layers": 1}, "token_embedder": {"name": "lstm"}},
+}
+TEXT = [words for words in SENTENCES if words]
+
+
+@pytest.fixture
+def make(tmp_path):
+    def write(name="model", *, legacy=False, **changes):
+        architecture = make_architecture(**changes)
+        lowered = copy.deepcopy(architecture)
+        for block in ("encoder", "token_embedder"):
+            lowered[block]["name"] = lowered[block]["name"].lower()
+        model = write_manylangs(tmp_path / name, lowered, legacy=legacy)
+        return tmp_path / name, model
+
+    return write
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_equal_the_reference(kind, make):
+    folder, model = make(**KINDS[kind])
+    bilm = load_bilm(folder)
+    for words, found in zip(SENTENCES, bilm.embed(SENTENCES)):
+        assert found.shape[1] == len(words)
+        if words:
+            wanted = model.layers(words)[0]
+            assert found.shape == wanted.shape
+            assert np.abs(found - wanted).max() < LIMIT
+
+
+@pytest.mark.issue(17)
+def test_state_continues_as_in_the_original(make):
+    folder, model = make()
+    bilm = load_bilm(folder)
+    _, state = bilm.embed(TEXT, state=None, return_state=True)
+    second, _ = bilm.embed(TEXT, state=state, return_state=True)
+    for words, found in zip(TEXT, second):
+        wanted, _ = model.layers(words, model.layers(words)[1])
+        assert np.abs(found - wanted).max() < LIMIT
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("inner", ["", "zhs.model/"])
+def test_zip_is_read_in_place(inner, legacy, make, tmp_path):
+    folder, _ = make(legacy=legacy)
+    path = write_zip(tmp_path / "179.zip", folder, inner)
+    before = sorted(tmp_path.rglob("*"))
+    bilm = load_bilm(path)
+    assert sorted(tmp_path.rglob("*")) == before
+    for found, wanted in zip(bilm.embed(SENTENCES), load_bilm(folder).embed(SENTENCES)):
+        assert (found == wanted).all()
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("kind", ["characters and words", "words", "LSTM over characters", "plain LSTM"])
+def test_native_format_and_bytes_keep_every_bit(kind, make, tmp_path):
+    bilm = load_bilm(make(**KINDS[kind])[0])
+    save_bilm(bilm, tmp_path / "native")
+    for other in (load_bilm(tmp_path / "native"), bilm_from_bytes(bilm_to_bytes(bilm))):
+        assert (other.config, other.lexicon, other.meta) == (bilm.config, bilm.lexicon, bilm.meta)
+        for key, tensor in bilm.network.state_dict().items():
+            assert torch.equal(tensor, other.network.state_dict()[key])
+        for found, wanted in zip(other.embed(SENTENCES), bilm.embed(SENTENCES)):
+            assert (found == wanted).all()
+    assert bilm_to_bytes(bilm) == bilm_to_bytes(bilm_from_bytes(bilm_to_bytes(bilm)))
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("kind", ["characters and words", "plain LSTM"])
+@pytest.mark.parametrize("dtype, limit", [("float16", 0.02), ("int8", 0.2)])
+def test_native_format_in_smaller_dtypes(kind, dtype, limit, make, tmp_path):
+    bilm = load_bilm(make(**KINDS[kind])[0])
+    save_bilm(bilm, tmp_path / "native", dtype=dtype)
+    for found, wanted in zip(load_bilm(tmp_path / "native").embed(TEXT), bilm.embed(TEXT)):
+        assert np.abs(found - wanted).max() < limit
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("kind", ["characters and words", "words", "LSTM over characters", "plain LSTM"])
+def test_vectors_do_not_depend_on_batch_order_and_cache(kind, make):
+    bilm = load_bilm(make(**KINDS[kind])[0])
+    together = bilm.embed(TEXT)
+    backwards = bilm.embed(TEXT[::-1], batch_tokens=3)[::-1]
+    bilm.word_cache.max_bytes = 0
+    alone = [bilm.embed([words])[0] for words in TEXT]
+    for first, second, third in zip(together, backwards, alone):
+        assert np.abs(first - second).max() < 1e-5 and np.abs(first - third).max() < 1e-5
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("kind", ["characters and words", "words", "LSTM over characters", "plain LSTM"])
+def test_gradients_ids_copies_and_boundaries(kind, make):
+    bilm = load_bilm(make(**KINDS[kind])[0])
+    wanted = np.concatenate(bilm.embed(TEXT), axis=1)
+    rows = bilm.encode_with_grad(TEXT)
+    assert np.abs(rows.detach().numpy() - wanted).max() < 1e-5
+    rows.sum().backward()
+    for name, parameter in bilm.network.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+    words = list(dict.fromkeys(word for sentence in TEXT for word in sentence))
+    ids, _ = bilm._encoder.words.codec.encode(words)
+    index = [[words.index(word) for word in sentence] for sentence in TEXT]
+    assert np.abs(bilm.encode_ids(ids, index).numpy() - wanted).max() < 1e-5
+    copied = pickle.loads(pickle.dumps(bilm))
+    assert np.abs(np.concatenate(copied.embed(TEXT), axis=1) - wanted).max() < 1e-5
+    assert bilm.embed([["a"]], boundaries=True)[0].shape[1] == 3
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("kind", ["characters and words", "plain LSTM"])
+def test_torch_module_trains_it(kind, make):
+    bilm = load_bilm(make(**KINDS[kind])[0])
+    wanted = np.concatenate(bilm.embed(TEXT, layers="mean"))
+    elmo = Elmo(bilm, dropout=0.0)
+    (frozen,), mask = elmo(TEXT)
+    assert np.abs(frozen[mask].detach().numpy() - wanted).max() < 1e-5
+    elmo.encoder.requires_grad_(True)
+    (trained,), _ = elmo(TEXT)
+    assert np.abs(trained[mask].detach().numpy() - wanted).max() < 1e-5
+    trained.sum().backward()
+    assert all(parameter.grad is not None for parameter in elmo.encoder.parameters())
+
+
+@pytest.mark.issue(17)
+def test_plain_lstm_has_no_state(make):
+    bilm = load_bilm(make(**KINDS["plain LSTM"])[0])
+    wanted = bilm.embed(TEXT)
+    for state in ("steady", "carry", None):
+        for found, one in zip(bilm.embed(TEXT, state=state), wanted):
+            assert (found == one).all()
+    bilm.prepare("steady")
+    with pytest.raises(ValueError, match="EL301"):
+        bilm.embed(TEXT, return_state=True)
+    with pytest.raises(ValueError, match="EL301"):
+        _ = bilm.steady_state
+    with pytest.raises(ValueError, match="EL302"):
+        bilm.network(torch.zeros(1, 4), torch.zeros(2, 1, 1, dtype=torch.long), bilm.network.zero_state(1))
+    with pytest.raises(ValueError, match="EL015.*bilstm.*float32 only"):
+        bilm.set_precision("int8")
+
+
+@pytest.mark.issue(17)
+def test_what_it_cannot_do_is_an_error(make, tmp_path):
+    from spacy_elmo.encoding.chunks import make_word_table
+
+    bilm = load_bilm(make()[0])
+    with pytest.raises(ValueError, match="EL007.*no softmax"):
+        bilm.perplexity(TEXT)
+    with pytest.raises(ValueError, match="EL309"):
+        make_word_table(bilm.config, None)
+    with pytest.raises(ValueError, match="EL308.*bilm-tf.*tables of its own"):
+        save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
+    assert not (tmp_path / "tf").exists()
+    with pytest.raises(ValueError, match="EL033.*manylangs"):
+        save_bilm(bilm, tmp_path / "other", format="manylangs")
+    with pytest.raises(ValueError, match="EL017.*shape"):
+        bilm.encode_ids(np.zeros((1, 50), dtype="int64"), [[0]])
+    with pytest.raises(ValueError, match="EL017.*should be 0 to"):
+        bilm.encode_ids(np.full((1, 11), 30, dtype="int64"), [[0]])
+
+
+@pytest.mark.issue(17)
+def test_reduced_precision(make):
+    bilm = load_bilm(make()[0])
+    wanted = np.concatenate(bilm.embed(TEXT), axis=1)
+    try:
+        bilm.set_precision("int8")
+    except ValueError as error:
+        pytest.skip(str(error))
+    assert np.abs(np.concatenate(bilm.embed(TEXT), axis=1) - wanted).max() < 0.2

@@ -1,0 +1,282 @@
+"""Bad files of ELMoForManyLangs: one error of ours that lists everything."""
+
+import io
+import json
+import pickle
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from reference.seeded_manylangs import (
+    CHARACTERS,
+    SENTENCES,
+    dictionary,
+    make_architecture,
+    write_manylangs,
+    write_zip,
+)
+
+from spacy_elmo import load_bilm
+from spacy_elmo.weights.manylangs.architecture import read_architecture
+from spacy_elmo.weights.manylangs.files import ManyLangsFiles, detect_manylangs
+from spacy_elmo.weights.manylangs.symbols import read_symbols
+from spacy_elmo.weights.sources import Source
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_manylangs(tmp_path / "model", make_architecture())
+    return tmp_path / "model"
+
+
+def change_state(path, **changes):
+    """None takes a tensor away."""
+    state = torch.load(path, weights_only=True)
+    for name, value in changes.items():
+        state.pop(name) if value is None else state.update({name: value})
+    torch.save(state, path)
+
+
+@pytest.mark.issue(17)
+def test_missing_files_are_listed_together(folder):
+    for name in ("char.dic", "word.dic", "encoder.pkl"):
+        (folder / name).unlink()
+    with pytest.raises(ValueError, match="EL306.*encoder.pkl, char.dic, word.dic missing"):
+        load_bilm(folder)
+    (folder / "config.json").unlink()
+    with pytest.raises(ValueError, match="EL306.*config.json, encoder.pkl missing"):
+        load_bilm(folder)
+
+
+@pytest.mark.issue(17)
+def test_problems_of_all_files_are_listed_together(folder):
+    (folder / "char.dic").write_text("a\t0\n")
+    (folder / "encoder.pkl").write_bytes(b"no pickle")
+    architecture = make_architecture(encoder={"name": "qrnn"}, token_embedder={"word_dim": -1})
+    (folder / "network.json").write_text(json.dumps(architecture))
+    with pytest.raises(ValueError, match="EL034") as error:
+        load_bilm(folder)
+    for part in ("EL304", "encoder.name is 'qrnn'", "word_dim is -1", "EL305", "<oov> is missing", "EL303"):
+        assert part in str(error.value)
+
+
+@pytest.mark.issue(17)
+def test_wrong_tensors_of_both_files_are_listed_together(folder):
+    change_state(folder / "token_embedder.pkl", **{"projection.bias": torch.zeros(9), "more": torch.zeros(1)})
+    change_state(
+        folder / "encoder.pkl",
+        **{
+            "forward_layer_0.input_linearity.weight": None,
+            "backward_layer_1.state_linearity.bias": torch.ones(24).long(),
+        },
+    )
+    with pytest.raises(ValueError, match="EL307.*4 problem") as error:
+        load_bilm(folder)
+    for part in (
+        "token_embedder.pkl: wrong shape: projection.bias is [9], should be [4]",
+        "token_embedder.pkl: unexpected: more",
+        "encoder.pkl: missing: forward_layer_0.input_linearity.weight [24, 4]",
+        "encoder.pkl: wrong type: backward_layer_1.state_linearity.bias is int64",
+    ):
+        assert part in str(error.value)
+
+
+@pytest.mark.issue(17)
+def test_tables_and_symbols_must_fit(folder):
+    (folder / "char.dic").write_text(dictionary([*CHARACTERS, "!"]), encoding="utf8")
+    with pytest.raises(ValueError, match=r"(?s)EL307.*char_emb_layer.embedding.weight is .37, 5., should be .38"):
+        load_bilm(folder)
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize(
+    "lines, wanted",
+    [
+        ("<oov>\t0\n<pad>\t5\n", "line 2 has the id 5, should be 0 to 1"),
+        ("<oov>\t0\n<pad>\t0\n", "line 2 has the id 0 of '<oov>' again"),
+        ("<oov>\t0\n<pad>\t1\n<pad>\t2\n", "line 3 has '<pad>' again"),
+        ("<oov>\t0\n<pad>\t-1\n", "line 2 has the id '-1'"),
+        ("<oov>\t0\n<pad>\tone\n", "line 2 has the id 'one'"),
+        ("<oov>\t0\n\n<pad>\t1\n", "line 2 is empty"),
+        ("<oov>\t0\na\tb\t1\n", "line 2 has more than one tab"),
+        ("<oov>\t0\n<pad>\t" + "9" * 5000, "line 2 has the id '9999"),
+        ("<oov>\t0\n", "<pad> is missing"),
+        ("", "<oov> is missing"),
+        ("\udcff\t0\n", "not UTF-8"),
+    ],
+)
+def test_bad_tables_of_symbols(lines, wanted, tmp_path):
+    path = tmp_path / "word.dic"
+    path.write_bytes(lines.encode("utf8", "surrogateescape"))
+    with pytest.raises(ValueError, match="EL305") as error:
+        read_symbols(Source(path), ("<oov>", "<pad>"))
+    assert wanted in str(error.value)
+
+
+@pytest.mark.issue(17)
+def test_blank_symbols_are_the_ideographic_space_and_the_last_one_counts(tmp_path):
+    path = tmp_path / "char.dic"
+    path.write_text("<oov>\t1\n \t0\n\u3000\t2\n\u00a0\t3\r\n", encoding="utf8")
+    assert read_symbols(Source(path), ()) == (None, "<oov>", None, "\u3000")
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize(
+    "changes, wanted",
+    [
+        ({"encoder": {"dim": 0}}, "encoder.dim is 0, should be an integer of 1 or more"),
+        ({"encoder": {"n_layers": True}}, "encoder.n_layers is True"),
+        ({"encoder": {"n_layers": 5000}}, "n_layers is 5000, should be at most 1,000"),
+        ({"encoder": {"cell_clip": ...}}, "encoder.cell_clip is 'missing'"),
+        ({"encoder": {"proj_clip": -3}}, "encoder.proj_clip is -3"),
+        ({"token_embedder": {"name": None}}, "token_embedder.name is None"),
+        ({"token_embedder": {"activation": "gelu"}}, "activation is 'gelu'"),
+        ({"token_embedder": {"filters": [[20, 4]]}}, r"filter [20, 4] should be 1 to 10 characters wide"),
+        ({"token_embedder": {"filters": "many"}}, "filters is 'many'"),
+        ({"token_embedder": {"filters": [[1, 2**40]]}}, "filters in all"),
+        ({"token_embedder": {"max_characters_per_token": 10**9}}, "max_characters is 1000000000"),
+        ({"token_embedder": {"char_dim": 0, "word_dim": 0}}, "neither characters nor words"),
+        ({"token_embedder": ...}, "the block token_embedder is missing"),
+    ],
+)
+def test_bad_architectures(changes, wanted, folder):
+    (folder / "network.json").write_text(json.dumps(make_architecture(**changes)))
+    with pytest.raises(ValueError, match="EL304") as error:
+        load_bilm(folder)
+    assert wanted in str(error.value)
+
+
+@pytest.mark.issue(17)
+def test_architecture_is_found_within_the_folder_alone(folder, tmp_path):
+    shutil.copy(folder / "network.json", tmp_path / "secret.json")
+    (folder / "network.json").rename(folder / "odd.json")
+    files = ManyLangsFiles(folder, frozenset(path.name for path in folder.iterdir()))
+    for path in (str(tmp_path / "secret.json"), "../secret.json", "a/../../secret.json", None, 5, "", "."):
+        (folder / "config.json").write_text(json.dumps({"config_path": path}))
+        assert read_architecture(files).where == str(folder / "odd.json")
+    (folder / "configs").mkdir()
+    (folder / "odd.json").rename(folder / "configs" / "net.json")
+    files = detect_manylangs(folder)
+    (folder / "config.json").write_text(json.dumps({"config_path": "configs/net.json"}))
+    assert read_architecture(files).where == str(folder / "configs" / "net.json")
+    (folder / "config.json").write_text(json.dumps({"config_path": "../../secret.json"}))
+    with pytest.raises(ValueError, match="EL304.*there is no such file in the folder"):
+        load_bilm(folder)
+
+
+@pytest.mark.issue(17)
+def test_architecture_of_the_published_models_is_known(folder):
+    (folder / "network.json").unlink()
+    path = "/users4/conll18st/elmo/configs/cnn_50_100_512_4096_sample.json"
+    (folder / "config.json").write_text(json.dumps({"config_path": path}))
+    config = read_architecture(detect_manylangs(folder)).config(6000, 150_000)
+    assert (config.cell_width, config.projection_width, config.token_embedder.feature_width) == (4096, 512, 2148)
+    with pytest.raises(ValueError, match="EL307"):
+        load_bilm(folder)
+
+
+@pytest.mark.issue(17)
+def test_zip_with_two_models_or_damage(folder, tmp_path):
+    path = write_zip(tmp_path / "two.zip", folder, "a/")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.write(folder / "encoder.pkl", "b/encoder.pkl")
+    with pytest.raises(ValueError, match=r"EL021.*2 files with models.*\(a/, b/\)"):
+        load_bilm(path)
+    content = bytearray(write_zip(tmp_path / "one.zip", folder).read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    (tmp_path / "one.zip").write_bytes(content)
+    with pytest.raises(ValueError, match="EL022"):
+        load_bilm(tmp_path / "one.zip")
+
+
+@pytest.mark.issue(17)
+def test_extra_files_are_refused(folder):
+    with pytest.raises(ValueError, match="EL032.*manylangs.*vocab"):
+        load_bilm(folder, vocab=folder / "word.dic")
+
+
+class Attack:
+    def __reduce__(self):
+        return (print, ("code was run",))
+
+
+def pickled(value):
+    return lambda: pickle.dumps(value, protocol=2)
+
+
+def torch_file(value, **settings):
+    def write():
+        file = io.BytesIO()
+        torch.save(value, file, **settings)
+        return file.getvalue()
+
+    return write
+
+
+LEGACY = {"_use_new_zipfile_serialization": False}
+HOSTILE = {
+    "code": (torch_file({"x": Attack()}), "names __builtin__ print"),
+    "code, old": (torch_file({"x": Attack()}, **LEGACY), "names __builtin__ print"),
+    "plain pickle": (pickled({"x": 1}), "not a file of `torch.save`"),
+    "no tensors": (torch_file({"x": [1]}), "x is a list, should be a tensor"),
+    "a tensor": (torch_file(torch.ones(2)), "instead of tensors by name"),
+    "nothing": (torch_file({}), "contains nothing"),
+    "a module": (torch_file(torch.nn.Linear(2, 2)), "names torch.nn"),
+    "expanded": (torch_file({"x": torch.ones(1).expand(2**30)}), "does not lie within its 1 numbers"),
+    "another model": (torch_file({"weight": torch.ones(5000)}), ""),
+    "zeros": (lambda: b"\0" * 500, "not a file of `torch.save`"),
+    "empty": (lambda: b"", "not a file of `torch.save`"),
+}
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_state_dicts(kind, folder, capsys):
+    write, wanted = HOSTILE[kind]
+    (folder / "encoder.pkl").write_bytes(write())
+    with pytest.raises(ValueError, match="EL303" if wanted else "EL307") as error:
+        load_bilm(folder)
+    assert wanted in str(error.value)
+    assert "code was run" not in capsys.readouterr().out
+
+
+@pytest.mark.issue(17)
+def test_shared_storage_cannot_multiply_memory(folder):
+    table = torch.ones(50_000)
+    torch.save({str(i): table for i in range(500)}, folder / "encoder.pkl")
+    with pytest.raises(ValueError, match="(?s)EL303.*its tensors declare 100,000,000 bytes"):
+        load_bilm(folder)
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("change", ["larger storage", "compressed", "twice"])
+def test_hostile_zips_of_torch(change, folder):
+    source = zipfile.ZipFile(io.BytesIO((folder / "encoder.pkl").read_bytes()))
+    target = io.BytesIO()
+    kind = zipfile.ZIP_DEFLATED if change == "compressed" else zipfile.ZIP_STORED
+    with zipfile.ZipFile(target, "w", kind) as archive:
+        for name in source.namelist():
+            content = source.read(name)
+            is_first = name.endswith("/data/0")
+            archive.writestr(name, content[:-4] if change == "larger storage" and is_first else content)
+        if change == "twice":
+            with pytest.warns(UserWarning, match="Duplicate name"):
+                archive.writestr(source.namelist()[0], b"")
+    (folder / "encoder.pkl").write_bytes(target.getvalue())
+    wanted = {"larger storage": "bytes, should have", "compressed": "compressed", "twice": "one name"}
+    with pytest.raises(ValueError, match="EL303") as error:
+        load_bilm(folder)
+    assert wanted[change] in str(error.value)
+
+
+@pytest.mark.issue(17)
+def test_half_and_double_precision_are_read(folder):
+    wanted = load_bilm(folder).embed(SENTENCES[:2])
+    for dtype, limit in ((torch.float64, 1e-6), (torch.bfloat16, 0.1), (torch.float16, 0.02)):
+        for name in ("encoder.pkl", "token_embedder.pkl"):
+            state = torch.load(folder / name, weights_only=True)
+            torch.save({key: tensor.to(dtype) for key, tensor in state.items()}, folder / name)
+        for found, one in zip(load_bilm(folder).embed(SENTENCES[:2]), wanted):
+            assert np.abs(found - one).max() < limit
