@@ -1,7 +1,7 @@
 """What can be done with a biLM, what cannot, and why."""
 
 from dataclasses import dataclass
-from typing import Any, List
+from typing import List
 
 from .._choices import PRECISIONS
 from ..encoding.facade import BiLM
@@ -38,13 +38,9 @@ def _vectors(bilm: BiLM) -> Capability:
     return Capability("contextual vectors", True, sizes + (", forward direction only" if is_forward else ""))
 
 
-def _embedder(bilm: BiLM) -> Any:
-    """The settings of ELMoForManyLangs' words, which not every version of the config has."""
-    return getattr(bilm.config, "token_embedder", None)
-
-
 def _unknown_words(bilm: BiLM) -> Capability:
-    has_characters = bilm.config.char_cnn is not None or bool(getattr(_embedder(bilm), "n_characters", 0))
+    embedder = bilm.config.token_embedder
+    has_characters = bilm.config.char_cnn is not None or (embedder is not None and embedder.n_characters > 0)
     if not has_characters or bilm.token_embeddings is not None:
         reason = "words outside the vocabulary share the vector of <UNK> in the token layer"
         return Capability("vectors of unknown words", False, reason)
@@ -58,7 +54,7 @@ def _perplexity(bilm: BiLM) -> Capability:
 
 
 def _training(bilm: BiLM) -> Capability:
-    if _embedder(bilm) is not None:
+    if bilm.config.token_embedder is not None:
         return Capability("further training", False, "ELMoForManyLangs: pretraining has no word input of this kind")
     is_new = bilm.head is None or bilm.vocabulary is None
     return Capability("further training", True, "with a new vocabulary and a new softmax" if is_new else "")
