@@ -7,6 +7,7 @@ from .corpora import CorporaErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
+from .tensorflow import TensorFlowErrors
 from .warnings import Warnings
 from .weights import WeightsErrors
 
@@ -14,6 +15,14 @@ __all__ = ["Errors", "Warnings"]
 
 
 class Errors(
-    BiLMErrors, WeightsErrors, CorporaErrors, PipelineErrors, PretrainingErrors, NNErrors, CLIErrors, AnalysisErrors
+    BiLMErrors,
+    WeightsErrors,
+    TensorFlowErrors,
+    CorporaErrors,
+    PipelineErrors,
+    PretrainingErrors,
+    NNErrors,
+    CLIErrors,
+    AnalysisErrors,
 ):
     """Templates of all rings, for `str.format`."""

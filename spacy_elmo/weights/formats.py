@@ -19,6 +19,16 @@ from .native.files import NativeFiles, detect_native
 from .native.model import read_native, write_native
 from .parts import read_vocabulary
 from .sources import Source
+from .tensorflow.files import (
+    CHECKPOINT_WANTED,
+    HUB_WANTED,
+    CheckpointFiles,
+    HubFiles,
+    detect_tf_checkpoint,
+    detect_tf_hub,
+    find_checkpoint,
+)
+from .tensorflow.model import read_tf_checkpoint, read_tf_hub
 from .unreadable import recognize
 
 INT8 = "int8"
@@ -69,7 +79,8 @@ class Format:
     name (str): Name for `save_bilm` and the command line.
     detect (Callable[[Path], Optional[Any]]): Finds the files at an existing path by name, None for another format.
     read (Callable[[Any, Extras], LoadedModel]): Reads the output of `detect` into a model.
-    write (Callable[[BiLM, Path, str], None]): Writes a biLM to an empty folder, in a dtype.
+    write (Optional[Callable[[BiLM, Path, str], None]]): Writes a biLM to an empty folder, in a dtype; None for formats
+        that are only read.
     file_names (Sequence[str]): Names of all files that `write` may write.
     dtypes (Sequence[str]): Dtypes that `write` supports.
     wanted (str): Description of the files that `detect` looks for.
@@ -78,7 +89,7 @@ class Format:
     name: str
     detect: Callable[[Path], Optional[Any]]
     read: Callable[[Any, Extras], LoadedModel]
-    write: Callable[[BiLM, Path, str], None]
+    write: Optional[Callable[[BiLM, Path, str], None]]
     file_names: Sequence[str]
     dtypes: Sequence[str]
     wanted: str
@@ -101,6 +112,21 @@ def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
     return LoadedModel(read_bilm_tf(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None))
 
 
+def _read_tf_checkpoint(files: CheckpointFiles, extras: Extras) -> LoadedModel:
+    files = replace(
+        files,
+        vocab=extras.vocab or files.vocab,
+        token_embeddings=extras.token_embeddings or files.token_embeddings,
+    )
+    return LoadedModel(read_tf_checkpoint(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None))
+
+
+def _read_tf_hub(files: HubFiles, extras: Extras) -> LoadedModel:
+    files = replace(files, vocab=extras.vocab, token_embeddings=extras.token_embeddings)
+    hub = read_tf_hub(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None)
+    return LoadedModel(hub.bilm, (LoadedMix(hub.mix_weights, hub.mix_scale),) if hub.mix_weights else ())
+
+
 NATIVE = Format(
     name="native",
     detect=detect_native,
@@ -119,15 +145,35 @@ BILM_TF = Format(
     dtypes=DTYPES,
     wanted=BILM_TF_WANTED,
 )
-FORMATS: Tuple[Format, ...] = (NATIVE, BILM_TF)  # in the order of detection
+TF_HUB = Format(
+    name="tf-hub",
+    detect=detect_tf_hub,
+    read=_read_tf_hub,
+    write=None,
+    file_names=(),
+    dtypes=(),
+    wanted=HUB_WANTED,
+)
+TF_CHECKPOINT = Format(
+    name="tf-checkpoint",
+    detect=detect_tf_checkpoint,
+    read=_read_tf_checkpoint,
+    write=None,
+    file_names=(),
+    dtypes=(),
+    wanted=CHECKPOINT_WANTED,
+)
+FORMATS: Tuple[Format, ...] = (NATIVE, TF_HUB, TF_CHECKPOINT, BILM_TF)  # in the order of detection
 
 
 def detect_format(path: Path) -> Tuple[Format, Any]:
-    """path (Path): A folder or file.
+    """path (Path): A folder or file, or the prefix of the files of a TensorFlow checkpoint.
     RETURNS (Tuple[Format, Any]): The format, and the files for its `read`.
     RAISES (ValueError): EL020 if no format is detected, EL040 for a known format that cannot be read yet, and errors of
         `detect` for damaged files.
     """
+    if not path.exists():
+        path = find_checkpoint(path) or path
     if not path.exists():
         raise ValueError(_not_found(path, "there is no such file or folder"))
     found = recognize(path) if path.is_dir() or path.is_file() else None
