@@ -262,11 +262,10 @@ def write_checkpoint(
     """A folder as bilm-tf leaves it. arrays, accumulators: By the names of HDF5 files. RETURNS (Path): The folder."""
     n_layers = options["lstm"].get("n_layers", 1)
     variables = training_names(arrays, n_layers)
-    if not options.get("bidirectional", True):
-        variables = {name.replace("lm/RNN_0/", "lm/"): array for name, array in variables.items()}
-        accumulators = None
     for name, array in training_names(accumulators or {}, n_layers).items():
         variables[f"{name}/Adagrad"] = array
+    if not options.get("bidirectional", True):
+        variables = {name.replace("lm/RNN_0/", "lm/"): array for name, array in variables.items()}
     variables["global_step"] = np.array(n_updates, dtype="float32")
     variables["train_perplexity"] = np.array(40.0, dtype="float32")
     name = f"model.ckpt-{n_updates}"

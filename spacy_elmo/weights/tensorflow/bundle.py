@@ -144,8 +144,8 @@ class Bundle:
                 raise Damaged(f"{variable.name} is at {offset:,} to {offset + n_bytes:,} of {n_stored:,} bytes")
             array = np.empty(entry.shape, dtype=numpy_dtype(variable))
             file.seek(offset)
-            content = memoryview(array.reshape(-1).view("u1"))
-            if file.readinto(content) != n_bytes:  # type: ignore[attr-defined]  # typeshed: BufferedReader has it
+            content = array.reshape(-1).view("u1").data
+            if file.readinto(content) != n_bytes:
                 raise Damaged(f"{variable.name} is truncated")
             if masked_crc32c(content) != entry.crc:
                 raise Damaged(f"the checksum of {variable.name} differs")

@@ -82,7 +82,7 @@ def _apply(matrix: Words, vectors: Words) -> Words:
 
 def _span(columns: Words) -> Words:
     """The images of all 2^16 half words."""
-    table = np.zeros(1, dtype="<u4")
+    table: Words = np.zeros(1, dtype="<u4")
     for column in columns:
         table = np.concatenate([table, table ^ column])
     return table

@@ -18,6 +18,7 @@ STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
 MAX_STATE_BYTES = MIB
 NEWEST = re.compile(rb'^\s*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
+SHARDS = re.compile(r"-\?{5}-of-\d{5}$")  # all files of format V1, in a file `checkpoint`
 SHARD = re.compile(r"(?P<prefix>.+?)(?P<data>\.data)?-\d{5}-of-(?P<n>\d{5})")
 GRAPHS = ("saved_model.pb", "tfhub_module.pb")
 HUB_INDEX = Path("variables") / "variables.index"
@@ -167,7 +168,7 @@ def _newest(state: Path) -> Optional[str]:
             path = ESCAPE.sub(_unescape, match[1]).decode("utf8")
         except UnicodeDecodeError as error:
             raise Damaged(f"the name of the newest checkpoint is not valid UTF-8: {error.reason}") from error
-        name = re.split(r"[/\\]", path)[-1]
+        name = SHARDS.sub("", re.split(r"[/\\]", path)[-1])
         if name in ("", ".", "..") or "\0" in name:
             raise Damaged("the name of the newest checkpoint is empty")
     return name

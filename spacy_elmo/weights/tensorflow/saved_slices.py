@@ -62,7 +62,8 @@ class SavedSlices:
 
     def _add_variable(self, message: memoryview) -> None:
         """One SavedSliceMeta. Each file declares the slices that it has."""
-        name, shape, dtype = "", (), 0
+        name, dtype = "", 0
+        shape: Shape = ()
         slices: List[Extents] = []
         for number, value in read_fields(message):
             if number == 1:

@@ -143,9 +143,9 @@ def _unsigned(number: int) -> bytes:
 
 def _signed(number: int) -> bytes:
     """Big-endian two's complement; as many leading bits as there are bytes are flipped."""
-    n_bytes = next(n for n in range(1, 11) if -(2 ** (7 * n - 1)) <= number < 2 ** (7 * n - 1))
-    header = (2 ** (8 * n_bytes) - 1) ^ (2 ** (7 * n_bytes) - 1)  # n_bytes ones, then zeros
-    return ((number % 2 ** (8 * n_bytes)) ^ header).to_bytes(n_bytes, "big")
+    n_bytes = next(n for n in range(1, 11) if -(1 << 7 * n - 1) <= number < 1 << 7 * n - 1)
+    header = ((1 << 8 * n_bytes) - 1) ^ ((1 << 7 * n_bytes) - 1)  # n_bytes ones, then zeros
+    return (number % (1 << 8 * n_bytes) ^ header).to_bytes(n_bytes, "big")
 
 
 def only_whole(extents: Optional[Extents]) -> bool:
