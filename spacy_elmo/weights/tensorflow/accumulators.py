@@ -7,7 +7,7 @@ import numpy as np
 
 from ...encoding.facade import BiLM
 from ...errors import Errors
-from ..bilm_tf.layout import SOFTMAX_BIAS, SOFTMAX_WEIGHT, state_shapes, tf_datasets
+from ..bilm_tf.layout import SOFTMAX_BIAS, SOFTMAX_WEIGHT, regular_name, state_shapes, tf_datasets
 from ..limits import listed
 from ..parts import as_float32, is_head_shared, to_arrays
 from ..sources import PathLike
@@ -44,7 +44,7 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
     if not names:
         raise ValueError(Errors.EL326.format(path=path, reason="it has no variables that end in '/Adagrad'"))
     stored = checkpoint.read(names.values())
-    arrays = {dataset: stored[name] for dataset, name in names.items()}
+    arrays = {regular_name(dataset): stored[name] for dataset, name in names.items()}
     wanted = _shapes(bilm)
     problems = find_misfits(wanted, arrays)
     problems += [f"not positive: {name}" for name in sorted(set(arrays) & set(wanted)) if not (arrays[name] > 0).all()]

@@ -77,7 +77,8 @@ def _skip_tables(n_bytes: int) -> Tuple[Words, Words]:
 def _apply(matrix: Words, vectors: Words) -> Words:
     """Product over GF(2); a matrix is the array of its 32 columns."""
     bits = vectors[:, None] >> np.arange(32, dtype="<u4") & 1
-    return np.bitwise_xor.reduce(np.where(bits == 1, matrix, np.uint32(0)), axis=1)
+    product: Words = np.bitwise_xor.reduce(np.where(bits == 1, matrix, np.uint32(0)), axis=1)
+    return product
 
 
 def _span(columns: Words) -> Words:
