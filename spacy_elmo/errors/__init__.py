@@ -10,6 +10,7 @@ from .manylangs import ManyLangsErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
+from .tensorflow import TensorFlowErrors
 from .warnings import Warnings
 from .weights import WeightsErrors
 
@@ -20,6 +21,7 @@ class Errors(
     BiLMErrors,
     WeightsErrors,
     ManyLangsErrors,
+    TensorFlowErrors,
     CorporaErrors,
     PipelineErrors,
     PretrainingErrors,
