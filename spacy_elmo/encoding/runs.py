@@ -7,8 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.lanes import Ids
 
+BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)  # of biLMs whose codec has no others
 BOS, EOS = 0, 1  # numbers of the boundaries in every slice
 
 
@@ -53,7 +55,10 @@ class WordRuns:
     """
 
     def __init__(
-        self, runs: Sequence[Sequence[str]], encode: Callable[[List[str]], Tensor], boundaries: Tuple[str, str]
+        self,
+        runs: Sequence[Sequence[str]],
+        encode: Callable[[List[str]], Tensor],
+        boundaries: Tuple[str, str] = BOUNDARIES,
     ) -> None:
         self.lengths = [len(run) for run in runs]
         self._runs, self._encode, self._boundaries = runs, encode, boundaries
@@ -87,7 +92,7 @@ class IdRuns:
 
 
 def number_words(
-    runs: Sequence[Sequence[str]], boundaries: Tuple[str, str]
+    runs: Sequence[Sequence[str]], boundaries: Tuple[str, str] = BOUNDARIES
 ) -> Tuple[List[str], List[List[int]]]:
     """runs (Sequence[Sequence[str]]): Words of each sequence.
     boundaries (Tuple[str, str]): The words that are BOS and EOS.

@@ -12,15 +12,14 @@ from ..bilm.model import BiLMNetwork
 from ..engine.fork import CACHE_LOCK
 from ..engine.words import ConstantWords, make_constant_words
 from ..errors import Errors
-from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.codecs import CharacterCodec, LexiconCodec, make_codec
 from ..text.lanes import Ids
 from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
+from .runs import BOUNDARIES
 
 DEFAULT_CACHE_BYTES = 64 * 2**20
 WORDS_AT_ONCE = 1024
-BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)
 
 
 class WordCache:
