@@ -97,7 +97,7 @@ class _Header(tarfile.TarInfo):
     """A header of 512 bytes. `tarfile` ends quietly at a damaged one; here it is an error."""
 
     @classmethod
-    def frombuf(cls, buf: bytes, encoding: str, errors: str) -> "_Header":  # type: ignore[override]  # stubs differ
+    def frombuf(cls, buf: bytes, encoding: str, errors: str) -> "_Header":
         if 0 < len(buf) < BLOCK:
             raise ValueError("the last header is truncated")
         try:
