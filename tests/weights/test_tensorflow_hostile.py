@@ -29,6 +29,8 @@ from weights.test_mutations import damage
 
 from spacy_elmo import load_bilm
 from spacy_elmo.weights.tensorflow.bundle import Bundle
+from spacy_elmo.weights.tensorflow.saved_slices import SavedSlices
+from spacy_elmo.weights.tensorflow.slices import Variable, slice_key
 
 SIZES = {"lstm": {"dim": 4, "projection_dim": 3, "n_layers": 1}, "char_cnn": {"filters": [[1, 2]], "n_highway": 1}}
 ONES = np.ones((2, 3), dtype="float32")
@@ -188,6 +190,21 @@ def test_errors_take_no_memory(tmp_path):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2**24
+
+
+@pytest.mark.parametrize("version", ["v2", "v1"])
+def test_declared_slices_take_no_memory(version, tmp_path):
+    """The slices cover a huge shape, but their values are few."""
+    extents = ((0, MANY), (0, 3))
+    if version == "v2":
+        change = {"V": entry(shape=(MANY, 3), slices=[extents])}
+        checkpoint = Bundle(write_bundle(tmp_path / "a", {"W": ONES}, change=change))
+        checkpoint._entries[slice_key("V", extents)] = checkpoint._entries[b"W"]
+    else:
+        checkpoint = SavedSlices([write_saved_slices(tmp_path / "a", {"V": ONES}, cuts={"V": (0, 1)})])
+        checkpoint.variables["V"] = Variable("V", 1, (MANY, 3), (extents,))
+    with pytest.raises(ValueError, match="EL320.*(a slice of V is|values of V are missing)"):
+        checkpoint.read(["V"])
 
 
 @pytest.fixture(scope="module")

@@ -141,6 +141,15 @@ def test_other_names_of_variables(rename, tmp_path):
     assert_same(load_bilm(folder), wanted)
 
 
+def test_two_variables_for_the_same_array_are_an_error(tmp_path):
+    options, arrays = make(lstm={"n_layers": 1})
+    folder = write_checkpoint(tmp_path / "tf", options, arrays, WORDS)
+    names = {**training_names(arrays, 1), **training_names(arrays, 2)}
+    write_bundle(folder / "model.ckpt-7", names)
+    with pytest.raises(ValueError, match="(?s)EL026.*unexpected: RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/B"):
+        load_bilm(folder)
+
+
 def test_a_checkpoint_converts_to_the_native_format_and_back_to_hdf5(checkpoint, tmp_path):
     bilm = load_bilm(checkpoint)
     save_bilm(bilm, tmp_path / "native")

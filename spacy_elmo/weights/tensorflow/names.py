@@ -63,7 +63,8 @@ def find_datasets(variables: Dict[str, Variable], path: object) -> Dict[str, str
         inner = name.removeprefix(scope)
         is_extra = not name.startswith(scope) or SLOT.fullmatch(inner) or BOOKKEEPING.fullmatch(inner)
         if not is_extra and variables[name].dtype in DTYPES:
-            found[_dataset(inner)] = name
+            dataset = _dataset(inner)
+            found[inner if dataset in found else dataset] = name  # a second one is reported as unexpected
     return found
 
 

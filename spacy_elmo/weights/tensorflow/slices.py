@@ -102,14 +102,17 @@ def assemble(variable: Variable, read_slice: Callable[[Extents, Shape], Array]) 
     variable (Variable): With slices.
     read_slice (Callable[[Extents, Shape], Array]): Reads the values of one slice, of a given shape.
     RETURNS (Array): The whole variable.
-    RAISES (Damaged): If its slices overlap or do not cover it. This is checked before memory is taken.
+    RAISES (Damaged): If its slices overlap or do not cover it.
     """
     boxes = [_box(variable, extents) for extents in variable.slices]
     _check_cover(variable, boxes)
+    # Memory for all of it is taken when its slices have been read, since a shape alone proves nothing.
+    parts = [
+        read_slice(extents, tuple(stop - start for start, stop in box)) for extents, box in zip(variable.slices, boxes)
+    ]
     whole = np.empty(variable.shape, dtype=numpy_dtype(variable))
-    for extents, box in zip(variable.slices, boxes):
-        index = tuple(slice(start, stop) for start, stop in box)
-        whole[index] = read_slice(extents, tuple(stop - start for start, stop in box))
+    for part, box in zip(parts, boxes):
+        whole[tuple(slice(start, stop) for start, stop in box)] = part
     return whole
 
 

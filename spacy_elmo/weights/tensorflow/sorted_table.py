@@ -29,11 +29,14 @@ def is_sorted_table(path: Path) -> bool:
     """path (Path): A file.
     RETURNS (bool): Whether it ends like a sorted table.
     """
-    if not path.is_file() or path.stat().st_size < FOOTER_BYTES:
+    try:
+        with path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) < FOOTER_BYTES:
+                return False
+            file.seek(-len(MAGIC), os.SEEK_END)
+            return file.read() == MAGIC
+    except OSError:  # no file, a folder, or no permission: the reader of its format tells
         return False
-    with path.open("rb") as file:
-        file.seek(-len(MAGIC), os.SEEK_END)
-        return file.read() == MAGIC
 
 
 def read_table(file: BinaryIO) -> Iterator[Tuple[bytes, memoryview]]:
