@@ -153,7 +153,8 @@ def _check_keys(sentences: List[str]) -> None:
 def _choose(layers: Array, output_format: str) -> Array:
     if output_format == "all":
         return layers
-    return layers[-1] if output_format == "top" else layers.mean(axis=0)
+    chosen: Array = layers[-1] if output_format == "top" else layers.mean(axis=0)
+    return chosen
 
 
 def _write_index(file: h5py.File, index: "dict[str, str]") -> None:
