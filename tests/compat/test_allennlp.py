@@ -201,6 +201,15 @@ def test_gradients_reach_what_is_trained(files, requires_grad):
         assert parameter.requires_grad is (requires_grad or "scalar_mix" in name)
 
 
+def test_training_goes_on_after_inference_mode(files):
+    module, ids = ElmoBiLm(files.options, files.weights, requires_grad=True), batch_to_ids(BATCHES[0])
+    for _ in range(2):
+        with torch.inference_mode():
+            module(ids)
+    module(ids)["activations"][2].sum().backward()
+    assert not any(parameter.grad is None for parameter in module.parameters())
+
+
 def test_gradients_agree_with_finite_differences(files):
     module = ElmoBiLm(files.options, files.weights, requires_grad=True)
     ids, names = batch_to_ids(BATCHES[0]), dict(module.named_parameters())

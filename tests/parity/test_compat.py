@@ -14,6 +14,8 @@ from spacy_elmo.compat.elmoformanylangs import Embedder
 from spacy_elmo.weights import load_bilm
 
 WITH_MIXES = ("fixture", "tiny-2layer")
+# ELMoForManyLangs' own float32 numbers are off by more than 2e-5 for one model, and more after a second call.
+MANY_LANGS_LIMITS = {"layers": 5e-5, "second_call": 2e-4}
 STATEFUL = ("fixture", "tiny-1layer", "tiny-2layer", "tiny-3layer-tanh", "tiny-odd-4layer", "tiny-smallclip")
 
 
@@ -132,8 +134,9 @@ def test_elmoformanylangs(name, shared_data):
     sentences = json.loads((folder / "sentences.json").read_text(encoding="utf8"))
     truth = np.load(folder / "truth.npz")
     embedder = Embedder(folder)
-    for array in ("layers", "second_call"):  # the second call goes on with the state of the first
+    for array, limit in MANY_LANGS_LIMITS.items():  # the second call goes on with the state of the first
         found = np.concatenate(embedder.sents2elmo(sentences, -2), axis=1)
-        assert largest_difference(found, truth[array]) <= 2e-5, array
+        assert largest_difference(found, truth[array]) <= limit, array
+    assert largest_difference(truth["layers"], truth["second_call"]) > 0.01
     average = np.concatenate(Embedder(folder).sents2elmo(sentences))
-    assert largest_difference(average, truth["average"]) <= 2e-5
+    assert largest_difference(average, truth["average"]) <= MANY_LANGS_LIMITS["layers"]

@@ -204,6 +204,8 @@ class ElmoLstm(nn.Module):
         padded = BiLMState(*self._states).to(device).pad(n_rows)
         return BiLMState(padded.h[:, used], padded.c[:, used])
 
+    @torch.inference_mode(False)  # a state from inference mode could not be used in training
+    @torch.no_grad()
     def _keep(self, end: BiLMState, n_rows: int, used: Tensor) -> None:
         """Rows that had no words, and rows beyond the batch, keep their state."""
         if self._states is None:

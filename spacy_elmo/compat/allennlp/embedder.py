@@ -2,7 +2,7 @@
 
 import json
 from itertools import islice
-from typing import IO, Iterable, Iterator, List, Optional, Tuple
+from typing import IO, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import h5py
 import numpy as np
@@ -153,9 +153,10 @@ def _check_keys(sentences: List[str]) -> None:
 def _choose(layers: Array, output_format: str) -> Array:
     if output_format == "all":
         return layers
-    return layers[-1] if output_format == "top" else layers.mean(axis=0)
+    chosen: Array = layers[-1] if output_format == "top" else layers.mean(axis=0)
+    return chosen
 
 
-def _write_index(file: h5py.File, index: "dict[str, str]") -> None:
+def _write_index(file: h5py.File, index: Dict[str, str]) -> None:
     dataset = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
     dataset[0] = json.dumps(index)

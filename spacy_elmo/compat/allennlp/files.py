@@ -54,7 +54,7 @@ def _problems(config: BiLMConfig) -> List[str]:
         (config.n_directions == 2, "it has one direction"),
         (config.has_projection, "its LSTM layers have no projection"),
         (not config.highway_between, "it has highways between LSTM layers"),
-        (characters is not None, "it reads whole words"),
+        (characters is not None, "it has no character CNN"),
         (characters is None or config.has_cnn_projection, "its character CNN has no projection"),
         (characters is None or characters.codec == "utf8", "its characters are not UTF-8 bytes"),
     ]

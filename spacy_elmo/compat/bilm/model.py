@@ -68,7 +68,7 @@ class BidirectionalLanguageModel:
         RAISES (ValueError): EL017 for invalid ids, EL332 for a batch above `max_batch_size`.
         """
         ids = self._check(np.asarray(ids))
-        mask = ids > 0 if ids.ndim == 2 else (ids > 0).any(axis=2)  # (B, T + 2)
+        mask: NDArray[np.bool_] = np.asarray((ids > 0).reshape(*ids.shape[:2], -1).any(axis=2))  # (B, T + 2)
         lengths = _check_lengths(mask)
         distinct, numbers = np.unique(ids[mask], axis=0, return_inverse=True)
         vectors, tokens = self._encode(distinct), numbers.reshape(-1).astype("int64")
