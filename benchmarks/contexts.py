@@ -1,25 +1,33 @@
 """Compare contexts and initial states of a biLM: perplexity, and a linear probe of UPOS on UD EWT.
 
-python benchmarks/contexts.py en_elmo_sm --shared ../shared
+python benchmarks/contexts.py en_elmo_sm --shared ../shared --json project/results/contexts.json
+
+`project/scripts/results.py` draws the table of docs/results.md from the JSON file.
 """
 
 import gzip
+import os
 import time
 from pathlib import Path
-from typing import Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import spacy
+import srsly
 import torch
 import typer
 from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.text.windows import split_windows
+from spacy_elmo.weights.identity import digest_bilm
 
 MAX_TOKENS = 256
 OVERLAP = 64
 Text = List[List[str]]
+Tagged = Tuple[List[Text], List[str]]
+# Contexts and states of the component; "carry" goes from sentence to sentence of a Doc.
+PAIRS = (("sentences", "reset"), ("sentences", "steady"), ("sentences", "carry"), ("doc", "reset"), ("doc", "steady"))
 
 
 def main(
@@ -28,21 +36,41 @@ def main(
     shared: Path = typer.Option(Path("../shared"), "--shared", "-s", help="Folder with `data`."),
     n_documents: int = typer.Option(150, "--documents", "-d", help="Held-out documents for perplexities."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
+    output: Optional[Path] = typer.Option(None, "--json", "-j", help="Write the rows to this file.", dir_okay=False),
     # fmt: on
 ) -> None:
-    """Compare document with sentence contexts, and the zero with the steady state."""
+    """Compare document with sentence contexts, and the zero state with the steady and the carried one."""
     torch.set_num_threads(threads)
-    bilm = load_bilm(bilm_path)
+    bilm, digest = load_bilm(bilm_path), digest_bilm(bilm_path)
     documents = list(_documents(shared / "data" / "lm-english"))[:n_documents]
     train, dev = (_tagged(shared / "data" / "ud" / "en_ewt" / f"{split}.spacy") for split in ("train", "dev"))
-    print(f"{len(documents)} documents, {sum(len(s) for doc in documents for s in doc)} tokens; EWT dev {len(dev[1])}")
+    n_tokens = sum(len(sentence) for document in documents for sentence in document)
+    print(f"{len(documents)} documents, {n_tokens} tokens; EWT dev {len(dev[1])}")
+    rows = compare(bilm, documents, train, dev)
+    if output is not None:
+        identity = {"experiment": "contexts", "bilm": Path(bilm_path).name, "bilm_digest": digest}
+        sizes = {"n_documents": len(documents), "n_tokens": n_tokens, "n_train": len(train[1]), "n_dev": len(dev[1])}
+        _write(output, {**identity, **sizes, "max_tokens": MAX_TOKENS, "rows": rows})
+
+
+def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -> List[Dict[str, Any]]:
+    """Print and return a row per pair of contexts and state: forward perplexity, accuracy of the probe (0 to 1)."""
     print("contexts   state    forward perplexity   EWT dev UPOS (linear probe)   seconds")
-    for contexts in ("sentences", "doc"):
-        for state in ("reset", "steady"):
-            started = time.perf_counter()
-            score = _perplexity(bilm, documents, contexts, state)
-            accuracy = _probe(bilm, train, dev, contexts, state)
-            print(f"{contexts:10} {state:8} {score:18.2f}   {accuracy:27.2%} {time.perf_counter() - started:9.0f}")
+    rows = []
+    for contexts, state in PAIRS:
+        started = time.perf_counter()
+        score = _perplexity(bilm, documents, contexts, state)
+        accuracy = _probe(bilm, train, dev, contexts, state)
+        print(f"{contexts:10} {state:8} {score:18.2f}   {accuracy:27.2%} {time.perf_counter() - started:9.0f}")
+        rows.append({"contexts": contexts, "state": state, "perplexity": score, "accuracy": accuracy})
+    return rows
+
+
+def _write(path: Path, record: Dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    srsly.write_json(part, record)
+    os.replace(part, path)
 
 
 def _documents(folder: Path) -> Iterator[Text]:
@@ -83,21 +111,22 @@ def _perplexity(bilm: BiLM, documents: Sequence[Text], contexts: str, state: str
     return float(np.exp(np.concatenate(losses).mean()))
 
 
-def _tagged(path: Path) -> Tuple[List[Text], List[str]]:
+def _tagged(path: Path) -> Tagged:
     docs = list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
     text = [[[token.text for token in sentence] for sentence in doc.sents] for doc in docs]
     return text, [token.pos_ for doc in docs for token in doc]
 
 
 def _vectors(bilm: BiLM, documents: Sequence[Text], contexts: str, state: str) -> torch.Tensor:
-    runs = [run for document in documents for run in _runs(document, contexts)]
-    rows = bilm.embed([run for run, _, _ in runs], state=state, layers="all")
+    """Mean of the layers (tokens, D); a state is carried inside of a document only."""
+    groups = [_runs(document, contexts) for document in documents]
+    runs = [run for group in groups for run in group]
+    calls = groups if state == "carry" else [runs]
+    rows = [row for call in calls for row in bilm.embed([run for run, _, _ in call], state=state, layers="all")]
     return torch.from_numpy(np.concatenate([r[:, a:b] for r, (_, a, b) in zip(rows, runs)], axis=1)).mean(dim=0)
 
 
-def _probe(
-    bilm: BiLM, train: Tuple[List[Text], List[str]], dev: Tuple[List[Text], List[str]], contexts: str, state: str
-) -> float:
+def _probe(bilm: BiLM, train: Tagged, dev: Tagged, contexts: str, state: str) -> float:
     """Accuracy of one linear layer over the mean of the biLM's layers."""
     torch.manual_seed(0)
     names = sorted(set(train[1]))

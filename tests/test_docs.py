@@ -16,6 +16,8 @@ from spacy_elmo import BiLM, BiLMConfig, BiLMState, CharCNNConfig, load_bilm, re
 from spacy_elmo.cli._app import COMMANDS, LazyGroup, app
 from spacy_elmo.encoding.perplexity import Perplexity
 from spacy_elmo.engine import dispatch
+from spacy_elmo.export import export_onnx
+from spacy_elmo.export.package import package_bilm
 from spacy_elmo.ml.bilstm import BiLSTMEncoder
 from spacy_elmo.ml.concat import Tok2VecWithElmo
 from spacy_elmo.ml.crf_tagger import CRFTagger
@@ -216,6 +218,7 @@ def test_api_page_has_the_signatures() -> None:
     signatures = [
         _bare_signature(function, function.__name__) for function in (load_bilm, save_bilm, register_extensions)
     ]
+    signatures += [_bare_signature(function, function.__name__) for function in (export_onnx, package_bilm)]
     signatures.append(_bare_signature(batch_to_ids, "batch_to_ids"))
     for owner in (BiLM, ElmoModule, ScalarMix):
         signatures.append(_bare_signature(owner.__init__, owner.__name__, 1))

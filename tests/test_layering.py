@@ -24,7 +24,7 @@ MADE = ("corpus", "training", "packages", "downloaded")
 # Open to all, and nothing but the standard library inside.
 OPEN = ("errors", "about", "_compat", "_choices", "_settings")
 # Optional or slow to import: only inside the function that needs them.
-LAZY = frozenset(["matplotlib", "sklearn", "pyarrow", "ray", "cupy", "pandas"])
+LAZY = frozenset(["matplotlib", "sklearn", "onnx", "pyarrow", "ray", "cupy", "pandas"])
 # Ways to reach a file from a ring that must not know of files.
 FILES = frozenset(["pathlib", "io", "tempfile", "shutil", "gzip", "zipfile", "h5py", "safetensors", "srsly"])
 
@@ -38,7 +38,7 @@ class Ring:
     has_files: bool = True
 
 
-ALL_INNER = "bilm text engine encoding weights corpora ml pipeline pretraining nn"
+ALL_INNER = "bilm text engine encoding weights corpora ml pipeline pretraining nn compat"
 
 
 def _ring(ours: str, libraries: str, *, has_files: bool = True) -> Ring:
@@ -57,8 +57,9 @@ RINGS: Dict[str, Ring] = {
     "pipeline": _ring("ml engine", "thinc spacy numpy srsly cupy"),
     "pretraining": _ring("bilm text engine encoding weights corpora", "torch numpy srsly tqdm thinc safetensors"),
     "nn": _ring("bilm text engine encoding weights", "torch numpy"),
+    "compat": _ring("bilm text engine encoding weights nn", "torch numpy h5py"),
     "analysis": _ring(ALL_INNER, "numpy spacy srsly sklearn matplotlib"),
-    "export": _ring(ALL_INNER, "spacy numpy tqdm pyarrow ray"),
+    "export": _ring(ALL_INNER, "spacy thinc srsly numpy torch h5py onnx pyarrow ray"),
     "cli": _ring(
         f"{ALL_INNER} analysis export",
         "typer wasabi srsly spacy thinc torch numpy tqdm matplotlib",

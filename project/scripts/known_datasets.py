@@ -28,6 +28,11 @@ def _local_ner(folder: str) -> Dict[str, Tuple[str, ...]]:
     return {split: (f"ner/{folder}/{split}.spacy", f"ner/{folder}/{split}.iob2") for split in SPLITS}
 
 
+def _local_ud(folder: str) -> Dict[str, Tuple[str, ...]]:
+    kinds = ("spacy", "conllu.gz", "conllu")
+    return {split: tuple(f"ud/{folder}/{split}.{kind}" for kind in kinds) for split in SPLITS}
+
+
 DATASETS = {
     "sample": Dataset("tagger_ner", {split: (f"{split}.txt",) for split in SPLITS}, is_ours=True),
     "wnut17": Dataset(
@@ -54,6 +59,8 @@ DATASETS = {
     # Local copies only.
     "wikigold": Dataset("ner", _local_ner("wikigold")),
     "ncbi_disease": Dataset("ner", _local_ner("ncbi-disease")),
+    "fr_sequoia": Dataset("morphologizer", _local_ud("fr_sequoia")),
+    "ru_taiga": Dataset("morphologizer", _local_ud("ru_taiga-r2.7")),
     "goemotions": Dataset("textcat", {split: (f"goemotions/{split}.jsonl.gz",) for split in SPLITS}),
 }
 

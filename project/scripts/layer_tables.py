@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import srsly
+from weights_in_use import is_of_packaged
 
 Row = Dict[str, Any]
 SENSES, POS = "layers-senses.json", "layers-pos.json"
@@ -11,7 +12,7 @@ SENSES, POS = "layers-senses.json", "layers-pos.json"
 
 def senses_section(results: Path) -> str:
     """results (Path): Folder with the scores.
-    RETURNS (str): Markdown; "" if the experiment has not been run.
+    RETURNS (str): Markdown; "" if the experiment has not been run with these weights.
     """
     found = _read(results / SENSES)
     if found is None:
@@ -38,7 +39,7 @@ def senses_section(results: Path) -> str:
 
 def pos_section(results: Path) -> str:
     """results (Path): Folder with the scores.
-    RETURNS (str): Markdown; "" if the experiment has not been run.
+    RETURNS (str): Markdown; "" if the experiment has not been run with these weights.
     """
     found = _read(results / POS)
     if found is None:
@@ -59,8 +60,9 @@ def pos_section(results: Path) -> str:
 
 
 def _read(path: Path) -> Optional[Row]:
+    """RETURNS (Optional[Row]): None without the file, or if the packaged weights have changed since."""
     found: Optional[Row] = srsly.read_json(path) if path.is_file() else None
-    return found
+    return found if found is None or is_of_packaged(found) else None
 
 
 def _name(layer: Any) -> str:

@@ -19,6 +19,7 @@ from spacy_elmo.analysis.probes import majority_baseline, probe_layers, word_bas
 from spacy_elmo.analysis.senses import SenseVectors, score_senses
 from spacy_elmo.corpora.senses import read_senses
 from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.weights.identity import digest_bilm
 
 FILES = {
     "senses": {"train": "wsd/semcor-noad-train.jsonl.gz", "test": "wsd/semcor-noad-test.jsonl.gz"},
@@ -40,19 +41,16 @@ def layers_cli(
     """Score every layer of a biLM, and the mean of all layers, beside baselines without vectors."""
     if experiment not in FILES:
         msg.fail("Cannot score layers", Messages.P012.format(name=experiment, known=", ".join(EXPERIMENTS)), exits=1)
-    if output_path.exists() and not force:
-        known = srsly.read_json(output_path).get("bilm")
-        if known != Path(bilm).name:
-            told = Messages.P014.format(path=output_path, found=known, wanted=Path(bilm).name)
-            msg.fail("Cannot score layers", told, exits=1)
-        msg.info(f"{output_path} exists; --force computes it again")
-        return
     paths = {part: assets_dir / name for part, name in FILES[experiment].items()}
-    missing = [str(path) for path in paths.values() if not path.is_file()]
-    if missing:
-        msg.fail("Cannot score layers", Messages.P013.format(missing=", ".join(missing)), exits=1)
     try:
-        found = {"experiment": experiment, "bilm": Path(bilm).name, **score(experiment, load_bilm(bilm), paths)}
+        if not force and _is_finished(output_path, bilm):
+            msg.info(f"{output_path} exists; --force computes it again")
+            return
+        missing = [str(path) for path in paths.values() if not path.is_file()]
+        if missing:
+            raise FileNotFoundError(Messages.P013.format(missing=", ".join(missing)))
+        identity = {"bilm": Path(bilm).name, "bilm_digest": digest_bilm(bilm)}
+        found = {"experiment": experiment, **identity, **score(experiment, load_bilm(bilm), paths)}
     except (ValueError, OSError) as e:
         msg.fail("Cannot score layers", str(e), exits=1)
     output_path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,6 +68,21 @@ def score(experiment: str, bilm: BiLM, paths: Dict[str, Path]) -> Row:
     """
     run = _score_senses if experiment == "senses" else _score_pos
     return run(bilm, paths)
+
+
+def _is_finished(output_path: Path, bilm: str) -> bool:
+    """RETURNS (bool): Whether the file has the scores of these weights; those of older ones are replaced.
+    RAISES (ValueError): P014 for the scores of a biLM of another name, P015 for another file.
+    """
+    if not output_path.exists():
+        return False
+    try:
+        known = dict(srsly.read_json(output_path))
+    except (ValueError, TypeError) as e:
+        raise ValueError(Messages.P015.format(path=output_path, reason=e)) from e
+    if known.get("bilm") != Path(bilm).name:
+        raise ValueError(Messages.P014.format(path=output_path, found=known.get("bilm"), wanted=Path(bilm).name))
+    return bool(known.get("bilm_digest") == digest_bilm(bilm))
 
 
 def _score_senses(bilm: BiLM, paths: Dict[str, Path]) -> Row:

@@ -3,13 +3,15 @@
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
 import typer
+from alternatives import ALTERNATIVES_DIR
+from kept_pipelines import keep_pipeline, load_kept
 from known_datasets import PROJECT_DIR
 from messages import Messages
-from paper_experiments import EXPERIMENTS, Run, find_experiment
+from paper_experiments import EXPERIMENTS, SCHEDULES, Options, Run, check_schedule, find_experiment
 from paper_run import describe_settings, run_experiment
 from prepare_data import prepare
 from wasabi import msg
@@ -18,6 +20,8 @@ from spacy_elmo import load_bilm
 
 RESULTS_DIR = PROJECT_DIR / "results"
 Pending = List[Tuple[Run, int, Path]]
+# Settings that are not compared between the results of a table: results of other weights are made again.
+WEIGHTS = ("bilm_digest", "source")
 
 
 def paper_cli(
@@ -28,47 +32,61 @@ def paper_cli(
     assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for the results", file_okay=False),
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
+    schedule: str = typer.Option("constant", "--schedule", "-S", help=f"Learning rate: {' or '.join(SCHEDULES)}"),
+    keep: Optional[Path] = typer.Option(None, "--keep", "-k", help="Folder to keep the trained pipelines in; a run without one is trained again", file_okay=False),  # noqa: E501
+    alternatives: Path = typer.Option(ALTERNATIVES_DIR, "--alternatives", "-A", help="Folder of pretrained tok2vec weights and static vectors", file_okay=False),  # noqa: E501
     # fmt: on
 ) -> None:
     """Train, with early stopping, every run of an experiment that has no result yet, and score it on the test data."""
     try:
-        train_all(experiment, seed, max_steps=max_steps, assets_dir=assets_dir, results=results, bilm=bilm)
+        options = Options(bilm, max_steps, schedule, alternatives)
+        train_all(experiment, seed, options, assets_dir=assets_dir, results=results, keep=keep)
     except (ValueError, FileNotFoundError, PermissionError) as e:
         msg.fail(f"Cannot run the experiment '{experiment}'", str(e), exits=1)
 
 
 def train_all(
-    experiment: str, seeds: List[int], *, max_steps: int, assets_dir: str, results: Path, bilm: str
+    experiment: str,
+    seeds: List[int],
+    options: Options,
+    *,
+    assets_dir: str,
+    results: Path,
+    keep: Optional[Path] = None,
 ) -> List[Path]:
-    """Train what has no result.
+    """Train what has no result, or no pipeline in the folder `keep`.
 
     RETURNS (List[Path]): The files written by this call.
-    RAISES (ValueError): P020 for an unknown experiment, P021 if a result was made with other settings, P023 if a file
-        is not a result.
-    RAISES (FileNotFoundError): P001 or P002 for missing data.
+    RAISES (ValueError): P020 for an unknown experiment, P027 for an unknown schedule, P021 if a result was made with
+        other settings, P023 if a file is not a result, P026 if the biLM changes during a training.
+    RAISES (FileNotFoundError): P001 or P002 for missing data; for missing weights P031, or an error of the package.
     RAISES (PermissionError): P022 if the folder of results cannot be written to.
     """
+    check_schedule(options.schedule)
     runs = find_experiment(experiment)
     check_writable(results)
-    pending = find_pending(runs, seeds, max_steps=max_steps, results=results, bilm=bilm)
+    pending = find_pending(runs, seeds, options, results=results, keep=keep)
     with tempfile.TemporaryDirectory() as folder:
         corpora = {}
         for dataset in dict.fromkeys(run.dataset for run, _, _ in pending):  # all data before the first training
             corpora[dataset] = Path(folder) / dataset
             prepare(dataset, corpora[dataset], assets_dir)
         if any(run.has_elmo for run, _, _ in pending):
-            load_bilm(bilm)  # raises its error now, not after the training of a baseline
+            load_bilm(options.bilm)  # raises its error now, not after the training of a baseline
         for run, seed, path in pending:
-            msg.divider(run.name(seed))
-            result = run_experiment(run, seed, corpora[run.dataset], max_steps=max_steps, bilm=bilm)
-            write_result(path, result)
+            msg.divider(path.stem)
+            with keep_pipeline(keep and keep / path.stem) as pipeline_dir:
+                result = run_experiment(run, seed, corpora[run.dataset], options, pipeline_dir=pipeline_dir)
+                write_result(path, result)
             msg.good(f"{path.name}: {result['cpu_seconds']:.0f} s of CPU time")
     return [path for _, _, path in pending]
 
 
-def find_pending(runs: List[Run], seeds: List[int], *, max_steps: int, results: Path, bilm: str) -> Pending:
+def find_pending(
+    runs: List[Run], seeds: List[int], options: Options, *, results: Path, keep: Optional[Path] = None
+) -> Pending:
     """Compare the stored results with the runs; all seeds of one run before the next seed of any, so that every
-    variant has a first result early.
+    variant has a first result early. A result of other weights of the biLM is not finished, and will be replaced.
 
     RETURNS (Pending): Run, seed and file of each run without a result.
     RAISES (ValueError): P021 or P023.
@@ -76,24 +94,34 @@ def find_pending(runs: List[Run], seeds: List[int], *, max_steps: int, results: 
     pending = []
     for seed in seeds:
         for run in runs:
-            path = results / f"{run.name(seed)}.json"
-            wanted = describe_settings(run, seed, max_steps=max_steps, bilm=bilm)
-            for other in results.glob(f"{run.name('*')}.json"):  # seeds of one table differ in nothing else
+            path = results / f"{run.name(seed, options.schedule)}.json"
+            wanted = describe_settings(run, seed, options)
+            for other in results.glob(f"{run.name('*', options.schedule)}.json"):  # the results of all seeds
                 _check_settings(other, wanted)
-            if path.exists():
-                msg.info(f"{path.name} exists, skipped")
-            else:
+            if not path.exists():
                 pending.append((run, seed, path))
+            elif _weights(_read_settings(path)) != _weights(wanted):
+                msg.info(f"{path.name} was made with other weights, is trained again")
+                pending.append((run, seed, path))
+            elif keep is not None and load_kept(keep / path.stem) != srsly.read_json(path):
+                msg.info(f"{path.name} exists, but not its pipeline, is trained again")
+                pending.append((run, seed, path))
+            else:
+                msg.info(f"{path.name} exists, skipped")
     return pending
 
 
 def _check_settings(path: Path, wanted: Dict[str, Any]) -> None:
     found = _read_settings(path)
-    names = sorted({*found, *wanted} - {"seed"})
+    names = sorted({*found, *wanted} - {"seed", *WEIGHTS})
     differing = [key for key in names if found.get(key) != wanted.get(key)]
     if differing:
         told = "; ".join(f"{key}: {found.get(key)}, wanted {wanted.get(key)}" for key in differing)
         raise ValueError(Messages.P021.format(path=path, differing=told))
+
+
+def _weights(settings: Dict[str, Any]) -> List[Any]:
+    return [settings.get(name) for name in WEIGHTS]
 
 
 def check_writable(results: Path) -> None:
@@ -121,7 +149,7 @@ def _read_settings(path: Path) -> Dict[str, Any]:
         settings = srsly.read_json(path)["settings"]
     except (ValueError, KeyError, TypeError) as e:
         raise ValueError(Messages.P023.format(path=path, reason=e)) from e
-    return dict(settings)
+    return {"schedule": "constant", **settings}
 
 
 if __name__ == "__main__":

@@ -4,19 +4,24 @@ Peters et al. (2018), sec. 4 (gains), 5.1 (mixes), 5.2 (placements) and 5.4 (sam
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple, Union
 
+from alternatives import ALTERNATIVES_DIR
 from messages import Messages
 
 SHARES = (1, 3, 10, 30, 100)
 # Both networks train until the development score has not improved for `patience` updates: an equal number of updates
-# would favour the network that learns faster. One constant learning rate, since a decay needs a known length.
+# would favour the network that learns faster. One constant learning rate, since a decay needs a known length: with the
+# schedule "linear" the rate falls to zero over `LINEAR_STEPS` updates, none of which is left out.
 TRAINING = (
     ("training.max_steps", 20000),
     ("training.patience", 1600),
     ("training.eval_frequency", 200),
     ("training.optimizer.learn_rate", 0.001),
 )
+SCHEDULES = ("constant", "linear")
+LINEAR_STEPS = 4000
 Settings = Tuple[Tuple[str, Any], ...]
 
 
@@ -33,6 +38,9 @@ class Run:
         the network of the config file.
     settings (Settings): More settings, by their dotted name.
     share (int): Percentage of the training docs, 1 to 100.
+    source (Optional[str]): What was made from raw text instead of a biLM: "tok2vec", pretrained weights, or "floret",
+        static vectors; None for nothing.
+    without (Tuple[str, ...]): Components of the config that are left out.
     """
 
     task: str
@@ -43,15 +51,45 @@ class Run:
     placement: Optional[str] = None
     settings: Settings = ()
     share: int = 100
+    source: Optional[str] = None
+    without: Tuple[str, ...] = ()
 
     @property
     def has_elmo(self) -> bool:
         """RETURNS (bool): Whether the network reads a biLM."""
         return self.placement != "none" and not self.config.startswith("baseline_")
 
-    def name(self, seed: Union[int, str]) -> str:
+    def name(self, seed: Union[int, str], schedule: str = "constant") -> str:
         """RETURNS (str): Name of the result; experiments with the same run share it."""
-        return f"{self.task}-{self.condition}-{self.share}pct-seed{seed}"
+        middle = "" if schedule == "constant" else f"{schedule}-"
+        return f"{self.task}-{self.condition}-{self.share}pct-{middle}seed{seed}"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the runs of one call share.
+
+    bilm (str): Name or path of the biLM.
+    max_steps (int): Limit of updates; 0 as `TRAINING` or `LINEAR_STEPS` says.
+    schedule (str): Learning rate: "constant" with early stopping, or "linear" to zero over all updates.
+    alternatives (Path): Folder with pretrained tok2vec weights and static vectors.
+    """
+
+    bilm: str = "en_elmo_sm"
+    max_steps: int = 0
+    schedule: str = "constant"
+    alternatives: Path = ALTERNATIVES_DIR
+
+    def training_settings(self, run: Run) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Updates, patience, evaluations and learning rate, the first one if it falls."""
+        settings = dict(TRAINING)
+        if self.schedule == "linear":
+            settings.update({"training.max_steps": LINEAR_STEPS, "training.patience": 0})
+        settings.update(run.settings)
+        if self.max_steps:
+            settings["training.max_steps"] = self.max_steps
+            settings["training.eval_frequency"] = min(self.max_steps, settings["training.eval_frequency"])
+        return settings
 
 
 def find_experiment(name: str) -> List[Run]:
@@ -59,6 +97,12 @@ def find_experiment(name: str) -> List[Run]:
     if name not in EXPERIMENTS:
         raise ValueError(Messages.P020.format(name=name, known=", ".join(EXPERIMENTS)))
     return EXPERIMENTS[name]
+
+
+def check_schedule(name: str) -> None:
+    """RAISES (ValueError): P027 if the schedule is not known."""
+    if name not in SCHEDULES:
+        raise ValueError(Messages.P027.format(name=name, known=", ".join(SCHEDULES)))
 
 
 def _pair(task: str, dataset: str, pipeline: str) -> List[Run]:
@@ -87,10 +131,28 @@ def _placements() -> List[Run]:
     return [Run("wnut17", "wnut17", f"bilstm-{place}", "task_ner.cfg", placement=place) for place in places]
 
 
+def _alternatives(pair: List[Run]) -> List[Run]:
+    """The network without ELMo with what else raw text can give, between that without anything and that with ELMo."""
+    baseline, with_elmo = pair
+    others = [replace(baseline, condition=source, source=source) for source in ("tok2vec", "floret")]
+    return [baseline, *others, with_elmo]
+
+
+def _language(dataset: str, lang: str) -> List[Run]:
+    weights = {"training.score_weights.tag_acc": 0.0, "training.score_weights.pos_acc": 1.0}
+    settings = (("nlp.lang", lang), *weights.items())
+    pair = _pair(f"{dataset}-upos", dataset, "tagger_morphologizer")
+    return [replace(run, settings=settings, without=("tagger",)) for run in pair]
+
+
 # Without the macro AUC, which spaCy selects by: it does not depend on the threshold.
 MACRO_F = (("training.score_weights.cats_score", 0.0), ("training.score_weights.cats_macro_f", 1.0))
 WNUT17 = _pair("wnut17", "wnut17", "ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
+# Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
+LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
+# Gradual unfreezing and discriminative rates as in the config; the schedule of the learning rate is that of all runs.
+FINETUNED = Run("wnut17", "wnut17", "elmo-finetuned", "elmo_ner_finetune.cfg")
 EXPERIMENTS: Dict[str, List[Run]] = {
     "sample": _pair("sample", "sample", "tagger_ner"),
     "gains-wnut17": WNUT17,
@@ -101,6 +163,10 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "gains-goemotions": _bilstm_pair(
         "goemotions", "goemotions", "init-config:textcat_multilabel", "textcat_multilabel", MACRO_F
     ),
+    "alternatives-wnut17": _alternatives(WNUT17),
+    "alternatives-ewt-tags": _alternatives(EWT_TAGS),
+    "choice-wnut17": [*_alternatives(WNUT17), FINETUNED],
+    **{f"language-{dataset}": _language(dataset, lang) for dataset, lang in LANGUAGES.items()},
     "mixes": _mixes(),
     "placements": _placements(),
     "shares-wnut17": [replace(run, share=share) for share in SHARES for run in WNUT17],

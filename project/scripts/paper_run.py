@@ -3,9 +3,11 @@
 import platform
 import random
 import re
+import shutil
 import tempfile
 import time
 from copy import deepcopy
+from datetime import datetime, timezone
 from importlib.metadata import version
 from math import ceil
 from pathlib import Path
@@ -13,8 +15,12 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
+from alternatives import load_source, source_dir
+from kept_pipelines import RESULT
 from known_datasets import PROJECT_DIR
-from paper_experiments import TRAINING, Run
+from messages import Messages
+from paper_experiments import Options, Run
+from pretrain_tok2vec import WEIGHTS, add_pretraining, find_tok2vec
 from spacy.cli.train import train as spacy_train
 from spacy.tokens import DocBin
 from spacy.training import Corpus
@@ -22,31 +28,42 @@ from spacy.vocab import Vocab
 from thinc.api import Config
 
 from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.weights.identity import digest_bilm
 
 CONFIG_DIR = PROJECT_DIR.parent / "configs"
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
+LEARN_RATE = "training.optimizer.learn_rate"
 PACKAGES = ("spacy-elmo", "spacy", "thinc", "torch", "numpy")
 
 
-def run_experiment(run: Run, seed: int, corpus_dir: Path, *, max_steps: int = 0, bilm: str) -> Dict[str, Any]:
-    """Train with early stopping, and score the best pipeline of the development data on the test data.
+def run_experiment(
+    run: Run, seed: int, corpus_dir: Path, options: Options, *, pipeline_dir: Optional[Path] = None
+) -> Dict[str, Any]:
+    """Train with early stopping, and score the best pipeline of the development data on the test data. The pipeline is
+    kept, with the result, in a folder if one is given.
 
     RETURNS (Dict[str, Any]): What is stored: settings, scores on the test data (0 to 1), the best development score
         and its update, the development scores by update, CPU seconds, training docs and words, processor, versions.
+    RAISES (ValueError): P026 if the weights of the biLM changed meanwhile.
     """
+    settings = describe_settings(run, seed, options)
     with tempfile.TemporaryDirectory() as folder:
         work_dir = Path(folder)
         n_docs, n_words = write_share(corpus_dir / "train.spacy", work_dir / "train.spacy", run.share)
-        make_config(run).to_disk(work_dir / "config.cfg")
+        make_config(run, options).to_disk(work_dir / "config.cfg")
         start_s = time.process_time()
-        overrides = make_overrides(run, seed, work_dir, corpus_dir, max_steps=max_steps, bilm=bilm)
+        overrides = make_overrides(run, seed, work_dir, corpus_dir, options)
         spacy_train(work_dir / "config.cfg", work_dir / "out", overrides=overrides)
         cpu_seconds = time.process_time() - start_s
         curve = read_curve(work_dir / "log.jsonl")
         scores = score(work_dir / "out" / "model-best", corpus_dir / "test.spacy")
+        if pipeline_dir is not None:
+            shutil.copytree(work_dir / "out" / "model-best", pipeline_dir)
+    if describe_settings(run, seed, options) != settings:
+        raise ValueError(Messages.P026.format(bilm=options.bilm, name=run.name(seed, options.schedule)))
     best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
-    return {
-        "settings": describe_settings(run, seed, max_steps=max_steps, bilm=bilm),
+    result = {
+        "settings": settings,
         "test": scores,
         "best_dev_score": best_score,
         "best_step": best_step,
@@ -55,13 +72,19 @@ def run_experiment(run: Run, seed: int, corpus_dir: Path, *, max_steps: int = 0,
         "cpu_seconds": round(cpu_seconds, 1),
         "train_docs": n_docs,
         "train_words": n_words,
+        "finished_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "processor": find_processor(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
     }
+    if pipeline_dir is not None:
+        srsly.write_json(pipeline_dir / RESULT, result)
+    return result
 
 
-def describe_settings(run: Run, seed: int, *, max_steps: int, bilm: str) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): What a result depends on, without paths: a biLM is named by its last part."""
+def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): What a result depends on, without paths: a biLM is named by its last part and the
+    digest of its weights, an alternative by its record. RAISES (FileNotFoundError): Without them.
+    """
     return {
         "task": run.task,
         "dataset": run.dataset,
@@ -70,12 +93,15 @@ def describe_settings(run: Run, seed: int, *, max_steps: int, bilm: str) -> Dict
         "placement": run.placement,
         "share": run.share,
         "seed": seed,
-        "bilm": Path(bilm).name if run.has_elmo else None,
-        **_training_settings(run, max_steps),
+        "schedule": options.schedule,
+        "bilm": Path(options.bilm).name if run.has_elmo else None,
+        **({"bilm_digest": digest_bilm(options.bilm)} if run.has_elmo else {}),
+        **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
+        **options.training_settings(run),
     }
 
 
-def make_config(run: Run) -> Config:
+def make_config(run: Run, options: Options) -> Config:
     """RETURNS (Config): The config of the run, not interpolated, before the overrides."""
     kind, _, component = run.config.partition(":")
     if component:
@@ -85,14 +111,18 @@ def make_config(run: Run) -> Config:
         config = Config().from_disk(CONFIG_DIR / kind, interpolate=False)
     if run.placement is not None:
         _place(config, run.component, run.placement)
-    # A schedule is a block; a setting must replace it as a whole.
-    config["training"]["optimizer"]["learn_rate"] = dict(TRAINING)["training.optimizer.learn_rate"]
+    for name in run.without:
+        config["nlp"]["pipeline"].remove(name)
+        del config["components"][name]
+    config["training"]["optimizer"]["learn_rate"] = _learn_rate(run, options)
+    if run.source == "tok2vec":
+        add_pretraining(config)
+    elif run.source == "floret":
+        find_tok2vec(config)["embed"]["include_static_vectors"] = True
     return config
 
 
-def make_overrides(
-    run: Run, seed: int, work_dir: Path, corpus_dir: Path, *, max_steps: int, bilm: str
-) -> Dict[str, Any]:
+def make_overrides(run: Run, seed: int, work_dir: Path, corpus_dir: Path, options: Options) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Overrides of the config: paths, seed, log, training and the settings of the run."""
     overrides: Dict[str, Any] = {
         "paths.train": str(work_dir / "train.spacy"),
@@ -101,10 +131,16 @@ def make_overrides(
         "training.logger.@loggers": "spacy.ConsoleLogger.v3",
         "training.logger.output_file": str(work_dir / "log.jsonl"),
         "training.logger.progress_bar": None,
-        **_training_settings(run, max_steps),
+        **options.training_settings(run),
     }
+    del overrides[LEARN_RATE]  # a part of the config, since a schedule is a block
     if run.has_elmo:
-        overrides["paths.bilm"] = bilm
+        overrides["paths.bilm"] = options.bilm
+    if run.source:
+        folder = source_dir(options.alternatives, run.source, run.config)
+        paths = {"floret": ("vectors", folder), "tok2vec": ("init_tok2vec", folder / WEIGHTS)}
+        name, path = paths[run.source]
+        overrides[f"paths.{name}"] = str(path)
     return overrides
 
 
@@ -146,12 +182,14 @@ def _find_line(name: str, text: str) -> Optional[str]:
     return match[1].strip() if match else None
 
 
-def _training_settings(run: Run, max_steps: int) -> Dict[str, Any]:
-    settings = {**dict(TRAINING), **dict(run.settings)}
-    if max_steps:
-        settings["training.max_steps"] = max_steps
-        settings["training.eval_frequency"] = min(max_steps, settings["training.eval_frequency"])
-    return settings
+def _learn_rate(run: Run, options: Options) -> Any:
+    """RETURNS (Any): A number, or the block of a schedule, which overrides could not replace as a whole."""
+    settings = options.training_settings(run)
+    rate = settings[LEARN_RATE]
+    if options.schedule == "constant":
+        return rate
+    steps = settings["training.max_steps"]
+    return {"@schedules": "warmup_linear.v1", "warmup_steps": 0, "total_steps": steps, "initial_rate": rate}
 
 
 def _place(config: Config, name: str, placement: str) -> None:

@@ -7,13 +7,18 @@ from paper_experiments import SHARES
 
 Result = Dict[str, Any]
 # Task, title, and the scores in percent: title and key.
-GAINS: Tuple[Tuple[str, str, Tuple[Tuple[str, str], ...]], ...] = (
+Gains = Tuple[Tuple[str, str, Tuple[Tuple[str, str], ...]], ...]
+GAINS: Gains = (
     ("wnut17", "WNUT-17", (("NER F", "ents_f"),)),
     ("wikigold", "Wikigold", (("NER F", "ents_f"),)),
     ("ncbi-disease", "NCBI-disease", (("NER F", "ents_f"),)),
     ("ewt-tags", "UD EWT", (("UPOS", "pos_acc"), ("XPOS", "tag_acc"), ("morph", "morph_acc"))),
     ("ewt-parser", "UD EWT", (("UAS", "dep_uas"), ("LAS", "dep_las"))),
     ("goemotions", "GoEmotions", (("macro F", "cats_macro_f"), ("micro F", "cats_micro_f"))),
+)
+LANGUAGES: Gains = (
+    ("fr_sequoia-upos", "French, UD Sequoia", (("UPOS", "pos_acc"),)),
+    ("ru_taiga-upos", "Russian, UD Taiga", (("UPOS", "pos_acc"),)),
 )
 MIXES = (
     ("elmo", "learned, no L2"),
@@ -23,14 +28,31 @@ MIXES = (
     ("mix-top", "top layer"),
     ("baseline", "without ELMo"),
 )
-PLACES = (("input", "input"), ("output", "output"), ("both", "input and output"), ("none", "without ELMo"))
+ALTERNATIVES = (
+    ("baseline", "without ELMo"),
+    ("tok2vec", "without ELMo, tok2vec from `spacy pretrain`"),
+    ("floret", "without ELMo, static floret vectors"),
+    ("elmo", "with ELMo"),
+    ("elmo-finetuned", "with ELMo, fine-tuned"),
+)
+PLACES = (
+    ("input", "input of the BiLSTM"),
+    ("output", "output of the BiLSTM"),
+    ("both", "input and output of the BiLSTM"),
+    ("none", "nowhere (without ELMo)"),
+)
 SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", "UPOS", "pos_acc"))
 
 
-def make_gains(results: List[Result]) -> Optional[str]:
+def make_languages(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): The same for other languages, each with a biLM of the training text of its treebank."""
+    return make_gains(results, LANGUAGES)
+
+
+def make_gains(results: List[Result], gains: Gains = GAINS) -> Optional[str]:
     """RETURNS (Optional[str]): Test scores with and without ELMo by task, Peters et al. (2018), table 1."""
     rows = []
-    for task, title, scores in GAINS:
+    for task, title, scores in gains:
         for label, key in scores:
             groups = [select(results, task, condition) for condition in ("baseline", "elmo")]
             without, with_elmo = [percents(group, key) for group in groups]
@@ -50,11 +72,39 @@ def paired_differences(without: List[Result], with_elmo: List[Result], key: str)
     return [percents([new], key)[0] - percents([old], key)[0] for old, new in pairs if old is not None]
 
 
+def make_alternatives(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): Test scores with what else raw text can give; None before any is measured."""
+    rows = []
+    for task, title, label, key in SHARE_TASKS:
+        groups = {name: select(results, task, name) for name, _ in ALTERNATIVES}
+        if groups["tok2vec"] or groups["floret"]:
+            rows += [
+                [f"{title}, {label}", told, *_describe_source(groups[name]), summarize(percents(groups[name], key))]
+                for name, told in ALTERNATIVES
+                if groups[name]
+            ]
+    header = ["test score", "network", "raw text", "words trained on", "wall time (CPU time)", "score"]
+    return make_table(header, rows)
+
+
+def _describe_source(results: List[Result]) -> List[str]:
+    """RETURNS (List[str]): Text, words and time of an alternative; empty for others."""
+    source = results[0]["settings"].get("source")
+    if not source:
+        return ["", "", ""]
+    share = "" if source["share"] == 100 else f", {source['share']} %"
+    return [f"{source['text']}{share}", f"{source['words']:,}", _minutes(source)]
+
+
+def _minutes(source: Dict[str, Any]) -> str:
+    return f"{source['elapsed_s'] / 60:.1f} min ({source['cpu_s'] / 60:.1f})"
+
+
 def make_mixes(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): WNUT-17 by mix of the layers, table 2 of the paper; None before any mix is measured."""
     if not any(result["settings"]["condition"].startswith("mix-") for result in results):
         return None
-    return _by_condition(results, "mix", MIXES)
+    return _by_condition(results, "mix of the layers, at the input of the network", MIXES)
 
 
 def make_placements(results: List[Result]) -> Optional[str]:
@@ -108,6 +158,11 @@ def select(results: List[Result], task: str, condition: str, share: int = 100) -
     wanted = {"task": task, "condition": condition, "share": share}
     found = [result for result in results if wanted.items() <= result["settings"].items()]
     return sorted(found, key=lambda result: result["settings"]["seed"])
+
+
+def schedule_of(result: Result) -> str:
+    """RETURNS (str): Schedule of the learning rate; results of the first version do not name it."""
+    return str(result["settings"].get("schedule", "constant"))
 
 
 def percents(results: Iterable[Result], key: str) -> List[float]:

@@ -2,8 +2,9 @@
 
 import gzip
 import shutil
+import zlib
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import srsly
 import typer
@@ -88,14 +89,35 @@ def read_conllu(path: Path) -> List[Doc]:
 
 
 def read_comments(path: Path) -> List[Doc]:
-    """Read gzipped JSON lines with `text` and `labels`, GoEmotions, into Docs with every label of the file."""
-    rows = list(srsly.read_gzip_jsonl(path))
+    """Read gzipped JSON lines with `text` and `labels`, GoEmotions, into Docs with every label of the file.
+
+    RAISES (ValueError): P006 for a file that is not gzip or UTF-8, P007 for a line without `text` and `labels`.
+    """
+    rows = [_read_comment(path, number, line) for number, line in enumerate(_gzip_lines(path), start=1) if line.strip()]
     labels = sorted({label for row in rows for label in row["labels"]})
     nlp = blank("en")
     docs = [nlp.make_doc(row["text"]) for row in rows]
     for doc, row in zip(docs, rows, strict=True):
         doc.cats = {label: float(label in row["labels"]) for label in labels}
     return docs
+
+
+def _gzip_lines(path: Path) -> List[str]:
+    try:
+        return gzip.decompress(path.read_bytes()).decode("utf8").split("\n")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as e:
+        raise ValueError(Messages.P006.format(path=path, reason=e)) from e
+
+
+def _read_comment(path: Path, number: int, line: str) -> Dict[str, Any]:
+    try:
+        row = srsly.json_loads(line)
+    except ValueError as e:
+        raise ValueError(Messages.P007.format(path=path, number=number, found=f"{line[:60]!r} ({e})")) from e
+    is_object = isinstance(row, dict) and isinstance(row.get("text"), str) and isinstance(row.get("labels"), list)
+    if not is_object or not all(isinstance(label, str) for label in row["labels"]):
+        raise ValueError(Messages.P007.format(path=path, number=number, found=repr(line[:60])))
+    return dict(row)
 
 
 def _find_sources(name: str, dataset: Dataset, assets_dir: str) -> Dict[str, Path]:

@@ -7,26 +7,43 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 import srsly
 import typer
+from choice_section import choice_section, name_choices
+from context_tables import CONTEXTS, contexts_section
 from known_datasets import PROJECT_DIR
-from layer_tables import pos_section, senses_section
+from layer_tables import POS, SENSES, pos_section, senses_section
 from messages import Messages
-from paper_tables import Result, make_gains, make_mixes, make_placements, make_shares, make_updates
+from paper_experiments import SCHEDULES
+from paper_tables import (
+    Result,
+    make_alternatives,
+    make_gains,
+    make_languages,
+    make_mixes,
+    make_placements,
+    make_shares,
+    make_updates,
+    schedule_of,
+)
 from wasabi import msg
+from weights_in_use import describe_weights, split_by_weights
 
 PAGE = PROJECT_DIR.parent / "docs" / "results.md"
 IMAGES = "images"  # beside the page
 # Section of the page: its heading and the function that makes its content. A section without results is left empty.
 SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "gains": ("Gains", make_gains),
+    "languages": ("Other languages", make_languages),
+    "alternatives": ("What else raw text can give", make_alternatives),
     "mixes": ("Mix of the layers", make_mixes),
     "placements": ("Placement", make_placements),
     "shares": ("Sample efficiency", make_shares),
     "updates": ("Updates to the best score of the baseline", make_updates),
 }
-# The same for sections that read files of layers.py, from the folder of results.
-LAYER_SECTIONS: Dict[str, Tuple[str, Callable[[Path], str]]] = {
+# The same for sections that read a file of layers.py or benchmarks/contexts.py, from the folder of results.
+LAYER_SECTIONS: Dict[str, Tuple[str, Callable[[Path], Optional[str]]]] = {
     "senses": ("Word senses by layer", senses_section),
     "pos": ("Parts of speech by layer", pos_section),
+    "contexts": ("Contexts and states", contexts_section),
 }
 
 
@@ -60,11 +77,19 @@ def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
     RETURNS (List[str]): The sections with content.
     """
     text = page.read_text(encoding="utf8") if page.exists() else "# Results\n"
-    sections = {name: make(results) for name, (_, make) in SECTIONS.items()}
+    of_layers = {name: srsly.read_json(folder / name) for name in (SENSES, POS, CONTEXTS) if (folder / name).is_file()}
+    of_layers.update(name_choices(folder))
+    kept, _ = split_by_weights(results)
+    sections = {"weights": describe_weights(results, of_layers)}
+    by_schedule = {name: [result for result in kept if schedule_of(result) == name] for name in SCHEDULES}
+    sections.update({name: make(by_schedule["constant"]) for name, (_, make) in SECTIONS.items()})
+    sections["linear"] = make_gains(by_schedule["linear"])
     if sections["shares"]:
-        sections["shares"] += _draw_plots(results, page.parent / IMAGES)
+        sections["shares"] += _draw_plots(by_schedule["constant"], page.parent / IMAGES)
     sections.update({name: make(folder) for name, (_, make) in LAYER_SECTIONS.items()})
+    sections["choice"] = choice_section(folder, page.parent / IMAGES)
     headings = {name: section[0] for name, section in (*SECTIONS.items(), *LAYER_SECTIONS.items())}
+    headings.update(weights="Weights", linear="Gains with a falling learning rate", choice="Score against speed")
     for name, content in sections.items():
         text = replace_section(text, name, f"## {headings[name]}\n\n{content}" if content else "")
     part = page.with_name(f".{page.name}.{os.getpid()}.part")

@@ -1,7 +1,7 @@
 """Pictures of layer weights: the shares of each task (Peters et al. 2018, fig. 2) and their course over training."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import srsly
 
@@ -18,11 +18,9 @@ def name_layers(n_layers: int) -> List[str]:
 
 
 def name_mixes(mixes: Sequence[TaskMix]) -> List[str]:
-    """RETURNS (List[str]): The component of each mix, with its number where a component has several."""
+    """RETURNS (List[str]): The component of each mix, with its place (or its number, where several have no place)."""
     components = [mix.component for mix in mixes]
-    return [
-        f"{mix.component} ({mix.number})" if components.count(mix.component) > 1 else mix.component for mix in mixes
-    ]
+    return [_name_mix(mix.component, mix.number, mix.place, components.count(mix.component)) for mix in mixes]
 
 
 def draw_layer_weights(mixes: Sequence[TaskMix], path: Path) -> None:
@@ -66,8 +64,9 @@ def draw_course(log: Path, path: Path) -> None:
         for layer, label in enumerate(name_layers(len(rows[0]["shares"]))):
             shares = [row["shares"][layer] for row in rows]
             axes.plot(steps, shares, label=label, color=COLOURS[layer % len(COLOURS)])
-        several = sum(name == component for name, _ in courses) > 1
-        axes.set(title=f"{component} ({number})" if several else component, ylabel="softmax(w)", ylim=(0, 1))
+        n_mixes = sum(name == component for name, _ in courses)
+        title = _name_mix(component, number, rows[0].get("place"), n_mixes)
+        axes.set(title=title, ylabel="softmax(w)", ylim=(0, 1))
         axes.yaxis.set_major_formatter("{x:.0%}")
     panels[-1].set_xlabel("training steps")
     figure.suptitle("Layer weights over the training")
@@ -92,6 +91,12 @@ def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
     if not courses:
         raise ValueError(Errors.EL231.format(path=log, problem="it is empty"))
     return courses
+
+
+def _name_mix(component: str, number: int, place: Optional[str], n_mixes: int) -> str:
+    if place is not None:
+        return f"{component} ({place})"
+    return f"{component} ({number})" if n_mixes > 1 else component
 
 
 def _finding(mixes: Sequence[TaskMix]) -> str:

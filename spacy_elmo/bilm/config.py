@@ -278,6 +278,10 @@ class BiLMConfig:
         n_inputs = sum(part is not None for part in (self.char_cnn, self.n_words, self.token_embedder))
         is_coupled = self.encoder == "bilstm"
         checks = [
+            (
+                self.char_cnn is None or self.char_cnn.codec != "lexicon",
+                "char_cnn.codec is 'lexicon', which only a token_embedder has",
+            ),
             (n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"),
             (self.n_words is None or self.n_words >= 1, f"n_words is {self.n_words}, should be 1 or more"),
             (self.n_layers >= 1, f"n_layers is {self.n_layers}, should be 1 or more"),

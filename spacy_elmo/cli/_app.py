@@ -16,6 +16,7 @@ COMMANDS: Dict[str, str] = {
     "compare": "Say whether two biLMs give the same vectors, and where not.",
     "download": "Download a published biLM, or list the published biLMs.",
     "convert": "Write biLM weights in another format.",
+    "package": "Build a spaCy pipeline package from biLM weights.",
     "vocab": "Count the words of a text and write the vocabulary of a biLM.",
     "init-config": "Write a starter config: for a pipeline that uses ELMo, for pretraining or for adaptation.",
     "pretrain": "Train a biLM on text.",

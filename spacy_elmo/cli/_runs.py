@@ -33,6 +33,7 @@ from ..pretraining.run_folder import stored_vocabulary
 from ..pretraining.validation import read_held_out
 from ..text.vocabulary import Vocabulary
 from ..weights import load_bilm
+from ..weights.tensorflow.accumulators import has_accumulators, read_accumulators
 from . import _common
 from ._run_config import RunSettings, check_config
 from ._run_words import check_head, make_head, refuse_useless_sparse, words_of
@@ -52,7 +53,7 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
     RETURNS (Pretraining): The run, not started.
     RAISES (ValueError): See `check_config`; EL101 for a text without sentences, EL105 for missing paths, EL147,
         EL148 and EL171 to EL175 if the biLM to start from has other words, sizes or another softmax, EL176 for settings
-        without effect, EL178 for an output that cannot be a folder.
+        without effect, EL178 for an output that cannot be a folder, EL326 if accumulators cannot be taken over.
     """
     settings = check_config(config)
     _common.check_output_folder(output)
@@ -64,6 +65,7 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
     if init is not None and not settings.words.new_head:
         check_head(init, pretraining.softmax, str(paths.init))
     tell = _common.msg.info if ranks.is_writer else say_nothing
+    sums = _accumulators(settings, init, tell)
     warn = _common.msg.warn if ranks.is_writer else say_nothing
     shards = _texts("train", settings, tell)
     held_out = _held_out(settings, tell)
@@ -79,13 +81,29 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
         network = init.network
     network.to(ranks.device)
     head = _head(network, vocabulary, init, pretraining, tell, is_new=settings.words.new_head).to(ranks.device)
-    return Pretraining(
+    run = Pretraining(
         *(network, head, vocabulary, shards, held_out, pretraining, output),
         meta={**settings.meta, **({"init": {"path": str(paths.init), "meta": init.meta}} if init is not None else {})},
         text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.words)},
         ranks=ranks,
         n_predictions=n_predictions,
     )
+    if sums is not None:
+        run.trainer.optimizer.take_accumulators(sums)
+    return run
+
+
+def _accumulators(settings: RunSettings, init: Optional[BiLM], tell: Tell) -> Optional[Dict[str, Any]]:
+    """Adagrad's sums of squares in the TensorFlow checkpoint to start from, if they are wanted."""
+    path, optimizer = settings.paths.init, settings.pretraining.optimizer
+    if optimizer.init_accumulators:
+        if init is None or settings.words.new_head:
+            reason = "there is no biLM to start from" if init is None else "vocabulary.new_head makes a new softmax"
+            raise ValueError(Errors.EL326.format(path=path, reason=reason))
+        return read_accumulators(str(path), init, initial=optimizer.initial_accumulator)
+    if init is not None and optimizer.name == "adagrad" and has_accumulators(str(path)):
+        tell(f"{path} has Adagrad's accumulators; pretraining.optimizer.init_accumulators = true takes them over")
+    return None
 
 
 def _fit(

@@ -1,4 +1,4 @@
-"""Stream the vectors of `elmo embed` to an .npz, one DocBin, or a folder of DocBins."""
+"""Stream the vectors of `elmo embed` to an .npz, one DocBin, a folder of DocBins, or an HDF5 file."""
 
 import os
 import shutil
@@ -15,10 +15,13 @@ from spacy.tokens import Doc, DocBin
 from thinc.api import to_numpy
 
 from ..errors import Errors
+from ..export.vectors_hdf5 import Hdf5Writer
 from ._common import check_output_file
 
 STDOUT = "-"
 DOCS_PER_FILE = 1000
+# Formats of vectors, with the suffixes of their files; "" is a folder.
+SUFFIXES: Dict[str, Tuple[str, ...]] = {"npz": (".npz",), "docbin": (".spacy", ""), "hdf5": (".hdf5", ".h5")}
 
 
 class Writer(Protocol):
@@ -122,27 +125,54 @@ class DocBinWriter:
             self.flush()
 
 
+def format_of(path: str, to: str = "auto") -> str:
+    """path (str): An output path.
+    to (str): "npz", "docbin", "hdf5", or "auto", which infers it from the suffix.
+    RETURNS (str): "npz", "docbin" or "hdf5".
+    RAISES (ValueError): EL135 for an unknown suffix, or for one of another format.
+    """
+    suffix = ".npz" if path == STDOUT else Path(path).suffix
+    by_suffix = {suffix: name for name, suffixes in SUFFIXES.items() for suffix in suffixes}
+    name = by_suffix.get(suffix) if to == "auto" else to
+    if name is None or suffix not in SUFFIXES[name]:
+        raise ValueError(Errors.EL135.format(path=path, suffix=suffix, to=to))
+    return name
+
+
 @contextmanager
 def open_writer(
-    path: str, arrays: Tuple[str, ...], *, docs_per_file: int = DOCS_PER_FILE, force: bool = False
+    path: str,
+    arrays: Tuple[str, ...],
+    *,
+    to: str = "auto",
+    vectors: str = "all",
+    has_sentences: bool = True,
+    docs_per_file: int = DOCS_PER_FILE,
+    force: bool = False,
 ) -> Iterator[Writer]:
     """Open a writer for an output path. It writes to a temporary folder next to the output and renames at the end.
 
-    path (str): A file that ends in .npz or .spacy, a folder for DocBins, or "-" for an .npz on stdout.
+    path (str): A file that ends in .npz, .spacy or .hdf5, a folder for DocBins, or "-" for an .npz on stdout.
     arrays (Tuple[str, ...]): Arrays in an .npz.
+    to (str): See `format_of`.
+    vectors (str): Vectors in an HDF5 file, see `Hdf5Writer`.
+    has_sentences (bool): Whether an HDF5 file has the texts.
     docs_per_file (int): Docs per DocBin in a folder.
     force (bool): Replace an existing output.
     YIELDS (Writer): The writer.
     RAISES (ValueError): EL134 if the output exists, EL135 for an unknown suffix.
     """
-    target = None if path == STDOUT else Path(path)
+    format, target = format_of(path, to), None if path == STDOUT else Path(path)
     if target is not None:
         _check_target(target, force)
         target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".embed.", dir=None if target is None else target.parent) as name:
-        if target is None or target.suffix == ".npz":
+        if target is None or format == "npz":
             with _open_npz(Path(name), arrays, target) as npz:
                 yield npz
+        elif format == "hdf5":
+            with _open_hdf5(Path(name) / "result", target, vectors, has_sentences) as hdf5:
+                yield hdf5
         else:
             parts = DocBinWriter(Path(name), 0 if target.suffix == ".spacy" else docs_per_file)
             yield parts
@@ -165,6 +195,17 @@ def _open_npz(folder: Path, arrays: Tuple[str, ...], target: Optional[Path]) -> 
     os.replace(folder / "result", target)
 
 
+@contextmanager
+def _open_hdf5(part: Path, target: Path, vectors: str, has_sentences: bool) -> Iterator[Hdf5Writer]:
+    hdf5 = Hdf5Writer(part, vectors, has_sentences=has_sentences)
+    try:
+        yield hdf5
+        hdf5.finish()
+    finally:
+        hdf5.close()
+    os.replace(part, target)
+
+
 def _values_of(doc: Doc, name: str) -> NDArray[Any]:
     """RETURNS (NDArray): "mixed" (T, D) or "layers" (L+1, T, D) of a Doc."""
     values: NDArray[Any] = to_numpy(doc._.elmo if name == "mixed" else doc._.elmo_layers)
@@ -172,8 +213,6 @@ def _values_of(doc: Doc, name: str) -> NDArray[Any]:
 
 
 def _check_target(target: Path, force: bool) -> None:
-    if target.suffix not in (".npz", ".spacy", ""):
-        raise ValueError(Errors.EL135.format(path=target, suffix=target.suffix))
     if target.is_dir() != (target.suffix == "") and target.exists():
         raise ValueError(Errors.EL134.format(path=target, remedy="Choose another path."))
     if not target.is_dir():

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Optional
 
 from ..encoding.facade import BiLM
+from ..errors import Errors
+from ..export import export_onnx
 from ..weights import save_bilm
 from . import _common
 from ._app import Arg, Opt, app
@@ -17,6 +19,7 @@ class Format(str, Enum):
     native = "native"
     bilm_tf = "bilm-tf"
     allennlp = "allennlp"
+    onnx = "onnx"
 
 
 class DType(str, Enum):
@@ -31,8 +34,8 @@ class DType(str, Enum):
 def convert_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    output_path: Path = Arg(..., help="Output folder."),
-    to: Format = Opt(Format.native, "--to", "-T", help="Output format: native (safetensors), the HDF5 format of bilm-tf and AllenNLP, or a model.tar.gz of AllenNLP."),
+    output_path: Path = Arg(..., help="Output folder; for ONNX a file that ends in .onnx."),
+    to: Format = Opt(Format.native, "--to", "-T", help="Output format: native (safetensors), the HDF5 format of bilm-tf and AllenNLP, a model.tar.gz of AllenNLP, or ONNX (the inference graph)."),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type on disk; int8 (native only) quantizes the large matrices to a quarter of their float32 size."),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
@@ -41,11 +44,12 @@ def convert_cli(
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Write biLM weights in another format: from any format that `elmo inspect` reads to the native, bilm-tf or
-    allennlp format.
+    """Write biLM weights in another format: from any format that `elmo inspect` reads to native, bilm-tf, allennlp or
+    ONNX.
 
     The native format is a folder with config.json, weights.safetensors and, if present, vocab.txt and meta.json.
     The bilm-tf format is a folder with options.json and weights.hdf5. The allennlp format is a folder with model.tar.gz.
+    An .onnx file has the graph that maps character ids to layers, for programs without torch; it cannot be read back.
     """
     with _common.show_errors():
         bilm = convert(
@@ -78,14 +82,28 @@ def convert(
     """Load a biLM and save it in another format.
 
     bilm_path (str): See `load_bilm`.
-    output_path (Path): A folder.
-    format (str): "native", "bilm-tf" or "allennlp".
-    dtype (str): "float32", "float16" or "int8".
+    output_path (Path): A folder; for ONNX a file that ends in .onnx.
+    format (str): "native", "bilm-tf", "allennlp" or "onnx".
+    dtype (str): "float32", "float16" or "int8"; float32 for ONNX.
     force (bool): Replace an existing output.
     RETURNS (BiLM): The model, as loaded.
+    RAISES (ValueError): EL033 for a dtype that the format does not have, EL354 for a path that does not fit the format.
     """
+    _check_output(output_path, format, dtype)
     bilm = _common.open_bilm(
         bilm_path, options=options, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings
     )
-    save_bilm(bilm, output_path, format=format, dtype=dtype, force=force)
+    if format == Format.onnx.value:
+        export_onnx(bilm, output_path, force=force)
+    else:
+        save_bilm(bilm, output_path, format=format, dtype=dtype, force=force)
     return bilm
+
+
+def _check_output(output_path: Path, format: str, dtype: str) -> None:
+    """Check what can be checked before the weights are read."""
+    is_onnx = format == Format.onnx.value
+    if is_onnx and dtype != DType.float32.value:
+        raise ValueError(Errors.EL033.format(name="dtype", value=dtype, known="float32 (for ONNX)"))
+    if not is_onnx and output_path.suffix == ".onnx":
+        raise ValueError(Errors.EL354.format(path=output_path, format=format, reason="it ends in .onnx"))

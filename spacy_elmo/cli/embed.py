@@ -14,11 +14,12 @@ from ..corpora.punctuation import PunctuationCheck
 from ..corpora.sentences import make_nlp
 from ..corpora.shards import Counts
 from ..errors import Errors
+from ..export.vectors_hdf5 import VECTORS
 from ..ml.elmo_model import set_bilm
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from . import _common
 from ._app import Arg, Opt, app
-from ._vectors import DOCS_PER_FILE, STDOUT, open_writer
+from ._vectors import DOCS_PER_FILE, STDOUT, format_of, open_writer
 
 # Arrays stored for each value of `--store`.
 STORED: Dict[str, Tuple[str, ...]] = {"mixed": ("mixed",), "layers": ("layers",), "both": ("mixed", "layers")}
@@ -44,6 +45,15 @@ class Store(str, Enum):
     both = "both"
 
 
+class OutputFormat(str, Enum):
+    """Output formats."""
+
+    auto = "auto"
+    npz = "npz"
+    docbin = "docbin"
+    hdf5 = "hdf5"
+
+
 class DType(str, Enum):
     """Number types of the stored vectors."""
 
@@ -65,11 +75,16 @@ def embed_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
     input_path: str = Arg(..., help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), a folder or a pattern such as 'corpus/**/*.gz' of these, or - for text from stdin."),
-    output_path: str = Arg(..., help="A file that ends in .npz (arrays) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout."),
+    output_path: str = Arg(..., help="A file that ends in .npz (arrays), .hdf5 (a dataset per text) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout."),
+    to: OutputFormat = Opt(OutputFormat.auto, "--to", "-T", help="Format of the output; auto infers it from the suffix."),
     input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input; auto infers it from the suffix."),
     lang: Optional[str] = _common.LANG_OPT,
     is_tokenized: bool = Opt(False, "--tokenized", "-k", hidden=True),  # accepted for compatibility, now the default
     store: Store = Opt(Store.mixed, "--store", "-S", help="Store the mean of the layers, all layers, or both."),
+    all_layers: bool = Opt(False, "--all", "-A", help="HDF5 only: store all layers (the default there)."),
+    top: bool = Opt(False, "--top", "-U", help="HDF5 only: store the top layer."),
+    average: bool = Opt(False, "--average", "-M", help="HDF5 only: store the mean of the layers."),
+    forget_sentences: bool = Opt(False, "--forget-sentences", "-x", help="HDF5 only: leave out sentence_to_index, the texts with their numbers."),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type of the stored vectors."),
     precision: Precision = Opt(Precision.float32, "--precision", "-p", help="Precision of the computation: reduced precision is less exact, and faster for large biLMs."),
     batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Maximum number of texts per batch. A batch is also limited to about 16,000 tokens. Small batches are slower.", min=1),
@@ -87,9 +102,11 @@ def embed_cli(
     width) and/or "layers" (layers + 1, tokens, width), the same shapes as on a Doc. A DocBin has the Docs with their
     vectors: after `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Texts are streamed,
     so memory does not grow with their number. But a DocBin file, as input or output, is held in memory as a whole: use
-    an output folder for large corpora.
+    an output folder for large corpora. An HDF5 file is that of AllenNLP's command elmo: a dataset per text, named by its
+    number, and sentence_to_index.
     """
     with _common.show_errors():
+        chosen = {"all": all_layers, "top": top, "average": average}
         if is_tokenized and lang is not None:
             raise ValueError(Errors.EL200.format(lang=lang))
         n_docs, n_tokens = embed(
@@ -98,6 +115,9 @@ def embed_cli(
             output_path,
             input_format=input_format.value,
             lang=lang,
+            to=to.value,
+            vectors=[name for name, is_chosen in chosen.items() if is_chosen],
+            forget_sentences=forget_sentences,
             store=store.value,
             dtype=dtype.value,
             precision=precision.value,
@@ -121,6 +141,9 @@ def embed(
     *,
     input_format: str = "auto",
     lang: Optional[str] = None,
+    to: str = "auto",
+    vectors: Sequence[str] = (),
+    forget_sentences: bool = False,
     store: str = "mixed",
     dtype: str = "float32",
     precision: str = "float32",
@@ -138,7 +161,10 @@ def embed(
     input_path (str): See `corpora.items.read_items`.
     output_path (str): See `_vectors.open_writer`.
     lang (Optional[str]): Tokenizer of raw text; None: tokens are separated by white space.
-    store (str): "mixed", "layers" or "both".
+    to (str): Format of the output, see `_vectors.format_of`.
+    vectors (Sequence[str]): For HDF5, at most one of "all" (default), "top" and "average".
+    forget_sentences (bool): For HDF5, leave out the texts.
+    store (str): For other formats, "mixed", "layers" or "both".
     precision (str): See `BiLM.set_precision`.
     batch_size (int): Maximum number of Docs per batch; a batch has at most about 16,000 tokens or a single Doc.
     tell (Tell): Called with messages on files of a folder that are not read and on replaced characters.
@@ -147,11 +173,15 @@ def embed(
     RETURNS (Tuple[int, int]): Texts and tokens read.
     """
     n_docs = n_tokens = 0
-    with open_writer(output_path, STORED[store], docs_per_file=docs_per_file, force=force) as writer:
+    is_hdf5 = format_of(output_path, to) == "hdf5"
+    _check_vectors(is_hdf5, vectors, forget_sentences, store)
+    chosen = vectors[0] if vectors else "all"
+    layout: Dict[str, Any] = {"to": to, "vectors": chosen, "has_sentences": not forget_sentences, "docs_per_file": docs_per_file}
+    with open_writer(output_path, STORED[store], force=force, **layout) as writer:
         # The component computes on Thinc's device; on a GPU Thinc requires CuPy.
         if _common.device_of(gpu_id) != "cpu":
             require_gpu(gpu_id)
-        settings = {"store": store, "dtype": dtype, "model": {"precision": precision}}
+        settings = {"store": VECTORS[chosen] if is_hdf5 else store, "dtype": dtype, "model": {"precision": precision}}
         nlp = _make_pipeline(bilm_path, lang or "xx", settings, files or {})
         writer.begin(nlp(""))
         counts, cutter, check = Counts(), Cutter(batch_size), PunctuationCheck()
@@ -171,6 +201,20 @@ def embed(
     if counts.n_undecodable:
         tell(f"{counts.n_undecodable:,} unpaired surrogates, which are not valid characters, were replaced by U+FFFD")
     return n_docs, n_tokens
+
+
+def _check_vectors(is_hdf5: bool, vectors: Sequence[str], forget_sentences: bool, store: str) -> None:
+    """Options of one format must not be lost on another."""
+    given = [f"--{name}" for name in (*vectors, *(["forget-sentences"] if forget_sentences else []))]
+    if not is_hdf5 and given:
+        remedy = "Choose an output that ends in .hdf5, or select vectors with --store"
+        raise ValueError(Errors.EL358.format(options=", ".join(given), reason="the output is not HDF5", remedy=remedy))
+    if is_hdf5 and store != "mixed":
+        remedy = "Select the vectors of an HDF5 file with --all, --top or --average"
+        raise ValueError(Errors.EL358.format(options=f"--store {store}", reason="the output is HDF5", remedy=remedy))
+    if len(vectors) > 1:
+        reason = "an HDF5 file has one array per text"
+        raise ValueError(Errors.EL358.format(options=", ".join(given), reason=reason, remedy="Choose one of them"))
 
 
 class Cutter:

@@ -112,7 +112,8 @@ def _id_problem(ids: NDArray[np.int64], numbers: List[int], codec: Optional[Char
         return f"they have shape {ids.shape}, should have (words, {width or 'ids of a word'})"
     largest = codec.largest_ids(ids.shape[1])
     if ids.size and not (0 <= ids.min() and (ids <= largest).all()):
-        return f"they are {ids.min()} to {ids.max()}, should be 0 to {np.unique(largest).tolist()}"
+        columns = "" if isinstance(largest, int) else " in the first column, 0 to its number of characters in others"
+        return f"they are {ids.min()} to {ids.max()}, should be 0 to {np.ravel(largest)[0]}{columns}"
     if numbers and not 0 <= min(numbers) <= max(numbers) < len(ids):
         return f"the index has rows {min(numbers)} to {max(numbers)}, but there are {len(ids)} rows"
     return ""

@@ -153,7 +153,7 @@ class Encoder:
         if not self.has_state:
             encoder: Any = self.network.encoder
             lengths = numbered.lengths(with_boundaries=True)
-            layers = encoder.encode(vectors, torch.from_numpy(tokens).to(self.device), lengths)  # (L+1, N, D)
+            layers: Tensor = encoder.encode(vectors, torch.from_numpy(tokens).to(self.device), lengths)  # (L+1, N, D)
             return layers[:, torch.from_numpy(kept).to(self.device)]
         return self._lanes_with_grad(vectors, tokens, numbered.lengths(with_boundaries=True), kept)
 

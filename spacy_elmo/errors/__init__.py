@@ -3,11 +3,14 @@
 from .analysis import AnalysisErrors
 from .bilm import BiLMErrors
 from .cli import CLIErrors
+from .compat import CompatErrors
 from .corpora import CorporaErrors
+from .export import ExportErrors
 from .manylangs import ManyLangsErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
+from .tensorflow import TensorFlowErrors
 from .warnings import Warnings
 from .weights import WeightsErrors
 
@@ -18,11 +21,14 @@ class Errors(
     BiLMErrors,
     WeightsErrors,
     ManyLangsErrors,
+    TensorFlowErrors,
     CorporaErrors,
     PipelineErrors,
     PretrainingErrors,
     NNErrors,
+    CompatErrors,
     CLIErrors,
     AnalysisErrors,
+    ExportErrors,
 ):
     """Templates of all rings, for `str.format`."""

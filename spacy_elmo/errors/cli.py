@@ -8,8 +8,9 @@ class CLIErrors(metaclass=Catalogue):
 
     EL134 = "The output '{path}' exists already. {remedy}"
     EL135 = (
-        "The output '{path}' ends in '{suffix}', but should end in .npz (arrays) or .spacy (one DocBin), have no "
-        "suffix (a folder of DocBins), or be '-' (.npz on stdout). Choose one of these."
+        "The output '{path}' ends in '{suffix}' (--to {to}), but should end in .npz (arrays), .hdf5 or .h5 (a dataset "
+        "per text) or .spacy (one DocBin), have no suffix (a folder of DocBins), or be '-' (.npz on stdout). Choose "
+        "one of these, and leave out --to."
     )
     EL136 = "There is no GPU number {gpu_id}: PyTorch finds {n}. Choose another with --gpu-id, or -1 for the CPU."
     EL140 = (

@@ -1,6 +1,6 @@
 """Errors of weights: reading, writing, files that do not fit each other, downloads and comparisons.
 
-EL020 to EL059, EL180 to EL189, EL310 to EL319, EL360 to EL369.
+EL020 to EL059, EL180 to EL189, EL310 to EL319, EL360 to EL370.
 """
 
 from .catalogue import Catalogue
@@ -80,6 +80,10 @@ class WeightsErrors(metaclass=Catalogue):
         "A biLM with highway_between = true cannot be saved in the bilm-tf format: bilm-tf and AllenNLP have no "
         "highway layers between LSTM layers, and without them the vectors would differ. Save it with format "
         "\"native\", or train a biLM with has_skip = true instead."
+    )
+    EL370 = (
+        "There are no weights of the biLM '{bilm}' at '{path}'. Give the name of a packaged biLM, or the path of "
+        "weights in any known format."
     )
     EL180 = (
         "The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Existing files "

@@ -1,7 +1,7 @@
 """The layer mixes of a pipeline: what each task has learned (Peters et al. 2018, eq. 1 and fig. 2)."""
 
 from dataclasses import dataclass
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from spacy.language import Language
 from thinc.api import Model, to_numpy
@@ -9,6 +9,7 @@ from thinc.api import Model, to_numpy
 from .mixing import softmax
 
 MIX = "scalar_mix"
+PLACES = ("input", "output")  # of the encoder of a task, as `ElmoTaskEncoder` refers to them: "elmo_input", ...
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class TaskMix:
     shares (Tuple[float, ...]): softmax(w), one per layer, the token layer first; they sum to one.
     weights (Tuple[float, ...]): Raw weights w.
     gamma (float): Scale of the mix.
+    place (Optional[str]): "input" or "output" of `spacy-elmo.ElmoTaskEncoder.v1`; None in other networks.
     """
 
     component: str
@@ -27,6 +29,7 @@ class TaskMix:
     shares: Tuple[float, ...]
     weights: Tuple[float, ...]
     gamma: float
+    place: Optional[str] = None
 
 
 def find_task_mixes(nlp: Language) -> List[TaskMix]:
@@ -37,11 +40,13 @@ def find_task_mixes(nlp: Language) -> List[TaskMix]:
     """
     found = []
     for name, pipe in nlp.components:
-        for number, mix in enumerate(_mixes_of(getattr(pipe, "model", None)), start=1):
+        model = getattr(pipe, "model", None)
+        places = _places_of(model)
+        for number, mix in enumerate(_mixes_of(model), start=1):
             weights = to_numpy(mix.get_param("w")).astype("float64")
             gamma = float(to_numpy(mix.get_param("gamma"))[0])
             shares = tuple(softmax(weights).tolist())
-            found.append(TaskMix(name, number, shares, tuple(weights.tolist()), gamma))
+            found.append(TaskMix(name, number, shares, tuple(weights.tolist()), gamma, places.get(mix.id)))
     return found
 
 
@@ -49,3 +54,10 @@ def _mixes_of(model: Any) -> Iterator[Model[Any, Any]]:
     """The initialized mixes inside a model, in the order of its layers."""
     if isinstance(model, Model):
         yield from (node for node in model.walk(order="dfs_pre") if node.name == MIX and node.has_param("w"))
+
+
+def _places_of(model: Any) -> Dict[int, str]:
+    """The place of each mix inside a task encoder, by the id of its layer."""
+    nodes = list(model.walk()) if isinstance(model, Model) else []
+    found = [(place, node.maybe_get_ref(f"elmo_{place}")) for node in nodes for place in PLACES]
+    return {mix.id: place for place, listener in found for mix in _mixes_of(listener)}

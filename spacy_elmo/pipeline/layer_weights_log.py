@@ -19,7 +19,7 @@ def LayerWeightsLogger(path: Optional[Union[str, Path]] = None) -> Callable[...,
 
     The weights are those of the training, not their averages (`use_averages`).
     path (Optional[Union[str, Path]]): File for a line of JSON per evaluation and mix: step, epoch, score, component,
-        number, shares, weights and gamma; folders are created. None to print a line for people.
+        number, place, shares, weights and gamma; folders are created. None to print a line for people.
     RETURNS (Callable): What spaCy calls when the training starts.
     RAISES (ValueError): EL235 at the start of the training if the file exists, EL236 if no component mixes layers.
     """
@@ -48,7 +48,8 @@ def _append_to(path: Path) -> Write:
 
     def write(info: Dict[str, Any], mix: TaskMix) -> None:
         row = {name: info[name] for name in ("step", "epoch", "score")}
-        row.update(component=mix.component, number=mix.number, shares=mix.shares, weights=mix.weights, gamma=mix.gamma)
+        row.update(component=mix.component, number=mix.number, place=mix.place)
+        row.update(shares=mix.shares, weights=mix.weights, gamma=mix.gamma)
         with path.open("a", encoding="utf8") as file:
             file.write(srsly.json_dumps(row) + "\n")
 
@@ -58,6 +59,6 @@ def _append_to(path: Path) -> Write:
 def _write_to(stream: IO[str]) -> Write:
     def write(info: Dict[str, Any], mix: TaskMix) -> None:
         shares = "  ".join(f"{share:.1%}" for share in mix.shares)
-        stream.write(f"Layer weights of {mix.component} ({mix.number}): {shares}, gamma {mix.gamma:.3f}\n")
+        stream.write(f"Layer weights of {mix.component} ({mix.place or mix.number}): {shares}, gamma {mix.gamma:.3f}\n")
 
     return write

@@ -54,6 +54,8 @@ class OptimizerConfig:
     name (str): "adagrad" (bilm-tf), "adam" or "adamw".
     learn_rate (float): Peak; the schedule multiplies it.
     initial_accumulator (float): Initial value of Adagrad's sums of squares.
+    init_accumulators (bool): Take over Adagrad's sums of squares from the TensorFlow checkpoint that training starts
+        from.
     beta1 (float), beta2 (float), eps (float): Hyperparameters of Adam.
     weight_decay (float): Decoupled weight decay, for "adamw".
     grad_clip (float): Maximum global norm of the gradient.
@@ -67,6 +69,7 @@ class OptimizerConfig:
     name: str = "adam"
     learn_rate: float = 0.002
     initial_accumulator: float = 1.0
+    init_accumulators: bool = False
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
@@ -86,6 +89,7 @@ class OptimizerConfig:
             *((0 <= getattr(self, beta) < 1, f"{beta} should be from 0 to below 1") for beta in ("beta1", "beta2")),
             (self.name == "adamw" or not self.weight_decay, "weight_decay should be 0 unless name is 'adamw'"),
             (self.name != "adamw" or not self.sparse, "sparse should be false with name 'adamw'"),
+            (self.name == "adagrad" or not self.init_accumulators, "init_accumulators needs name 'adagrad'"),
         ]
         _refuse("[pretraining.optimizer]", checks)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Mapping, Tuple
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..bilm.model import BiLMNetwork
@@ -14,6 +15,7 @@ from .layer_groups import layer_groups
 from .schedule import rate_factor
 from .update_rules import SLOTS, make_rule, new_step, update_rows
 
+Array = NDArray[Any]
 OptimizerState = Tuple[Dict[str, Tensor], Dict[str, Any]]
 
 
@@ -109,6 +111,16 @@ class PretrainOptimizer:
                 self._rule.state[parameter] = {"step": step, **moments}
         self.n_trained = int(record["n_trained"])
         self._freeze()
+
+    def take_accumulators(self, sums: Mapping[str, Array]) -> None:
+        """Start Adagrad from the sums of squares of another run.
+
+        sums (Mapping[str, Array]): float32 arrays by the names of all parameters; they are copied.
+        RAISES (ValueError): EL116 with all mismatches.
+        """
+        tensors = {f"{name}.sum": torch.from_numpy(array) for name, array in sums.items()}
+        steps = {f"{name}.step": torch.zeros(()) for name in self.named}
+        self.load_state_dict(({**tensors, **steps}, {"name": self.settings.name, "n_trained": self.n_trained}))
 
     def _update(self, learn_rate: float) -> None:
         for group in self._rule.param_groups:

@@ -12,12 +12,14 @@ from .lexicon import BOS, EOS, FIRST, LAST, OOV, PAD, Lexicon
 class CharacterCodec(Protocol):
     """Converts words to rows of character ids. Id 0 is the mask and occurs in no word.
 
-    max_characters (Optional[int]): C, ids per row; None if it is that of the longest word.
     boundaries (Tuple[str, str]): The words that are BOS and EOS.
     """
 
-    max_characters: Optional[int]
     boundaries: Tuple[str, str]
+
+    @property
+    def max_characters(self) -> Optional[int]:
+        """RETURNS (Optional[int]): C, ids per row; None if it is that of the longest word."""
 
     def largest_ids(self, n_columns: int) -> Union[int, Ids]:
         """n_columns (int): C of some rows.
@@ -47,7 +49,7 @@ class Utf8Codec:
     boundaries = (SENTENCE_BEGIN, SENTENCE_END)
 
     def __init__(self, max_characters: int) -> None:
-        self.max_characters: int = max_characters
+        self.max_characters = max_characters
 
     def largest_ids(self, n_columns: int) -> int:
         """See `CharacterCodec.largest_ids`."""

@@ -28,6 +28,16 @@ from .native.files import WANTED as NATIVE_WANTED
 from .native.model import read_native, write_native
 from .parts import read_vocabulary
 from .sources import Source
+from .tensorflow.files import (
+    CHECKPOINT_WANTED,
+    HUB_WANTED,
+    CheckpointFiles,
+    HubFiles,
+    detect_tf_checkpoint,
+    detect_tf_hub,
+    find_checkpoint,
+)
+from .tensorflow.model import read_tf_checkpoint, read_tf_hub
 
 INT8 = "int8"
 
@@ -137,6 +147,19 @@ def _refuse_bilm_tf(bilm: BiLM) -> Optional[str]:
 def _read_manylangs(files: ManyLangsFiles, extras: Extras) -> LoadedModel:
     _refuse_extras(files.path, "manylangs", extras, "vocab", "token_embeddings", "softmax")
     return LoadedModel(read_manylangs(files))
+def _read_tf_checkpoint(files: CheckpointFiles, extras: Extras) -> LoadedModel:
+    files = replace(
+        files,
+        vocab=extras.vocab or files.vocab,
+        token_embeddings=extras.token_embeddings or files.token_embeddings,
+    )
+    return LoadedModel(read_tf_checkpoint(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None))
+
+
+def _read_tf_hub(files: HubFiles, extras: Extras) -> LoadedModel:
+    files = replace(files, vocab=extras.vocab, token_embeddings=extras.token_embeddings)
+    hub = read_tf_hub(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None)
+    return LoadedModel(hub.bilm, (LoadedMix(hub.mix_weights, hub.mix_scale),) if hub.mix_weights else ())
 
 
 NATIVE = Format(
@@ -181,18 +204,40 @@ ALLENNLP = Format(
     required=("config.json", "*.th"),
     refuses=lambda bilm: "; ".join(find_unknown_parts(bilm)) or None,
 )
-FORMATS: Tuple[Format, ...] = (NATIVE, MANYLANGS, ALLENNLP, BILM_TF)  # in the order of detection
+TF_HUB = Format(
+    name="tf-hub",
+    detect=detect_tf_hub,
+    read=_read_tf_hub,
+    write=None,
+    file_names=(),
+    dtypes=(),
+    wanted=HUB_WANTED,
+)
+TF_CHECKPOINT = Format(
+    name="tf-checkpoint",
+    detect=detect_tf_checkpoint,
+    read=_read_tf_checkpoint,
+    write=None,
+    file_names=(),
+    dtypes=(),
+    wanted=CHECKPOINT_WANTED,
+)
+FORMATS: Tuple[Format, ...] = (  # in the order of detection
+    *(NATIVE, MANYLANGS, ALLENNLP, TF_HUB, TF_CHECKPOINT, BILM_TF),
+)
 PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
 
 
 def detect_format(path: Path) -> Tuple[Format, Any]:
     """Detect a format by the files at a path; a folder whose only file is an archive is read as this archive.
 
-    path (Path): A folder or file.
+    path (Path): A folder or file, or the prefix of the files of a TensorFlow checkpoint.
     RETURNS (Tuple[Format, Any]): The format, and the files for its `read`.
     RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them, and errors
         of `detect` for damaged files.
     """
+    if not path.exists():
+        path = find_checkpoint(path) or path
     if not path.exists():
         wanted = [*(format.wanted for format in FORMATS), PACKAGED]
         raise ValueError(

@@ -11,10 +11,11 @@ from ..engine.quantization import check_precision
 from ..errors import Errors
 from .allennlp.files import detect_allennlp
 from .bilm_tf.files import TFFiles
-from .formats import ALLENNLP, BILM_TF, Extras, LoadedModel, detect_format
+from .formats import ALLENNLP, BILM_TF, TF_CHECKPOINT, Extras, LoadedModel, detect_format
 from .locate import locate, split_part
 from .mixes import LoadedMix
 from .sources import PathLike, Source
+from .tensorflow.files import with_options
 
 
 def load_bilm(
@@ -30,17 +31,18 @@ def load_bilm(
     """Load a biLM from one path, or from the two files of bilm-tf and AllenNLP.
 
     path (Optional[PathLike]): A folder in native format or with options.json and one .hdf5 file, an .hdf5 file next to
-        its options, a .zip with both (read without unpacking), an AllenNLP archive or state dict (with "#" and a name
-        for one of several biLMs in it), or a packaged name such as "en_elmo_sm".
+        its options, a .zip with both (read without unpacking), a folder or .zip of ELMoForManyLangs, an AllenNLP
+        archive or state dict (with "#" and a name for one of several biLMs in it), a TensorFlow checkpoint of bilm-tf,
+        the folder of a TF-Hub module, or a packaged name such as "en_elmo_sm".
     options (Optional[PathLike]): options.json of bilm-tf, with `weights` instead of `path`.
-    weights (Optional[PathLike]): HDF5 file of bilm-tf, or an AllenNLP archive or state dict.
+    weights (Optional[PathLike]): HDF5 file or TensorFlow checkpoint of bilm-tf, or an AllenNLP archive or state dict.
     vocab (Optional[PathLike]): One word per line, in the order of the rows of softmax, word table or token embeddings.
     token_embeddings (Optional[PathLike]): HDF5 file with precomputed vectors of the vocabulary's words.
     softmax (Optional[PathLike]): HDF5 file with softmax/W and softmax/b, if they are not in `weights`.
     precision (str): Precision of the computation, "float32", "bfloat16" or "int8", see `BiLM.set_precision`.
     RETURNS (BiLM): The model, in evaluation mode, on the CPU.
-    RAISES (ValueError): EL014 and EL015 for a precision that is not supported; EL020 to EL034 with all problems of the
-        files in one message.
+    RAISES (ValueError): EL014 and EL015 for a precision that is not supported; EL020 to EL034 and EL300 to EL307
+        with all problems of the files in one message.
     """
     check_precision(precision, torch.device("cpu"))
     files = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
@@ -86,8 +88,13 @@ def load_model(
     return format.read(found, extras)
 
 
+
+
 def _load_pair(weights: Path, options: Source, extras: Extras) -> LoadedModel:
-    """Weights and options that the user names apart: a state dict of AllenNLP, or HDF5."""
+    """Weights and options that the user names apart: a checkpoint, a state dict of AllenNLP, or HDF5."""
+    checkpoint = with_options(weights, options)
+    if checkpoint is not None:
+        return TF_CHECKPOINT.read(checkpoint, extras)
     found = detect_allennlp(weights) if weights.exists() else None
     if found is not None:
         return ALLENNLP.read(found, replace(extras, options=options))

@@ -28,13 +28,14 @@ def save_bilm(
         unknown format or dtype, EL050 and EL311 for a biLM that the other program cannot have.
     RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
     """
-    by_name = {known.name: known for known in FORMATS if known.write is not None}
+    by_name = {known.name: (known, known.write) for known in FORMATS if known.write is not None}
     _check("format", format, list(by_name))
-    _check("dtype", dtype, by_name[format].dtypes)
+    chosen, write = by_name[format]
+    _check("dtype", dtype, chosen.dtypes)
     own_names = [name for known in FORMATS for name in known.file_names]
     try:
         with atomic_folder(Path(path), force=force, own_names=own_names) as folder:
-            by_name[format].write(bilm, folder, dtype)  # type: ignore[misc]  # not None in `by_name`
+            write(bilm, folder, dtype)
     except (OSError, SafetensorError) as error:
         raise OSError(Errors.EL180.format(path=path, reason=error)) from error
 

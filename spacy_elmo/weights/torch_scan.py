@@ -89,6 +89,7 @@ class PickleScan:
         stack: List[Any] = []
         marks: List[int] = []
         memo: Dict[int, Any] = {}
+        argument: Any
         for operation, argument, _ in pickletools.genops(file):
             self._n_operations += 1
             if self._n_operations > MAX_OPERATIONS:

@@ -2,12 +2,20 @@
 
 import pytest
 
-from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig, TokenEmbedderConfig
 
 
 def test_config_round_trips_through_plain_types():
     config = BiLMConfig(char_cnn=CharCNNConfig(filters=((1, 4), (2, 8)), n_highway=0), cell_width=8, projection_width=4)
     assert BiLMConfig.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.issue(17)
+def test_token_embedder_round_trips_through_plain_types():
+    embedder = TokenEmbedderConfig(n_characters=9, character_width=4, n_words=5, word_width=2, filters=((1, 3),))
+    config = BiLMConfig(token_embedder=embedder, cell_width=4, projection_width=8, always_project=True)
+    assert BiLMConfig.from_dict(config.to_dict()) == config
+    assert (config.has_projection, embedder.feature_width, embedder.char_cnn.n_filters) == (True, 5, 3)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +51,26 @@ def test_all_problems_are_listed_at_once():
         ({"char_cnn": {"activation": "gelu"}}, "EL002.*gelu"),
         ({"n_words": 5, "cell_width": 4, "projection_width": 8}, "EL002.*projection_width"),
         ({"n_words": 5, "highway_between": True}, "EL002.*has_skip should be false"),
+        ({"n_words": 5, "token_embedder": {"n_words": 5, "word_width": 2}}, "EL002.*exactly one"),
+        ({"char_cnn": {"codec": "lexicon", "n_characters": 9}}, "EL002.*only a token_embedder has"),
+        ({"token_embedder": {"n_words": 5}}, "EL002.*n_words and word_width should both be 0, or neither"),
+        ({"token_embedder": {"n_words": -5}}, "EL002.*n_words is below 0"),
+        ({"token_embedder": {}}, "EL002.*neither characters nor words"),
+        ({"token_embedder": {"n_words": 5, "word_width": 1, "kind": "rnn"}}, "EL002.*kind is 'rnn'"),
+        ({"token_embedder": {"n_words": 5, "word_width": 1, "max_characters": 1}}, "EL002.*max_characters is 1"),
+        ({"token_embedder": {"n_characters": 5, "character_width": 1}}, "EL002.*filters is empty"),
+        (
+            {"token_embedder": {"n_characters": 5, "character_width": 1, "max_characters": None}},
+            "EL002.*max_characters is null",
+        ),
+        ({"token_embedder": {"n_word": 5}}, "EL001.*n_word"),
+        ({"n_words": 5, "encoder_depth": 2}, "EL002.*encoder_depth is 2, should be 1"),
+        ({"n_words": 5, "encoder": "bilstm"}, "EL002.*n_layers is 2, should be 1 for 'bilstm'"),
+        ({"n_words": 5, "encoder": "bilstm", "n_layers": 1, "directions": "forward"}, "EL002.*should be 'both'"),
+        (
+            {"n_words": 5, "encoder": "bilstm", "n_layers": 1, "highway_between": True, "has_skip": False},
+            "EL002.*highway_between should be false for 'bilstm'",
+        ),
     ],
 )
 def test_wrong_settings_are_named(settings, name):

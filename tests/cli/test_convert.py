@@ -1,8 +1,10 @@
 from pathlib import Path
+from typing import List
 
 import numpy as np
 import pytest
 import srsly
+from export.running import largest_difference, needs_onnx, open_graph, run_graph
 from typer.testing import CliRunner
 
 from spacy_elmo.bilm.lm_head import AdaptiveHead
@@ -81,3 +83,34 @@ def test_convert_takes_options_from_elsewhere(bilm_path: Path, tmp_path: Path) -
     arguments = ["convert", weights, str(tmp_path / "out"), "--options", str(tmp_path / "settings.json")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
+
+
+def test_convert_writes_an_onnx_graph(bilm_path: Path, tmp_path: Path) -> None:
+    needs_onnx()
+    output = tmp_path / "elmo.onnx"
+    arguments = ["convert", str(bilm_path), str(output), "--to", "onnx"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    bilm = load_bilm(bilm_path)
+    found = run_graph(open_graph(output), bilm, [["the", "cat"], ["sat"]])
+    assert largest_difference(found, bilm.embed([["the", "cat"], ["sat"]])) < 2e-5
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1 and "EL025" in result.stderr and "--force" in result.stderr
+    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "output, options, code",
+    [
+        ("elmo.onnx", ["--to", "onnx", "--dtype", "float16"], "EL033"),
+        ("elmo.onnx", ["--to", "onnx", "--dtype", "int8"], "EL033"),
+        ("elmo", ["--to", "onnx"], "EL354"),
+        ("elmo.onnx", [], "EL354"),
+    ],
+)
+def test_convert_refuses_what_onnx_does_not_have(
+    bilm_path: Path, tmp_path: Path, output: str, options: List[str], code: str
+) -> None:
+    result = CliRunner().invoke(app, ["convert", str(bilm_path), str(tmp_path / output), *options])
+    assert result.exit_code == 1 and code in result.stderr
+    assert not (tmp_path / output).exists()

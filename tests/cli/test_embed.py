@@ -217,7 +217,7 @@ def test_embed_names_the_line_it_cannot_read(
 def test_embed_refuses_unknown_suffix_and_empty_folder(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     runner = CliRunner()
-    result = runner.invoke(app, ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.h5")])
+    result = runner.invoke(app, ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.txt")])
     assert result.exit_code == 1 and ".npz" in result.output
     result = runner.invoke(app, ["embed", str(bilm_path), str(tmp_path / "empty"), str(tmp_path / "out.npz")])
     assert result.exit_code == 1 and "EL133" in result.output

@@ -7,7 +7,7 @@ import pytest
 import torch
 from nn.tiny import CONFIG, N_LAYERS, SENTENCES, WIDTH, make_bilm
 
-from spacy_elmo import BiLM, BiLMConfig
+from spacy_elmo import BiLM, BiLMConfig, save_bilm
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.nn import Elmo, batch_to_ids
 from spacy_elmo.text.vocabulary import Vocabulary
@@ -276,3 +276,9 @@ def test_vectors_of_the_packaged_bilm_do_not_depend_on_batch_or_input():
     assert_close(by_ids, together)
     for sentence, rows in zip(sentences, together):
         assert_close(elmo([sentence]).representations[0][0], rows[: len(sentence)])
+
+
+def test_module_from_a_model_without_mixes_is_an_error(tmp_path):
+    save_bilm(make_bilm(), tmp_path / "native")
+    with pytest.raises(ValueError, match="EL318.*has 0 with 0 different norms.*Elmo\\(path\\)"):
+        Elmo.from_allennlp(tmp_path / "native")

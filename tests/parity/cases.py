@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import h5py
 import numpy as np
@@ -184,10 +184,13 @@ def penalty_of(listener: Any, layers: Any) -> float:
     return float(listener.mix.get_grad("w") @ listener.mix.get_param("w")) / 2
 
 
-def lm_differences(shared: Path, name: str) -> Iterator[Difference]:
-    """Losses of a language model: log perplexities, the loss of every step, and sentence by sentence."""
+def lm_differences(shared: Path, name: str, bilm: Optional[BiLM] = None) -> Iterator[Difference]:
+    """Losses of a language model: log perplexities, the loss of every step, and sentence by sentence.
+
+    bilm: The model from other files than those of the case.
+    """
     root = shared / "data" / "elmo-groundtruth" / "lm"
-    bilm = load_bilm(root / name, vocab=root / "vocab.txt")
+    bilm = bilm or load_bilm(root / name, vocab=root / "vocab.txt")
     text = [line.split() for line in (root / "text.txt").read_text(encoding="utf8").splitlines()]
     facts = read_json(root / name / "bilm_tf.json")
     with np.load(root / name / "bilm_tf.npz") as stored:

@@ -9,6 +9,7 @@ import spacy
 import srsly
 from spacy.util import registry
 
+from spacy_elmo.analysis.layer_weights import name_mixes
 from spacy_elmo.ml.task_mixes import find_task_mixes
 from spacy_elmo.pipeline.layer_weights_log import LayerWeightsLogger
 
@@ -86,6 +87,27 @@ def test_mixes_are_those_of_the_listeners(nlp: Any) -> None:
     (changed, *_) = find_task_mixes(nlp)
     assert changed.weights == (1.0, 2.0, 3.0) and changed.gamma == 0.25
     assert sum(changed.shares) == pytest.approx(1.0)
+
+
+@pytest.mark.issue(16)
+def test_mixes_of_a_task_encoder_have_their_place() -> None:
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    embed = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 16, "attrs": ["NORM"], "rows": [50]}
+    encode = {"@architectures": "spacy-elmo.BiLSTMEncoder.v1", "width": 16}
+    encoder = {"@architectures": "spacy-elmo.ElmoTaskEncoder.v1", "embed": {**embed, "include_static_vectors": False}}
+    both = {**encoder, "encode": encode, "elmo_input": LISTENER, "elmo_output": LISTENER}
+    nlp.add_pipe("tagger", config={"model": {"tok2vec": both}})
+    nlp.add_pipe("tagger", name="second", config={"model": {"tok2vec": {**both, "elmo_input": None}}})
+    nlp.initialize(lambda: make_examples(nlp))
+    mixes = find_task_mixes(nlp)
+    assert [(mix.component, mix.place) for mix in mixes] == [
+        ("tagger", "input"),
+        ("tagger", "output"),
+        ("second", "output"),
+    ]
+    assert name_mixes(mixes) == ["tagger (input)", "tagger (output)", "second (output)"]
+    assert "Layer weights of tagger (output): " in _log_a_training(nlp, LayerWeightsLogger())
 
 
 @pytest.mark.issue(16)

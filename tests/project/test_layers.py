@@ -77,17 +77,29 @@ def test_parts_of_speech_beside_baselines(script: Any, assets: Path, tmp_path: P
 
 def test_a_finished_experiment_is_kept(script: Any, assets: Path, tmp_path: Path) -> None:
     output = tmp_path / "senses.json"
-    output.write_text('{"bilm": "en_elmo_sm"}')
-    result = _run(script, "senses", output, "-a", assets)
+    save_bilm(make_bilm(), tmp_path / "bilm")
+    digest = script.digest_bilm(str(tmp_path / "bilm"))
+    known = f'{{"bilm": "bilm", "bilm_digest": "{digest}"}}'
+    output.write_text(known)
+    result = _run(script, "senses", output, "-a", assets, "-b", tmp_path / "bilm")
     assert result.exit_code == 0 and "--force" in result.output
     other = _run(script, "senses", output, "-a", assets, "-b", tmp_path / "other")
     assert other.exit_code == 1 and "P014" in other.output
-    assert output.read_text() == '{"bilm": "en_elmo_sm"}'
+    assert output.read_text() == known
+    output.write_text(known.replace(digest, "of-older-weights"))
+    assert _run(script, "senses", output, "-a", assets, "-b", tmp_path / "bilm").exit_code == 0
+    assert srsly.read_json(output)["bilm_digest"] == digest and "rows" in srsly.read_json(output)
+
+
+def test_other_file_is_not_replaced(script: Any, assets: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.json").write_text("1")
+    result = _run(script, "senses", tmp_path / "notes.json", "-a", assets)
+    assert result.exit_code == 1 and "P015" in result.output and (tmp_path / "notes.json").read_text() == "1"
 
 
 def test_a_missing_bilm_is_named(script: Any, assets: Path, tmp_path: Path) -> None:
     result = _run(script, "senses", tmp_path / "out.json", "-a", assets, "-b", tmp_path / "nowhere")
-    assert result.exit_code == 1 and "EL0" in result.output and "nowhere" in result.output
+    assert result.exit_code == 1 and "EL370" in result.output and "nowhere" in result.output
 
 
 @pytest.mark.parametrize("name, wanted", [("chunks", "P012"), ("senses", "P013")])

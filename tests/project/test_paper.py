@@ -1,17 +1,23 @@
 """Experiments of the paper: their configs, what is skipped, what is stored, and what is refused."""
 
+import shutil
+from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 import pytest
 import srsly
 import typer
+from nn.tiny import make_bilm
 from spacy.tokens import Doc, DocBin
-from spacy.util import load_model_from_config
+from spacy.util import load_model_from_config, registry
 from spacy.vocab import Vocab
 from typer.testing import CliRunner
 
+from spacy_elmo import save_bilm
+
 RESULT = {"cpu_seconds": 1.0}
+WITHOUT_ELMO = ("baseline", "tok2vec", "floret", "bilstm-none")
 
 
 @pytest.fixture
@@ -24,12 +30,24 @@ def trained(script: Any, monkeypatch: pytest.MonkeyPatch) -> List[str]:
     """The names of the runs, instead of their training."""
     names: List[str] = []
 
-    def run_experiment(run: Any, seed: int, corpus_dir: Path, **settings: Any) -> Dict[str, Any]:
-        names.append(run.name(seed))
-        return {**RESULT, "settings": script.describe_settings(run, seed, **settings)}
+    def run_experiment(
+        run: Any, seed: int, corpus_dir: Path, options: Any, *, pipeline_dir: Optional[Path]
+    ) -> Dict[str, Any]:
+        names.append(run.name(seed, options.schedule))
+        result = {**RESULT, "settings": script.describe_settings(run, seed, options)}
+        if pipeline_dir is not None:
+            pipeline_dir.mkdir()
+            srsly.write_json(pipeline_dir / "result.json", result)
+        return result
 
     monkeypatch.setattr(script, "run_experiment", run_experiment)
     return names
+
+
+@pytest.fixture
+def bilm(tiny_bilm: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(tiny_bilm, tmp_path / "bilm"))
 
 
 def _invoke(script: Any, *arguments: object) -> Any:
@@ -49,12 +67,72 @@ def test_finished_runs_are_skipped(script: Any, trained: List[str], tmp_path: Pa
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.json" for name in trained}
 
 
+def test_runs_without_a_kept_pipeline_are_not_finished(script: Any, trained: List[str], tmp_path: Path) -> None:
+    arguments = ("sample", "--seed", 0, "--results", tmp_path / "results")
+    _invoke(script, *arguments)
+    for _ in range(2):
+        result = _invoke(script, *arguments, "--keep", tmp_path / "kept")
+        assert result.exit_code == 0, result.output
+    assert trained == ["sample-baseline-100pct-seed0", "sample-elmo-100pct-seed0"] * 2
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == set(trained)
+
+
 def test_result_of_other_settings_is_refused(script: Any, trained: List[str], tmp_path: Path) -> None:
     _invoke(script, "sample", "--seed", 0, "--max-steps", 2, "--results", tmp_path)
     for seed in (0, 1):  # seeds of one table differ in nothing else
         result = _invoke(script, "sample", "--seed", seed, "--results", tmp_path)
         assert result.exit_code == 1
         assert "[P021]" in result.output and "training.max_steps" in result.output
+
+
+def test_result_of_other_weights_is_not_finished(script: Any, trained: List[str], bilm: Path, tmp_path: Path) -> None:
+    arguments = ("sample", "--seed", 0, "--bilm", bilm, "--results", tmp_path / "results")
+    _invoke(script, *arguments)
+    path = tmp_path / "results" / "sample-elmo-100pct-seed0.json"
+    before = srsly.read_json(path)["settings"]["bilm_digest"]
+    (bilm / "meta.json").write_text('{"name": "renamed"}')
+    _invoke(script, *arguments)
+    assert len(trained) == 2  # a description is not a weight
+    shutil.rmtree(bilm)
+    save_bilm(make_bilm(seed=16), bilm)
+    result = _invoke(script, *arguments, "--seed", 1)
+    assert "other weights" in result.output
+    assert trained[2:] == ["sample-elmo-100pct-seed0", "sample-baseline-100pct-seed1", "sample-elmo-100pct-seed1"]
+    assert srsly.read_json(path)["settings"]["bilm_digest"] not in (before, None)
+
+
+def test_weights_that_change_during_a_training_give_no_result(
+    import_script: Callable[[str], Any], bilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiments, script = import_script("paper_experiments"), import_script("paper_run")
+    monkeypatch.setattr(script, "write_share", lambda *arguments: (1, 1))
+    monkeypatch.setattr(script, "read_curve", lambda path: [(0, 0.0)])
+    monkeypatch.setattr(script, "score", lambda *arguments: {})
+    monkeypatch.setattr(script, "spacy_train", lambda *a, **b: (bilm / "weights.safetensors").write_bytes(b"other"))
+    with pytest.raises(ValueError, match="P026"):
+        script.run_experiment(experiments.WNUT17[1], 0, tmp_path, experiments.Options(str(bilm)))
+
+
+def test_schedules_are_kept_apart(script: Any, trained: List[str], tmp_path: Path) -> None:
+    arguments = ("sample", "--seed", 0, "--results", tmp_path)
+    assert _invoke(script, *arguments).exit_code == 0
+    assert _invoke(script, *arguments, "--schedule", "linear").exit_code == 0
+    assert trained[2:] == ["sample-baseline-100pct-linear-seed0", "sample-elmo-100pct-linear-seed0"]
+    assert srsly.read_json(tmp_path / f"{trained[0]}.json")["settings"]["schedule"] == "constant"
+    settings = srsly.read_json(tmp_path / f"{trained[2]}.json")["settings"]
+    assert settings["schedule"] == "linear" and settings["training.patience"] == 0
+
+
+def test_linear_rate_falls_to_zero_over_all_updates(import_script: Callable[[str], Any], tmp_path: Path) -> None:
+    experiments, script = import_script("paper_experiments"), import_script("paper_run")
+    run, options = experiments.WNUT17[0], experiments.Options(max_steps=10, schedule="linear")
+    overrides = script.make_overrides(run, 0, tmp_path, tmp_path, options)
+    script.make_config(run, options).to_disk(tmp_path / "run.cfg")
+    config = script.Config().from_disk(tmp_path / "run.cfg", overrides=overrides)
+    rate = registry.resolve({"rate": config["training"]["optimizer"]["learn_rate"]})["rate"]
+    rates = list(islice(rate, 11))
+    assert [rates[step] for step in (0, 5, 10)] == pytest.approx([0.001, 0.0005, 0.0])
+    assert config["training"]["max_steps"] == 10
 
 
 def test_file_that_is_no_result_is_refused(script: Any, tmp_path: Path) -> None:
@@ -67,6 +145,8 @@ def test_file_that_is_no_result_is_refused(script: Any, tmp_path: Path) -> None:
     "arguments, problem",
     [
         (["glue"], "[P020]"),
+        (["sample", "--schedule", "cosine"], "[P027]"),
+        (["sample", "--bilm", "no_such_bilm"], "[EL370]"),
         (["gains-wikigold", "--assets-dir", "no-such-folder"], "[P001]"),
         (["gains-wikigold", "--assets-dir", "scripts"], "[P002]"),
     ],
@@ -85,10 +165,13 @@ def test_folder_that_cannot_be_written_is_refused(script: Any, tmp_path: Path) -
 def test_workflow_runs_every_experiment_with_three_seeds(script: Any) -> None:
     project = srsly.read_yaml(script.PROJECT_DIR / "project.yml")
     commands = {command["name"]: command["script"] for command in project["commands"]}
-    lines = [line.split() for name in project["workflows"]["paper"] for line in commands[name]]
+    # Not in this workflow, since they need raw text and biLMs of their own: alternatives and languages.
+    names = [*project["workflows"]["paper"][:-1], "alternatives", *project["workflows"]["other-languages"]]
+    lines = [line.split() for name in names for line in commands[name]]
     trained = [words for words in lines if words[1] == "scripts/paper.py"]
     called = [words[2] for words in trained]
-    assert sorted([*called, "sample"]) == sorted(script.EXPERIMENTS)
+    assert sorted([*called, "sample", "choice-wnut17"]) == sorted(script.EXPERIMENTS)
+    assert "choice-wnut17 --seed 0" in commands["choice"][0]
     assert all(
         [words[i + 1] for i, word in enumerate(words) if word == "--seed"] == ["0", "1", "2"] for words in trained
     )
@@ -112,7 +195,7 @@ def test_placements_are_where_they_say(import_script: Callable[[str], Any]) -> N
     experiments, script = import_script("paper_experiments"), import_script("paper_run")
     found = {}
     for run in experiments.EXPERIMENTS["placements"]:
-        config = script.make_config(run)
+        config = script.make_config(run, experiments.Options())
         tok2vec = config["components"]["ner"]["model"]["tok2vec"]
         places = [place for place in ("input", "output") if tok2vec.get(f"elmo_{place}") is not None]
         assert ("elmo" in config["nlp"]["pipeline"]) == run.has_elmo == bool(places)
@@ -130,13 +213,13 @@ def test_every_run_makes_a_pipeline(import_script: Callable[[str], Any], tmp_pat
     experiments, script = import_script("paper_experiments"), import_script("paper_run")
     found = {}
     for run in {run for runs in experiments.EXPERIMENTS.values() for run in runs if run.share == 100}:
-        overrides = script.make_overrides(run, 0, tmp_path, tmp_path, max_steps=0, bilm="en_elmo_sm")
-        script.make_config(run).to_disk(tmp_path / "run.cfg")
+        overrides = script.make_overrides(run, 0, tmp_path, tmp_path, experiments.Options())
+        script.make_config(run, experiments.Options()).to_disk(tmp_path / "run.cfg")
         config = script.Config().from_disk(tmp_path / "run.cfg", interpolate=True, overrides=overrides)
         nlp = load_model_from_config(config, auto_fill=True)
         found[run.task, run.condition] = "elmo" in nlp.pipe_names
         assert config["training"]["patience"] == 1600
-    assert all(found[key] == (key[1] not in ("baseline", "bilstm-none")) for key in found)
+    assert all(found[key] == (key[1] not in WITHOUT_ELMO) for key in found)
     assert {task for task, _ in found} >= {"wnut17", "wikigold", "ncbi-disease", "ewt-tags", "ewt-parser", "goemotions"}
 
 
@@ -146,6 +229,7 @@ def test_sample_is_trained_and_scored(script: Any, tiny_bilm: Path, tmp_path: Pa
     result = _invoke(script, *arguments)
     assert result.exit_code == 0, result.output
     stored = srsly.read_json(tmp_path / "sample-elmo-100pct-seed0.json")
+    assert len(stored["settings"]["bilm_digest"]) == 12
     assert 0 < stored["test"]["tag_acc"] < 1
     assert [step for step, _ in stored["curve"]] == [0, 2] and stored["last_step"] == 2
     assert stored["best_dev_score"] == max(score for _, score in stored["curve"])

@@ -85,6 +85,25 @@ def test_goemotions_is_read_with_all_labels(script: Any, tmp_path: Path) -> None
     assert second.cats == {"gratitude": 0.0, "joy": 0.0, "neutral": 1.0}
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["{", "1", '{"labels": ["joy"]}', '{"text": "Hm"}', '{"text": "Hm", "labels": "joy"}', '{"text": 1, "labels": []}'],
+)
+def test_broken_line_of_goemotions_is_named(script: Any, tmp_path: Path, line: str) -> None:
+    path = tmp_path / "train.jsonl.gz"
+    path.write_bytes(gzip.compress(f'{{"text": "Ok", "labels": ["neutral"]}}\n\n{line}\n'.encode()))
+    with pytest.raises(ValueError, match=r"P007.*train\.jsonl\.gz', line 3"):
+        script.read_comments(path)
+
+
+def test_goemotions_that_is_not_gzip_is_named(script: Any, tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl.gz"
+    for content in (b"{}", gzip.compress(b"\xff"), gzip.compress(b"text" * 99)[:20]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="P006"):
+            script.read_comments(path)
+
+
 def test_spacy_files_are_taken_as_they_are(script: Any, tmp_path: Path) -> None:
     doc = Doc(Vocab(), words=["Back"], ents=["O"])
     _write_splits(tmp_path / "ner" / "wnut17", [f"{split}.spacy" for split in SPLITS], DocBin(docs=[doc]).to_bytes())

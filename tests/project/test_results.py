@@ -7,11 +7,15 @@ from typing import Any, Callable, Dict, List
 import pytest
 import srsly
 
+from spacy_elmo.weights.identity import digest_bilm
+
 PNG = b"\x89PNG"
 
 
-def _result(condition: str, seed: int, score: float, *, task: str = "wnut17", share: int = 100) -> Dict[str, Any]:
-    settings = {"task": task, "condition": condition, "seed": seed, "share": share}
+def _result(
+    condition: str, seed: int, score: float, *, task: str = "wnut17", share: int = 100, **others: Any
+) -> Dict[str, Any]:
+    settings = {"task": task, "condition": condition, "seed": seed, "share": share, **others}
     curve = [[0, 0.0], [200, score / 2], [400, score]]
     best = {"best_dev_score": score, "best_step": 400}
     return {"settings": settings, "test": {"ents_f": score}, "curve": curve, "train_words": 10 * share, **best}
@@ -54,7 +58,41 @@ def test_ablations_have_a_row_per_variant(script: Any) -> None:
     assert script.make_mixes(GAINS) is None and script.make_placements(GAINS) is None
     mixes = script.make_mixes([*GAINS, _result("mix-top", 0, 0.15)])
     assert "| top layer | 15.00 (n = 1) |" in mixes and "| learned, no L2 | 23.00" in mixes
-    assert "| output | 30.00 (n = 1) |" in script.make_placements([_result("bilstm-output", 0, 0.3)])
+    assert "| output of the BiLSTM | 30.00 (n = 1) |" in script.make_placements([_result("bilstm-output", 0, 0.3)])
+
+
+def test_only_results_of_the_packaged_weights_are_drawn(script: Any, tmp_path: Path) -> None:
+    now = digest_bilm("en_elmo_sm")
+    older = _result("elmo", 2, 0.9, bilm="en_elmo_sm", bilm_digest="0123456789ab")
+    unknown = _result("elmo", 3, 0.9, bilm="en_elmo_sm")
+    same = [_result("elmo", seed, 0.26, bilm="en_elmo_sm", bilm_digest=now) for seed in (0, 1)]
+    script.draw([*GAINS[:3], *same, older, unknown], tmp_path / "results.md", tmp_path)
+    text = (tmp_path / "results.md").read_text(encoding="utf8")
+    assert "| 13.00 ± 3.61 (n = 3) | 26.00 ± 0.00 (n = 2) |" in text
+    assert f"`en_elmo_sm` {now}" in text
+    assert "other weights: wnut17-elmo-100pct-seed2, wnut17-elmo-100pct-seed3." in text
+
+
+def test_other_bilms_are_drawn_by_their_newest_result(import_script: Callable[[str], Any]) -> None:
+    script = import_script("weights_in_use")
+    old, new = (_result("elmo", i, 0.5, bilm="tiny", bilm_digest=str(i)) for i in (0, 1))
+    old["finished_at"], new["finished_at"] = "2026-11-22T08:00:00+00:00", "2026-11-23T08:00:00+00:00"
+    assert script.split_by_weights([new, old, GAINS[0]]) == ([new, GAINS[0]], [old])
+
+
+def test_layers_of_other_weights_are_left_out(script: Any, tmp_path: Path) -> None:
+    found = srsly.read_json(script.PROJECT_DIR / "results" / "layers-pos.json")
+    srsly.write_json(tmp_path / "layers-pos.json", {**found, "bilm_digest": "0123456789ab"})
+    assert script.draw([], tmp_path / "results.md", tmp_path) == ["weights"]
+    assert "other weights: layers-pos.json." in (tmp_path / "results.md").read_text(encoding="utf8")
+
+
+def test_results_with_a_falling_rate_have_a_table_of_their_own(script: Any, tmp_path: Path) -> None:
+    falling = _result("elmo", 0, 0.5, schedule="linear")
+    script.draw([*GAINS, falling], tmp_path / "results.md", tmp_path)
+    text = (tmp_path / "results.md").read_text(encoding="utf8")
+    gains, linear = text.split("## Gains with a falling learning rate")
+    assert "50.00" not in gains and "| WNUT-17, NER F | - | 50.00 (n = 1) |" in linear
 
 
 def test_sections_change_and_other_text_stays(script: Any, tmp_path: Path) -> None:
@@ -70,10 +108,12 @@ def test_sections_change_and_other_text_stays(script: Any, tmp_path: Path) -> No
 
 
 def test_scores_of_layers_are_drawn_without_trainings(script: Any, tmp_path: Path) -> None:
-    """Also from the files of this repository."""
-    folder = script.PROJECT_DIR / "results"
-    page = tmp_path / "results.md"
-    assert script.draw([], page, folder) == ["senses", "pos"]
+    """From the files of this repository, as if the packaged weights had made them."""
+    folder, page = tmp_path / "results", tmp_path / "results.md"
+    folder.mkdir()
+    for path in (script.PROJECT_DIR / "results").glob("layers-*.json"):
+        srsly.write_json(folder / path.name, {**srsly.read_json(path), "bilm": "tiny"})
+    assert script.draw([], page, folder) == ["weights", "senses", "pos"]
     text = page.read_text(encoding="utf8")
     assert "## Word senses by layer" in text and "| LSTM layer 2 |" in text
     shutil.copy(folder / "layers-pos.json", tmp_path)

@@ -5,11 +5,18 @@ import pickle
 
 import numpy as np
 import pytest
+import spacy
 import torch
 from reference.seeded_manylangs import SENTENCES, make_architecture, write_manylangs, write_zip
+from spacy.tokens import Doc
+from typer.testing import CliRunner
 
-from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo import BiLM, load_bilm, save_bilm
+from spacy_elmo.cli._app import app
+from spacy_elmo.cli.inspect import inspect
+from spacy_elmo.encoding.chunks import make_word_table
 from spacy_elmo.nn import Elmo
+from spacy_elmo.text.lexicon import Lexicon
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
 
 LIMIT = 2e-5
@@ -173,8 +180,6 @@ def test_plain_lstm_has_no_state(make):
 
 @pytest.mark.issue(17)
 def test_what_it_cannot_do_is_an_error(make, tmp_path):
-    from spacy_elmo.encoding.chunks import make_word_table
-
     bilm = load_bilm(make()[0])
     with pytest.raises(ValueError, match="EL007.*no softmax"):
         bilm.perplexity(TEXT)
@@ -200,3 +205,58 @@ def test_reduced_precision(make):
     except ValueError as error:
         pytest.skip(str(error))
     assert np.abs(np.concatenate(bilm.embed(TEXT), axis=1) - wanted).max() < 0.2
+
+
+@pytest.mark.issue(17)
+def test_a_lexicon_must_fit(make, tmp_path):
+    bilm = load_bilm(make()[0])
+    with pytest.raises(ValueError, match="EL300.*it has none"):
+        BiLM(bilm.network)
+    lacking = Lexicon(bilm.lexicon.characters[1:], ["the", "the", *bilm.lexicon.words[2:]])
+    with pytest.raises(ValueError, match=r"EL300.*36 characters.*37 rows.*lack <oov>.*lack <oov>.*1 of its words"):
+        BiLM(bilm.network, lexicon=lacking)
+    save_bilm(bilm, tmp_path / "native")
+    path = tmp_path / "native" / "lexicon.json"
+    for content, wanted in (("{}", "EL022.*lists of strings"), ('{"characters": [], "words": []}', "EL300.*0 words")):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=wanted):
+            load_bilm(tmp_path / "native")
+    path.unlink()
+    with pytest.raises(ValueError, match="EL300.*it has none"):
+        load_bilm(tmp_path / "native")
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("kind", ["characters and words", "plain LSTM"])
+def test_pipelines_and_commands_take_it(kind, make, tmp_path):
+    folder, _ = make(**KINDS[kind])
+    bilm = load_bilm(folder)
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("elmo").load_weights(folder)
+    words = ["the", "old", "lamp"]
+    doc = nlp(Doc(nlp.vocab, words=words))
+    assert np.abs(doc._.elmo_layers - bilm.embed([words])[0]).max() < 1e-5
+    again = spacy.blank("xx")
+    again.add_pipe("elmo")
+    again.from_bytes(nlp.to_bytes())
+    assert (again(Doc(again.vocab, words=words))._.elmo_layers == doc._.elmo_layers).all()
+    (tmp_path / "text.txt").write_text("the old lamp\n")
+    for command in (
+        ["inspect", str(folder), "--json"],
+        ["convert", str(folder), str(tmp_path / "native")],
+        ["embed", str(folder), str(tmp_path / "text.txt"), str(tmp_path / "vectors")],
+    ):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(app, ["perplexity", str(folder), str(tmp_path / "text.txt")])
+    assert result.exit_code == 1 and "EL007" in result.output
+
+
+@pytest.mark.issue(17)
+def test_inspect_counts_its_parts(make):
+    report = inspect(load_bilm(make(encoder={"name": "lstm", "n_layers": 2})[0]))
+    assert report.lexicon == {"n_characters": 37, "n_words": 9}
+    assert report.n_parameters["token embedder: word_embedding"] == 27
+    assert [gate[:2] for gate in report.gates][:2] == [("highway 1", "transform"), ("LSTM layer 1 forward", "input")]
+    assert len(report.gates) == 1 + 2 * 2 * 3
+    assert any("no softmax" in problem for problem in report.problems)

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, cast
 import srsly
 from torch import from_numpy, nn
 
-from ...bilm.config import CODECS, BiLMConfig
+from ...bilm.config import UTF8_CHARACTERS, BiLMConfig
 from ...bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ...bilm.model import BiLMNetwork
 from ...encoding.facade import BiLM
@@ -168,7 +168,7 @@ def _read_regular(weights: Source, read_arrays: ArrayReader) -> "tuple[Dict[str,
         regular = regular_name(name)
         arrays[name if regular in arrays else regular] = array
     characters = arrays.get(CHAR_TABLE)
-    if characters is not None and len(characters.shape) == 2 and len(characters) == CODECS["utf8"] + 1:
+    if characters is not None and len(characters.shape) == 2 and len(characters) == UTF8_CHARACTERS + 1:
         arrays[CHAR_TABLE] = characters[1:]  # a file that stores the mask row, which no word uses
     return arrays, any(name.startswith(FORWARD_ONLY_PREFIX) for name in found)
 

@@ -4,13 +4,13 @@ Gates are in the order i, f, j (candidate), o, and the forget bias of 1 is part 
 carries, ours transforms: its sign is the opposite.
 """
 
-from typing import List
+from typing import Dict, List
 
 import numpy as np
 
 from ...bilm.config import BiLMConfig, TokenEmbedderConfig
 from ...bilm.lstm import FORGET_BIAS
-from ..tensor_map import UNCHANGED, Array, Dataset, TensorSlice, Transform, permute
+from ..tensor_map import UNCHANGED, Array, Dataset, Shape, TensorSlice, Transform, permute
 
 OUR_GATES = (0, 2, 1, 3)  # place of their gates i, f, j, o in ours
 DIRECTIONS = ("forward", "backward")
@@ -69,12 +69,14 @@ def encoder_datasets(config: BiLMConfig) -> List[Dataset]:
 def _char_cnn_datasets(config: TokenEmbedderConfig) -> List[Dataset]:
     found = []
     for i, (window, n) in enumerate(config.filters):
-        for name, shape in (("weight", (n, config.character_width, window)), ("bias", (n,))):
+        shapes: Dict[str, Shape] = {"weight": (n, config.character_width, window), "bias": (n,)}
+        for name, shape in shapes.items():
             key = f"{OURS}char_cnn.filters.{i}.{name}"
             found.append(Dataset(f"convolutions.{i}.{name}", shape, (TensorSlice(key),)))
     n = sum(n for _, n in config.filters)
     for k in range(config.n_highway):
-        for name, shape in (("weight", (2 * n, n)), ("bias", (2 * n,))):
+        shapes = {"weight": (2 * n, n), "bias": (2 * n,)}
+        for name, shape in shapes.items():
             key = f"{OURS}char_cnn.highways.{k}.{name}"
             halves = ((slice(None, n), UNCHANGED), (slice(n, None), NEGATED))
             slices = tuple(TensorSlice(key, at=(rows,), cut=(rows,), transform=change) for rows, change in halves)
@@ -141,5 +143,5 @@ def _gate(key: str, direction: int, gate: int, cell_width: int, *, is_bias: bool
     return TensorSlice(key, at=(direction, slice(None), columns), cut=(rows,), transform=permute(1, 0))
 
 
-def _same(name: str, shape: "tuple[int, ...]", prefix: str) -> Dataset:
+def _same(name: str, shape: Shape, prefix: str) -> Dataset:
     return Dataset(name, shape, (TensorSlice(prefix + name),))

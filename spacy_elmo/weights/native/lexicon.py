@@ -32,7 +32,7 @@ def parse_lexicon(record: Any, where: str) -> Lexicon:
     RETURNS (Lexicon): The symbols.
     RAISES (ValueError): EL022 if it is not a lexicon.
     """
-    tables = [record.get(name) for name in NAMES] if isinstance(record, Mapping) else []
+    tables: List[Any] = [record.get(name) for name in NAMES] if isinstance(record, Mapping) else []
     is_fine = bool(tables) and all(isinstance(table, list) and all(map(_is_symbol, table)) for table in tables)
     if not is_fine:
         reason = f"it does not have the lists of strings {' and '.join(NAMES)}"

@@ -1,0 +1,75 @@
+"""What else raw text can give a network: a pretrained tok2vec or static vectors, each a folder with a record."""
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Dict, Iterable
+
+import srsly
+from known_datasets import PROJECT_DIR
+from messages import Messages
+
+ALTERNATIVES_DIR = PROJECT_DIR / "training" / "alternatives"
+RECORD = "record.json"
+COMMANDS = {"tok2vec": "pretrain_tok2vec.py", "floret": "train_floret.py"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """How an alternative to ELMo was made.
+
+    kind (str): "tok2vec" or "floret".
+    text (str): Name of the raw text.
+    share (int): Percentage of its sentences.
+    words (int): Words trained on, those of several passes counted several times.
+    limit_s (float): Limit of the wall time, seconds.
+    elapsed_s (float): Wall time of the training, seconds.
+    cpu_s (float): CPU time of the training, seconds; less than the wall time where the machine did other work.
+    digest (str): First 12 digits of the sha256 of what was made.
+    """
+
+    kind: str
+    text: str
+    share: int
+    words: int
+    limit_s: float
+    elapsed_s: float
+    cpu_s: float
+    digest: str
+
+
+def source_dir(folder: Path, kind: str, config: str) -> Path:
+    """RETURNS (Path): Folder of an alternative: pretrained weights fit the network of one config only."""
+    return folder / (f"{kind}-{Path(config).stem.removeprefix('baseline_')}" if kind == "tok2vec" else kind)
+
+
+def load_source(folder: Path, kind: str, config: str) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): The record of an alternative. RAISES (FileNotFoundError): P031 if it was not made."""
+    path = source_dir(folder, kind, config) / RECORD
+    if not path.is_file():
+        raise FileNotFoundError(Messages.P031.format(path=path, command=COMMANDS[kind]))
+    try:
+        return asdict(Source(**srsly.read_json(path)))
+    except (ValueError, TypeError) as e:
+        raise ValueError(Messages.P032.format(path=path, reason=e)) from e
+
+
+def save_source(output_dir: Path, source: Source) -> None:
+    """Write the record of an alternative, last of its files: a folder with a record is complete."""
+    srsly.write_json(output_dir / RECORD, asdict(source))
+
+
+def start_source(output_dir: Path, *, force: bool) -> None:
+    """Make the folder, without an older record. RAISES (FileExistsError): P033 if it is complete, without `force`."""
+    if (output_dir / RECORD).exists() and not force:
+        raise FileExistsError(Messages.P033.format(path=output_dir))
+    output_dir.mkdir(parents=True, exist_ok=True)
+    (output_dir / RECORD).unlink(missing_ok=True)
+
+
+def digest_files(paths: Iterable[Path]) -> str:
+    """RETURNS (str): First 12 digits of the sha256 of the contents."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

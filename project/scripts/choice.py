@@ -1,0 +1,169 @@
+"""Score against speed: words per second of kept pipelines on the CPU, one after the other in one process."""
+
+import gc
+import platform
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import spacy
+import torch
+import typer
+from kept_pipelines import load_kept
+from known_datasets import PROJECT_DIR
+from messages import Messages
+from paper import RESULTS_DIR, write_result
+from paper_run import find_processor
+from paper_tables import SHARE_TASKS
+from prepare_data import prepare
+from spacy.tokens import DocBin
+from spacy.training import Corpus
+from spacy.vocab import Vocab
+from wasabi import msg
+
+PIPELINES_DIR = PROJECT_DIR / "training" / "paper"
+DATASETS = {"wnut17": "wnut17", "ewt-tags": "ud_en_ewt", "sample": "sample"}
+KEYS = {**{task: key for task, _, _, key in SHARE_TASKS}, "sample": "ents_f"}
+N_WARM_UP = 50  # texts
+INT8 = {"components.elmo.model.precision": "int8", "components.elmo.model.frozen": True}
+
+
+class System(NamedTuple):
+    """A pipeline to measure. condition: of its run; overrides: of its config, when it is loaded."""
+
+    label: str
+    condition: str
+    overrides: Dict[str, Any]
+
+
+SYSTEMS = (
+    System("tok2vec", "baseline", {}),
+    System("pretrained tok2vec", "tok2vec", {}),
+    System("tok2vec with floret", "floret", {}),
+    System("frozen ELMo", "elmo", {}),
+    System("frozen ELMo (int8)", "elmo", INT8),
+    System("fine-tuned ELMo", "elmo-finetuned", {}),
+    System("fine-tuned ELMo (int8)", "elmo-finetuned", INT8),
+)
+
+
+def choice_cli(
+    # fmt: off
+    task: str = typer.Option("wnut17", "--task", "-t", help=f"Task: {', '.join(DATASETS)}"),
+    seed: int = typer.Option(0, "--seed", "-s", help="Seed of the runs whose pipelines are measured"),
+    pipelines: Path = typer.Option(PIPELINES_DIR, "--pipelines", "-p", help="Folder given to `paper.py --keep`"),
+    speed_only: List[str] = typer.Option([], "--speed-only", "-o", help="NAME=FOLDER of a pipeline without a score"),
+    repeats: int = typer.Option(3, "--repeats", "-r", min=1, help="Times that each pipeline is loaded and measured"),
+    assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
+    results: Path = typer.Option(RESULTS_DIR, "--results", "-R", help="Folder for choice-<task>.json", file_okay=False),
+    # fmt: on
+) -> None:
+    """Measure the speed of all kept pipelines of a task with one thread, on the texts of the test data."""
+    try:
+        rows = measure_choice(
+            task, seed, pipelines, repeats=repeats, speed_only=speed_only, assets_dir=assets_dir, results=results
+        )
+    except (ValueError, OSError) as e:
+        msg.fail("Cannot measure", str(e), exits=1)
+    msg.table([(row["label"], row["score"], f"{row['words_per_s']:,.0f}") for row in rows])
+
+
+def measure_choice(
+    task: str,
+    seed: int,
+    pipelines: Path,
+    *,
+    repeats: int = 3,
+    speed_only: Sequence[str] = (),
+    assets_dir: str = "",
+    results: Path = RESULTS_DIR,
+) -> List[Dict[str, Any]]:
+    """Load every pipeline, process all texts once, and so on with the next one, `repeats` times.
+
+    RETURNS (List[Dict[str, Any]]): The rows written: label, score (0 to 1, None for speed alone), words per second
+        (median, lowest, highest) and settings of the run.
+    RAISES (ValueError): P040 for an unknown task, P042 for a wrong --speed-only.
+    RAISES (FileNotFoundError): P041 if no pipeline is there.
+    """
+    if task not in DATASETS:
+        raise ValueError(Messages.P040.format(name=task, known=", ".join(DATASETS)))
+    systems = _find_systems(task, seed, pipelines) + [_parse(text) for text in speed_only]
+    if not any(result for _, _, result in systems):
+        raise FileNotFoundError(Messages.P041.format(folder=pipelines, task=task, seed=seed))
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(DATASETS[task], Path(folder), assets_dir)
+        test_path = Path(folder) / "test.spacy"
+        texts = [doc.text for doc in DocBin().from_disk(test_path).get_docs(Vocab())]
+        speeds: Dict[str, List[float]] = {system.label: [] for system, _, _ in systems}
+        for _ in range(repeats):
+            for system, path, _ in systems:
+                speeds[system.label].append(_measure(path, system.overrides, texts))
+        rows = [
+            _make_row(system, result, speeds[system.label], _score(task, system, path, result, test_path))
+            for system, path, result in systems
+        ]
+    record = {"task": task, "seed": seed, "threads": 1, "n_texts": len(texts), "repeats": repeats, "rows": rows}
+    versions = {"python": platform.python_version(), "spacy": spacy.__version__, "torch": torch.__version__}
+    results.mkdir(parents=True, exist_ok=True)
+    write_result(results / f"choice-{task}.json", {**record, "processor": find_processor(), "versions": versions})
+    return rows
+
+
+Found = Tuple[System, Path, Optional[Dict[str, Any]]]
+
+
+def _find_systems(task: str, seed: int, pipelines: Path) -> List[Found]:
+    found: List[Found] = []
+    for system in SYSTEMS:
+        path = pipelines / f"{task}-{system.condition}-100pct-seed{seed}"
+        result = load_kept(path)
+        if result is None:
+            msg.warn(f"{system.label}: {path.name} was not kept, left out")
+        else:
+            found.append((system, path, result))
+    return found
+
+
+def _parse(text: str) -> Found:
+    """RAISES (ValueError): P042 if it is not NAME=FOLDER."""
+    name, _, folder = text.partition("=")
+    if not name or not (Path(folder) / "config.cfg").is_file():
+        raise ValueError(Messages.P042.format(found=text))
+    return System(name, "", {}), Path(folder), None
+
+
+def _measure(path: Path, overrides: Dict[str, Any], texts: Sequence[str]) -> float:
+    """RETURNS (float): Words per second, tokenizer included; loading and the first texts are not counted."""
+    nlp = spacy.load(path, config=overrides)
+    for _ in nlp.pipe(texts[:N_WARM_UP]):
+        pass
+    gc.collect()
+    start_s = time.perf_counter()
+    n_words = sum(len(doc) for doc in nlp.pipe(texts))
+    return n_words / (time.perf_counter() - start_s)
+
+
+def _score(
+    task: str, system: System, path: Path, result: Optional[Dict[str, Any]], test_path: Path
+) -> Optional[float]:
+    """RETURNS (Optional[float]): The score of the run; measured again if the pipeline is loaded with other settings."""
+    if result is None:
+        return None
+    if not system.overrides:
+        return float(result["test"][KEYS[task]])
+    nlp = spacy.load(path, config=system.overrides)
+    return round(float(nlp.evaluate(list(Corpus(test_path)(nlp)))[KEYS[task]]), 5)
+
+
+def _make_row(
+    system: System, result: Optional[Dict[str, Any]], speeds: Sequence[float], score: Optional[float]
+) -> Dict[str, Any]:
+    speed = {"words_per_s": median(speeds), "lowest": min(speeds), "highest": max(speeds)}
+    return {"label": system.label, "score": score, **speed, "settings": result and result["settings"]}
+
+
+if __name__ == "__main__":
+    typer.run(choice_cli)

@@ -1,0 +1,87 @@
+"""Score against speed: the table and the picture of docs/results.md, from the files that choice.py writes."""
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+import srsly
+from paper_tables import SHARE_TASKS, make_table
+from weights_in_use import is_of_packaged
+
+from spacy_elmo.analysis.plots import COLOURS, check_picture, new_figure, save_figure
+
+TITLES = {task: (f"{title}, {label}") for task, title, label, _ in SHARE_TASKS}
+MARKERS = "os^Dvp*"
+Record = Dict[str, Any]
+
+
+def choice_section(results: Path, image_dir: Path) -> Optional[str]:
+    """results (Path): Folder with the measurements.
+    image_dir (Path): Folder for the pictures.
+    RETURNS (Optional[str]): Markdown; None if nothing was measured with the packaged weights.
+    """
+    records = [read_choice(results / f"choice-{task}.json") for task in TITLES]
+    parts = [_describe(record, image_dir) for record in records if record is not None]
+    return "\n\n".join(parts) or None
+
+
+def read_choice(path: Path) -> Optional[Record]:
+    """RETURNS (Optional[Record]): None without the file, or if a row was made with older weights of a packaged biLM."""
+    found: Optional[Record] = srsly.read_json(path) if path.is_file() else None
+    return found if found is not None and all(map(is_of_packaged, _settings_with_bilm(found))) else None
+
+
+def name_choices(results: Path) -> Dict[str, Record]:
+    """RETURNS (Dict[str, Record]): For each file of measurements the settings of a run with a biLM."""
+    files = sorted(results.glob("choice-*.json"))
+    return {path.name: next(iter(_settings_with_bilm(srsly.read_json(path))), {}) for path in files}
+
+
+def draw_choice(record: Record, path: Path) -> None:
+    """Draw the score of each pipeline over its words per second; one without a score is a line."""
+    check_picture(path)
+    figure, (axes,) = new_figure(height=4.4)
+    for place, row in enumerate(record["rows"]):
+        style: Dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "label": row["label"]}
+        if row["score"] is None:
+            axes.axvline(row["words_per_s"], linestyle="--", **{**style, "color": "grey"})
+        else:
+            axes.plot(row["words_per_s"], 100 * row["score"], MARKERS[place % len(MARKERS)], markersize=9, **style)
+    axes.set(xscale="log", xlabel="Words per second, whole pipeline, one CPU thread", ylabel="Score on the test data")
+    figure.suptitle(make_title(record))
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    save_figure(figure, path)
+
+
+def make_title(record: Record) -> str:
+    """RETURNS (str): The finding: the best score, and what it costs against the fastest pipeline with a score."""
+    scored = [row for row in record["rows"] if row["score"] is not None]
+    best, fastest = (max(scored, key=lambda row: row[key]) for key in ("score", "words_per_s"))
+    title = TITLES.get(record["task"], record["task"])
+    if best is fastest:
+        return f"{title}: {best['label']} is best and fastest"
+    factor = fastest["words_per_s"] / best["words_per_s"]
+    return f"{title}: {best['label']} is best, {factor:.1f} times slower than {fastest['label']}"
+
+
+def _settings_with_bilm(record: Record) -> List[Record]:
+    return [row["settings"] for row in record["rows"] if row["settings"] and row["settings"].get("bilm")]
+
+
+def _describe(record: Record, image_dir: Path) -> str:
+    name = f"choice_{record['task']}.png"
+    draw_choice(record, image_dir / name)
+    rows: List[List[str]] = [_cells(row) for row in record["rows"]]
+    table = make_table(["pipeline", "score", "words/s (lowest to highest)"], rows)
+    told = (
+        f"{TITLES.get(record['task'], record['task'])}, seed {record['seed']}: score on the test data, and words per "
+        f"second of the whole pipeline, tokenizer included, on its {record['n_texts']:,} texts with one thread "
+        f"({record['processor']}); median of {record['repeats']}. Encoders of the RoBERTa class could be measured by "
+        "speed alone, since no trained weights were available."
+    )
+    return f"{told}\n\n{table}\n\n![{make_title(record)}](images/{name})"
+
+
+def _cells(row: Record) -> List[str]:
+    score = "-" if row["score"] is None else f"{100 * row['score']:.2f}"
+    speeds: Tuple[str, ...] = tuple(f"{row[name]:,.0f}" for name in ("words_per_s", "lowest", "highest"))
+    return [row["label"], score, "{} ({} to {})".format(*speeds)]

@@ -1,0 +1,81 @@
+"""Which results belong into one table: those of the weights in use, beside those without a biLM."""
+
+from collections import defaultdict
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.weights.locate import PACKAGED_NAMES
+
+Result = Dict[str, Any]
+
+
+def split_by_weights(results: List[Result]) -> Tuple[List[Result], List[Result]]:
+    """RETURNS (Tuple[List[Result], List[Result]]): Results without a biLM or of the weights in use, and the others."""
+    in_use = find_digests(results)
+    kept = [result for result in results if _is_of(result["settings"], in_use)]
+    return kept, [result for result in results if not _is_of(result["settings"], in_use)]
+
+
+def find_digests(results: Iterable[Result]) -> Dict[str, Optional[str]]:
+    """RETURNS (Dict[str, Optional[str]]): For each biLM and alternative the digest of its weights: of a packaged
+    biLM as they are now, of others as in the newest result.
+    """
+    by_name: Dict[str, List[Result]] = defaultdict(list)
+    for result in results:
+        name, _ = _identify(result["settings"])
+        if name:
+            by_name[name].append(result)
+    return {name: _packaged(name) or _newest(found) for name, found in sorted(by_name.items())}
+
+
+def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Optional[str]:
+    """layers (Dict[str, Result]): Names and digests of biLMs in other files of results, by the name of the file.
+    RETURNS (Optional[str]): Markdown: the weights that the tables are of, and the results left out; None without any.
+    """
+    records = {name: {"settings": record} for name, record in layers.items()}
+    in_use = find_digests([*results, *records.values()])
+    if not in_use:
+        return None
+    names = "; ".join(f"`{name}` {digest or 'not recorded'}" for name, digest in in_use.items())
+    told = f"Weights, first digits of the sha256 of their file: {names}."
+    left_out = [_name(result) for result in results if not _is_of(result["settings"], in_use)]
+    left_out += [name for name, record in records.items() if not _is_of(record["settings"], in_use)]
+    if left_out:
+        told += f" Left out of all tables, since they were made with other weights: {', '.join(sorted(left_out))}."
+    return told
+
+
+def is_of_packaged(record: Result) -> bool:
+    """record (Result): A file with "bilm" and "bilm_digest".
+    RETURNS (bool): Whether it may be drawn: other than a packaged biLM, or made with the packaged weights of today.
+    """
+    digest = _packaged(record["bilm"])
+    return digest is None or record.get("bilm_digest") == digest
+
+
+def _identify(settings: Dict[str, Any]) -> Tuple[str, Optional[str]]:
+    """RETURNS (Tuple[str, Optional[str]]): Name and digest of the weights that a result was made with; "" for none."""
+    if settings.get("bilm"):
+        return settings["bilm"], settings.get("bilm_digest")
+    source = settings.get("source")
+    return (f"{source['kind']} for {settings['task']}", source["digest"]) if source else ("", None)
+
+
+def _is_of(settings: Dict[str, Any], in_use: Dict[str, Optional[str]]) -> bool:
+    name, digest = _identify(settings)
+    return not name or digest == in_use[name]
+
+
+def _packaged(name: str) -> Optional[str]:
+    return digest_bilm(name) if name in PACKAGED_NAMES else None
+
+
+def _newest(results: List[Result]) -> Optional[str]:
+    newest = max(results, key=lambda result: str(result.get("finished_at", "")))
+    return _identify(newest["settings"])[1]
+
+
+def _name(result: Result) -> str:
+    settings = result["settings"]
+    told = "{task}-{condition}-{share}pct-seed{seed}".format(**settings)
+    return told if settings.get("schedule", "constant") == "constant" else f"{told} ({settings['schedule']})"

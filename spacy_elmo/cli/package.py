@@ -1,0 +1,86 @@
+"""`elmo package`: a biLM as a spaCy pipeline package."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Optional
+
+from ..export.package import check_package, package_bilm
+from . import _common
+from ._app import Arg, Opt, app
+from .embed import Precision
+
+
+class Build(str, Enum):
+    """What to build."""
+
+    wheel = "wheel"
+    sdist = "sdist"
+    none = "none"
+
+
+@app.command("package")
+def package_cli(
+    # fmt: off
+    bilm_path: str = _common.BILM_ARG,
+    output_path: Path = Arg(..., help="Folder for the folder of the package."),
+    name: str = Opt(..., "--name", "-n", help="Name of the package without language and 'elmo': news for en_elmo_news."),
+    lang: Optional[str] = Opt(None, "--lang", "-l", help="Language of the pipeline; by default that of the biLM, or xx, for any language."),
+    version: str = Opt("1.0.0", "--version", "-r", help="Version of the package."),
+    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="Precision of the computation; int8 also stores the large matrices in a quarter of the size."),
+    build: Build = Opt(Build.wheel, "--build", "-b", help="Build a wheel or an sdist, or none: only the folder, which pip can install too."),
+    options: Optional[Path] = _common.OPTIONS_OPT,
+    vocab: Optional[Path] = _common.VOCAB_OPT,
+    token_embeddings: Optional[Path] = _common.TOKEN_EMBEDDINGS_OPT,
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Build a spaCy pipeline package from biLM weights in any known format.
+
+    The package LANG_elmo_NAME has the component elmo with the weights inside: after `pip install` of the wheel,
+    spacy.load("LANG_elmo_NAME") opens it. It requires spacy-elmo. Nothing is downloaded.
+    """
+    with _common.show_errors():
+        made = make_package(
+            bilm_path,
+            output_path,
+            name=name,
+            lang=lang,
+            version=version,
+            precision=precision.value,
+            build=build.value,
+            options=options,
+            vocab=vocab,
+            token_embeddings=token_embeddings,
+            force=force,
+        )
+    _common.msg.good("Saved a spaCy package", str(made))
+
+
+def make_package(
+    bilm_path: str,
+    output_path: Path,
+    *,
+    name: str,
+    lang: Optional[str] = None,
+    version: str = "1.0.0",
+    precision: str = "float32",
+    build: str = "wheel",
+    options: Optional[Path] = None,
+    vocab: Optional[Path] = None,
+    token_embeddings: Optional[Path] = None,
+    force: bool = False,
+) -> Path:
+    """Load a biLM and write a package with it.
+
+    bilm_path (str): See `load_bilm`.
+    output_path (Path): Folder for the folder of the package.
+    lang (Optional[str]): Language of the pipeline; None takes that of the biLM, or "xx".
+    RETURNS (Path): The wheel or sdist, or the folder.
+    RAISES (ValueError): See `package_bilm`.
+    """
+    check_package(output_path, name=name, lang=lang or "xx", version=version, build=build, force=force)
+    bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, token_embeddings=token_embeddings)
+    lang = lang or str(bilm.meta.get("lang") or "xx")
+    return package_bilm(
+        bilm, output_path, name=name, lang=lang, version=version, precision=precision, build=build, force=force
+    )

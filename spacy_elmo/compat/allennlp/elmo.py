@@ -1,0 +1,178 @@
+"""`Elmo` and `ElmoTokenEmbedder` of AllenNLP 0.9 to 2.10."""
+
+import logging
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from torch import Tensor, nn
+
+from ...errors import Errors
+from ..arguments import ConfigurationError, PathLike, check_count
+from .bilm import ElmoBiLm
+from .boundaries import remove_sentence_boundaries
+from .files import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
+from .scalar_mix import ScalarMix
+
+logger = logging.getLogger("spacy_elmo")
+
+
+class Elmo(nn.Module):
+    """Mixed layers of a biLM, with the parameters, outputs and state of AllenNLP's module.
+
+    The state of the LSTMs is carried from batch to batch, row by row. `spacy_elmo.nn.Elmo` starts every sentence from
+    the same state.
+
+    options_file (Optional[PathLike]): options.json.
+    weight_file (Optional[PathLike]): HDF5 file with the weights. With None as `options_file` everything that
+        `load_bilm` takes, such as "en_elmo_sm" or a folder in any format.
+    num_output_representations (int): Mixes, each with parameters of its own.
+    requires_grad (bool): Train the biLM.
+    do_layer_norm (bool): Normalize each layer over all tokens of the batch, `<S>` and `</S>` included, before the mix.
+    dropout (float): Dropout of the mixed vectors in training.
+    vocab_to_cache (Optional[List[str]]): Words whose vectors are computed once, for `word_inputs`. The first stands for
+        padding.
+    keep_sentence_boundaries (bool): Keep the rows of `<S>` and `</S>`.
+    scalar_mix_parameters (Optional[List[float]]): Weights of the layers before the softmax, which are not trained.
+    module (Optional[nn.Module]): Used instead of a biLM from files: has `num_layers`, and gives `activations` and
+        `mask`.
+    RAISES (ValueError): EL330 for a URL, EL331 for a biLM that the module cannot hold, EL332 and EL333 for invalid
+        arguments and missing files, EL339 for files and a module, EL020 to EL034 for files that cannot be read.
+    """
+
+    def __init__(
+        self,
+        options_file: Optional[PathLike],
+        weight_file: Optional[PathLike],
+        num_output_representations: int,
+        requires_grad: bool = False,
+        do_layer_norm: bool = False,
+        dropout: float = 0.5,
+        vocab_to_cache: Optional[List[str]] = None,
+        keep_sentence_boundaries: bool = False,
+        scalar_mix_parameters: Optional[List[float]] = None,
+        module: Optional[nn.Module] = None,
+    ) -> None:
+        super().__init__()
+        check_count("num_output_representations", num_output_representations, least=0)
+        if module is not None and (options_file is not None or weight_file is not None):
+            found = "both"
+            raise ConfigurationError(Errors.EL339.format(name="Elmo", one="files", other="module", found=found))
+        self._elmo_lstm: Any = module
+        if module is None:
+            self._elmo_lstm = ElmoBiLm(options_file, weight_file, requires_grad, vocab_to_cache)
+        self._has_cached_vocab = vocab_to_cache is not None
+        self._keep_sentence_boundaries = keep_sentence_boundaries
+        self._dropout = nn.Dropout(p=dropout)
+        self._n_mixes = num_output_representations
+        for k in range(num_output_representations):
+            is_learned = scalar_mix_parameters is None
+            mix = ScalarMix(self._elmo_lstm.num_layers, do_layer_norm, scalar_mix_parameters, trainable=is_learned)
+            self.add_module(f"scalar_mix_{k}", mix)
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any], **extras: Any) -> "Elmo":
+        """params (Mapping[str, Any]): The arguments, as a block of an AllenNLP config has them.
+        extras (Any): Ignored, such as `vocab`.
+        RETURNS (Elmo): The module.
+        """
+        return cls(**{name: value for name, value in dict(params).items() if name != "type"})
+
+    @property
+    def _scalar_mixes(self) -> List[nn.Module]:
+        return [self.get_submodule(f"scalar_mix_{k}") for k in range(self._n_mixes)]
+
+    def get_output_dim(self) -> int:
+        """RETURNS (int): 2P, the width of a representation."""
+        return int(self._elmo_lstm.get_output_dim())
+
+    def forward(self, inputs: Tensor, word_inputs: Optional[Tensor] = None) -> Dict[str, Any]:
+        """inputs (Tensor): Shape (B, T, C), character ids from `batch_to_ids`; or with more dimensions in front.
+        word_inputs (Optional[Tensor]): Shape (B, T), indices into `vocab_to_cache`; or with more dimensions in front.
+        RETURNS (Dict[str, Any]): `elmo_representations`, one tensor (B, T, 2P) for each mix, and `mask` (B, T) bool.
+            With `keep_sentence_boundaries` T + 2 instead of T.
+        RAISES (ValueError): EL017 for invalid ids, EL252 for a batch without sentences.
+        """
+        if not isinstance(inputs, Tensor):
+            raise ValueError(Errors.EL017.format(problem=f"they are a {type(inputs).__name__}, should be a tensor"))
+        shape = _outer_shape(inputs, word_inputs)
+        flat = inputs.reshape(-1, *inputs.shape[-2:]) if inputs.dim() > 3 else inputs
+        output = self._elmo_lstm(flat, self._flat_words(word_inputs))
+        layers, mask = output["activations"], output["mask"]
+        mixed = [mix(layers, mask) for mix in self._scalar_mixes]
+        if not self._keep_sentence_boundaries:
+            mixed = [remove_sentence_boundaries(rows, mask)[0] for rows in mixed]
+            mask = mask[:, 2:] != 0
+        dropped = [self._dropout(rows) for rows in mixed]
+        if shape:
+            mask = mask.view(*shape, -1)
+            dropped = [rows.view(*shape, *rows.shape[1:]) for rows in dropped]
+        return {"elmo_representations": dropped, "mask": mask}
+
+    def _flat_words(self, word_inputs: Optional[Tensor]) -> Optional[Tensor]:
+        if word_inputs is None or self._has_cached_vocab:
+            has_more = word_inputs is not None and word_inputs.dim() > 2
+            return word_inputs.reshape(-1, word_inputs.shape[-1]) if has_more else word_inputs  # type: ignore[union-attr]  # not None
+        logger.warning("word_inputs are not used: the module was made without vocab_to_cache.")
+        return None
+
+
+class ElmoTokenEmbedder(nn.Module):
+    """One mix of the layers, and optionally a projection: the token embedder of AllenNLP.
+
+    options_file (Optional[PathLike]), weight_file (Optional[PathLike]), do_layer_norm (bool), dropout (float),
+        requires_grad (bool), vocab_to_cache (Optional[List[str]]), scalar_mix_parameters (Optional[List[float]]): See
+        `Elmo`. AllenNLP downloads the default files; here they have to be replaced by paths.
+    projection_dim (Optional[int]): Width of a linear projection of the vectors; None for no projection.
+    RAISES (ValueError): See `Elmo`.
+    """
+
+    def __init__(
+        self,
+        options_file: Optional[PathLike] = DEFAULT_OPTIONS_FILE,
+        weight_file: Optional[PathLike] = DEFAULT_WEIGHT_FILE,
+        do_layer_norm: bool = False,
+        dropout: float = 0.5,
+        requires_grad: bool = False,
+        projection_dim: Optional[int] = None,
+        vocab_to_cache: Optional[List[str]] = None,
+        scalar_mix_parameters: Optional[List[float]] = None,
+    ) -> None:
+        super().__init__()
+        self._elmo = Elmo(
+            options_file,
+            weight_file,
+            1,
+            do_layer_norm=do_layer_norm,
+            dropout=dropout,
+            requires_grad=requires_grad,
+            vocab_to_cache=vocab_to_cache,
+            scalar_mix_parameters=scalar_mix_parameters,
+        )
+        self._projection: Optional[nn.Linear] = None
+        self.output_dim = self._elmo.get_output_dim()
+        if projection_dim:
+            self._projection = nn.Linear(self.output_dim, projection_dim)
+            self.output_dim = projection_dim
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any], **extras: Any) -> "ElmoTokenEmbedder":
+        """See `Elmo.from_params`."""
+        return cls(**{name: value for name, value in dict(params).items() if name != "type"})
+
+    def get_output_dim(self) -> int:
+        """RETURNS (int): `projection_dim`, or 2P without a projection."""
+        return self.output_dim
+
+    def forward(self, elmo_tokens: Tensor, word_inputs: Optional[Tensor] = None) -> Tensor:
+        """elmo_tokens (Tensor), word_inputs (Optional[Tensor]): See `Elmo.forward`.
+        RETURNS (Tensor): Shape (B, T, `output_dim`).
+        RAISES (ValueError): See `Elmo.forward`.
+        """
+        vectors: Tensor = self._elmo(elmo_tokens, word_inputs)["elmo_representations"][0]
+        return vectors if self._projection is None else self._projection(vectors)
+
+
+def _outer_shape(inputs: Tensor, word_inputs: Optional[Tensor]) -> Tuple[int, ...]:
+    """RETURNS (Tuple[int, ...]): The dimensions before the tokens if there is more than one, else nothing."""
+    if word_inputs is not None and word_inputs.dim() > 2:
+        return tuple(word_inputs.shape[:-1])
+    return tuple(inputs.shape[:-2]) if inputs.dim() > 3 else ()

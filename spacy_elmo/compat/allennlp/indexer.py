@@ -1,0 +1,95 @@
+"""`ELMoCharacterMapper` and `ELMoTokenCharactersIndexer` of AllenNLP: words to character ids."""
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from ...errors import Errors
+from ...text.characters import (
+    BOW_CHARACTER,
+    EOW_CHARACTER,
+    PAD_CHARACTER,
+    SENTENCE_BEGIN,
+    SENTENCE_END,
+    character_ids,
+)
+from ..arguments import ConfigurationError
+
+
+class ELMoCharacterMapper:
+    """Maps words to rows of 50 ids, shifted by one, since 0 is padding.
+
+    tokens_to_add (Optional[Dict[str, int]]): Words that have one character of their own, and its id before the shift.
+    RAISES (ConfigurationError): EL332 for an id that no biLM has.
+    """
+
+    max_word_length = 50
+    bos_token, eos_token = SENTENCE_BEGIN, SENTENCE_END
+
+    def __init__(self, tokens_to_add: Optional[Dict[str, int]] = None) -> None:
+        self.tokens_to_add = dict(tokens_to_add or {})
+        for word, number in self.tokens_to_add.items():
+            if not 0 <= number <= PAD_CHARACTER:
+                wanted = f"0 to {PAD_CHARACTER}"
+                raise ConfigurationError(Errors.EL332.format(name=f"id of {word!r}", value=number, wanted=wanted))
+
+    def convert_word_to_char_ids(self, word: str) -> List[int]:
+        """RETURNS (List[int]): 50 ids."""
+        if word not in self.tokens_to_add:
+            row: List[int] = character_ids([word], self.max_word_length)[0].tolist()
+            return row
+        ids = [BOW_CHARACTER, self.tokens_to_add[word], EOW_CHARACTER]
+        return [number + 1 for number in ids + [PAD_CHARACTER] * (self.max_word_length - 3)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ELMoCharacterMapper) and self.tokens_to_add == other.tokens_to_add
+
+    __hash__ = None  # type: ignore[assignment]  # it can change
+
+
+class ELMoTokenCharactersIndexer:
+    """The part of AllenNLP's indexer that needs no other part of AllenNLP.
+
+    namespace (str): Kept, without effect.
+    tokens_to_add (Optional[Dict[str, int]]): See `ELMoCharacterMapper`.
+    token_min_padding_length (int): Kept, without effect on these ids, as in AllenNLP.
+    """
+
+    def __init__(
+        self,
+        namespace: str = "elmo_characters",
+        tokens_to_add: Optional[Dict[str, int]] = None,
+        token_min_padding_length: int = 0,
+    ) -> None:
+        self._namespace, self._token_min_padding_length = namespace, token_min_padding_length
+        self._mapper = ELMoCharacterMapper(tokens_to_add)
+
+    def count_vocab_items(self, token: Any, counter: Any) -> None:
+        """Characters need no vocabulary."""
+
+    def get_empty_token_list(self) -> Dict[str, List[Any]]:
+        """RETURNS (Dict[str, List[Any]]): Ids of no words."""
+        return {"elmo_tokens": []}
+
+    def tokens_to_indices(self, tokens: Sequence[Any], vocabulary: Any = None) -> Dict[str, List[List[int]]]:
+        """tokens (Sequence[Any]): Strings, or objects with an attribute `text`.
+        vocabulary (Any): Not used.
+        RETURNS (Dict[str, List[List[int]]]): 50 ids for each word.
+        """
+        words = [token if isinstance(token, str) else token.text for token in tokens]
+        return {"elmo_tokens": [self._mapper.convert_word_to_char_ids(word) for word in words]}
+
+    def as_padded_tensor_dict(
+        self, tokens: Mapping[str, List[List[int]]], padding_lengths: Mapping[str, int]
+    ) -> Dict[str, Tensor]:
+        """tokens (Mapping[str, List[List[int]]]): From `tokens_to_indices`.
+        padding_lengths (Mapping[str, int]): Rows of the result, under `elmo_tokens`.
+        RETURNS (Dict[str, Tensor]): Shape (rows, 50), zeros for padding.
+        """
+        length = padding_lengths["elmo_tokens"]
+        rows = torch.zeros(length, self._mapper.max_word_length, dtype=torch.long)
+        kept = tokens["elmo_tokens"][:length]
+        if kept:
+            rows[: len(kept)] = torch.tensor(kept)
+        return {"elmo_tokens": rows}

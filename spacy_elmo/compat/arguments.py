@@ -1,0 +1,43 @@
+"""Checks of arguments that all replacements share."""
+
+import re
+from pathlib import Path
+from typing import Any, Union
+
+from ..errors import Errors
+
+PathLike = Union[str, Path]
+
+
+class ConfigurationError(ValueError):
+    """The exception of AllenNLP for invalid settings, here with the code of a message. It is a `ValueError`, too."""
+
+
+def check_file(name: str, path: Any) -> Path:
+    """name (str): Name of the argument.
+    path (Any): Its value.
+    RETURNS (Path): The path, which exists.
+    RAISES (ConfigurationError): EL330 for a URL, EL332 for a value that is no path, EL333 if nothing is there.
+    """
+    if not isinstance(path, (str, Path)):
+        raise ConfigurationError(Errors.EL332.format(name=name, value=repr(path), wanted="the path of a file"))
+    check_no_url(name, path)
+    if not Path(path).exists():
+        raise ConfigurationError(Errors.EL333.format(name=name, path=path))
+    return Path(path)
+
+
+def check_no_url(name: str, path: PathLike) -> None:
+    """RAISES (ConfigurationError): EL330 for a URL."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(path)) and not re.match(r"[A-Za-z]:/", str(path)):
+        raise ConfigurationError(Errors.EL330.format(name=name, url=path))
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """RETURNS (int): The value.
+    RAISES (ConfigurationError): EL332 if it is not a whole number of at least `least`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        wanted = f"a whole number of {least} or more"
+        raise ConfigurationError(Errors.EL332.format(name=name, value=repr(value), wanted=wanted))
+    return value

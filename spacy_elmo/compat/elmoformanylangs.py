@@ -1,0 +1,89 @@
+"""`Embedder` of ELMoForManyLangs (Che et al. 2018): batches sorted by length, the state carried on."""
+
+import random
+from typing import List, Optional, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..bilm.state import BiLMState
+from ..encoding.checks import check_sentences
+from ..errors import Errors
+from ..weights import load_bilm
+from .arguments import ConfigurationError, PathLike, check_count, check_no_url
+
+AVERAGE, ALL = -1, -2  # values of `output_layer` beside the number of a layer
+
+Array = NDArray[np.float32]
+
+
+class Embedder:
+    """Vectors of tokenized sentences, as the original gives them.
+
+    The sentences of a call are sorted by length and split into batches. Row k of a batch begins with the state that row
+    k of the batch before ended with, also from call to call: the same sentences give other vectors the second time.
+    Batches are computed in an order drawn from Python's `random`, so a call with more than `batch_size` sentences is
+    repeatable only after `random.seed`.
+
+    A model whose encoder is a plain bidirectional LSTM ("bilstm") has no state, and only its top layer is returned.
+
+    model_dir (PathLike): Folder of ELMoForManyLangs, or everything else that `load_bilm` takes.
+    batch_size (int): Sentences computed at once.
+    RAISES (ValueError): EL330 for a URL, EL332 for a batch size below 1, EL020 to EL034 for files that cannot be read.
+    """
+
+    def __init__(self, model_dir: PathLike, batch_size: int = 64) -> None:
+        check_no_url("model_dir", model_dir)
+        self.model_dir, self.batch_size = model_dir, check_count("batch_size", batch_size)
+        self.bilm = load_bilm(model_dir)
+        self.use_cuda = torch.cuda.is_available()
+        if self.use_cuda:
+            self.bilm.to("cuda")
+        self._state: Optional[BiLMState] = None
+
+    def sents2elmo(self, sents: Sequence[Sequence[str]], output_layer: int = -1) -> List[Array]:
+        """sents (Sequence[Sequence[str]]): Tokens of each sentence.
+        output_layer (int): -1 for the mean of all layers, -2 for all layers, or the number of a layer, 0 for the words.
+            Of a "bilstm" -2 gives (T, D), and -1 the mean of its tokens, (D,), as in the original.
+        RETURNS (List[Array]): Shape (T, D) for each sentence, with -2 (L+1, T, D).
+        RAISES (ValueError): EL011 for input that is not tokenized, EL332 for an unknown layer.
+        """
+        self._check_layer(output_layer)
+        sentences = check_sentences(sents)
+        order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
+        batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
+        random.shuffle(batches)  # as the original does
+        found: List[Array] = [np.zeros(0, dtype="float32")] * len(sentences)
+        for batch in batches:
+            for i, rows in zip(batch, self._embed([sentences[i] for i in batch])):
+                found[i] = _choose(rows, output_layer)
+        return found
+
+    def _embed(self, batch: List[List[str]]) -> List[Array]:
+        """RETURNS (List[Array]): Shape (L+1, T, D) for each sentence; of a "bilstm" its top layer, (T, D)."""
+        if self.bilm.config.encoder == "bilstm":
+            top: List[Array] = self.bilm.embed(batch, layers="top")
+            return top
+        layers, self._state = self.bilm.embed(batch, state=self._state, return_state=True)
+        found: List[Array] = layers
+        return found
+
+    def _check_layer(self, output_layer: int) -> None:
+        n_layers = AVERAGE if self.bilm.config.encoder == "bilstm" else self.bilm.config.n_layers
+        is_number = isinstance(output_layer, (int, np.integer)) and not isinstance(output_layer, bool)
+        if not is_number or not ALL <= output_layer <= n_layers:
+            numbers = f", or the number of a layer from 0 to {n_layers}" if n_layers >= 0 else ""
+            wanted = f"-1 (mean), -2 (all layers){numbers}"
+            raise ConfigurationError(Errors.EL332.format(name="output_layer", value=repr(output_layer), wanted=wanted))
+
+
+def _choose(layers: Array, output_layer: int) -> Array:
+    """layers (Array): Shape (L+1, T, D), or (T, D)."""
+    if output_layer == ALL:
+        return layers
+    if output_layer == AVERAGE:
+        mean: Array = layers.mean(axis=0)
+        return mean
+    chosen: Array = layers[output_layer].copy()
+    return chosen

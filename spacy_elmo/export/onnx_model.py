@@ -1,0 +1,186 @@
+"""`export_onnx`: the inference graph of a biLM as one ONNX file, for programs without torch."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List
+
+import torch
+from torch import Tensor
+
+from .._compat import has_onnx
+from ..about import __title__, __version__
+from ..encoding.facade import BiLM
+from ..encoding.word_encoder import BOUNDARIES
+from ..errors import Errors
+from ..text.codecs import make_codec
+from ..weights.sources import PathLike
+from .arrays import Arrays
+from .graph import FLOAT, INT64, Graph, split_shape
+from .lstm_graph import StartState, add_layers
+from .word_graph import add_characters, add_table
+
+SUFFIX = ".onnx"
+OPSET = 17  # operators of ONNX 1.12
+IR_VERSION = 8
+MAX_BYTES = 2**31 - 2**20  # a protobuf message has at most 2 GiB; the rest is for the nodes
+
+
+def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
+    """Write the inference graph of a biLM in float32, atomically. Every axis but those of the model is of any size.
+
+    Inputs: `char_ids` (B, S, C) int64, as `batch_to_ids` makes them, or `word_ids` (B, S) int64 for a biLM that reads
+    whole words; and `lengths` (B,) int64, the words of each sentence. Output: `layers` (L+1, B, S, D), zero after the
+    end of a sentence. As with `BiLM.embed`, each sentence starts from the zero state, and boundaries are added.
+
+    bilm (BiLM): The model, float32.
+    path (PathLike): A file that ends in .onnx.
+    force (bool): Replace an existing file.
+    RAISES (ValueError): EL025 if the file exists, EL350 without the package onnx, EL351 for a biLM in reduced
+        precision, EL352 for one with modules that have no ONNX form, EL353 above 2 GB, EL354 for another suffix.
+    RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
+    """
+    target = Path(path)
+    _check_target(target, force)
+    content = to_onnx(bilm).SerializeToString()
+    try:
+        _write(target, content)
+    except OSError as error:
+        raise OSError(Errors.EL180.format(path=path, reason=error)) from error
+
+
+def to_onnx(bilm: BiLM) -> Any:
+    """bilm (BiLM): The model, float32.
+    RETURNS (onnx.ModelProto): Its inference graph, see `export_onnx`.
+    RAISES (ValueError): EL350 to EL353, see `export_onnx`.
+    """
+    if not has_onnx:
+        raise ValueError(Errors.EL350)
+    _check_bilm(bilm)
+    from onnx import helper
+
+    graph, arrays = Graph("elmo"), Arrays(bilm)
+    _add_all(graph, bilm, arrays)
+    _check_complete(graph, bilm, arrays)
+    model = helper.make_model(
+        graph.build(),
+        producer_name=__title__,
+        producer_version=__version__,
+        ir_version=IR_VERSION,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        doc_string=str(bilm.meta.get("description", "")),
+    )
+    helper.set_model_props(model, describe(bilm))
+    return model
+
+
+def describe(bilm: BiLM) -> Dict[str, str]:
+    """RETURNS (Dict[str, str]): Metadata of the file: sizes, input, and name, language, licence and source if known."""
+    config, characters = bilm.config, _characters_of(bilm)
+    record = {
+        "n_layers": config.n_layers + 1,
+        "width": config.output_width,
+        "input": "words" if characters is None else "characters",
+        "n_characters": 0 if characters is None else characters.n_characters,
+        "max_characters": 0 if characters is None else characters.max_characters,
+        "vocabulary": "none" if characters is not None or bilm.vocabulary is None else bilm.vocabulary.words,
+        **{key: bilm.meta[key] for key in ("name", "lang", "license", "source") if bilm.meta.get(key)},
+    }
+    sources = bilm.meta.get("corpus")
+    if "source" not in record and sources:
+        record["source"] = sources
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in record.items()}
+
+
+def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
+    config, characters = bilm.config, _characters_of(bilm)
+    if characters is not None:
+        ids = graph.input("char_ids", INT64, ["batch", "tokens", characters.max_characters])
+        vectors = add_characters(graph, config, arrays, ids)  # (B, S, P)
+    else:
+        ids = graph.input("word_ids", INT64, ["batch", "tokens"])
+        vectors = add_table(graph, _table_of(bilm, arrays), ids)
+    lengths = graph.input("lengths", INT64, ["batch"])
+    layers = add_layers(graph, config, arrays, start_states(bilm), vectors, lengths)  # (L+1, S, B, D)
+    layers = graph.add("Transpose", layers, perm=[0, 2, 1, 3])  # (L+1, B, S, D)
+    zero = graph.constant(0.0)
+    layers = graph.add("Where", _add_mask(graph, ids, lengths), layers, zero)
+    graph.output("layers", layers, FLOAT, [config.n_layers + 1, "batch", "tokens", config.output_width])
+
+
+def _add_mask(graph: Graph, ids: str, lengths: str) -> str:
+    """RETURNS (str): Value (B, S, 1), true where a word is."""
+    _, n_steps = split_shape(graph, ids, 2)
+    scalar = graph.add("Squeeze", n_steps, graph.integers(0))
+    steps = graph.add("Range", graph.constant(0, "int64"), scalar, graph.constant(1, "int64"))  # (S,)
+    is_word = graph.add("Less", steps, graph.add("Unsqueeze", lengths, graph.integers(1)))  # (B, S)
+    return graph.add("Unsqueeze", is_word, graph.integers(2))
+
+
+@torch.inference_mode()
+def start_states(bilm: BiLM) -> List[StartState]:
+    """RETURNS (List[StartState]): State of each layer after BOS (forward) and EOS (backward), from the zero state."""
+    network, device = bilm.network, bilm.device
+    index = torch.arange(bilm.config.n_directions, device=device).view(-1, 1, 1)  # (d, 1, 1)
+    _, state = network(_boundary_vectors(bilm), index, network.zero_state(1))
+    return [StartState(h[:, 0].cpu().numpy(), c[:, 0].cpu().numpy()) for h, c in state.layers]
+
+
+def _boundary_vectors(bilm: BiLM) -> Tensor:
+    """RETURNS (Tensor): Shape (2, P)."""
+    characters = _characters_of(bilm)
+    if characters is not None:
+        ids, _ = make_codec(characters.codec, characters.max_characters).encode(BOUNDARIES)
+        return bilm.network.word_vectors(torch.from_numpy(ids).to(bilm.device))
+    table = bilm.token_embeddings if bilm.token_embeddings is not None else bilm.network.word_embedding
+    rows = torch.from_numpy(bilm.vocabulary.ids(BOUNDARIES))  # type: ignore[union-attr]  # a table has words
+    return table[rows.to(bilm.device)]  # type: ignore[index]  # the config has characters or a table
+
+
+def _characters_of(bilm: BiLM) -> Any:
+    """RETURNS (Optional[CharCNNConfig]): None if the biLM looks words up in a table."""
+    return None if bilm.token_embeddings is not None else bilm.config.char_cnn
+
+
+def _table_of(bilm: BiLM, arrays: Arrays) -> Any:
+    if bilm.token_embeddings is not None:
+        return bilm.token_embeddings.detach().cpu().numpy()
+    return arrays.take("word_embedding")
+
+
+def _check_target(target: Path, force: bool) -> None:
+    if target.suffix != SUFFIX:
+        raise ValueError(Errors.EL354.format(path=target, format="onnx", reason=f"it does not end in {SUFFIX}"))
+    if target.exists() and (not force or not target.is_file()):
+        raise ValueError(Errors.EL025.format(path=target, kind="file" if target.is_file() else "folder"))
+
+
+def _check_bilm(bilm: BiLM) -> None:
+    if bilm.precision != "float32":
+        raise ValueError(Errors.EL351.format(precision=bilm.precision))
+    if bilm.config.encoder != "lstm":
+        raise ValueError(Errors.EL352.format(reason=f"its encoder is '{bilm.config.encoder}', should be 'lstm'"))
+    if bilm.config.token_embedder is not None:
+        raise ValueError(Errors.EL352.format(reason="it reads words and characters by tables of its own"))
+
+
+def _check_complete(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
+    """Modules that this version cannot express would change the vectors."""
+    is_replaced = bilm.token_embeddings is not None  # by a table of words
+    unused = [name for name in arrays.unused() if not (is_replaced and name.startswith(("char_cnn.", "word_emb")))]
+    if unused:
+        raise ValueError(Errors.EL352.format(reason=f"it has parameters without ONNX form ({', '.join(unused)})"))
+    if graph.n_bytes > MAX_BYTES:
+        raise ValueError(Errors.EL353.format(n_bytes=f"{graph.n_bytes:,}", max_bytes=f"{MAX_BYTES:,}"))
+
+
+def _write(target: Path, content: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".part", dir=target.parent) as folder:
+        part = Path(folder) / target.name
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)

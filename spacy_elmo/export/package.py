@@ -1,0 +1,162 @@
+"""`package_bilm`: a biLM as a spaCy pipeline package, which pip installs and `spacy.load` opens by its name."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any, Dict, List
+
+from spacy.cli.package import has_build, package
+from spacy.language import Language
+from spacy.util import get_minor_version_range
+
+from ..about import __title__, __version__
+from ..corpora.sentences import make_nlp
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from ..ml.elmo_model import set_bilm
+from ..ml.torch_bilm import copy_bilm
+from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
+from ..weights.sources import PathLike
+
+BUILDS = ("wheel", "sdist", "none")
+NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*))*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
+TEXTS = ("description", "license", "author", "email", "url")  # of the meta data of a biLM, copied to the package
+
+
+def package_bilm(
+    bilm: BiLM,
+    path: PathLike,
+    *,
+    name: str,
+    lang: str = "xx",
+    version: str = "1.0.0",
+    precision: str = "float32",
+    build: str = "wheel",
+    force: bool = False,
+) -> Path:
+    """Write the package `LANG_elmo_NAME`: a pipeline with the component `elmo`, the weights inside.
+
+    The folder `LANG_elmo_NAME-VERSION` appears as a whole or not at all. Nothing is downloaded: packages are built with
+    the installed setuptools.
+
+    bilm (BiLM): The model, which stays as it is. The package does not have its softmax.
+    path (PathLike): Folder for the folder of the package.
+    name (str): Lower-case letters, digits and single underscores.
+    lang (str): Language of the pipeline, "xx" for any.
+    version (str): Version of the package, for example "1.0.0".
+    precision (str): Precision of the computation; "int8" also stores the large matrices in a quarter of the size.
+    build (str): "wheel", "sdist", or "none" for the folder only.
+    force (bool): Replace an existing folder of this package and version.
+    RETURNS (Path): The wheel or sdist, or the folder with `build="none"`.
+    RAISES (ValueError): EL025 if the folder exists, EL033 for an unknown build, EL137 for an unknown language, EL355
+        for an invalid name or version, EL356 if the build fails, EL357 without the package build.
+    """
+    check_package(path, name=name, lang=lang, version=version, build=build, force=force)
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".package.", dir=folder) as work:
+        nlp = make_pipeline(bilm, lang, name=name, version=version, precision=precision)
+        nlp.to_disk(Path(work) / "pipeline")
+        made = _write_package(Path(work), f"{lang}_elmo_{name}-{version}")
+        if build != "none":
+            _build(made, build)
+        target = folder / made.name
+        _put_in_place(made, target, Path(work) / "old")
+    return next((target / "dist").iterdir()) if build != "none" else target
+
+
+def check_package(path: PathLike, *, name: str, lang: str, version: str, build: str, force: bool) -> None:
+    """Check all arguments of `package_bilm`, before weights are read.
+
+    RAISES (ValueError): See `package_bilm`.
+    """
+    if build not in BUILDS:
+        raise ValueError(Errors.EL033.format(name="build", value=build, known=", ".join(BUILDS)))
+    make_nlp(lang)
+    wanted = "lower-case letters a-z, digits and single underscores between them (PEP 503)"
+    _check(NAME, "name", name, wanted, "news or de_wiki_2018")
+    _check(VERSION, "version", version, "a version as in PEP 440, in its normal form", "1.0.0 or 2.1rc1")
+    target = Path(path) / f"{lang}_elmo_{name}-{version}"
+    if target.exists() and (not force or not target.is_dir()):
+        raise ValueError(Errors.EL025.format(path=target, kind="folder" if target.is_dir() else "file"))
+    if build != "none" and not has_build():
+        raise ValueError(Errors.EL357)
+
+
+def make_pipeline(bilm: BiLM, lang: str, *, name: str, version: str, precision: str) -> Language:
+    """bilm (BiLM): The model, used by the pipeline.
+    RETURNS (Language): A pipeline of the component `elmo`, with the meta data of the package.
+    """
+    nlp = make_nlp(lang)
+    elmo: Any = nlp.add_pipe("elmo", config={"model": {"precision": precision}})
+    set_bilm(elmo.model, copy_bilm(bilm))
+    nlp.meta.update(describe(bilm.meta), name=f"elmo_{name}", version=version)
+    # The lowest version that is known to read these weights, up to the next one that may change.
+    nlp.meta["requirements"] = [__title__ + str(get_minor_version_range(__version__))]
+    return nlp
+
+
+def describe(meta: Dict[str, Any]) -> Dict[str, Any]:
+    """meta (Dict[str, Any]): Meta data of a biLM.
+    RETURNS (Dict[str, Any]): Meta data of a pipeline: description, licence, author, sources.
+    """
+    record: Dict[str, Any] = {key: meta[key] for key in TEXTS if isinstance(meta.get(key), str)}
+    record.setdefault("description", "ELMo vectors")
+    record.setdefault("license", "")
+    sources = _sources_of(meta)
+    return {**record, "sources": sources} if sources else record
+
+
+def _sources_of(meta: Dict[str, Any]) -> List[Dict[str, str]]:
+    """In spaCy's form, name and other texts, from `corpus.sources` of `elmo pretrain`, or `sources`."""
+    corpus = meta.get("corpus")
+    found = meta.get("sources") or (corpus.get("sources") if isinstance(corpus, dict) else None) or []
+    items = [{"name": item} if isinstance(item, str) else item for item in found]
+    return [{key: str(value) for key, value in item.items()} for item in items if isinstance(item, dict)]
+
+
+def _check(pattern: "re.Pattern[str]", what: str, value: str, wanted: str, example: str) -> None:
+    if not pattern.fullmatch(value):
+        raise ValueError(Errors.EL355.format(what=what, value=value, wanted=wanted, example=example))
+
+
+def _write_package(work: Path, name: str) -> Path:
+    """Call spaCy's own `package`. RETURNS (Path): The folder that it wrote."""
+    (work / "packages").mkdir()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # spaCy leaves it to Python to close files
+        try:
+            package(work / "pipeline", work / "packages", create_sdist=False, create_wheel=False, require_parent=True)
+        except SystemExit as error:  # after a message of spaCy
+            raise ValueError(Errors.EL356.format(name=name, reason="spaCy refuses its meta data")) from error
+    return work / "packages" / name
+
+
+def _build(folder: Path, build: str) -> None:
+    """Build without the network: with the installed setuptools."""
+    command = [sys.executable, "-m", "build", f"--{build}", "--no-isolation", str(folder)]
+    result = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if result.returncode or not (folder / "dist").is_dir():
+        lines = (result.stdout + result.stderr).strip().splitlines()
+        reason = lines[-1] if lines else f"exit code {result.returncode}"
+        raise ValueError(Errors.EL356.format(name=folder.name, reason=reason))
+    for made in ("build", *(path.name for path in folder.glob("*.egg-info"))):
+        shutil.rmtree(folder / made, ignore_errors=True)
+
+
+def _put_in_place(made: Path, target: Path, aside: Path) -> None:
+    """Rename, and restore what was there if that fails."""
+    if target.exists():
+        os.rename(target, aside)
+    try:
+        os.rename(made, target)
+    except OSError:
+        if aside.exists():
+            os.rename(aside, target)
+        raise

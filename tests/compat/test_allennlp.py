@@ -1,0 +1,389 @@
+"""The modules of `compat.allennlp`: state, masks, parameter names, gradients, caches, bad input."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from compat.tiny import BATCHES, CONFIG, N_LAYERS, VOCABULARY, WIDTH, make_bilm, save_files
+
+from spacy_elmo import BiLMConfig
+from spacy_elmo.compat.allennlp import (
+    ConfigurationError,
+    Elmo,
+    ElmoBiLm,
+    ElmoLstm,
+    ElmoTokenEmbedder,
+    _ElmoBiLm,
+    _ElmoCharacterEncoder,
+    batch_to_ids,
+    remove_sentence_boundaries,
+)
+
+LIMIT = 1e-5
+LSTM_NAMES = ("input_linearity.weight", "state_linearity.weight", "state_linearity.bias", "state_projection.weight")
+CELLS = [f"_elmo_lstm._elmo_lstm.{name}_layer_{k}" for k in range(2) for name in ("forward", "backward")]
+CNN = "_elmo_lstm._token_embedder."
+NAMES = [  # in the order of a file of AllenNLP
+    CNN + "_char_embedding_weights",
+    *(f"{CNN}char_conv_{k}.{part}" for k in range(3) for part in ("weight", "bias")),
+    *(f"{CNN}_highways._layers.{k}.{part}" for k in range(2) for part in ("weight", "bias")),
+    *(f"{CNN}_projection.{part}" for part in ("weight", "bias")),
+    *(f"{cell}.{name}" for cell in CELLS for name in LSTM_NAMES),
+    "scalar_mix_0.gamma",
+    *(f"scalar_mix_0.scalar_parameters.{k}" for k in range(N_LAYERS)),
+]
+
+
+def make_elmo(files, n=1, **settings):
+    return Elmo(files.options, files.weights, n, **{"dropout": 0.0, **settings})
+
+
+def embed_carried(bilm, batches):
+    """For each batch the layers of each sentence with boundaries, the state carried row by row."""
+    state, found = None, []
+    for batch in batches:
+        layers, state = bilm.embed(batch, state=state, return_state=True, boundaries=True)
+        found.append(layers)
+    return found
+
+
+def assert_close(found, wanted):
+    torch.testing.assert_close(torch.as_tensor(found), torch.as_tensor(wanted), atol=LIMIT, rtol=0.0)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_bilm_carries_the_state_of_each_row(files, requires_grad):
+    module = ElmoBiLm(files.options, files.weights, requires_grad=requires_grad)
+    for batch, wanted in zip(BATCHES, embed_carried(files.bilm, BATCHES)):
+        output = module(batch_to_ids(batch))
+        assert output["mask"].sum(dim=1).tolist() == [len(words) + 2 for words in batch]
+        assert len(output["activations"]) == N_LAYERS
+        for k, layer in enumerate(output["activations"]):
+            assert layer.shape == (*output["mask"].shape, WIDTH) and not layer[~output["mask"]].any()
+            for row, mask, rows in zip(layer, output["mask"], wanted):
+                assert_close(row[mask].detach(), rows[k])
+    assert [state.shape for state in module._elmo_lstm._states] == [(2, 4, 16), (2, 4, 32)]
+
+
+def test_both_paths_end_in_the_same_state(files):
+    modules = [ElmoBiLm(files.options, files.weights, requires_grad=is_on) for is_on in (False, True)]
+    for batch in BATCHES:
+        for module in modules:
+            module(batch_to_ids(batch))
+    for frozen, trained in zip(*(module._elmo_lstm._states for module in modules)):
+        assert not trained.requires_grad
+        assert_close(trained, frozen)
+
+
+def test_states_are_reset_wholly_or_by_row(files):
+    module = ElmoBiLm(files.options, files.weights)
+    ids = batch_to_ids(BATCHES[0])
+    first, second = (module(ids)["activations"][2] for _ in range(2))
+    assert (first - second).abs().max() > 0.01
+    module._elmo_lstm.reset_states(torch.tensor([True, False, True]))
+    third = module(ids)["activations"][2]
+    assert_close(third[[0, 2]], first[[0, 2]])
+    assert (third[1, :2] - first[1, :2]).abs().max() > 1e-3
+    with pytest.raises(ConfigurationError, match="EL338.*\\(2,\\).*\\(3,\\)"):
+        module._elmo_lstm.reset_states(torch.tensor([True, False]))
+    module._elmo_lstm.reset_states()
+    assert_close(module(ids)["activations"][2], first)
+
+
+def test_state_is_kept_only_while_stateful(files):
+    module = ElmoBiLm(files.options, files.weights)
+    module._elmo_lstm.stateful = False
+    ids = batch_to_ids(BATCHES[0])
+    assert_close(module(ids)["activations"][2], module(ids)["activations"][2])
+    assert module._elmo_lstm._states is None
+
+
+def test_lstm_takes_padded_rows_without_elements(files):
+    module = ElmoBiLm(files.options, files.weights)._elmo_lstm
+    inputs, mask = torch.randn(3, 4, 8), torch.tensor([[1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]])
+    outputs = module(inputs, mask)
+    assert outputs.shape == (2, 3, 4, 16)
+    assert not outputs[:, 1].any() and not outputs[:, 2, 2:].any() and outputs[:, 2, 1].any()
+    assert not module._states[0][:, 1].any() and module._states[0][:, 2].any()
+    module.reset_states()
+    assert_close(module(inputs[2:, :2], mask[2:, :2])[:, 0], outputs[:, 2, :2])
+    assert not module(inputs, torch.zeros(3, 4)).any()
+
+
+def test_lstm_is_made_from_sizes():
+    lstm = ElmoLstm(3, 5, 7, 2, memory_cell_clip_value=2, state_projection_clip_value=1)
+    mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
+    assert lstm(torch.randn(2, 3, 3), mask).shape == (2, 2, 3, 10)
+    assert [state.shape for state in lstm._states] == [(2, 2, 10), (2, 2, 14)]
+    same = ElmoLstm(5, 5, 7, 2)
+    inputs, mask = torch.randn(2, 3, 5), mask.bool()
+    by_engine = same(inputs, mask)
+    same.reset_states()
+    assert_close(same(inputs.requires_grad_(), mask).detach(), by_engine)
+    with pytest.raises(ConfigurationError, match="EL332.*recurrent_dropout"):
+        ElmoLstm(5, 5, 7, 2, recurrent_dropout_probability=0.1)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("norm", [False, True])
+def test_representations_are_mixes_of_the_layers(files, keep, norm):
+    weights, batch = [0.3, -1.0, 0.5], BATCHES[0]
+    elmo = make_elmo(files, 2, keep_sentence_boundaries=keep, do_layer_norm=norm, scalar_mix_parameters=weights)
+    output = elmo(batch_to_ids(batch))
+    (layers,) = embed_carried(files.bilm, [batch])
+    joined = np.concatenate(layers, axis=1)
+    mean, deviation = joined.mean(axis=(1, 2)), joined.std(axis=(1, 2))
+    shares = np.exp(weights) / np.exp(weights).sum()
+    assert set(output) == {"elmo_representations", "mask"} and len(output["elmo_representations"]) == 2
+    assert output["mask"].dtype == torch.bool and output["mask"].shape == (3, 6 + 2 * keep)
+    for i, rows in enumerate(layers):
+        rows = (rows - mean[:, None, None]) / deviation[:, None, None] if norm else rows
+        wanted = np.tensordot(shares.astype("float32"), rows, axes=1)
+        for found in output["elmo_representations"]:
+            assert_close(found[i, output["mask"][i]].detach(), wanted if keep else wanted[1:-1])
+            assert keep or not found[i, ~output["mask"][i]].any()
+
+
+def test_ids_with_more_dimensions_keep_their_shape(files):
+    batch = [["one", "two"], ["three"], ["the", "bank"], ["She"]]
+    ids = batch_to_ids(batch)
+    flat, deep = make_elmo(files)(ids), make_elmo(files)(ids.view(2, 2, 2, 50))
+    assert deep["mask"].shape == (2, 2, 2) and deep["elmo_representations"][0].shape == (2, 2, 2, WIDTH)
+    assert_close(deep["elmo_representations"][0].view(4, 2, WIDTH), flat["elmo_representations"][0])
+
+
+def test_parameters_have_the_names_and_shapes_of_allennlp(files):
+    elmo = make_elmo(files)
+    state = elmo.state_dict()
+    assert list(state) == NAMES == [name for name, _ in elmo.named_parameters()]
+    shapes = [tuple(state[f"{CELLS[0]}.{name}"].shape) for name in LSTM_NAMES]
+    assert shapes == [(64, 8), (64, 8), (64,), (8, 16)]
+    assert state[CNN + "_char_embedding_weights"].shape == (262, 4)
+    assert state[CNN + "char_conv_2.weight"].shape == (4, 4, 3)
+    assert state[CNN + "_highways._layers.1.weight"].shape == (40, 20)
+
+
+def test_parameters_have_the_values_of_allennlp(files):
+    """Gates are i, f, j, o with the forget bias inside; the gate of a highway carries."""
+    state, ours = make_elmo(files).state_dict(), files.bilm.network.state_dict()
+    i, j, f, o = ours["encoder.layers.1.bias"][1].chunk(4)
+    assert torch.equal(state[f"{CELLS[3]}.state_linearity.bias"], torch.cat([i, f + 1.0, j, o]))
+    i, j, f, o = ours["encoder.layers.0.input_weight"][0].t().chunk(4)
+    assert torch.equal(state[f"{CELLS[0]}.input_linearity.weight"], torch.cat([i, f, j, o]))
+    transform, gate = ours["char_cnn.highways.0.weight"].chunk(2)
+    assert torch.equal(state[CNN + "_highways._layers.0.weight"], torch.cat([transform, -gate]))
+
+
+def test_a_trained_state_dict_loads_exactly(files):
+    trained, other = make_elmo(files), make_elmo(files)
+    with torch.no_grad():
+        for parameter in trained.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    ids = batch_to_ids(BATCHES[0])
+    before = other(ids)["elmo_representations"][0]
+    other._elmo_lstm._elmo_lstm.reset_states()
+    other.load_state_dict(trained.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(trained.state_dict().values(), other.state_dict().values()))
+    found, wanted = (module(ids)["elmo_representations"][0] for module in (other, trained))
+    assert torch.equal(found, wanted)
+    assert (found - before).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_gradients_reach_what_is_trained(files, requires_grad):
+    embedder = ElmoTokenEmbedder(files.options, files.weights, requires_grad=requires_grad, dropout=0.0)
+    for batch in BATCHES[:2]:  # the second with a carried state
+        embedder(batch_to_ids(batch)).square().sum().backward()
+    for name, parameter in embedder.named_parameters():
+        assert (parameter.grad is not None) is (requires_grad or "scalar_mix" in name), name
+        assert parameter.requires_grad is (requires_grad or "scalar_mix" in name)
+
+
+def test_gradients_agree_with_finite_differences(files):
+    module = ElmoBiLm(files.options, files.weights, requires_grad=True)
+    ids, names = batch_to_ids(BATCHES[0]), dict(module.named_parameters())
+    first = module(ids)
+    state = [part.clone() for part in module._elmo_lstm._states]
+
+    def loss():
+        module._elmo_lstm._states = tuple(state)
+        output = module(ids)
+        return sum((layer * direction).sum() for layer, direction in zip(output["activations"], directions))
+
+    torch.manual_seed(1)
+    directions = [torch.randn_like(layer) for layer in first["activations"]]
+    loss().backward()
+    for name in ("forward_layer_0.state_linearity.bias", "backward_layer_1.input_linearity.weight"):
+        parameter = names[f"_elmo_lstm.{name}"]
+        towards = torch.randn_like(parameter)
+        wanted = float((parameter.grad * towards).sum())
+        values = []
+        for step in (1e-3, -1e-3):
+            with torch.no_grad():
+                parameter.add_(towards, alpha=step)
+                values.append(float(loss()))
+                parameter.sub_(towards, alpha=step)
+        assert (values[0] - values[1]) / 2e-3 == pytest.approx(wanted, rel=0.03, abs=0.05), name
+
+
+def test_an_optimizer_changes_the_frozen_path_too(files):
+    elmo = make_elmo(files, requires_grad=True)
+    ids = batch_to_ids(BATCHES[0])
+    optimizer = torch.optim.SGD(elmo.parameters(), lr=0.05)
+    with torch.no_grad():
+        before = elmo(ids)["elmo_representations"][0]
+    elmo._elmo_lstm._elmo_lstm.reset_states()
+    elmo(ids)["elmo_representations"][0].square().sum().backward()
+    optimizer.step()
+    elmo._elmo_lstm._elmo_lstm.reset_states()
+    trained = elmo(ids)["elmo_representations"][0].detach()
+    elmo._elmo_lstm._elmo_lstm.reset_states()
+    with torch.no_grad():
+        assert_close(elmo(ids)["elmo_representations"][0], trained)
+    assert (trained - before).abs().max() > 1e-3
+
+
+def test_cached_words_give_the_same_vectors(files):
+    words = ["@@PADDING@@", "@@UNKNOWN@@", "the", "bank", "sat"]
+    batch = [["the", "bank"], ["sat"]]
+    word_ids = torch.tensor([[2, 3], [4, 0]])
+    plain, cached = (make_elmo(files, vocab_to_cache=cache) for cache in (None, words))
+    wanted = plain(batch_to_ids(batch))
+    found = cached(batch_to_ids([["x", "y"], ["z"]]), word_ids)  # the characters are not read
+    assert_close(found["elmo_representations"][0], wanted["elmo_representations"][0])
+    assert torch.equal(found["mask"], wanted["mask"])
+    assert cached._elmo_lstm._word_embedding.weight.shape == (5, 8)
+    assert "_elmo_lstm._word_embedding.weight" in cached.state_dict()
+    deep = cached(batch_to_ids(batch).view(2, 1, 2, 50), word_ids.view(2, 1, 2))
+    assert deep["elmo_representations"][0].shape == (2, 1, 2, WIDTH)
+
+
+def test_words_outside_of_the_cache_are_spelled(files):
+    plain, cached = (make_elmo(files, vocab_to_cache=cache) for cache in (None, ["@@PADDING@@", "the"]))
+    ids = batch_to_ids([["the", "bank"]])
+    found, wanted = cached(ids, torch.tensor([[1, 7]])), plain(ids)
+    assert_close(found["elmo_representations"][0], wanted["elmo_representations"][0])
+
+
+def test_a_module_replaces_the_files(files):
+    module = _ElmoBiLm(files.options, files.weights)
+    elmo = Elmo(None, None, 2, dropout=0.0, module=module)
+    wanted = make_elmo(files, 2)(batch_to_ids(BATCHES[0]))["elmo_representations"][1]
+    assert_close(elmo(batch_to_ids(BATCHES[0]))["elmo_representations"][1], wanted)
+    assert elmo.get_output_dim() == WIDTH
+    with pytest.raises(ConfigurationError, match="EL339"):
+        Elmo(files.options, files.weights, 1, module=module)
+
+
+def test_any_known_format_without_options(files):
+    ids = batch_to_ids(BATCHES[0])
+    found = Elmo(None, files.weights.parent, 1, dropout=0.0)(ids)
+    assert_close(found["elmo_representations"][0], make_elmo(files)(ids)["elmo_representations"][0])
+
+
+def test_dropout_in_training_only(files):
+    elmo = make_elmo(files, dropout=0.5)
+    output = elmo(batch_to_ids(BATCHES[0]))
+    assert 0.2 < (output["elmo_representations"][0][output["mask"]] == 0).float().mean() < 0.8
+    output = elmo.eval()(batch_to_ids(BATCHES[0]))
+    assert (output["elmo_representations"][0][output["mask"]] != 0).float().mean() > 0.99
+
+
+def test_token_embedder_projects(files):
+    params = {"type": "elmo_token_embedder", "options_file": str(files.options), "weight_file": str(files.weights)}
+    embedder = ElmoTokenEmbedder.from_params(params={**params, "projection_dim": 5}, vocab=None)
+    assert embedder.get_output_dim() == embedder.output_dim == 5
+    assert embedder(batch_to_ids(BATCHES[0])).shape == (3, 6, 5)
+    assert embedder(torch.ones(1, 1, 1, 50, dtype=torch.long)).shape == (1, 1, 1, 5)
+    assert {"_projection.weight", "_elmo.scalar_mix_0.gamma"} <= set(embedder.state_dict())
+    assert Elmo.from_params({**params, "num_output_representations": 2}).get_output_dim() == WIDTH
+
+
+def test_character_encoder_adds_the_boundaries(files):
+    encoder = _ElmoCharacterEncoder(files.options, files.weights)
+    output = encoder(batch_to_ids([["<S>", "bank", "</S>"], ["bank"]]))
+    rows = output["token_embedding"]
+    assert encoder.get_output_dim() == 8 and rows.shape == (2, 5, 8)
+    assert torch.equal(rows[0, 0], rows[0, 1]) and torch.equal(rows[0, 3], rows[0, 4])
+    assert torch.equal(rows[1, 1], rows[0, 2]) and not rows[1, 3:].any()
+    assert output["mask"].tolist() == [[True] * 5, [True] * 3 + [False] * 2]
+
+
+def test_rows_of_boundaries_are_removed():
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    rows, inner = remove_sentence_boundaries(torch.ones(2, 4, 3), mask)
+    assert inner.tolist() == [[True, True], [False, False]] and rows[0].all() and not rows[1].any()
+
+
+@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
+def test_copies_have_the_state_and_share_nothing(files, copy_of):
+    elmo, ids = make_elmo(files), batch_to_ids(BATCHES[0])
+    elmo(ids)
+    other = copy_of(elmo)
+    wanted = elmo(ids)["elmo_representations"][0]
+    assert torch.equal(other(ids)["elmo_representations"][0], wanted)
+    with torch.no_grad():
+        next(other.parameters()).add_(1.0)
+    assert not torch.equal(next(other.parameters()), next(elmo.parameters()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@torch.no_grad()
+def test_other_types_of_the_parameters(files, dtype):
+    elmo, ids = make_elmo(files), batch_to_ids(BATCHES[0])
+    wanted = elmo(ids)["elmo_representations"][0]
+    elmo._elmo_lstm._elmo_lstm.reset_states()
+    found = elmo.to(dtype)(ids)["elmo_representations"][0]
+    assert found.dtype == dtype and (found - wanted).abs().max() < 0.1
+
+
+@pytest.mark.parametrize(
+    "ids, problem",
+    [
+        (torch.zeros(2, 3, dtype=torch.long), "EL017.*shape \\(2, 3\\)"),
+        (torch.zeros(2, 3, 40, dtype=torch.long), "EL017.*\\(2, 3, 40\\).*\\(B, T, 50\\)"),
+        (torch.zeros(2, 3, 50), "EL017.*float32"),
+        (torch.full((2, 3, 50), 262), "EL017.*262.*0 to 261"),
+        (torch.full((2, 3, 50), -1), "EL017.*-1"),
+        (torch.tensor([0, 5]).view(1, 2, 1).expand(1, 2, 50), "EL017.*before the last word"),
+        (torch.zeros(0, 3, 50, dtype=torch.long), "EL252"),
+        ([["The", "bank"]], "EL017.*list"),
+    ],
+)
+def test_invalid_ids_are_refused(files, ids, problem):
+    with pytest.raises(ValueError, match=problem):
+        make_elmo(files)(ids)
+
+
+def test_invalid_word_ids_are_refused(files):
+    elmo = make_elmo(files, vocab_to_cache=VOCABULARY)
+    with pytest.raises(ConfigurationError, match="EL332.*word_inputs"):
+        elmo(batch_to_ids([["the"]]), torch.tensor([1]))
+
+
+def test_nothing_is_downloaded(files):
+    for make in (ElmoTokenEmbedder, lambda: Elmo("https://host/options.json", files.weights, 1)):
+        with pytest.raises(ConfigurationError, match="EL330.*https://.*elmo download"):
+            make()
+    with pytest.raises(ConfigurationError, match="EL330.*s3://"):
+        Elmo(None, "s3://bucket/weights.hdf5", 1)
+
+
+def test_missing_files_are_named(files):
+    with pytest.raises(ConfigurationError, match="EL333.*weight_file.*nowhere.hdf5"):
+        Elmo(files.options, "nowhere.hdf5", 1)
+    with pytest.raises(ConfigurationError, match="EL332.*weight_file is None"):
+        Elmo(files.options, None, 1)
+    with pytest.raises(ConfigurationError, match="EL332.*options_file is None"):
+        Elmo(None, None, 1)
+    with pytest.raises(ConfigurationError, match="EL332.*num_output_representations is -1"):
+        Elmo(files.options, files.weights, -1)
+
+
+def test_a_bilm_that_does_not_fit_is_refused(tmp_path):
+    record = CONFIG.to_dict()
+    misfit = save_files(make_bilm(BiLMConfig.from_dict({**record, "cell_width": 8})), tmp_path)
+    with pytest.raises(ConfigurationError, match="EL331.*no projection.*spacy_elmo.nn.Elmo"):
+        Elmo(misfit.options, misfit.weights, 1)

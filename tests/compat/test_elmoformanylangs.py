@@ -1,0 +1,76 @@
+"""`compat.elmoformanylangs`: order, batches by length, state from call to call, layers, bad input."""
+
+import random
+
+import numpy as np
+import pytest
+from compat.tiny import BATCHES, N_LAYERS, WIDTH
+
+from spacy_elmo.compat.elmoformanylangs import Embedder
+
+SENTENCES = [words for batch in BATCHES for words in batch]
+LONGEST_FIRST = sorted(range(len(SENTENCES)), key=lambda i: -len(SENTENCES[i]))
+
+
+def embed_sorted(bilm, state=None):
+    """Layers in the order of the sentences; rows of the state belong to sorted sentences."""
+    found, state = bilm.embed([SENTENCES[i] for i in LONGEST_FIRST], state=state, return_state=True)
+    return [found[LONGEST_FIRST.index(i)] for i in range(len(SENTENCES))], state
+
+
+def assert_close(found, wanted):
+    for rows, layers in zip(found, wanted, strict=True):
+        assert rows.dtype == np.float32
+        np.testing.assert_allclose(rows, layers, atol=1e-5)
+
+
+def test_state_is_carried_from_call_to_call(files):
+    embedder, state = Embedder(files.weights.parent), None
+    for _ in range(3):
+        wanted, state = embed_sorted(files.bilm, state)
+        assert_close(embedder.sents2elmo(SENTENCES, -2), wanted)
+
+
+@pytest.mark.parametrize("layer", [-2, -1, 0, 1, 2])
+def test_layers_are_chosen_by_number(files, layer):
+    wanted, _ = embed_sorted(files.bilm)
+    choose = {-1: lambda rows: rows.mean(axis=0), -2: lambda rows: rows}.get(layer, lambda rows: rows[layer])
+    found = Embedder(files.weights.parent).sents2elmo(SENTENCES, output_layer=layer)
+    assert_close(found, [choose(rows) for rows in wanted])
+    assert found[0].shape == ((N_LAYERS, 6, WIDTH) if layer == -2 else (6, WIDTH))
+
+
+def test_the_mean_is_the_default(files):
+    first, second = (Embedder(files.weights.parent).sents2elmo(SENTENCES, *choice) for choice in ([], [-1]))
+    assert_close(first, second)
+
+
+def test_batches_come_in_the_order_of_the_random_module(files):
+    random.seed(3)
+    numbers = list(range(5))
+    random.shuffle(numbers)  # what the original draws
+    assert numbers != sorted(numbers)
+    wanted, state = {}, None
+    for number in numbers:
+        batch = LONGEST_FIRST[2 * number : 2 * number + 2]
+        found, state = files.bilm.embed([SENTENCES[i] for i in batch], state=state, return_state=True)
+        wanted.update(zip(batch, found))
+    random.seed(3)
+    found = Embedder(files.weights.parent, batch_size=2).sents2elmo(SENTENCES, -2)
+    assert_close(found, [wanted[i] for i in range(len(SENTENCES))])
+
+
+def test_bad_input_is_refused(files):
+    embedder = Embedder(files.weights.parent)
+    assert embedder.sents2elmo([]) == [] and embedder.batch_size == 64
+    for layer in (3, -3, "top", True):
+        with pytest.raises(ValueError, match="EL332.*output_layer.*0 to 2"):
+            embedder.sents2elmo([["a"]], output_layer=layer)
+    with pytest.raises(ValueError, match="EL011"):
+        embedder.sents2elmo(["not tokenized"])
+    with pytest.raises(ValueError, match="EL332.*batch_size"):
+        Embedder(files.weights.parent, batch_size=0)
+    with pytest.raises(ValueError, match="EL330"):
+        Embedder("http://vectors.nlpl.eu/repository/11/144.zip")
+    with pytest.raises(ValueError, match="EL020"):
+        Embedder("nowhere")

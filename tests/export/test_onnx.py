@@ -1,0 +1,230 @@
+"""The graph in onnxruntime equals the biLM, whatever is padded, for every kind of biLM; bad input is refused."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+import pytest
+import torch
+from export.running import largest_difference, make_feed, needs_onnx, open_graph, run_graph
+
+from spacy_elmo import BiLM, BiLMConfig, CharCNNConfig, load_bilm
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.export import export_onnx, onnx_model
+from spacy_elmo.nn import batch_to_ids
+from spacy_elmo.text.vocabulary import Vocabulary
+
+FORMATS_PAGE = Path(__file__).parent.parent.parent / "docs" / "formats.md"
+WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat"]
+SENTENCES: List[List[str]] = [["the", "cat", "sat", "é\U0001f600"], ["the"], [], ["x" * 60, "", "cat", "the", "cat"]]
+CHARACTERS: Dict[str, Any] = {"embedding_width": 4, "filters": ((1, 8), (3, 8)), "n_highway": 1}
+# Settings of the biLM and of its character CNN that differ from the default.
+CASES: Dict[str, Tuple[Dict[str, Any], Dict[str, Any]]] = {
+    "two layers": ({}, {}),
+    "no highway": ({}, {"n_highway": 0}),
+    "tanh": ({}, {"activation": "tanh", "n_highway": 2}),
+    "no projection": ({"cell_width": 8}, {}),
+    "no CNN projection": ({"projection_width": 16}, {}),
+    "CNN projection of equal width": ({"projection_width": 16}, {"always_project": True}),
+    "no skip": ({"has_skip": False}, {}),
+    "highways between layers": ({"has_skip": False, "highway_between": True, "n_layers": 3}, {}),
+    "forward only": ({"directions": "forward"}, {}),
+    "no clips": ({"cell_clip": None, "projection_clip": None}, {}),
+    "tight clips": ({"cell_clip": 0.05, "projection_clip": 0.02}, {}),
+    "one layer": ({"n_layers": 1}, {}),
+    "short words": ({}, {"max_characters": 7}),
+    "words": ({"char_cnn": None, "n_words": len(WORDS)}, {}),
+}
+
+
+def make_bilm(case: str = "two layers") -> BiLM:
+    """Random weights, large enough that the clips cut."""
+    settings, characters = CASES[case]
+    base: Dict[str, Any] = {"cell_width": 16, "projection_width": 8}
+    if "char_cnn" not in settings:
+        base["char_cnn"] = CharCNNConfig(**{**CHARACTERS, **characters})
+    torch.manual_seed(0)
+    network = BiLMNetwork(BiLMConfig(**{**base, **settings})).eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return BiLM(network, vocabulary=Vocabulary(WORDS))
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Tuple[BiLM, Any]:
+    """A biLM and its graph."""
+    needs_onnx()
+    bilm = make_bilm()
+    export_onnx(bilm, tmp_path / "elmo.onnx")
+    return bilm, open_graph(tmp_path / "elmo.onnx")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_graph_equals_the_bilm(case: str, tmp_path: Path) -> None:
+    onnx = needs_onnx()
+    bilm = make_bilm(case)
+    export_onnx(bilm, tmp_path / "elmo.onnx")
+    onnx.checker.check_model(str(tmp_path / "elmo.onnx"), full_check=True)
+    session = open_graph(tmp_path / "elmo.onnx")
+    assert largest_difference(run_graph(session, bilm, SENTENCES), bilm.embed(SENTENCES)) < 2e-5
+
+
+def test_graph_uses_token_embeddings(tmp_path: Path) -> None:
+    needs_onnx()
+    network, table = make_bilm().network, torch.randn(len(WORDS), 8)
+    bilm = BiLM(network, vocabulary=Vocabulary(WORDS), token_embeddings=table)
+    export_onnx(bilm, tmp_path / "elmo.onnx")
+    session = open_graph(tmp_path / "elmo.onnx")
+    assert session.get_inputs()[0].name == "word_ids"
+    assert largest_difference(run_graph(session, bilm, SENTENCES), bilm.embed(SENTENCES)) < 2e-5
+
+
+def test_vectors_do_not_depend_on_padding(exported: Tuple[BiLM, Any]) -> None:
+    bilm, session = exported
+    together = run_graph(session, bilm, SENTENCES)
+    padded = run_graph(session, bilm, SENTENCES, n_extra=7)
+    alone = [run_graph(session, bilm, [words])[0] for words in SENTENCES]
+    assert largest_difference(padded, together) < 1e-6
+    assert largest_difference(alone, together) < 1e-6
+
+
+def test_ids_behind_a_sentence_are_not_read(exported: Tuple[BiLM, Any]) -> None:
+    bilm, session = exported
+    feed = make_feed(session, bilm, SENTENCES, 2)
+    (wanted,) = session.run(None, feed)
+    for row, length in enumerate(feed["lengths"]):
+        feed["char_ids"][row, length:] = 5
+    (found,) = session.run(None, feed)
+    assert np.array_equal(found, wanted)
+    assert all(not found[:, row, length:].any() for row, length in enumerate(feed["lengths"]))
+
+
+def test_graph_takes_the_ids_of_batch_to_ids(exported: Tuple[BiLM, Any]) -> None:
+    bilm, session = exported
+    feed = {"char_ids": batch_to_ids(SENTENCES).numpy(), "lengths": np.array([len(words) for words in SENTENCES])}
+    assert np.array_equal(feed["char_ids"], make_feed(session, bilm, SENTENCES)["char_ids"])
+    assert session.run(None, feed)[0].shape == (3, 4, 5, 16)
+
+
+def test_program_of_the_docs_needs_no_torch(tmp_path: Path) -> None:
+    needs_onnx()
+    pytest.importorskip("onnxruntime")
+    bilm = make_bilm()
+    export_onnx(bilm, tmp_path / "elmo_small.onnx")
+    blocks = re.findall(r"^```python\n(.*?)^```$", FORMATS_PAGE.read_text(encoding="utf8"), flags=re.M | re.S)
+    (program,) = (block for block in blocks if "import onnxruntime" in block)
+    end = "import sys; assert not {'torch', 'spacy_elmo'} & set(sys.modules); np.savez('out.npz', *vectors)"
+    subprocess.run([sys.executable, "-c", f"{program}\n{end}"], cwd=tmp_path, check=True, capture_output=True)
+    sentences = ["She sat on the bank .".split(), ["Hello", "!"]]
+    with np.load(tmp_path / "out.npz") as found:
+        assert largest_difference([found[name] for name in found], bilm.embed(sentences)) < 2e-5
+
+
+def test_metadata_say_what_the_graph_needs_and_where_it_comes_from(tmp_path: Path) -> None:
+    needs_onnx()
+    bilm = make_bilm()
+    bilm.meta.update({"name": "tiny", "license": "MIT", "lang": "en", "corpus": {"name": "none"}, "training": {}})
+    export_onnx(bilm, tmp_path / "elmo.onnx")
+    meta = open_graph(tmp_path / "elmo.onnx").get_modelmeta().custom_metadata_map
+    assert json.loads(meta.pop("source")) == {"name": "none"}
+    sizes = {"n_layers": "3", "width": "16", "n_characters": "261", "max_characters": "50"}
+    known = {"name": "tiny", "license": "MIT", "lang": "en"}
+    assert meta == {**sizes, **known, "input": "characters", "vocabulary": "none"}
+    export_onnx(make_bilm("words"), tmp_path / "words.onnx")
+    meta = open_graph(tmp_path / "words.onnx").get_modelmeta().custom_metadata_map
+    assert meta["input"] == "words" and json.loads(meta["vocabulary"]) == WORDS
+
+
+def test_export_replaces_a_file_only_with_force(tmp_path: Path) -> None:
+    needs_onnx()
+    path = tmp_path / "new" / "elmo.onnx"
+    export_onnx(make_bilm(), path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="EL025"):
+        export_onnx(make_bilm("tanh"), path)
+    assert path.read_bytes() == before
+    export_onnx(make_bilm("tanh"), path, force=True)
+    assert path.read_bytes() != before and [file.name for file in path.parent.iterdir()] == ["elmo.onnx"]
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(ValueError, match="EL025"):
+        export_onnx(make_bilm(), tmp_path / "folder.onnx", force=True)
+
+
+def test_export_needs_the_suffix_of_onnx(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="EL354"):
+        export_onnx(make_bilm(), tmp_path / "elmo")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_export_says_that_onnx_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_model, "has_onnx", False)
+    with pytest.raises(ValueError, match="EL350.*pip install"):
+        export_onnx(make_bilm(), tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_export_says_that_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_onnx()
+    monkeypatch.setattr(onnx_model.os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="EL180.*No space"):
+        export_onnx(make_bilm(), tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_reduced_precision_is_refused(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_model, "has_onnx", True)
+    monkeypatch.setattr(BiLM, "precision", precision)
+    with pytest.raises(ValueError, match=f"EL351.*{precision}.*float32"):
+        export_onnx(make_bilm(), tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_modules_are_refused(tmp_path: Path) -> None:
+    needs_onnx()
+    bilm = make_bilm()
+    bilm.network.encoder.norm = torch.nn.LayerNorm(8)  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"EL352.*encoder\.norm\.bias, encoder\.norm\.weight"):
+        export_onnx(bilm, tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_modules_are_refused(tmp_path: Path) -> None:
+    """A character model of another kind, for example."""
+    needs_onnx()
+    bilm = make_bilm()
+    del bilm.network.char_cnn.filters[1]  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match=r"EL352.*char_cnn\.filters\.1\.weight"):
+        export_onnx(bilm, tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_large_bilms_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_onnx()
+    monkeypatch.setattr(onnx_model, "MAX_BYTES", 9_999)
+    with pytest.raises(ValueError, match="EL353.*9,999"):
+        export_onnx(make_bilm(), tmp_path / "elmo.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_encoders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_model, "has_onnx", True)
+    bilm = make_bilm()
+    object.__setattr__(bilm.config, "encoder", "transformer")
+    with pytest.raises(ValueError, match="EL352.*'transformer'"):
+        export_onnx(bilm, tmp_path / "elmo.onnx")
+
+
+@pytest.mark.slow
+def test_packaged_bilm_is_equal_in_onnxruntime(tmp_path: Path) -> None:
+    needs_onnx()
+    bilm = load_bilm("en_elmo_sm")
+    export_onnx(bilm, tmp_path / "elmo.onnx")
+    session = open_graph(tmp_path / "elmo.onnx")
+    sentences = [*SENTENCES, "She sat on the bank of the river .".split() * 20]
+    assert largest_difference(run_graph(session, bilm, sentences), bilm.embed(sentences)) < 2e-5

@@ -1,0 +1,158 @@
+"""A biLM as a spaCy package: built offline, opened by its name, with the same vectors; bad input is refused."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from export.test_onnx import make_bilm
+
+from spacy_elmo import BiLM, load_bilm
+from spacy_elmo.about import __version__
+from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.export import package as package_module
+from spacy_elmo.export.package import describe, package_bilm
+
+SENTENCES = [["the", "cat", "sat"], ["a", "dog"]]
+
+
+def _vectors(nlp: Any, bilm: BiLM) -> float:
+    """Largest difference between the vectors of a pipeline and of the biLM."""
+    docs = [nlp(spacy.tokens.Doc(nlp.vocab, words=words)) for words in SENTENCES]
+    pairs = zip(docs, bilm.embed(SENTENCES))
+    return max(float(np.abs(doc._.elmo_layers - layers).max()) for doc, layers in pairs)
+
+
+def test_package_opens_with_the_weights_inside(tmp_path: Path) -> None:
+    bilm = make_bilm()
+    bilm.head = head = SoftmaxHead(6, 8).eval()
+    folder = package_bilm(bilm, tmp_path / "new", name="tiny", build="none")
+    assert bilm.head is head
+    assert folder == tmp_path / "new" / "xx_elmo_tiny-1.0.0" and (folder / "setup.py").is_file()
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    nlp = spacy.load(folder / "xx_elmo_tiny" / "xx_elmo_tiny-1.0.0")
+    assert nlp.pipe_names == ["elmo"]
+    assert _vectors(nlp, make_bilm()) < 1e-6
+
+
+def test_package_has_the_meta_data_of_the_bilm(tmp_path: Path) -> None:
+    bilm = make_bilm()
+    bilm.meta = dict(load_bilm("en_elmo_sm").meta, author="A. Author")
+    folder = package_bilm(bilm, tmp_path, name="tiny", lang="en", version="2.1rc1", build="none")
+    meta = json.loads((folder / "meta.json").read_text(encoding="utf8"))
+    assert folder.name == "en_elmo_tiny-2.1rc1" and meta["version"] == "2.1rc1" and meta["lang"] == "en"
+    assert meta["author"] == "A. Author" and meta["license"].startswith("MIT for the weights")
+    assert meta["description"].startswith("A small English biLM")
+    assert meta["sources"][1]["name"] == "English Wikipedia articles" and len(meta["sources"]) == 3
+    assert [text for text in meta["requirements"] if text.startswith("spacy-elmo")] == [
+        f"spacy-elmo>={__version__},<0.2.0"
+    ]
+
+
+@pytest.mark.parametrize(
+    "meta, wanted",
+    [
+        ({}, {"description": "ELMo vectors", "license": ""}),
+        ({"corpus": "none", "license": 3}, {"description": "ELMo vectors", "license": ""}),
+        ({"sources": ["a"], "description": "b", "license": "c"}, {"sources": [{"name": "a"}]}),
+        ({"corpus": {"sources": [{"name": "a", "tokens": 3}, None]}}, {"sources": [{"name": "a", "tokens": "3"}]}),
+    ],
+)
+def test_any_meta_data_become_those_of_a_package(meta: Any, wanted: Any) -> None:
+    found = describe(meta)
+    assert {key: found[key] for key in wanted} == wanted and ("sources" in wanted) == ("sources" in found)
+
+
+@pytest.mark.parametrize(
+    "settings, code",
+    [
+        ({"name": "Tiny"}, "EL355"),
+        ({"name": "ti-ny"}, "EL355"),
+        ({"name": "ti__ny"}, "EL355"),
+        ({"name": "_tiny"}, "EL355"),
+        ({"name": ""}, "EL355"),
+        ({"name": "../tiny"}, "EL355"),
+        ({"version": "1.0.0-beta"}, "EL355"),
+        ({"version": "one"}, "EL355"),
+        ({"version": "1.0/0"}, "EL355"),
+        ({"lang": "zz"}, "EL137"),
+        ({"build": "egg"}, "EL033"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_written(settings: Any, code: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=code):
+        package_bilm(make_bilm(), tmp_path / "new", **{"name": "tiny", **settings})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_package_is_replaced_only_with_force(tmp_path: Path) -> None:
+    folder = package_bilm(make_bilm(), tmp_path, name="tiny", build="none")
+    (folder / "notes.txt").write_text("old", encoding="utf8")
+    with pytest.raises(ValueError, match="EL025"):
+        package_bilm(make_bilm("tanh"), tmp_path, name="tiny", build="none")
+    assert (folder / "notes.txt").is_file()
+    package_bilm(make_bilm("tanh"), tmp_path, name="tiny", build="none", force=True)
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name] and not (folder / "notes.txt").exists()
+    assert _vectors(spacy.load(folder / "xx_elmo_tiny" / folder.name), make_bilm("tanh")) < 1e-6
+
+
+def test_missing_build_package_is_reported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package_module, "has_build", lambda: False)
+    with pytest.raises(ValueError, match="EL357.*pip install build"):
+        package_bilm(make_bilm(), tmp_path, name="tiny")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = subprocess.CompletedProcess([], 1, "", "Traceback\nerror: no setuptools\n")
+    monkeypatch.setattr(package_module.subprocess, "run", lambda *arguments, **settings: failed)
+    with pytest.raises(ValueError, match="EL356.*xx_elmo_tiny-1.0.0.*no setuptools"):
+        package_bilm(make_bilm(), tmp_path, name="tiny")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_spacy_refuses_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package_module, "package", lambda *_, **settings: sys.exit(1))
+    with pytest.raises(ValueError, match="EL356.*meta data"):
+        package_bilm(make_bilm(), tmp_path, name="tiny", build="none")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_old_package_stays_if_the_new_one_cannot_be_put_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    with pytest.raises(OSError):
+        package_module._put_in_place(tmp_path / "absent", tmp_path / "old", tmp_path / "aside")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", ["wheel", "sdist"])
+def test_built_package_is_loaded_by_its_name(build: str, tmp_path: Path) -> None:
+    path = package_bilm(make_bilm(), tmp_path, name="tiny", version="1.2.3", build=build)
+    names = {"wheel": "xx_elmo_tiny-1.2.3-py3-none-any.whl", "sdist": "xx_elmo_tiny-1.2.3.tar.gz"}
+    assert path.name == names[build]
+    assert sorted(part.name for part in path.parent.parent.iterdir()) == [
+        *("MANIFEST.in", "README.md", "dist", "meta.json", "setup.py", "xx_elmo_tiny")
+    ]
+    if build == "sdist":
+        return
+    with zipfile.ZipFile(path) as wheel:
+        wheel.extractall(tmp_path / "site")
+        record = wheel.read("xx_elmo_tiny-1.2.3.dist-info/METADATA").decode("utf8")
+    assert f"Requires-Dist: spacy-elmo<0.2.0,>={__version__}" in record
+    np.save(tmp_path / "wanted.npy", make_bilm().embed(SENTENCES[:1])[0])
+    code = (
+        "import sys, numpy, spacy; nlp = spacy.load('xx_elmo_tiny');"
+        "doc = nlp(spacy.tokens.Doc(nlp.vocab, words=['the', 'cat', 'sat']));"
+        "assert nlp.meta['version'] == '1.2.3';"
+        "assert numpy.allclose(doc._.elmo_layers, numpy.load(sys.argv[1]), atol=1e-6)"
+    )
+    paths = [str(tmp_path / "site"), *sys.path]
+    command = [sys.executable, "-c", f"import sys; sys.path[:] = {paths!r}; {code}", str(tmp_path / "wanted.npy")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,121 @@
+"""HDF5 files of `elmo embed`: the layout of AllenNLP 0.9's command, atomic, in bounded memory."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Dict, List
+
+import h5py
+import numpy as np
+import pytest
+import spacy
+from export.test_onnx import make_bilm
+from typer.testing import CliRunner
+
+from spacy_elmo import BiLM, save_bilm
+from spacy_elmo.cli import embed as embed_module
+from spacy_elmo.cli._app import app
+from spacy_elmo.export.vectors_hdf5 import Hdf5Writer
+
+LINES = ["the cat sat", "", "the cat", "the cat sat", "é \U0001f600 / a:b"]
+
+
+@pytest.fixture
+def bilm(tmp_path: Path) -> BiLM:
+    bilm = make_bilm()
+    save_bilm(bilm, tmp_path / "bilm")
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf8")
+    return bilm
+
+
+def _embed(folder: Path, *options: str, name: str = "out.hdf5") -> Any:
+    return CliRunner().invoke(app, ["embed", *(str(folder / part) for part in ("bilm", "in.txt", name)), *options])
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    with h5py.File(path, "r") as file:
+        return {name: file[name][()] for name in file}
+
+
+@pytest.mark.parametrize(
+    "options, choose",
+    [
+        ([], lambda layers: layers),
+        (["--to", "hdf5", "--all"], lambda layers: layers),
+        (["--top"], lambda layers: layers[-1]),
+        (["--average"], lambda layers: layers.mean(axis=0)),
+    ],
+)
+def test_file_has_a_dataset_per_line(bilm: BiLM, tmp_path: Path, options: List[str], choose: Any) -> None:
+    result = _embed(tmp_path, *options)
+    assert result.exit_code == 0, result.output
+    arrays = _read(tmp_path / "out.hdf5")
+    index = json.loads(arrays.pop("sentence_to_index")[0])
+    assert index == {"the cat sat": "3", "": "1", "the cat": "2", "é \U0001f600 / a:b": "4"}
+    assert sorted(arrays) == ["0", "1", "2", "3", "4"]
+    for number, layers in enumerate(bilm.embed([line.split() for line in LINES])):
+        found, wanted = arrays[str(number)], choose(layers)
+        assert found.dtype == "float32" and found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_texts_can_be_left_out(bilm: BiLM, tmp_path: Path) -> None:
+    assert _embed(tmp_path, "--forget-sentences", "--dtype", "float16", name="out.h5").exit_code == 0
+    arrays = _read(tmp_path / "out.h5")
+    assert sorted(arrays) == ["0", "1", "2", "3", "4"] and arrays["0"].dtype == "float16"
+
+
+def test_a_text_without_lines_gives_only_the_index(bilm: BiLM, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("", encoding="utf8")
+    assert _embed(tmp_path).exit_code == 0
+    assert json.loads(_read(tmp_path / "out.hdf5")["sentence_to_index"][0]) == {}
+
+
+@pytest.mark.parametrize(
+    "options, name, code",
+    [
+        (["--all", "--top"], "out.hdf5", "EL358"),
+        (["--store", "layers"], "out.hdf5", "EL358"),
+        (["--top"], "out.npz", "EL358"),
+        (["--forget-sentences"], "out", "EL358"),
+        (["--to", "hdf5"], "out.npz", "EL135"),
+        (["--to", "hdf5"], "-", "EL135"),
+        (["--to", "npz"], "out.hdf5", "EL135"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    bilm: BiLM, tmp_path: Path, options: List[str], name: str, code: str
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    output = name if name == "-" else str(tmp_path / name)
+    result = CliRunner().invoke(app, ["embed", str(tmp_path / "bilm"), str(tmp_path / "in.txt"), output, *options])
+    assert result.exit_code == 1 and code in result.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_existing_file_is_kept_until_the_new_one_is_complete(
+    bilm: BiLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _embed(tmp_path).exit_code == 0
+    before = (tmp_path / "out.hdf5").read_bytes()
+    result = _embed(tmp_path)
+    assert result.exit_code == 1 and "EL134" in result.stderr
+    monkeypatch.setattr(embed_module.PunctuationCheck, "add", lambda *_: (_ for _ in ()).throw(ValueError("stop")))
+    assert _embed(tmp_path, "--force").exit_code == 1
+    assert (tmp_path / "out.hdf5").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bilm", "in.txt", "out.hdf5"]
+
+
+def test_writer_keeps_no_vectors(bilm: BiLM, tmp_path: Path) -> None:
+    """Memory does not grow with the text: nothing but the file has what was written."""
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("elmo").load_weights(tmp_path / "bilm")  # type: ignore[attr-defined]
+    writer = Hdf5Writer(tmp_path / "out.hdf5", "top", has_sentences=False)
+    doc = nlp("the cat")
+    n_references = sys.getrefcount(doc)
+    for _ in range(3):
+        writer.add(doc)
+    held = [value for value in vars(writer).values() if isinstance(value, (dict, list))]
+    writer.close()
+    assert held == [{}] and sys.getrefcount(doc) == n_references
+    assert len(_read(tmp_path / "out.hdf5")) == 3

@@ -1,0 +1,68 @@
+"""Contexts and states: the rows of the benchmark, and the table drawn from them."""
+
+import gzip
+import importlib.util
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+import spacy
+import srsly
+import typer
+from nn.tiny import make_bilm
+from spacy.tokens import Doc, DocBin
+from typer.testing import CliRunner
+
+from spacy_elmo import BiLM, save_bilm
+from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.text.vocabulary import Vocabulary
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "contexts.py"
+TAGS = ["DET", "NOUN", "VERB"]
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A held-out text of two documents, and a treebank."""
+    text, treebank = tmp_path / "data" / "lm-english", tmp_path / "data" / "ud" / "en_ewt"
+    text.mkdir(parents=True)
+    treebank.mkdir(parents=True)
+    with gzip.open(text / "valid.txt.gz", "wt") as file:
+        file.write("the bank lends\nthe bank floods\nthe river floods\n")
+    with gzip.open(text / "documents.tsv.gz", "wt") as file:
+        file.write("shard\tfirst_line\tlines\nvalid\t0\t2\nvalid\t2\t1\n")
+    vocab = spacy.blank("en").vocab
+    doc = Doc(vocab, words=["the", "bank", "lends"] * 2, pos=TAGS * 2, sent_starts=[True, False, False] * 2)
+    for split in ("train", "dev"):
+        DocBin(docs=[doc, doc]).to_disk(treebank / f"{split}.spacy")
+    return tmp_path
+
+
+def _load() -> Any:
+    spec = importlib.util.spec_from_file_location("contexts_benchmark", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_table_is_drawn_from_the_rows(import_script: Callable[[str], Any], shared: Path, tmp_path: Path) -> None:
+    network = make_bilm().network
+    words = ["<S>", "</S>", "<UNK>", "the", "bank", "river", "floods"]
+    head = SoftmaxHead(len(words), network.config.projection_width)
+    save_bilm(BiLM(network, vocabulary=Vocabulary(words), head=head), tmp_path / "tiny")
+    app = typer.Typer()
+    app.command()(_load().main)
+    output = tmp_path / "results" / "contexts.json"
+    arguments = [str(tmp_path / "tiny"), "--shared", str(shared), "--threads", "1", "--json", str(output)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    stored = srsly.read_json(output)
+    rows = {(row["contexts"], row["state"]): row for row in stored["rows"]}
+    assert len(rows) == 5 and stored["n_documents"] == 2 and stored["n_tokens"] == 9
+    # One sentence each: nothing to carry in the last document; but the second sentence of the first one differs.
+    assert rows["sentences", "carry"]["perplexity"] != rows["sentences", "reset"]["perplexity"]
+    section = import_script("context_tables").contexts_section(output.parent)
+    assert f"| a sentence | zero (`reset`) | {rows['sentences', 'reset']['perplexity']:.1f} |" in section
+    srsly.write_json(output, {**stored, "bilm": "en_elmo_sm"})  # as if made with other weights of this name
+    assert import_script("context_tables").contexts_section(output.parent) is None

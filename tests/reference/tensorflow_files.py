@@ -1,0 +1,289 @@
+"""A small writer of TensorFlow's checkpoint formats, so that tests need no TensorFlow.
+
+Formats: LevelDB's table_format.md, tensor_bundle.proto (V2), saved_tensor_slice.proto (V1), Snappy's
+format_description.txt. The reader was compared with files that TensorFlow itself wrote; see docs/formats.md.
+"""
+
+import json
+import re
+import struct
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+Fields = Sequence[Tuple[int, Union[int, bytes]]]
+Cuts = Mapping[str, Tuple[int, int]]  # axis and number of slices of partitioned variables
+MAGIC = 0xDB4775248B80FB57
+DTYPES = {"float32": 1, "float64": 2, "int32": 3, "int64": 9, "float16": 19}
+WHOLE = -1
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def varint(number: int) -> bytes:
+    number %= 2**64
+    parts = []
+    while number >= 0x80:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def message(fields: Fields) -> bytes:
+    """Integers are varints, bytes have a length."""
+    parts = []
+    for number, value in fields:
+        is_bytes = isinstance(value, bytes)
+        parts.append(varint(number << 3 | (2 if is_bytes else 0)))
+        parts.append(varint(len(value)) + value if isinstance(value, bytes) else varint(value))
+    return b"".join(parts)
+
+
+def fixed32(number: int, value: int) -> bytes:
+    return varint(number << 3 | 5) + struct.pack("<I", value)
+
+
+def slow_crc32c(content: bytes) -> int:
+    """Bit by bit."""
+    state = 0xFFFFFFFF
+    for byte in content:
+        state ^= byte
+        for _ in range(8):
+            state = state >> 1 ^ (0x82F63B78 if state & 1 else 0)
+    return state ^ 0xFFFFFFFF
+
+
+_TABLE = [slow_crc32c(bytes([255 ^ byte])) ^ 0xFF000000 for byte in range(256)]
+
+
+def masked_crc(content: bytes) -> int:
+    state = 0xFFFFFFFF
+    for byte in content:
+        state = _TABLE[(state ^ byte) & 0xFF] ^ state >> 8
+    crc = state ^ 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
+
+
+def snappy(content: bytes) -> bytes:
+    """A greedy encoder that uses literals and copies of all kinds."""
+    parts, at, literal = [varint(len(content))], 0, b""
+    kind = 0
+    while at < len(content):
+        found = content.rfind(content[at : at + 4], max(0, at - 3000), at + 3) if at else -1
+        if found < 0 or len(content) - at < 4:
+            literal += content[at : at + 1]
+            at += 1
+            continue
+        parts.append(_literal(literal))
+        literal, offset, length = b"", at - found, 4
+        while length < 60 and at + length < len(content) and content[found + length] == content[at + length]:
+            length += 1
+        kind = kind % 3 + 1
+        if kind == 1 and length <= 11 and offset < 2048:
+            parts.append(bytes([(length - 4) << 2 | offset >> 8 << 5 | 1, offset & 0xFF]))
+        elif kind < 3 and offset < 2**16:
+            parts.append(bytes([(length - 1) << 2 | 2]) + struct.pack("<H", offset))
+        else:
+            parts.append(bytes([(length - 1) << 2 | 3]) + struct.pack("<I", offset))
+        at += length
+    return b"".join([*parts, _literal(literal)])
+
+
+def _literal(content: bytes) -> bytes:
+    if not content:
+        return b""
+    length = len(content) - 1
+    if length < 60:
+        return bytes([length << 2]) + content
+    n_bytes = (length.bit_length() + 7) // 8
+    return bytes([(59 + n_bytes) << 2]) + length.to_bytes(n_bytes, "little") + content
+
+
+def table(entries: Mapping[bytes, bytes], *, compressed: bool = False, block_bytes: int = 256) -> bytes:
+    """A sorted table. Small blocks, so that small tables have several."""
+    content, handles, waiting = b"", {}, {}
+    keys = sorted(entries)
+    for key in keys:
+        waiting[key] = entries[key]
+        if sum(map(len, waiting.values())) >= block_bytes or key == keys[-1]:
+            stored = _stored(_block(waiting), compressed)
+            handles[key] = varint(len(content)) + varint(len(stored) - 5)
+            content, waiting = content + stored, {}
+    handle_of_meta = varint(len(content)) + varint(8)
+    content += _stored(_block({}), False)
+    index = _stored(_block(handles), compressed)
+    footer = handle_of_meta + varint(len(content)) + varint(len(index) - 5)
+    return content + index + footer.ljust(40, b"\0") + struct.pack("<Q", MAGIC)
+
+
+def _block(entries: Mapping[bytes, bytes], restart_interval: int = 3) -> bytes:
+    content, restarts, previous = b"", [], b""
+    for i, (key, value) in enumerate(entries.items()):
+        n_shared = 0
+        if i % restart_interval == 0:
+            restarts.append(len(content))
+        else:
+            while n_shared < min(len(key), len(previous)) and key[n_shared] == previous[n_shared]:
+                n_shared += 1
+        content += varint(n_shared) + varint(len(key) - n_shared) + varint(len(value)) + key[n_shared:] + value
+        previous = key
+    restarts = restarts or [0]
+    return content + b"".join(struct.pack("<I", at) for at in (*restarts, len(restarts)))
+
+
+def _stored(block: bytes, compressed: bool) -> bytes:
+    content = (snappy(block) if compressed else block) + (b"\1" if compressed else b"\0")
+    return content + struct.pack("<I", masked_crc(content))
+
+
+def shape_message(shape: Sequence[int]) -> bytes:
+    return message([(2, message([(1, size)])) for size in shape])
+
+
+def slice_message(extents: Sequence[Tuple[int, int]]) -> bytes:
+    whole = [(0, WHOLE)]
+    return message([(1, message([] if [extent] == whole else [(1, extent[0]), (2, extent[1])])) for extent in extents])
+
+
+def slice_key(name: str, extents: Sequence[Tuple[int, int]]) -> bytes:
+    """Small numbers only: one byte for -64 to 63, two below 8192."""
+    key = b"\0" + name.encode() + b"\0\1" + (bytes([1, len(extents)]) if extents else b"\0")
+    for number in (number for extent in extents for number in extent):
+        key += bytes([0x80 ^ number % 256]) if -64 <= number < 64 else struct.pack(">H", 0xC000 ^ number)
+    return key
+
+
+def cut(array: np.ndarray, axis: int, n_slices: int) -> "List[Tuple[List[Tuple[int, int]], np.ndarray]]":
+    """Slices along an axis, as a partitioner makes them."""
+    found, start = [], 0
+    for part in np.array_split(array, n_slices, axis=axis):
+        extents = [(0, WHOLE)] * array.ndim
+        extents[axis] = (start, part.shape[axis])
+        start += part.shape[axis]
+        found.append((extents, part))
+    return found
+
+
+def write_bundle(
+    prefix: Path,
+    arrays: Mapping[str, np.ndarray],
+    *,
+    n_shards: int = 1,
+    cuts: Cuts = NOTHING,
+    compressed: bool = False,
+    header: Optional[bytes] = None,
+    change: Mapping[str, bytes] = NOTHING,
+) -> Path:
+    """Format V2. change: other entries by name. RETURNS (Path): The index."""
+    shards = [b""] * n_shards
+    entries = {b"": header if header is not None else message([(1, n_shards), (3, message([(1, 1)]))])}
+
+    def store(array: np.ndarray) -> bytes:
+        content, number = np.ascontiguousarray(array).tobytes(), len(entries) % n_shards
+        place = [(3, number), (4, len(shards[number])), (5, len(content))]
+        shards[number] += content
+        fields = [(1, DTYPES[str(array.dtype)]), (2, shape_message(array.shape)), *place]
+        return message(fields) + fixed32(6, masked_crc(content))
+
+    for name, array in arrays.items():
+        if name in cuts:
+            parts = cut(array, *cuts[name])
+            declared = [(1, DTYPES[str(array.dtype)]), (2, shape_message(array.shape))]
+            entries[name.encode()] = message([*declared, *((7, slice_message(extents)) for extents, _ in parts)])
+            for extents, part in parts:
+                entries[slice_key(name, extents)] = store(part)
+        else:
+            entries[name.encode()] = store(array)
+    entries.update({name.encode(): entry for name, entry in change.items()})
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    for number, content in enumerate(shards):
+        prefix.with_name(f"{prefix.name}.data-{number:05d}-of-{n_shards:05d}").write_bytes(content)
+    index = prefix.with_name(f"{prefix.name}.index")
+    index.write_bytes(table(entries, compressed=compressed))
+    return index
+
+
+def write_saved_slices(
+    prefix: Path, arrays: Mapping[str, np.ndarray], *, n_files: int = 1, cuts: Cuts = NOTHING, compressed: bool = False
+) -> Path:
+    """Format V1. RETURNS (Path): The first file."""
+    metas: List[List[Tuple[int, bytes]]] = [[] for _ in range(n_files)]
+    contents: List[Dict[bytes, bytes]] = [{} for _ in range(n_files)]
+    for i, (name, array) in enumerate(arrays.items()):
+        parts = cut(array, *cuts[name]) if name in cuts else [([(0, WHOLE)] * array.ndim, array)]
+        for j, (extents, part) in enumerate(parts):
+            number, dtype = (i + j) % n_files, DTYPES[str(array.dtype)]
+            declared: Fields = [(1, name.encode()), (2, shape_message(array.shape)), (3, dtype)]
+            metas[number].append((1, message([*declared, (4, slice_message(extents))])))
+            tensor = message([(1, dtype), ({1: 5, 2: 6}.get(dtype, 4), part.tobytes())])
+            saved = message([(1, name.encode()), (2, slice_message(extents)), (3, tensor)])
+            contents[number][slice_key(name, extents)] = message([(2, saved)])
+    names = [prefix.name] if n_files == 1 else [f"{prefix.name}-{i:05d}-of-{n_files:05d}" for i in range(n_files)]
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    for name, meta, content in zip(names, metas, contents):
+        entries = {b"": message([(1, message(meta))]), **content}
+        prefix.with_name(name).write_bytes(table(entries, compressed=compressed))
+    return prefix.with_name(names[0])
+
+
+def training_names(arrays: Mapping[str, np.ndarray], n_layers: int, scope: str = "lm/") -> Dict[str, np.ndarray]:
+    """Arrays of an HDF5 file under the names of the variables of bilm-tf, TensorFlow 1.2 to 1.15."""
+    return {scope + _variable_name(name, n_layers): array for name, array in arrays.items()}
+
+
+def hub_names(arrays: Mapping[str, np.ndarray], scope: str = "bilm/") -> Dict[str, np.ndarray]:
+    """Arrays of an HDF5 file under the names of the variables of google/elmo."""
+    return {scope + _kinds(re.sub("LSTMCell", "rnn/lstm_cell", name)): array for name, array in arrays.items()}
+
+
+def _variable_name(name: str, n_layers: int) -> str:
+    name = re.sub(r"RNN/MultiRNNCell/Cell(\d+)/LSTMCell", r"rnn/multi_rnn_cell/cell_\1/lstm_cell", name)
+    name = name.replace("multi_rnn_cell/cell_0/", "") if n_layers == 1 else name
+    return _kinds(name)
+
+
+def _kinds(name: str) -> str:
+    for theirs, ours in (("/W_P_0", "/projection/kernel"), ("/W_0", "/kernel"), ("/B", "/bias")):
+        name = name.removesuffix(theirs) + ours if name.endswith(theirs) else name
+    return name
+
+
+def write_checkpoint(
+    folder: Path,
+    options: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    words: Optional[Sequence[str]] = None,
+    *,
+    accumulators: Optional[Mapping[str, np.ndarray]] = None,
+    n_updates: int = 7,
+    **settings: Any,
+) -> Path:
+    """A folder as bilm-tf leaves it. arrays, accumulators: By the names of HDF5 files. RETURNS (Path): The folder."""
+    n_layers = options["lstm"].get("n_layers", 1)
+    variables = training_names(arrays, n_layers)
+    for name, array in training_names(accumulators or {}, n_layers).items():
+        variables[f"{name}/Adagrad"] = array
+    if not options.get("bidirectional", True):
+        variables = {name.replace("lm/RNN_0/", "lm/"): array for name, array in variables.items()}
+    variables["global_step"] = np.array(n_updates, dtype="float32")
+    variables["train_perplexity"] = np.array(40.0, dtype="float32")
+    name = f"model.ckpt-{n_updates}"
+    write_bundle(folder / name, variables, **settings)
+    state = f'model_checkpoint_path: "/home/elsewhere/{name}"\nall_model_checkpoint_paths: "/home/elsewhere/{name}"\n'
+    (folder / "checkpoint").write_text(state, encoding="utf8")
+    (folder / "options.json").write_text(json.dumps(options), encoding="utf8")
+    if words is not None:
+        (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf8")
+    return folder
+
+
+def write_module(
+    folder: Path, arrays: Mapping[str, np.ndarray], mix: Mapping[str, np.ndarray], scope: str = ""
+) -> Path:
+    """A module of TF-Hub, without a graph. RETURNS (Path): The folder."""
+    variables = {**hub_names(arrays, f"{scope}bilm/"), **{f"{scope}aggregation/{key}": mix[key] for key in mix}}
+    write_bundle(folder / "variables" / "variables", variables)
+    (folder / "saved_model.pb").write_bytes(b"\x08\x01")
+    (folder / "tfhub_module.pb").write_bytes(b"\x08\x03")
+    return folder

@@ -1,0 +1,180 @@
+"""Language models of AllenNLP: those with an LSTM equal PyTorch's own LSTM, the others are named."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+from reference.allennlp_state import to_bytes
+from torch import nn
+
+from spacy_elmo import load_bilm
+from spacy_elmo.text.characters import character_ids
+
+WIDTH, FILTERS = 6, [[1, 4], [3, 5]]
+WORDS = ["@@UNKNOWN@@", "<S>", "</S>", "the", "bank", "."]
+SENTENCE = ["the", "bank", "café", "."]
+BASE = "_text_field_embedder.token_embedder_chars."
+ENCODER = BASE + "_encoder._module."
+CONFIG = {
+    "dataset_reader": {"token_indexers": {"chars": {"type": "elmo_characters"}}},
+    "model": {
+        "type": "language_model",
+        "text_field_embedder": {
+            "token_embedders": {
+                "chars": {
+                    "type": "character_encoding",
+                    "embedding": {"num_embeddings": 262, "embedding_dim": 4},
+                    "encoder": {
+                        "type": "cnn-highway",
+                        "embedding_dim": 4,
+                        "filters": FILTERS,
+                        "num_highway": 1,
+                        "projection_dim": WIDTH,
+                    },
+                }
+            }
+        },
+        "contextualizer": {"type": "lstm", "bidirectional": True, "input_size": WIDTH, "hidden_size": WIDTH},
+    },
+}
+
+
+def lstm_of(config):
+    settings = config["model"]["contextualizer"]
+    n_layers, is_both = settings.get("num_layers", 1), settings["bidirectional"]
+    return nn.LSTM(settings["input_size"], settings["hidden_size"], n_layers, bidirectional=is_both, batch_first=True)
+
+
+def make_state(config, n_words=len(WORDS) + 1):
+    torch.manual_seed(0)
+    n_filters = sum(n for _, n in FILTERS)
+    state = {BASE + "_embedding._module.weight": torch.randn(262, 4)}
+    for i, (width, n) in enumerate(FILTERS):
+        state[f"{ENCODER}char_conv_{i}.weight"] = torch.randn(n, 4, width)
+        state[f"{ENCODER}char_conv_{i}.bias"] = torch.randn(n)
+    state[ENCODER + "_highways._layers.0.weight"] = torch.randn(2 * n_filters, n_filters)
+    state[ENCODER + "_highways._layers.0.bias"] = torch.randn(2 * n_filters)
+    state[ENCODER + "_projection.weight"] = torch.randn(WIDTH, n_filters)
+    state[ENCODER + "_projection.bias"] = torch.randn(WIDTH)
+    state.update({f"_contextualizer._module.{name}": value for name, value in lstm_of(config).state_dict().items()})
+    state["_softmax_loss.softmax_w"] = torch.randn(WIDTH, n_words)
+    state["_softmax_loss.softmax_b"] = torch.randn(n_words)
+    return state
+
+
+def write(folder, config, state, words=WORDS):
+    (folder / "vocabulary").mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "vocabulary" / "tokens.txt").write_text("".join(f"{word}\n" for word in words))
+    (folder / "weights.th").write_bytes(to_bytes(state))
+    return folder
+
+
+def changed(**settings):
+    """CONFIG with other settings of the contextualizer."""
+    config = copy.deepcopy(CONFIG)
+    config["model"]["contextualizer"].update(settings)
+    return config
+
+
+@torch.no_grad()
+def run_theirs(config, state, words):
+    """Layer 0 and the top layer, with PyTorch's modules."""
+    ids = torch.from_numpy(character_ids(["<S>", *words, "</S>"], 50))
+    characters = nn.functional.embedding(ids, state[BASE + "_embedding._module.weight"]).transpose(1, 2)
+    pooled = []
+    for i in range(len(FILTERS)):
+        weight, bias = (state[f"{ENCODER}char_conv_{i}.{name}"] for name in ("weight", "bias"))
+        pooled.append(nn.functional.conv1d(characters, weight, bias).amax(dim=2).relu())
+    features = torch.cat(pooled, dim=1)
+    weight, bias = (state[f"{ENCODER}_highways._layers.0.{name}"] for name in ("weight", "bias"))
+    new, gate = nn.functional.linear(features, weight, bias).chunk(2, dim=1)
+    features = gate.sigmoid() * features + (1 - gate.sigmoid()) * new.relu()
+    vectors = nn.functional.linear(features, state[ENCODER + "_projection.weight"], state[ENCODER + "_projection.bias"])
+    lstm = lstm_of(config)
+    lstm.load_state_dict({name: state[f"_contextualizer._module.{name}"] for name in lstm.state_dict()})
+    return vectors, lstm(vectors.unsqueeze(0))[0][0]
+
+
+@pytest.mark.parametrize("settings", [{}, {"bidirectional": False}, {"bidirectional": False, "num_layers": 3}])
+def test_lstm_language_model_has_the_same_vectors_and_losses(settings, tmp_path):
+    config = changed(**settings)
+    state = make_state(config)
+    bilm = load_bilm(write(tmp_path / "lm", config, state))
+    low, top = run_theirs(config, state, SENTENCE)
+    (found,) = bilm.embed([SENTENCE], boundaries=True)
+    assert np.abs(found[0][:, :WIDTH] - low.numpy()).max() <= 2e-5
+    assert np.abs(found[-1] - top.numpy()).max() <= 2e-5
+    logits = top[:-1, :WIDTH] @ state["_softmax_loss.softmax_w"] + state["_softmax_loss.softmax_b"]
+    targets = torch.tensor([3, 4, 0, 5, 2])  # rows of the softmax are ids without the padding
+    wanted = nn.functional.cross_entropy(logits, targets, reduction="none")
+    assert np.abs(bilm.token_losses([SENTENCE])[0][0] - wanted.numpy()).max() <= 1e-4
+    assert bilm.meta == {"source_format": "allennlp"}
+
+
+def test_sampled_softmax_has_rows_by_word(tmp_path):
+    config = copy.deepcopy(CONFIG)
+    state = make_state(config)
+    full = load_bilm(write(tmp_path / "full", config, state))
+    config["model"]["num_samples"] = 3
+    weight, bias = state.pop("_softmax_loss.softmax_w").T.clone(), state.pop("_softmax_loss.softmax_b")
+    for number, names in enumerate((("softmax_w", "softmax_b"), ("softmax_w.weight", "softmax_b.weight"))):
+        own = {f"_softmax_loss.{names[0]}": weight, f"_softmax_loss.{names[1]}": bias.view(-1, 1) if number else bias}
+        bilm = load_bilm(write(tmp_path / str(number), config, {**state, **own}))
+        assert torch.equal(bilm.head.weight, full.head.weight) and torch.equal(bilm.head.bias, full.head.bias)
+
+
+def test_a_vocabulary_that_does_not_fit_leaves_the_softmax_out(tmp_path):
+    folder = write(tmp_path / "lm", CONFIG, make_state(CONFIG), words=WORDS[:-1])
+    with pytest.warns(UserWarning, match="WL313.*6 words, but the softmax has 7 rows"):
+        bilm = load_bilm(folder)
+    assert bilm.head is None and bilm.vocabulary is None
+    assert len(bilm.embed([SENTENCE])[0]) == 2
+
+
+@pytest.mark.parametrize("kind", ["bidirectional_language_model_transformer", "gated-cnn-encoder", None, 3])
+def test_other_contextualizers_are_named(kind, tmp_path):
+    folder = write(tmp_path / "lm", changed(type=kind), make_state(CONFIG))
+    found = "no config.json" if kind is None else repr(kind)
+    with pytest.raises(ValueError, match=f"EL316.*contextualizer cannot be read: {found}.*one of: .*lstm"):
+        load_bilm(folder)
+
+
+@pytest.mark.parametrize(
+    "place, value, problem",
+    [
+        (("contextualizer", "num_layers"), 2, "num_layers is 2, should be 1: upper layers read both directions"),
+        (("contextualizer", "hidden_size"), 7, "hidden_size is 7, should be input_size"),
+        (("contextualizer", "hidden_size"), "x", "should be integers"),
+        (("contextualizer", "bias"), False, "bias is False, should be True"),
+        (("encoder", "projection_location"), "after_cnn", "projection_location is 'after_cnn'"),
+        (("encoder", "do_layer_norm"), True, "do_layer_norm is True, should be False"),
+        (("encoder", "type"), "cnn", "type of its encoder is 'cnn'"),
+        (("indexer", "type"), "characters", "type of the token indexer is 'characters', should be 'elmo_characters'"),
+    ],
+)
+def test_language_models_that_are_no_bilm_are_refused(place, value, problem, tmp_path):
+    config = copy.deepcopy(CONFIG)
+    blocks = {
+        "contextualizer": config["model"]["contextualizer"],
+        "encoder": config["model"]["text_field_embedder"]["token_embedders"]["chars"]["encoder"],
+        "indexer": config["dataset_reader"]["token_indexers"]["chars"],
+    }
+    blocks[place[0]][place[1]] = value
+    with pytest.raises(ValueError) as error:
+        load_bilm(write(tmp_path / "lm", config, make_state(CONFIG)))
+    assert str(error.value).startswith("[EL317]") and problem in str(error.value)
+
+
+def test_tensors_of_a_language_model_that_do_not_fit(tmp_path):
+    state = make_state(CONFIG)
+    state["_contextualizer._module.weight_ih_l0"] = torch.zeros(3, 3)
+    del state[f"{ENCODER}char_conv_1.bias"]
+    with pytest.raises(ValueError, match=r"(?s)EL026.*missing: .*char_conv_1.bias.*wrong shape: .*weight_ih_l0"):
+        load_bilm(write(tmp_path / "lm", CONFIG, state))
+    config = copy.deepcopy(CONFIG)
+    config["model"]["text_field_embedder"]["token_embedders"]["chars"]["encoder"]["filters"] = "x"
+    with pytest.raises(ValueError, match="EL023"):
+        load_bilm(write(tmp_path / "bad", config, make_state(CONFIG)))

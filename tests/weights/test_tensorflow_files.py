@@ -1,0 +1,100 @@
+"""TensorFlow's checkpoint formats: what was written is read bit for bit."""
+
+import numpy as np
+import pytest
+from reference.tensorflow_files import slice_key as written_key
+from reference.tensorflow_files import slow_crc32c, snappy, write_bundle, write_saved_slices
+
+from spacy_elmo.weights.tensorflow.bundle import Bundle
+from spacy_elmo.weights.tensorflow.crc32c import crc32c
+from spacy_elmo.weights.tensorflow.damage import Damaged
+from spacy_elmo.weights.tensorflow.files import open_checkpoint
+from spacy_elmo.weights.tensorflow.slices import slice_key
+from spacy_elmo.weights.tensorflow.snappy import decompress
+
+DRAW = np.random.default_rng(0)
+ARRAYS = {
+    "lm/char_embed": DRAW.normal(size=(9, 4)).astype("float32"),
+    "lm/char_embed/Adagrad": DRAW.normal(size=(9, 4)).astype("float32"),
+    "lm/half": DRAW.normal(size=(3, 2)).astype("float16"),
+    "lm/double": DRAW.normal(size=(2, 3, 2)),
+    "lm/large": DRAW.normal(size=(70, 40)).astype("float32"),
+    "lm/empty": np.zeros((0, 3), dtype="float32"),
+    "step": np.array(7.0, dtype="float32"),
+    "counts": DRAW.integers(-9, 9, size=4).astype("int32"),
+    "long": DRAW.integers(-9, 9, size=(2, 2)),
+}
+FLOATS = {name: array for name, array in ARRAYS.items() if array.dtype in ("float32", "float64")}
+CUTS = {"lm/large": (0, 7), "lm/char_embed": (1, 3)}
+SETTINGS = [{}, {"cuts": CUTS}, {"compressed": True}, {"cuts": CUTS, "compressed": True}]
+
+
+def assert_equal(found, wanted):
+    assert set(found) == set(wanted)
+    for name, array in wanted.items():
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape), name
+        assert found[name].tobytes() == array.tobytes(), name
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 9, 255, 511, 512, 513, 640, 65_539])
+def test_crc32c_equals_the_definition(length):
+    content = DRAW.bytes(length)
+    assert crc32c(content) == slow_crc32c(content)
+
+
+def test_crc32c_equals_published_values():
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, B.4
+    assert crc32c(bytes(range(32))) == 0x46DD794E
+
+
+@pytest.mark.parametrize("content", [b"", b"a", b"ab" * 700, DRAW.bytes(3000), bytes(300) + DRAW.bytes(99) + bytes(9)])
+def test_snappy_round_trip(content):
+    assert decompress(memoryview(snappy(content)), len(content)) == content
+
+
+@pytest.mark.parametrize(
+    "block, reason",
+    [
+        (b"", "truncated"),
+        (b"\x05\x10", "literal of a compressed block is truncated"),
+        (b"\x05\xf0", "element of a compressed block is truncated"),
+        (b"\x05\x00a", "has 1 bytes, but declares 5"),
+        (b"\x01\x08abc", "more than the 1 bytes"),
+        (b"\x05\x00a\x05\x00", "refers 0 bytes back"),
+        (b"\x05\x00a\x05\x02", "refers 2 bytes back"),
+        (b"\xff\xff\xff\x7f\x00a", "declares 268,435,455 bytes"),
+    ],
+)
+def test_snappy_refuses_damaged_blocks(block, reason):
+    with pytest.raises(Damaged, match=reason):
+        decompress(memoryview(block), 1000)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 5, 63, 64, 300, 8191])
+def test_keys_of_slices_have_the_order_preserving_encoding(number):
+    extents = ((number, 7), (0, -1))
+    assert slice_key("lm/W", extents) == written_key("lm/W", extents)
+
+
+def test_keys_of_slices_keep_the_order_of_large_numbers():
+    numbers = [0, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**40, 2**62]
+    keys = [slice_key("lm/W", ((number, 1),)) for number in numbers]
+    assert keys == sorted(keys) and len(set(keys)) == len(keys)
+    assert slice_key("W", ((8192, 1),)) == b"\0W\0\1\1\1" + b"\xe0\x20\x00" + b"\x81"
+
+
+@pytest.mark.parametrize("n_shards", [1, 3])
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_format_v2_is_read_bit_for_bit(settings, n_shards, tmp_path):
+    index = write_bundle(tmp_path / "model.ckpt-7", ARRAYS, n_shards=n_shards, **settings)
+    bundle = open_checkpoint(index)
+    assert isinstance(bundle, Bundle)
+    assert_equal(bundle.read(ARRAYS), ARRAYS)
+
+
+@pytest.mark.parametrize("n_files", [1, 3])
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_format_v1_is_read_bit_for_bit(settings, n_files, tmp_path):
+    first = write_saved_slices(tmp_path / "model.ckpt-7", FLOATS, n_files=n_files, **settings)
+    assert_equal(open_checkpoint(first).read(FLOATS), FLOATS)

@@ -1,0 +1,281 @@
+"""Damaged and hostile checkpoints: an error of ours that names the file, before memory is taken."""
+
+import random
+import shutil
+import struct
+import tracemalloc
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax
+from reference.tensorflow_files import (
+    MAGIC,
+    fixed32,
+    masked_crc,
+    message,
+    shape_message,
+    slice_message,
+    table,
+    training_names,
+    varint,
+    write_bundle,
+    write_checkpoint,
+    write_module,
+    write_saved_slices,
+)
+from weights.test_mutations import damage
+
+from spacy_elmo import load_bilm
+from spacy_elmo.weights.tensorflow.bundle import Bundle
+
+SIZES = {"lstm": {"dim": 4, "projection_dim": 3, "n_layers": 1}, "char_cnn": {"filters": [[1, 2]], "n_highway": 1}}
+ONES = np.ones((2, 3), dtype="float32")
+MANY = 2**40
+
+
+def entry(dtype=1, shape=(2, 3), place=(0, 0, 24), slices=()):
+    """A BundleEntryProto. place: Data file, offset, size."""
+    fields = [(1, dtype), (2, shape_message(shape)), (3, place[0]), (4, place[1]), (5, place[2])]
+    parts = [(7, slice_message(extents)) for extents in slices]
+    return message([*fields, *parts]) + fixed32(6, masked_crc(ONES.tobytes()))
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        (entry(shape=(MANY, 3)), "has 24 bytes, which do not fit it"),
+        (entry(shape=(MANY, 3), place=(0, 0, MANY * 12)), "declares 13,194,139,533,312 bytes in data file 0"),
+        (entry(shape=(2, -3)), "has negative sizes"),
+        (entry(shape=(1,) * 17), "more than 16 dimensions"),
+        (entry(place=(0, 8, 24)), "is at 8 to 32 of 24 bytes"),
+        (entry(place=(0, MANY, 24)), "of 24 bytes"),
+        (entry(place=(0, -1, 24)), "negative number"),
+        (entry(place=(1, 0, 24)), "refers to data file 1, but there are 1"),
+        (entry(dtype=7), "has the data type 7"),
+        (entry(dtype=2), "which do not fit it"),
+        (entry(slices=[[(0, 1), (0, -1)]]), "a slice of W is missing"),
+        (entry()[:-4] + b"abcd", "checksum of W differs"),
+        (entry()[:-5], "a number is truncated|checksum of W differs"),
+        (b"\x0f", "unknown wire type 7"),
+        (b"\x12\x7f", "field 2 of a message is truncated"),
+        (b"\x0a\x01\x01", "has bytes, should be an integer"),
+        (b"\x10\x01", "has an integer, should be bytes"),
+        (b"\x08" + b"\xff" * 10, "more than 64 bits"),
+        (message([(2, message([(3, 1)]))]), "rank of a shape is unknown"),
+    ],
+)
+def test_entries_of_format_v2(change, reason, tmp_path):
+    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, change={"W": change})
+    with pytest.raises(ValueError, match=f"EL320.*model.ckpt.*({reason})"):
+        Bundle(index).read(["W"])
+
+
+def test_the_same_bytes_are_not_read_many_times(tmp_path):
+    """Otherwise a small index could fill the memory with copies of one array."""
+    names = {f"W{i}": entry() for i in range(50)}
+    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, change=names)
+    bundle = Bundle(index)
+    assert (bundle.read(["W7"])["W7"] == ONES).all()
+    with pytest.raises(ValueError, match="EL320.*declares 1,200 bytes in data file 0, which has 24"):
+        bundle.read(names)
+
+
+@pytest.mark.parametrize(
+    "slices, reason",
+    [
+        ([[(0, 1), (0, -1)]], "do not cover its shape"),
+        ([[(0, 1), (0, -1)], [(0, 1), (0, -1)]], "do not cover its shape"),
+        ([[(0, 3), (0, -1)]], "is not inside its shape"),
+        ([[(0, MANY), (0, -1)]], "is not inside its shape"),
+        ([[(-1, 2), (0, -1)]], "is not inside its shape"),
+        ([[(0, 2)]], "has 1 dimensions, should have 2"),
+        ([[(0, 1), (0, -1)]] * 1001, "has 1,001 slices"),
+    ],
+)
+def test_slices(slices, reason, tmp_path, monkeypatch):
+    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, change={"V": entry(slices=slices)})
+    bundle = Bundle(index)
+    part = bundle._entries[b"W"]
+    monkeypatch.setattr(bundle, "_stored", lambda variable: [part] * len(variable.slices))
+    monkeypatch.setattr(bundle, "_check_places", lambda variables: None)
+    with pytest.raises(ValueError, match=f"EL320.*{reason}"):
+        bundle.read(["V"])
+
+
+@pytest.mark.parametrize(
+    "header, reason",
+    [
+        (message([(1, 0)]), "declares 0 data files"),
+        (message([(1, 10_001)]), "declares 10,001 data files"),
+        (message([(1, 1), (2, 1)]), "big-endian"),
+    ],
+)
+def test_headers(header, reason, tmp_path):
+    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, header=header)
+    with pytest.raises(ValueError, match=f"EL320.*{reason}"):
+        Bundle(index)
+
+
+def footer(index_offset, index_size):
+    handles = varint(0) + varint(0) + varint(index_offset) + varint(index_size)
+    return handles.ljust(40, b"\0") + struct.pack("<Q", MAGIC)
+
+
+def stored(block, kind=0):
+    return block + bytes([kind]) + struct.pack("<I", masked_crc(block + bytes([kind])))
+
+
+def restarts(*numbers):
+    return b"".join(struct.pack("<I", number) for number in numbers)
+
+
+@pytest.mark.parametrize(
+    "content, reason",
+    [
+        (b"", "has 0 bytes, should have at least 48"),
+        (b"\0" * 48, "does not end like a table"),
+        (footer(0, MANY), "not inside the file"),
+        (footer(MANY, 8), "not inside the file"),
+        (b"\xff" * 40 + struct.pack("<Q", MAGIC), "more than 64 bits"),
+        (b"abcd\0\0\0\0\0" + footer(0, 4), "checksum of the block at 0 differs"),
+        (stored(b"") + footer(0, 0), "shorter than its list of restarts"),
+        (stored(restarts(MANY % 2**32 + 99)) + footer(0, 4), "shorter than its list of restarts"),
+        (stored(restarts(0, 1), 9) + footer(0, 8), "unknown compression 9"),
+        (stored(b"\xff\xff\xff\xff\x0f", 1) + footer(0, 5), "declares 4,294,967,295 bytes"),
+        (stored(b"\0\5\0ab" + restarts(0, 1)) + footer(0, 13), "entry of a block is truncated"),
+        (stored(b"\1\0\0" + restarts(0, 1)) + footer(0, 11), "entry of a block is truncated"),
+    ],
+)
+def test_tables(content, reason, tmp_path):
+    index = tmp_path / "model.ckpt.index"
+    index.write_bytes(content)
+    with pytest.raises(ValueError, match=f"EL320.*model.ckpt.index.*{reason}"):
+        Bundle(index)
+
+
+def test_keys_have_a_limit(tmp_path):
+    """A key may share all bytes of the one before, so that a few bytes could declare many long keys."""
+    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES})
+    index.write_bytes(table({b"": message([(1, 1)]), b"W" * 5000: entry()}))
+    with pytest.raises(ValueError, match="EL320.*a key has 5,000 bytes"):
+        Bundle(index)
+
+
+def test_names_are_text(tmp_path):
+    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES})
+    index.write_bytes(table({b"": message([(1, 1)]), b"\xff\xfe": entry()}))
+    with pytest.raises(ValueError, match="EL320.*a name is not valid UTF-8"):
+        Bundle(index)
+    index.write_bytes(table({b"W": entry()}))
+    with pytest.raises(ValueError, match="EL320.*has no header"):
+        Bundle(index)
+
+
+def test_an_index_has_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_elmo.weights.tensorflow.bundle.MAX_INDEX_BYTES", 100)
+    with pytest.raises(ValueError, match="EL036.*model.ckpt.index"):
+        Bundle(write_bundle(tmp_path / "model.ckpt", {"W": ONES}))
+
+
+def test_errors_take_no_memory(tmp_path):
+    large = entry(shape=(2**28, 4), place=(0, 0, 2**32))
+    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, change={"W": large})
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="EL320"):
+        Bundle(index).read(["W"])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**24
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A model in each format, tiny."""
+    folder, options = tmp_path_factory.mktemp("tensorflow"), make_options(**SIZES)
+    arrays = {**make_arrays(options), **make_softmax(options)}
+    settings = {"cuts": {"lm/softmax/W": (0, 3)}, "compressed": True, "n_shards": 2}
+    write_checkpoint(folder / "v2", options, arrays, WORDS, accumulators=arrays, **settings)
+    for version in ("plain", "v1"):
+        write_checkpoint(folder / version, options, arrays, WORDS)
+    for path in (folder / "v1").glob("model*"):
+        path.unlink()
+    write_saved_slices(folder / "v1" / "model.ckpt-7", training_names(arrays, 1), cuts=settings["cuts"])
+    mix = {"weights": np.zeros(2, "float32"), "scaling": np.array(1, "float32")}
+    write_module(folder / "hub", make_arrays(options), mix)
+    return folder
+
+
+FILES = [
+    "v2/model.ckpt-7.index",
+    "v2/model.ckpt-7.data-00000-of-00002",
+    "v2/checkpoint",
+    "v2/options.json",
+    "plain/model.ckpt-7.index",
+    "v1/model.ckpt-7",
+    "v1/checkpoint",
+    "hub/variables/variables.index",
+    "hub/variables/variables.data-00000-of-00001",
+    "hub/saved_model.pb",
+]
+
+
+def reseal(content: bytes, draw: random.Random) -> bytes:
+    """Damage the first block of a table, and correct its checksum, so that the damage reaches the parsers."""
+    size = first_block_size(content)
+    block = damage(content[:size], draw)[:size].ljust(size, b"\0")
+    return stored(block) + content[size + 5 :]
+
+
+@cache
+def first_block_size(content: bytes) -> int:
+    return next(size for size in range(5, len(content)) if content.startswith(stored(content[:size])))
+
+
+def check(models, name, n_mutations, change=damage):
+    path, draw, n_errors = models / name, random.Random(name), 0
+    content, folder = path.read_bytes(), models / name.partition("/")[0]
+    try:
+        for _ in range(n_mutations):
+            path.write_bytes(change(content, draw))
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)
+                    load_bilm(folder)
+            except (ValueError, OSError) as error:
+                n_errors += 1
+                assert str(error).startswith("[EL") and str(models) in str(error), (name, error)
+    finally:
+        path.write_bytes(content)
+    return n_errors
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_loads_or_gives_an_error_of_ours(name, models):
+    load_bilm(models / name.partition("/")[0])
+    check(models, name, 10)
+
+
+def test_a_damaged_table_with_correct_checksums_gives_an_error_of_ours(models):
+    assert check(models, "plain/model.ckpt-7.index", 30, reseal) > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_many_damaged_files_load_or_give_an_error_of_ours(name, models):
+    n_errors = check(models, name, 2000)
+    assert n_errors > 10 or name.endswith(".pb")  # the graph of a module is not read
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plain/model.ckpt-7.index", "hub/variables/variables.index"])
+def test_many_damaged_tables_with_correct_checksums_give_an_error_of_ours(name, models):
+    assert check(models, name, 2000, reseal) > 100
+
+
+def test_missing_files(models, tmp_path):
+    shutil.copytree(models / "v2", tmp_path / "v2")
+    (tmp_path / "v2" / "model.ckpt-7.data-00001-of-00002").unlink()
+    with pytest.raises(ValueError, match="EL321.*no 'model.ckpt-7.data-00001-of-00002'"):
+        load_bilm(tmp_path / "v2")

@@ -1,0 +1,242 @@
+"""Checkpoints of bilm-tf and TF-Hub modules become the same biLM as their HDF5 files."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from reference.seeded_weights import SENTENCES, VARIANTS, WORDS, make_arrays, make_options, make_softmax, write_model
+from reference.tensorflow_files import (
+    hub_names,
+    training_names,
+    write_bundle,
+    write_checkpoint,
+    write_module,
+    write_saved_slices,
+)
+
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.weights.formats import TF_CHECKPOINT, TF_HUB, Extras, LoadedMix, detect_format
+from spacy_elmo.weights.mixes import MIXES_KEY
+
+MIX = {"weights": np.array([0.5, -1.0, 0.25], dtype="float32"), "scaling": np.array(1.5, dtype="float32")}
+
+
+def make(**changes):
+    options = make_options(**changes)
+    return options, {**make_arrays(options), **make_softmax(options)}
+
+
+def assert_same(found, wanted):
+    """The same weights, softmax and vocabulary, bit for bit."""
+    states = [(bilm.network.state_dict(), bilm.head.state_dict() if bilm.head else {}) for bilm in (found, wanted)]
+    for one, other in zip(*states):
+        assert list(one) == list(other)
+        assert all((one[key] == other[key]).all() for key in one)
+    assert found.config == wanted.config
+    words = [bilm.vocabulary.words if bilm.vocabulary else None for bilm in (found, wanted)]
+    assert words[0] == words[1]
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    options, arrays = make()
+    return write_checkpoint(tmp_path / "checkpoint", options, arrays, WORDS, accumulators=arrays)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_checkpoint_equals_the_weights_file_of_each_variant(variant, tmp_path):
+    options, arrays = make(**VARIANTS[variant])
+    wanted = load_bilm(write_model(tmp_path / "hdf5", options, arrays, WORDS))
+    found = load_bilm(write_checkpoint(tmp_path / "tf", options, arrays, WORDS, accumulators=arrays))
+    assert_same(found, wanted)
+    assert found.meta["source_format"] == "tf-checkpoint" and found.meta["n_updates"] == 7
+
+
+def test_checkpoint_with_a_shared_softmax(tmp_path):
+    options, arrays = make(char_cnn=..., share_embedding_softmax=True)
+    del arrays["softmax/W"]
+    bilm = load_bilm(write_checkpoint(tmp_path / "tf", options, arrays, WORDS))
+    assert bilm.head.weight is bilm.network.word_embedding
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"n_shards": 3}, {"cuts": {"lm/softmax/W": (0, 5), "lm/softmax/b": (0, 3)}}, {"compressed": True}],
+    ids=["shards", "partitions", "snappy"],
+)
+def test_checkpoint_in_several_files_or_slices(settings, tmp_path):
+    options, arrays = make()
+    wanted = load_bilm(write_model(tmp_path / "hdf5", options, arrays, WORDS))
+    assert_same(load_bilm(write_checkpoint(tmp_path / "tf", options, arrays, WORDS, **settings)), wanted)
+
+
+@pytest.mark.parametrize("n_files", [1, 2])
+def test_checkpoint_of_format_v1(n_files, tmp_path):
+    options, arrays = make()
+    wanted = load_bilm(write_model(tmp_path / "hdf5", options, arrays, WORDS))
+    folder = tmp_path / "v1"
+    first = write_saved_slices(folder / "model.ckpt-9", training_names(arrays, 2), n_files=n_files)
+    (folder / "options.json").write_text(json.dumps(options))
+    shutil.copy(tmp_path / "hdf5" / "vocab.txt", folder)
+    for path in (folder / "model.ckpt-9", first):
+        assert_same(load_bilm(path), wanted)
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"')
+    assert_same(load_bilm(folder), wanted)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "checkpoint", "model.ckpt-7", "model.ckpt-7.index", "model.ckpt-7.data-00000-of-00001", "model.ckpt-7.meta"],
+)
+def test_every_path_of_a_checkpoint_is_found(name, checkpoint):
+    (checkpoint / "model.ckpt-7.meta").write_bytes(b"a graph")
+    format, files = detect_format(checkpoint / name)
+    assert format is TF_CHECKPOINT
+    assert files.file == checkpoint / "model.ckpt-7.index"
+    assert files.vocab.path == checkpoint / "vocab.txt"
+
+
+def test_options_and_vocabulary_may_be_elsewhere(checkpoint, tmp_path):
+    wanted = load_bilm(checkpoint)
+    for name in ("options.json", "vocab.txt"):
+        shutil.move(checkpoint / name, tmp_path / name)
+    given = {"options": tmp_path / "options.json", "vocab": tmp_path / "vocab.txt"}
+    for name in ("model.ckpt-7", "model.ckpt-7.index", ""):
+        assert_same(load_bilm(weights=checkpoint / name, **given), wanted)
+
+
+def test_the_newest_of_several_checkpoints_is_read(checkpoint):
+    options, arrays = make(lstm={"n_layers": 1})
+    write_checkpoint(checkpoint, options, arrays, WORDS, n_updates=20)
+    assert load_bilm(checkpoint).config.n_layers == 1
+    (checkpoint / "options.json").write_text(json.dumps(make_options()))
+    assert load_bilm(checkpoint / "model.ckpt-7").config.n_layers == 2
+
+
+def test_a_folder_with_a_dump_is_read_as_before(checkpoint):
+    write_model(checkpoint, *make(), WORDS)
+    assert load_bilm(checkpoint).meta["source_format"] == "bilm-tf"
+    assert load_bilm(checkpoint / "checkpoint").meta["source_format"] == "tf-checkpoint"
+
+
+@pytest.mark.parametrize(
+    "rename",
+    [
+        lambda name: name.replace("lm/", "model/lm/", 1),
+        lambda name: name.removeprefix("lm/"),
+        lambda name: name.replace("/kernel", "/weights").replace("/bias", "/biases"),
+        lambda name: name.replace("rnn/multi_rnn_cell/cell_", "RNN/MultiRNNCell/Cell").replace("lstm_cell", "LSTMCell"),
+    ],
+    ids=["deeper scope", "no scope", "TensorFlow 1.0", "older scopes"],
+)
+def test_other_names_of_variables(rename, tmp_path):
+    options, arrays = make()
+    wanted = load_bilm(write_model(tmp_path / "hdf5", options, arrays, WORDS))
+    folder = write_checkpoint(tmp_path / "tf", options, arrays, WORDS)
+    names = {rename(name): array for name, array in training_names(arrays, 2).items()}
+    slots = {f"{name}/Adagrad": array for name, array in names.items()}
+    others = {"global_step": np.array(3.0, "float32"), "beta1_power": np.array(0.9, "float32")}
+    write_bundle(folder / "model.ckpt-7", {**names, **slots, **others})
+    assert_same(load_bilm(folder), wanted)
+
+
+def test_a_checkpoint_converts_to_the_native_format_and_back_to_hdf5(checkpoint, tmp_path):
+    bilm = load_bilm(checkpoint)
+    save_bilm(bilm, tmp_path / "native")
+    save_bilm(load_bilm(tmp_path / "native"), tmp_path / "hdf5", format="bilm-tf")
+    assert_same(load_bilm(tmp_path / "hdf5"), bilm)
+
+
+def test_read_only_formats_cannot_be_written(checkpoint, tmp_path):
+    for format in ("tf-checkpoint", "tf-hub"):
+        with pytest.raises(ValueError, match=r"EL033.*native, allennlp, bilm-tf"):
+            save_bilm(load_bilm(checkpoint), tmp_path / "new", format=format)
+
+
+@pytest.mark.parametrize("scope", ["", "module/"])
+def test_module_of_tf_hub(scope, tmp_path):
+    options, arrays = make_options(), make_arrays(make_options())
+    wanted = load_bilm(write_model(tmp_path / "hdf5", options, arrays))
+    folder = write_module(tmp_path / "elmo", arrays, MIX, scope)
+    for path in (folder, folder / "variables" / "variables.index"):
+        format, files = detect_format(path)
+        assert format is TF_HUB
+        model = format.read(files, Extras())
+        assert_same(model.bilm, wanted)
+        assert model.mixes == (LoadedMix([0.5, -1.0, 0.25], 1.5),)
+        mix = {"weights": [0.5, -1.0, 0.25], "gamma": 1.5, "layer_norm": None}
+        assert model.bilm.meta == {"source_format": "tf-hub", MIXES_KEY: [mix]}
+    for one, other in zip(load_bilm(folder).embed(SENTENCES), wanted.embed(SENTENCES)):
+        assert (one == other).all()
+
+
+def test_module_without_a_mix_has_none(tmp_path):
+    folder = write_module(tmp_path / "elmo", make_arrays(make_options()), {})
+    format, files = detect_format(folder)
+    assert format.read(files, Extras()).mixes == ()
+
+
+def test_errors_of_modules(tmp_path):
+    arrays = make_arrays(make_options())
+    folder = write_module(tmp_path / "elmo", arrays, {**MIX, "weights": MIX["weights"][:2]})
+    with pytest.raises(ValueError, match=r"EL026.*\n- wrong shape: aggregation/weights is \[2\], should be \[3\]"):
+        load_bilm(folder)
+    names = hub_names({name: array for name, array in arrays.items() if name != "CNN/W_cnn_0"})
+    names["bilm/char_embed"] = names["bilm/char_embed"].reshape(-1)
+    write_bundle(folder / "variables" / "variables", names)
+    with pytest.raises(ValueError, match="EL325.*CNN/W_cnn_0 is missing.*char_embed is .*should have 2 dimensions"):
+        load_bilm(folder)
+    shutil.rmtree(folder / "variables")
+    with pytest.raises(ValueError, match="EL020.*variables/variables.index is missing"):
+        load_bilm(folder)
+
+
+def test_errors_of_checkpoints(checkpoint, tmp_path):
+    index = checkpoint / "model.ckpt-7.index"
+    (checkpoint / "options.json").rename(tmp_path / "options.json")
+    with pytest.raises(ValueError, match="EL020.*without options.json"):
+        load_bilm(checkpoint)
+    for name in ("a_options.json", "b_options.json"):
+        shutil.copy(tmp_path / "options.json", checkpoint / name)
+    with pytest.raises(ValueError, match="EL021.*2 files with options"):
+        load_bilm(checkpoint)
+    (checkpoint / "b_options.json").unlink()
+    shutil.copy(index, checkpoint / "model.ckpt-9.index")
+    shutil.copy(checkpoint / "model.ckpt-7.data-00000-of-00001", checkpoint / "model.ckpt-9.data-00000-of-00001")
+    (checkpoint / "checkpoint").unlink()
+    with pytest.raises(ValueError, match=r"EL324.*2 TensorFlow checkpoints \(model.ckpt-7.index, model.ckpt-9.index\)"):
+        load_bilm(checkpoint)
+    (checkpoint / "model.ckpt-9.data-00000-of-00001").unlink()
+    with pytest.raises(ValueError, match="EL321.*no 'model.ckpt-9.data-00000-of-00001'"):
+        load_bilm(checkpoint / "model.ckpt-9.index")
+    (checkpoint / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-11"')
+    with pytest.raises(ValueError, match="EL321.*no 'model.ckpt-11.index'"):
+        load_bilm(checkpoint)
+    (checkpoint / "checkpoint").write_text('model_checkpoint_path: "../"')
+    with pytest.raises(ValueError, match="EL320.*checkpoint' is refused: the name of the newest checkpoint is empty"):
+        load_bilm(checkpoint)
+
+
+def test_a_checkpoint_names_no_file_outside_its_folder(checkpoint, tmp_path):
+    (checkpoint / "checkpoint").write_text('model_checkpoint_path: "../other/model.ckpt-7"')
+    assert detect_format(checkpoint)[1].file == checkpoint / "model.ckpt-7.index"
+    (checkpoint / "checkpoint").write_text('model_checkpoint_path: "C:\\\\work\\\\model.ckpt-7"')
+    assert detect_format(checkpoint)[1].file == checkpoint / "model.ckpt-7.index"
+
+
+def test_a_checkpoint_of_another_model(tmp_path):
+    folder, (options, arrays) = tmp_path / "tf", make()
+    write_checkpoint(folder, options, arrays)
+    write_bundle(folder / "model.ckpt-7", {"dense/kernel": np.zeros((2, 2), "float32")})
+    with pytest.raises(ValueError, match=r"EL322.*none of its 1 variables.*\n- dense/kernel"):
+        load_bilm(folder)
+    write_bundle(folder / "model.ckpt-7", {**training_names(arrays, 2), **training_names(arrays, 2, "other/")})
+    with pytest.raises(ValueError, match="EL323.*2 biLMs, in the scopes 'lm/', 'other/'"):
+        load_bilm(folder)
+    names = training_names(arrays, 2)
+    names["lm/dense/kernel"] = np.zeros((2, 2), "float32")
+    del names["lm/CNN_proj/b_proj"]
+    write_bundle(folder / "model.ckpt-7", names)
+    with pytest.raises(ValueError, match=r"EL026.*\n- missing: CNN_proj/b_proj \[8\]\n- unexpected: dense/kernel"):
+        load_bilm(folder)
