@@ -299,9 +299,10 @@ def _places(tree: Any) -> List[Tuple[Any, Any]]:
 def _read_one(read: Callable[[Path], Any], path: Path, limits: Limits, case: str) -> Optional[str]:
     """The code of the error, None if the file was read."""
     start = time.process_time()
-    error = _error_of(read, path, limits)
+    error, foreign = _error_of(read, path, limits)
     elapsed_s = time.process_time() - start
     assert elapsed_s <= limits.seconds, f"{case}: reading took {elapsed_s:.1f} s, at most {limits.seconds:.1f} s"
+    assert not foreign, f"{case}: {foreign[0]}"
     if error is None:
         return None
     assert not _is_of_memory(error), f"{case}: the reader asked for more than {limits.n_bytes:,} bytes"
@@ -312,14 +313,18 @@ def _read_one(read: Callable[[Path], Any], path: Path, limits: Limits, case: str
     return text[1:6]
 
 
-def _error_of(read: Callable[[Path], Any], path: Path, limits: Limits) -> Optional[BaseException]:
-    try:
-        with warnings.catch_warnings(), _limited_memory(limits.n_bytes):
-            warnings.simplefilter("ignore", UserWarning)
+def _error_of(
+    read: Callable[[Path], Any], path: Path, limits: Limits
+) -> Tuple[Optional[BaseException], List[str]]:
+    """The error, and warnings of libraries; those of this package are UserWarnings."""
+    error = None
+    with warnings.catch_warnings(record=True) as caught, _limited_memory(limits.n_bytes):
+        warnings.simplefilter("always")
+        try:
             read(path)
-    except Exception as error:  # all: anything but an error of ours fails the test
-        return error
-    return None
+        except Exception as found:  # all: anything but an error of ours fails the test
+            error = found
+    return error, [str(one) for one in caught if not issubclass(one.category, UserWarning)]
 
 
 def _is_of_memory(error: Optional[BaseException]) -> bool:

@@ -4,6 +4,7 @@ import io
 import json
 import random
 import tarfile
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any, Callable
@@ -88,6 +89,13 @@ def test_other_errors_fail(read: Callable[[Path], Any], text: str, file: Path) -
     with pytest.raises(AssertionError, match=text):
         fuzz(read, file, n=3)
     assert file.read_bytes() == before
+
+
+@pytest.mark.issue(17)
+def test_warnings_of_libraries_fail(file: Path) -> None:
+    fuzz(lambda path: warnings.warn("[WL020] ours", UserWarning, stacklevel=1), file, n=1)
+    with pytest.raises(AssertionError, match="overflow encountered"):
+        fuzz(lambda path: np.float32(3e38) * np.float32(10), file, n=1)
 
 
 @pytest.mark.issue(17)

@@ -91,3 +91,13 @@ def test_a_model_in_fewer_bits_is_saved_as_what_it_rounds_to(tmp_path, precision
         found = load_bilm(tmp_path / format).network.state_dict()
         assert all(torch.equal(found[key], wanted[key]) for key in wanted)
     assert "steady.h" not in load_file(tmp_path / "native" / "weights.safetensors")  # it was not computed in float32
+
+
+@pytest.mark.issue(17)
+def test_values_that_overflow_are_reported_without_a_warning_of_numpy(folder, tmp_path):
+    save_bilm(load_bilm(folder), tmp_path / "model", dtype="int8")
+    arrays = load_file(tmp_path / "model" / "weights.safetensors")
+    arrays["bilm.lstm.0.input_weight.scale"][:] = 3e38
+    save_file(arrays, tmp_path / "model" / "weights.safetensors")
+    with pytest.raises(ValueError, match="(?s)EL026.*not finite: bilm.lstm.0.input_weight"):
+        load_bilm(tmp_path / "model")

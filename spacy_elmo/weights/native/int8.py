@@ -37,5 +37,6 @@ def decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str
             kind = "missing" if scale is None else f"{scale.dtype} {list(scale.shape)}"
             problems.append(f"{name}{SUFFIX} is {kind}, should be float32 {list(wanted)}")
         else:
-            found[name] = arrays[name].astype("float32") * scale
+            with np.errstate(over="ignore", invalid="ignore"):  # the caller reports values that are not finite
+                found[name] = arrays[name].astype("float32") * scale
     return found, problems
