@@ -8,6 +8,7 @@ from torch import Tensor
 from .config import BiLMConfig
 from .lstm import LSTMStack
 from .state import State
+from .transformer import TransformerStack
 
 
 class ContextEncoder(Protocol):
@@ -27,6 +28,7 @@ class ContextEncoder(Protocol):
         state: State,
         *,
         resets: Optional[Tensor] = None,
+        positions: Optional[Tensor] = None,
         input_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
     ) -> Tuple[List[Tensor], State]:
@@ -34,7 +36,10 @@ class ContextEncoder(Protocol):
 
 
 # By the value of `BiLMConfig.encoder`. `engine.runner.RUNNERS` has the runner of each for inference.
-ENCODERS: Dict[str, Callable[[BiLMConfig], ContextEncoder]] = {"lstm": LSTMStack}
+ENCODERS: Dict[str, Callable[[BiLMConfig], ContextEncoder]] = {
+    "lstm": LSTMStack,
+    "transformer": TransformerStack,
+}
 
 
 def make_encoder(config: BiLMConfig) -> ContextEncoder:

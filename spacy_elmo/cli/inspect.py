@@ -100,10 +100,12 @@ def _flatten(record: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
 
 
 def _part_of(key: str) -> str:
-    """Name of the module of an entry of the state dict. LSTM layers start at 1, since layer 0 is the token layer."""
+    """Name of the module of an entry of the state dict. Layers start at 1, since layer 0 is the token layer."""
     first, second, third = [*key.split("."), "", ""][:3]
-    if first == "encoder" and second == "layers":
-        return f"LSTM layer {int(third) + 1}"
+    if first == "encoder" and second in ("layers", "blocks"):
+        return f"{'LSTM' if second == 'layers' else 'transformer'} layer {int(third) + 1}"
+    if first == "encoder" and second == "norm":
+        return "output norm"
     if first == "encoder":
         return f"highway around LSTM layer {int(third) + 2}"
     return f"characters: {second}" if first == "char_cnn" else "word table"
@@ -117,7 +119,7 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
     for key in (key for key in state if key.startswith("char_cnn.highways.") and key.endswith(".bias")):
         gate = state[key].chunk(2)[1]
         gates.append((f"highway {int(key.split('.')[2]) + 1}", "transform", float(torch.sigmoid(gate).mean())))
-    for layer in range(config.n_layers):
+    for layer in range(config.n_layers if config.has_state else 0):
         bias = state[f"encoder.layers.{layer}.bias"]  # (d, 4H), columns i, j, f, o
         for direction, row in zip(("forward", "backward"), bias):
             i, _, f, o = row.chunk(4)

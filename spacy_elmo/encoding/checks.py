@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._choices import STATES
+from ..bilm.config import BiLMConfig
 from ..errors import Errors
 from ..text.codecs import CharacterCodec
 from ..text.lanes import Ids
@@ -42,6 +43,21 @@ def check_state(state: Any) -> str:
         found = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
         raise ValueError(Errors.EL009.format(state=found, known=", ".join(f"'{name}'" for name in STATES)))
     return state
+
+
+def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False) -> Any:
+    """state (Any): A policy, a state, or None for a zero state.
+    return_state (bool): Whether the state afterwards is wanted.
+    RETURNS (Any): The same; "reset" instead of None if the encoder has no state.
+    RAISES (ValueError): EL340 if the encoder has no state and one is wanted.
+    """
+    if config.has_state:
+        return state
+    is_given = state is not None and not isinstance(state, str)
+    if return_state or state == "carry" or is_given:
+        wanted = "return_state=True" if return_state else "a state" if is_given else 'state = "carry"'
+        raise ValueError(Errors.EL340.format(wanted=wanted, encoder=config.encoder))
+    return "reset" if state is None else state
 
 
 def check_text(sentences: Iterable[Sequence[str]], state: str, batch_size: int, purpose: str) -> List[List[str]]:

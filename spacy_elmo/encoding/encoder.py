@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
+from ..bilm.transformer import check_lengths
 from ..engine.dispatch import MAX_LANES
 from ..engine.fork import register_fork_handlers
 from ..engine.memory import HeapTrimmer
@@ -15,6 +16,7 @@ from ..engine.runner import Runner, make_runner
 from ..engine.workspace import Workspace, WorkspacePool
 from ..text.lanes import Ids, plan_lanes
 from ..text.vocabulary import Vocabulary
+from .checks import check_state_of
 from .runs import BOS, BOUNDARIES, EOS, NumberedRuns, Runs, WordRuns
 from .word_encoder import WordEncoder
 
@@ -73,7 +75,7 @@ class Encoder:
     def steady_state(self) -> State:
         """The state after repeated empty sentences `<S> </S>`, from zero until it converges. Computed on first use.
 
-        RETURNS (State): One row.
+        RETURNS (State): One row; of an encoder without state, the empty state.
         """
         if self.known_steady_state is None:
             self.known_steady_state = self._settle()
@@ -85,13 +87,13 @@ class Encoder:
 
     def start(self, state: str) -> State:
         """RETURNS (State): Initial state of a sequence under a policy, one row."""
-        return self.steady_state if state == "steady" else self.network.zero_state(1)
+        return self.steady_state if state == "steady" and self.config.has_state else self.network.zero_state(1)
 
     def prepare(self, state: str) -> None:
         """Derive now everything from the weights that sequences under a policy need."""
         self.words.prepare()
         self.runner.prepare()
-        if state != "carry":
+        if state != "carry" and self.config.has_state:
             self._state_after_boundary(state)
 
     def slices(
@@ -115,7 +117,9 @@ class Encoder:
         ends (Optional[List[State]]): Filled with the states after the sequences of each slice, one row each; for
             "carry" one row, after the last sequence. Not used for "reset" and "steady".
         YIELDS (Slice): In order.
+        RAISES (ValueError): EL340 if the encoder has no state to continue from, EL341 for a sequence that is too long.
         """
+        self._check(runs, state)
         with self._workspaces.borrow() as workspace:
             if isinstance(state, State):
                 found = self._continue(runs, state, batch_tokens, workspace, ends)
@@ -135,6 +139,7 @@ class Encoder:
         with_boundaries (bool): Keep rows of the boundaries.
         RETURNS (Tensor): Shape (L+1, N, D).
         """
+        self._check(runs, "reset")
         if not runs.lengths:
             return torch.zeros(self.config.n_layers + 1, 0, self.config.output_width, device=self.device)
         numbered = runs.number(0, len(runs.lengths))
@@ -147,6 +152,8 @@ class Encoder:
         for k in range(d):
             places[k, slots[k]] = tokens
         resets[plan.offsets, plan.lanes] = True
+        ends = plan.offsets + np.asarray(plan.lengths)
+        resets[ends[ends < plan.n_steps], plan.lanes[ends < plan.n_steps]] = True  # slots without a token are apart
         index = torch.from_numpy(places.reshape(d, plan.n_steps, plan.n_lanes)).to(self.device)
         layers, _ = self.network(
             vectors, index, self.network.zero_state(plan.n_lanes), resets=torch.from_numpy(resets).to(self.device)
@@ -157,12 +164,18 @@ class Encoder:
         upper = [torch.cat([layer[k].flatten(0, 1)[rows[k]] for k in range(d)], dim=1) for layer in layers]
         return torch.stack([first, *upper])
 
+    def _check(self, runs: Runs, state: Union[str, State]) -> None:
+        if not self.config.has_state:
+            check_state_of(self.config, state)
+            check_lengths([length + 2 for length in runs.lengths], self.config)
+
     def _restart(
         self, runs: Runs, state: str, batch_tokens: int, workspace: Workspace, with_boundaries: bool
     ) -> Iterator[Slice]:
         """Each sequence starts from the same state. Without boundary rows, this is the state after its first boundary,
-        which is computed once.
+        which is computed once. An encoder without state reads the boundaries of every sequence.
         """
+        with_boundaries = with_boundaries or not self.config.has_state
         start = self.start(state) if with_boundaries else self._state_after_boundary(state)
         for first, stop in _split_by_budget(runs.lengths, batch_tokens):
             numbered = runs.number(first, stop)

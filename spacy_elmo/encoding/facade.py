@@ -14,7 +14,7 @@ from ..bilm.state import BiLMState, State
 from ..engine.quantization import check_precision, precision_of, quantize
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
-from .checks import check_positive, check_sentences, check_state, check_text, id_runs, layer_choice
+from .checks import check_positive, check_sentences, check_state, check_state_of, check_text, id_runs, layer_choice
 from .encoder import Encoder
 from .perplexity import STEPS, Losses, Perplexity, carried_losses, finite, in_text_order, sentence_losses, summarize
 from .runs import Runs, WordRuns
@@ -90,7 +90,8 @@ class BiLM:
 
     @property
     def steady_state(self) -> BiLMState:
-        """RETURNS (BiLMState): One row, the initial state of sequences with `state="steady"`."""
+        """RETURNS (BiLMState): One row, the initial state of sequences with `state="steady"`. Raises EL340 without."""
+        check_state_of(self.config, None, return_state=True)
         return BiLMState.from_state(self._encoder.steady_state)
 
     def to(self, device: Union[str, torch.device]) -> "BiLM":
@@ -173,11 +174,11 @@ class BiLM:
         boundaries (bool): Include the rows of `<S>` and `</S>`: n + 2 rows.
         batch_tokens (int): Tokens computed at once, which bounds the working memory.
         RETURNS (Union[Vectors, Tuple[Vectors, BiLMState]]): float32 arrays that own their memory, in the order given.
-        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL006 and EL009 for a state that does not fit, EL008 for
-            unknown layers, EL011 for input that is not tokenized.
+        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL006, EL009 and EL340 for a state that does not fit,
+            EL008 for unknown layers, EL011 for input that is not tokenized.
         """
         check_positive("batch_tokens", batch_tokens)
-        text = check_sentences(sentences)
+        text, state = check_sentences(sentences), check_state_of(self.config, state, return_state=return_state)
         choose = layer_choice(layers, self.config.n_layers)
         is_carried = isinstance(state, str) and state == "carry"
         if not is_carried and (return_state or not isinstance(state, str)):
@@ -185,17 +186,14 @@ class BiLM:
         else:
             start = check_state(state)
         ends: List[State] = []
-        encoder, groups = self._encoder, [len(text)]
-        found = encoder.slices(
-            encoder.runs(text), start, batch_tokens, group_lengths=groups, with_boundaries=boundaries, ends=ends
-        )
+        encoder, choices = self._encoder, {"group_lengths": [len(text)], "with_boundaries": boundaries}
+        found = encoder.slices(encoder.runs(text), start, batch_tokens, ends=ends, **choices)
         vectors = to_arrays(found, [len(words) for words in text], choose, with_boundaries=boundaries)
         if not return_state:
             return vectors
+        end = ends[-1] if ends else self.network.zero_state(1)
         if isinstance(start, State):
             end = State.cat([*ends, start.rows(len(text), None)])  # rows beyond the batch are unchanged
-        else:
-            end = ends[-1] if ends else self.network.zero_state(1)
         return vectors, BiLMState.from_state(end)
 
     def encode(
@@ -240,8 +238,7 @@ class BiLM:
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
         RAISES (ValueError): EL017 if the biLM reads whole words, or for ids that its codec does not have.
         """
-        encoder = self._encoder
-        runs = id_runs(char_ids, index, encoder.words)
+        runs = id_runs(char_ids, index, (encoder := self._encoder).words)
         return self._encode(encoder, runs, state, batch_tokens, group_lengths, boundaries)
 
     def iter_encode(
@@ -272,7 +269,6 @@ class BiLM:
     def encode_with_grad(self, runs: Sequence[Sequence[str]], *, boundaries: bool = False) -> Tensor:
         """Compute the layers of all runs, attached to the graph. Each run starts from a zero state.
 
-
         runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence.
         boundaries (bool): Keep the rows of `<S>` and `</S>` around each run.
         RETURNS (Tensor): Shape (L+1, N, D).
@@ -297,26 +293,32 @@ class BiLM:
         RAISES (ValueError): EL016 in another precision than float32, EL017 for ids that do not fit.
         """
         self._require_float32("A gradient", "Load the weights again in float32.")
-        encoder = self._encoder
-        return encoder.with_grad(id_runs(char_ids, index, encoder.words), with_boundaries=boundaries)
+        runs = id_runs(char_ids, index, (encoder := self._encoder).words)
+        return encoder.with_grad(runs, with_boundaries=boundaries)
 
     def perplexity(
-        self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32, on_progress: Any = None
+        self,
+        sentences: Iterable[Sequence[str]],
+        *,
+        state: Optional[str] = None,
+        batch_size: int = 32,
+        on_progress: Any = None,
     ) -> Perplexity:
         """Compute the perplexity of a text.
 
         sentences (Iterable[Sequence[str]]): Tokenized, without boundaries.
-        state (str): "carry", as in bilm-tf: sentences are concatenated in `batch_size` lanes and the state is carried,
-            until the first lane has no text left. "reset" and "steady": each sentence starts from zero or from the
-            steady state, and all predictions count.
+        state (Optional[str]): "carry" (the default of an LSTM), as in bilm-tf: sentences are concatenated in
+            `batch_size` lanes until the first one has no text left. "reset" (the default of a transformer) and
+            "steady": each sentence starts from zero or from the steady state, and all predictions count.
         batch_size (int): Sentences computed at once.
         on_progress (Optional[Callable[[int], Any]]): Called with the number of new predictions.
         RETURNS (Perplexity): Both directions, over the full softmax.
         RAISES (ValueError): EL004 for an unknown state, a batch size below 1 or a text without sentences, EL007 without
             a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in reduced precision,
-            EL140 if a perplexity is not finite.
+            EL140 if a perplexity is not finite, EL340 for "carry" without state.
         """
         head, vocabulary = self._language_model("perplexities")
+        state = state or ("carry" if self.config.has_state else "reset")
         text = check_text(sentences, state, batch_size, "perplexities")
         return finite(summarize(self._losses(text, state, batch_size), vocabulary, on_progress), self.network, head)
 
@@ -334,14 +336,14 @@ class BiLM:
         """
         self._language_model("losses")
         text = check_text(sentences, state, batch_size, "losses")
-        found = self._losses(text, state, 1 if state == "carry" else batch_size)
-        losses = np.concatenate([part.losses for part in found], axis=1)
+        parts = self._losses(text, state, 1 if state == "carry" else batch_size)
+        losses = np.concatenate([part.losses for part in parts], axis=1)
         by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in text])[:-1], axis=1)
         return [in_text_order(part) if state == "carry" else part.copy() for part in by_sentence]
 
     def _losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
         head, vocabulary = self._language_model("losses")
-        if state == "carry":
+        if check_state_of(self.config, state) == "carry":
             self._require_float32("The state 'carry' of perplexities", "Choose state 'reset' or 'steady'.")
             return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size)
         encoder = self._encoder
@@ -371,9 +373,8 @@ class BiLM:
         check_positive("batch_tokens", batch_tokens)
         n_rows = sum(runs.lengths) + 2 * boundaries * len(runs.lengths)
         layers = torch.empty(self.config.n_layers + 1, n_rows, self.config.output_width, device=self.device)
-        found = encoder.slices(
-            runs, check_state(state), batch_tokens, group_lengths=group_lengths, with_boundaries=boundaries
-        )
+        choices: Dict[str, Any] = {"group_lengths": group_lengths, "with_boundaries": boundaries}
+        found = encoder.slices(runs, check_state(state), batch_tokens, **choices)
         return fill_rows(layers, found, runs.lengths, with_boundaries=boundaries)
 
     @property

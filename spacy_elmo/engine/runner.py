@@ -15,6 +15,7 @@ from .products import has_packing
 from .quantization import precision_of
 from .single_sequence import UnpackedLayer, run_single_sequence
 from .threads import run_parallel
+from .transformer import TransformerRunner
 from .workspace import Workspace, WorkspacePool
 
 
@@ -143,7 +144,10 @@ def _join_directions(parts: List[Pairs]) -> State:
 
 
 # By the value of `BiLMConfig.encoder`, as in `bilm.encoder.ENCODERS`.
-RUNNERS: Dict[str, Callable[[BiLMNetwork], Runner]] = {"lstm": LSTMRunner}
+RUNNERS: Dict[str, Callable[[BiLMNetwork], Runner]] = {
+    "lstm": LSTMRunner,
+    "transformer": TransformerRunner,
+}
 
 
 def make_runner(network: BiLMNetwork) -> Runner:

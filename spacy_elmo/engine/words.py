@@ -4,7 +4,7 @@ The order of sums in BLAS libraries depends on the number of rows, so the vector
 words computed with it, and on the cache. This does not hold for prepacked products, see `PackedProduct`.
 """
 
-from typing import Callable, List, Sequence, Union
+from typing import Callable, List, Sequence
 
 import torch
 from torch import Tensor
@@ -28,9 +28,7 @@ class ConstantCharCNN:
     def __init__(self, char_cnn: CharCNN) -> None:
         self._char_cnn = char_cnn
         self._products: List[Product] = []
-        self._steps: List[Step] = [self._highway(one) for one in char_cnn.highways]
-        if char_cnn.projection is not None:
-            self._steps.append(self._linear(char_cnn.projection.weight, char_cnn.projection.bias))
+        self._steps: List[Step] = [self._step(module) for module in char_cnn.steps()]
 
     @torch.no_grad()
     def __call__(self, char_ids: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -48,10 +46,12 @@ class ConstantCharCNN:
         for product in self._products:
             product.prepare()
 
-    def _highway(self, highway: Union[Highway, torch.nn.Module]) -> Step:
-        if not isinstance(highway, Highway):  # quantized
-            return highway
-        scores = self._linear(highway.weight, highway.bias)
+    def _step(self, module: torch.nn.Module) -> Step:
+        if isinstance(module, torch.nn.Linear):
+            return self._linear(module.weight, module.bias)
+        if not isinstance(module, Highway):  # quantized, or a layer norm
+            return module
+        scores = self._linear(module.weight, module.bias)
         return lambda features: apply_highway(features, scores(features))
 
     def _linear(self, weight: Tensor, bias: Tensor) -> Step:

@@ -1,4 +1,4 @@
-"""Errors of weights: reading, writing, files that do not fit each other. EL020 to EL059, EL180 to EL189."""
+"""Errors of weights: reading, writing, files that do not fit each other. EL020 to EL059, EL180 to EL189, EL343 f."""
 
 from .catalogue import Catalogue
 
@@ -81,4 +81,12 @@ class WeightsErrors(metaclass=Catalogue):
     EL180 = (
         "The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Existing files "
         "are unchanged."
+    )
+    EL343 = (
+        "A biLM with {what} cannot be saved in the bilm-tf format: bilm-tf and the `Elmo` of AllenNLP have no such "
+        "biLM. Save it with format \"native\"."
+    )
+    EL344 = (
+        "The language model of AllenNLP cannot be used, it has {n_problems} problem(s):{problems}\nSupported are "
+        "archives of `language_model` with `bidirectional_language_model_transformer` over `elmo_characters`, as saved."
     )

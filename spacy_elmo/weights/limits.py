@@ -12,7 +12,7 @@ MAX_JSON_BYTES = 16 * MIB  # options, config and meta data
 MAX_JSON_DEPTH = 64
 MAX_EXPANSION = 20  # uncompressed weights and words are at most a few times larger than their files
 
-MAX_LAYERS = 1000  # LSTM layers, highway layers, filter sizes
+MAX_LAYERS = 1000  # layers of the encoder, highway layers, filter sizes
 MAX_WIDTH = 2**20
 MAX_CHARACTERS = 1000  # ids per word, of 8 bytes each, for thousands of words at once
 MAX_WORDS = 2**31
@@ -30,7 +30,7 @@ def expanded_limit(n_bytes: int) -> int:
     return 64 * MIB + MAX_EXPANSION * n_bytes
 
 
-# Settings by their names in `BiLMConfig` and `CharCNNConfig`.
+# Settings by their names in `BiLMConfig`, `CharCNNConfig` and `TransformerConfig`.
 MOST: Dict[str, int] = {
     "n_layers": MAX_LAYERS,
     "cell_width": MAX_WIDTH,
@@ -39,6 +39,8 @@ MOST: Dict[str, int] = {
     "embedding_width": MAX_WIDTH,
     "n_highway": MAX_LAYERS,
     "max_characters": MAX_CHARACTERS,
+    "feedforward_width": MAX_WIDTH,
+    "max_positions": MAX_WIDTH,
 }
 
 
@@ -49,6 +51,8 @@ def find_excess(config: BiLMConfig) -> List[str]:
     sizes: Dict[str, Optional[int]] = {name: getattr(config, name) for name in MOST if hasattr(config, name)}
     if config.char_cnn is not None:
         sizes.update({name: getattr(config.char_cnn, name) for name in MOST if hasattr(config.char_cnn, name)})
+    if config.transformer is not None:
+        sizes.update({name: getattr(config.transformer, name) for name in MOST if hasattr(config.transformer, name)})
     problems = find_above(sizes, MOST)
     clips = {"cell_clip": config.cell_clip, "projection_clip": config.projection_clip}
     huge = ((name, clip) for name, clip in clips.items() if clip is not None and clip > MAX_ABSOLUTE)

@@ -109,10 +109,12 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     bilm (BiLM): The model. Its softmax is written to the weights file; an adaptive softmax is omitted, with a warning.
     folder (Path): An empty folder.
     dtype (str): "float32", or "float16", which AllenNLP and bilm-tf do not expect.
-    RAISES (ValueError): EL050 for a biLM with highways between its layers, which these programs do not have.
+    RAISES (ValueError): EL050 for a biLM with highways between its layers, EL343 for a transformer or another order of
+        the character CNN, which these programs do not have.
     """
     if bilm.config.highway_between:
         raise ValueError(Errors.EL050)
+    _refuse_other_layers(bilm.config)
     arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
     n_vocabulary = bilm.config.n_words
     head = _writable_head(bilm.head)
@@ -126,6 +128,18 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     if is_head_shared(bilm.network, head):
         options["share_embedding_softmax"] = True
     _write_files(bilm, folder, options, arrays, dtype)
+
+
+def _refuse_other_layers(config: BiLMConfig) -> None:
+    characters = config.char_cnn
+    refused = {
+        f"encoder = '{config.encoder}'": config.encoder != "lstm",
+        "char_cnn.has_layer_norm = true": characters is not None and characters.has_layer_norm,
+        "char_cnn.projection = 'after_cnn'": characters is not None and characters.projection != "after_highway",
+    }
+    what = [name for name, is_refused in refused.items() if is_refused]
+    if what:
+        raise ValueError(Errors.EL343.format(what=" and ".join(what)))
 
 
 def _writable_head(head: Optional[LMHead]) -> Optional[LMHead]:
