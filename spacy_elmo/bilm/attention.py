@@ -73,12 +73,13 @@ def attend(mixed: Tensor, groups: SequenceGroups, n_heads: int, dropout: float =
     parts: List[Tensor] = []
     for rows, kept in zip(groups.rows, groups.kept):
         n_sequences, n_steps = rows.shape
-        heads = mixed[:, rows.reshape(-1)].view(d * n_sequences, n_steps, 3, n_heads, width // 3 // n_heads)
+        chosen = mixed.index_select(1, rows.reshape(-1))
+        heads = chosen.view(d * n_sequences, n_steps, 3, n_heads, width // 3 // n_heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)  # 3 x (d * G, heads, T, P / heads)
         found = nn.functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
         flat = found.transpose(1, 2).reshape(d, n_sequences * n_steps, width // 3)  # (d, G * T, P)
-        parts.append(flat if kept is None else flat[:, kept])
-    return torch.cat([mixed[:, :0, : width // 3], *parts], dim=1)[:, groups.order]
+        parts.append(flat if kept is None else flat.index_select(1, kept))
+    return torch.cat([mixed[:, :0, : width // 3], *parts], dim=1).index_select(1, groups.order)
 
 
 def _edges(lengths: Sequence[int]) -> List[Tuple[int, int]]:

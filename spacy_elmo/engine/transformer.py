@@ -98,14 +98,14 @@ class TransformerRunner:
         for part, stack in zip(self._directions, self._layers):
             numbers = range(self.config.n_directions)[part]
             reading = readings[part]
-            inputs = [vectors[self._to_device(words[k])] for k in numbers]  # (N, P), in text order
+            inputs = [vectors.index_select(0, self._to_device(words[k])) for k in numbers]  # (N, P), in text order
             self._write(layers[0], inputs, numbers)
-            rows = torch.stack([(row + positions)[by] for row, by in zip(inputs, reading)])  # (d, N, P)
+            rows = torch.stack([(row + positions).index_select(0, by) for row, by in zip(inputs, reading)])  # (d, N, P)
             for number, layer in enumerate(stack, start=1):
                 rows = layer.run(rows, groups)
                 is_top = number == len(stack)
                 found = normalize(rows, self._norm[0][part], self._norm[1][part]) if is_top else rows
-                self._write(layers[number], [row[by] for row, by in zip(found, reading)], numbers)
+                self._write(layers[number], [row.index_select(0, by) for row, by in zip(found, reading)], numbers)
         return layers, State(()) if with_end else None
 
     def prepare(self) -> None:
