@@ -11,6 +11,7 @@ from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..errors import Errors
@@ -174,8 +175,8 @@ def _glorot(n_in: int, n_out: int) -> Tuple[float, float]:
     return -limit, limit
 
 
-def _find_sequences(begins: np.ndarray) -> Tuple[Ids, Ids]:  # type: ignore[type-arg]  # of bool
-    """begins (np.ndarray): Shape (S, B), true where a sequence begins; one begins at the first step in any case.
+def _find_sequences(begins: NDArray[np.bool_]) -> Tuple[Ids, Ids]:
+    """begins (NDArray): Shape (S, B), true where a sequence begins; one begins at the first step in any case.
     RETURNS (Tuple[Ids, Ids]): First row (step * B + lane) and length of each sequence, lane by lane.
     """
     n_steps, n_lanes = begins.shape

@@ -186,7 +186,7 @@ class BiLM:
         else:
             start = check_state(state)
         ends: List[State] = []
-        encoder, choices = self._encoder, {"group_lengths": [len(text)], "with_boundaries": boundaries}
+        encoder, choices = self._encoder, dict[str, Any](group_lengths=[len(text)], with_boundaries=boundaries)
         found = encoder.slices(encoder.runs(text), start, batch_tokens, ends=ends, **choices)
         vectors = to_arrays(found, [len(words) for words in text], choose, with_boundaries=boundaries)
         if not return_state:

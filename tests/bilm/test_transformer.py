@@ -1,5 +1,8 @@
 """The transformer encoder: what a token sees, that nothing else does, and its errors."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -166,3 +169,10 @@ def test_reduced_precision_is_close(precision, tolerance):
     assert 0 < difference < tolerance
     rounded = bilm.set_precision("float32").embed(SENTENCES)
     assert max(float(np.abs(a - b).max(initial=0)) for a, b in zip(rounded, wanted)) < tolerance
+
+
+def test_copies_and_pickles_give_the_same_vectors():
+    bilm = make_transformer()
+    wanted = bilm.embed(SENTENCES)
+    for other in (copy.deepcopy(bilm), pickle.loads(pickle.dumps(bilm))):
+        assert all(np.array_equal(*pair) for pair in zip(other.embed(SENTENCES), wanted))

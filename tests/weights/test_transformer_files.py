@@ -63,3 +63,13 @@ def test_sizes_above_the_limits_are_refused(tmp_path):
     config.write_text(config.read_text().replace('"feedforward_width":24', '"feedforward_width":9999999999'))
     with pytest.raises(ValueError, match="EL023.*feedforward_width is 9999999999, should be at most"):
         load_bilm(tmp_path / "saved")
+
+
+def test_int8_bilm_gives_the_same_vectors_after_saving():
+    bilm = make_transformer()
+    try:
+        bilm.set_precision("int8")
+    except ValueError as error:  # EL015: this processor has no such products
+        pytest.skip(str(error))
+    loaded = bilm_from_bytes(bilm_to_bytes(bilm, "int8")).set_precision("int8")
+    assert all(np.array_equal(*pair) for pair in zip(loaded.embed(SENTENCES), bilm.embed(SENTENCES)))

@@ -1,12 +1,12 @@
 """The tensors of a transformer language model of AllenNLP, and their positions in our state dict."""
 
-from typing import List
+from typing import Dict, List
 
 import numpy as np
 
 from ...bilm.config import BiLMConfig, CharCNNConfig
 from ...bilm.transformer import transformer_of
-from ..tensor_map import Array, Dataset, TensorSlice, Transform, permute
+from ..tensor_map import Array, Dataset, Shape, TensorSlice, Transform, permute
 
 DIRECTIONS = ("forward", "backward")
 POSITIONS = "_contextualizer._position.positional_encoding"
@@ -73,8 +73,9 @@ def _characters(config: CharCNNConfig, p: int, embedder: str) -> List[Dataset]:
         table.append(Dataset(f"{encoder}char_conv_{i}.weight", (n, config.embedding_width, window), (weight,)))
         table.append(Dataset(f"{encoder}char_conv_{i}.bias", (n,), (TensorSlice(f"char_cnn.filters.{i}.bias"),)))
     width = config.highway_width(p)
+    sizes: Dict[str, Shape] = {"weight": (width,), "bias": ()}
     for layer in range(config.n_highway):
-        for name, rest in (("weight", (width,)), ("bias", ())):
+        for name, rest in sizes.items():
             key = f"char_cnn.highways.{layer}.{name}"
             transform, gate = slice(None, width), slice(width, None)
             # Their gate carries the input, ours transforms it: sigmoid(-x) = 1 - sigmoid(x).
@@ -83,8 +84,9 @@ def _characters(config: CharCNNConfig, p: int, embedder: str) -> List[Dataset]:
                 TensorSlice(key, at=(gate,), cut=(gate,), transform=NEGATED),
             )
             table.append(Dataset(f"{encoder}_highways._layers.{layer}.{name}", (2 * width, *rest), parts))
-    for name, shape in (("weight", (p, config.n_filters)), ("bias", (p,))):
-        table.append(Dataset(f"{encoder}_projection.{name}", shape, (TensorSlice(f"char_cnn.projection.{name}"),)))
+    projected: Dict[str, Shape] = {"weight": (p, config.n_filters), "bias": (p,)}
+    for name, size in projected.items():
+        table.append(Dataset(f"{encoder}_projection.{name}", size, (TensorSlice(f"char_cnn.projection.{name}"),)))
     return table + (_norm(f"{encoder}_layer_norm.", "char_cnn.norm.", p, ()) if config.has_layer_norm else [])
 
 
