@@ -67,11 +67,12 @@ class LossModule(nn.Module):
 
     network (BiLMNetwork), objective (nn.Module): Trained in place.
     config (PretrainConfig): Dropout, resets.
+    n_ranks (int): Ranks whose losses are averaged.
     """
 
-    def __init__(self, network: BiLMNetwork, objective: nn.Module, config: PretrainConfig) -> None:
+    def __init__(self, network: BiLMNetwork, objective: nn.Module, config: PretrainConfig, n_ranks: int = 1) -> None:
         super().__init__()
-        self.network, self.objective, self.config = network, objective, config
+        self.network, self.objective, self.config, self.n_ranks = network, objective, config, n_ranks
 
     def forward(self, table: WordTable, chunk: Chunk, state: State, generator: torch.Generator) -> Any:
         """RETURNS (Tuple[Tensor, State]): The loss, shape (), and the state after the chunk."""
@@ -90,7 +91,11 @@ class LossModule(nn.Module):
             outputs = outputs[:, torch.from_numpy(chunk.counted.reshape(-1)).to(outputs.device)]
         outputs = outputs.flatten(0, 1)  # (d * predictions, P)
         targets = torch.from_numpy(table.targets(chunk.counted_targets(d)).reshape(-1)).to(outputs.device)
-        return self.objective(outputs, targets, generator).mean(), state
+        losses = self.objective(outputs, targets, generator)
+        if chunk.counted is None:
+            return losses.mean(), state
+        # Ranks have different numbers of predictions; the average of their losses is the mean over all predictions.
+        return losses.sum() * (self.n_ranks / (d * chunk.n_predictions)), state
 
 
 class Trainer:
@@ -120,7 +125,7 @@ class Trainer:
         schedule = replace(config.schedule, warmup_steps=config.warmup_updates)
         self.optimizer = PretrainOptimizer(network, head, config.optimizer, schedule, max_tokens=config.max_tokens)
         objective = make_objective(head, config.softmax, sparse=config.optimizer.sparse).to(ranks.device)
-        self.module = LossModule(network, objective, config)
+        self.module = LossModule(network, objective, config, ranks.world_size)
         self.sparse = list(head.parameters()) if config.optimizer.sparse else []
         if config.optimizer.sparse and network.word_embedding is not None:
             self.sparse.append(network.word_embedding)

@@ -129,3 +129,18 @@ def test_dropout_changes_the_training_loss_only(text, tmp_path):
 def test_settings_that_need_a_state_are_refused(text, tmp_path, settings, message):
     with pytest.raises(ValueError, match=f"EL342.*{message}"):
         make_run(tmp_path / "out", text, **{**QUICK, **settings})
+
+
+def test_losses_of_ranks_average_to_that_of_one(text, tmp_path):
+    settings = {**QUICK, "dropout": 0.0, "recurrent_dropout": 0.0, "softmax": {"kind": "full"}}
+    trainer = make_run(tmp_path / "out", text, **settings).trainer
+    (chunk,) = trainer._next_chunks()
+    counts = [int(chunk.of_lanes(lanes).counted.sum()) for lanes in (slice(0, 2), slice(2, 4))]
+    assert sum(counts) == chunk.n_predictions
+    wanted, _ = trainer.module(trainer.table, chunk, trainer.state, trainer.generator)
+    trainer.module.n_ranks = 2
+    parts = [
+        trainer.module(trainer.table, chunk.of_lanes(lanes), trainer.state, trainer.generator)[0]
+        for lanes in (slice(0, 2), slice(2, 4))
+    ]
+    assert sum(part.item() for part in parts) / 2 == pytest.approx(wanted.item(), rel=1e-5)
