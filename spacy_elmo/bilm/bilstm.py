@@ -18,8 +18,6 @@ from .state import State
 class BiLSTM(nn.Module):
     """config (BiLMConfig): Sizes."""
 
-    has_state = False
-
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.config = config

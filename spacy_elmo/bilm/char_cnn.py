@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from .config import CharCNNConfig
 from .highway import Highway
 from .initialization import Linear, constant_, normal_, uniform_
+from .layer_norm import LayerNorm
 
 N_BUCKETS = 6  # maximum number of groups of words of similar length, each computed by separate products
 MIN_BUCKET = 64  # minimum number of words in a group
@@ -74,8 +75,10 @@ class CharCNN(nn.Module):
         self.filters = nn.ModuleList(
             CharFilter(width, n, config.embedding_width, config.activation) for width, n in config.filters
         )
-        self.highways = nn.ModuleList(Highway(config.n_filters) for _ in range(config.n_highway))
+        width = config.highway_width(output_width)
+        self.highways = nn.ModuleList(Highway(width) for _ in range(config.n_highway))
         self.projection = Linear(config.n_filters, output_width) if config.projects_to(output_width) else None
+        self.norm = LayerNorm(output_width) if config.has_layer_norm else None
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
@@ -94,9 +97,16 @@ class CharCNN(nn.Module):
         RETURNS (Tensor): Shape (U, P).
         """
         features = self.pool(char_ids, lengths)
-        for highway in self.highways:
-            features = highway(features)
-        return features if self.projection is None else self.projection(features)  # (U, P)
+        for step in self.steps():
+            features = step(features)
+        return features  # (U, P)
+
+    def steps(self) -> List[nn.Module]:
+        """RETURNS (List[nn.Module]): The modules after `pool`, in order."""
+        projection = [] if self.projection is None else [self.projection]
+        is_first = self.config.projection == "after_cnn"
+        ordered = [*projection, *self.highways] if is_first else [*self.highways, *projection]
+        return ordered if self.norm is None else [*ordered, self.norm]
 
     def pool(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
         """char_ids (Tensor), lengths (Optional[Sequence[int]]): See `forward`.

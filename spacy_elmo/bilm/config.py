@@ -3,19 +3,27 @@
 Peters et al. (2018), sec. 3.1 and 3.4; `weights/` maps the names of the original options file.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from .._settings import fit_types, refuse_unknown
 from ..errors import Errors
+from .transformer_config import TransformerConfig, transformer_problems
 
 ACTIVATIONS = ("relu", "tanh")
 DIRECTIONS = ("both", "forward")
-ENCODERS = ("lstm", "bilstm")  # see `bilm/encoder.py`
+PROJECTIONS = ("after_highway", "after_cnn")
+ENCODERS = ("lstm", "bilstm", "transformer")  # see `bilm/encoder.py`
 # Character codecs, see `text/codecs.py`, and their numbers of characters; None: the table of a `Lexicon`.
 CODECS: Dict[str, Optional[int]] = {"utf8": 261, "lexicon": None}
 UTF8_CHARACTERS = 261
 TOKEN_EMBEDDERS = ("cnn", "lstm")
+LSTM_SETTINGS = ("cell_width", "cell_clip", "projection_clip", "has_skip", "highway_between", "always_project")
+# Not written at their default, so that files and checkpoints of older versions do not change.
+OMITTED = {
+    **{"projection": "after_highway", "has_layer_norm": False, "transformer": None},
+    **{"token_embedder": None, "encoder_depth": 1},
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,8 @@ class CharCNNConfig:
     codec (str): Character codec: "utf8", bytes between begin-of-word and end-of-word ids; "lexicon" within a
         `TokenEmbedderConfig`.
     n_characters (int): Characters of the codec; id 0 is the mask, so the embedding has one more row.
+    projection (str): Position of the linear map from F to P: "after_highway", or "after_cnn" for highways of width P.
+    has_layer_norm (bool): Normalize the vector of a word (Ba et al. 2016), as in the transformer of AllenNLP.
     """
 
     embedding_width: int = 16
@@ -41,6 +51,8 @@ class CharCNNConfig:
     always_project: bool = False
     codec: str = "utf8"
     n_characters: int = UTF8_CHARACTERS
+    projection: str = "after_highway"
+    has_layer_norm: bool = False
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -67,6 +79,10 @@ class CharCNNConfig:
         """RETURNS (bool): Whether a linear map from F to `output_width` follows."""
         return self.always_project or self.n_filters != output_width
 
+    def highway_width(self, output_width: int) -> int:
+        """RETURNS (int): Width of the highways: F, or P if the linear map to `output_width` precedes them."""
+        return output_width if self.projection == "after_cnn" else self.n_filters
+
     def _problems(self) -> List[str]:
         checks = [
             (self.embedding_width >= 1, f"embedding_width is {self.embedding_width}, should be 1 or more"),
@@ -74,6 +90,7 @@ class CharCNNConfig:
             (self.activation in ACTIVATIONS, f"activation is '{self.activation}', should be one of {ACTIVATIONS}"),
             (self.n_highway >= 0, f"n_highway is {self.n_highway}, should be 0 or more"),
             (self.max_characters >= 4, f"max_characters is {self.max_characters}, should be 4 or more"),
+            (self.projection in PROJECTIONS, f"projection is '{self.projection}', should be one of {PROJECTIONS}"),
             (self.codec in CODECS, f"codec is '{self.codec}', should be one of {tuple(CODECS)}"),
         ]
         n = CODECS.get(self.codec)
@@ -180,19 +197,21 @@ class BiLMConfig:
 
     char_cnn (Optional[CharCNNConfig]): Character input; None for other input.
     n_words (Optional[int]): Rows of the word embedding, for word input.
-    n_layers (int): L, LSTM layers per direction.
-    cell_width (int): H, width of the memory cell.
+    n_layers (int): L, layers of the encoder per direction.
+    cell_width (int): H, width of the memory cell of an LSTM.
     projection_width (int): P, width of one direction's output; vectors have 2P. Equal to `cell_width`: no projection.
     cell_clip (Optional[float]): Maximum absolute value of the memory cell, None for no clip.
     projection_clip (Optional[float]): Maximum absolute value of a projected output, None for no clip.
     has_skip (bool): Skip connections: from the second layer on, the input is added to the output.
     highway_between (bool): Highways: from the second layer on, a gate mixes input and output (Srivastava et al. 2015).
     directions (str): "both", or "forward" for a plain language model.
-    encoder (str): The encoder above the words: "lstm"; or "bilstm", a bidirectional LSTM with a projection of its last
-        layer, each of whose layers reads both directions of the layer below.
+    encoder (str): The encoder above the words: "lstm"; "bilstm", a bidirectional LSTM with a projection of its last
+        layer, each of whose layers reads both directions of the layer below; or "transformer" (Peters et al. 2018b),
+        for which cell_width, clips, has_skip and highway_between are left out.
     token_embedder (Optional[TokenEmbedderConfig]): Characters and words as input, with tables of the model.
     always_project (bool): A linear map from H to P follows the cell even if P is not below H (ELMoForManyLangs).
     encoder_depth (int): Layers of the encoder "bilstm", of which only the last is a layer of the biLM (n_layers = 1).
+    transformer (Optional[TransformerConfig]): Sizes of a transformer; None for an LSTM.
     """
 
     char_cnn: Optional[CharCNNConfig] = None
@@ -209,6 +228,7 @@ class BiLMConfig:
     token_embedder: Optional[TokenEmbedderConfig] = None
     always_project: bool = False
     encoder_depth: int = 1
+    transformer: Optional[TransformerConfig] = None
 
     def __post_init__(self) -> None:
         problems = self._problems()
@@ -219,6 +239,11 @@ class BiLMConfig:
     def n_directions(self) -> int:
         """RETURNS (int): 2, or 1 for a forward model."""
         return 2 if self.directions == "both" else 1
+
+    @property
+    def has_state(self) -> bool:
+        """RETURNS (bool): Whether the encoder has a recurrent state."""
+        return self.encoder == "lstm"
 
     @property
     def has_projection(self) -> bool:
@@ -243,6 +268,12 @@ class BiLMConfig:
     def to_dict(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): Plain JSON types, the inverse of `from_dict`."""
         record = asdict(self)
+        for block in (record, record["char_cnn"] or {}):
+            for name in [name for name, default in OMITTED.items() if name in block and block[name] == default]:
+                del block[name]
+        if self.encoder == "transformer":
+            for name in LSTM_SETTINGS:
+                del record[name]
         if self.char_cnn is not None:
             record["char_cnn"]["filters"] = [list(pair) for pair in self.char_cnn.filters]
         if self.token_embedder is not None:
@@ -266,6 +297,8 @@ class BiLMConfig:
                     # Continue with a valid block, to find problems in the other settings.
                     problems.append(str(error))
                     settings[name] = valid
+        if isinstance(settings.get("transformer"), Mapping):
+            settings["transformer"] = TransformerConfig(**settings["transformer"])
         try:
             config = cls(**settings)
         except ValueError as error:
@@ -276,7 +309,6 @@ class BiLMConfig:
 
     def _problems(self) -> List[str]:
         n_inputs = sum(part is not None for part in (self.char_cnn, self.n_words, self.token_embedder))
-        is_coupled = self.encoder == "bilstm"
         checks = [
             (
                 self.char_cnn is None or self.char_cnn.codec != "lexicon",
@@ -285,6 +317,15 @@ class BiLMConfig:
             (n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"),
             (self.n_words is None or self.n_words >= 1, f"n_words is {self.n_words}, should be 1 or more"),
             (self.n_layers >= 1, f"n_layers is {self.n_layers}, should be 1 or more"),
+            (self.directions in DIRECTIONS, f"directions is '{self.directions}', should be one of {DIRECTIONS}"),
+            (self.encoder in ENCODERS, f"encoder is '{self.encoder}', should be one of {ENCODERS}"),
+        ]
+        own = self._transformer_problems() if self.encoder == "transformer" else self._lstm_problems()
+        return [text for is_fine, text in checks if not is_fine] + own
+
+    def _lstm_problems(self) -> List[str]:
+        is_coupled = self.encoder == "bilstm"
+        checks = [
             (self.cell_width >= 1, f"cell_width is {self.cell_width}, should be 1 or more"),
             (
                 1 <= self.projection_width <= self.cell_width or (self.has_free_widths and self.projection_width >= 1),
@@ -299,8 +340,6 @@ class BiLMConfig:
                 not (self.has_skip and self.highway_between),
                 "has_skip should be false if highway_between is true, since the gate replaces the sum",
             ),
-            (self.directions in DIRECTIONS, f"directions is '{self.directions}', should be one of {DIRECTIONS}"),
-            (self.encoder in ENCODERS, f"encoder is '{self.encoder}', should be one of {ENCODERS}"),
             (
                 self.encoder_depth >= 1 if is_coupled else self.encoder_depth == 1,
                 f"encoder_depth is {self.encoder_depth}, should be {'1 or more' if is_coupled else '1'}",
@@ -308,8 +347,14 @@ class BiLMConfig:
             (not is_coupled or self.n_layers == 1, f"n_layers is {self.n_layers}, should be 1 for 'bilstm'"),
             (not is_coupled or self.directions == "both", "directions should be 'both' for 'bilstm'"),
             (not is_coupled or not self.highway_between, "highway_between should be false for 'bilstm'"),
+            (self.transformer is None, "transformer should be null, since the encoder is not 'transformer'"),
         ]
         return [text for is_fine, text in checks if not is_fine]
+
+    def _transformer_problems(self) -> List[str]:
+        defaults = {item.name: item.default for item in fields(self)}
+        is_default = {name: getattr(self, name) == defaults[name] for name in (*LSTM_SETTINGS, "encoder_depth")}
+        return transformer_problems(self.transformer, self.projection_width, is_default)
 
 
 # Nested blocks, and a valid one of each.

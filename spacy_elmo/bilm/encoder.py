@@ -9,16 +9,11 @@ from .bilstm import BiLSTM
 from .config import BiLMConfig
 from .lstm import LSTMStack
 from .state import State
+from .transformer import TransformerStack
 
 
 class ContextEncoder(Protocol):
-    """A module that computes layers from word vectors.
-
-    has_state (bool): Whether there is a recurrent state and the directions are independent. Otherwise whole sequences
-        are computed by `BiLSTM.encode`.
-    """
-
-    has_state: bool
+    """A module that computes layers from word vectors. `BiLMConfig.has_state` says whether it has a recurrent state."""
 
     @property
     def device(self) -> torch.device:
@@ -34,6 +29,7 @@ class ContextEncoder(Protocol):
         state: State,
         *,
         resets: Optional[Tensor] = None,
+        positions: Optional[Tensor] = None,
         input_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
     ) -> Tuple[List[Tensor], State]:
@@ -41,7 +37,11 @@ class ContextEncoder(Protocol):
 
 
 # By the value of `BiLMConfig.encoder`. `engine.runner.RUNNERS` has the runner of each for inference.
-ENCODERS: Dict[str, Callable[[BiLMConfig], ContextEncoder]] = {"lstm": LSTMStack, "bilstm": BiLSTM}
+ENCODERS: Dict[str, Callable[[BiLMConfig], ContextEncoder]] = {
+    "lstm": LSTMStack,
+    "bilstm": BiLSTM,
+    "transformer": TransformerStack,
+}
 
 
 def make_encoder(config: BiLMConfig) -> ContextEncoder:

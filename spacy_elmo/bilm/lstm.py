@@ -93,8 +93,6 @@ class LSTMStack(nn.Module):
     config (BiLMConfig): Sizes and switches.
     """
 
-    has_state = True
-
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.config = config
@@ -124,10 +122,11 @@ class LSTMStack(nn.Module):
         state: State,
         *,
         resets: Optional[Tensor] = None,
+        positions: Optional[Tensor] = None,
         input_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
     ) -> Tuple[List[Tensor], State]:
-        """Run all layers over lanes, attached to the graph. See `BiLMNetwork.forward`."""
+        """Run all layers over lanes, attached to the graph. See `BiLMNetwork.forward`; positions are not used."""
         d, n_steps, n_lanes = index.shape
         layers: List[Tensor] = []
         states: List[LSTMState] = []

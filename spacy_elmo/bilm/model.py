@@ -65,6 +65,7 @@ class BiLMNetwork(nn.Module):
         state: State,
         *,
         resets: Optional[Tensor] = None,
+        positions: Optional[Tensor] = None,
         input_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
     ) -> Tuple[List[Tensor], State]:
@@ -74,11 +75,21 @@ class BiLMNetwork(nn.Module):
         index (Tensor): Shape (d, S, B), the word in each slot; each direction in its own reading order.
         state (State): State of the lanes, from `zero_state` or the previous call.
         resets (Optional[Tensor]): Shape (S, B) bool, true where a sequence begins and the state is zero.
+        positions (Optional[Tensor]): Shape (d, S, B), the position of each slot in the text of its sequence, for an
+            encoder that reads positions. None counts the slots from `resets`, those of the backward direction from the
+            end.
         input_dropout (float): Dropout of the input of every layer during training.
-        recurrent_dropout (float): Dropout of every recurrent input during training, with the same mask at all steps.
+        recurrent_dropout (float): Dropout of every recurrent input during training, with the same mask at all steps; of
+            the attention weights of a transformer.
         RETURNS (Tuple[List[Tensor], State]): One (d, S, B, P) per layer, and the state after the last step.
         """
         layers, after = self.encoder(
-            vectors, index, state, resets=resets, input_dropout=input_dropout, recurrent_dropout=recurrent_dropout
+            vectors,
+            index,
+            state,
+            resets=resets,
+            positions=positions,
+            input_dropout=input_dropout,
+            recurrent_dropout=recurrent_dropout,
         )
         return layers, after

@@ -143,10 +143,12 @@ def _flatten(record: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
 
 
 def _part_of(key: str) -> str:
-    """Name of the module of an entry of the state dict. LSTM layers start at 1, since layer 0 is the token layer."""
+    """Name of the module of an entry of the state dict. Layers start at 1, since layer 0 is the token layer."""
     first, second, third = [*key.split("."), "", ""][:3]
-    if first == "encoder" and second == "layers":
-        return f"LSTM layer {int(third) + 1}"
+    if first == "encoder" and second in ("layers", "blocks"):
+        return f"{'LSTM' if second == 'layers' else 'transformer'} layer {int(third) + 1}"
+    if first == "encoder" and second == "norm":
+        return "output norm"
     if first == "token_embedder":
         return f"token embedder: {second}"
     if first == "encoder" and second in ("lstm", "projection"):
@@ -195,7 +197,7 @@ def _find_problems(bilm: BiLM) -> List[str]:
     problems, embedder = [], bilm.config.token_embedder
     if embedder is not None:
         problems.append("ELMoForManyLangs: it cannot be pretrained further, nor saved for bilm-tf and AllenNLP")
-    if not bilm.network.encoder.has_state:
+    if bilm.config.encoder == "bilstm":
         problems.append("the encoder has no recurrent state, and its one layer above the words is the last LSTM layer")
     if bilm.vocabulary is None and embedder is None:
         problems.append("no vocabulary: perplexity cannot be computed (vectors from characters do not need it)")

@@ -34,7 +34,7 @@ def perplexity_cli(
     lang: Optional[str] = _common.LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
     batch_size: int = Opt(32, "--batch-size", "-b", help="Rows per batch: parallel lanes of text with --state carry; otherwise a batch has up to 64 times as many tokens.", min=1),
-    state: PerplexityState = Opt(PerplexityState.carry, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf does, or start each sentence from the zero (reset) or the steady state."),
+    state: Optional[PerplexityState] = Opt(None, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf does (the default), or start each sentence from the zero (reset, the default of a transformer) or the steady state."),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     softmax: Optional[Path] = _common.SOFTMAX_OPT,
@@ -56,7 +56,7 @@ def perplexity_cli(
             lang=lang,
             running_text=running_text,
             batch_size=batch_size,
-            state=state.value,
+            state=None if state is None else state.value,
             options=options,
             vocab=vocab,
             softmax=softmax,
@@ -89,7 +89,7 @@ def perplexity(
     lang: Optional[str] = None,
     running_text: bool = False,
     batch_size: int = 32,
-    state: str = "carry",
+    state: Optional[str] = None,
     options: Optional[Path] = None,
     vocab: Optional[Path] = None,
     softmax: Optional[Path] = None,
@@ -101,6 +101,7 @@ def perplexity(
     """Load a biLM and score text.
 
     bilm_path (str): See `load_bilm`.
+    state (Optional[str]): See `BiLM.perplexity`.
     corpus_paths (List[Path]): See `find_shards`, also for `lang` and `running_text`.
     counts (Optional[Counts]): Counts of the text are added to it.
     tell (Tell): Called with a message on files that are named more than once, which are read once.

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._choices import STATES
+from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
 from ..errors import Errors
 from ..text.codecs import CharacterCodec
@@ -51,6 +52,21 @@ def check_has_state(has_state: bool) -> None:
     """RAISES (ValueError): EL301 if it has none."""
     if not has_state:
         raise ValueError(Errors.EL301)
+
+
+def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False) -> Any:
+    """state (Any): A policy, a state, or None for a zero state.
+    return_state (bool): Whether the state afterwards is wanted.
+    RETURNS (Any): The same; "reset" instead of None for a transformer.
+    RAISES (ValueError): EL340 if it is a transformer, which has no state, and one is wanted.
+    """
+    if config.encoder != "transformer":
+        return state
+    is_given = state is not None and not isinstance(state, str)
+    if return_state or state == "carry" or is_given:
+        wanted = "return_state=True" if return_state else "a state" if is_given else 'state = "carry"'
+        raise ValueError(Errors.EL340.format(wanted=wanted, encoder=config.encoder))
+    return "reset" if state is None else state
 
 
 def require_language_model(

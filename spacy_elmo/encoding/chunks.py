@@ -45,7 +45,7 @@ def run_chunk(
     table (WordTable): Contains the words of the chunk.
     chunk (Chunk): Inputs of the lanes.
     state (State): State of the lanes, one row each.
-    with_resets (bool): Start each block of sentences from a zero state.
+    with_resets (bool): Start each block of sentences from a zero state; always true without state.
     input_dropout (float), recurrent_dropout (float): See `BiLMNetwork.forward`.
     RETURNS (Tuple[List[Tensor], State]): Layers (d, S, B, P) and the new state.
     """
@@ -62,8 +62,14 @@ def run_chunk(
     else:
         vectors = network.word_vectors(torch.from_numpy(table.targets(numbers)).to(device))
     places = torch.from_numpy(index.reshape(chunk.inputs[:d].shape)).to(device)  # (d, S, B)
-    resets = torch.from_numpy(chunk.begins).to(device) if with_resets else None
+    resets = torch.from_numpy(chunk.begins).to(device) if with_resets or not network.config.has_state else None
     layers, after = network(
-        vectors, places, state, resets=resets, input_dropout=input_dropout, recurrent_dropout=recurrent_dropout
+        vectors,
+        places,
+        state,
+        resets=resets,
+        positions=None if chunk.positions is None else torch.from_numpy(chunk.positions[:d].copy()).to(device),
+        input_dropout=input_dropout,
+        recurrent_dropout=recurrent_dropout,
     )
     return layers, after

@@ -6,8 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..bilm.bilstm import BiLSTM
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
+from ..bilm.transformer import check_lengths
 from ..engine.dispatch import MAX_LANES
 from ..engine.fork import register_fork_handlers
 from ..engine.memory import HeapTrimmer
@@ -16,6 +18,7 @@ from ..engine.workspace import Workspace, WorkspacePool
 from ..text.lanes import Ids, plan_lanes
 from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
+from .checks import check_state_of
 from .runs import BOS, EOS, NumberedRuns, Runs, WordRuns
 from .word_encoder import WordEncoder
 
@@ -76,7 +79,7 @@ class Encoder:
     def steady_state(self) -> State:
         """The state after repeated empty sentences `<S> </S>`, from zero until it converges. Computed on first use.
 
-        RETURNS (State): One row.
+        RETURNS (State): One row; of an encoder without state, the empty state.
         """
         if self.known_steady_state is None:
             self.known_steady_state = self._settle()
@@ -85,7 +88,7 @@ class Encoder:
     @property
     def has_state(self) -> bool:
         """RETURNS (bool): Whether sequences have a recurrent state; without it all policies give the same."""
-        return self.network.encoder.has_state
+        return self.config.has_state
 
     def runs(self, runs: Sequence[Sequence[str]], *, has_gradients: bool = False) -> WordRuns:
         """RETURNS (WordRuns): Sequences of words, for `slices`, or for `with_grad`."""
@@ -93,13 +96,13 @@ class Encoder:
 
     def start(self, state: str) -> State:
         """RETURNS (State): Initial state of a sequence under a policy, one row."""
-        return self.steady_state if state == "steady" else self.network.zero_state(1)
+        return self.steady_state if state == "steady" and self.config.has_state else self.network.zero_state(1)
 
     def prepare(self, state: str) -> None:
         """Derive now everything from the weights that sequences under a policy need."""
         self.words.prepare()
         self.runner.prepare()
-        if state != "carry" and self.has_state:
+        if state != "carry" and self.config.has_state:
             self._state_after_boundary(state)
 
     def slices(
@@ -123,7 +126,9 @@ class Encoder:
         ends (Optional[List[State]]): Filled with the states after the sequences of each slice, one row each; for
             "carry" one row, after the last sequence. Not used for "reset" and "steady".
         YIELDS (Slice): In order.
+        RAISES (ValueError): EL340 if the encoder has no state to continue from, EL341 for a sequence that is too long.
         """
+        self._check(runs, state)
         with self._workspaces.borrow() as workspace:
             if not self.has_state:
                 found = self._whole(runs, batch_tokens, workspace)
@@ -145,13 +150,14 @@ class Encoder:
         with_boundaries (bool): Keep rows of the boundaries.
         RETURNS (Tensor): Shape (L+1, N, D).
         """
+        self._check(runs, "reset")
         if not runs.lengths:
             return torch.zeros(self.config.n_layers + 1, 0, self.config.output_width, device=self.device)
         numbered = runs.number(0, len(runs.lengths))
         vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
         kept = np.arange(len(tokens)) if with_boundaries else inner_places(runs.lengths)
-        if not self.has_state:
-            encoder: Any = self.network.encoder
+        encoder: Any = self.network.encoder
+        if isinstance(encoder, BiLSTM):
             lengths = numbered.lengths(with_boundaries=True)
             layers: Tensor = encoder.encode(vectors, torch.from_numpy(tokens).to(self.device), lengths)  # (L+1, N, D)
             return layers[:, torch.from_numpy(kept).to(self.device)]
@@ -167,6 +173,8 @@ class Encoder:
         for k in range(d):
             places[k, slots[k]] = tokens
         resets[plan.offsets, plan.lanes] = True
+        ends = plan.offsets + np.asarray(plan.lengths)
+        resets[ends[ends < plan.n_steps], plan.lanes[ends < plan.n_steps]] = True  # slots without a token are apart
         index = torch.from_numpy(places.reshape(d, plan.n_steps, plan.n_lanes)).to(self.device)
         layers, _ = self.network(
             vectors, index, self.network.zero_state(plan.n_lanes), resets=torch.from_numpy(resets).to(self.device)
@@ -182,6 +190,11 @@ class Encoder:
         for first, stop in _split_by_budget(runs.lengths, batch_tokens):
             rows, _ = self._run(runs.number(first, stop), start, with_boundaries=True, workspace=workspace)
             yield Slice(first, stop, rows, True)
+
+    def _check(self, runs: Runs, state: Union[str, State]) -> None:
+        if self.config.encoder == "transformer":
+            check_state_of(self.config, state)
+            check_lengths([length + 2 for length in runs.lengths], self.config)
 
     def _restart(
         self, runs: Runs, state: str, batch_tokens: int, workspace: Workspace, with_boundaries: bool

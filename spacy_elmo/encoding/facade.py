@@ -93,9 +93,10 @@ class BiLM:
     @property
     def steady_state(self) -> BiLMState:
         """RETURNS (BiLMState): One row, the initial state of sequences with `state="steady"`.
-        RAISES (ValueError): EL301 if the encoder has no recurrent state.
+        RAISES (ValueError): EL301 or EL340 if the encoder has no recurrent state.
         """
-        checks.check_has_state(self._encoder.has_state)
+        checks.check_state_of(self.config, None, return_state=True)
+        checks.check_has_state(self.config.has_state)
         return BiLMState.from_state(self._encoder.steady_state)
 
     def to(self, device: Union[str, torch.device]) -> "BiLM":
@@ -178,30 +179,28 @@ class BiLM:
         boundaries (bool): Include the rows of `<S>` and `</S>`: n + 2 rows.
         batch_tokens (int): Tokens computed at once, which bounds the working memory.
         RETURNS (Union[Vectors, Tuple[Vectors, BiLMState]]): float32 arrays that own their memory, in the order given.
-        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL006 and EL009 for a state that does not fit, EL008 for
-            unknown layers, EL011 for input that is not tokenized.
+        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL006, EL009 and EL340 for a state that does not fit,
+            EL008 for unknown layers, EL011 for input that is not tokenized.
         """
         checks.check_positive("batch_tokens", batch_tokens)
         text = checks.check_sentences(sentences)
+        state = checks.check_state_of(self.config, state, return_state=return_state)
         choose = checks.layer_choice(layers, self.config.n_layers)
         is_carried = isinstance(state, str) and state == "carry"
         if not is_carried and (return_state or not isinstance(state, str)):
-            checks.check_has_state(self._encoder.has_state or (state is None and not return_state))
+            checks.check_has_state(self.config.has_state or (state is None and not return_state))
             start: Union[str, State] = self._start(state, len(text))
         else:
             start = checks.check_state(state)
         ends: List[State] = []
-        encoder, groups = self._encoder, [len(text)]
-        found = encoder.slices(
-            encoder.runs(text), start, batch_tokens, group_lengths=groups, with_boundaries=boundaries, ends=ends
-        )
+        encoder, choices = self._encoder, dict[str, Any](group_lengths=[len(text)], with_boundaries=boundaries)
+        found = encoder.slices(encoder.runs(text), start, batch_tokens, ends=ends, **choices)
         vectors = to_arrays(found, [len(words) for words in text], choose, with_boundaries=boundaries)
         if not return_state:
             return vectors
+        end = ends[-1] if ends else self.network.zero_state(1)
         if isinstance(start, State):
             end = State.cat([*ends, start.rows(len(text), None)])  # rows beyond the batch are unchanged
-        else:
-            end = ends[-1] if ends else self.network.zero_state(1)
         return vectors, BiLMState.from_state(end)
 
     def encode(
@@ -246,8 +245,7 @@ class BiLM:
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
         RAISES (ValueError): EL017 if the biLM reads whole words, or for ids that its codec does not have.
         """
-        encoder = self._encoder
-        runs = checks.id_runs(char_ids, index, encoder.words)
+        runs = checks.id_runs(char_ids, index, (encoder := self._encoder).words)
         return self._encode(encoder, runs, state, batch_tokens, group_lengths, boundaries)
 
     def iter_encode(
@@ -302,26 +300,32 @@ class BiLM:
         RAISES (ValueError): EL016 in another precision than float32, EL017 for ids that do not fit.
         """
         checks.require_float32(self.precision, "A gradient", "Load the weights again in float32.")
-        encoder = self._encoder
-        return encoder.with_grad(checks.id_runs(char_ids, index, encoder.words), with_boundaries=boundaries)
+        runs = checks.id_runs(char_ids, index, (encoder := self._encoder).words)
+        return encoder.with_grad(runs, with_boundaries=boundaries)
 
     def perplexity(
-        self, sentences: Iterable[Sequence[str]], *, state: str = "carry", batch_size: int = 32, on_progress: Any = None
+        self,
+        sentences: Iterable[Sequence[str]],
+        *,
+        state: Optional[str] = None,
+        batch_size: int = 32,
+        on_progress: Any = None,
     ) -> Perplexity:
         """Compute the perplexity of a text.
 
         sentences (Iterable[Sequence[str]]): Tokenized, without boundaries.
-        state (str): "carry", as in bilm-tf: sentences are concatenated in `batch_size` lanes and the state is carried,
-            until the first lane has no text left. "reset" and "steady": each sentence starts from zero or from the
-            steady state, and all predictions count.
+        state (Optional[str]): "carry" (the default of an LSTM), as in bilm-tf: sentences are concatenated in
+            `batch_size` lanes until the first one has no text left. "reset" (the default of a transformer) and
+            "steady": each sentence starts from zero or from the steady state, and all predictions count.
         batch_size (int): Sentences computed at once.
         on_progress (Optional[Callable[[int], Any]]): Called with the number of new predictions.
         RETURNS (Perplexity): Both directions, over the full softmax.
         RAISES (ValueError): EL004 for an unknown state, a batch size below 1 or a text without sentences, EL007 without
             a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in reduced precision,
-            EL140 if a perplexity is not finite.
+            EL140 if a perplexity is not finite, EL340 for "carry" without state.
         """
         head, vocabulary = self._language_model("perplexities")
+        state = state or ("carry" if self.config.has_state else "reset")
         text = checks.check_text(sentences, state, batch_size, "perplexities")
         return finite(summarize(self._losses(text, state, batch_size), vocabulary, on_progress), self.network, head)
 
@@ -339,14 +343,14 @@ class BiLM:
         """
         self._language_model("losses")
         text = checks.check_text(sentences, state, batch_size, "losses")
-        found = self._losses(text, state, 1 if state == "carry" else batch_size)
-        losses = np.concatenate([part.losses for part in found], axis=1)
+        parts = self._losses(text, state, 1 if state == "carry" else batch_size)
+        losses = np.concatenate([part.losses for part in parts], axis=1)
         by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in text])[:-1], axis=1)
         return [in_text_order(part) if state == "carry" else part.copy() for part in by_sentence]
 
     def _losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
         head, vocabulary = self._language_model("losses")
-        if state == "carry":
+        if checks.check_state_of(self.config, state) == "carry":
             what, remedy = "The state 'carry' of perplexities", "Choose state 'reset' or 'steady'."
             checks.require_float32(self.precision, what, remedy)
             return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size)
@@ -369,9 +373,8 @@ class BiLM:
         checks.check_positive("batch_tokens", batch_tokens)
         n_rows = sum(runs.lengths) + 2 * boundaries * len(runs.lengths)
         layers = torch.empty(self.config.n_layers + 1, n_rows, self.config.output_width, device=self.device)
-        found = encoder.slices(
-            runs, checks.check_state(state), batch_tokens, group_lengths=group_lengths, with_boundaries=boundaries
-        )
+        choices: Dict[str, Any] = {"group_lengths": group_lengths, "with_boundaries": boundaries}
+        found = encoder.slices(runs, checks.check_state(state), batch_tokens, **choices)
         return fill_rows(layers, found, runs.lengths, with_boundaries=boundaries)
 
     @property

@@ -16,7 +16,7 @@ from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.sentence_lanes import SentenceLanes
 from ..text.vocabulary import Vocabulary
 from .chunks import make_word_table, run_chunk
-from .encoder import Slice
+from .encoder import Encoder, Slice
 
 STEPS = 64
 SENTENCES_PER_LANE = 8
@@ -184,6 +184,27 @@ def sentence_losses(
         halves = rows[-1].chunk(n_directions, dim=1)
         outputs = [half[torch.from_numpy(read).to(half.device)] for half, read in zip(halves, reads)]
         yield Losses(_score(head, torch.stack(outputs), targets), targets)
+
+
+def held_out_losses(
+    network: BiLMNetwork,
+    head: LMHead,
+    vocabulary: Vocabulary,
+    sentences: Sequence[Sequence[str]],
+    *,
+    batch_size: int = 32,
+) -> Iterator[Losses]:
+    """Compute the loss of every prediction during training: with carried state, or sentence by sentence if the encoder
+    has no state.
+
+    sentences (Sequence[Sequence[str]]), batch_size (int): See `carried_losses`.
+    RETURNS (Iterator[Losses]): In parts.
+    """
+    if network.config.has_state:
+        return carried_losses(network, head, vocabulary, sentences, batch_size=batch_size)
+    encoder = Encoder(network, vocabulary, None)
+    slices = encoder.slices(encoder.runs(sentences), "reset", STEPS * batch_size, with_boundaries=True)
+    return sentence_losses(slices, head, vocabulary, sentences, network.config.n_directions)
 
 
 def in_text_order(losses: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Reduced precision for inference: the matrices of LSTMs and highways as bfloat16, float16 or int8.
+"""Reduced precision for inference: the matrices of the encoder and of highways as bfloat16, float16 or int8.
 
 `quantize` replaces the modules that contain them with modules of this file; everything else stays float32.
 `quantize(network, "float32")` restores the modules of `bilm/`, with rounded weights.
@@ -13,11 +13,14 @@ from .._choices import PRECISIONS
 from ..bilm.highway import Highway, LayerHighway, apply_highway
 from ..bilm.lstm import LSTMLayer
 from ..bilm.model import BiLMNetwork
+from ..bilm.transformer import TransformerLayer
 from ..errors import Errors
 from . import onednn
 from .cell import PROJECTION_SCALE, gate_scale
 from .products import QuantizedMatrix
 from .quantized_matrices import HALF_DTYPES, HalfMatrix, Int8Matrix
+
+TRANSFORMER_MATRICES = ("input_weight", "output_weight", "up_weight", "down_weight")
 
 
 class QuantizedLSTMLayer(nn.Module):
@@ -44,6 +47,27 @@ class QuantizedLSTMLayer(nn.Module):
         """RETURNS (Dict[str, Tensor]): The rounded weights in float32, by the name of the parameter."""
         names = ("input_weight", "recurrent_weight", "projection_weight")
         return {name: getattr(self, name).dense() for name in names if getattr(self, name) is not None}
+
+
+class QuantizedTransformerLayer(nn.Module):
+    """A `TransformerLayer` with quantized matrices, with the attributes that the engine uses.
+
+    layer (TransformerLayer): In float32.
+    precision (str): "bfloat16", "float16" or "int8".
+    """
+
+    def __init__(self, layer: TransformerLayer, precision: str) -> None:
+        super().__init__()
+        self.precision, self.n_heads = precision, layer.n_heads
+        for name, parameter in layer.named_parameters():
+            if name in TRANSFORMER_MATRICES:
+                setattr(self, name, _quantize(parameter, parameter.new_ones(1), precision))
+            else:
+                self.register_parameter(name, parameter)
+
+    def dense_weights(self) -> Dict[str, Tensor]:
+        """RETURNS (Dict[str, Tensor]): The rounded weights in float32, by the name of the parameter."""
+        return {name: getattr(self, name).dense() for name in TRANSFORMER_MATRICES}
 
 
 class QuantizedLayerHighway(nn.Module):
@@ -93,10 +117,11 @@ class QuantizedHighway(nn.Module):
 # Modules and their quantized counterparts, and the parameters that are quantized.
 QUANTIZED: Dict[Any, Any] = {
     LSTMLayer: QuantizedLSTMLayer,
+    TransformerLayer: QuantizedTransformerLayer,
     LayerHighway: QuantizedLayerHighway,
     Highway: QuantizedHighway,
 }
-MATRICES = ("input_weight", "recurrent_weight", "projection_weight", "weight")
+MATRICES = ("recurrent_weight", "projection_weight", "weight", *TRANSFORMER_MATRICES)
 
 
 class Place(NamedTuple):
@@ -149,7 +174,7 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
     check_precision(precision, network.device)
     if precision == precision_of(network):
         return
-    if precision != "float32" and not network.encoder.has_state:
+    if precision != "float32" and network.config.encoder == "bilstm":
         reason = f"the encoder '{network.config.encoder}' is computed in float32 only"
         raise ValueError(
             Errors.EL015.format(precision=precision, device=network.device, reason=reason, others="'float32'")
@@ -200,15 +225,18 @@ def _restore(network: BiLMNetwork, quantized: Any) -> nn.Module:
     with torch.device("meta"):
         if isinstance(quantized, QuantizedLSTMLayer):
             module = LSTMLayer(network.config)
+        elif isinstance(quantized, QuantizedTransformerLayer):
+            module = TransformerLayer(network.config)
         elif isinstance(quantized, QuantizedLayerHighway):
             module = LayerHighway(network.config.n_directions, network.config.projection_width)
         else:
             module = Highway(len(quantized.bias) // 2)
-    module.bias = quantized.bias
+    for name, parameter in quantized.named_parameters():
+        setattr(module, name, parameter)
     for name, weight in quantized.dense_weights().items():
         setattr(module, name, nn.Parameter(weight))
     module.train(quantized.training)
-    return module  # type: ignore[no-any-return]  # one of the three
+    return module  # type: ignore[no-any-return]  # one of the four
 
 
 def _quantize(weight: Tensor, fold: Tensor, precision: str) -> QuantizedMatrix:

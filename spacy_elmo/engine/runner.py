@@ -15,6 +15,7 @@ from .products import has_packing
 from .quantization import precision_of
 from .single_sequence import UnpackedLayer, run_single_sequence
 from .threads import run_parallel
+from .transformer import TransformerRunner
 from .whole_sequences import WholeSequenceRunner
 from .workspace import Workspace, WorkspacePool
 
@@ -144,7 +145,11 @@ def _join_directions(parts: List[Pairs]) -> State:
 
 
 # By the value of `BiLMConfig.encoder`, as in `bilm.encoder.ENCODERS`.
-RUNNERS: Dict[str, Callable[[BiLMNetwork], Runner]] = {"lstm": LSTMRunner, "bilstm": WholeSequenceRunner}
+RUNNERS: Dict[str, Callable[[BiLMNetwork], Runner]] = {
+    "lstm": LSTMRunner,
+    "bilstm": WholeSequenceRunner,
+    "transformer": TransformerRunner,
+}
 
 
 def make_runner(network: BiLMNetwork) -> Runner:

@@ -4,7 +4,7 @@ The order of sums in BLAS libraries depends on the number of rows, so the vector
 words computed with it, and on the cache. This does not hold for prepacked products, see `PackedProduct`.
 """
 
-from typing import Callable, List, Protocol, Sequence, Union
+from typing import Any, Callable, List, Protocol, Sequence
 
 import torch
 from torch import Tensor
@@ -43,9 +43,7 @@ class ConstantCharCNN:
     def __init__(self, char_cnn: CharCNN) -> None:
         self._char_cnn = char_cnn
         self._products: List[Product] = []
-        self._steps: List[Step] = [self._highway(one) for one in char_cnn.highways]
-        if char_cnn.projection is not None:
-            self._steps.append(self._linear(char_cnn.projection))
+        self._steps: List[Step] = [self._step(module) for module in char_cnn.steps()]
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -60,13 +58,15 @@ class ConstantCharCNN:
         for product in self._products:
             product.prepare()
 
-    def _highway(self, highway: Union[Highway, torch.nn.Module]) -> Step:
-        if not isinstance(highway, Highway):  # quantized
-            return highway
-        scores = self._linear(highway)
+    def _step(self, module: torch.nn.Module) -> Step:
+        if isinstance(module, torch.nn.Linear):
+            return self._linear(module)
+        if not isinstance(module, Highway):  # quantized, or a layer norm
+            return module
+        scores = self._linear(module)
         return lambda features: apply_highway(features, scores(features))
 
-    def _linear(self, module: Union[Highway, torch.nn.Linear]) -> Step:
+    def _linear(self, module: Any) -> Step:
         return constant_linear(module.weight, module.bias, self._products)
 
 

@@ -1,4 +1,4 @@
-"""Errors of the biLM itself: config, text, engine, encoding. EL001 to EL019."""
+"""Errors of the biLM itself: config, text, engine, encoding. EL001 to EL019, EL340 and EL341."""
 
 from .catalogue import Catalogue
 
@@ -58,3 +58,12 @@ class BiLMErrors(metaclass=Catalogue):
         "word, to a biLM with character input."
     )
     EL018 = "Position {position} is not in a sentence of {n_words} words. Choose 0 to the number of words minus 1."
+    EL340 = (
+        "{wanted} cannot be used: the encoder of this biLM is a {encoder}, which has no recurrent state. It reads each "
+        "sequence by itself. Use state \"reset\"."
+    )
+    EL341 = (
+        "A sequence has {n_tokens} tokens, BOS and EOS included, but this transformer reads at most {max_positions}, "
+        "since attention takes time in proportion to the square of the length. Split it into sentences or windows (the "
+        "component: set max_tokens to {max_positions} - 2 or less)."
+    )

@@ -107,3 +107,7 @@ class PretrainingErrors(metaclass=Catalogue):
         "row has a gradient, and there is no separate word embedding. Set sparse = false, or softmax.kind = "
         "\"sampled\"."
     )
+    EL342 = (
+        "[pretraining] does not fit a biLM with encoder = \"transformer\", which has no state to carry and reads whole "
+        "sentences: {problems}. Correct these settings."
+    )

@@ -13,6 +13,7 @@ from thinc.types import Floats3d, Ints1d
 from thinc.util import get_array_module, torch2xp, xp2torch
 from torch import Tensor
 
+from ..encoding.checks import check_state_of
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
@@ -124,13 +125,14 @@ def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
     model (Model): An ELMo model.
     bilm (BiLM): The biLM; its sizes must match the `bilm` setting of the model, if set.
     RAISES (ValueError): EL065 for anything but a biLM, EL066 for other sizes, EL015 if the device does not support the
-        `precision` of the model.
+        `precision` of the model, EL340 if the model carries a state that the encoder does not have.
     """
     if not isinstance(bilm, BiLM):
         raise ValueError(Errors.EL065.format(found=type(bilm).__name__))
     problems = _other_sizes(get_settings(model), bilm)
     if problems:
         raise ValueError(Errors.EL066.format(problems=problems))
+    check_state_of(bilm.config, get_settings(model).state)
     _shim(model).set_bilm(bilm)
     model.set_dim("nO", bilm.config.output_width, force=True)
     model.set_dim("nL", bilm.config.n_layers + 1, force=True)
@@ -186,7 +188,8 @@ def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
         return ""
     wanted = type(bilm.config).from_dict(settings.bilm).to_dict()
     found = bilm.config.to_dict()
-    return "; ".join(f"{key} is {found[key]}, not {wanted[key]}" for key in wanted if wanted[key] != found[key])
+    others = (key for key in wanted if wanted[key] != found.get(key))
+    return "; ".join(f"{key} is {found.get(key)}, not {wanted[key]}" for key in others)
 
 
 def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool) -> Tuple[ElmoBatch, Backprop]:

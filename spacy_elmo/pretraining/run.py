@@ -15,7 +15,7 @@ from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState
 from ..corpora.shards import BlockStream, Shard
 from ..encoding.facade import BiLM
-from ..encoding.perplexity import Perplexity, carried_losses, summarize
+from ..encoding.perplexity import Perplexity, held_out_losses, summarize
 from ..errors import Errors
 from ..text.vocabulary import Vocabulary
 from ..weights import save_bilm
@@ -203,7 +203,7 @@ class Pretraining:
         found: Optional[Perplexity] = None
         if self.ranks.is_writer:
             network, head, n_lanes = self.trainer.network, self.trainer.head, min(32, self.config.batch_size)
-            losses = carried_losses(network, head, self.vocabulary, self.held_out, batch_size=n_lanes)
+            losses = held_out_losses(network, head, self.vocabulary, self.held_out, batch_size=n_lanes)
             found = summarize(losses, self.vocabulary)
         validation: Perplexity = self.ranks.from_writer(found)
         if not (math.isfinite(validation.forward + validation.mean) and not math.isinf(validation.backward)):
@@ -216,8 +216,9 @@ class Pretraining:
         return BiLM(network, vocabulary=self.vocabulary, head=head, steady_state=steady_state)
 
     def _save_models(self, report: Report) -> None:
-        steady_state = self._bilm().steady_state  # computed now, since it is saved with the model
-        bilm = self._bilm(steady_state)
+        bilm = self._bilm()
+        if bilm.config.has_state:
+            bilm = self._bilm(bilm.steady_state)  # computed now, since it is saved with the model
         bilm.meta = {**self.meta, "training": self._origin(report)}
         for name in (LAST, BEST) if report.is_best else (LAST,):
             save_bilm(bilm, self.output / name, force=True)

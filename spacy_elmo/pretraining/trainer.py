@@ -21,12 +21,14 @@ from ..corpora.shards import BlockStream
 from ..encoding.chunks import make_word_table, run_chunk
 from ..text.sentence_lanes import Chunk, SentenceLanes
 from ..text.vocabulary import Vocabulary
+from ..text.whole_sentence_lanes import WholeSentenceLanes
 from ..text.word_table import Ids, WordTable
 from ..weights.native.names import current_name, stored_name
 from .checkpoint import Snapshot
 from .checkpoint_checks import lane_problems
 from .config import PretrainConfig
 from .distributed import Ranks
+from .encoder_fit import check_encoder_fit
 from .loss_scale import LossScale
 from .objective import make_objective
 from .optimizer import PretrainOptimizer
@@ -65,11 +67,12 @@ class LossModule(nn.Module):
 
     network (BiLMNetwork), objective (nn.Module): Trained in place.
     config (PretrainConfig): Dropout, resets.
+    n_ranks (int): Ranks whose losses are averaged.
     """
 
-    def __init__(self, network: BiLMNetwork, objective: nn.Module, config: PretrainConfig) -> None:
+    def __init__(self, network: BiLMNetwork, objective: nn.Module, config: PretrainConfig, n_ranks: int = 1) -> None:
         super().__init__()
-        self.network, self.objective, self.config = network, objective, config
+        self.network, self.objective, self.config, self.n_ranks = network, objective, config, n_ranks
 
     def forward(self, table: WordTable, chunk: Chunk, state: State, generator: torch.Generator) -> Any:
         """RETURNS (Tuple[Tensor, State]): The loss, shape (), and the state after the chunk."""
@@ -83,9 +86,16 @@ class LossModule(nn.Module):
             input_dropout=config.dropout,
             recurrent_dropout=config.recurrent_dropout,
         )
-        outputs = nn.functional.dropout(layers[-1], config.last_dropout).flatten(0, 2)  # (d * S * B, P)
-        targets = torch.from_numpy(table.targets(chunk.targets[:d]).reshape(-1)).to(outputs.device)
-        return self.objective(outputs, targets, generator).mean(), state
+        outputs = nn.functional.dropout(layers[-1], config.last_dropout).flatten(1, 2)  # (d, S * B, P)
+        if chunk.counted is not None:
+            outputs = outputs[:, torch.from_numpy(chunk.counted.reshape(-1)).to(outputs.device)]
+        outputs = outputs.flatten(0, 1)  # (d * predictions, P)
+        targets = torch.from_numpy(table.targets(chunk.counted_targets(d)).reshape(-1)).to(outputs.device)
+        losses = self.objective(outputs, targets, generator)
+        if chunk.counted is None:
+            return losses.mean(), state
+        # Ranks have different numbers of predictions; the average of their losses is the mean over all predictions.
+        return losses.sum() * (self.n_ranks / (d * chunk.n_predictions)), state
 
 
 class Trainer:
@@ -108,13 +118,14 @@ class Trainer:
         ranks: Ranks,
     ) -> None:
         self.network, self.head, self.stream, self.config, self.ranks = network, head, stream, config, ranks
+        check_encoder_fit(config, network.config)
         self.own_lanes = ranks.lanes(config.batch_size)
         self.table = make_word_table(network.config, vocabulary)
-        self.lanes = SentenceLanes(self._blocks(), config.batch_size)
+        self.lanes = self._make_lanes()
         schedule = replace(config.schedule, warmup_steps=config.warmup_updates)
         self.optimizer = PretrainOptimizer(network, head, config.optimizer, schedule, max_tokens=config.max_tokens)
         objective = make_objective(head, config.softmax, sparse=config.optimizer.sparse).to(ranks.device)
-        self.module = LossModule(network, objective, config)
+        self.module = LossModule(network, objective, config, ranks.world_size)
         self.sparse = list(head.parameters()) if config.optimizer.sparse else []
         if config.optimizer.sparse and network.word_embedding is not None:
             self.sparse.append(network.word_embedding)
@@ -144,7 +155,7 @@ class Trainer:
         is_finite = self._is_recoverable(loss) if is_overflow else math.isfinite(info.grad_norm)
         if is_finite:
             self.step += 1
-            self.n_tokens += sum(chunk.inputs[0].size for chunk in chunks) * self.ranks.world_size
+            self.n_tokens += sum(chunk.n_predictions for chunk in chunks)
         return Update(loss, info.learn_rate, info.grad_norm, is_finite, is_overflow, data_s)
 
     def snapshot(self) -> Snapshot:
@@ -190,7 +201,7 @@ class Trainer:
         self.stream.load_state_dict(record["stream"])
         self.table.keep(np.zeros(0, dtype="int64"))
         self.table.numbers_of(record["words"])
-        self.lanes = SentenceLanes(self._blocks(), self.config.batch_size)
+        self.lanes = self._make_lanes()
         lanes = _under("lanes.", tensors)
         problems = lane_problems(lanes, n_lanes=self.config.batch_size, n_words=len(self.table))
         if problems:
@@ -222,6 +233,11 @@ class Trainer:
             if chunk is not None:
                 chunks.append(chunk.of_lanes(self.own_lanes))
         return chunks
+
+    def _make_lanes(self) -> SentenceLanes:
+        """An encoder without state reads whole sentences only."""
+        kind = SentenceLanes if self.network.config.has_state else WholeSentenceLanes
+        return kind(self._blocks(), self.config.batch_size)
 
     def _forget_words(self) -> None:
         """Keep only the words in the lanes, so that memory does not grow with the corpus. Results do not change."""

@@ -21,15 +21,33 @@ class Chunk:
     inputs (Ids): Shape (2, S, B), in the reading order of the forward and the backward direction.
     targets (Ids): Shape (2, S, B).
     begins (NDArray): Shape (S, B) bool, true where a block of sentences begins.
+    n_predictions (int): Predictions per direction, of the lanes of all ranks.
+    positions (Optional[Ids]): Shape (2, S, B), the position of each input in the text of its sentence, if needed.
+    counted (Optional[NDArray]): Shape (S, B) bool, false for padding; None without padding.
     """
 
     inputs: Ids
     targets: Ids
     begins: NDArray[np.bool_]
+    n_predictions: int
+    positions: Optional[Ids] = None
+    counted: Optional[NDArray[np.bool_]] = None
 
     def of_lanes(self, lanes: slice) -> "Chunk":
         """RETURNS (Chunk): The selected lanes."""
-        return Chunk(self.inputs[:, :, lanes], self.targets[:, :, lanes], self.begins[:, lanes])
+        return Chunk(
+            self.inputs[:, :, lanes],
+            self.targets[:, :, lanes],
+            self.begins[:, lanes],
+            self.n_predictions,
+            None if self.positions is None else self.positions[:, :, lanes],
+            None if self.counted is None else self.counted[:, lanes],
+        )
+
+    def counted_targets(self, n_directions: int) -> Ids:
+        """RETURNS (Ids): Shape (n_directions, predictions), without padding."""
+        targets = self.targets[:n_directions].reshape(n_directions, -1)
+        return targets if self.counted is None else targets[:, self.counted.reshape(-1)]
 
 
 class SentenceLanes:
@@ -68,7 +86,7 @@ class SentenceLanes:
             return None
         self._now = end
         rows = np.stack([self._take(lane, n_ready) for lane in range(self.n_lanes)], axis=2)  # (5, S, B)
-        return Chunk(inputs=rows[0:2], targets=rows[2:4], begins=rows[4].astype(bool))
+        return Chunk(rows[0:2], rows[2:4], rows[4].astype(bool), rows[0].size)
 
     def state_dict(self) -> Dict[str, NDArray[np.int64]]:
         """RETURNS (Dict[str, NDArray]): Positions and contents of the lanes, for `load_state_dict`."""
@@ -102,7 +120,7 @@ class SentenceLanes:
         sentences = next(self._blocks, None)
         if sentences is None:
             return None
-        block = np.concatenate([_read_and_predict(sentence) for sentence in sentences], axis=1)
+        block = np.concatenate([read_and_predict(sentence) for sentence in sentences], axis=1)
         block[4, 0] = 1
         return block
 
@@ -118,8 +136,11 @@ class SentenceLanes:
         return np.concatenate(taken, axis=1)
 
 
-def _read_and_predict(words: Ids) -> NDArray[np.int64]:
-    """Shape (5, n + 1): forward and backward inputs, forward and backward targets, 1 where a block begins."""
+def read_and_predict(words: Ids) -> NDArray[np.int64]:
+    """words (Ids): Shape (n,), a sentence.
+    RETURNS (NDArray): Shape (5, n + 1): forward and backward inputs, forward and backward targets, and zeros, to be 1
+        where a block begins.
+    """
     n_words = len(words)
     rows = np.zeros((5, n_words + 1), dtype="int64")
     rows[0, 0], rows[0, 1:] = WordTable.BEGIN, words

@@ -12,7 +12,7 @@ MAX_JSON_BYTES = 16 * MIB  # options, config and meta data
 MAX_JSON_DEPTH = 64
 MAX_EXPANSION = 20  # uncompressed weights and words are at most a few times larger than their files
 
-MAX_LAYERS = 1000  # LSTM layers, highway layers, filter sizes
+MAX_LAYERS = 1000  # layers of the encoder, highway layers, filter sizes
 MAX_WIDTH = 2**20
 MAX_CHARACTERS = 1000  # ids per word, of 8 bytes each, for thousands of words at once
 MAX_WORDS = 2**31
@@ -30,7 +30,7 @@ def expanded_limit(n_bytes: int) -> int:
     return 64 * MIB + MAX_EXPANSION * n_bytes
 
 
-# Settings by their names in `BiLMConfig` and `CharCNNConfig`.
+# Settings by their names in `BiLMConfig`, `CharCNNConfig` and `TransformerConfig`.
 MOST: Dict[str, int] = {
     "n_layers": MAX_LAYERS,
     "cell_width": MAX_WIDTH,
@@ -43,6 +43,8 @@ MOST: Dict[str, int] = {
     "character_width": MAX_WIDTH,
     "word_width": MAX_WIDTH,
     "encoder_depth": MAX_LAYERS,
+    "feedforward_width": MAX_WIDTH,
+    "max_positions": MAX_WIDTH,
 }
 
 
@@ -52,8 +54,9 @@ def find_excess(config: BiLMConfig) -> List[str]:
     """
     sizes: Dict[str, Optional[int]] = {name: getattr(config, name) for name in MOST if hasattr(config, name)}
     words = config.char_cnn or config.token_embedder
-    if words is not None:
-        sizes.update({name: getattr(words, name) for name in MOST if hasattr(words, name)})
+    for block in (words, config.transformer):
+        if block is not None:
+            sizes.update({name: getattr(block, name) for name in MOST if hasattr(block, name)})
     problems = find_above(sizes, MOST)
     clips = {"cell_clip": config.cell_clip, "projection_clip": config.projection_clip}
     huge = ((name, clip) for name, clip in clips.items() if clip is not None and clip > MAX_ABSOLUTE)

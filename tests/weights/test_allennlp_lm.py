@@ -134,7 +134,7 @@ def test_a_vocabulary_that_does_not_fit_leaves_the_softmax_out(tmp_path):
     assert len(bilm.embed([SENTENCE])[0]) == 2
 
 
-@pytest.mark.parametrize("kind", ["bidirectional_language_model_transformer", "gated-cnn-encoder", None, 3])
+@pytest.mark.parametrize("kind", ["gated-cnn-encoder", None, 3])
 def test_other_contextualizers_are_named(kind, tmp_path):
     folder = write(tmp_path / "lm", changed(type=kind), make_state(CONFIG))
     found = "no config.json" if kind is None else repr(kind)

@@ -7,6 +7,7 @@ from ...errors import Errors
 from ..limits import shorten
 from ..tensor_map import Array
 from .lstm_lm import read_lstm_lm
+from .transformer_lm import read_transformer_lm
 
 CONTEXTUALIZER = "_contextualizer."
 SOFTMAX = "_softmax_loss."
@@ -14,9 +15,21 @@ SOFTMAX = "_softmax_loss."
 # config (dict), arrays (by the names of the state dict), words of the vocabulary without padding, path -> biLM
 LMReader = Callable[[Mapping[str, Any], Mapping[str, Array], Optional[List[str]], str], BiLM]
 
-# By `model.contextualizer.type` of the config. The transformer biLM (Peters et al. 2018b) is
-# "bidirectional_language_model_transformer": its reader goes here.
-READERS: Dict[str, LMReader] = {"lstm": read_lstm_lm}
+
+def _read_transformer(
+    config: Mapping[str, Any], arrays: Mapping[str, Array], words: Optional[List[str]], where: str
+) -> BiLM:
+    try:
+        return read_transformer_lm(config, arrays, words)
+    except ValueError as error:
+        raise ValueError(f"{error} It is '{where}'.") from error
+
+
+# By `model.contextualizer.type` of the config.
+READERS: Dict[str, LMReader] = {
+    "lstm": read_lstm_lm,
+    "bidirectional_language_model_transformer": _read_transformer,
+}
 
 
 def is_language_model(names: Iterable[str]) -> bool:

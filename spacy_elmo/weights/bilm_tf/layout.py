@@ -7,6 +7,7 @@ import re
 from typing import Dict, List
 
 from ...bilm.config import BiLMConfig, CharCNNConfig
+from ...bilm.transformer_config import TransformerConfig
 from ..parts import network_shapes
 from ..tensor_map import Dataset, Shape, TensorSlice, permute
 
@@ -46,10 +47,12 @@ def state_shapes(config: BiLMConfig) -> Dict[str, Shape]:
     if config.char_cnn is None:
         shapes["word_embedding"] = (config.n_words or 0, p)
     else:
-        shapes.update(_char_cnn_shapes(config.char_cnn))
+        shapes.update(_char_cnn_shapes(config.char_cnn, p))
     if config.char_cnn is not None and config.has_cnn_projection:
         shapes["char_cnn.projection.weight"] = (p, config.char_cnn.n_filters)
         shapes["char_cnn.projection.bias"] = (p,)
+    if config.transformer is not None:
+        return {**shapes, **_transformer_shapes(config, config.transformer)}
     for layer in range(config.n_layers):
         shapes[f"encoder.layers.{layer}.input_weight"] = (d, p, 4 * h)
         shapes[f"encoder.layers.{layer}.recurrent_weight"] = (d, p, 4 * h)
@@ -124,12 +127,33 @@ def _lstm_datasets(config: BiLMConfig, direction: int, layer: int) -> List[Datas
     return table
 
 
-def _char_cnn_shapes(config: CharCNNConfig) -> Dict[str, Shape]:
+def _char_cnn_shapes(config: CharCNNConfig, p: int) -> Dict[str, Shape]:
     shapes: Dict[str, Shape] = {"char_cnn.embedding": (config.n_characters + 1, config.embedding_width)}
     for i, (window, n) in enumerate(config.filters):
         shapes[f"char_cnn.filters.{i}.weight"] = (n, config.embedding_width, window)
         shapes[f"char_cnn.filters.{i}.bias"] = (n,)
+    width = config.highway_width(p)
     for k in range(config.n_highway):
-        shapes[f"char_cnn.highways.{k}.weight"] = (2 * config.n_filters, config.n_filters)
-        shapes[f"char_cnn.highways.{k}.bias"] = (2 * config.n_filters,)
+        shapes[f"char_cnn.highways.{k}.weight"] = (2 * width, width)
+        shapes[f"char_cnn.highways.{k}.bias"] = (2 * width,)
+    if config.has_layer_norm:
+        shapes.update({"char_cnn.norm.weight": (p,), "char_cnn.norm.bias": (p,)})
     return shapes
+
+
+def _transformer_shapes(config: BiLMConfig, sizes: TransformerConfig) -> Dict[str, Shape]:
+    d, p, hidden = config.n_directions, config.projection_width, sizes.feedforward_width
+    layer: Dict[str, Shape] = {
+        "input_weight": (d, p, 3 * p),
+        "input_bias": (d, 3 * p),
+        "output_weight": (d, p, p),
+        "output_bias": (d, p),
+        "up_weight": (d, p, hidden),
+        "up_bias": (d, hidden),
+        "down_weight": (d, hidden, p),
+        "down_bias": (d, p),
+        "norm_weight": (d, 2, p),
+        "norm_bias": (d, 2, p),
+    }
+    shapes = {f"encoder.blocks.{k}.{name}": shape for k in range(config.n_layers) for name, shape in layer.items()}
+    return {**shapes, "encoder.norm.weight": (d, p), "encoder.norm.bias": (d, p)}

@@ -136,6 +136,14 @@ def find_foreign_parts(config: BiLMConfig) -> List[str]:
     checks = [
         (config.token_embedder is None, "it reads words and characters by tables of its own"),
         (config.encoder == "lstm", f"its encoder is '{config.encoder}'"),
+        (
+            config.char_cnn is None or not config.char_cnn.has_layer_norm,
+            "its character CNN has a layer norm (char_cnn.has_layer_norm)",
+        ),
+        (
+            config.char_cnn is None or config.char_cnn.projection == "after_highway",
+            "its character CNN projects before the highways (char_cnn.projection = 'after_cnn')",
+        ),
         (not config.always_project or config.projection_width < config.cell_width, "its LSTM projects to more than H"),
     ]
     return [text for is_fine, text in checks if not is_fine]

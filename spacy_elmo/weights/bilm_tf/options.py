@@ -1,10 +1,11 @@
 """Convert bilm-tf's options.json to a `BiLMConfig` and back. All problems of a file are reported at once."""
 
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ...bilm.config import ACTIVATIONS, BiLMConfig, CharCNNConfig
 from ...errors import Errors
 from ..limits import MAX_ABSOLUTE, MAX_CHARACTERS, MAX_LAYERS, MAX_WIDTH, MAX_WORDS, find_filter_excess, shorten
+from ..settings_reader import SettingsReader
 
 DEFAULT_MAX_CHARACTERS = 50
 N_CHARACTERS_INFERENCE = 262
@@ -35,7 +36,7 @@ def read_options(
     if not isinstance(options, Mapping):
         problems = [f"it contains a {type(options).__name__}, not a block of settings"]
         raise ValueError(Errors.EL023.format(path=source, problems=problems[0]))
-    reader = _Reader(options)
+    reader = SettingsReader(options)
     settings = _lstm_settings(reader)
     characters = None
     if reader.has("char_cnn"):
@@ -72,60 +73,7 @@ def write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dic
     return options
 
 
-class _Reader:
-    """Reads settings from nested options, and collects missing, mistyped and out-of-range ones as problems."""
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self.options = options
-        self.problems: List[str] = []
-
-    def has(self, name: str) -> bool:
-        return self._find(name)[1] is not None
-
-    def take(
-        self, name: str, kind: Any, default: Any = ..., *, least: Optional[int] = None, most: Optional[float] = None
-    ) -> Any:
-        """The value of a dotted name, None if it is invalid. Without a default, a missing value is a problem."""
-        found, value = self._find(name)
-        if value is None and default is not ...:
-            return default
-        if not found or value is None:
-            self.problems.append(f"{name} is {'null' if found else 'missing'}")
-        elif not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            self.refuse(name, value, _kind_name(kind))
-        elif least is not None and not value >= least:  # also refuses NaN
-            self.refuse(name, value, f"{least} or more" + (", or null for none" if default is None else ""))
-        elif most is not None and value > most:
-            self.refuse(name, value, f"at most {most:,}" if most < MAX_ABSOLUTE else f"at most {most:g}")
-        else:
-            return value
-        return None
-
-    def refuse(self, name: str, value: Any, wanted: str) -> None:
-        self.problems.append(f"{name} is {shorten(repr(value), 80)}, should be {wanted}")
-
-    def _find(self, name: str) -> Tuple[bool, Any]:
-        node: Any = self.options
-        for part in name.split("."):
-            if not isinstance(node, Mapping) or part not in node:
-                return False, None
-            node = node[part]
-        return True, node
-
-
-def _kind_name(kind: Any) -> str:
-    names = {
-        int: "an integer",
-        bool: "true or false",
-        str: "a string",
-        list: "a list",
-        (int, float): "a number",
-        Mapping: "a block of settings",
-    }
-    return names.get(kind, str(kind))
-
-
-def _lstm_settings(reader: _Reader) -> Dict[str, Any]:
+def _lstm_settings(reader: SettingsReader) -> Dict[str, Any]:
     reader.take("lstm", Mapping, {})
     cell_width = reader.take("lstm.dim", int, least=1, most=MAX_WIDTH)
     projection_width = reader.take("lstm.projection_dim", int, least=1, most=MAX_WIDTH)
@@ -142,7 +90,7 @@ def _lstm_settings(reader: _Reader) -> Dict[str, Any]:
     }
 
 
-def _char_settings(reader: _Reader, projected_width: Optional[int]) -> Dict[str, Any]:
+def _char_settings(reader: SettingsReader, projected_width: Optional[int]) -> Dict[str, Any]:
     """Settings of the character CNN. `projected_width` is the width of the projection in the weights, if any."""
     reader.take("char_cnn", Mapping, {})
     n_characters = reader.take("char_cnn.n_characters", int, N_CHARACTERS_INFERENCE)
@@ -164,7 +112,7 @@ def _char_settings(reader: _Reader, projected_width: Optional[int]) -> Dict[str,
     }
 
 
-def _read_filters(reader: _Reader, max_characters: Optional[int]) -> Optional[Tuple[Tuple[int, int], ...]]:
+def _read_filters(reader: SettingsReader, max_characters: Optional[int]) -> Optional[Tuple[Tuple[int, int], ...]]:
     filters = reader.take("char_cnn.filters", list)
     if filters is None:
         return None
@@ -187,7 +135,7 @@ def _is_filter(pair: Any) -> bool:
     return isinstance(pair, (list, tuple)) and len(pair) == 2 and all(type(size) is int for size in pair)
 
 
-def _n_words(reader: _Reader, n_words: Optional[int]) -> Optional[int]:
+def _n_words(reader: SettingsReader, n_words: Optional[int]) -> Optional[int]:
     """Rows of the word table in the file; a different number in the options is a problem."""
     stated = reader.take("n_tokens_vocab", int, None, least=1, most=MAX_WORDS)
     if n_words is None and stated is None:

@@ -132,8 +132,9 @@ def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
         check_dtype_fits(arrays, dtype)
         kept = stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
     # The steady state is valid only for the weights it was computed with, in float32, and is not rounded.
-    has_state = bilm.network.encoder.has_state
-    if has_state and bilm.precision == "float32" and all(np.array_equal(arrays[key], kept[key]) for key in arrays):
+    if not bilm.config.has_state:
+        return stored
+    if bilm.precision == "float32" and all(np.array_equal(arrays[key], kept[key]) for key in arrays):
         for key, tensor in zip(STEADY_KEYS, (bilm.steady_state.h, bilm.steady_state.c)):
             stored[key] = np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype="float32")
     return stored
@@ -203,7 +204,7 @@ def _optional_shapes(config: BiLMConfig, arrays: Dict[str, Array]) -> Dict[str, 
     shapes: Dict[str, Shape] = {}
     if EMBEDDINGS_KEY in arrays:
         shapes[EMBEDDINGS_KEY] = (n_rows(arrays, [EMBEDDINGS_KEY]), config.projection_width)
-    if any(key in arrays for key in STEADY_KEYS):
+    if any(key in arrays for key in STEADY_KEYS) and config.has_state:
         shapes[STEADY_KEYS[0]] = (config.n_layers, 1, config.output_width)
         shapes[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
     return shapes

@@ -3,7 +3,12 @@
 from typing import Tuple
 
 # Prefix of a name in files, and in the state dict.
-NAMES: Tuple[Tuple[str, str], ...] = (("lstm.", "encoder.layers."), ("between.", "encoder.highways."))
+NAMES: Tuple[Tuple[str, str], ...] = (
+    ("lstm.", "encoder.layers."),
+    ("between.", "encoder.highways."),
+    ("transformer.", "encoder.blocks."),
+    ("output_norm.", "encoder.norm."),
+)
 
 
 def stored_name(name: str) -> str:

@@ -1,0 +1,198 @@
+"""The transformer biLM of Peters et al. (2018b, "Dissecting Contextual Word Embeddings", sec. 2.2).
+
+Two stacks of masked self-attention, one for each direction, over the same word vectors plus sinusoidal positions
+(Vaswani et al. 2017). As in AllenNLP's `bidirectional_language_model_transformer`, each sublayer is normalized at its
+input (pre-norm), layers below the top are the sums of the residual connection, and the top layer is normalized. Both
+directions count positions in text order, from the first boundary of the sequence.
+"""
+
+import math
+from typing import List, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..errors import Errors
+from .attention import Ids, SequenceGroups, attend, group_sequences
+from .config import BiLMConfig
+from .initialization import constant_, uniform_
+from .layer_norm import LayerNorm, normalize
+from .state import State
+from .transformer_config import TransformerConfig
+
+LARGEST_PERIOD = 10000.0
+
+
+class TransformerLayer(nn.Module):
+    """The weights of one layer. The first dimension is the direction.
+
+    The columns of `input_weight` are queries, keys and values. The two rows of the norms belong to the attention and to
+    the feed-forward network.
+
+    config (BiLMConfig): Sizes.
+    """
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__()
+        sizes = transformer_of(config)
+        d, width, hidden = config.n_directions, config.projection_width, sizes.feedforward_width
+        self.n_heads = sizes.n_heads
+        self.input_weight = nn.Parameter(torch.empty(d, width, 3 * width))
+        self.input_bias = nn.Parameter(torch.empty(d, 3 * width))
+        self.output_weight = nn.Parameter(torch.empty(d, width, width))
+        self.output_bias = nn.Parameter(torch.empty(d, width))
+        self.up_weight = nn.Parameter(torch.empty(d, width, hidden))
+        self.up_bias = nn.Parameter(torch.empty(d, hidden))
+        self.down_weight = nn.Parameter(torch.empty(d, hidden, width))
+        self.down_bias = nn.Parameter(torch.empty(d, width))
+        self.norm_weight = nn.Parameter(torch.empty(d, 2, width))
+        self.norm_bias = nn.Parameter(torch.empty(d, 2, width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialize the weights as in Glorot & Bengio (2010), each of the three parts of `input_weight` by itself."""
+        width, hidden = self.up_weight.shape[1:]
+        uniform_(self.input_weight, *_glorot(width, width))
+        uniform_(self.output_weight, *_glorot(width, width))
+        uniform_(self.up_weight, *_glorot(width, hidden))
+        uniform_(self.down_weight, *_glorot(width, hidden))
+        for bias in (self.input_bias, self.output_bias, self.up_bias, self.down_bias, self.norm_bias):
+            constant_(bias, 0.0)
+        constant_(self.norm_weight, 1.0)
+
+    def forward(
+        self, rows: Tensor, groups: SequenceGroups, dropout: float = 0.0, weight_dropout: float = 0.0
+    ) -> Tensor:
+        """rows (Tensor): Shape (d, N, P), all sequences, each direction in its reading order.
+        groups (SequenceGroups): The sequences.
+        dropout (float): Dropout of the outputs of both sublayers and of the hidden layer during training.
+        weight_dropout (float): Dropout of the attention weights during training.
+        RETURNS (Tensor): Shape (d, N, P).
+        """
+        mixed = _linear(self._norm(rows, 0), self.input_weight, self.input_bias)  # (d, N, 3P)
+        found = attend(mixed, groups, self.n_heads, weight_dropout if self.training else 0.0)
+        rows = rows + self._drop(_linear(found, self.output_weight, self.output_bias), dropout)
+        hidden = torch.relu(_linear(self._norm(rows, 1), self.up_weight, self.up_bias))  # (d, N, hidden)
+        return rows + self._drop(_linear(self._drop(hidden, dropout), self.down_weight, self.down_bias), dropout)
+
+    def _norm(self, rows: Tensor, k: int) -> Tensor:
+        return normalize(rows, self.norm_weight[:, k], self.norm_bias[:, k])
+
+    def _drop(self, rows: Tensor, dropout: float) -> Tensor:
+        return nn.functional.dropout(rows, dropout, self.training) if dropout else rows
+
+
+class TransformerStack(nn.Module):
+    """The layers of a transformer biLM, in both directions.
+
+    config (BiLMConfig): Sizes.
+    """
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.blocks = nn.ModuleList(TransformerLayer(config) for _ in range(config.n_layers))
+        self.norm = LayerNorm(config.n_directions, config.projection_width)
+
+    @property
+    def device(self) -> torch.device:
+        """RETURNS (torch.device): Device of the weights."""
+        return self.norm.weight.device
+
+    def zero_state(self, n_rows: int) -> State:
+        """RETURNS (State): No tensors, since a transformer has no state."""
+        return State(())
+
+    def forward(
+        self,
+        vectors: Tensor,
+        index: Tensor,
+        state: State,
+        *,
+        resets: Optional[Tensor] = None,
+        positions: Optional[Tensor] = None,
+        input_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+    ) -> Tuple[List[Tensor], State]:
+        """Run all layers over lanes, attached to the graph; see `BiLMNetwork.forward`. A sequence that is cut at the
+        end of the lanes is read as if it ended there.
+
+        input_dropout (float): Dropout of the input, of every sublayer and of the hidden layers during training.
+        recurrent_dropout (float): Dropout of the attention weights during training.
+        """
+        d, n_steps, n_lanes = index.shape
+        begins = np.zeros((n_steps, n_lanes), dtype=bool) if resets is None else resets.cpu().numpy()
+        firsts, lengths = _find_sequences(begins)
+        check_lengths(lengths.tolist(), self.config)
+        groups = group_sequences(firsts, lengths, stride=n_lanes, device=index.device)
+        if positions is None:
+            positions = torch.from_numpy(_positions(firsts, lengths, n_lanes, d)).to(index.device)
+        table = sinusoids(int(positions.max()) + 1, vectors.shape[1]).to(vectors.device)
+        rows = nn.functional.embedding(index.flatten(1), vectors) + table[positions.flatten(1)]  # (d, N, P)
+        rows = nn.functional.dropout(rows, input_dropout, self.training)
+        layers: List[Tensor] = []
+        for block in self.blocks:
+            rows = block(rows, groups, input_dropout, recurrent_dropout)
+            layers.append(rows)
+        layers[-1] = self.norm(rows)
+        return [layer.view(d, n_steps, n_lanes, -1) for layer in layers], state
+
+
+def transformer_of(config: BiLMConfig) -> TransformerConfig:
+    """RETURNS (TransformerConfig): The block of a config with this encoder, which always has one."""
+    return config.transformer or TransformerConfig()
+
+
+def sinusoids(n_positions: int, width: int) -> Tensor:
+    """Sines in the even columns and cosines in the odd ones (Vaswani et al. 2017, sec. 3.5), in float32 as in AllenNLP.
+
+    RETURNS (Tensor): Shape (n_positions, width).
+    """
+    rates = torch.exp(torch.arange(0, width, 2).float() * -(math.log(LARGEST_PERIOD) / width))
+    angles = torch.arange(n_positions).float().unsqueeze(1) * rates  # (n, width / 2)
+    return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)
+
+
+def check_lengths(lengths: Sequence[int], config: BiLMConfig) -> None:
+    """lengths (Sequence[int]): Tokens of each sequence, BOS and EOS included.
+    config (BiLMConfig): Of a transformer.
+    RAISES (ValueError): EL341 for a sequence that is too long.
+    """
+    most = transformer_of(config).max_positions
+    longest = max(lengths, default=0)
+    if longest > most:
+        raise ValueError(Errors.EL341.format(n_tokens=longest, max_positions=most))
+
+
+def _linear(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return torch.baddbmm(bias.unsqueeze(1), rows, weight)
+
+
+def _glorot(n_in: int, n_out: int) -> Tuple[float, float]:
+    limit: float = (6.0 / (n_in + n_out)) ** 0.5
+    return -limit, limit
+
+
+def _find_sequences(begins: NDArray[np.bool_]) -> Tuple[Ids, Ids]:
+    """begins (NDArray): Shape (S, B), true where a sequence begins; one begins at the first step in any case.
+    RETURNS (Tuple[Ids, Ids]): First row (step * B + lane) and length of each sequence, lane by lane.
+    """
+    n_steps, n_lanes = begins.shape
+    begins = begins.copy()
+    begins[:1] = True
+    lanes, steps = np.nonzero(begins.T)
+    stops = np.append(steps[1:], n_steps)
+    stops[np.append(lanes[1:] != lanes[:-1], True)] = n_steps  # the last one of each lane
+    return steps * n_lanes + lanes, stops - steps
+
+
+def _positions(firsts: Ids, lengths: Ids, n_lanes: int, d: int) -> Ids:
+    """RETURNS (Ids): Shape (d, N), the position of each row in the text of its sequence."""
+    steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    rows = np.repeat(firsts, lengths) + n_lanes * steps
+    found = np.zeros((2, len(rows)), dtype="int64")
+    found[0, rows] = steps
+    found[1, rows] = np.repeat(lengths, lengths) - 1 - steps
+    return found[:d]

@@ -1,0 +1,178 @@
+"""The transformer encoder: what a token sees, that nothing else does, and its errors."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from transformers_tiny import SENTENCES, TRANSFORMER, make_transformer
+
+from spacy_elmo.bilm.attention import GROUP_ROWS, group_sequences
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.layer_parameters import layer_parameters
+from spacy_elmo.bilm.transformer import sinusoids
+
+TOLERANCE = 1e-5
+SIZES = TRANSFORMER["transformer"]
+
+
+@pytest.mark.parametrize("directions", ["both", "forward"])
+@pytest.mark.parametrize("batch_tokens", [1, 7, 8192])
+def test_layers_do_not_depend_on_the_batch(directions, batch_tokens):
+    bilm = make_transformer(directions=directions)
+    together = bilm.embed(SENTENCES, boundaries=True, batch_tokens=batch_tokens)
+    backwards = bilm.embed(SENTENCES[::-1] * 3, boundaries=True, batch_tokens=batch_tokens)[: len(SENTENCES)][::-1]
+    for words, one, other in zip(SENTENCES, together, backwards):
+        alone = bilm.embed([words], boundaries=True)[0]
+        assert alone.shape == (3, len(words) + 2, bilm.config.output_width)
+        np.testing.assert_allclose(one, alone, rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(other, alone, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("boundaries", [True, False])
+def test_training_and_inference_agree(boundaries):
+    bilm = make_transformer()
+    wanted = np.concatenate(bilm.embed(SENTENCES, boundaries=boundaries), axis=1)
+    found = bilm.encode_with_grad(SENTENCES, boundaries=boundaries)
+    np.testing.assert_allclose(found.detach().numpy(), wanted, rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(bilm.encode(SENTENCES, boundaries=boundaries), wanted, rtol=0, atol=TOLERANCE)
+
+
+def test_forward_sees_the_past_and_backward_the_future():
+    bilm = make_transformer()
+    before, after = bilm.embed([["a", "b", "c", "d"], ["a", "b", "x", "d"]])
+    changed = np.abs(before - after).max(axis=0) > 1e-4  # (n, D)
+    width = bilm.config.projection_width
+    assert changed[:, :width].any(axis=1).tolist() == [False, False, True, True]
+    assert changed[:, width:].any(axis=1).tolist() == [True, True, True, False]
+
+
+def test_layer_0_is_the_word_and_the_others_know_the_position():
+    (layers,) = make_transformer().embed([["the", "the", "the"]])
+    assert np.ptp(layers[0], axis=0).max() == 0.0
+    assert np.array_equal(layers[0][:, :8], layers[0][:, 8:])
+    assert np.ptp(layers[1], axis=0).min() > 1e-4
+
+
+def test_sinusoids_match_the_equation():
+    found = sinusoids(5, 6)
+    for k in range(6):
+        angles = np.arange(5) / 10000 ** (2 * (k // 2) / 6)
+        np.testing.assert_allclose(found[:, k], np.cos(angles) if k % 2 else np.sin(angles), atol=1e-6)
+
+
+def test_groups_hold_each_row_once_with_bounded_padding():
+    lengths = np.array([3, 0, 50, 1, 4, 4, 49, 2000, 2000, 2000])
+    firsts = 2 * (np.cumsum(lengths) - lengths)
+    groups = group_sequences(firsts, lengths, stride=2)
+    rows = [row.reshape(-1) if kept is None else row.reshape(-1)[kept] for row, kept in zip(groups.rows, groups.kept)]
+    assert torch.equal(torch.cat(rows).sort().values, 2 * torch.arange(int(lengths.sum())))
+    assert all(row.numel() <= GROUP_ROWS for row in groups.rows)
+    assert sum(row.numel() for row in groups.rows) <= 1.3 * lengths.sum()
+
+
+def test_every_parameter_is_trained():
+    bilm = make_transformer()
+    before = {name: parameter.clone() for name, parameter in bilm.network.named_parameters()}
+    optimizer = torch.optim.SGD(bilm.network.parameters(), lr=0.1)
+    bilm.network.train()
+    (bilm.encode_with_grad(SENTENCES) ** 3).sum().backward()
+    optimizer.step()
+    moved = {name for name, parameter in bilm.network.named_parameters() if not torch.equal(parameter, before[name])}
+    assert moved == set(before)
+
+
+def test_parameters_belong_to_layers():
+    network = make_transformer().network
+    layers = layer_parameters(network)
+    assert sum(map(len, layers)) == len(list(network.parameters()))
+    assert all(name.startswith("char_cnn.") for name in layers[0])
+    assert all(name.startswith("encoder.blocks.0.") for name in layers[1])
+    assert {name.split(".")[1] for name in layers[2]} == {"blocks", "norm"}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda bilm: bilm.embed(SENTENCES, state="carry"),
+        lambda bilm: bilm.embed(SENTENCES, return_state=True),
+        lambda bilm: bilm.encode(SENTENCES, state="carry"),
+        lambda bilm: list(bilm.iter_encode(SENTENCES, state="carry")),
+        lambda bilm: bilm.perplexity(SENTENCES, state="carry"),
+        lambda bilm: bilm.token_losses(SENTENCES, state="carry"),
+        lambda bilm: bilm.steady_state,
+        lambda bilm: bilm.settle(),
+    ],
+)
+def test_a_state_is_refused(ask):
+    with pytest.raises(ValueError, match="EL340.*transformer"):
+        ask(make_transformer(head=True))
+
+
+def test_without_a_state_all_policies_are_equal():
+    bilm = make_transformer()
+    wanted = bilm.embed(SENTENCES)
+    bilm.prepare("steady")
+    for state in ("steady", None):
+        assert all(np.array_equal(*pair) for pair in zip(bilm.embed(SENTENCES, state=state), wanted))
+
+
+@pytest.mark.parametrize("embed", ["embed", "encode_with_grad"])
+def test_long_sequences_are_refused(embed):
+    bilm = make_transformer()
+    assert len(getattr(bilm, embed)([["a"] * 198])[0]) > 0
+    with pytest.raises(ValueError, match=r"EL341.*201 tokens.*at most 200"):
+        getattr(bilm, embed)([["a"], ["a"] * 199])
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"transformer": {**SIZES, "n_heads": 3}}, r"n_heads is 3, should divide projection_width \(8\)"),
+        ({"transformer": {**SIZES, "n_heads": 0}}, "n_heads is 0"),
+        ({"transformer": {**SIZES, "feedforward_width": 0}}, "feedforward_width is 0"),
+        ({"transformer": {**SIZES, "max_positions": 2}}, "max_positions is 2, should be 3 or more"),
+        ({"transformer": None}, "transformer is null"),
+        ({"projection_width": 9}, "projection_width is 9, should be an even number"),
+        ({"cell_width": 16, "has_skip": False}, "cell_width should be left out.*has_skip should be left out"),
+        ({"encoder": "lstm"}, "transformer should be null"),
+        ({"encoder": "gru"}, "encoder is 'gru'"),
+    ],
+)
+def test_invalid_sizes_are_refused(settings, message):
+    with pytest.raises(ValueError, match=f"EL002.*{message}"):
+        BiLMConfig.from_dict({**TRANSFORMER, **settings})
+
+
+def test_config_round_trips_without_settings_of_lstms():
+    config = BiLMConfig.from_dict(TRANSFORMER)
+    assert "cell_width" not in config.to_dict()
+    assert BiLMConfig.from_dict(config.to_dict()) == config
+
+
+def test_config_of_an_lstm_has_no_new_settings():
+    record = BiLMConfig(n_words=5).to_dict()
+    assert "transformer" not in record and BiLMConfig.from_dict(record) == BiLMConfig(n_words=5)
+
+
+@pytest.mark.parametrize("precision, tolerance", [("bfloat16", 0.1), ("int8", 0.2)])
+def test_reduced_precision_is_close(precision, tolerance):
+    bilm = make_transformer()
+    wanted = bilm.embed(SENTENCES)
+    try:
+        bilm.set_precision(precision)
+    except ValueError as error:  # EL015: this processor has no such products
+        pytest.skip(str(error))
+    found = bilm.embed(SENTENCES)
+    difference = max(float(np.abs(a - b).max(initial=0)) for a, b in zip(found, wanted))
+    assert 0 < difference < tolerance
+    rounded = bilm.set_precision("float32").embed(SENTENCES)
+    assert max(float(np.abs(a - b).max(initial=0)) for a, b in zip(rounded, wanted)) < tolerance
+
+
+def test_copies_and_pickles_give_the_same_vectors():
+    bilm = make_transformer()
+    wanted = bilm.embed(SENTENCES)
+    for other in (copy.deepcopy(bilm), pickle.loads(pickle.dumps(bilm))):
+        assert all(np.array_equal(*pair) for pair in zip(other.embed(SENTENCES), wanted))

@@ -1,0 +1,146 @@
+"""Pretraining a transformer biLM on whole sentences."""
+
+import numpy as np
+import pytest
+import torch
+from pretraining.small_run import make_run, write_text
+from transformers_tiny import make_transformer
+
+from spacy_elmo import load_bilm
+from spacy_elmo.corpora.shards import Counts, TextShard
+from spacy_elmo.encoding.chunks import make_word_table, run_chunk
+from spacy_elmo.encoding.perplexity import sentence_losses
+from spacy_elmo.pretraining.layer_groups import layer_groups
+from spacy_elmo.text.whole_sentence_lanes import WholeSentenceLanes
+
+BILM = {
+    "cell_width": 4096,  # the default, instead of that of the small LSTM
+    "encoder": "transformer",
+    "transformer": {"feedforward_width": 16, "n_heads": 2},
+}
+LAYOUT = {"unroll_steps": 16, "max_sentence_tokens": 15, "max_tokens": 16 * 4 * 20, "eval_every": 10}
+QUICK = {**LAYOUT, "checkpoint_every": 4, "bilm": BILM}
+
+
+@pytest.fixture
+def text(tmp_path):
+    return write_text(tmp_path / "text.txt")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)
+
+
+def _train(run, n_reports=None, **begin):
+    run.begin(**begin)
+    reports = []
+    for report in run.reports():
+        reports.append(report)
+        if len(reports) == n_reports:
+            break
+    return reports
+
+
+@pytest.mark.parametrize("softmax", ["sampled", "full"])
+@pytest.mark.parametrize("directions", ["both", "forward"])
+def test_perplexity_falls_and_the_model_can_be_used(text, tmp_path, softmax, directions):
+    settings = {**QUICK, "bilm": {**BILM, "directions": directions}, "softmax": {"kind": softmax, "n_negatives": 7}}
+    reports = _train(make_run(tmp_path / "out", text, **settings))
+    scores = [report.validation for report in reports if report.validation is not None]
+    assert scores[-1].forward < scores[0].forward < 20
+    assert reports[-1].n_tokens >= LAYOUT["max_tokens"]
+    bilm = load_bilm(tmp_path / "out" / "model-last")
+    assert bilm.config.encoder == "transformer"
+    sentences = list(TextShard(text).read(Counts()))
+    found = bilm.perplexity(sentences)
+    assert found.forward == pytest.approx(scores[-1].forward, rel=1e-5)
+    if directions == "both":
+        assert found.backward == pytest.approx(scores[-1].backward, rel=1e-5)
+
+
+def test_a_resumed_run_equals_one_without_a_stop(text, tmp_path):
+    _train(make_run(tmp_path / "whole", text, **QUICK))
+    _train(make_run(tmp_path / "parts", text, **QUICK), n_reports=6)  # after the checkpoint of step 4
+    _train(make_run(tmp_path / "parts", text, **QUICK), resume=True)
+    wanted, found = (load_bilm(tmp_path / name / "model-last").network.state_dict() for name in ("whole", "parts"))
+    assert all(torch.equal(wanted[name], found[name]) for name in wanted)
+
+
+def test_losses_in_lanes_equal_those_of_sentences():
+    bilm = make_transformer(head=True)
+    sentences = [["the", "bank", "."], [], ["x"] * 9, ["the", "bank", "of", "the", "river", "."], ["bank"] * 14]
+    table = make_word_table(bilm.config, bilm.vocabulary)
+    lanes = WholeSentenceLanes([[table.numbers_of(words) for words in sentences]], 3)
+    total = n_predictions = 0
+    with torch.no_grad():
+        while (chunk := lanes.next_chunk(16)) is not None:
+            layers, _ = run_chunk(bilm.network, table, chunk, bilm.network.zero_state(3), with_resets=True)
+            outputs = layers[-1].flatten(1, 2)[:, torch.from_numpy(chunk.counted.reshape(-1))]
+            targets = torch.from_numpy(table.targets(chunk.counted_targets(2)))
+            total += sum(bilm.head.token_losses(*pair).sum().item() for pair in zip(outputs, targets))
+            n_predictions += chunk.n_predictions
+    encoder = bilm._encoder
+    slices = encoder.slices(encoder.runs(sentences), "reset", 100, with_boundaries=True)
+    parts = sentence_losses(slices, bilm.head, bilm.vocabulary, sentences, 2)
+    wanted = np.concatenate([part.losses for part in parts], axis=1)
+    assert n_predictions == wanted.shape[1] == sum(len(words) + 1 for words in sentences)
+    assert total == pytest.approx(wanted.sum(), rel=1e-5)
+
+
+def test_discriminative_rates_and_unfreezing_know_its_layers(text, tmp_path):
+    optimizer = {"learn_rate": 0.02, "discriminative": 2.0, "unfreeze_tokens": 300}
+    run = make_run(tmp_path / "out", text, **{**QUICK, "optimizer": optimizer})
+    groups = layer_groups(run.trainer.network, run.trainer.head)
+    assert [group.name for group in groups] == ["head", "layers.1", "layers.0", "words"]
+    assert "network.encoder.norm.weight" in groups[1].parameters
+    before = {name: weight.clone() for name, weight in run.trainer.network.state_dict().items()}
+    run.begin()
+    run.trainer.update()
+    assert all(torch.equal(weight, before[name]) for name, weight in run.trainer.network.state_dict().items())
+    while run.trainer.n_tokens < 1200:
+        run.trainer.update()
+    after = run.trainer.network.state_dict()
+    unchanged = {name for name, weight in after.items() if torch.equal(weight, before[name])}
+    assert not unchanged
+
+
+def test_dropout_changes_the_training_loss_only(text, tmp_path):
+    losses = []
+    for number, (dropout, attention) in enumerate([(0.0, 0.0), (0.3, 0.0), (0.0, 0.3)]):
+        settings = {**QUICK, "dropout": dropout, "recurrent_dropout": attention, "output_dropout": 0.0}
+        run = make_run(tmp_path / str(number), text, **{**settings, "softmax": {"kind": "full"}})
+        run.begin()
+        losses.append(float(run.trainer.update().loss))
+    assert len(set(losses)) == 3
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"reset_blocks": False}, "reset_blocks is false"),
+        ({"max_sentence_tokens": 16}, r"max_sentence_tokens is 16, should be at most unroll_steps - 1 \(15\)"),
+        ({"bilm": {**BILM, "transformer": {"n_heads": 2, "max_positions": 9}}}, r"max_positions - 2 \(7\)"),
+    ],
+)
+def test_settings_that_need_a_state_are_refused(text, tmp_path, settings, message):
+    with pytest.raises(ValueError, match=f"EL342.*{message}"):
+        make_run(tmp_path / "out", text, **{**QUICK, **settings})
+
+
+def test_losses_of_ranks_average_to_that_of_one(text, tmp_path):
+    settings = {**QUICK, "dropout": 0.0, "recurrent_dropout": 0.0, "softmax": {"kind": "full"}}
+    trainer = make_run(tmp_path / "out", text, **settings).trainer
+    (chunk,) = trainer._next_chunks()
+    counts = [int(chunk.of_lanes(lanes).counted.sum()) for lanes in (slice(0, 2), slice(2, 4))]
+    assert sum(counts) == chunk.n_predictions
+    wanted, _ = trainer.module(trainer.table, chunk, trainer.state, trainer.generator)
+    trainer.module.n_ranks = 2
+    parts = [
+        trainer.module(trainer.table, chunk.of_lanes(lanes), trainer.state, trainer.generator)[0]
+        for lanes in (slice(0, 2), slice(2, 4))
+    ]
+    assert sum(part.item() for part in parts) / 2 == pytest.approx(wanted.item(), rel=1e-5)

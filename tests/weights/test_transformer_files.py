@@ -1,0 +1,75 @@
+"""Saving and loading transformer biLMs."""
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from transformers_tiny import SENTENCES, make_transformer
+
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.weights.native.model import bilm_from_bytes, bilm_to_bytes
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 0.0), ("float16", 0.01), ("int8", 0.2)])
+def test_native_format_round_trips(tmp_path, dtype, tolerance):
+    bilm = make_transformer(head=True)
+    save_bilm(bilm, tmp_path / "saved", dtype=dtype)
+    loaded = load_bilm(tmp_path / "saved")
+    assert loaded.config == bilm.config and loaded.vocabulary == bilm.vocabulary
+    for one, other in zip(loaded.embed(SENTENCES), bilm.embed(SENTENCES)):
+        assert np.abs(one - other).max(initial=0) <= tolerance
+    if dtype == "float32":
+        weights = loaded.network.state_dict()
+        assert all(torch.equal(weights[name], weight) for name, weight in bilm.network.state_dict().items())
+
+
+def test_int8_weights_are_a_quarter(tmp_path):
+    bilm = make_transformer(projection_width=64)
+    sizes = [len(bilm_to_bytes(bilm, dtype)) for dtype in ("float32", "int8")]
+    assert sizes[1] < 0.5 * sizes[0]
+
+
+def test_bytes_round_trip():
+    bilm = make_transformer(head=True)
+    content = bilm_to_bytes(bilm)
+    assert bilm_to_bytes(bilm_from_bytes(content)) == content
+
+
+def test_files_name_layers_by_kind(tmp_path):
+    save_bilm(make_transformer(), tmp_path / "saved")
+    names = load_file(tmp_path / "saved" / "weights.safetensors")
+    assert "bilm.transformer.1.up_weight" in names and "bilm.output_norm.weight" in names
+    assert not any("steady" in name or "blocks" in name for name in names)
+
+
+def test_export_to_bilm_tf_is_refused(tmp_path):
+    wanted = r"EL343.*encoder = 'transformer' and char_cnn.has_layer_norm = true"
+    with pytest.raises(ValueError, match=wanted):
+        save_bilm(make_transformer(), tmp_path / "saved", format="bilm-tf")
+    assert not (tmp_path / "saved").exists()
+
+
+def test_wrong_shapes_are_named(tmp_path):
+    save_bilm(make_transformer(), tmp_path / "saved")
+    config = tmp_path / "saved" / "config.json"
+    config.write_text(config.read_text().replace('"feedforward_width":24', '"feedforward_width":25'))
+    with pytest.raises(ValueError, match=r"(?s)EL026.*6 problem.*0\.down_weight is \[2, 24, 8\]"):
+        load_bilm(tmp_path / "saved")
+
+
+def test_sizes_above_the_limits_are_refused(tmp_path):
+    save_bilm(make_transformer(), tmp_path / "saved")
+    config = tmp_path / "saved" / "config.json"
+    config.write_text(config.read_text().replace('"feedforward_width":24', '"feedforward_width":9999999999'))
+    with pytest.raises(ValueError, match="EL023.*feedforward_width is 9999999999, should be at most"):
+        load_bilm(tmp_path / "saved")
+
+
+def test_int8_bilm_gives_the_same_vectors_after_saving():
+    bilm = make_transformer()
+    try:
+        bilm.set_precision("int8")
+    except ValueError as error:  # EL015: this processor has no such products
+        pytest.skip(str(error))
+    loaded = bilm_from_bytes(bilm_to_bytes(bilm, "int8")).set_precision("int8")
+    assert all(np.array_equal(*pair) for pair in zip(loaded.embed(SENTENCES), bilm.embed(SENTENCES)))
