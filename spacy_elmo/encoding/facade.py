@@ -92,9 +92,7 @@ class BiLM:
 
     @property
     def steady_state(self) -> BiLMState:
-        """RETURNS (BiLMState): One row, the initial state of sequences with `state="steady"`.
-        RAISES (ValueError): EL301 or EL340 if the encoder has no recurrent state.
-        """
+        """RETURNS (BiLMState): One row, the initial state of sequences with "steady". Raises EL301 or EL340 without."""
         checks.check_state_of(self.config, None, return_state=True)
         checks.check_has_state(self.config.has_state)
         return BiLMState.from_state(self._encoder.steady_state)

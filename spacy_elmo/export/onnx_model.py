@@ -12,8 +12,8 @@ from torch import Tensor
 from .._compat import has_onnx
 from ..about import __title__, __version__
 from ..encoding.facade import BiLM
-from ..encoding.word_encoder import BOUNDARIES
 from ..errors import Errors
+from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.codecs import make_codec
 from ..weights.sources import PathLike
 from .arrays import Arrays
@@ -21,6 +21,7 @@ from .graph import FLOAT, INT64, Graph, split_shape
 from .lstm_graph import StartState, add_layers
 from .word_graph import add_characters, add_table
 
+BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)
 SUFFIX = ".onnx"
 OPSET = 17  # operators of ONNX 1.12
 IR_VERSION = 8

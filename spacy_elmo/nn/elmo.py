@@ -122,6 +122,7 @@ class Elmo(nn.Module):
         model.bilm.head = None  # vectors do not need the softmax
         module = cls(model.bilm, len(mixes), layer_norm=norms.pop(), **settings)
         with torch.no_grad():
+            own: Any
             for own, mix in zip(module.mixes, mixes):
                 own.weights.copy_(torch.tensor(mix.weights))
                 own.gamma.fill_(mix.gamma)

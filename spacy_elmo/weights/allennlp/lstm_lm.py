@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import numpy as np
 from torch import from_numpy, nn
 
-from ...bilm.config import CODECS, BiLMConfig, CharCNNConfig
+from ...bilm.config import UTF8_CHARACTERS, BiLMConfig, CharCNNConfig
 from ...bilm.lm_head import SoftmaxHead
 from ...encoding.facade import BiLM
 from ...errors import Errors, Warnings
@@ -141,7 +141,7 @@ def _renamed(arrays: Mapping[str, Array], name: str, config: BiLMConfig) -> Dict
     own = {key: array for key, array in arrays.items() if key.startswith((base, LSTM))}
     renamed = {key.replace(f"{base}_encoder._module.", EMBEDDER): array for key, array in own.items()}
     table = renamed.pop(f"{base}_embedding._module.weight")
-    renamed[CHARACTERS] = table[1:] if len(table.shape) == 2 and len(table) == CODECS["utf8"] + 2 else table
+    renamed[CHARACTERS] = table[1:] if len(table.shape) == 2 and len(table) == UTF8_CHARACTERS + 2 else table
     for key in [key for key in renamed if key.startswith(f"{LSTM}bias_ih_")]:
         other = key.replace("bias_ih_", "bias_hh_")
         if other in renamed and renamed[other].shape == renamed[key].shape:

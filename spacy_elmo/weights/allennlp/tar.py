@@ -5,7 +5,7 @@ import io
 import tarfile
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Union
 
 from ...errors import Errors
 from ..limits import MAX_JSON_BYTES, MIB, expanded_limit, listed, shorten
@@ -97,7 +97,7 @@ class _Header(tarfile.TarInfo):
     """A header of 512 bytes. `tarfile` ends quietly at a damaged one; here it is an error."""
 
     @classmethod
-    def frombuf(cls, buf: bytes, encoding: str, errors: str) -> "_Header":
+    def frombuf(cls, buf: Union[bytes, bytearray], encoding: str, errors: str) -> "_Header":
         if 0 < len(buf) < BLOCK:
             raise ValueError("the last header is truncated")
         try:
@@ -136,7 +136,7 @@ def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
         with decoding(path, "tar archive"), path.open("rb") as raw:
             is_gzip = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
             raw.seek(0)
-            stream = _Limited(gzip.GzipFile(fileobj=raw) if is_gzip else raw, limit)  # type: ignore[arg-type]  # both read
+            stream = _Limited(gzip.GzipFile(fileobj=raw) if is_gzip else raw, limit)
             with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
                 yield archive
     except ValueError as error:
