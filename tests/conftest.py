@@ -21,8 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
     given = os.environ.get(SHARED_VARIABLE)
     if given and not (ROOT / given).is_dir():
         raise pytest.UsageError(f"{SHARED_VARIABLE} is set to '{given}', which is not a directory")
-    # Threads change no result here, but two busy pools on few cores are slow.
-    torch.set_num_threads(min(2, os.cpu_count() or 1))
+    # Threads change no result here, and for the small weights of tests they are slower than one.
+    torch.set_num_threads(1)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: "list[pytest.Item]") -> None:

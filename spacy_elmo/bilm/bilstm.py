@@ -58,6 +58,7 @@ class BiLSTM(nn.Module):
         state: State,
         *,
         resets: Optional[Tensor] = None,
+        positions: Optional[Tensor] = None,
         input_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
     ) -> Tuple[List[Tensor], State]:

@@ -20,10 +20,8 @@ UTF8_CHARACTERS = 261
 TOKEN_EMBEDDERS = ("cnn", "lstm")
 LSTM_SETTINGS = ("cell_width", "cell_clip", "projection_clip", "has_skip", "highway_between", "always_project")
 # Not written at their default, so that files and checkpoints of older versions do not change.
-OMITTED = {
-    **{"projection": "after_highway", "has_layer_norm": False, "transformer": None},
-    **{"token_embedder": None, "encoder_depth": 1},
-}
+OMITTED = {"transformer": None, "token_embedder": None, "encoder_depth": 1, "always_project": False}
+OMITTED_CHARACTERS = {"projection": "after_highway", "has_layer_norm": False}
 
 
 @dataclass(frozen=True)
@@ -268,12 +266,12 @@ class BiLMConfig:
     def to_dict(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): Plain JSON types, the inverse of `from_dict`."""
         record = asdict(self)
-        for block in (record, record["char_cnn"] or {}):
-            for name in [name for name, default in OMITTED.items() if name in block and block[name] == default]:
+        for block, omitted in ((record, OMITTED), (record["char_cnn"] or {}, OMITTED_CHARACTERS)):
+            for name in [name for name, default in omitted.items() if name in block and block[name] == default]:
                 del block[name]
         if self.encoder == "transformer":
             for name in LSTM_SETTINGS:
-                del record[name]
+                record.pop(name, None)
         if self.char_cnn is not None:
             record["char_cnn"]["filters"] = [list(pair) for pair in self.char_cnn.filters]
         if self.token_embedder is not None:

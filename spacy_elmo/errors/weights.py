@@ -1,6 +1,6 @@
 """Errors of weights: reading, writing, files that do not fit each other, downloads and comparisons.
 
-EL020 to EL059, EL180 to EL189, EL310 to EL319, EL343, EL344, EL360 to EL370.
+EL020 to EL059, EL180 to EL189, EL310 to EL319, EL344, EL360 to EL370.
 """
 
 from .catalogue import Catalogue
@@ -125,10 +125,6 @@ class WeightsErrors(metaclass=Catalogue):
     EL319 = (
         "{given} cannot be added to a biLM in the format {format} ('{path}'). Save the biLM in the bilm-tf format, and "
         "load that with {given}."
-    )
-    EL343 = (
-        "A biLM with {what} cannot be saved in the bilm-tf format: bilm-tf and the `Elmo` of AllenNLP have no such "
-        "biLM. Save it with format \"native\"."
     )
     EL344 = (
         "The language model of AllenNLP cannot be used, it has {n_problems} problem(s):{problems}\nSupported are "

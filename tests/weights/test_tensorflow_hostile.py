@@ -25,7 +25,7 @@ from reference.tensorflow_files import (
     write_module,
     write_saved_slices,
 )
-from weights.test_mutations import damage
+from weights.fuzzing import mutate_bytes
 
 from spacy_elmo import load_bilm
 from spacy_elmo.weights.tensorflow.bundle import Bundle
@@ -241,7 +241,7 @@ FILES = [
 def reseal(content: bytes, draw: random.Random) -> bytes:
     """Damage the first block of a table, and correct its checksum, so that the damage reaches the parsers."""
     size = first_block_size(content)
-    block = damage(content[:size], draw)[:size].ljust(size, b"\0")
+    block = mutate_bytes(content[:size], draw)[:size].ljust(size, b"\0")
     return stored(block) + content[size + 5 :]
 
 
@@ -250,7 +250,7 @@ def first_block_size(content: bytes) -> int:
     return next(size for size in range(5, len(content)) if content.startswith(stored(content[:size])))
 
 
-def check(models, name, n_mutations, change=damage):
+def check(models, name, n_mutations, change=mutate_bytes):
     path, draw, n_errors = models / name, random.Random(name), 0
     content, folder = path.read_bytes(), models / name.partition("/")[0]
     try:
