@@ -107,6 +107,8 @@ def describe_architecture(bilm: BiLM) -> str:
     """RETURNS (str): The network in one sentence: input, layers above the words, directions."""
     config, characters = bilm.config, bilm.config.char_cnn
     words = "a table of words" if characters is None else f"a character CNN ({characters.codec})"
+    if config.token_embedder is not None:
+        words = f"words and characters of ELMoForManyLangs ({config.token_embedder.kind})"
     directions = "forward only" if config.directions == "forward" else "forward and backward"
     layers = f"{config.n_layers} {config.encoder.upper() if config.encoder == 'lstm' else config.encoder} layer(s)"
     return f"biLM of {layers} of width {config.projection_width}, {directions}, over {words}"

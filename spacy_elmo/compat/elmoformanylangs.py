@@ -65,6 +65,9 @@ class Embedder:
         if self.bilm.config.encoder == "bilstm":
             top: List[Array] = self.bilm.embed(batch, layers="top")
             return top
+        if not self.bilm.config.has_state:
+            stateless: List[Array] = self.bilm.embed(batch)
+            return stateless
         layers, self._state = self.bilm.embed(batch, state=self._state, return_state=True)
         found: List[Array] = layers
         return found

@@ -101,8 +101,11 @@ class ElmoModel:
         state = self._last[1] if is_continued else None
         for start in range(0, len(sentences), self.max_batch_size):
             batch = sentences[start : start + self.max_batch_size]
-            found, state = bilm.embed(batch, state=state, return_state=True, layers=LAYERS[layers])
-            self._last = (session, state)
+            if bilm.config.has_state:
+                found, state = bilm.embed(batch, state=state, return_state=True, layers=LAYERS[layers])
+                self._last = (session, state)
+            else:
+                found = bilm.embed(batch, layers=LAYERS[layers])
             yield from (rows if layers == "all" else rows[None] for rows in found)
 
     def _n_rows(self, method: str, layers: str) -> int:

@@ -76,11 +76,6 @@ class WeightsErrors(metaclass=Catalogue):
         "The header of '{path}' does not describe a biLM: {problems}. Pass bytes from `bilm_to_bytes` or a saved "
         "pipeline."
     )
-    EL050 = (
-        "A biLM with highway_between = true cannot be saved in the bilm-tf format: bilm-tf and AllenNLP have no "
-        "highway layers between LSTM layers, and without them the vectors would differ. Save it with format "
-        "\"native\", or train a biLM with has_skip = true instead."
-    )
     EL370 = (
         "There are no weights of the biLM '{bilm}' at '{path}'. Give the name of a packaged biLM, or the path of "
         "weights in any known format."

@@ -15,6 +15,7 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.codecs import make_codec
+from ..weights.bilm_tf.model import find_other_characters
 from ..weights.sources import PathLike
 from .arrays import Arrays
 from .graph import FLOAT, INT64, Graph, split_shape
@@ -164,6 +165,8 @@ def _check_bilm(bilm: BiLM) -> None:
         raise ValueError(Errors.EL352.format(reason=f"its encoder is '{bilm.config.encoder}', should be 'lstm'"))
     if bilm.config.token_embedder is not None:
         raise ValueError(Errors.EL352.format(reason="it reads words and characters by tables of its own"))
+    if problems := find_other_characters(bilm.config):
+        raise ValueError(Errors.EL352.format(reason="; ".join(problems)))
 
 
 def _check_complete(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:

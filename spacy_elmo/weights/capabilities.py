@@ -56,6 +56,8 @@ def _perplexity(bilm: BiLM) -> Capability:
 def _training(bilm: BiLM) -> Capability:
     if bilm.config.token_embedder is not None:
         return Capability("further training", False, "ELMoForManyLangs: pretraining has no word input of this kind")
+    if bilm.config.encoder == "bilstm":
+        return Capability("further training", False, "a plain bidirectional LSTM can be fine-tuned with a task only")
     is_new = bilm.head is None or bilm.vocabulary is None
     return Capability("further training", True, "with a new vocabulary and a new softmax" if is_new else "")
 
@@ -71,6 +73,8 @@ def _precision(precision: str, bilm: BiLM) -> Capability:
     name = f"computation in {precision}"
     if not quantizable_names(bilm.network):
         return Capability(name, False, "it has no matrices that are computed in reduced precision")
+    if bilm.config.encoder == "bilstm":
+        return Capability(name, False, "the encoder 'bilstm' is computed in float32 only")
     try:
         check_precision(precision, bilm.device)
     except ValueError as error:

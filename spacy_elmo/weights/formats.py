@@ -140,8 +140,7 @@ def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
 
 
 def _refuse_bilm_tf(bilm: BiLM) -> Optional[str]:
-    foreign = find_foreign_parts(bilm.config)
-    return "bilm-tf has no highways between layers" if bilm.config.highway_between else "; ".join(foreign) or None
+    return "; ".join(find_foreign_parts(bilm.config)) or None
 
 
 def _read_manylangs(files: ManyLangsFiles, extras: Extras) -> LoadedModel:

@@ -11,7 +11,7 @@ from ..engine.quantization import check_precision
 from ..errors import Errors
 from .allennlp.files import detect_allennlp
 from .bilm_tf.files import TFFiles
-from .formats import ALLENNLP, BILM_TF, TF_CHECKPOINT, Extras, LoadedModel, detect_format
+from .formats import ALLENNLP, BILM_TF, TF_CHECKPOINT, Extras, Format, LoadedModel, detect_format
 from .locate import locate, split_part
 from .mixes import LoadedMix
 from .sources import PathLike, Source
@@ -85,9 +85,16 @@ def load_model(
     if path is None:
         return _load_pair(Path(place), Source(Path(options or "")), extras)
     format, found = detect_format(locate(place))
+    if part is not None and format is not ALLENNLP:
+        raise ValueError(Errors.EL313.format(path=place, part=part, names="one biLM without a name"))
     return format.read(found, extras)
 
 
+def format_with_options(weights: Path, options: Path) -> Format:
+    """RETURNS (Format): The format of weights whose options the user names apart."""
+    if with_options(weights, Source(options)) is not None:
+        return TF_CHECKPOINT
+    return ALLENNLP if weights.exists() and detect_allennlp(weights) is not None else BILM_TF
 
 
 def _load_pair(weights: Path, options: Source, extras: Extras) -> LoadedModel:
@@ -98,6 +105,9 @@ def _load_pair(weights: Path, options: Source, extras: Extras) -> LoadedModel:
     found = detect_allennlp(weights) if weights.exists() else None
     if found is not None:
         return ALLENNLP.read(found, replace(extras, options=options))
+    if weights.is_dir():
+        format, _ = detect_format(weights)
+        raise ValueError(Errors.EL032.format(path=weights, format=format.name, given="options"))
     return BILM_TF.read(TFFiles(options, Source(weights)), extras)
 
 

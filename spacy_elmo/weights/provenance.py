@@ -4,7 +4,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from .formats import BILM_TF, detect_format
+from .formats import detect_format
+from .load import format_with_options
 from .locate import locate
 from .origins.download import read_record
 from .origins.fetch import digest_of
@@ -58,7 +59,7 @@ def read_provenance(path: PathLike, options: Optional[Path] = None) -> Provenanc
     if not place.exists() and "#" in str(path):  # PATH#NAME is one of several biLMs in a file
         place = locate(str(path).rpartition("#")[0])
     if options is not None:
-        format, found = BILM_TF, [place, options]
+        format, found = format_with_options(place, options), [place, options]
     else:
         format, found = detect_format(place)
     paths = sorted(set(_paths_of(found))) or sorted(_inside(place))
@@ -85,6 +86,7 @@ def _paths_of(found: Any) -> Iterator[Path]:
 def _inside(path: Path) -> List[Path]:
     """A file, or the files of a folder, without hidden and incomplete ones."""
     if path.is_file():
-        return [path]
+        # A TensorFlow checkpoint has its arrays in files beside the index.
+        return [path, *sorted(path.parent.glob(f"{path.stem}.data-*"))] if path.suffix == ".index" else [path]
     files = sorted(path.iterdir()) if path.is_dir() else []
     return [file for file in files if file.is_file() and not file.name.startswith(".") and file.suffix != ".part"]

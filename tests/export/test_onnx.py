@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
@@ -12,8 +13,9 @@ import pytest
 import torch
 from export.running import largest_difference, make_feed, needs_onnx, open_graph, run_graph
 
-from spacy_elmo import BiLM, BiLMConfig, CharCNNConfig, load_bilm
+from spacy_elmo import BiLM, BiLMConfig, CharCNNConfig, load_bilm, save_bilm
 from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.compat.allennlp.files import check_fit
 from spacy_elmo.export import export_onnx, onnx_model
 from spacy_elmo.nn import batch_to_ids
 from spacy_elmo.text.vocabulary import Vocabulary
@@ -228,3 +230,18 @@ def test_packaged_bilm_is_equal_in_onnxruntime(tmp_path: Path) -> None:
     session = open_graph(tmp_path / "elmo.onnx")
     sentences = [*SENTENCES, "She sat on the bank of the river .".split() * 20]
     assert largest_difference(run_graph(session, bilm, sentences), bilm.embed(sentences)) < 2e-5
+
+
+@pytest.mark.parametrize("setting", [{"projection": "after_cnn"}, {"has_layer_norm": True}])
+def test_other_character_cnns_are_refused(
+    setting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_model, "has_onnx", True)
+    config = make_bilm().config
+    bilm = BiLM(BiLMNetwork(replace(config, char_cnn=replace(config.char_cnn, **setting))).eval())
+    with pytest.raises(ValueError, match=f"EL352.*char_cnn.{next(iter(setting))}"):
+        export_onnx(bilm, tmp_path / "a.onnx")
+    with pytest.raises(ValueError, match=f"(?s)EL311.*char_cnn.{next(iter(setting))}"):
+        save_bilm(bilm, tmp_path / "archive", format="allennlp")
+    with pytest.raises(ValueError, match=f"EL331.*char_cnn.{next(iter(setting))}"):
+        check_fit(bilm)

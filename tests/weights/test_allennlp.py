@@ -373,7 +373,7 @@ def test_several_mixes_are_saved_with_a_warning(tmp_path):
         ({"lstm": {"projection_dim": 17}}, "its character CNN has no projection"),
         ({"char_cnn": {"max_characters_per_token": 20}}, "reads 20 characters of a word, should read 50"),
         ({"bidirectional": False}, "forward only"),
-        ({"char_cnn": ...}, "it reads words"),
+        ({"char_cnn": ...}, "it has no character CNN"),
     ],
 )
 def test_a_bilm_that_allennlp_cannot_have_is_refused(changes, problem, tmp_path):

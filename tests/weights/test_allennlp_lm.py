@@ -178,3 +178,13 @@ def test_tensors_of_a_language_model_that_do_not_fit(tmp_path):
     config["model"]["text_field_embedder"]["token_embedders"]["chars"]["encoder"]["filters"] = "x"
     with pytest.raises(ValueError, match="EL023"):
         load_bilm(write(tmp_path / "bad", config, make_state(CONFIG)))
+
+
+def test_files_beside_a_language_model_are_refused(tmp_path):
+    folder = write(tmp_path / "lm", CONFIG, make_state(CONFIG))
+    with pytest.raises(ValueError, match="EL313.*'other'"):
+        load_bilm(f"{folder}#other")
+    (tmp_path / "words.txt").write_text("a")
+    for name in ("vocab", "softmax"):
+        with pytest.raises(ValueError, match=f"EL319.*{name} cannot be added"):
+            load_bilm(folder, **{name: tmp_path / "words.txt"})

@@ -8,6 +8,7 @@ from ...bilm.model import BiLMNetwork
 from ...encoding.facade import BiLM
 from ...errors import Errors
 from ...weights import load_bilm
+from ...weights.bilm_tf.model import find_other_characters
 from ..arguments import ConfigurationError, PathLike, check_file, check_no_url
 
 _MODEL = "https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway/elmo_2x4096_512_2048cnn_2xhighway_"
@@ -58,4 +59,4 @@ def _problems(config: BiLMConfig) -> List[str]:
         (characters is None or config.has_cnn_projection, "its character CNN has no projection"),
         (characters is None or characters.codec == "utf8", "its characters are not UTF-8 bytes"),
     ]
-    return [problem for is_fine, problem in checks if not is_fine]
+    return [problem for is_fine, problem in checks if not is_fine] + find_other_characters(config)

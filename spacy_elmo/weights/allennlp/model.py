@@ -51,6 +51,7 @@ def read_allennlp(
     tensors = read_state_dict(files.files.read(files.weights), place)
     modules = find_modules(tensors)
     if not modules and is_language_model(tensors):
+        _refuse_extras_of_lm(place, part=part, options=options, vocab=vocab, softmax=softmax)
         arrays = to_float_arrays(tensors)
         return read_language_model(files.read_config(), arrays, _words_of(files), place), ()
     module = _choose(modules, part, place)
@@ -104,6 +105,15 @@ def _read_mixes(
             gamma, *weights = (float(np.float32(own[name][0])) for name in names)
             mixes.append(LoadedMix(tuple(weights), gamma, norm))
     return mixes, problems
+
+
+def _refuse_extras_of_lm(place: str, *, part: Optional[str], **extras: Optional[Source]) -> None:
+    """A language model is one biLM, and its options, words and softmax are its own."""
+    if part is not None:
+        raise ValueError(Errors.EL313.format(path=place, part=part, names="one biLM without a name"))
+    given = ", ".join(name for name, source in extras.items() if source is not None)
+    if given:
+        raise ValueError(Errors.EL319.format(path=place, given=given, format="allennlp (a language model)"))
 
 
 def _check_cached_words(

@@ -19,7 +19,7 @@ import torch
 from ...bilm.config import BiLMConfig
 from ...encoding.facade import BiLM
 from ...errors import Errors, Warnings
-from ..bilm_tf.model import write_bilm_tf
+from ..bilm_tf.model import find_other_characters, write_bilm_tf
 from ..limits import listed
 from ..mixes import LoadedMix, mixes_from_meta
 from ..parts import check_dtype_fits, to_arrays
@@ -94,7 +94,7 @@ def find_unknown_parts(bilm: BiLM) -> List[str]:
     config = bilm.config
     checks = [
         (config.encoder == "lstm", f"its encoder is '{config.encoder}', should be 'lstm'"),
-        (config.char_cnn is not None, "it reads words, should read characters"),
+        (config.char_cnn is not None, "it has no character CNN of its own, should read characters"),
         (config.directions == "both", "it is forward only, should have both directions"),
         (not config.highway_between, "it has highways between its layers, should have skip connections"),
         (config.has_skip or config.n_layers == 1, "it has no skip connections, should have them"),
@@ -105,7 +105,7 @@ def find_unknown_parts(bilm: BiLM) -> List[str]:
         n = config.char_cnn.max_characters
         checks.append((config.has_cnn_projection, "its character CNN has no projection, should have one"))
         checks.append((n == ELMO_CHARACTERS, f"it reads {n} characters of a word, should read {ELMO_CHARACTERS}"))
-    return [text for is_fine, text in checks if not is_fine]
+    return [text for is_fine, text in checks if not is_fine] + find_other_characters(config)
 
 
 def _first_mix(bilm: BiLM) -> LoadedMix:

@@ -109,13 +109,10 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     bilm (BiLM): The model. Its softmax is written to the weights file; an adaptive softmax is omitted, with a warning.
     folder (Path): An empty folder.
     dtype (str): "float32", or "float16", which AllenNLP and bilm-tf do not expect.
-    RAISES (ValueError): EL050 for a biLM with highways between its layers, EL308 for a token embedder and other parts
-        that these programs do not have.
+    RAISES (ValueError): EL308 for parts that these programs do not have, such as highways between the layers.
     """
     if foreign := find_foreign_parts(bilm.config):
         raise ValueError(Errors.EL308.format(format="bilm-tf", problems="; ".join(foreign)))
-    if bilm.config.highway_between:
-        raise ValueError(Errors.EL050)
     arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
     n_vocabulary = bilm.config.n_words
     head = _writable_head(bilm.head)
@@ -136,15 +133,22 @@ def find_foreign_parts(config: BiLMConfig) -> List[str]:
     checks = [
         (config.token_embedder is None, "it reads words and characters by tables of its own"),
         (config.encoder == "lstm", f"its encoder is '{config.encoder}'"),
+        (not config.highway_between, "it has highways between its layers"),
+        (not config.always_project or config.projection_width < config.cell_width, "its LSTM projects to more than H"),
+    ]
+    return [text for is_fine, text in checks if not is_fine] + find_other_characters(config)
+
+
+def find_other_characters(config: BiLMConfig) -> List[str]:
+    """RETURNS (List[str]): Parts of the character CNN that only transformers of AllenNLP have."""
+    if config.char_cnn is None:
+        return []
+    checks = [
+        (not config.char_cnn.has_layer_norm, "its character CNN has a layer norm (char_cnn.has_layer_norm)"),
         (
-            config.char_cnn is None or not config.char_cnn.has_layer_norm,
-            "its character CNN has a layer norm (char_cnn.has_layer_norm)",
-        ),
-        (
-            config.char_cnn is None or config.char_cnn.projection == "after_highway",
+            config.char_cnn.projection == "after_highway",
             "its character CNN projects before the highways (char_cnn.projection = 'after_cnn')",
         ),
-        (not config.always_project or config.projection_width < config.cell_width, "its LSTM projects to more than H"),
     ]
     return [text for is_fine, text in checks if not is_fine]
 
