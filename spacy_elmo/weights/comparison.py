@@ -126,9 +126,21 @@ def _settings_of(bilm: BiLM) -> Dict[str, Any]:
         **record,
         **{f"char_cnn.{name}": value for name, value in characters.items()},
         "vocabulary": "none" if words is None else f"{len(words):,} words, sha256 {_digest(words)}",
+        **_lexicon_of(bilm),
         "softmax": "none" if bilm.head is None else type(bilm.head).__name__,
         "token_embeddings": "none" if bilm.token_embeddings is None else str(list(bilm.token_embeddings.shape)),
         "precision": bilm.precision,
+    }
+
+
+def _lexicon_of(bilm: BiLM) -> Dict[str, str]:
+    """Symbols of the tables of ELMoForManyLangs; other biLMs have none."""
+    if bilm.lexicon is None:
+        return {}
+    kinds = {"characters": bilm.lexicon.characters, "words": bilm.lexicon.words}
+    return {
+        f"lexicon.{name}": f"{len(symbols):,}, sha256 {_digest([repr(symbol) for symbol in symbols])}"
+        for name, symbols in kinds.items()
     }
 
 

@@ -1,6 +1,6 @@
 """The table of formats: functions to detect, read and write each of them, and the names of its files.
 
-A new format needs a folder next to native/, bilm_tf/ and allennlp/, and a row here.
+A new format needs a folder next to native/ and bilm_tf/, and a row here.
 """
 
 from dataclasses import dataclass, replace
@@ -211,6 +211,7 @@ TF_HUB = Format(
     file_names=(),
     dtypes=(),
     wanted=HUB_WANTED,
+    required=("saved_model.pb|tfhub_module.pb",),
 )
 TF_CHECKPOINT = Format(
     name="tf-checkpoint",
@@ -220,6 +221,7 @@ TF_CHECKPOINT = Format(
     file_names=(),
     dtypes=(),
     wanted=CHECKPOINT_WANTED,
+    required=("*.index", "*.data-*", "*options.json"),
 )
 FORMATS: Tuple[Format, ...] = (  # in the order of detection
     *(NATIVE, MANYLANGS, ALLENNLP, TF_HUB, TF_CHECKPOINT, BILM_TF),

@@ -41,8 +41,8 @@ def load_bilm(
     softmax (Optional[PathLike]): HDF5 file with softmax/W and softmax/b, if they are not in `weights`.
     precision (str): Precision of the computation, "float32", "bfloat16" or "int8", see `BiLM.set_precision`.
     RETURNS (BiLM): The model, in evaluation mode, on the CPU.
-    RAISES (ValueError): EL014 and EL015 for a precision that is not supported; EL020 to EL034 and EL300 to EL307
-        with all problems of the files in one message.
+    RAISES (ValueError): EL014 and EL015 for a precision that is not supported; EL020 to EL038, EL300 to EL326
+        and EL344 with all problems of the files in one message.
     """
     check_precision(precision, torch.device("cpu"))
     files = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}

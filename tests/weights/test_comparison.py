@@ -5,10 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from reference.seeded_manylangs import make_architecture, write_manylangs
 from reference.seeded_weights import SENTENCES as SOME
 from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
+from spacy_elmo.text.lexicon import Lexicon
 from spacy_elmo.weights.comparison import SENTENCES, compare_bilms
 
 
@@ -121,3 +123,14 @@ def test_vectors_that_are_not_numbers_differ(folder: Path) -> None:
     b.refresh()
     found = compare_bilms(a, b, SOME)
     assert found.first_different(1e9) == 2 and not found.is_equal(1e9)
+
+
+@pytest.mark.issue(17)
+def test_other_symbols_of_equal_tables_are_named(tmp_path: Path) -> None:
+    write_manylangs(tmp_path / "a", make_architecture())
+    first, second = load_bilm(tmp_path / "a"), load_bilm(tmp_path / "a")
+    words = list(second.lexicon.words)
+    words[-1], words[-2] = words[-2], words[-1]
+    second = BiLM(second.network, lexicon=Lexicon(second.lexicon.characters, words))
+    assert "lexicon.words" not in compare_bilms(first, first, [["a"]]).settings
+    assert "lexicon.words" in compare_bilms(first, second, [["a"]]).settings
