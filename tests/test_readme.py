@@ -173,7 +173,8 @@ def _run(command: List[str], is_long: bool) -> None:
     if command[:2] != ["python", "-m"] or arguments[0] == "project" or is_left_out:
         return
     app, arguments = (elmo_app, arguments[1:]) if arguments[0] == "elmo" else (spacy_app, arguments)
-    smaller = SMALLER if arguments[0] == "pretrain" and "configs/adapt.cfg" not in arguments else []
+    is_lstm = not {"configs/adapt.cfg", "configs/pretrain_transformer.cfg"}.intersection(arguments)
+    smaller = SMALLER if arguments[0] == "pretrain" and is_lstm else []
     result = CliRunner().invoke(app, [*arguments, *smaller, *SHORTER.get(arguments[0], [])])
     assert result.exit_code == 0, f"{' '.join(arguments)}\n{result.output}\n{result.exception!r}"
 

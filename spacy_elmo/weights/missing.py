@@ -6,6 +6,8 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Dict, List, Optional, Sequence
 
+from .sources import is_zip
+
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar")
 COMMON_SUFFIXES = (".json", ".txt")
 MAX_NAMES = 2000  # files considered, in a folder and in the folders below it
@@ -21,7 +23,7 @@ def find_missing(path: Path, required: Sequence[str]) -> str:
     RETURNS (str): For each pattern the file that is there, or that it is missing, with files of similar names, and the
         folder one level deeper that has all files, if there is one.
     """
-    if path.is_file() and not zipfile.is_zipfile(path):
+    if path.is_file() and not is_zip(path):
         return f"'{path.name}' is a single file that is not a zip"
     places = _list_files(path)
     names = places.get("", [])

@@ -96,6 +96,14 @@ class Source:
             raise ValueError(Errors.EL036.format(path=self, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
 
 
+def is_zip(path: Path) -> bool:
+    """RETURNS (bool): Whether a file is a zip. `zipfile.is_zipfile` raises for some that only end like one."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:
+        return False
+
+
 def require_file(path: Path) -> None:
     """RAISES (ValueError): EL020 if there is no file at `path`."""
     if not path.is_file():

@@ -132,3 +132,12 @@ def test_options_stand_for_the_weights_beside_them(folder: Path) -> None:
 def test_a_complete_model_is_never_reported(folder: Path, tmp_path: Path) -> None:
     save_bilm(load_bilm(folder), tmp_path / "native")
     assert detect_format(tmp_path / "native")[0] is NATIVE and detect_format(folder)[0] is BILM_TF
+
+
+@pytest.mark.issue(17)
+def test_a_file_that_only_ends_like_a_zip_is_in_no_format(tmp_path: Path) -> None:
+    """Of these bytes `zipfile.is_zipfile` says that the zip spans several disks."""
+    locator = b"PK\x06\x07" + bytes([1, 0, 0, 0]) + bytes(8) + bytes([2, 0, 0, 0])
+    (tmp_path / "model").write_bytes(b"text" + locator + b"PK\x05\x06" + bytes(18))
+    with pytest.raises(ValueError, match="EL020.*no known format"):
+        load_bilm(tmp_path / "model")

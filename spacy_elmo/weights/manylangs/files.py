@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import FrozenSet, Optional
 
 from ...errors import Errors
-from ..sources import Source, decoding
+from ..sources import Source, decoding, is_zip
 
 CONFIG_NAME, ENCODER_NAME, EMBEDDER_NAME = "config.json", "encoder.pkl", "token_embedder.pkl"
 CHARACTERS_NAME, WORDS_NAME = "char.dic", "word.dic"
@@ -54,7 +54,7 @@ def detect_manylangs(path: Path) -> Optional[ManyLangsFiles]:
     if path.is_dir():
         names = frozenset(file.name for file in path.iterdir() if file.is_file())
         return ManyLangsFiles(path, names) if names.intersection(MARKERS) else None
-    if not zipfile.is_zipfile(path):
+    if not is_zip(path):
         return None
     with decoding(path, "zip"), zipfile.ZipFile(path) as archive:
         names = frozenset(name for name in archive.namelist() if not name.startswith("__MACOSX"))
