@@ -17,7 +17,7 @@ def check_file(name: str, path: Any) -> Path:
     """name (str): Name of the argument.
     path (Any): Its value.
     RETURNS (Path): The path, which exists.
-    RAISES (ConfigurationError): EL330 for a URL, EL332 for a value that is no path, EL333 if nothing is there.
+    RAISES (ConfigurationError): EL330 for a URL, EL332 for a value that is not a path, EL333 if nothing is there.
     """
     if not isinstance(path, (str, Path)):
         raise ConfigurationError(Errors.EL332.format(name=name, value=repr(path), wanted="the path of a file"))

@@ -1,4 +1,4 @@
-"""Errors of models of ELMoForManyLangs, and of biLMs of their kind. EL300 to EL309."""
+"""Errors of models of ELMoForManyLangs, and of biLMs of their kind. EL300 to EL309 without EL303."""
 
 from .catalogue import Catalogue
 
@@ -17,10 +17,6 @@ class ManyLangsErrors(metaclass=Catalogue):
     EL302 = (
         "A biLM with encoder = \"bilstm\" cannot be pretrained and has no perplexity: each of its layers reads both "
         "directions, so it sees the words that a language model predicts. Set encoder = \"lstm\"."
-    )
-    EL303 = (
-        "'{path}' cannot be read as a state dict of PyTorch, it has {n_problems} problem(s):{problems}\nOnly tensors "
-        "are read, and no code is run. Compare the file with the original, or download it again."
     )
     EL304 = (
         "The architecture '{path}' of an ELMoForManyLangs model is invalid: {problems}. Use the file that came with "

@@ -1,6 +1,6 @@
 """Errors of weights: reading, writing, files that do not fit each other, downloads and comparisons.
 
-EL020 to EL059, EL180 to EL189, EL310 to EL319, EL344, EL360 to EL370.
+EL020 to EL059, EL180 to EL189, EL303, EL310 to EL319, EL344, EL360 to EL370.
 """
 
 from .catalogue import Catalogue
@@ -84,6 +84,10 @@ class WeightsErrors(metaclass=Catalogue):
         "The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Existing files "
         "are unchanged."
     )
+    EL303 = (
+        "'{path}' cannot be read as a state dict of PyTorch, it has {n_problems} problem(s):{problems}\nOnly tensors "
+        "are read, and no code is run. Compare the file with the original, or download it again."
+    )
     EL310 = (
         "The archive '{path}' is refused, it has {n_problems} problem(s):{problems}\nDownload it again, or pack "
         "config.json and weights.th into a new one (`tar czf model.tar.gz config.json weights.th vocabulary`)."
@@ -103,10 +107,6 @@ class WeightsErrors(metaclass=Catalogue):
     EL314 = (
         "'{path}' has no ELMo of AllenNLP: {problem}. Pass an archive or a state dict of a model with an `Elmo` or an "
         "`ElmoTokenEmbedder`."
-    )
-    EL315 = (
-        "'{path}' is refused as a state dict, it has {n_problems} problem(s):{problems}\nSave the tensors alone, with "
-        "`torch.save(model.state_dict(), path)`."
     )
     EL316 = (
         "'{path}' is a language model of AllenNLP whose contextualizer cannot be read: {found}, should be one of: "

@@ -1,9 +1,10 @@
 """Read state dicts of PyTorch: today's files, which are zips, and those from before 2020. No code is run."""
 
 import io
+import warnings
 import zipfile
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Mapping
 
 import torch
 
@@ -11,7 +12,7 @@ from ..errors import Errors
 from .limits import MIB, listed
 from .sources import Source, decoding, require_file
 from .tensor_map import Array
-from .torch_scan import PickleScan, Refused, Storage, find_problems
+from .torch_scan import PickleScan, Refused, Storage, find_problems, inner_state
 
 ZIP_MAGIC = b"PK\x03\x04"
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
@@ -31,13 +32,37 @@ def read_state_dict(source: Source) -> Dict[str, Array]:
     RAISES (OSError): EL037 if the operating system cannot read it.
     """
     with _open(source) as file:
-        problems = _scan(file)
-        if problems:
-            raise ValueError(Errors.EL303.format(path=source, n_problems=len(problems), problems=listed(problems)))
-        file.seek(0)
-        with decoding(source, KIND):
-            state = torch.load(file, map_location="cpu", weights_only=True)
-            return {name: _to_array(tensor) for name, tensor in state.items()}
+        return to_float_arrays(_load(file, source))
+
+
+def read_tensors(content: bytes, where: object) -> Dict[str, torch.Tensor]:
+    """The same for the content of a file, as tensors.
+
+    content (bytes): A file of `torch.save`.
+    where (object): Its source, for messages.
+    RETURNS (Dict[str, Tensor]): On the CPU, by name.
+    RAISES (ValueError): EL022 and EL303, see `read_state_dict`.
+    """
+    return _load(io.BytesIO(content), where)
+
+
+def to_float_arrays(tensors: Mapping[str, torch.Tensor]) -> Dict[str, Array]:
+    """RETURNS (Dict[str, Array]): In NumPy; bfloat16, which NumPy does not have, as float32."""
+    return {
+        name: (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).detach().numpy()
+        for name, tensor in tensors.items()
+    }
+
+
+def _load(file: Any, where: object) -> Dict[str, torch.Tensor]:
+    problems = _scan(file)
+    if problems:
+        raise ValueError(Errors.EL303.format(path=where, n_problems=len(problems), problems=listed(problems)))
+    file.seek(0)
+    with decoding(where, KIND), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, on old storages
+        found: Any = torch.load(file, map_location="cpu", weights_only=True)
+    return dict(inner_state(found))
 
 
 @contextmanager
@@ -52,11 +77,6 @@ def _open(source: Source) -> Iterator[Any]:
         raise OSError(Errors.EL037.format(path=source, reason=error.strerror or error)) from error
     with file:
         yield file
-
-
-def _to_array(tensor: torch.Tensor) -> Array:
-    tensor = tensor.detach()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def _scan(file: Any) -> List[str]:

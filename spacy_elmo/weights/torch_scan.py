@@ -15,7 +15,7 @@ ITEM_BYTES: Dict[str, int] = {
     **{"FloatStorage": 4, "DoubleStorage": 8, "HalfStorage": 2, "BFloat16Storage": 2, "LongStorage": 8},
     **{"IntStorage": 4, "ShortStorage": 2, "CharStorage": 1, "ByteStorage": 1, "BoolStorage": 1},
 }
-STORAGES = {f"torch {name}": name for name in ITEM_BYTES}
+STORAGES = {f"{module} {name}": name for module in ("torch", "torch.cuda") for name in ITEM_BYTES}
 ORDERED_DICT = "collections OrderedDict"
 # Functions of a state dict, and where their arguments for a storage view begin.
 REBUILD = ("torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_tensor")
@@ -26,7 +26,10 @@ MAX_DIMENSIONS = 8
 MAX_TENSORS = 20_000
 
 CONSTANTS: Dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
-LITERALS = ("BINUNICODE", "SHORT_BINUNICODE", "BINSTRING", "SHORT_BINSTRING", "BININT", "BININT1", "BININT2", "LONG1")
+LITERALS = (
+    *("BINUNICODE", "SHORT_BINUNICODE", "BINSTRING", "SHORT_BINSTRING"),
+    *("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
+)
 TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
@@ -152,11 +155,19 @@ class PickleScan:
         return storage
 
 
-def find_problems(state: Any, n_bytes: int) -> List[str]:
-    """state (Any): From `PickleScan.value`.
+def inner_state(found: Any) -> Any:
+    """RETURNS (Any): The state dict; in a checkpoint of a training it is under "model"."""
+    if isinstance(found, dict) and isinstance(found.get("model"), dict):
+        return found["model"]
+    return found
+
+
+def find_problems(found: Any, n_bytes: int) -> List[str]:
+    """found (Any): From `PickleScan.value`.
     n_bytes (int): Size of the file.
     RETURNS (List[str]): Why it is not a state dict that the file can hold.
     """
+    state = inner_state(found)
     if not isinstance(state, dict) or not state:
         return [f"it contains {'nothing' if state == {} else _kind(state)} instead of tensors by name"]
     if len(state) > MAX_TENSORS:
@@ -172,7 +183,7 @@ def find_problems(state: Any, n_bytes: int) -> List[str]:
 def _known(argument: Any) -> _Global:
     name = str(argument)
     if name not in (ORDERED_DICT, PARAMETER, *REBUILD, *STORAGES):
-        raise Refused(f"it names {shorten(name, 80)}, which is no part of a state dict")
+        raise Refused(f"it names {shorten(name, 80)}, which is not part of a state dict")
     return _Global(name)
 
 
@@ -184,7 +195,7 @@ def _call(function: Any, arguments: Tuple[Any, ...]) -> Any:
         return _tensor(*arguments[:4])
     if name == PARAMETER and arguments and isinstance(arguments[0], TensorSpec):
         return arguments[0]
-    raise Refused("it calls something that is no part of a state dict")
+    raise Refused("it calls something that is not part of a state dict")
 
 
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any) -> TensorSpec:

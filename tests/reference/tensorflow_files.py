@@ -270,7 +270,7 @@ def write_checkpoint(
     variables["train_perplexity"] = np.array(40.0, dtype="float32")
     name = f"model.ckpt-{n_updates}"
     write_bundle(folder / name, variables, **settings)
-    state = f'model_checkpoint_path: "/home/elsewhere/{name}"\nall_model_checkpoint_paths: "/home/elsewhere/{name}"\n'
+    state = f'model_checkpoint_path: "/elsewhere/{name}"\nall_model_checkpoint_paths: "/elsewhere/{name}"\n'
     (folder / "checkpoint").write_text(state, encoding="utf8")
     (folder / "options.json").write_text(json.dumps(options), encoding="utf8")
     if words is not None:

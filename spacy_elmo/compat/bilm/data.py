@@ -14,7 +14,7 @@ from ...text.vocabulary import UNKNOWN as UNK
 from ..arguments import ConfigurationError, PathLike, check_count, check_file
 
 MIN_WORD_LENGTH = 3  # begin of word, one character, end of word
-SKIPPED = "!!!MAXTERMID"  # a line of old vocabulary files that is no word
+SKIPPED = "!!!MAXTERMID"  # a line of old vocabulary files that is not a word
 
 
 class Vocabulary:

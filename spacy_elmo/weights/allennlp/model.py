@@ -19,12 +19,12 @@ from ..mixes import LoadedMix, mixes_to_meta
 from ..parts import as_float32, build_head, build_network, check_vocabulary, read_vocabulary, table_rows
 from ..sources import Source
 from ..tensor_map import Array, find_misfits, import_arrays
+from ..torch_files import read_tensors, to_float_arrays
 from .exact_bias import restore_forget_biases
 from .files import AllenNLPFiles
 from .language_model import is_language_model, read_language_model
 from .layout import CACHE, Module, allennlp_datasets, bilm_tensors, find_modules
 from .options import Block, describe, find_block, find_member, read_bilm_config
-from .state_dict import read_state_dict, to_float_arrays
 
 VOCAB_NAME = "vocab.txt"  # in archives that we write
 
@@ -45,10 +45,10 @@ def read_allennlp(
     vocab (Optional[Source]): Vocabulary of the softmax.
     softmax (Optional[Source]): HDF5 file with the softmax.
     RETURNS (Tuple[BiLM, Tuple[LoadedMix, ...]]): The biLM, float32, and the mixes, which are in its meta data, too.
-    RAISES (ValueError): EL020 to EL028, EL036, and EL310 to EL317.
+    RAISES (ValueError): EL020 to EL028, EL036, EL303, and EL310 to EL317.
     """
     place = files.files.place(files.weights)
-    tensors = read_state_dict(files.files.read(files.weights), place)
+    tensors = read_tensors(files.files.read(files.weights), place)
     modules = find_modules(tensors)
     if not modules and is_language_model(tensors):
         _refuse_extras_of_lm(place, part=part, options=options, vocab=vocab, softmax=softmax)
