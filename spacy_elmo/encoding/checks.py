@@ -48,25 +48,27 @@ def check_state(state: Any) -> str:
     return state
 
 
-def check_has_state(has_state: bool) -> None:
-    """RAISES (ValueError): EL301 if it has none."""
-    if not has_state:
-        raise ValueError(Errors.EL301)
-
-
 def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False) -> Any:
     """state (Any): A policy, a state, or None for a zero state.
     return_state (bool): Whether the state afterwards is wanted.
-    RETURNS (Any): The same; "reset" instead of None for a transformer.
-    RAISES (ValueError): EL340 if it is a transformer, which has no state, and one is wanted.
+    RETURNS (Any): The same; "reset" instead of None if the encoder has no state.
+    RAISES (ValueError): EL340 if the encoder has no state and one is wanted.
     """
-    if config.encoder != "transformer":
+    if config.has_state:
         return state
     is_given = state is not None and not isinstance(state, str)
     if return_state or state == "carry" or is_given:
         wanted = "return_state=True" if return_state else "a state" if is_given else 'state = "carry"'
-        raise ValueError(Errors.EL340.format(wanted=wanted, encoder=config.encoder))
+        refuse_state(config, wanted)
     return "reset" if state is None else state
+
+
+def refuse_state(config: BiLMConfig, wanted: str) -> None:
+    """wanted (str): What the user asks for.
+    RAISES (ValueError): EL340 if the encoder has no state.
+    """
+    if not config.has_state:
+        raise ValueError(Errors.EL340.format(wanted=wanted, encoder=config.encoder))
 
 
 def require_language_model(

@@ -192,8 +192,8 @@ class Encoder:
             yield Slice(first, stop, rows, True)
 
     def _check(self, runs: Runs, state: Union[str, State]) -> None:
+        check_state_of(self.config, state)
         if self.config.encoder == "transformer":
-            check_state_of(self.config, state)
             check_lengths([length + 2 for length in runs.lengths], self.config)
 
     def _restart(

@@ -92,9 +92,8 @@ class BiLM:
 
     @property
     def steady_state(self) -> BiLMState:
-        """RETURNS (BiLMState): One row, the initial state of sequences with "steady". Raises EL301 or EL340 without."""
-        checks.check_state_of(self.config, None, return_state=True)
-        checks.check_has_state(self.config.has_state)
+        """RETURNS (BiLMState): One row, the initial state of sequences with "steady". Raises EL340 without state."""
+        checks.refuse_state(self.config, "the steady state")
         return BiLMState.from_state(self._encoder.steady_state)
 
     def to(self, device: Union[str, torch.device]) -> "BiLM":
@@ -186,7 +185,6 @@ class BiLM:
         choose = checks.layer_choice(layers, self.config.n_layers)
         is_carried = isinstance(state, str) and state == "carry"
         if not is_carried and (return_state or not isinstance(state, str)):
-            checks.check_has_state(self.config.has_state or (state is None and not return_state))
             start: Union[str, State] = self._start(state, len(text))
         else:
             start = checks.check_state(state)

@@ -59,7 +59,7 @@ class BiLMErrors(metaclass=Catalogue):
     )
     EL018 = "Position {position} is not in a sentence of {n_words} words. Choose 0 to the number of words minus 1."
     EL340 = (
-        "{wanted} cannot be used: the encoder of this biLM is a {encoder}, which has no recurrent state. It reads each "
+        "{wanted} cannot be used: the encoder of this biLM, '{encoder}', has no recurrent state. It reads each "
         "sequence by itself. Use state \"reset\"."
     )
     EL341 = (

@@ -1,4 +1,4 @@
-"""Errors of models of ELMoForManyLangs, and of biLMs of their kind. EL300 to EL309 without EL303."""
+"""Errors of models of ELMoForManyLangs, and of biLMs of their kind. EL300, EL302, EL304 to EL309."""
 
 from .catalogue import Catalogue
 
@@ -9,10 +9,6 @@ class ManyLangsErrors(metaclass=Catalogue):
     EL300 = (
         "This biLM reads words and characters by tables of its own, whose symbols are in a lexicon; problems with its "
         "lexicon: {problems}. Load the biLM with `load_bilm`, or pass `lexicon=` of the model the weights belong to."
-    )
-    EL301 = (
-        "The encoder of this biLM has no recurrent state: each layer reads both directions, so every sequence is "
-        "computed by itself. Do not pass or request a state; \"reset\", \"steady\" and \"carry\" give the same vectors."
     )
     EL302 = (
         "A biLM with encoder = \"bilstm\" cannot be pretrained and has no perplexity: each of its layers reads both "
