@@ -110,7 +110,6 @@ def _refuse_extras(path: Path, format: str, extras: Extras, *names: str) -> None
 
 def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
     _refuse_extras(files.folder, "native", extras, "token_embeddings", "softmax")
-    _refuse_part(files.folder, extras)
     vocabulary = None if extras.vocab is None else read_vocabulary(extras.vocab, True)
     bilm = read_native(files.folder, vocabulary)
     return LoadedModel(bilm, mixes_from_meta(bilm.meta, bilm.config.n_layers))
@@ -124,13 +123,7 @@ def _read_allennlp(files: AllenNLPFiles, extras: Extras) -> LoadedModel:
     return LoadedModel(*read_allennlp(files, **settings))
 
 
-def _refuse_part(path: object, extras: Extras) -> None:
-    if extras.part is not None:
-        raise ValueError(Errors.EL313.format(path=path, part=extras.part, names="one biLM without a name"))
-
-
 def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
-    _refuse_part(files.weights, extras)
     files = replace(
         files,
         vocab=extras.vocab or files.vocab,

@@ -85,9 +85,14 @@ def load_model(
     if path is None:
         return _load_pair(Path(place), Source(Path(options or "")), extras)
     format, found = detect_format(locate(place))
-    if part is not None and format is not ALLENNLP:
-        raise ValueError(Errors.EL313.format(path=place, part=part, names="one biLM without a name"))
+    _check_part(format, place, part)
     return format.read(found, extras)
+
+
+def _check_part(format: Format, path: PathLike, part: Optional[str]) -> None:
+    """RAISES (ValueError): EL313 for the name of a biLM where the format has one only."""
+    if part is not None and format is not ALLENNLP:
+        raise ValueError(Errors.EL313.format(path=path, part=part, names="one biLM without a name"))
 
 
 def format_with_options(weights: Path, options: Path) -> Format:
@@ -99,6 +104,7 @@ def format_with_options(weights: Path, options: Path) -> Format:
 
 def _load_pair(weights: Path, options: Source, extras: Extras) -> LoadedModel:
     """Weights and options that the user names apart: a checkpoint, a state dict of AllenNLP, or HDF5."""
+    _check_part(format_with_options(weights, options.path), weights, extras.part)
     checkpoint = with_options(weights, options)
     if checkpoint is not None:
         return TF_CHECKPOINT.read(checkpoint, extras)

@@ -1,9 +1,10 @@
 """The table of formats: each row detects, reads and writes its own files."""
 
 import pytest
+from reference.seeded_manylangs import make_architecture, write_manylangs
 from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, write_model
 
-from spacy_elmo import load_bilm
+from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.weights.formats import FORMATS, Extras, LoadedMix, LoadedModel, detect_format
 
 
@@ -38,3 +39,13 @@ def test_an_unknown_format_is_an_error_that_says_what_each_one_needs(tmp_path):
         with pytest.raises(ValueError, match="EL020") as error:
             detect_format(path)
         assert all(format.wanted in str(error.value) for format in FORMATS)
+
+
+def test_a_name_after_the_path_is_refused_where_there_is_one_bilm(bilm, tmp_path):
+    write_manylangs(tmp_path / "manylangs", make_architecture())
+    save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
+    for path in ("en_elmo_sm", str(tmp_path / "manylangs"), str(tmp_path / "tf")):
+        with pytest.raises(ValueError, match="EL313.*'other'.*one biLM without a name"):
+            load_bilm(f"{path}#other")
+    with pytest.raises(ValueError, match="EL313.*'other'"):
+        load_bilm(options=tmp_path / "tf" / "options.json", weights=f"{tmp_path}/tf/weights.hdf5#other")
