@@ -102,6 +102,7 @@ def setup_package() -> None:
                 "onnxruntime>=1.17",
                 "pytest>=8",
                 "pytest-timeout",
+                "pytest-xdist>=3.5",
                 "ruff",
                 "scikit-learn>=1.5",
                 "setuptools>=77",
