@@ -1,7 +1,8 @@
 """Linear probes: how much of a label can be read off a vector (Peters et al. 2018, sec. 5.3; Hewitt and Liang 2019).
 
 A probe is a multinomial logistic regression on the vectors of one layer. Beside it stand the label of the nearest
-training vector (1-NN), two baselines that see no vector, and control tasks, which only memorization of words can solve: the gap to them is the probe's selectivity.
+training vector (1-NN), two baselines that see no vector, and control tasks, which only memorization of words can solve:
+the gap to them is the probe's selectivity.
 """
 
 import warnings
