@@ -1,5 +1,6 @@
 """Pictures of pretraining: held-out perplexity over the tokens seen."""
 
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
@@ -33,14 +34,15 @@ def draw_perplexities(runs: Sequence[Run], path: Path, *, source: str = "") -> N
     for run in runs:
         draw_curves(axes, [_make_curve(run, name, n_before, is_first=not n_before) for name in DIRECTIONS])
         n_before += run[-1]["n_tokens"]
-        if run is not runs[-1]:
-            axes.axvline(n_before / MILLION, color="grey", linestyle=":", linewidth=1)
+    ends = [run[-1]["n_tokens"] for run in runs[:-1]]
+    for i, n_tokens in enumerate(accumulate(ends)):
+        axes.axvline(n_tokens / MILLION, color="grey", linestyle=":", label=None if i else "next run")
     axes.set(xlabel="tokens seen (millions)", ylabel="held-out perplexity", yscale="log")
     axes.yaxis.set_major_formatter("{x:.0f}")
     axes.yaxis.set_minor_formatter("{x:.0f}")
     axes.grid(which="both", alpha=0.3)
     set_title(figure, make_title(runs))
-    add_legend(figure, axes, n_columns=2)
+    add_legend(figure, axes, n_columns=3)
     save_figure(figure, path, source=source)
 
 

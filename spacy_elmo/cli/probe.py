@@ -1,7 +1,6 @@
 """`elmo probe`: what each layer of a biLM knows of a label."""
 
 import sys
-import warnings
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -93,14 +92,14 @@ def tell_of_data(found: ProbeData, path: Path, seed: int) -> None:
         _common.msg.info(f"No training data (--train): {path} is split with seed {seed} into {docs}")
     _common.msg.info(f"{sizes}, {_common.counted(len(set(train.labels)), 'label')} of {found.attr}")
     if found.n_unseen and found.attr != SENSE:
-        warnings.warn(Warnings.WL241.format(n_unseen=found.n_unseen, n_test=len(test.labels)), stacklevel=2)
+        _common.msg.warn(Warnings.WL241.format(n_unseen=found.n_unseen, n_test=len(test.labels)))
 
 
 def warn_of_probes(record: Record) -> None:
     """record (Record): Of `probe_data`; layers whose probes did not converge are named."""
     stopped = [name_layer(row["layer"]) for row in record["layers"] if not row.get("is_converged", True)]
     if stopped:
-        warnings.warn(Warnings.WL240.format(layers=", ".join(stopped), max_iter=record["max_iter"]), stacklevel=2)
+        _common.msg.warn(Warnings.WL240.format(layers=", ".join(stopped), max_iter=record["max_iter"]))
 
 
 def make_rows(record: Record) -> List[List[str]]:
