@@ -13,13 +13,13 @@ from ..ml.settings import ElmoSettings
 from ..pipeline.elmo import Elmo
 from ..weights import load_bilm
 from ..weights.identity import digest_bilm
-from ..weights.locate import PACKAGED_NAMES
+from ..weights.locate import PACKAGED_NAMES, split_part
 
 
 class OpenedBiLM(NamedTuple):
     """bilm (BiLM): The biLM, in the precision of the pipeline.
     reading (Optional[ElmoSettings]): How the pipeline reads Docs; None for weights, which have no such settings.
-    digest (Optional[str]): Of the files of weights; None for a pipeline.
+    digest (Optional[str]): Of the file or folder of weights; None for a pipeline, and for a prefix of file names.
     """
 
     bilm: BiLM
@@ -29,11 +29,11 @@ class OpenedBiLM(NamedTuple):
 
 def open_pipeline(name: str) -> OpenedBiLM:
     """name (str): A pipeline with `elmo` (folder or installed package), or a biLM (packaged name or path).
-    RETURNS (OpenedBiLM): The biLM, and how it reads Docs.
+    RETURNS (OpenedBiLM): The biLM, and how it reads Docs; of several components `elmo` the first.
     RAISES (ValueError): EL426 for a pipeline without `elmo`; OSError if there is nothing of this name.
     """
     if not is_pipeline(name):
-        return OpenedBiLM(load_bilm(name), None, digest_bilm(name))
+        return OpenedBiLM(load_bilm(name), None, _find_digest(name))
     nlp = spacy.load(name)
     pipe = next((pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)), None)
     if pipe is None:
@@ -47,3 +47,11 @@ def is_pipeline(name: str) -> bool:
     if Path(name).exists() or name in PACKAGED_NAMES:
         return (Path(name) / "config.cfg").is_file()
     return is_package(name)
+
+
+def _find_digest(name: str) -> Optional[str]:
+    """None where the weights are not files at this path, but a prefix of their names (TensorFlow checkpoints)."""
+    try:
+        return digest_bilm(split_part(name)[0])
+    except FileNotFoundError:
+        return None

@@ -70,7 +70,8 @@ def from_percent(record: Record) -> Record:
 
 
 def _best_baseline(record: Record) -> Tuple[str, Bounds]:
-    return max(record["baselines"].items(), key=lambda item: float(item[1]["value"]))
+    baselines: Dict[str, Bounds] = record["baselines"]
+    return max(baselines.items(), key=lambda item: item[1]["value"])
 
 
 def _find_bounds(row: Record, kind: str) -> Optional[Bounds]:

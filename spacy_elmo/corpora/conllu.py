@@ -6,7 +6,6 @@ Syntactic words are tokens: lines of multiword tokens (1-2) and of empty nodes (
 from pathlib import Path
 from typing import Iterator, List, NamedTuple
 
-from spacy.parts_of_speech import IDS
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
@@ -16,6 +15,7 @@ from .lines import decode, open_bytes
 N_COLUMNS = 10
 NEW_DOCUMENT = "# newdoc"
 NONE = "_"
+UPOS = frozenset("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
 
 
 class Word(NamedTuple):
@@ -41,7 +41,7 @@ def read_conllu(path: Path, vocab: Vocab) -> Iterator[Doc]:
     with open_bytes(path) as file:
         words: List[Word] = []
         for number, raw in enumerate(file, start=1):
-            line = decode(raw)[0].rstrip("\r\n")
+            line = _decode(raw, f"{path}:{number}")
             if line.startswith("#"):
                 if line.startswith(NEW_DOCUMENT):
                     yield from _make_docs(document, vocab, is_one=has_documents)
@@ -57,6 +57,13 @@ def read_conllu(path: Path, vocab: Vocab) -> Iterator[Doc]:
         yield from _make_docs(document, vocab, is_one=has_documents)
 
 
+def _decode(raw: bytes, where: str) -> str:
+    line, n_undecodable = decode(raw)
+    if n_undecodable:
+        raise ValueError(Errors.EL421.format(where=where, problem="it is not UTF-8"))
+    return line.removeprefix("\ufeff").rstrip("\r\n")
+
+
 def _parse(line: str, where: str) -> List[Word]:
     """RETURNS (List[Word]): The word, nothing for a multiword token or an empty node."""
     columns = line.split("\t")
@@ -68,7 +75,7 @@ def _parse(line: str, where: str) -> List[Word]:
         return []
     if not number.isdigit() or not form:
         raise ValueError(Errors.EL421.format(where=where, problem="it has no number or no form"))
-    if pos != NONE and pos not in IDS:
+    if pos != NONE and pos not in UPOS:
         raise ValueError(Errors.EL421.format(where=where, problem=f"'{pos}' is not a universal part of speech"))
     return [Word(form, *("" if value == NONE else value for value in (pos, tag, morph, dep)))]
 

@@ -10,6 +10,8 @@ from spacy_elmo.analysis.pipeline_bilm import is_pipeline, open_pipeline
 from spacy_elmo.analysis.probe_data import ProbeData
 from spacy_elmo.analysis.probe_record import parse_layers, probe_data
 from spacy_elmo.analysis.probes import iter_probes
+from spacy_elmo.weights import save_bilm
+from spacy_elmo.weights.identity import digest_bilm
 
 from .labelled_texts import BILM, MONEY, RIVER, make_bilm, make_doc, make_uses
 
@@ -88,4 +90,6 @@ def test_pipeline_brings_its_biLM_and_its_reading(tmp_path) -> None:
     spacy.blank("en").to_disk(tmp_path / "blank")
     with pytest.raises(ValueError, match="EL426.*none"):
         open_pipeline(str(tmp_path / "blank"))
+    save_bilm(make_bilm(), tmp_path / "bilm")
+    assert open_pipeline(str(tmp_path / "bilm")).digest == digest_bilm(tmp_path / "bilm")
     assert not is_pipeline("en_elmo_sm") and not is_pipeline(str(tmp_path))

@@ -49,12 +49,13 @@ def test_empty_file_has_no_docs(tmp_path: Path) -> None:
     "line, problem",
     [
         ("1\tthe", "2 columns"),
+        ("1\t\udcff", "not UTF-8"),
         ("x" + FIRST.splitlines()[2][1:], "no number"),
         (FIRST.splitlines()[2].replace("AUX", "VBZ"), "'VBZ' is not a universal part of speech"),
     ],
 )
 def test_other_lines_are_named(tmp_path: Path, line: str, problem: str) -> None:
     path = tmp_path / "a.conllu"
-    path.write_text(f"{FIRST}\n{line}\n", encoding="utf8")
+    path.write_text(f"\ufeff{FIRST}\n{line}\n", encoding="utf8", errors="surrogateescape")
     with pytest.raises(ValueError, match=rf"EL421.*a.conllu:8.*{problem}"):
         list(read_conllu(path, Vocab()))
