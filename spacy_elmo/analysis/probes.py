@@ -20,7 +20,7 @@ from ..errors import Errors
 from ..ml.settings import ElmoSettings
 from .intervals import Score, bootstrap_accuracy
 from .labelled import LabelledDocs
-from .layer_vectors import Vectors, collect_layer, name_all
+from .layer_vectors import Vectors, collect_layers, group_layers, name_all
 from .nearest import predict_nearest
 
 CONTROL_SEEDS = (0, 1, 2)
@@ -91,7 +91,7 @@ def iter_probes(
     max_iter: int = MAX_ITER,
     with_nearest: bool = False,
 ) -> Iterator[LayerProbe]:
-    """Train and score a probe on each layer. The memory is that of the training vectors of one layer, twice.
+    """Train and score a probe on each layer, in the memory of a copy of one layer and of a group (`group_layers`).
 
     train (LabelledDocs), test (LabelledDocs): Tokens with labels.
     layers (Optional[Sequence[Union[int, str]]]): Numbers of layers, or "mean"; None for all of them.
@@ -103,19 +103,34 @@ def iter_probes(
     RAISES (ValueError): EL244 if scikit-learn is missing, EL245 if the training labels are all the same.
     """
     controls = [control_labels(train, test, seed) for seed in control_seeds]
-    for layer in name_all(bilm) if layers is None else layers:
-        known = collect_layer(bilm, train, layer, reading)
-        asked = collect_layer(bilm, test, layer, reading)
-        probe = fit_probe(known, train.labels, c=c, max_iter=max_iter)
-        accuracy = _score(probe.predict(asked), test)
-        control, is_converged = [], probe.is_converged
-        for labels, wanted in controls:
-            other = fit_probe(known, labels, c=c, max_iter=max_iter)
-            control.append(float(_compare(other.predict(asked), wanted).mean()))
-            is_converged &= other.is_converged
-        selectivity = accuracy.value - mean(control) if control else float("nan")
-        nearest = _score(predict_nearest(known, train.labels, asked), test) if with_nearest else None
-        yield LayerProbe(layer, accuracy, control, selectivity, probe.n_iter, is_converged, nearest)
+    wanted = name_all(bilm) if layers is None else layers
+    n_tokens = len(train.labels) + len(test.labels)
+    for group in group_layers(wanted, n_tokens, bilm.config.output_width):
+        known, asked = (collect_layers(bilm, labelled, group, reading) for labelled in (train, test))
+        for layer, *vectors in zip(group, known, asked):
+            yield _probe_layer(layer, (train, test), vectors, controls, c, max_iter, with_nearest)
+
+
+def _probe_layer(
+    layer: Union[int, str],
+    labelled: Tuple[LabelledDocs, LabelledDocs],
+    vectors: Sequence[Vectors],
+    controls: Sequence[Tuple[List[str], List[str]]],
+    c: float,
+    max_iter: int,
+    with_nearest: bool,
+) -> LayerProbe:
+    (train, test), (known, asked) = labelled, vectors
+    probe = fit_probe(known, train.labels, c=c, max_iter=max_iter)
+    accuracy = _score(probe.predict(asked), test)
+    control, is_converged = [], probe.is_converged
+    for labels, wanted in controls:
+        other = fit_probe(known, labels, c=c, max_iter=max_iter)
+        control.append(float(_compare(other.predict(asked), wanted).mean()))
+        is_converged &= other.is_converged
+    selectivity = accuracy.value - mean(control) if control else float("nan")
+    nearest = _score(predict_nearest(known, train.labels, asked), test) if with_nearest else None
+    return LayerProbe(layer, accuracy, control, selectivity, probe.n_iter, is_converged, nearest)
 
 
 def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_iter: int = MAX_ITER) -> Probe:
