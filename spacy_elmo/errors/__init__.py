@@ -10,6 +10,7 @@ from .manylangs import ManyLangsErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
+from .probing import ProbingErrors
 from .tensorflow import TensorFlowErrors
 from .warnings import Warnings
 from .weights import WeightsErrors
@@ -29,6 +30,7 @@ class Errors(
     CompatErrors,
     CLIErrors,
     AnalysisErrors,
+    ProbingErrors,
     ExportErrors,
 ):
     """Templates of all rings, for `str.format`."""
