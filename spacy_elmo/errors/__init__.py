@@ -10,6 +10,7 @@ from .manylangs import ManyLangsErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
+from .report import ReportErrors
 from .tensorflow import TensorFlowErrors
 from .warnings import Warnings
 from .weights import WeightsErrors
@@ -30,5 +31,6 @@ class Errors(
     CLIErrors,
     AnalysisErrors,
     ExportErrors,
+    ReportErrors,
 ):
     """Templates of all rings, for `str.format`."""
