@@ -55,8 +55,9 @@ def summarize(report: TrainingReport) -> List[str]:
 
 def _summarize(change: Changes) -> str:
     difference = f"{format_difference(change.difference.value)} points (95 % interval {format_interval(change)}"
+    score = f"{QUESTIONS[change.name].title}: {name_score(change)} {change.ours:.2%}"
     return (
-        f"{QUESTIONS[change.name].title}: {name_score(change)} {change.ours:.2%} with ELMo, {change.theirs:.2%} without, "
+        f"{score} with ELMo, {change.theirs:.2%} without, "
         f"{difference}{_judge(change.difference.low, change.difference.high)}); "
         f"{len(change.fixed):,} errors fixed, {len(change.made):,} made."
     )

@@ -108,7 +108,7 @@ def _read_run(path: Path) -> Optional[Run]:
     found = _read_object(path / METRICS)
     scores = {name: float(value) for name, value in found.items() if _is_score(name, value)}
     timing = _read_object(path / TIMING) if (path / TIMING).is_file() else {}
-    elapsed_s = timing.get("elapsed_s")
+    elapsed_s: Any = timing.get("elapsed_s")
     return Run(path.resolve().name, scores, float(elapsed_s) if _is_number(elapsed_s) else None)
 
 
