@@ -59,7 +59,7 @@ def _summarize(change: Changes) -> str:
     return (
         f"{score} with ELMo, {change.theirs:.2%} without, "
         f"{difference}{_judge(change.difference.low, change.difference.high)}); "
-        f"{len(change.fixed):,} errors fixed, {len(change.made):,} made."
+        f"{len(change.fixed):,} {'error' if len(change.fixed) == 1 else 'errors'} fixed, {len(change.made):,} made."
     )
 
 
