@@ -24,7 +24,7 @@ from .score_table import ScoreRow, make_score_rows
 from .training_output import TrainingOutput, read_output
 
 PACKAGES = ("spacy-elmo", "spacy", "thinc", "torch", "numpy")
-# Components whose answers `QUESTIONS` covers, and those that have no answers to compare.
+# Factories of trained components whose answers `QUESTIONS` covers, and of those that have no answers.
 COMPARED = ("ner", "crf_ner", "tagger", "morphologizer", "elmo", "tok2vec", "elmo_surprisal")
 
 
@@ -167,7 +167,8 @@ def _note_gaps(report: TrainingReport, nlp: Language) -> Iterator[str]:
         )
     if not report.mixes:
         yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
-    others = [name for name in nlp.component_names if nlp.get_pipe_meta(name).factory not in COMPARED]
+    trained = [name for name, pipe in nlp.components if getattr(pipe, "is_trainable", False)]
+    others = [name for name in trained if nlp.get_pipe_meta(name).factory not in COMPARED]
     if report.changes and others:
         yield f"Errors are compared for entities and tags only, not for: {', '.join(others)}."
 
