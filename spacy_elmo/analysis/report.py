@@ -90,8 +90,8 @@ def make_report(path: Path, *, baseline: Optional[Path] = None, data: Optional[P
     if other is not None and other.pipeline.resolve() == output.pipeline.resolve():
         raise ValueError(Errors.EL433.format(baseline=baseline))
     nlp = spacy.load(output.pipeline)
-    docs = [] if data is None else read_answers(nlp, data)
     their_nlp = None if other is None else spacy.load(other.pipeline)
+    docs = [] if data is None or their_nlp is None else read_answers(nlp, data)
     their_docs = [] if data is None or their_nlp is None else read_answers(their_nlp, data)
     report = TrainingReport(
         output=output,
@@ -181,6 +181,8 @@ def _note_metrics(output: TrainingOutput) -> str:
 def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Iterator[str]:
     if report.baseline is None or their_nlp is None:
         yield "No baseline was given (--baseline): the report cannot say what ELMo changes."
+        if report.data is not None:
+            yield f"The data '{report.data}' were not read: they are for the comparison with a baseline."
         return
     if not report.baseline.has_metrics:
         yield _note_metrics(report.baseline)

@@ -187,7 +187,7 @@ def _render_settings(report: TrainingReport) -> str:
     facts += [("Seeds", ", ".join(run.name for run in output.runs))] if output.runs else []
     for bilm in report.bilms:
         facts += _describe_bilm(bilm)
-    facts.append(("spaCy wanted", output.meta.get("spacy_version", "not known")))
+    facts.append(("spaCy required", output.meta.get("spacy_version", "not known")))
     facts.append(("Report written by", ", ".join(f"{name} {version}" for name, version in report.versions.items())))
     rows = [[to_html(name), to_html(_short(text))] for name, text in facts]
     config = Config(output.config).to_str(interpolate=False)

@@ -80,11 +80,12 @@ def test_hostile_text_is_only_text(outputs: Path, tmp_path: Path) -> None:
 
 def test_pipeline_alone_has_a_page_with_notes(outputs: Path) -> None:
     pipeline = outputs / "elmo-0" / "model-best"
-    result = _run(pipeline)
+    result = _run(pipeline, "--data", outputs / "test.spacy")
     assert result.exit_code == 0, result.output
     page = Elements((pipeline / "report.html").read_text(encoding="utf8")).text
     told = " ".join(result.stderr.split())
-    for note in ("No baseline was given", "has no metrics.json", "no log of the training", "no log of the layer"):
+    notes = ("No baseline was given", "were not read", "has no metrics.json", "log of the training", "log of the layer")
+    for note in notes:
         assert note in page and note in told
     assert "Layer weights" in page and "Errors fixed" not in page and "No scores are known" in result.stdout
     again = _run(pipeline)
@@ -115,14 +116,14 @@ def test_mistakes_are_clear(outputs: Path, tmp_path: Path) -> None:
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "config.cfg").write_text("", encoding="utf8")
     (tmp_path / "damaged" / "meta.json").write_text("[", encoding="utf8")
-    ours, html = outputs / "elmo-0", ("--html", tmp_path / "page.html")
+    ours, theirs, html = outputs / "elmo-0", outputs / "baseline-0", ("--html", tmp_path / "page.html")
     for arguments, code in (
         ((tmp_path,), "EL430"),
         ((tmp_path / "nowhere",), "EL430"),
         ((tmp_path / "no.spacy",), "EL430"),
         ((ours, "--baseline", tmp_path), "EL430"),
         ((tmp_path / "damaged",), "EL431"),
-        ((ours, "--data", tmp_path / "no.spacy"), "EL432"),
+        ((ours, "--baseline", theirs, "--data", tmp_path / "no.spacy"), "EL432"),
         ((ours, "--baseline", ours / "model-best"), "EL433"),
         ((ours, "--html", tmp_path / "no.spacy" / "page.html"), "EL178"),
     ):
