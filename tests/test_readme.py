@@ -112,6 +112,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     trained = folder / "project/training/sample/elmo-0/model-best"
     trained.mkdir(parents=True)
     _make_pipeline(folder / "elmo").to_disk(trained)
+    (folder / "project/training/sample/baseline-0").mkdir()
+    spacy.blank("en").to_disk(folder / "project/training/sample/baseline-0/model-best")
     monkeypatch.chdir(folder)
     if not (locate.MODELS_DIR / "en_elmo_sm").is_dir():
         save_bilm(bilm, folder / "models" / "en_elmo_sm")

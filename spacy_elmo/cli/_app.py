@@ -23,6 +23,7 @@ COMMANDS: Dict[str, str] = {
     "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
     "layer-weights": "Show how each component of a pipeline weighs the layers of the biLM.",
     "probe": "Score what each layer of a biLM knows: linear probes, nearest neighbours, control tasks.",
+    "report": "Write a page on a training: scores with and without ELMo, errors, layer weights, settings.",
     "surprisal": "Show how unexpected each token of a text is to a biLM.",
     "substitutes": "Show the words that a biLM expects in the place of a word.",
     "embed": "Compute contextual vectors for texts and save them.",

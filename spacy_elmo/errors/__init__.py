@@ -11,6 +11,7 @@ from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
 from .probing import ProbingErrors
+from .report import ReportErrors
 from .tensorflow import TensorFlowErrors
 from .warnings import Warnings
 from .weights import WeightsErrors
@@ -32,5 +33,6 @@ class Errors(
     AnalysisErrors,
     ProbingErrors,
     ExportErrors,
+    ReportErrors,
 ):
     """Templates of all rings, for `str.format`."""
