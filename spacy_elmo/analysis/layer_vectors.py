@@ -69,7 +69,8 @@ def collect_layer(
     layer (Union[int, str]): 0 to L, or "mean".
     RETURNS (Vectors): Shape (N, D).
     """
-    return collect_layers(bilm, labelled, [layer], reading)[0]
+    vectors: Vectors = collect_layers(bilm, labelled, [layer], reading)[0]
+    return vectors
 
 
 def collect_layers(
