@@ -30,7 +30,7 @@ def train_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU ID or -1 for CPU"),
     # fmt: on
 ) -> None:
-    """Train with or without ELMo; the same as `python -m spacy train` with the printed settings."""
+    """Train with or without ELMo; the same as `python -m spacy train` with the printed settings, but with logs."""
     try:
         config_path = find_config(dataset, variant)
     except ValueError as e:

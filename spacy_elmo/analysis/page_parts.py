@@ -53,7 +53,7 @@ pre { font-size: 0.8rem; line-height: 1.4; white-space: pre-wrap; background: #f
 @media (max-width: 32rem) { table { font-size: 0.85rem; } th { white-space: normal; }
   th, td { padding-right: 0.4rem; } td:first-child { white-space: normal; } }
 @media print { body { max-width: none; padding: 0; font-size: 11pt; } details:not([open]) { display: none; }
-  h2, h3 { break-after: avoid; } }
+  h2, h3, .key { break-after: avoid; } }
 """
 PAGE = """<!DOCTYPE html>
 <html lang="en">
