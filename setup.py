@@ -93,8 +93,10 @@ def setup_package() -> None:
             "tensorboard": ["tensorboard>=2.15"],
             "onnx": ["onnx>=1.16", "onnxruntime>=1.17"],
             "analysis": ["scikit-learn>=1.5", "matplotlib>=3.8"],
+            "index": ["faiss-cpu>=1.9"],
             "test": [
                 "build",
+                "faiss-cpu>=1.9",
                 "hypothesis",
                 "matplotlib>=3.8",
                 "mypy",
