@@ -19,8 +19,8 @@ from ..corpora.records import DocBinShard, JsonShard, RawTextShard
 from ..corpora.shards import Counts, Record, Shard, TextShard
 from ..encoding.facade import BiLM
 from ..errors import Errors
-from .neighbors import Layer, make_probe, to_units
-from .token_store import FILE, TokenStore, Vectors
+from .neighbors import Layer, make_probe
+from .token_store import FILE, TokenStore, Vectors, to_units
 from .vector_search import EXACT_TOKENS, require_faiss, write_search
 
 BATCH_TOKENS = 16_000

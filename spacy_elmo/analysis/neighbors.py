@@ -10,7 +10,7 @@ import numpy as np
 from ..encoding.checks import check_positive, check_sentences
 from ..encoding.facade import BiLM
 from ..errors import Errors
-from .token_store import Ids, TokenStore, Use, Vectors
+from .token_store import Ids, TokenStore, Use, Vectors, to_units
 from .vector_search import VectorSearch, open_search
 
 __all__ = ["Neighbor", "NeighborIndex", "Use"]
@@ -91,7 +91,8 @@ class NeighborIndex:
         check_positive("k", k)
         unit = self._to_unit(vector)
         ids, cosines = self._find_best(unit, k, word and to_key(word), exclude and to_key(exclude))
-        return [Neighbor(use, float(cosine)) for use, cosine in zip(self.store.read_uses(ids.tolist()), cosines)]
+        found = self.store.read_uses(ids.tolist())
+        return [Neighbor(use, min(1.0, float(cosine))) for use, cosine in zip(found, cosines)]
 
     def find(
         self, bilm: BiLM, words: Sequence[str], position: int, k: int = 10, *, uses: str = "any"
@@ -230,14 +231,6 @@ def embed_word(bilm: BiLM, words: Sequence[str], position: int, layer: Layer) ->
 def make_probe(bilm: BiLM, layer: Layer) -> Vectors:
     """RETURNS (Vectors): Shape (D,), a vector by which a biLM is recognized."""
     return embed_word(bilm, PROBE, PROBE.index("bank"), layer)
-
-
-def to_units(vectors: Vectors) -> Vectors:
-    """vectors (Vectors): Shape (..., D).
-    RETURNS (Vectors): Divided by their lengths; zeros stay.
-    """
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype="float32")
 
 
 def to_key(word: str) -> str:

@@ -47,7 +47,7 @@ def check_recall(index: NeighborIndex, *, k: int = 10, n_queries: int = 100, see
         times.append(time.perf_counter() - begin)
         hits += sum(neighbor.cosine >= cosines[-1] - 1e-6 for neighbor in found)
         wanted += len(cosines)
-    return Recall(hits / max(1, wanted), k, len(units), 1000 * float(np.median(times or [0.0])))
+    return Recall(float(hits) / max(1, wanted), k, len(units), 1000 * float(np.median(times or [0.0])))
 
 
 def draw_vectors(index: NeighborIndex, n: int, seed: int = 0) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":

@@ -274,7 +274,15 @@ class TokenStore:
             raise ValueError(Errors.EL392.format(path=self.path, problem=problem))
         numbers = np.frombuffer(b"".join(vector for _, vector in rows), dtype=DTYPE)
         ids = np.asarray([number for number, _ in rows], dtype="int64")
-        return ids, numbers.astype("float32").reshape(len(rows), width)
+        return ids, to_units(numbers.astype("float32").reshape(len(rows), width))
+
+
+def to_units(vectors: Vectors) -> Vectors:
+    """vectors (Vectors): Shape (..., D).
+    RETURNS (Vectors): Divided by their lengths; zeros stay.
+    """
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype="float32")
 
 
 def _split(ids: List[int]) -> Iterator[List[int]]:
