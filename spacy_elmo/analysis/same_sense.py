@@ -16,7 +16,8 @@ from ..corpora.senses import SenseSentence
 from ..encoding.checks import check_sentences
 from ..encoding.facade import BiLM
 from ..errors import Errors
-from .neighbors import Layer, to_units
+from .neighbors import Layer
+from .token_store import to_units
 
 Cosines = NDArray[np.float64]
 
@@ -121,7 +122,8 @@ def pair_cosines(bilm: BiLM, sentences: Sequence[Sequence[str]], pairs: Sequence
                 column = layers[:, first + position]
                 vectors[number, position] = to_units(np.concatenate([column, column.mean(0, keepdims=True)]))
             first += len(sentences[number])
-    left, right = (np.stack([vectors[pair[side]] for pair in pairs], axis=1) for side in (0, 1))
+    left = np.stack([vectors[pair.first] for pair in pairs], axis=1)  # (L+2, N, D)
+    right = np.stack([vectors[pair.second] for pair in pairs], axis=1)
     return np.asarray(np.einsum("lnd,lnd->ln", left, right), dtype="float64")
 
 

@@ -23,8 +23,6 @@ MIN_USES = 3  # different ones, from which there are groups
 N_COMPONENTS = 30  # kept by a principal component analysis
 N_STARTS = 5  # of k-means
 PERPLEXITY = 30.0
-# Mean silhouette below which clusters overlap so much that they are hardly senses.
-WEAK = 0.1
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,7 @@ def describe(uses: Sequence[Use], found: SenseMap) -> str:
     word, n = uses[0].word.lower(), len(uses)
     if len(found.sizes) == 1:
         return f"“{word}”: {n} {'use' if n == 1 else 'uses'} in one group"
-    strength = "hardly separate" if found.silhouette < WEAK else "separate"
-    groups = f"{len(found.sizes)} {strength} groups"
-    return f"“{word}”: {n} uses in {groups} (silhouette {found.silhouette:.2f})"
+    return f"“{word}”: {n} uses in {len(found.sizes)} groups (silhouette {found.silhouette:.2f})"
 
 
 def shorten(use: Use, n_words: int = 6) -> str:
