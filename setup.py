@@ -94,8 +94,10 @@ def setup_package() -> None:
             "onnx": ["onnx>=1.16", "onnxruntime>=1.17"],
             "analysis": ["scikit-learn>=1.5", "matplotlib>=3.8"],
             "docs": ["furo>=2025.9", "myst-parser>=5", "sphinx>=9"],
+            "index": ["faiss-cpu>=1.9"],
             "test": [
                 "build",
+                "faiss-cpu>=1.9",
                 "furo>=2025.9",
                 "hypothesis",
                 "matplotlib>=3.8",

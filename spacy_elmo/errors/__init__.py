@@ -6,6 +6,7 @@ from .cli import CLIErrors
 from .compat import CompatErrors
 from .corpora import CorporaErrors
 from .export import ExportErrors
+from .index import IndexErrors
 from .manylangs import ManyLangsErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
@@ -32,6 +33,7 @@ class Errors(
     CLIErrors,
     AnalysisErrors,
     ProbingErrors,
+    IndexErrors,
     ExportErrors,
     ReportErrors,
 ):
