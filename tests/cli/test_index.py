@@ -73,6 +73,12 @@ def test_stopped_build_says_how_to_go_on(folder, tmp_path, monkeypatch):
     assert _run("neighbors", tmp_path / "index", SENTENCE, "-w", "cat").exit_code == 0
 
 
+def test_corpus_without_tokens_is_told(folder, tmp_path):
+    (tmp_path / "empty.txt").write_text(" \n\n", encoding="utf8")
+    result = _run("index", tmp_path / "empty.txt", tmp_path / "index", "--bilm", folder / "bilm", "--json")
+    assert result.exit_code == 0 and "no tokens" in result.stderr and json.loads(result.stdout)["tokens"] == 0
+
+
 def test_neighbors_prints_lines_without_control_characters(folder):
     result = _run("neighbors", folder / "index", SENTENCE, "--word", "bank", "--k", 50)
     assert result.exit_code == 0, result.output
