@@ -23,6 +23,7 @@ Ids = NDArray[np.int64]
 FILE = "tokens.sqlite"
 VERSION = 1
 DTYPE = np.float16
+WAIT_S = 2.0  # for another process
 BLOCK = 10_000  # tokens read at once
 VARIABLES = 500  # of one statement; SQLite allows 999 or more
 SCHEMA = """
@@ -79,7 +80,7 @@ class TokenStore:
         if not is_new and not file.is_file():
             problem = f"it has no file {FILE}" if path.is_dir() else "there is no such folder"
             raise ValueError(Errors.EL390.format(path=path, problem=problem))
-        self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None, timeout=2)
+        self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None, timeout=WAIT_S)
         try:
             with self._show_errors():
                 self._prepare(is_new, can_write or is_new)

@@ -147,6 +147,8 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
     if shards:
         found = {"unchanged": builder.n_unchanged, "replaced": builder.n_replaced}
         also = "".join(f"; {_common.counted(n, 'document')} {what}" for what, n in found.items() if n)
+        if not builder.n_read and not builder.n_unchanged:
+            _common.msg.warn("The corpus has no tokens.")
         _common.msg.info(f"Read {_common.counted(builder.n_read, 'token')}{also}")
     return True
 

@@ -52,8 +52,4 @@ class IndexErrors(metaclass=Catalogue):
         "Nothing to do with the index '{path}': {problem}. Name a corpus before it, or choose --check or --delete."
     )
     EL404 = "The uses of '{word}' cannot be clustered: {problem}. Choose another number of senses, or another word."
-    EL405 = (
-        "The word '{word}' is not in the sentence '{sentence}', whose tokens are: {tokens}. Choose one of its tokens "
-        "with --word."
-    )
     EL408 = "Unknown choice of uses '{uses}'. Choose one of: any, same, other."

@@ -5,12 +5,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from spacy_elmo.analysis import index_build, vector_search
+from spacy_elmo.analysis import index_build, token_store, vector_search
 from spacy_elmo.analysis.index_build import find_documents, make_settings
 from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.analysis.recall import check_recall
@@ -94,6 +95,13 @@ def test_search_goes_on_until_there_are_enough(approximate, monkeypatch):
     assert len(approximate.query(np.ones(16), 500, exclude="bank")) == 500
 
 
+def test_threads_get_the_same_results(approximate):
+    vectors = approximate.uses("river", 8)[1]
+    expected = [approximate.query(vector, 5) for vector in vectors]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda vector: approximate.query(vector, 5), vectors)) == expected
+
+
 def test_recall_is_measured(exact, approximate):
     assert check_recall(exact, n_queries=5).recall == 1
     found = check_recall(approximate, n_queries=20)
@@ -129,9 +137,6 @@ def test_build_that_was_stopped_continues(tmp_path):
         builder.stop()
         builder.add(make_document(name, text) for name, text in texts.items())
         is_complete = builder.n_read == 0
-        if not is_complete:
-            with pytest.raises(ValueError, match="EL401"):
-                NeighborIndex.open(tmp_path / "index")
         builder.store.close()
         with pytest.raises(ValueError, match="EL391"):
             NeighborIndex.open(tmp_path / "index")
@@ -144,7 +149,7 @@ def test_build_that_was_stopped_continues(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from .indexes import build_index, make_bilm, make_sentences
+from analysis.indexes import build_index, make_bilm, make_sentences
 def progress(n, left=[int(sys.argv[2])]):
     left[0] -= 1
     if left[0] < 0:
@@ -212,6 +217,37 @@ def test_small_changes_keep_the_cells(tmp_path, monkeypatch):
     index = NeighborIndex.open(tmp_path / "index")
     assert index.search is not None and index.search.index.ntotal == index.n_tokens
     assert check_recall(index, n_queries=20).recall > 0.95
+
+
+@needs_faiss
+def test_search_that_was_not_finished_is_made_again(tmp_path, monkeypatch):
+    texts = {"a": make_sentences(60, 1)}
+
+    def fail(index, path):
+        path.write_bytes(b"half")
+        raise OSError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vector_search, "_write", fail)
+        builder = open_builder(tmp_path / "index", BILM, exact_tokens=100)
+        builder.add(make_document(name, text) for name, text in texts.items())
+        with pytest.raises(OSError, match="no space"):
+            builder.finish()
+        builder.store.close()
+    with pytest.raises(ValueError, match="EL391"):
+        NeighborIndex.open(tmp_path / "index")
+    build_index(tmp_path / "index", BILM, texts, exact_tokens=100)
+    assert check_recall(NeighborIndex.open(tmp_path / "index"), n_queries=20).recall > 0.95
+
+
+def test_index_that_is_being_written_is_locked(tmp_path, monkeypatch):
+    monkeypatch.setattr(token_store, "WAIT_S", 0.1)
+    builder = open_builder(tmp_path / "index", BILM)
+    for use in (NeighborIndex.open, lambda path: open_builder(path, BILM)):
+        with pytest.raises(ValueError, match="EL401"):
+            use(tmp_path / "index")
+    builder.store.close()
+    open_builder(tmp_path / "index", BILM).store.close()
 
 
 def test_settings_that_differ_are_refused(tmp_path):

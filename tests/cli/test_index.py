@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from spacy_elmo.analysis.index_build import IndexBuilder
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli._index import to_printable
 from spacy_elmo.weights import save_bilm
@@ -59,6 +60,23 @@ def test_index_is_added_to_and_documents_are_deleted(folder, tmp_path):
     empty = _run("neighbors", tmp_path / "index", SENTENCE, "-w", "bank")
     assert empty.exit_code == 0 and "no tokens" in empty.output
     assert "EL396" in _run("senses", tmp_path / "index", "bank").output
+
+
+def test_stopped_build_says_how_to_go_on(folder, tmp_path, monkeypatch):
+    call = ["index", folder / "lines.txt", tmp_path / "index", "--bilm", folder / "bilm"]
+    with monkeypatch.context() as patched:
+        patched.setattr(IndexBuilder, "add", lambda self, documents, progress: self.stop())  # as a signal would
+        result = _run(*call)
+    assert result.exit_code == 1 and "same command continues" in result.output
+    assert "EL391" in _run("neighbors", tmp_path / "index", SENTENCE, "-w", "cat").output
+    assert _run(*call).exit_code == 0
+    assert _run("neighbors", tmp_path / "index", SENTENCE, "-w", "cat").exit_code == 0
+
+
+def test_corpus_without_tokens_is_told(folder, tmp_path):
+    (tmp_path / "empty.txt").write_text(" \n\n", encoding="utf8")
+    result = _run("index", tmp_path / "empty.txt", tmp_path / "index", "--bilm", folder / "bilm", "--json")
+    assert result.exit_code == 0 and "no tokens" in result.stderr and json.loads(result.stdout)["tokens"] == 0
 
 
 def test_neighbors_prints_lines_without_control_characters(folder):
