@@ -24,6 +24,7 @@ COMMANDS: Dict[str, str] = {
     "layer-weights": "Show how each component of a pipeline weighs the layers of the biLM.",
     "surprisal": "Show how unexpected each token of a text is to a biLM.",
     "substitutes": "Show the words that a biLM expects in the place of a word.",
+    "explore": "Explore a biLM in the browser, on this computer only.",
     "embed": "Compute contextual vectors for texts and save them.",
 }
 

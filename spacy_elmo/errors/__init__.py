@@ -5,6 +5,7 @@ from .bilm import BiLMErrors
 from .cli import CLIErrors
 from .compat import CompatErrors
 from .corpora import CorporaErrors
+from .explorer import ExplorerErrors
 from .export import ExportErrors
 from .manylangs import ManyLangsErrors
 from .nn import NNErrors
@@ -30,5 +31,6 @@ class Errors(
     CLIErrors,
     AnalysisErrors,
     ExportErrors,
+    ExplorerErrors,
 ):
     """Templates of all rings, for `str.format`."""
