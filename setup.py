@@ -95,8 +95,10 @@ def setup_package() -> None:
             "onnx": ["onnx>=1.16", "onnxruntime>=1.17"],
             "analysis": ["scikit-learn>=1.5", "matplotlib>=3.8"],
             "explore": ["starlette>=0.40", "uvicorn>=0.30"],
+            "index": ["faiss-cpu>=1.9"],
             "test": [
                 "build",
+                "faiss-cpu>=1.9",
                 "hypothesis",
                 "matplotlib>=3.8",
                 "mypy",

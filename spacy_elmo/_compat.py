@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 has_cupy: bool = find_spec("cupy") is not None
 has_datasets: bool = find_spec("datasets") is not None
+has_faiss: bool = find_spec("faiss") is not None
 has_matplotlib: bool = find_spec("matplotlib") is not None
 has_onnx: bool = find_spec("onnx") is not None
 has_onnxruntime: bool = find_spec("onnxruntime") is not None

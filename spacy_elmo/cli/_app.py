@@ -24,6 +24,10 @@ COMMANDS: Dict[str, str] = {
     "layer-weights": "Show how each component of a pipeline weighs the layers of the biLM.",
     "surprisal": "Show how unexpected each token of a text is to a biLM.",
     "substitutes": "Show the words that a biLM expects in the place of a word.",
+    "index": "Store the contextual vectors of a corpus, to search them for neighbours.",
+    "neighbors": "Show the uses of words that are most similar to a word in its sentence.",
+    "senses": "Group the uses of a word in an index by their vectors.",
+    "same-sense": "Say whether a word has the same sense in two sentences.",
     "explore": "Explore a biLM in the browser, on this computer only.",
     "embed": "Compute contextual vectors for texts and save them.",
 }

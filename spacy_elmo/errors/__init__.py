@@ -7,6 +7,7 @@ from .compat import CompatErrors
 from .corpora import CorporaErrors
 from .explorer import ExplorerErrors
 from .export import ExportErrors
+from .index import IndexErrors
 from .manylangs import ManyLangsErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
@@ -30,6 +31,7 @@ class Errors(
     CompatErrors,
     CLIErrors,
     AnalysisErrors,
+    IndexErrors,
     ExportErrors,
     ExplorerErrors,
 ):

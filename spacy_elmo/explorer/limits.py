@@ -12,7 +12,6 @@ MAX_COMPARED = 60  # tokens of each text of the view Compare
 MAX_WORD = 200  # characters of a word to look up
 MAX_RESULTS = 50
 MAX_USES = 1_000  # points of a map of senses
-MIN_USES = 3
 
 
 def check_length(n: int, unit: str, limit: int) -> None:

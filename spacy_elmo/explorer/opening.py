@@ -1,20 +1,19 @@
 """What the explorer shows: a biLM, the learned mixes of a pipeline, and an index."""
 
-from importlib import import_module
 from pathlib import Path
-from typing import Any, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 import numpy
 import spacy
 from spacy.language import Language
 
+from ..analysis.neighbors import NeighborIndex
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..ml.elmo_model import PACKAGED_BILM, get_bilm
 from ..ml.task_mixes import TaskMix, find_task_mixes
 from ..pipeline.elmo import Elmo
 from ..weights import load_bilm
-from .index import Index
 from .reading import TextReader
 from .views import Explorer
 
@@ -35,14 +34,17 @@ def open_explorer(
     lang (str): Language of the tokenizer and the sentence splitter.
     RETURNS (Explorer): The explorer.
     RAISES (ValueError): EL230 if no component of the pipeline mixes layers, EL418 if it mixes layers of another biLM,
-        EL137 for an unknown language; errors of reading the files.
+        EL137 for an unknown language, EL394 for an index of another biLM; errors of reading the files.
     """
     reader = TextReader(lang)
-    stored = _open_index(index)
+    name, mixes = bilm or PACKAGED_BILM, list[TaskMix]()
     if pipeline is None:
-        name = bilm or PACKAGED_BILM
-        return Explorer(load_bilm(name), name, reader=reader, index=stored)
-    found, name, mixes = _open_pipeline(pipeline, bilm)
+        found = load_bilm(name)
+    else:
+        found, name, mixes = _open_pipeline(pipeline, bilm)
+    stored = None if index is None else NeighborIndex.open(index)
+    if stored is not None:
+        stored.check_bilm(found)
     return Explorer(found, name, reader=reader, index=stored, mixes=mixes)
 
 
@@ -81,11 +83,3 @@ def _compare_bilms(own: Optional[BiLM], other: BiLM) -> str:
     norms = numpy.linalg.norm(a, axis=2) * numpy.linalg.norm(b, axis=2)
     cosine = float(((a * b).sum(axis=2) / norms).min())
     return "" if cosine >= MIN_COSINE else f"the cosine of their vectors is {cosine:.3f}, should be 1"
-
-
-def _open_index(path: Optional[Path]) -> Optional[Index]:
-    if path is None:
-        return None
-    neighbors: Any = import_module("spacy_elmo.analysis.neighbors")
-    index: Index = neighbors.NeighborIndex.open(path)
-    return index

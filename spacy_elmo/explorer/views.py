@@ -9,6 +9,7 @@ from spacy.tokens import Doc, Token
 
 from ..about import __version__
 from ..analysis.layer_weights import name_mixes
+from ..analysis.neighbors import NeighborIndex
 from ..encoding.facade import BiLM
 from ..encoding.substitutes import find_substitutes
 from ..errors import Errors
@@ -16,10 +17,10 @@ from ..ml.surprisal import compute_surprisal, find_unknown
 from ..ml.task_mixes import TaskMix
 from .comparison import compare_layers
 from .fields import Fields
-from .index import USES, Index, describe_index, describe_use
 from .limits import BUSY_SECONDS, MAX_CHARACTERS, MAX_COMPARED, MAX_RESULTS, MAX_TOKENS
 from .reading import READING, TextReader, cut_word, embed_doc, find_contexts, find_place
 from .senses import map_senses
+from .uses import CHOICES, describe_index, describe_use
 
 Answer = Dict[str, Any]
 
@@ -34,7 +35,7 @@ class Explorer:
     bilm (BiLM): The model.
     name (str): Its name, for the page.
     reader (Optional[TextReader]): Tokenizer and sentence splitter, by default for English.
-    index (Optional[Index]): For the views Neighbours and Senses.
+    index (Optional[NeighborIndex]): For the views Neighbours and Senses.
     mixes (Sequence[TaskMix]): Learned mixes of a pipeline.
     busy_seconds (float): How long a request waits for the lock.
     """
@@ -45,7 +46,7 @@ class Explorer:
         name: str,
         *,
         reader: Optional[TextReader] = None,
-        index: Optional[Index] = None,
+        index: Optional[NeighborIndex] = None,
         mixes: Sequence[TaskMix] = (),
         busy_seconds: float = BUSY_SECONDS,
     ) -> None:
@@ -142,7 +143,7 @@ class Explorer:
         if token is None:
             return {"tokens": tokens, "neighbours": None}
         context, position = find_place(doc, token)
-        k, uses = fields.number("k", 1, MAX_RESULTS), fields.choice("uses", USES)
+        k, uses = fields.number("k", 1, MAX_RESULTS), fields.choice("uses", CHOICES)
         found = index.find(self.bilm, context.words, position, k, uses=uses)
         rows = [{**describe_use(one.use), "cosine": float(one.cosine)} for one in found]
         return {"tokens": tokens, "neighbours": rows}
@@ -151,7 +152,7 @@ class Explorer:
         """RETURNS (Dict[str, Any]): A map of the uses of a word, in groups."""
         return map_senses(self._require_index(), fields)
 
-    def _require_index(self) -> Index:
+    def _require_index(self) -> NeighborIndex:
         if self.index is None:
             raise ValueError(Errors.EL417)
         return self.index

@@ -53,7 +53,7 @@ class StubIndex:
 
     def uses(self, word: str, limit: int = 1000) -> Tuple[List[StubUse], Any]:
         """Uses about places and about money lie apart."""
-        found = self._uses[:limit] if word == "bank" else []
+        found = self._uses[:limit] if word.lower() == "bank" else []
         rng = np.random.default_rng(0)
         centres = [[5.0, 0.0, 0.0] if " ".join(use.words) in MONEY else [0.0, 5.0, 0.0] for use in found]
         return found, (np.reshape(centres, (-1, 3)) + rng.normal(size=(len(found), 3))).astype("float32")

@@ -94,7 +94,7 @@ def test_neighbours_are_those_of_the_index(explorer: Explorer) -> None:
 
 @pytest.mark.parametrize("n_senses", [None, 2])
 def test_senses_are_a_map_with_exemplars(explorer: Explorer, n_senses: Any) -> None:
-    pytest.importorskip("spacy_elmo.analysis.sense_map", reason="no maps of senses yet")
+    pytest.importorskip("sklearn", reason="a map needs scikit-learn")
     found = _ask(explorer, "senses", word="Bank", n_senses=n_senses)
     n_groups = len(found["sizes"])
     assert len(found["uses"]) == len(found["points"]) == len(found["labels"]) == sum(found["sizes"]) == 28
