@@ -8,7 +8,7 @@ from spacy_elmo.encoding.facade import BiLM
 
 PLACES = ("the muddy bank of the river", "a grassy bank near the stream", "the bank of the lake was steep")
 MONEY = ("the bank lent him money", "her bank raised its rates", "a bank account with no fee")
-HOSTILE = "the <script>alert(1)</script> bank \u202e of \"><img src=x onerror=alert(1)> \U0001f30a \x00 end"
+HOSTILE = 'the <script>alert(1)</script> bank \u202e of "><img src=x onerror=alert(1)> \U0001f30a \x00 end'
 
 
 class StubUse(NamedTuple):

@@ -92,7 +92,7 @@ def test_neighbours_are_those_of_the_index(explorer: Explorer) -> None:
     assert _ask(explorer, "neighbours", text="the bank", token=1, k=5, uses="other")["neighbours"] == []
 
 
-@pytest.mark.parametrize("n_senses", [None, 2])
+@pytest.mark.parametrize("n_senses", [pytest.param(None, marks=pytest.mark.slow), 2])
 def test_senses_are_a_map_with_exemplars(explorer: Explorer, n_senses: Any) -> None:
     pytest.importorskip("sklearn", reason="a map needs scikit-learn")
     found = _ask(explorer, "senses", word="Bank", n_senses=n_senses)
@@ -194,6 +194,7 @@ def test_requests_of_two_users_do_not_mix(client: Client) -> None:
     texts = ["the bank . " * 100, "He sat ! " * 100]
     expected = [client.ask("surprisal", text=text)[1] for text in texts]
     found: List[Any] = [None] * 6
+
     def ask(i: int) -> None:
         found[i] = client.ask("surprisal", text=texts[i % 2])[1]
 

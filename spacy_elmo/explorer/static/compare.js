@@ -41,7 +41,8 @@ export function layerNames(n) {
 
 function slider(name, label, { max, step, value }) {
   const output = make("output", { id: `${name}-value` });
-  return make("label", {}, `${label} `, output, make("input", { type: "range", name, min: 0, max, step, value }));
+  // Named by id: an output inside of a label would take the label for itself.
+  return make("label", { for: name }, `${label} `, output, make("input", { type: "range", id: name, name, min: 0, max, step, value }));
 }
 
 function offerMixes(view, mixes) {
