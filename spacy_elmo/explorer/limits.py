@@ -11,7 +11,7 @@ MAX_RUN = 500  # characters without white space that are split into tokens; long
 MAX_COMPARED = 60  # tokens of each text of the view Compare
 MAX_WORD = 200  # characters of a word to look up
 MAX_RESULTS = 50
-MAX_USES = 1_000  # points of a map of senses
+MAX_USES = 500  # points of a map of senses
 
 
 def check_length(n: int, unit: str, limit: int) -> None:

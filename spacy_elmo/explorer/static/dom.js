@@ -14,8 +14,7 @@ export function makeSvg(name, attributes = {}, ...children) {
 
 function fill(element, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
-    if (value === true) element.setAttribute(key, "");
-    else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
+    if (value !== null && value !== undefined) element.setAttribute(key, value);
   }
   element.append(...children.map((child) => (typeof child === "string" ? visible(child) : child)));
   return element;

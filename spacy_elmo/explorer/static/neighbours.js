@@ -2,6 +2,8 @@
 
 import { keywordInContext, make, press, shorten, showWords } from "./dom.js";
 
+const SIDE = 12; // words on either side
+
 export function restore({ token }) {
   return /^\d{1,6}$/.test(token ?? "") ? { token } : {};
 }
@@ -35,8 +37,8 @@ async function search(view, question, text, token) {
   if (!neighbours.length) return result.replaceChildren(make("p", { class: "hint" }, emptiness(view)));
   const rows = neighbours.map(({ cosine, ...use }) => make("li", {},
     make("span", { class: "cosine", title: "cosine" }, cosine.toFixed(3)),
-    make("span", { class: "kwic" }, ...keywordInContext(use)),
-    make("span", { class: "document hint" }, shorten(use.document))));
+    make("span", { class: "kwic" }, ...keywordInContext(use, SIDE)),
+    make("span", { class: "document hint", title: shorten(use.document, 300) }, shorten(use.document.split("/").pop()))));
   result.replaceChildren(make("ol", { class: "neighbours" }, ...rows));
 }
 

@@ -67,13 +67,13 @@ async function substitute(view, question, token) {
   const found = await question({ text, token, k: K }, "substitutes");
   const rows = found.substitutes.map((one) => make("tr", {},
     make("th", { scope: "row" }, shorten(one.word)), bar(one.probability), number(one.forward), number(one.backward)));
-  const head = ["word", "given both sides", "forward", "backward"].map((name) => make("th", { scope: "col" }, name));
+  const head = ["word", "both sides", "forward", "backward"].map((name) => make("th", { scope: "col" }, name));
   const { bits } = tokens[token];
   const told = DIRECTIONS.filter((_, i) => (bits[i] ?? null) !== null).map((name, i) => `${name} ${bits[i].toFixed(1)} bits`).join(", ");
   result.append(
     make("h3", {}, "In place of ", make("mark", {}, shorten(found.word))),
     make("p", { class: "hint" }, `${told}. The word itself is not read for its substitutes.`),
-    make("table", { class: "list" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)),
+    make("div", { class: "scroll" }, make("table", { class: "list" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))),
   );
 }
 
