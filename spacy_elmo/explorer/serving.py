@@ -35,7 +35,7 @@ def check_host(host: str) -> str:
 def open_socket(host: str, port: int) -> socket.socket:
     """host (str): See `check_host`.
     port (int): Port, 0 for any free one.
-    RETURNS (socket.socket): Bound, not yet listening.
+    RETURNS (socket.socket): Bound and listening: requests wait until they are served.
     RAISES (ValueError): EL410 for another host than this computer, EL415 if the port cannot be used.
     """
     address = check_host(host)
@@ -43,6 +43,7 @@ def open_socket(host: str, port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((address, port))
+        bound.listen()
     except (OSError, OverflowError) as error:
         bound.close()
         reason = getattr(error, "strerror", None) or error

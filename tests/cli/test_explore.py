@@ -94,7 +94,6 @@ def test_localhost_is_the_loopback_address() -> None:
 
 def test_explore_names_a_port_in_use() -> None:
     with open_socket("127.0.0.1", 0) as bound:
-        bound.listen()
         result = _run("--port", bound.getsockname()[1])
         assert result.exit_code == 1 and "EL415" in result.output
 

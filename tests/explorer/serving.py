@@ -16,7 +16,6 @@ SECONDS = 60
 def running(explorer: Explorer, host: str = "127.0.0.1") -> Iterator[str]:
     """YIELDS (str): The address of the page."""
     bound = open_socket(host, 0)
-    bound.listen()  # so that a client may connect before the server accepts
     server, address = make_server(explorer, bound)
     thread = Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()

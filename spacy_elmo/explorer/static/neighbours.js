@@ -37,7 +37,7 @@ async function search(view, question, text, token) {
   if (!neighbours.length) return result.replaceChildren(make("p", { class: "hint" }, emptiness(view)));
   const rows = neighbours.map(({ cosine, ...use }) => make("li", {},
     make("span", { class: "cosine", title: "cosine" }, cosine.toFixed(3)),
-    make("span", { class: "kwic" }, ...keywordInContext(use, SIDE)),
+    make("span", { class: "kwic", title: shorten(use.words.join(" "), 300) }, ...keywordInContext(use, SIDE)),
     make("span", { class: "document hint", title: shorten(use.document, 300) }, shorten(use.document.split("/").pop()))));
   result.replaceChildren(make("ol", { class: "neighbours" }, ...rows));
 }
