@@ -8,6 +8,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
@@ -60,7 +61,11 @@ def find_documents(shards: Iterable[Shard], counts: Counts) -> Iterator[Document
         for number, record in enumerate(shard.read_records(counts), start=1):
             text = json.dumps(record).encode("utf8")
             name = f"{_name(shard)}#{number}"
-            yield Document(name, hashlib.sha256(text).hexdigest(), lambda skip, record=record: iter([record][skip:]))
+            yield Document(name, hashlib.sha256(text).hexdigest(), partial(_skip, [record]))
+
+
+def _skip(records: List[Record], n: int) -> Iterator[Record]:
+    return iter(records[n:])
 
 
 def _name(shard: Shard) -> str:

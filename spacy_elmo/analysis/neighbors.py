@@ -197,9 +197,10 @@ def find_exactly(
     """
     best_ids, best = np.empty(0, dtype="int64"), np.empty(0, dtype="float32")
     for ids, vectors in store.iter_vectors(len(unit)):
-        if among is not None or without is not None:
-            keep = np.isin(ids, among) if among is not None else ~np.isin(ids, without)
-            ids, vectors = ids[keep], vectors[keep]
+        if among is not None:
+            vectors, ids = vectors[np.isin(ids, among)], ids[np.isin(ids, among)]
+        if without is not None:
+            vectors, ids = vectors[~np.isin(ids, without)], ids[~np.isin(ids, without)]
         best_ids, best = np.concatenate([best_ids, ids]), np.concatenate([best, vectors @ unit])
         order = np.argsort(-best, kind="stable")[:k]
         best_ids, best = best_ids[order], best[order]

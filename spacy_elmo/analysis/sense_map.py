@@ -19,12 +19,10 @@ from .plots import COLOURS, new_figure, save_figure
 from .token_store import Use, Vectors, to_units
 
 MAX_SENSES = 7  # as many as there are colours
-MIN_USES = 3
+MIN_USES = 3  # different ones, from which there are groups
 N_COMPONENTS = 30  # kept by a principal component analysis
 N_STARTS = 5  # of k-means
 PERPLEXITY = 30.0
-# Mean silhouette below which clusters overlap so much that they are hardly senses.
-WEAK = 0.1
 
 
 @dataclass(frozen=True)
@@ -50,21 +48,22 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
 
     uses (Sequence[Use]): From `NeighborIndex.uses`.
     vectors (Vectors): Shape (N, D).
-    n_senses (Optional[int]): Number of clusters; None: 2 to 7, by silhouette.
+    n_senses (Optional[int]): Number of clusters; None: 2 to 7, by silhouette; 1 for fewer than 3 different uses.
     seed (int): Of k-means and of the map.
     RETURNS (SenseMap): Clusters, exemplars and map.
-    RAISES (ValueError): EL398 without scikit-learn, EL404 for too few uses.
+    RAISES (ValueError): EL398 without scikit-learn, EL404 for no uses, or too few for `n_senses`.
     """
     if not has_sklearn:
         raise ValueError(Errors.EL398.format(what="Clustering"))
     word = uses[0].word if uses else ""
     n_distinct = len(np.unique(vectors, axis=0))
-    problem = _find_problem(len(uses), n_distinct, n_senses)
+    problem = _find_problem(n_distinct, n_senses)
     if problem:
         raise ValueError(Errors.EL404.format(word=word, problem=problem))
+    if n_distinct < MIN_USES:  # nothing to tell apart
+        return SenseMap(np.zeros(len(uses), "int64"), [0], np.zeros((len(uses), 2)), [len(uses)], float("nan"))
     reduced = _reduce(to_units(np.asarray(vectors, dtype="float32")), seed)
-    most = min(MAX_SENSES, n_distinct - 1)
-    choices = [n_senses] if n_senses is not None else range(2, most + 1)
+    choices = [n_senses] if n_senses is not None else range(2, min(MAX_SENSES, n_distinct - 1) + 1)
     labels, silhouette = max((_cluster(reduced, n, seed) for n in choices), key=lambda found: found[1])
     labels = _sort_by_size(labels)
     sizes = np.bincount(labels).tolist()
@@ -99,10 +98,8 @@ def describe(uses: Sequence[Use], found: SenseMap) -> str:
     """RETURNS (str): The finding in a line."""
     word, n = uses[0].word.lower(), len(uses)
     if len(found.sizes) == 1:
-        return f"“{word}”: {n} uses in one group"
-    strength = "hardly separate" if found.silhouette < WEAK else "separate"
-    groups = f"{len(found.sizes)} {strength} groups"
-    return f"“{word}”: {n} uses in {groups} (silhouette {found.silhouette:.2f})"
+        return f"“{word}”: {n} {'use' if n == 1 else 'uses'} in one group"
+    return f"“{word}”: {n} uses in {len(found.sizes)} groups (silhouette {found.silhouette:.2f})"
 
 
 def shorten(use: Use, n_words: int = 6) -> str:
@@ -116,11 +113,12 @@ def _escape_mathtext(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _find_problem(n_uses: int, n_distinct: int, n_senses: Optional[int]) -> str:
-    if n_uses < MIN_USES or n_distinct < MIN_USES:
-        return f"there are {n_distinct} different uses, needed are {MIN_USES} or more"
-    if n_senses is not None and not 1 <= n_senses <= min(n_distinct - 1, MAX_SENSES):
-        return f"{n_senses} senses were wanted, possible are 1 to {min(n_distinct - 1, MAX_SENSES)}"
+def _find_problem(n_distinct: int, n_senses: Optional[int]) -> str:
+    most = max(1, min(n_distinct - 1, MAX_SENSES))
+    if not n_distinct:
+        return "there are none"
+    if n_senses is not None and not 1 <= n_senses <= most:
+        return f"{n_senses} senses were wanted, possible are 1 to {most}"
     return ""
 
 

@@ -76,7 +76,7 @@ def render_senses(uses: Sequence[Use], found: SenseMap) -> str:
     """
     order = np.argsort(found.labels, kind="stable").tolist()
     places = _scale(found)
-    points = "\n".join(_render_point(number, use, *places[use], found, uses) for number, use in enumerate(order))
+    points = "\n".join(_render_point(number, use, places[use], found, uses) for number, use in enumerate(order))
     groups = "\n".join(_render_group(label, uses, found) for label in range(len(found.sizes)))
     return PAGE.format(policy=POLICY, title=escape(describe(uses, found)), size=SIZE, points=points, groups=groups)
 
@@ -87,8 +87,8 @@ def _scale(found: SenseMap) -> List[Tuple[float, float]]:
     return [(float(x), SIZE - float(y)) for x, y in scaled]
 
 
-def _render_point(number: int, use: int, x: float, y: float, found: SenseMap, uses: Sequence[Use]) -> str:
-    label = int(found.labels[use])
+def _render_point(number: int, use: int, point: Tuple[float, float], found: SenseMap, uses: Sequence[Use]) -> str:
+    (x, y), label = point, int(found.labels[use])
     name = escape(f"Group {label + 1}: {shorten(uses[use])}")
     colour, focus = COLOURS[label % len(COLOURS)], 0 if number == 0 else -1
     place = f'cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}" data-use="{use}"'

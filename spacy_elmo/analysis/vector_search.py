@@ -50,21 +50,18 @@ class VectorSearch:
         """
         import faiss
 
-        chosen = faiss.IDSelectorBatch(among if without is None else without) if _is_any(among, without) else None
-        selector = faiss.IDSelectorNot(chosen) if without is not None else chosen
-        n_probed, found = N_PROBED, np.empty(0, dtype="int64")
+        ids = among if without is None else without
+        chosen = None if ids is None else faiss.IDSelectorBatch(ids)
+        selector = chosen if without is None else faiss.IDSelectorNot(chosen)
+        n_probed = N_PROBED
         while True:
             given = {} if selector is None else {"sel": selector}
             params = faiss.SearchParametersIVF(nprobe=min(n_probed, self.index.nlist), **given)
-            found = self.index.search(vector[None], n, params=params)[1][0]
-            found = found[found >= 0]
+            places: Ids = self.index.search(vector[None], n, params=params)[1][0]
+            found = places[places >= 0]
             if len(found) >= n or n_probed >= self.index.nlist:
                 return found
             n_probed *= 4
-
-
-def _is_any(among: Optional[Ids], without: Optional[Ids]) -> bool:
-    return among is not None or without is not None
 
 
 def open_search(store: TokenStore, state: Dict[str, Any]) -> Optional[VectorSearch]:

@@ -98,7 +98,7 @@ def change_index(
     stop_words = corpus["lang"] or "en" if content_words else before.get("content_words", "")
     reading = {key: corpus[key] for key in ("lang", "running_text")} if places else before["reading"]
     default = before.get("layer", model.config.n_layers)
-    chosen = {"layer": default if layer is None else to_layer(layer), "content_words": stop_words, "reading": reading}
+    chosen: Dict[str, Any] = {"layer": default if layer is None else to_layer(layer), "content_words": stop_words, "reading": reading}
     settings = make_settings(model, name=str(name), digest=digest_bilm(name), **chosen)
     store = open_for_writing(path, settings, force=force and bool(places))
     try:

@@ -8,6 +8,7 @@ import srsly
 from ..analysis.plots import check_picture
 from ..analysis.sense_map import cluster_uses, describe, draw_senses
 from ..analysis.sense_page import render_senses
+from ..errors import Errors
 from . import _common
 from ._app import Arg, Opt, app
 from ._index import INDEX_ARG, open_index, to_line, to_printable, to_record
@@ -21,7 +22,7 @@ MAX_USES = 500
 def senses_cli(
     # fmt: off
     index_path: Path = INDEX_ARG,
-    word: str = Arg(..., help="The word; upper and lower case are the same."),
+    word: str = Arg(..., help="The word; upper and lower case are the same, unless --match-case says otherwise."),
     n_senses: Optional[int] = Opt(
         None,
         "--n-senses",
@@ -29,8 +30,9 @@ def senses_cli(
         help="Number of groups, 1 to 7; by default the number with the highest silhouette.",
         min=1,
     ),
+    match_case: bool = Opt(False, "--match-case", "-c", help="Only uses that are written as the word is, upper and lower case included."),
     max_uses: int = Opt(
-        MAX_USES, "--max-uses", "-m", help="Number of uses; of more a sample is drawn with a fixed seed.", min=3
+        MAX_USES, "--max-uses", "-m", help="Number of uses that are read; of more a sample is drawn with a fixed seed.", min=3
     ),
     picture: Optional[Path] = Opt(None, "--picture", "-P", help="Draw the map into this file, .png or .svg."),
     html: Optional[Path] = Opt(None, "--html", "-H", help="Write an interactive page into this file."),
@@ -50,6 +52,11 @@ def senses_cli(
         check_word(index, word)
         uses, vectors = index.uses(word, max_uses)
         index.close()
+        if match_case:
+            keep = [i for i, use in enumerate(uses) if use.word == word]
+            uses, vectors = [uses[i] for i in keep], vectors[keep]
+        if not uses:
+            raise ValueError(Errors.EL396.format(word=to_printable(word), similar=to_printable(word.lower())))
         found = cluster_uses(uses, vectors, n_senses, seed)
         if picture is not None:
             draw_senses(uses, found, picture)
