@@ -9,7 +9,7 @@ from typing import FrozenSet
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -58,6 +58,8 @@ async def _answer(explorer: Explorer, request: Request) -> Response:
         return _error(Errors.EL413.format(problem=f"its body took longer than {BODY_SECONDS:g} seconds"), 408)
     except ValueError as error:
         return _error(str(error), 400)
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody reads it
     except Exception:
         logger.exception("The view '%s' failed", view)
         return _error("The explorer failed. The terminal in which it runs shows the cause.", 500)

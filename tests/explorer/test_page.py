@@ -160,7 +160,7 @@ def test_two_users_see_their_own_text(browser: Any, packaged: str) -> None:
 @pytest.mark.parametrize(
     "view, fields",
     [
-        ("compare", {"a": "a & b", "b": "<b>#?=", "layer": "mix", "measure": "dot", "s0": 7, "gamma": 3.5}),
+        ("compare", {"a": "a & b", "b": "<b>#?=", "layer": "mix", "measure": "dot", "s0": 33.37, "gamma": 13.125}),
         ("neighbours", {"text": "the bank", "uses": "same", "k": 4, "token": 1}),
         ("senses", {"word": "bank", "n": 3}),
         ("surprisal", {"text": "the\nbank + more", "direction": "backward", "token": 2}),

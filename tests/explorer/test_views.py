@@ -1,6 +1,7 @@
 """The answers of the views, and requests that cannot be answered."""
 
 import json
+import socket
 from threading import Thread
 from typing import Any, Dict, List
 
@@ -179,6 +180,15 @@ def test_server_refuses_a_large_body(client: Client) -> None:
     status, found = client.ask("tokens", text="a" * (limits.MAX_BODY_BYTES + 1))
     assert status == 400 and "EL413" in found["error"] and "larger than" in found["error"]
     assert client.ask("tokens", text="a")[0] == 200
+
+
+def test_a_lost_connection_is_no_failure(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    host, port = client.host.split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        head = f"POST /api/tokens HTTP/1.1\r\nHost: {client.host}\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: 99\r\n\r\n{{".encode())
+    assert client.ask("tokens", text="a")[0] == 200
+    assert caplog.records == []
 
 
 def test_server_hides_the_cause_of_a_failure(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,16 @@ export function start(view) {
   const layers = view.form.elements.layer;
   names.forEach((name, j) => layers.append(make("option", { value: String(j) }, name)));
   layers.append(make("option", { value: "mix" }, "the mix"));
-  const sliders = names.map((name, j) => slider(`s${j}`, `s: ${name}`, { max: 100, step: 1, value: Math.round(100 / n_layers) }));
-  view.find(".sliders").append(...sliders, slider("gamma", "γ", { max: 10, step: 0.05, value: 1 }));
+  const sliders = names.map((name, j) => slider(`s${j}`, `s: ${name}`, { max: 100, value: Math.round(100 / n_layers) }));
+  view.find(".sliders").append(...sliders, slider("gamma", "γ", { max: 10, value: 1 }));
   offerMixes(view, mixes);
   view.form.addEventListener("input", (event) => {
     if (event.target.tagName === "TEXTAREA") return;
     if (event.target.name === "mix") chooseMix(view, mixes);
-    else if (event.target.type === "range") view.form.elements.mix.value = "";
+    else if (event.target.type === "range") {
+      event.target.value = round(Number(event.target.value));
+      view.form.elements.mix.value = "";
+    }
     view.keep();
     showSliders(view);
     if (view.products) draw(view);
@@ -39,10 +42,10 @@ export function layerNames(n) {
   return Array.from({ length: n }, (_, j) => (j ? `layer ${j}` : "token layer"));
 }
 
-function slider(name, label, { max, step, value }) {
+function slider(name, label, { max, value }) {
   const output = make("output", { id: `${name}-value` });
   // Named by id: an output inside of a label would take the label for itself.
-  return make("label", { for: name }, `${label} `, output, make("input", { type: "range", id: name, name, min: 0, max, step, value }));
+  return make("label", { for: name }, `${label} `, output, make("input", { type: "range", id: name, name, min: 0, max, step: "any", value }));
 }
 
 function offerMixes(view, mixes) {
@@ -57,12 +60,15 @@ function chooseMix(view, mixes) {
   if (!mix || view.form.elements.mix.value === "") return;
   mix.shares.forEach((share, j) => {
     const control = view.form.elements[`s${j}`];
-    if (control) Object.assign(control, { step: 0.01, value: 100 * share });
+    if (control) control.value = round(100 * share);
   });
   const { gamma } = view.form.elements;
   gamma.max = Math.max(10, mix.gamma);
-  gamma.step = 0.001;
-  gamma.value = mix.gamma;
+  gamma.value = round(mix.gamma);
+}
+
+function round(number) {
+  return Math.round(1000 * number) / 1000;
 }
 
 // Shares of the layers, which sum to one, and gamma.
