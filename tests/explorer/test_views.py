@@ -93,7 +93,8 @@ def test_neighbours_are_those_of_the_index(explorer: Explorer) -> None:
     assert _ask(explorer, "neighbours", text="the bank", token=1, k=5, uses="other")["neighbours"] == []
 
 
-@pytest.mark.parametrize("n_senses", [pytest.param(None, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_senses", [None, 2])
 def test_senses_are_a_map_with_exemplars(explorer: Explorer, n_senses: Any) -> None:
     pytest.importorskip("sklearn", reason="a map needs scikit-learn")
     found = _ask(explorer, "senses", word="Bank", n_senses=n_senses)
