@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import numpy as np
 
+from .._compat import has_faiss
 from ..corpora.lines import STDIN, open_bytes
 from ..corpora.records import DocBinShard, JsonShard, RawTextShard
 from ..corpora.shards import Counts, Record, Shard, TextShard
@@ -178,7 +179,6 @@ class IndexBuilder:
         batch_tokens: int = BATCH_TOKENS,
         exact_tokens: int = EXACT_TOKENS,
     ) -> None:
-        require_faiss(exact_tokens + 1, exact_tokens)  # now, not after hours
         self.store = store
         self.bilm = bilm
         self.keep: Keep = keep or (lambda word: True)
@@ -197,12 +197,15 @@ class IndexBuilder:
 
         documents (Iterable[Document]): In any order.
         progress (Optional[Progress]): Called with numbers of tokens read.
-        RAISES (ValueError): Those of `corpora` for texts that cannot be read.
+        RAISES (ValueError): EL397 if there are too many tokens for exact search, and Faiss is not installed; those of
+            `corpora` for texts that cannot be read.
         """
         for batch in self._batches(documents):
             n_tokens = sum(len(words) for _, words in batch.sentences)
             vectors = self._encode([words for _, words in batch.sentences])
             self._write(batch, vectors)
+            if not has_faiss and self.store.read_meta()["next_id"] > self.exact_tokens:
+                require_faiss(self.store.count("token"), self.exact_tokens)  # now, not after hours
             self.n_read += n_tokens
             if progress is not None:
                 progress(n_tokens)

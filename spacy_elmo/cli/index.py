@@ -25,6 +25,7 @@ from .embed import Precision
 from .vocab import CorpusFormat
 
 BILM = "en_elmo_sm"
+NOTICE = b"\nStopping after this batch. Press Ctrl+C again to stop at once; what is stored stays.\n"
 
 
 @app.command("index")
@@ -136,7 +137,7 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
     counts = Counts()
     for name in delete:
         _common.msg.info(f"Deleted {_common.counted(builder.delete(name), 'token')} of '{name}'")
-    with stop_on_signals(builder.stop):
+    with stop_on_signals(builder.stop, NOTICE):
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr) as bar:
             builder.add(find_documents(shards, counts), bar.update)
         if builder.is_stopped:

@@ -12,6 +12,8 @@ from .manylangs import ManyLangsErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
+from .probing import ProbingErrors
+from .report import ReportErrors
 from .tensorflow import TensorFlowErrors
 from .warnings import Warnings
 from .weights import WeightsErrors
@@ -31,8 +33,10 @@ class Errors(
     CompatErrors,
     CLIErrors,
     AnalysisErrors,
+    ProbingErrors,
     IndexErrors,
     ExportErrors,
+    ReportErrors,
     ExplorerErrors,
 ):
     """Templates of all rings, for `str.format`."""

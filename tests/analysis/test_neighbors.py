@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_elmo.analysis import vector_search
+from spacy_elmo.analysis import index_build, vector_search
 from spacy_elmo.analysis.index_build import find_documents, make_settings
 from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.analysis.recall import check_recall
@@ -277,8 +277,10 @@ def test_without_faiss(approximate, tmp_path, monkeypatch):
     monkeypatch.setattr(vector_search, "has_faiss", False)
     with pytest.raises(ValueError, match="EL397"):
         NeighborIndex.open(approximate.path)
+    monkeypatch.setattr(index_build, "has_faiss", False)
+    build_index(tmp_path / "small", BILM)
     with pytest.raises(ValueError, match="EL397"):
-        open_builder(tmp_path / "index", BILM)
+        build_index(tmp_path / "large", BILM, exact_tokens=100)
 
 
 def test_empty_index(tmp_path):

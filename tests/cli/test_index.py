@@ -11,7 +11,8 @@ from spacy_elmo.cli._app import app
 from spacy_elmo.cli._index import to_printable
 from spacy_elmo.weights import save_bilm
 
-pytest.importorskip("faiss")
+pytest.importorskip("sklearn")
+pytest.importorskip("matplotlib")
 LINES = [
     "the cat sat on the mat .",
     "a bank of the river \x1b[31m \u202e <script>",

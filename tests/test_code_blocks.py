@@ -1,0 +1,60 @@
+"""Every code block of the documentation is run, checked in another way, or listed here with a reason."""
+
+import re
+from pathlib import Path
+from typing import List
+
+import pytest
+from test_readme import PAGES, read_blocks, read_commands
+
+ROOT = Path(__file__).parent.parent
+# `tests/test_readme.py` runs Python, and commands of spaCy and of ours; it parses and fills configs.
+RUN = {"python", "bash", "ini"}
+SHOWN = {
+    ("README.md", "bibtex"): "a reference to the paper",
+    ("docs/migrating.md", "text"): "code for packages that are not installed; what replaces it is run",
+    ("docs/quickstart.md", "diff"): "a change of a config; the config after it is filled",
+    ("docs/weights.md", "console"): "downloads",
+}
+# Pages whose commands take long, or set up a checkout. Their scripts have tests of their own, on small data.
+LONG = ["CONTRIBUTING.md", "benchmarks/README.md", "examples/README.md", "project/README.md"]
+FENCE = re.compile(r"^\s*(?:```|~~~)", re.M)
+
+
+def _scripts(page: str) -> List[List[str]]:
+    """Commands that start a script of the repository."""
+    blocks = [block for block in read_blocks(page) if block.language == "bash"]
+    commands = [command for block in blocks for command in read_commands(block)]
+    return [command for command in commands if command[0] == "python" and command[1].endswith(".py")]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *LONG])
+def test_every_block_is_read(page: str) -> None:
+    """None is indented, or fenced in a way that `read_blocks` does not know."""
+    text = (ROOT / page).read_text(encoding="utf8")
+    assert len(FENCE.findall(text)) == 2 * len(read_blocks(page))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *LONG])
+def test_every_block_is_run_or_listed(page: str) -> None:
+    languages = {block.language for block in read_blocks(page)}
+    assert languages - RUN == {language for listed, language in SHOWN if listed == page}
+
+
+def test_every_page_is_run_or_listed() -> None:
+    folders = ("docs", "benchmarks", "examples", "project")
+    written = [*ROOT.glob("*.md"), *(path for folder in folders for path in (ROOT / folder).glob("*.md"))]
+    names = {path.relative_to(ROOT).as_posix() for path in written if FENCE.search(path.read_text(encoding="utf8"))}
+    assert names <= {*PAGES, *LONG}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *LONG])
+def test_scripts_are_there_and_know_their_options(page: str) -> None:
+    folder = (ROOT / page).parent if page == "project/README.md" else ROOT
+    for command in _scripts(page):
+        script = folder / command[1]
+        assert script.is_file(), " ".join(command)
+        source = "".join(path.read_text(encoding="utf8") for path in script.parent.glob("*.py"))
+        options = [argument for argument in command if re.match(r"--\w", argument)]
+        unknown = [name for name in options if not re.search(rf'"{name}"|\b{name[2:].replace("-", "_")}\b', source)]
+        assert not unknown, " ".join(command)
