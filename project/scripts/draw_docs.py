@@ -18,6 +18,7 @@ from weights_in_use import split_by_weights
 from spacy_elmo.analysis.layer_weights import draw_course, draw_layer_weights, join_mixes
 from spacy_elmo.analysis.perplexity_curve import draw_perplexities
 from spacy_elmo.analysis.probe_curve import draw_probe, from_percent
+from spacy_elmo.analysis.sense_map import draw_map
 from spacy_elmo.ml.task_mixes import TaskMix
 
 RESULTS = PROJECT_DIR / "results"
@@ -80,12 +81,17 @@ def _draw_senses(path: Path, picture: Path, source: str) -> None:
     draw_probe(from_percent(srsly.read_json(path)), picture, source=source)
 
 
+def _draw_sense_map(path: Path, picture: Path, source: str) -> None:
+    draw_map(srsly.read_json(path), picture, source=source)
+
+
 # Pictures in docs/images: the file of project/results that each is drawn from, and how.
 PICTURES: Dict[str, Tuple[str, Callable[[Path, Path, str], None]]] = {
     "en_elmo_sm_perplexity.png": ("perplexity-en_elmo_sm.json", _draw_perplexities),
     "layer_weights.png": ("layer-weights.json", _draw_weights),
     "layer_weights_course.png": ("layer-weights-parser.jsonl", _draw_course),
     "probe_upos.png": ("probe-ewt-pos.json", _draw_probe),
+    "senses-play.png": ("senses-play.json", _draw_sense_map),
     "senses_by_layer.png": ("layers-senses.json", _draw_senses),
 }
 

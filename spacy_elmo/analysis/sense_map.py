@@ -8,7 +8,7 @@ distances between groups mean little.
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,19 +79,34 @@ def draw_senses(uses: Sequence[Use], found: SenseMap, path: Path) -> None:
     found (SenseMap): Their clusters.
     path (Path): File to write, .png or .svg.
     """
-    figure, (axes,) = new_figure(height=4.2 + 0.25 * len(found.sizes))
-    for label, (size, exemplar) in enumerate(zip(found.sizes, found.exemplars)):
-        points = found.points[found.labels == label]
-        text = _escape_mathtext(f"{size}: {shorten(uses[exemplar])}")
-        axes.scatter(*points.T, s=14, color=COLOURS[label % len(COLOURS)], label=text, marker="os^Dv*P"[label % 7])
+    draw_map(record_map(uses, found), path)
+
+
+def record_map(uses: Sequence[Use], found: SenseMap) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): What `draw_map` draws, for JSON: title, captions of the clusters, labels and points."""
+    captions = [f"{size}: {shorten(uses[exemplar])}" for size, exemplar in zip(found.sizes, found.exemplars)]
+    points = [[round(value, 2) for value in point] for point in found.points.tolist()]
+    return {"title": describe(uses, found), "captions": captions, "labels": found.labels.tolist(), "points": points}
+
+
+def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "") -> None:
+    """record (Mapping[str, Any]): See `record_map`.
+    path (Path): File to write, .png or .svg.
+    source (str): Noted in the file.
+    """
+    labels, points, captions = np.asarray(record["labels"]), np.asarray(record["points"]), record["captions"]
+    figure, (axes,) = new_figure(height=4.2 + 0.25 * len(captions))
+    for label, caption in enumerate(captions):
+        own, text = points[labels == label], _escape_mathtext(caption)
+        axes.scatter(*own.T, s=14, color=COLOURS[label % len(COLOURS)], label=text, marker="os^Dv*P"[label % 7])
     axes.set_xticks([])
     axes.set_yticks([])
     axes.grid(visible=False)
-    figure.suptitle(_escape_mathtext(describe(uses, found)))
+    figure.suptitle(_escape_mathtext(record["title"]))
     figure.legend(loc="outside lower left", frameon=False, fontsize=8)
     with warnings.catch_warnings():  # characters that the font lacks are drawn as boxes
         warnings.filterwarnings("ignore", message="Glyph")
-        save_figure(figure, path)
+        save_figure(figure, path, source=source)
 
 
 def describe(uses: Sequence[Use], found: SenseMap) -> str:

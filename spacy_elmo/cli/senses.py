@@ -34,7 +34,7 @@ def senses_cli(
     max_uses: int = Opt(
         MAX_USES, "--max-uses", "-m", help="Number of uses that are read; of more a sample is drawn with a fixed seed.", min=3
     ),
-    picture: Optional[Path] = Opt(None, "--picture", "-P", help="Draw the map into this file, .png or .svg."),
+    picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw the map into this file, .png or .svg."),
     html: Optional[Path] = Opt(None, "--html", "-H", help="Write an interactive page into this file."),
     seed: int = Opt(0, "--seed", help="Seed of the groups and of the map."),
     as_json: bool = _common.JSON_OPT,
