@@ -60,8 +60,9 @@ RINGS: Dict[str, Ring] = {
     "compat": _ring("bilm text engine encoding weights nn", "torch numpy h5py"),
     "analysis": _ring(ALL_INNER, "numpy spacy srsly sklearn matplotlib faiss"),
     "export": _ring(ALL_INNER, "spacy thinc srsly numpy torch h5py onnx pyarrow ray"),
+    "explorer": _ring(f"{ALL_INNER} analysis", "numpy spacy starlette uvicorn"),
     "cli": _ring(
-        f"{ALL_INNER} analysis export",
+        f"{ALL_INNER} analysis export explorer",
         "typer wasabi srsly spacy thinc torch numpy tqdm matplotlib",
     ),
 }

@@ -34,6 +34,7 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli._app import COMMANDS
 from spacy_elmo.cli._app import app as elmo_app
 from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.explorer import serving
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import locate, save_bilm
 
@@ -115,6 +116,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "project/training/sample/baseline-0").mkdir()
     spacy.blank("en").to_disk(folder / "project/training/sample/baseline-0/model-best")
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(serving, "serve", lambda explorer, bound: None)  # which would wait for Ctrl+C
     if not (locate.MODELS_DIR / "en_elmo_sm").is_dir():
         save_bilm(bilm, folder / "models" / "en_elmo_sm")
         monkeypatch.setattr(locate, "MODELS_DIR", folder / "models")

@@ -35,6 +35,7 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "neighbors": "Show the uses of words that are most similar to a word in its sentence.",
         "senses": "Group the uses of a word in an index by their vectors.",
         "same-sense": "Say whether a word has the same sense in two sentences.",
+        "explore": "Explore a biLM in the browser, on this computer only.",
         "probe": "Score what each layer of a biLM knows: linear probes, nearest neighbours, control tasks.",
     },
     "Looking at a pipeline": {

@@ -5,6 +5,7 @@ from .bilm import BiLMErrors
 from .cli import CLIErrors
 from .compat import CompatErrors
 from .corpora import CorporaErrors
+from .explorer import ExplorerErrors
 from .export import ExportErrors
 from .index import IndexErrors
 from .manylangs import ManyLangsErrors
@@ -36,5 +37,6 @@ class Errors(
     IndexErrors,
     ExportErrors,
     ReportErrors,
+    ExplorerErrors,
 ):
     """Templates of all rings, for `str.format`."""
