@@ -12,8 +12,9 @@ from spacy.lang.en import EnglishDefaults
 
 ROOT = Path(__file__).parent.parent
 SHARED_VARIABLE = "SPACY_ELMO_SHARED"
-# Exceptions of spaCy's English tokenizer that tests have.
-ENGLISH_EXCEPTIONS = ("can't", "don't", "Dr.", "Mr.")
+# The exceptions that spaCy's English tokenizer has in tests; add what a test needs, or use `all_english_exceptions`.
+ALL_ENGLISH_EXCEPTIONS = EnglishDefaults.tokenizer_exceptions
+ENGLISH_EXCEPTIONS = ("can't", "didn't", "don't", "doesn't", "isn't", "it's", "It's", "I'm", "Dr.", "Mr.", "Mrs.")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,8 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _make_pipelines_cheap() -> None:
     """Spend less on what spaCy does whenever a test makes or loads a pipeline; it is the same for all tests."""
     # All 1,347 take 0.1 s, most of the time of such a test.
-    all_exceptions = EnglishDefaults.tokenizer_exceptions
-    EnglishDefaults.tokenizer_exceptions = {word: all_exceptions[word] for word in ENGLISH_EXCEPTIONS}
+    EnglishDefaults.tokenizer_exceptions = {word: ALL_ENGLISH_EXCEPTIONS[word] for word in ENGLISH_EXCEPTIONS}
     # Every look-up of a registered name filters the entry points of all installed packages.
     select = functools.cache(catalogue.AVAILABLE_ENTRY_POINTS.select)
     catalogue.AVAILABLE_ENTRY_POINTS = SimpleNamespace(select=select)
@@ -50,6 +50,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: "list[pytest.Ite
         for name in ("slow", "gpu"):
             if name in item.keywords and not config.getoption(f"--{name}"):
                 item.add_marker(pytest.mark.skip(reason=f"needs --{name}"))
+
+
+@pytest.fixture
+def all_english_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """English is tokenized as without `_make_pipelines_cheap`."""
+    monkeypatch.setattr(EnglishDefaults, "tokenizer_exceptions", ALL_ENGLISH_EXCEPTIONS)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "spacy_elmo"))
 import about  # noqa: E402  the version, without importing the package
 
 project = "spacy-elmo"
+copyright = "the spacy-elmo contributors, MIT licence"
 release = about.__version__
 extensions = ["myst_parser"]
 # Anchors of headings as GitHub makes them.

@@ -22,7 +22,8 @@ from .checks import check_state_of
 from .runs import BOS, EOS, NumberedRuns, Runs, WordRuns
 from .word_encoder import WordEncoder
 
-STEADY_PASSES = 50
+# Empty sentences from which the steady state is computed, at most; convergence is checked after each chunk.
+STEADY_PASSES, STEADY_CHUNK = 50, 10
 STEADY_CHANGE = 1e-6
 
 
@@ -284,10 +285,12 @@ class Encoder:
         return self._after_boundary[state]
 
     def _settle(self) -> State:
+        """A chunk of empty sentences is one sequence, `<S> </S> <S> </S> ...`, so that the state is carried on."""
         state = self.network.zero_state(1)
-        empty = NumberedRuns(self._boundaries(), [[]])
-        for _ in range(STEADY_PASSES):
-            _, new = self._run(empty, state, with_boundaries=True, with_end=True)
+        tokens = np.tile(np.array([BOS, EOS]), STEADY_CHUNK)
+        plan = plan_lanes([len(tokens)], 1)
+        for _ in range(STEADY_PASSES // STEADY_CHUNK):
+            _, new = self.runner.run(self._boundaries(), (tokens, tokens), plan, state, with_end=True)
             if new is None or new.distance(state) < STEADY_CHANGE:
                 return state if new is None else new
             state = new

@@ -149,6 +149,14 @@ def test_steady_state_is_a_fixed_point(bilm):
     assert (after.h - steady.h).abs().max() < 1e-5 and (after.c - steady.c).abs().max() < 1e-5
 
 
+def test_steady_state_is_that_after_fifty_empty_sentences(bilm):
+    state = None
+    for _ in range(50):
+        _, state = bilm.embed([[]], state=state, return_state=True)
+    torch.testing.assert_close(bilm.settle().h, state.h, rtol=0, atol=1e-5)
+    torch.testing.assert_close(bilm.settle().c, state.c, rtol=0, atol=1e-5)
+
+
 def test_moving_keeps_a_steady_state_that_is_known(sentences):
     torch.manual_seed(0)
     network = BiLMNetwork(CONFIG)

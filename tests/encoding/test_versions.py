@@ -123,6 +123,7 @@ def test_weights_made_in_inference_mode_can_be_used():
     np.testing.assert_array_equal(bilm.embed(SENTENCES)[0], before)
 
 
+@pytest.mark.slow
 @pytest.mark.issue(15)
 def test_the_first_vector_does_not_import_the_compiler_of_torch():
     """`torch.nn.init` on meta tensors does, which takes longer than reading the weights."""

@@ -123,8 +123,15 @@ def test_a_thread_that_outlives_the_main_thread_can_compute(is_warm, pytestconfi
     assert (found.stdout.strip(), found.stderr) == ("[2, 3]", "")
 
 
+@pytest.fixture(scope="module")
+def of_one_thread():
+    """Vectors of the packaged biLM, computed once, with one thread as in all tests."""
+    assert torch.get_num_threads() == 1
+    return load_bilm("en_elmo_sm").embed(SENTENCES, state="steady")
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
-def test_vectors_are_the_same_with_one_thread_and_with_two(set_threads, monkeypatch, mode):
+def test_vectors_are_the_same_with_one_thread_and_with_two(of_one_thread, set_threads, monkeypatch, mode):
     calls = []
 
     def count(function, items):
@@ -138,8 +145,6 @@ def test_vectors_are_the_same_with_one_thread_and_with_two(set_threads, monkeypa
         found = bilm.embed(SENTENCES, state="steady")
     assert set(calls) == {2}
     later = bilm.embed([["words", "of", "later"], *SENTENCES], state="steady")[1:]
-    set_threads(1)
-    alone = load_bilm("en_elmo_sm").embed(SENTENCES, state="steady")
-    for one, two, other in zip(alone, found, later):
+    for one, two, other in zip(of_one_thread, found, later):
         np.testing.assert_allclose(one, two, atol=2e-6, rtol=0.0)
         np.testing.assert_allclose(one, other, atol=2e-6, rtol=0.0)

@@ -32,14 +32,21 @@ def _invoke(command: Any, *arguments: object) -> Any:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_unknown_treebank_and_failed_pretraining_are_named(
-    import_script: Callable[[str], Any], assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_unknown_treebank_and_missing_text_are_named(
+    import_script: Callable[[str], Any], assets: Path, tmp_path: Path
 ) -> None:
     script = import_script("language_bilm")
     unknown = _invoke(script.language_cli, "de_gsd", "--output", tmp_path / "out")
     assert unknown.exit_code == 1 and "P050" in unknown.output
     missing = _invoke(script.language_cli, "ru_taiga", "--output", tmp_path / "out", "--assets-dir", assets)
     assert missing.exit_code == 1 and "P002" in missing.output
+
+
+@pytest.mark.slow
+def test_failed_pretraining_is_named(
+    import_script: Callable[[str], Any], assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = import_script("language_bilm")
     monkeypatch.setattr(script, "CONFIG", tmp_path / "no.cfg")
     failed = _invoke(script.language_cli, "fr_sequoia", "--output", tmp_path / "out", "--assets-dir", assets)
     assert failed.exit_code == 1 and "P051" in failed.output

@@ -48,6 +48,7 @@ def test_sample_has_no_sentence_twice_and_enough_of_them(sample: Dict[str, List[
     assert all(3 <= len(s) <= 35 for s in sentences)
 
 
+@pytest.mark.usefixtures("all_english_exceptions")
 def test_sample_is_tokenized_as_spacy_does(sample: Dict[str, List[Any]]) -> None:
     tokenizer = spacy.blank("en").tokenizer
     for passages in sample.values():
