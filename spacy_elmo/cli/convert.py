@@ -8,6 +8,7 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..export import export_onnx
 from ..weights import save_bilm
+from ..weights.replacing import check_source
 from . import _common
 from ._app import Arg, Opt, app
 from .inspect import count_parameters
@@ -87,9 +88,11 @@ def convert(
     dtype (str): "float32", "float16" or "int8"; float32 for ONNX.
     force (bool): Replace an existing output.
     RETURNS (BiLM): The model, as loaded.
-    RAISES (ValueError): EL033 for a dtype that the format does not have, EL354 for a path that does not fit the format.
+    RAISES (ValueError): EL033 for a dtype that the format does not have, EL354 for a path that does not fit the format,
+        EL373 if the biLM would be replaced by itself.
     """
     _check_output(output_path, format, dtype)
+    check_source(bilm_path, output_path)
     bilm = _common.open_bilm(
         bilm_path, options=options, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings
     )

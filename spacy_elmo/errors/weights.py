@@ -1,6 +1,6 @@
 """Errors of weights: reading, writing, files that do not fit each other, downloads and comparisons.
 
-EL020 to EL059, EL180 to EL189, EL303, EL310 to EL319, EL344, EL360 to EL370.
+EL020 to EL059, EL180 to EL189, EL303, EL310 to EL319, EL344, EL360 to EL373.
 """
 
 from .catalogue import Catalogue
@@ -75,6 +75,14 @@ class WeightsErrors(metaclass=Catalogue):
     EL039 = (
         "The header of '{path}' does not describe a biLM: {problems}. Pass bytes from `bilm_to_bytes` or a saved "
         "pipeline."
+    )
+    EL372 = (
+        "The folder '{path}' has files of a biLM that was not written here: {names}. Nothing is deleted. Choose "
+        "another folder, or move these files away."
+    )
+    EL373 = (
+        "'{target}' has the biLM that is read, '{source}', and would be replaced by it. Choose another folder, and "
+        "delete the old one when you have checked the new one."
     )
     EL370 = (
         "There are no weights of the biLM '{bilm}' at '{path}'. Give the name of a packaged biLM, or the path of "

@@ -9,6 +9,7 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from .atomic import atomic_folder
 from .formats import FORMATS
+from .replacing import find_replaceable
 from .sources import PathLike
 
 
@@ -23,18 +24,20 @@ def save_bilm(
         model.tar.gz that AllenNLP's `load_archive` can read.
     dtype (str): Dtype on disk, "float32" or "float16"; "int8" (native) rounds the matrices of LSTMs, highways and
         softmax to 255 levels, in a quarter of the space.
-    force (bool): Replace the files of an existing model.
+    force (bool): Replace the files of an existing biLM that was written by this function. Other files stay.
     RAISES (ValueError): EL025 if the folder is not empty, EL030 if values are too large for the dtype, EL033 for an
-        unknown format or dtype, EL308 and EL311 for a biLM that the other program cannot have.
+        unknown format or dtype, EL308 and EL311 for a biLM that the other program cannot have, EL372 if `force` would
+        replace files of a biLM from elsewhere.
     RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
     """
     by_name = {known.name: (known, known.write) for known in FORMATS if known.write is not None}
     _check("format", format, list(by_name))
     chosen, write = by_name[format]
     _check("dtype", dtype, chosen.dtypes)
-    own_names = [name for known in FORMATS for name in known.file_names]
+    target = Path(path)
+    replaced = find_replaceable(target, chosen) if force and target.is_dir() else set()
     try:
-        with atomic_folder(Path(path), force=force, own_names=own_names) as folder:
+        with atomic_folder(target, force=force, own_names=[*replaced]) as folder:
             write(bilm, folder, dtype)
     except (OSError, SafetensorError) as error:
         raise OSError(Errors.EL180.format(path=path, reason=error)) from error

@@ -69,6 +69,18 @@ def test_convert_does_not_overwrite_without_force(bilm_path: Path, tmp_path: Pat
     assert (tmp_path / "out" / "notes.txt").is_file()
 
 
+@pytest.mark.issue(17)
+def test_convert_does_not_replace_what_it_reads(bilm_path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    assert CliRunner().invoke(app, ["convert", str(bilm_path), str(folder), "--to", "bilm-tf"]).exit_code == 0
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    for source in (folder, folder / "weights.hdf5"):
+        for kind in ("native", "bilm-tf"):
+            result = CliRunner().invoke(app, ["convert", str(source), str(folder), "--to", kind, "--force"])
+            assert result.exit_code == 1 and "EL373" in result.stderr
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
 def test_convert_says_what_a_missing_path_should_be(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["convert", str(tmp_path / "nothing"), str(tmp_path / "out")])
     assert result.exit_code == 1

@@ -13,7 +13,7 @@ from weights.loopback import Site, serving
 
 import spacy_elmo.weights.origins.fetch as fetch
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.weights.origins.download import _names_of_models, download, read_record
+from spacy_elmo.weights.origins.download import _recorded_names, download, read_record
 from spacy_elmo.weights.origins.fetch import digest_of
 from spacy_elmo.weights.origins.http import MAX_REDIRECTS, SafeRedirects, check_url, open_url
 from spacy_elmo.weights.origins.registry import Origin, OriginFile, find_origin, read_origins
@@ -256,6 +256,18 @@ def test_nothing_is_overwritten_without_force(origin: Origin, model: Path, tmp_p
 
 
 @pytest.mark.issue(17)
+def test_force_deletes_no_model_from_elsewhere(origin: Origin, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for name in ("config.json", "vocab.txt", "model.tar.gz"):
+        (tmp_path / "out" / name).write_text(name)
+    with pytest.raises(ValueError, match="EL372.*config.json, model.tar.gz, vocab.txt"):
+        download(origin, tmp_path / "out", given=[model], force=True, opener=refuse)
+    assert {file.name: file.read_text() for file in (tmp_path / "out").iterdir()} == {
+        name: name for name in ("config.json", "vocab.txt", "model.tar.gz")
+    }
+
+
+@pytest.mark.issue(17)
 def test_files_of_another_model_do_not_stay(origin: Origin, model: Path, tmp_path: Path) -> None:
     save_bilm(load_bilm(model), tmp_path / "out")
     (tmp_path / "out" / "144.zip").write_bytes(b"PK")
@@ -345,7 +357,7 @@ def test_any_number_of_nlpl_is_known() -> None:
 @pytest.mark.issue(17)
 def test_damaged_record_is_never_an_error(origin: Origin, model: Path, tmp_path: Path) -> None:
     download(origin, tmp_path / "out", given=[model], opener=refuse)
-    assert fuzz(_names_of_models, tmp_path / "out", tmp_path / "out" / "origin.json", n=300).n_errors == 0
+    assert fuzz(_recorded_names, tmp_path / "out", tmp_path / "out" / "origin.json", n=300).n_errors == 0
 
 
 @pytest.mark.issue(17)

@@ -1,4 +1,5 @@
 import os
+import re
 
 import pytest
 from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
@@ -44,6 +45,40 @@ def test_save_over_another_format_leaves_one_model(bilm, tmp_path):
     save_bilm(bilm, tmp_path / "model", force=True)
     names = sorted(path.name for path in (tmp_path / "model").iterdir())
     assert names == ["config.json", "meta.json", "notes.txt", "vocab.txt", "weights.safetensors"]
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["model.tar.gz"],
+        ["config.json"],
+        ["vocab.txt", "notes.txt"],
+        ["options.json", "elmo_weights.hdf5"],
+        ["config.json", "encoder.pkl", "token_embedder.pkl"],
+        ["model.ckpt-7.index", "options.json", "checkpoint"],
+        ["config.json", "weights.safetensors", "model.tar.gz"],
+    ],
+)
+@pytest.mark.parametrize("kind", ["native", "bilm-tf"])
+def test_force_deletes_no_model_from_elsewhere(names, kind, bilm, tmp_path):
+    folder = tmp_path / "task"
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text(f"my {name}")
+    with pytest.raises(ValueError, match=f"EL372.*'{re.escape(str(folder))}'.*Nothing is deleted"):
+        save_bilm(bilm, folder, format=kind, force=True)
+    assert {file.name: file.read_text() for file in folder.iterdir()} == {name: f"my {name}" for name in names}
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.issue(17)
+def test_an_archive_replaces_an_archive(bilm, tmp_path):
+    for force in (False, True):
+        save_bilm(bilm, tmp_path / "archive", format="allennlp", force=force)
+    with pytest.raises(ValueError, match="EL372.*model.tar.gz"):
+        save_bilm(bilm, tmp_path / "archive", force=True)
+    assert load_bilm(tmp_path / "archive").config == bilm.config
 
 
 @pytest.mark.parametrize("n_renames", [1, 2])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...errors import Errors
-from ..formats import FORMATS
+from ..replacing import find_replaceable
 from .fetch import check_file, digest_of, fetch_file, note_of
 from .http import Opener, check_url, open_url
 from .registry import Origin, OriginFile
@@ -53,12 +53,13 @@ def download(
     folder (Path): Output.
     given (Sequence[Path]): Local files, or folders with them; then nothing is downloaded.
     mirrors (Sequence[str]): Folders on the web with the files, tried before the documented ones.
-    force (bool): Replace the files of another biLM in the folder; other files are kept.
+    force (bool): Replace the files of an earlier download, or of a biLM that `save_bilm` wrote; other files are kept.
     opener (Opener): Sends the requests.
     on_bytes (Callable[[int], Any]): Called with the number of bytes of each chunk.
     RETURNS (Tuple[Downloaded, ...]): The files.
     RAISES (ValueError): EL025 if the folder has other files, EL361 for a mirror that is not on the web, EL362 if no
-        mirror provides a file, EL363, EL364 or EL366 for a wrong file, EL365 if `given` lacks files.
+        mirror provides a file, EL363, EL364 or EL366 for a wrong file, EL365 if `given` lacks files, EL372 for files of
+        a biLM from elsewhere.
     """
     _check_folder(origin, folder, force)
     own_mirrors = [check_url(mirror).rstrip("/") + "/" for mirror in mirrors]
@@ -137,6 +138,8 @@ def _check_folder(origin: Origin, folder: Path, force: bool) -> None:
     own = {path.name for part in parts for path in (part, note_of(part))}
     if folder.is_dir() and not force and any(path.name not in own for path in folder.iterdir()):
         raise ValueError(Errors.EL025.format(path=folder, kind="folder with files"))
+    if folder.is_dir():
+        find_replaceable(folder, known=_recorded_names(folder) | own)
 
 
 def _copy(source: Path, part: Path, file: OriginFile) -> str:
@@ -153,7 +156,7 @@ def _put_in_place(origin: Origin, folder: Path, places: Mapping[str, str]) -> Tu
         files.append(
             Downloaded(file.name, places[file.name], part.stat().st_size, digest_of(part), file.sha256 is not None)
         )
-    for name in _names_of_models(folder) - set(places):
+    for name in find_replaceable(folder, known=_recorded_names(folder)) - set(places):
         (folder / name).unlink(missing_ok=True)
     for file in origin.files:
         os.replace(part_of(folder, file), folder / file.name)
@@ -162,12 +165,11 @@ def _put_in_place(origin: Origin, folder: Path, places: Mapping[str, str]) -> Tu
     return tuple(files)
 
 
-def _names_of_models(folder: Path) -> Set[str]:
-    """Names of files that belong to a biLM, any format's own and those of an earlier download."""
-    names = {name for format in FORMATS for name in format.file_names}
+def _recorded_names(folder: Path) -> Set[str]:
+    """Names of the files of an earlier download."""
     files = (read_record(folder) or {}).get("files")
-    recorded = [file.get("name") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
-    return names | {name for name in recorded if isinstance(name, str) and Path(name).name == name}
+    names = [file.get("name") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+    return {name for name in names if isinstance(name, str) and name and Path(name).name == name}
 
 
 def _write_record(origin: Origin, folder: Path, files: Sequence[Downloaded]) -> None:
