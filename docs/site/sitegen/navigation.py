@@ -10,7 +10,7 @@ SECTIONS: Dict[str, List[str]] = {
     "How-to: pipelines": ["component.md", "training.md", "fine-tuning.md", "pytorch.md"],
     "How-to: weights": ["weights.md", "migrating.md", "pretraining.md", "adaptation.md"],
     "How-to: look inside": ["looking.md", "explorer.md", "probing.md", "report.md"],
-    "Reference": ["cli.md", "api.md", "formats.md", "reference/configs.md", "reference/errors.md"],
+    "Reference": ["cli.md", "cli-looking.md", "api.md", "formats.md", "reference/configs.md", "reference/errors.md"],
     "Reference from docstrings": [
         "reference/spacy_elmo.md",
         "reference/nn.md",
@@ -35,7 +35,7 @@ SECTIONS: Dict[str, List[str]] = {
     "Development": ["architecture.md", "repository/contributing.md", "repository/changelog.md"],
 }
 # Pages that may be absent.
-TO_COME = {"explorer.md", "report.md"}
+TO_COME = {"cli-looking.md", "explorer.md", "report.md"}
 
 
 def write_toctrees(pages: Set[str]) -> str:
