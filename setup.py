@@ -11,6 +11,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 # Configs that `elmo init-config` writes: in the repository beside the package, in a wheel inside of it.
 CONFIGS = ("pretrain_en_elmo_sm.cfg", "pretrain_small_text.cfg", "adapt.cfg")
+PACKAGE_DATA = ["py.typed", "models/*/*", "engine/*.pyi", "weights/origins/*.json", "explorer/static/*"]
 
 
 class BuildWithConfigs(build_py):
@@ -70,7 +71,7 @@ def setup_package() -> None:
         long_description_content_type="text/markdown",
         packages=find_packages(include=["spacy_elmo", "spacy_elmo.*"]),
         cmdclass={"build_py": BuildWithConfigs},
-        package_data={"spacy_elmo": ["py.typed", "models/*/*", "engine/*.pyi", "weights/origins/*.json"]},
+        package_data={"spacy_elmo": PACKAGE_DATA},
         ext_modules=make_extensions(),
         options={"bdist_wheel": {"py_limited_api": "cp310"}},
         python_requires=">=3.10",
@@ -94,8 +95,11 @@ def setup_package() -> None:
             "onnx": ["onnx>=1.16", "onnxruntime>=1.17"],
             "analysis": ["scikit-learn>=1.5", "matplotlib>=3.8"],
             "docs": ["furo>=2025.9", "myst-parser>=5", "sphinx>=9"],
+            "explore": ["starlette>=0.40", "uvicorn>=0.30"],
+            "index": ["faiss-cpu>=1.9"],
             "test": [
                 "build",
+                "faiss-cpu>=1.9",
                 "furo>=2025.9",
                 "hypothesis",
                 "matplotlib>=3.8",
@@ -103,13 +107,17 @@ def setup_package() -> None:
                 "myst-parser>=5",
                 "onnx>=1.16",
                 "onnxruntime>=1.17",
+                "playwright>=1.49",
                 "pytest>=8",
                 "pytest-timeout",
+                "pytest-xdist>=3.5",
                 "ruff",
                 "scikit-learn>=1.5",
                 "setuptools>=77",
                 "sphinx>=9",
+                "starlette>=0.40",
                 "types-tqdm",
+                "uvicorn>=0.30",
                 "zstandard>=0.22",
             ],
         },

@@ -53,8 +53,8 @@ TRAINING = {
     "schedule": {"name": "constant", "warmup_steps": 50},
 }
 LAYOUTS: Dict[str, Dict[str, Any]] = {
-    "lstm": {"batch_size": 64, "unroll_steps": 32, "optimizer": {"learn_rate": 0.004}},
-    "transformer": {"batch_size": 16, "unroll_steps": 128, "optimizer": {"learn_rate": 0.002}},
+    "lstm": {"batch_size": 64, "unroll_steps": 32},
+    "transformer": {"batch_size": 16, "unroll_steps": 128},
 }
 
 
@@ -77,6 +77,8 @@ def main(
     repeats: int = typer.Option(5, "--repeats", "-r", help="Rounds; medians are printed."),
     train_s: float = typer.Option(0.0, "--train-s", help="Seconds of training of each, on the CPU; 0 for none."),
     precision: str = typer.Option("float32", "--precision", "-p", help="Precision of training."),
+    lstm_rate: float = typer.Option(0.004, "--lstm-rate", help="Learning rate of the LSTM."),
+    transformer_rate: float = typer.Option(0.002, "--transformer-rate", help="Learning rate of the transformer."),
     # fmt: on
 ) -> None:
     """Compare the two encoders."""
@@ -87,7 +89,7 @@ def main(
         print(f"{name}: {counts[0]:,} parameters in the encoder, {counts[1]:,} in all")
     compare_embedding({name: BiLM(network) for name, network in networks.items()}, n_sentences, repeats)
     if train_s:
-        compare_training(networks, train_s, precision)
+        compare_training(networks, train_s, precision, {"lstm": lstm_rate, "transformer": transformer_rate})
 
 
 def make_network(size: str, name: str) -> BiLMNetwork:
@@ -117,7 +119,7 @@ def compare_embedding(bilms: Dict[str, BiLM], n_sentences: int, repeats: int) ->
         print(f"embed, {title}: {described}; ratio {medians['transformer'] / medians['lstm']:.2f}")
 
 
-def compare_training(networks: Dict[str, BiLMNetwork], train_s: float, precision: str) -> None:
+def compare_training(networks: Dict[str, BiLMNetwork], train_s: float, precision: str, rates: Dict[str, float]) -> None:
     """Print tokens/s and the perplexities of the test text after equal times."""
     folder = default_shared() / "data" / "lm-english"
     shards = find_shards([folder / "train-00.txt.gz"])
@@ -125,7 +127,9 @@ def compare_training(networks: Dict[str, BiLMNetwork], train_s: float, precision
     test = list(read_shards(find_shards([folder / "test.txt.gz"]), Counts()))[::7][:N_TEST]
     runners = {}
     for name, network in networks.items():
-        config = PretrainConfig.from_dict({**TRAINING, **LAYOUTS[name], "precision": precision})
+        optimizer = {"learn_rate": rates[name]}
+        settings = {**TRAINING, **LAYOUTS[name], "precision": precision, "optimizer": optimizer}
+        config = PretrainConfig.from_dict(settings)
         stream = BlockStream(shards, block_sentences=8, seed=0, max_sentence_tokens=config.max_sentence_tokens)
         torch.manual_seed(0)
         head = SoftmaxHead(len(vocabulary), network.config.projection_width)

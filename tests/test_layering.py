@@ -24,7 +24,7 @@ MADE = ("corpus", "training", "packages", "downloaded")
 # Open to all, and nothing but the standard library inside.
 OPEN = ("errors", "about", "_compat", "_choices", "_settings")
 # Optional or slow to import: only inside the function that needs them.
-LAZY = frozenset(["matplotlib", "sklearn", "onnx", "pyarrow", "ray", "cupy", "pandas"])
+LAZY = frozenset(["matplotlib", "sklearn", "onnx", "pyarrow", "ray", "cupy", "pandas", "faiss"])
 # Ways to reach a file from a ring that must not know of files.
 FILES = frozenset(["pathlib", "io", "tempfile", "shutil", "gzip", "zipfile", "h5py", "safetensors", "srsly"])
 
@@ -58,10 +58,11 @@ RINGS: Dict[str, Ring] = {
     "pretraining": _ring("bilm text engine encoding weights corpora", "torch numpy srsly tqdm thinc safetensors"),
     "nn": _ring("bilm text engine encoding weights", "torch numpy"),
     "compat": _ring("bilm text engine encoding weights nn", "torch numpy h5py"),
-    "analysis": _ring(ALL_INNER, "numpy spacy srsly sklearn matplotlib"),
+    "analysis": _ring(ALL_INNER, "numpy spacy srsly sklearn matplotlib faiss"),
     "export": _ring(ALL_INNER, "spacy thinc srsly numpy torch h5py onnx pyarrow ray"),
+    "explorer": _ring(f"{ALL_INNER} analysis", "numpy spacy starlette uvicorn"),
     "cli": _ring(
-        f"{ALL_INNER} analysis export",
+        f"{ALL_INNER} analysis export explorer",
         "typer wasabi srsly spacy thinc torch numpy tqdm matplotlib",
     ),
 }

@@ -22,7 +22,7 @@ from reference.tensorflow_files import write_checkpoint, write_module
 from spacy.cli import app as spacy_app
 from spacy.cli.init_config import fill_config
 from spacy.language import Language
-from spacy.tokens import DocBin, Span
+from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from thinc.api import Config
 from typer.testing import CliRunner
@@ -34,6 +34,7 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli._app import COMMANDS
 from spacy_elmo.cli._app import app as elmo_app
 from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.explorer import serving
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import locate, save_bilm
 
@@ -105,13 +106,17 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / corpus).mkdir(parents=True, exist_ok=True)
         for name in ("train.spacy", "dev.spacy", "test.spacy"):
             _make_docs().to_disk(folder / corpus / name)
+    _write_labelled(folder)
     for block in read_blocks("docs/quickstart.md"):
         if block.language == "ini" and "[nlp]" in block.text:  # the last one is saved under this name
             (folder / "base.cfg").write_text(block.text, encoding="utf8")
     trained = folder / "project/training/sample/elmo-0/model-best"
     trained.mkdir(parents=True)
     _make_pipeline(folder / "elmo").to_disk(trained)
+    (folder / "project/training/sample/baseline-0").mkdir()
+    spacy.blank("en").to_disk(folder / "project/training/sample/baseline-0/model-best")
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(serving, "serve", lambda explorer, bound: None)  # which would wait for Ctrl+C
     if not (locate.MODELS_DIR / "en_elmo_sm").is_dir():
         save_bilm(bilm, folder / "models" / "en_elmo_sm")
         monkeypatch.setattr(locate, "MODELS_DIR", folder / "models")
@@ -148,6 +153,18 @@ def _make_docs() -> DocBin:
     for doc in docs:
         doc.ents = [Span(doc, 0, 2, label="PERSON")] if doc[0].text == "Ada" else []
     return DocBin(docs=docs)
+
+
+def _write_labelled(folder: Path) -> None:
+    """Annotated text for probes: parts of speech in `ud`, senses in `wsd`."""
+    vocab = spacy.blank("en").vocab
+    docs = [Doc(vocab, words=["She", "sat", "."], pos=["PRON", "VERB", "PUNCT"]) for _ in range(5)]
+    uses = [{"doc": sense, "tokens": ["the", "bank"], "senses": [[1, "bank", "NOUN", sense]]} for sense in "ab"]
+    for name in ("train", "test"):
+        (folder / "ud").mkdir(exist_ok=True)
+        (folder / "wsd").mkdir(exist_ok=True)
+        DocBin(docs=docs).to_disk(folder / "ud" / f"{name}.spacy")
+        srsly.write_jsonl(folder / "wsd" / f"{name}.jsonl", uses)
 
 
 @pytest.mark.parametrize("is_long", [False, pytest.param(True, marks=pytest.mark.slow)])

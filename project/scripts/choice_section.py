@@ -7,10 +7,10 @@ import srsly
 from paper_tables import SHARE_TASKS, make_table
 from weights_in_use import is_of_packaged
 
-from spacy_elmo.analysis.plots import COLOURS, check_picture, new_figure, save_figure
+from spacy_elmo.analysis.plots import check_picture
+from spacy_elmo.analysis.speed_plot import draw_speeds
 
 TITLES = {task: (f"{title}, {label}") for task, title, label, _ in SHARE_TASKS}
-MARKERS = "os^Dvp*"
 Record = Dict[str, Any]
 
 
@@ -39,17 +39,7 @@ def name_choices(results: Path) -> Dict[str, Record]:
 def draw_choice(record: Record, path: Path) -> None:
     """Draw the score of each pipeline over its words per second; one without a score is a line."""
     check_picture(path)
-    figure, (axes,) = new_figure(height=4.4)
-    for place, row in enumerate(record["rows"]):
-        style: Dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "label": row["label"]}
-        if row["score"] is None:
-            axes.axvline(row["words_per_s"], linestyle="--", **{**style, "color": "grey"})
-        else:
-            axes.plot(row["words_per_s"], 100 * row["score"], MARKERS[place % len(MARKERS)], markersize=9, **style)
-    axes.set(xscale="log", xlabel="Words per second, whole pipeline, one CPU thread", ylabel="Score on the test data")
-    figure.suptitle(make_title(record))
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
-    save_figure(figure, path)
+    draw_speeds(record["rows"], path, title=make_title(record))
 
 
 def make_title(record: Record) -> str:

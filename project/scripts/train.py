@@ -1,4 +1,4 @@
-"""Train a pipeline on a data set with its config, and store the training time."""
+"""Train a pipeline on a data set with its config, and store the training time and the logs of the training."""
 
 import time
 from pathlib import Path
@@ -14,6 +14,9 @@ from wasabi import msg
 
 CONFIG_DIR = PROJECT_DIR.parent / "configs"
 VARIANTS = ("elmo", "baseline")
+# Logs in the folder of the pipeline: scores, and shares of the biLM layers, a JSON line per evaluation.
+SCORES_LOG, WEIGHTS_LOG = "scores.jsonl", "layer_weights.jsonl"
+TRAINING_CONFIG = "training.cfg"
 
 
 def train_cli(
@@ -27,7 +30,7 @@ def train_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU ID or -1 for CPU"),
     # fmt: on
 ) -> None:
-    """Train with or without ELMo; the same as `python -m spacy train` with the printed settings."""
+    """Train with or without ELMo; the same as `python -m spacy train` with the printed settings, but with logs."""
     try:
         config_path = find_config(dataset, variant)
     except ValueError as e:
@@ -36,7 +39,8 @@ def train_cli(
     if max_steps:
         overrides.update(shorten_training(config_path, max_steps))
     msg.info(f"{config_path} with " + " ".join(f"--{name} {value}" for name, value in overrides.items()))
-    elapsed_s = train(config_path, output_dir, overrides=overrides, gpu_id=gpu_id)
+    logged_path = write_logged_config(config_path, output_dir)
+    elapsed_s = train(logged_path, output_dir, overrides=overrides, gpu_id=gpu_id)
     msg.good(f"Trained in {elapsed_s:.0f} s")
 
 
@@ -75,6 +79,23 @@ def shorten_training(config_path: Path, max_steps: int) -> Dict[str, Any]:
     if isinstance(learn_rate, dict) and "total_steps" in learn_rate:
         overrides["training.optimizer.learn_rate.total_steps"] = max_steps
     return overrides
+
+
+def write_logged_config(config_path: Path, output_dir: Path) -> Path:
+    """Add files to the logger of a config: scores, and with ELMo also layer weights. Logs of a training before go.
+
+    RETURNS (Path): The config in the folder of the pipeline, without comments.
+    """
+    output_dir.mkdir(parents=True, exist_ok=True)
+    for name in (SCORES_LOG, WEIGHTS_LOG):
+        (output_dir / name).unlink(missing_ok=True)
+    config = load_config(config_path)
+    scores = {**config["training"]["logger"], "output_file": str(output_dir / SCORES_LOG)}
+    weights = {"@loggers": "spacy-elmo.LayerWeightsLogger.v1", "path": str(output_dir / WEIGHTS_LOG)}
+    chain = {"@loggers": "spacy.ChainLogger.v1", "logger1": scores, "logger2": weights}
+    config["training"]["logger"] = chain if "elmo" in config["nlp"]["pipeline"] else scores
+    config.to_disk(output_dir / TRAINING_CONFIG)
+    return output_dir / TRAINING_CONFIG
 
 
 def train(config_path: Path, output_dir: Path, *, overrides: Dict[str, Any], gpu_id: int = -1) -> float:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Callable, Dict, Iterable, Iterator, List, Sequence, Tuple, Union
+from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,29 @@ class LabelledDocs:
                 row = next(wanted, -1)
             first += len(doc)
         return words
+
+
+    def select(self, numbers: Sequence[int], limit: Optional[int] = None) -> "LabelledDocs":
+        """Take some Docs. Sentences keep their numbers.
+
+        numbers (Sequence[int]): Of the Docs, ascending.
+        limit (Optional[int]): Keep the first labels only; None for all. Docs are kept whole, as context.
+        RETURNS (LabelledDocs): Possibly without labels.
+        """
+        lengths = np.asarray([len(doc) for doc in self.docs], dtype="int64")
+        chosen = np.asarray(numbers, dtype="int64")
+        owners = self.find_docs()
+        firsts = np.zeros(len(lengths), dtype="int64")
+        firsts[chosen] = lengths[chosen].cumsum() - lengths[chosen]
+        kept = np.flatnonzero(np.isin(owners, chosen))[:limit]
+        rows = self.rows - (lengths.cumsum() - lengths)[owners] + firsts[owners]
+        labels, keys = [self.labels[i] for i in kept.tolist()], [self.keys[i] for i in kept.tolist()]
+        return LabelledDocs([self.docs[i] for i in numbers], rows[kept], labels, keys, self.sentences[kept])
+
+    def find_docs(self) -> Rows:
+        """RETURNS (Rows): Shape (N,), the number of the Doc of each labelled token."""
+        ends = np.cumsum([len(doc) for doc in self.docs])
+        return np.asarray(ends.searchsorted(self.rows, side="right"), dtype="int64")
 
 
 def label_tokens(docs: Iterable[Doc], attr: str) -> LabelledDocs:

@@ -1,6 +1,6 @@
 """Vectors of labelled tokens, layer by layer, in bounded memory."""
 
-from typing import Any, Iterator, List, Optional, Tuple, Union
+from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from .labelled import LabelledDocs
 Vectors = NDArray[np.float32]
 # The mean of all layers, as if it were a layer more: the mix of an untrained listener.
 MEAN = "mean"
+MAX_BYTES = 2**28  # vectors of layers that are computed in one reading, 268 MB
 
 
 def make_reading(**given: Any) -> ElmoSettings:
@@ -68,10 +69,38 @@ def collect_layer(
     layer (Union[int, str]): 0 to L, or "mean".
     RETURNS (Vectors): Shape (N, D).
     """
-    vectors = np.empty((len(labelled.labels), bilm.config.output_width), dtype="float32")
-    for start, stop, layers in iter_layers(bilm, labelled, reading):
-        vectors[start:stop] = layers[-1 if layer == MEAN else int(layer)]
+    vectors: Vectors = collect_layers(bilm, labelled, [layer], reading)[0]
     return vectors
+
+
+def collect_layers(
+    bilm: BiLM, labelled: LabelledDocs, layers: Sequence[Union[int, str]], reading: Optional[ElmoSettings] = None
+) -> Vectors:
+    """Compute the vectors of some layers, reading the text once.
+
+    layers (Sequence[Union[int, str]]): Each 0 to L, or "mean".
+    RETURNS (Vectors): Shape (layers, N, D).
+    """
+    places = [-1 if layer == MEAN else int(layer) for layer in layers]
+    vectors = np.empty((len(layers), len(labelled.labels), bilm.config.output_width), dtype="float32")
+    for start, stop, found in iter_layers(bilm, labelled, reading):
+        vectors[:, start:stop] = found[places]
+    return vectors
+
+
+def group_layers(
+    layers: Sequence[Union[int, str]], n_tokens: int, width: int, max_bytes: int = MAX_BYTES
+) -> List[List[Union[int, str]]]:
+    """Divide layers into groups whose vectors are in memory together.
+
+    layers (Sequence[Union[int, str]]): Any.
+    n_tokens (int): Labelled tokens.
+    width (int): D.
+    max_bytes (int): For the float32 vectors of a group; a single layer may be larger.
+    RETURNS (List[List[Union[int, str]]]): The layers in order.
+    """
+    size = max(1, max_bytes // max(1, 4 * n_tokens * width))
+    return [list(layers[first : first + size]) for first in range(0, len(layers), size)]
 
 
 def _find_labelled(found: DocRuns, first: int, last: int, labelled: LabelledDocs) -> Tuple[int, int, Any]:

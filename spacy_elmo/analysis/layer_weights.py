@@ -1,13 +1,13 @@
 """Pictures of layer weights: the shares of each task (Peters et al. 2018, fig. 2) and their course over training."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import srsly
 
 from ..errors import Errors
 from ..ml.task_mixes import TaskMix
-from .plots import COLOURS, new_figure, save_figure
+from .plots import COLOURS, STYLES, add_legend, new_figure, save_figure, set_title
 
 
 def name_layers(n_layers: int) -> List[str]:
@@ -17,20 +17,41 @@ def name_layers(n_layers: int) -> List[str]:
     return ["token layer", *(f"LSTM layer {i}" for i in range(1, n_layers))]
 
 
+def name_layer(layer: Union[int, str]) -> str:
+    """layer (Union[int, str]): Number, or "mean".
+    RETURNS (str): Its name for people.
+    """
+    return f"{layer} of all layers" if isinstance(layer, str) else name_layers(layer + 1)[layer]
+
+
 def name_mixes(mixes: Sequence[TaskMix]) -> List[str]:
     """RETURNS (List[str]): The component of each mix, with its place (or its number, where several have no place)."""
     components = [mix.component for mix in mixes]
     return [_name_mix(mix.component, mix.number, mix.place, components.count(mix.component)) for mix in mixes]
 
 
-def draw_layer_weights(mixes: Sequence[TaskMix], path: Path) -> None:
+def join_mixes(found: Sequence[Tuple[str, Sequence[TaskMix]]]) -> Tuple[List[TaskMix], List[str]]:
+    """found (Sequence[Tuple[str, Sequence[TaskMix]]]): Names of pipelines ("" for none), and their mixes.
+    RETURNS (Tuple[List[TaskMix], List[str]]): All mixes, and a name of each.
+    """
+    mixes = [mix for _, some in found for mix in some]
+    names = [f"{name}: {told}" if name else told for name, some in found for told in name_mixes(some)]
+    return mixes, names
+
+
+def draw_layer_weights(
+    mixes: Sequence[TaskMix], path: Path, *, names: Optional[Sequence[str]] = None, source: str = ""
+) -> None:
     """Draw a stacked bar per mix, its length divided by softmax(w), with gamma at the end.
 
     mixes (Sequence[TaskMix]): At least one.
     path (Path): File to write, .png or .svg.
+    names (Optional[Sequence[str]]): A name per mix, for those of several pipelines; None for `name_mixes`.
+    source (str): See `save_figure`.
     """
     figure, (axes,) = new_figure(height=1.4 + 0.5 * len(mixes))
-    names = [f"{name}\n$\\gamma$ = {mix.gamma:.2f}" for name, mix in zip(name_mixes(mixes), mixes)]
+    told = name_mixes(mixes) if names is None else names
+    labels = [f"{name}\n$\\gamma$ = {mix.gamma:.2f}" for name, mix in zip(told, mixes)]
     n_layers = max(len(mix.shares) for mix in mixes)
     places = range(len(mixes))
     left = [0.0] * len(mixes)
@@ -40,38 +61,41 @@ def draw_layer_weights(mixes: Sequence[TaskMix], path: Path) -> None:
         texts = [f"{share:.0%}" if share >= 0.06 else "" for share in shares]
         axes.bar_label(bars, labels=texts, label_type="center", color="white" if layer == 0 else "black")
         left = [start + share for start, share in zip(left, shares)]
-    axes.set_yticks(places, names)
+    axes.set_yticks(places, labels)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter("{x:.0%}")
     axes.grid(visible=False)
-    figure.suptitle(_finding(mixes))
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=min(n_layers, 4), frameon=False)
-    save_figure(figure, path)
+    set_title(figure, _finding(mixes))
+    add_legend(figure, axes, n_columns=min(n_layers, 4))
+    save_figure(figure, path, source=source)
 
 
-def draw_course(log: Path, path: Path) -> None:
+def draw_course(log: Path, path: Path, *, source: str = "") -> None:
     """Draw softmax(w) of each mix over the steps of a training, a panel per mix.
 
     log (Path): What `spacy-elmo.LayerWeightsLogger.v1` wrote.
     path (Path): File to write, .png or .svg.
+    source (str): See `save_figure`.
     RAISES (ValueError): EL231 if the file has no rows of this kind.
     """
     courses = read_course(log)
     figure, panels = new_figure(height=2.6 * len(courses) + 0.6, n_panels=len(courses))
+    highest = max(share for rows in courses.values() for row in rows for share in row["shares"])
     for axes, ((component, number), rows) in zip(panels, courses.items()):
         steps = [row["step"] for row in rows]
         for layer, label in enumerate(name_layers(len(rows[0]["shares"]))):
             shares = [row["shares"][layer] for row in rows]
-            axes.plot(steps, shares, label=label, color=COLOURS[layer % len(COLOURS)])
+            look = {"color": COLOURS[layer % len(COLOURS)], "linestyle": STYLES[layer % len(STYLES)]}
+            axes.plot(steps, shares, label=label, **look)
         n_mixes = sum(name == component for name, _ in courses)
         title = _name_mix(component, number, rows[0].get("place"), n_mixes)
-        axes.set(title=title, ylabel="softmax(w)", ylim=(0, 1))
+        axes.set(title=title, ylabel="softmax(w)", ylim=(0, min(1.0, 1.2 * highest)))
         axes.yaxis.set_major_formatter("{x:.0%}")
     panels[-1].set_xlabel("training steps")
-    figure.suptitle("Layer weights over the training")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    save_figure(figure, path)
+    set_title(figure, _find_change([(rows[0]["shares"], rows[-1]["shares"]) for rows in courses.values()]))
+    add_legend(figure, panels[0], n_columns=4)
+    save_figure(figure, path, source=source)
 
 
 def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
@@ -104,4 +128,18 @@ def _finding(mixes: Sequence[TaskMix]) -> str:
     names = [name_layers(len(mix.shares))[max(range(len(mix.shares)), key=mix.shares.__getitem__)] for mix in mixes]
     if len(set(names)) > 1:
         return "Tasks use different layers most"
-    return f"{'The task uses' if len(mixes) == 1 else 'All tasks use'} the {names[0]} most"
+    return f"{'The task uses' if len(mixes) == 1 else 'All tasks use'} {_with_article(names[0])} most"
+
+
+def _find_change(courses: Sequence[Tuple[Sequence[float], Sequence[float]]]) -> str:
+    """The title says which layer gains most from the first to the last evaluation."""
+    gains = [[last - first for first, last in zip(*course)] for course in courses]
+    gain, layer = max((gain, layer) for course in gains for layer, gain in enumerate(course))
+    if gain < 0.005:
+        return "Layer weights stay as they are over the training"
+    name = _with_article(name_layers(len(courses[0][0]))[layer])
+    return f"Over the training, {name} gains most: {100 * gain:.1f} points of softmax(w)"
+
+
+def _with_article(layer: str) -> str:
+    return layer if layer[-1].isdigit() else f"the {layer}"

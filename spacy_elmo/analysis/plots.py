@@ -1,7 +1,11 @@
-"""One style for all pictures: colours that colour-blind readers can tell apart, sizes, atomic saving."""
+"""One style for all pictures: colours that colour-blind readers can tell apart, curves with bands, atomic saving.
+
+All pictures go through this module; those beside it know what they show: layer weights, probes, perplexities.
+"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, List, Tuple
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from .._compat import has_matplotlib
 from ..errors import Errors
@@ -14,6 +18,28 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F
 SUFFIXES = (".png", ".svg")
 WIDTH = 7.0  # inches
 DPI = 120
+TITLE_WIDTH = 80  # characters of a line
+# Curves differ in these, too, so that they can be told apart in grey.
+MARKERS = "osD^vp*"
+STYLES = ("-", "--", "-.", ":")
+
+
+class Curve(NamedTuple):
+    """A curve, or single points with bars if it is not a course.
+
+    label (str): In the legend; "" for none.
+    places (Sequence[float]), values (Sequence[float]): Coordinates of the points.
+    lows (Optional[Sequence[float]]), highs (Optional[Sequence[float]]): Bounds of a band around it.
+    number (Optional[int]): Of its colour, marker and line style; None for its number among the curves.
+    """
+
+    label: str
+    places: Sequence[float]
+    values: Sequence[float]
+    lows: Optional[Sequence[float]] = None
+    highs: Optional[Sequence[float]] = None
+    number: Optional[int] = None
+
 
 
 def check_picture(path: Path) -> None:
@@ -41,11 +67,57 @@ def new_figure(*, height: float, n_panels: int = 1) -> "Tuple[Figure, List[Any]]
     return figure, panels
 
 
-def save_figure(figure: "Figure", path: Path) -> None:
+def draw_curves(axes: Any, curves: Sequence[Curve]) -> None:
+    """axes (Axes): Panel to draw into.
+    curves (Sequence[Curve]): Each with its colour, marker and line style, and its band.
+    """
+    for i, curve in enumerate(curves):
+        number = i if curve.number is None else curve.number
+        colour = COLOURS[number % len(COLOURS)]
+        look = {"color": colour, "marker": MARKERS[number % len(MARKERS)], "linestyle": STYLES[number % len(STYLES)]}
+        axes.plot(curve.places, curve.values, label=curve.label or None, markersize=4, **look)
+        if curve.lows is not None and curve.highs is not None:
+            axes.fill_between(curve.places, curve.lows, curve.highs, color=colour, alpha=0.2, linewidth=0)
+
+
+def draw_points(axes: Any, curves: Sequence[Curve]) -> None:
+    """axes (Axes): Panel to draw into.
+    curves (Sequence[Curve]): Points that are no course: each with a bar from its low to its high.
+    """
+    for i, curve in enumerate(curves):
+        number = i if curve.number is None else curve.number
+        bars = None
+        if curve.lows is not None and curve.highs is not None:
+            bounds = zip(curve.values, curve.lows, curve.highs)
+            bars = list(zip(*((value - low, high - value) for value, low, high in bounds)))
+        look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+        points = (curve.places, curve.values, bars)
+        axes.errorbar(*points, label=curve.label or None, linestyle="", markersize=5, capsize=3, **look)
+
+
+def set_title(figure: "Figure", title: str) -> None:
+    """figure (Figure): Its title is set.
+    title (str): The finding, in a sentence.
+    """
+    figure.suptitle(fill(title, TITLE_WIDTH), fontsize=10.5)
+
+
+def add_legend(figure: "Figure", axes: Any, *, n_columns: int) -> None:
+    """figure (Figure): Its legend is below all panels.
+    axes (Axes): Where the labels are.
+    n_columns (int): Labels in a row.
+    """
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=n_columns, frameon=False)
+
+
+def save_figure(figure: "Figure", path: Path, *, source: str = "") -> None:
     """figure (Figure): What to save.
-    path (Path): Where; the file is complete or not there.
+    path (Path): Where; the file is complete or not there. SVG files hold no date.
+    source (str): What the picture was drawn from, noted in the file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.stem}.part{path.suffix}")
-    figure.savefig(part, dpi=DPI)
+    noted = {"Source": source} if source else {}
+    is_svg = path.suffix.lower() == ".svg"
+    figure.savefig(part, dpi=DPI, metadata={**noted, "Date": None} if is_svg else noted)
     part.replace(path)

@@ -1,14 +1,15 @@
 """Linear probes: how much of a label can be read off a vector (Peters et al. 2018, sec. 5.3; Hewitt and Liang 2019).
 
-A probe is a multinomial logistic regression on the vectors of one layer. Beside it stand two baselines that see no
-vector, and control tasks, which only memorization of words can solve: the gap to them is the probe's selectivity.
+A probe is a multinomial logistic regression on the vectors of one layer. Beside it stand the label of the nearest
+training vector (1-NN), two baselines that see no vector, and control tasks, which only memorization of words can solve:
+the gap to them is the probe's selectivity.
 """
 
 import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from statistics import mean
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from ..errors import Errors
 from ..ml.settings import ElmoSettings
 from .intervals import Score, bootstrap_accuracy
 from .labelled import LabelledDocs
-from .layer_vectors import Vectors, collect_layer, name_all
+from .layer_vectors import Vectors, collect_layers, group_layers, name_all
+from .nearest import predict_nearest
 
 CONTROL_SEEDS = (0, 1, 2)
 MAX_ITER = 1000
@@ -60,6 +62,7 @@ class LayerProbe:
     selectivity (float): Accuracy of the task less the mean of the control tasks; NaN without these.
     n_iter (int): Iterations of the optimizer, for the task.
     is_converged (bool): Whether all probes of the layer stopped by themselves.
+    nearest (Optional[Score]): Accuracy of the nearest training vector's label (cosine); None if not asked for.
     """
 
     layer: Union[int, str]
@@ -68,9 +71,15 @@ class LayerProbe:
     selectivity: float
     n_iter: int
     is_converged: bool
+    nearest: Optional[Score] = None
 
 
-def probe_layers(
+def probe_layers(bilm: BiLM, train: LabelledDocs, test: LabelledDocs, **options: Any) -> List[LayerProbe]:
+    """RETURNS (List[LayerProbe]): One per layer. Arguments and errors are those of `iter_probes`."""
+    return list(iter_probes(bilm, train, test, **options))
+
+
+def iter_probes(
     bilm: BiLM,
     train: LabelledDocs,
     test: LabelledDocs,
@@ -79,32 +88,49 @@ def probe_layers(
     reading: Optional[ElmoSettings] = None,
     control_seeds: Sequence[int] = CONTROL_SEEDS,
     c: float = 1.0,
-) -> List[LayerProbe]:
-    """Train and score a probe on each layer. The memory is that of the training vectors of one layer, twice.
+    max_iter: int = MAX_ITER,
+    with_nearest: bool = False,
+) -> Iterator[LayerProbe]:
+    """Train and score a probe on each layer, in the memory of a copy of one layer and of a group (`group_layers`).
 
     train (LabelledDocs), test (LabelledDocs): Tokens with labels.
     layers (Optional[Sequence[Union[int, str]]]): Numbers of layers, or "mean"; None for all of them.
     reading (Optional[ElmoSettings]): How the biLM reads Docs, see `make_reading`.
     control_seeds (Sequence[int]): A control task each; none for no control.
-    c (float): See `fit_probe`.
-    RETURNS (List[LayerProbe]): One per layer.
+    c (float), max_iter (int): See `fit_probe`.
+    with_nearest (bool): Score the nearest training vector too.
+    YIELDS (LayerProbe): One per layer.
     RAISES (ValueError): EL244 if scikit-learn is missing, EL245 if the training labels are all the same.
     """
     controls = [control_labels(train, test, seed) for seed in control_seeds]
-    found = []
-    for layer in name_all(bilm) if layers is None else layers:
-        known = collect_layer(bilm, train, layer, reading)
-        asked = collect_layer(bilm, test, layer, reading)
-        probe = fit_probe(known, train.labels, c=c)
-        accuracy = bootstrap_accuracy(_compare(probe.predict(asked), test.labels), test.sentences)
-        control, is_converged = [], probe.is_converged
-        for labels, wanted in controls:
-            other = fit_probe(known, labels, c=c)
-            control.append(float(_compare(other.predict(asked), wanted).mean()))
-            is_converged &= other.is_converged
-        selectivity = accuracy.value - mean(control) if control else float("nan")
-        found.append(LayerProbe(layer, accuracy, control, selectivity, probe.n_iter, is_converged))
-    return found
+    wanted = name_all(bilm) if layers is None else layers
+    n_tokens = len(train.labels) + len(test.labels)
+    for group in group_layers(wanted, n_tokens, bilm.config.output_width):
+        known, asked = (collect_layers(bilm, labelled, group, reading) for labelled in (train, test))
+        for layer, *vectors in zip(group, known, asked):
+            yield _probe_layer(layer, (train, test), vectors, controls, c, max_iter, with_nearest)
+
+
+def _probe_layer(
+    layer: Union[int, str],
+    labelled: Tuple[LabelledDocs, LabelledDocs],
+    vectors: Sequence[Vectors],
+    controls: Sequence[Tuple[List[str], List[str]]],
+    c: float,
+    max_iter: int,
+    with_nearest: bool,
+) -> LayerProbe:
+    (train, test), (known, asked) = labelled, vectors
+    probe = fit_probe(known, train.labels, c=c, max_iter=max_iter)
+    accuracy = _score(probe.predict(asked), test)
+    control, is_converged = [], probe.is_converged
+    for labels, wanted in controls:
+        other = fit_probe(known, labels, c=c, max_iter=max_iter)
+        control.append(float(_compare(other.predict(asked), wanted).mean()))
+        is_converged &= other.is_converged
+    selectivity = accuracy.value - mean(control) if control else float("nan")
+    nearest = _score(predict_nearest(known, train.labels, asked), test) if with_nearest else None
+    return LayerProbe(layer, accuracy, control, selectivity, probe.n_iter, is_converged, nearest)
 
 
 def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_iter: int = MAX_ITER) -> Probe:
@@ -160,7 +186,7 @@ def control_labels(train: LabelledDocs, test: LabelledDocs, seed: int) -> Tuple[
 def majority_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:
     """RETURNS (Score): Of the most frequent training label, for every token."""
     best = Counter(train.labels).most_common(1)[0][0]
-    return bootstrap_accuracy(_compare([best] * len(test.labels), test.labels), test.sentences)
+    return _score([best] * len(test.labels), test)
 
 
 def word_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:
@@ -170,7 +196,10 @@ def word_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:
         counts[word][label] += 1
     best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
     fallback = Counter(train.labels).most_common(1)[0][0]
-    answers = [best.get(word, fallback) for word in test.words()]
+    return _score([best.get(word, fallback) for word in test.words()], test)
+
+
+def _score(answers: Sequence[str], test: LabelledDocs) -> Score:
     return bootstrap_accuracy(_compare(answers, test.labels), test.sentences)
 
 

@@ -16,6 +16,7 @@ from ..ml.settings import ElmoSettings
 from .intervals import Score, bootstrap_accuracy, bootstrap_f1
 from .labelled import LabelledDocs
 from .layer_vectors import Vectors, iter_layers, name_all
+from .nearest import to_units
 
 Answers = List[Optional[str]]
 Numbers = NDArray[np.int64]
@@ -79,7 +80,7 @@ class SenseVectors:
                 np.add.at(total, index[start:stop], rows)
         self.labels = [label for _, label in ordered]
         self.senses = _group([key for key, _ in ordered])
-        self._units = _to_units(sums)  # the cosine does not need the division by the counts
+        self._units = to_units(sums)  # the cosine does not need the division by the counts
         return self
 
     def first_sense(self, uses: LabelledDocs) -> Answers:
@@ -100,7 +101,7 @@ class SenseVectors:
                 continue
             places, owners, firsts = self._candidates([uses.keys[i] for i in chosen])
             for answers, rows, units in zip(found, layers[:, np.asarray(chosen) - start], self._units):
-                cosines = np.einsum("pd,pd->p", _to_units(rows)[owners], units[places])
+                cosines = np.einsum("pd,pd->p", to_units(rows)[owners], units[places])
                 for i, place in zip(chosen, _find_best(cosines, places, firsts)):
                     answers[i] = self.labels[place]
         return found
@@ -150,8 +151,3 @@ def _group(keys: Sequence[str]) -> Dict[str, Numbers]:
     for i, key in enumerate(keys):
         found[key].append(i)
     return {key: np.asarray(places, dtype="int64") for key, places in found.items()}
-
-
-def _to_units(vectors: NDArray[np.floating]) -> Vectors:
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(norms == 0, 1, norms), dtype="float32")

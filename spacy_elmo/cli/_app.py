@@ -10,22 +10,40 @@ from typer.main import get_command
 Arg = typer.Argument
 Opt = typer.Option
 
-# Name and one line of help for each command; its module in this package has the same name (- becomes _).
-COMMANDS: Dict[str, str] = {
-    "inspect": "Show the sizes and the contents of biLM weights, and any problems with them.",
-    "compare": "Say whether two biLMs give the same vectors, and where not.",
-    "download": "Download a published biLM, or list the published biLMs.",
-    "convert": "Write biLM weights in another format.",
-    "package": "Build a spaCy pipeline package from biLM weights.",
-    "vocab": "Count the words of a text and write the vocabulary of a biLM.",
-    "init-config": "Write a starter config: for a pipeline that uses ELMo, for pretraining or for adaptation.",
-    "pretrain": "Train a biLM on text.",
-    "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
-    "layer-weights": "Show how each component of a pipeline weighs the layers of the biLM.",
-    "surprisal": "Show how unexpected each token of a text is to a biLM.",
-    "substitutes": "Show the words that a biLM expects in the place of a word.",
-    "embed": "Compute contextual vectors for texts and save them.",
+# Name and one line of help for each command, by what it is for. Its module here has the same name, - becomes _.
+GROUPS: Dict[str, Dict[str, str]] = {
+    "Weights": {
+        "inspect": "Show the sizes and the contents of biLM weights, and any problems with them.",
+        "compare": "Say whether two biLMs give the same vectors, and where not.",
+        "download": "Download a published biLM, or list the published biLMs.",
+        "convert": "Write biLM weights in another format.",
+        "package": "Build a spaCy pipeline package from biLM weights.",
+    },
+    "Vectors": {
+        "embed": "Compute contextual vectors for texts and save them.",
+    },
+    "Training a biLM": {
+        "init-config": "Write a starter config: for a pipeline that uses ELMo, for pretraining or for adaptation.",
+        "vocab": "Count the words of a text and write the vocabulary of a biLM.",
+        "pretrain": "Train a biLM on text.",
+        "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
+    },
+    "Looking at a biLM": {
+        "surprisal": "Show how unexpected each token of a text is to a biLM.",
+        "substitutes": "Show the words that a biLM expects in the place of a word.",
+        "index": "Store the contextual vectors of a corpus, to search them for neighbours.",
+        "neighbors": "Show the uses of words that are most similar to a word in its sentence.",
+        "senses": "Group the uses of a word in an index by their vectors.",
+        "same-sense": "Say whether a word has the same sense in two sentences.",
+        "explore": "Explore a biLM in the browser, on this computer only.",
+        "probe": "Score what each layer of a biLM knows: linear probes, nearest neighbours, control tasks.",
+    },
+    "Looking at a pipeline": {
+        "layer-weights": "Show how each component of a pipeline weighs the layers of the biLM.",
+        "report": "Write a page on a training: scores with and without ELMo, errors, layer weights, settings.",
+    },
 }
+COMMANDS: Dict[str, str] = {name: help for group in GROUPS.values() for name, help in group.items()}
 
 
 class LazyGroup(TyperGroup):
@@ -48,8 +66,9 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands in the help text, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
 
 app = typer.Typer(name="elmo", cls=LazyGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)

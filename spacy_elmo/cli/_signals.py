@@ -13,11 +13,12 @@ STDERR = 2
 
 
 @contextmanager
-def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+def stop_on_signals(stop: Callable[[], None], notice: bytes = NOTICE) -> Iterator[None]:
     """Call a function on SIGINT or SIGTERM instead of the default handler. A second SIGINT raises KeyboardInterrupt;
     further SIGTERM have no effect, since `torchrun` sends one after a SIGINT.
 
     stop (Callable[[], None]): Requests the stop and returns at once.
+    notice (bytes): Written to stderr.
     """
     if threading.current_thread() is not threading.main_thread():  # the only thread in which Python allows handlers
         yield
@@ -27,7 +28,7 @@ def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
         stop()
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        os.write(STDERR, NOTICE)  # print is not reentrant
+        os.write(STDERR, notice)  # print is not reentrant
 
     before = {number: signal.signal(number, ask) for number in SIGNALS}
     try:

@@ -9,6 +9,7 @@ import torch
 
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
+from ..export.onnx_model import find_onnx_problem
 from ..weights.capabilities import Capability, find_capabilities
 from ..weights.mixes import mixes_from_meta
 from ..weights.provenance import Provenance, read_provenance
@@ -97,10 +98,15 @@ def inspect(bilm: BiLM, provenance: Optional[Provenance] = None) -> Report:
         meta=dict(bilm.meta or {}),
         problems=_find_problems(bilm),
         architecture=describe_architecture(bilm),
-        capabilities=find_capabilities(bilm),
+        capabilities=[*find_capabilities(bilm), _onnx_export(bilm)],
         provenance=provenance,
         mixes=[{**asdict(mix), "shares": mix.shares} for mix in mixes_from_meta(bilm.meta, bilm.config.n_layers)],
     )
+
+
+def _onnx_export(bilm: BiLM) -> Capability:
+    problem = find_onnx_problem(bilm)
+    return Capability("export to onnx", problem is None, "float32" if problem is None else problem)
 
 
 def describe_architecture(bilm: BiLM) -> str:

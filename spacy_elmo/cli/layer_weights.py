@@ -2,12 +2,12 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import spacy
 import srsly
 
-from ..analysis.layer_weights import draw_course, draw_layer_weights, name_layers, name_mixes
+from ..analysis.layer_weights import draw_course, draw_layer_weights, join_mixes, name_layers
 from ..analysis.plots import check_picture
 from ..errors import Errors
 from ..ml.task_mixes import TaskMix, find_task_mixes
@@ -18,14 +18,14 @@ from ._app import Arg, Opt, app
 @app.command("layer-weights")
 def layer_weights_cli(
     # fmt: off
-    pipeline: str = Arg(..., help="Trained pipeline with ELMo: a folder, or the name of an installed package."),
+    pipelines: List[str] = Arg(..., metavar="PIPELINE...", help="Trained pipelines with ELMo: folders, or names of installed packages."),  # noqa: E501
     picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw a bar per component into this file, .png or .svg."),  # noqa: E501
     log: Optional[Path] = Opt(None, "--log", "-l", help="Draw how the weights changed, from this file of spacy-elmo.LayerWeightsLogger.v1, instead of the bars.", exists=True, dir_okay=False),  # noqa: E501
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Show how each component of a pipeline weighs the layers of the biLM.
+    """Show how each component of one or more pipelines weighs the layers of the biLM.
 
     Prints softmax(w) and gamma of Peters et al. (2018), eq. 1, one row per mix. A large share means that the task uses
     this layer.
@@ -33,18 +33,21 @@ def layer_weights_cli(
     with _common.show_errors():
         if log is not None and picture is None:
             raise ValueError(Errors.EL234)
+        if log is not None and len(pipelines) > 1:
+            raise ValueError(Errors.EL429.format(n=len(pipelines)))
         if picture is not None:
             check_picture(picture)
             _common.check_output_file(picture, force=force)
-        mixes = load_mixes(pipeline)
+        found = [(name, load_mixes(path)) for name, path in zip(shorten(pipelines), pipelines)]
+        mixes, names = join_mixes(found)
         if picture is not None and log is not None:
             draw_course(log, picture)
         elif picture is not None:
-            draw_layer_weights(mixes, picture)
+            draw_layer_weights(mixes, picture, names=names)
     if as_json:
-        print(srsly.json_dumps({"mixes": [asdict(mix) for mix in mixes]}))
+        print(srsly.json_dumps({"mixes": [_record(name, mix) for name, some in found for mix in some]}))
     else:
-        _common.msg.table(make_rows(mixes), header=make_header(mixes), divider=True, aligns=_aligns(mixes))
+        _common.msg.table(make_rows(mixes, names), header=make_header(mixes), divider=True, aligns=_aligns(mixes))
     if picture is not None:
         _common.msg.good(f"Drew {picture}")
 
@@ -61,18 +64,36 @@ def load_mixes(pipeline: str) -> List[TaskMix]:
     return mixes
 
 
+def shorten(pipelines: Sequence[str]) -> List[str]:
+    """RETURNS (List[str]): What differs in the paths: "ner" and "tagger" of training/ner/model-best and
+    training/tagger/model-best; "" for a single pipeline.
+    """
+    if len(pipelines) == 1:
+        return [""]
+    parts = [list(Path(path).parts) for path in pipelines]
+    while all(len(path) > 1 for path in parts) and len({path[-1] for path in parts}) == 1:
+        parts = [path[:-1] for path in parts]
+    while all(len(path) > 1 for path in parts) and len({path[0] for path in parts}) == 1:
+        parts = [path[1:] for path in parts]
+    return ["/".join(path) for path in parts]
+
+
 def make_header(mixes: Sequence[TaskMix]) -> List[str]:
     """RETURNS (List[str]): Titles of the columns."""
     return ["component", *name_layers(max(len(mix.shares) for mix in mixes)), "gamma"]
 
 
-def make_rows(mixes: Sequence[TaskMix]) -> List[List[str]]:
+def make_rows(mixes: Sequence[TaskMix], names: Sequence[str]) -> List[List[str]]:
     """RETURNS (List[List[str]]): A row per mix; layers that its biLM does not have are empty."""
     n_layers = max(len(mix.shares) for mix in mixes)
     return [
         [name, *(f"{share:.1%}" for share in mix.shares), *[""] * (n_layers - len(mix.shares)), f"{mix.gamma:.3f}"]
-        for name, mix in zip(name_mixes(mixes), mixes)
+        for name, mix in zip(names, mixes)
     ]
+
+
+def _record(pipeline: str, mix: TaskMix) -> Dict[str, Any]:
+    return {"pipeline": pipeline, **asdict(mix)} if pipeline else asdict(mix)
 
 
 def _aligns(mixes: Sequence[TaskMix]) -> List[str]:

@@ -10,15 +10,16 @@ import typer
 from spacy.cli._util import import_code, parse_config_overrides
 from tqdm import tqdm
 
+from .._compat import has_matplotlib
+from ..analysis.perplexity_curve import draw_perplexities, read_validations
 from ..corpora.find import describe_counts
 from ..pretraining.checkpoint import list_checkpoints
 from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
 from ..pretraining.report import Report
 from ..pretraining.run import Pretraining
-from ..pretraining.run_folder import BEST, LAST, LOG
+from ..pretraining.run_folder import BEST, LAST, LOG, PICTURE
 from . import _common
 from ._app import Arg, Opt, app
-from ._curve import draw_curve
 from ._run_config import read_config
 from ._runs import make_run
 from ._signals import stop_on_signals
@@ -157,9 +158,19 @@ def _finish(run: Pretraining) -> None:
     _tell_of_text(run)
     if run.config.patience and run.best.should_stop(run.config.patience):
         _common.msg.info(f"Stopped early: no improvement since step {run.best.step:,}")
-    picture = draw_curve(run.output / LOG)
-    _common.msg.text(f"Curve: {picture}" if picture else "No curve: matplotlib is not installed (pip install matplotlib)")
+    _common.msg.text(_draw_curve(run.output))
     _common.msg.good(f"Saved the biLM to {run.output / LAST}, the best one to {run.output / BEST}")
+
+
+def _draw_curve(output: Path) -> str:
+    """RETURNS (str): Where the picture of the held-out perplexities is, or why there is none."""
+    if not has_matplotlib:
+        return "No curve: matplotlib is not installed (pip install matplotlib)"
+    validations = read_validations(output / LOG)
+    if not validations:
+        return "No curve: the run has not been validated"
+    draw_perplexities([validations], output / PICTURE)
+    return f"Curve: {output / PICTURE}"
 
 
 def _keep_large_blocks() -> None:

@@ -76,6 +76,14 @@ class Warnings(metaclass=Catalogue):
         "representations. To compute in reduced precision, make the module with "
         "`load_bilm(..., precision=\"bfloat16\")` or \"int8\" (CPUs), or `.set_precision(\"float16\")` (GPUs)."
     )
+    WL240 = (
+        "The probes of {layers} did not converge in {max_iter} iterations, so that their accuracies may be too low. "
+        "Raise the limit with --max-iter."
+    )
+    WL241 = (
+        "{n_unseen} of the {n_test} test tokens have a label that no training token has; they count as wrong. Give "
+        "more training data."
+    )
     WL310 = (
         "'{path}' does not tell the clips and the activation of {name}, and there is no options.json. Assumed are "
         "those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its vectors are "

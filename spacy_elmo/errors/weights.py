@@ -112,18 +112,15 @@ class WeightsErrors(metaclass=Catalogue):
         "'{path}' is a language model of AllenNLP whose contextualizer cannot be read: {found}, should be one of: "
         "{known}. Choose a model with one of these, and put its config.json next to it."
     )
-    EL317 = (
-        "No biLM is equal to the language model in '{path}', {n_problems} difference(s):{problems}\nTrain a biLM with "
-        "`elmo pretrain`, or choose another model."
-    )
     EL318 = "The scalar mixes of {path} cannot be used: {problem}. {remedy}."
     EL319 = (
         "{given} cannot be added to a biLM in the format {format} ('{path}'). Save the biLM in the bilm-tf format, and "
         "load that with {given}."
     )
     EL344 = (
-        "The language model of AllenNLP cannot be used, it has {n_problems} problem(s):{problems}\nSupported are "
-        "archives of `language_model` with `bidirectional_language_model_transformer` over `elmo_characters`, as saved."
+        "No biLM is equal to the language model of AllenNLP in '{path}', {n_problems} problem(s):{problems}\nSupported "
+        "are archives of `language_model` as saved, with `bidirectional_language_model_transformer`, or with a `lstm` "
+        "as wide as its input, over `elmo_characters`."
     )
     EL360 = (
         "There is no published biLM '{name}' in the registry. Similar or first names: {close}. List all names with "

@@ -38,7 +38,7 @@ def add_layers(
     start (List[StartState]): For each layer.
     vectors (str): Value (B, S, P), layer 0.
     lengths (str): Value (B,), int64.
-    RETURNS (str): Value (L+1, S, B, D). Rows after the end of a sentence have no meaning.
+    RETURNS (str): Value (L+1, B, S, D). Rows after the end of a sentence have no meaning.
     """
     steps = graph.add("Transpose", vectors, perm=[1, 0, 2])  # (S, B, P)
     inputs = [steps, _reverse(graph, steps, lengths)][: config.n_directions]
@@ -49,7 +49,7 @@ def add_layers(
         ]
         outputs = [inputs[0], *(_reverse(graph, x, lengths) for x in inputs[1:])]
         stacked.append(_join(graph, outputs))
-    return graph.add("Concat", *stacked, axis=0)
+    return graph.add("Transpose", graph.add("Concat", *stacked, axis=0), perm=[0, 2, 1, 3])
 
 
 def _join(graph: Graph, directions: List[str]) -> str:

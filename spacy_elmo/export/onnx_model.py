@@ -4,9 +4,10 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._compat import has_onnx
@@ -15,15 +16,16 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.codecs import make_codec
-from ..weights.bilm_tf.model import find_other_characters
 from ..weights.sources import PathLike
 from .arrays import Arrays
 from .graph import FLOAT, INT64, Graph, split_shape
 from .lstm_graph import StartState, add_layers
+from .transformer_graph import add_transformer_layers
 from .word_graph import add_characters, add_table
 
 BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)
 SUFFIX = ".onnx"
+ENCODERS = ("lstm", "transformer")
 OPSET = 17  # operators of ONNX 1.12
 IR_VERSION = 8
 MAX_BYTES = 2**31 - 2**20  # a protobuf message has at most 2 GiB; the rest is for the nodes
@@ -104,8 +106,10 @@ def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
         ids = graph.input("word_ids", INT64, ["batch", "tokens"])
         vectors = add_table(graph, _table_of(bilm, arrays), ids)
     lengths = graph.input("lengths", INT64, ["batch"])
-    layers = add_layers(graph, config, arrays, start_states(bilm), vectors, lengths)  # (L+1, S, B, D)
-    layers = graph.add("Transpose", layers, perm=[0, 2, 1, 3])  # (L+1, B, S, D)
+    if config.encoder == "transformer":
+        layers = add_transformer_layers(graph, config, arrays, boundary_vectors(bilm), vectors, lengths)
+    else:
+        layers = add_layers(graph, config, arrays, start_states(bilm), vectors, lengths)  # (L+1, B, S, D)
     zero = graph.constant(0.0)
     layers = graph.add("Where", _add_mask(graph, ids, lengths), layers, zero)
     graph.output("layers", layers, FLOAT, [config.n_layers + 1, "batch", "tokens", config.output_width])
@@ -125,12 +129,17 @@ def start_states(bilm: BiLM) -> List[StartState]:
     """RETURNS (List[StartState]): State of each layer after BOS (forward) and EOS (backward), from the zero state."""
     network, device = bilm.network, bilm.device
     index = torch.arange(bilm.config.n_directions, device=device).view(-1, 1, 1)  # (d, 1, 1)
-    _, state = network(_boundary_vectors(bilm), index, network.zero_state(1))
+    _, state = network(_encode_boundaries(bilm), index, network.zero_state(1))
     return [StartState(h[:, 0].cpu().numpy(), c[:, 0].cpu().numpy()) for h, c in state.layers]
 
 
-def _boundary_vectors(bilm: BiLM) -> Tensor:
-    """RETURNS (Tensor): Shape (2, P)."""
+@torch.inference_mode()
+def boundary_vectors(bilm: BiLM) -> NDArray[Any]:
+    """RETURNS (NDArray): Shape (2, P), layer 0 of BOS and EOS in one direction."""
+    return _encode_boundaries(bilm).cpu().numpy()
+
+
+def _encode_boundaries(bilm: BiLM) -> Tensor:
     characters = _characters_of(bilm)
     if characters is not None:
         ids, _ = make_codec(characters.codec, characters.max_characters).encode(BOUNDARIES)
@@ -158,15 +167,22 @@ def _check_target(target: Path, force: bool) -> None:
         raise ValueError(Errors.EL025.format(path=target, kind="file" if target.is_file() else "folder"))
 
 
+def find_onnx_problem(bilm: BiLM) -> Optional[str]:
+    """bilm (BiLM): A model.
+    RETURNS (Optional[str]): Why it cannot be written as ONNX, None if it can.
+    """
+    if bilm.config.encoder not in ENCODERS:
+        return f"its encoder is '{bilm.config.encoder}', should be {' or '.join(map(repr, ENCODERS))}"
+    if bilm.config.token_embedder is not None:
+        return "it reads words and characters by tables of its own"
+    return None
+
+
 def _check_bilm(bilm: BiLM) -> None:
     if bilm.precision != "float32":
         raise ValueError(Errors.EL351.format(precision=bilm.precision))
-    if bilm.config.encoder != "lstm":
-        raise ValueError(Errors.EL352.format(reason=f"its encoder is '{bilm.config.encoder}', should be 'lstm'"))
-    if bilm.config.token_embedder is not None:
-        raise ValueError(Errors.EL352.format(reason="it reads words and characters by tables of its own"))
-    if problems := find_other_characters(bilm.config):
-        raise ValueError(Errors.EL352.format(reason="; ".join(problems)))
+    if problem := find_onnx_problem(bilm):
+        raise ValueError(Errors.EL352.format(reason=problem))
 
 
 def _check_complete(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:

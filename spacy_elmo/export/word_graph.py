@@ -1,6 +1,7 @@
 """Word vectors in ONNX: the character CNN (Peters et al. 2018, sec. 3.4), or a table of words."""
 
 from ..bilm.config import BiLMConfig, CharCNNConfig
+from ..bilm.layer_norm import NORM_EPS
 from .arrays import Arrays
 from .graph import Graph, split_shape
 
@@ -36,11 +37,22 @@ def _first_sizes(graph: Graph, value: str) -> str:
 
 def _add_cnn(graph: Graph, config: BiLMConfig, cnn: CharCNNConfig, arrays: Arrays, char_ids: str) -> str:
     features = _add_filters(graph, cnn, arrays, char_ids)  # (U, F)
+    is_first = cnn.projection == "after_cnn"
+    if is_first:
+        features = _add_projection(graph, config, arrays, features)
     for k in range(cnn.n_highway):
-        features = _add_highway(graph, arrays, f"char_cnn.highways.{k}", features, cnn.n_filters)
-    if config.has_cnn_projection:
-        features = add_linear(graph, arrays, "char_cnn.projection", features)  # (U, P)
-    return features
+        width = cnn.highway_width(config.projection_width)
+        features = _add_highway(graph, arrays, f"char_cnn.highways.{k}", features, width)
+    if not is_first:
+        features = _add_projection(graph, config, arrays, features)
+    if cnn.has_layer_norm:
+        weight, bias = (arrays.take(f"char_cnn.norm.{key}") for key in ("weight", "bias"))
+        features = add_norm(graph, features, weight, bias)
+    return features  # (U, P)
+
+
+def _add_projection(graph: Graph, config: BiLMConfig, arrays: Arrays, features: str) -> str:
+    return add_linear(graph, arrays, "char_cnn.projection", features) if config.has_cnn_projection else features
 
 
 def _add_filters(graph: Graph, cnn: CharCNNConfig, arrays: Arrays, char_ids: str) -> str:
@@ -64,6 +76,15 @@ def add_mix(graph: Graph, carried: str, transformed: str, gate_scores: str) -> s
     """RETURNS (str): carried + sigmoid(gate_scores) * (transformed - carried), the sum of a highway."""
     gate = graph.add("Sigmoid", gate_scores)
     return graph.add("Add", carried, graph.add("Mul", gate, graph.add("Sub", transformed, carried)))
+
+
+def add_norm(graph: Graph, rows: str, weight: object, bias: object) -> str:
+    """rows (str): Value (..., P).
+    weight (object), bias (object): Arrays (P,).
+    RETURNS (str): Value (..., P), normalized over the last axis.
+    """
+    constants = graph.constant(weight), graph.constant(bias)
+    return graph.add("LayerNormalization", rows, *constants, axis=-1, epsilon=NORM_EPS)
 
 
 def add_linear(graph: Graph, arrays: Arrays, name: str, rows: str) -> str:

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from spacy_elmo.analysis.labelled import LabelledDocs, label_tokens
-from spacy_elmo.analysis.layer_vectors import collect_layer, iter_layers, make_reading, name_all
+from spacy_elmo.analysis.layer_vectors import (
+    collect_layer,
+    collect_layers,
+    group_layers,
+    iter_layers,
+    make_reading,
+    name_all,
+)
 
 from .labelled_texts import N_LAYERS, WIDTH, make_bilm, make_doc, read_all
 
@@ -49,3 +56,19 @@ def test_layers_are_numbers_and_their_mean() -> None:
     assert name_all(make_bilm()) == [0, 1, 2, "mean"]
     with pytest.raises(ValueError, match="EL060.*contexts is 'words'"):
         make_reading(contexts="words")
+
+
+@pytest.mark.issue(18)
+def test_layers_of_one_reading_equal_single_layers(labelled: LabelledDocs) -> None:
+    bilm = make_bilm()
+    together = collect_layers(bilm, labelled, ["mean", 1])
+    np.testing.assert_array_equal(together, [collect_layer(bilm, labelled, layer) for layer in ("mean", 1)])
+
+
+@pytest.mark.issue(18)
+def test_layers_are_grouped_by_memory() -> None:
+    layers = [0, 1, 2, "mean"]
+    assert group_layers(layers, 10, 2, max_bytes=160) == [[0, 1], [2, "mean"]]
+    assert group_layers(layers, 10, 2, max_bytes=239) == [[0, 1], [2, "mean"]]
+    assert group_layers(layers, 10, 2, max_bytes=1) == [[0], [1], [2], ["mean"]]
+    assert group_layers(layers, 0, 2) == [layers]

@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from spacy.training import Example
 from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import app
+from spacy_elmo.cli.layer_weights import shorten
 from spacy_elmo.ml.loaders import make_random_bilm
 from spacy_elmo.ml.task_mixes import find_task_mixes
 
@@ -93,3 +95,20 @@ def test_pipeline_without_elmo_is_an_error(tmp_path: Path) -> None:
     spacy.blank("en").to_disk(tmp_path / "blank")
     result = CliRunner().invoke(app, ["layer-weights", str(tmp_path / "blank")])
     assert result.exit_code == 1 and "EL230" in result.stderr
+
+
+@pytest.mark.issue(18)
+def test_several_pipelines_are_named_by_what_differs(pipeline: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "model-best"
+    shutil.copytree(pipeline, other)
+    one = shutil.copytree(pipeline, tmp_path / "one" / "model-best")
+    result = CliRunner().invoke(app, ["layer-weights", str(one), str(other), "--json"])
+    assert [row["pipeline"] for row in srsly.json_loads(result.stdout)["mixes"]] == ["one", "other"]
+    result = CliRunner().invoke(app, ["layer-weights", str(one), str(other), "--picture", str(tmp_path / "a.svg")])
+    assert result.exit_code == 0 and "one: tagger" in result.stdout and "other: tagger" in result.stdout
+    assert shorten(["a"]) == [""] and shorten(["a", "a"]) == ["a", "a"] and shorten(["x/a", "a"]) == ["x/a", "a"]
+    log = tmp_path / "log.jsonl"
+    log.write_text(ROW, encoding="utf8")
+    arguments = ["--log", str(log), "--picture", str(tmp_path / "b.svg")]
+    result = CliRunner().invoke(app, ["layer-weights", str(one), str(other), *arguments])
+    assert result.exit_code == 1 and "EL429" in result.stderr

@@ -15,6 +15,7 @@ from export.running import largest_difference, make_feed, needs_onnx, open_graph
 
 from spacy_elmo import BiLM, BiLMConfig, CharCNNConfig, load_bilm, save_bilm
 from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.transformer_config import TransformerConfig
 from spacy_elmo.compat.allennlp.files import check_fit
 from spacy_elmo.export import export_onnx, onnx_model
 from spacy_elmo.nn import batch_to_ids
@@ -24,6 +25,7 @@ FORMATS_PAGE = Path(__file__).parent.parent.parent / "docs" / "formats.md"
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat"]
 SENTENCES: List[List[str]] = [["the", "cat", "sat", "é\U0001f600"], ["the"], [], ["x" * 60, "", "cat", "the", "cat"]]
 CHARACTERS: Dict[str, Any] = {"embedding_width": 4, "filters": ((1, 8), (3, 8)), "n_highway": 1}
+TRANSFORMER: Dict[str, Any] = {"encoder": "transformer", "transformer": TransformerConfig(24, 2, 70)}
 # Settings of the biLM and of its character CNN that differ from the default.
 CASES: Dict[str, Tuple[Dict[str, Any], Dict[str, Any]]] = {
     "two layers": ({}, {}),
@@ -40,13 +42,21 @@ CASES: Dict[str, Tuple[Dict[str, Any], Dict[str, Any]]] = {
     "one layer": ({"n_layers": 1}, {}),
     "short words": ({}, {"max_characters": 7}),
     "words": ({"char_cnn": None, "n_words": len(WORDS)}, {}),
+    "projection before the highways": ({}, {"projection": "after_cnn"}),
+    "layer norm of characters": ({}, {"has_layer_norm": True}),
+    "transformer": (TRANSFORMER, {}),
+    "transformer of AllenNLP": ({**TRANSFORMER, "n_layers": 3}, {"has_layer_norm": True, "projection": "after_cnn"}),
+    "transformer, forward only": ({**TRANSFORMER, "directions": "forward"}, {}),
+    "transformer, words": ({**TRANSFORMER, "char_cnn": None, "n_words": len(WORDS)}, {}),
 }
 
 
 def make_bilm(case: str = "two layers") -> BiLM:
     """Random weights, large enough that the clips cut."""
     settings, characters = CASES[case]
-    base: Dict[str, Any] = {"cell_width": 16, "projection_width": 8}
+    base: Dict[str, Any] = (
+        {"projection_width": 8} if "encoder" in settings else {"cell_width": 16, "projection_width": 8}
+    )
     if "char_cnn" not in settings:
         base["char_cnn"] = CharCNNConfig(**{**CHARACTERS, **characters})
     torch.manual_seed(0)
@@ -86,8 +96,12 @@ def test_graph_uses_token_embeddings(tmp_path: Path) -> None:
     assert largest_difference(run_graph(session, bilm, SENTENCES), bilm.embed(SENTENCES)) < 2e-5
 
 
-def test_vectors_do_not_depend_on_padding(exported: Tuple[BiLM, Any]) -> None:
-    bilm, session = exported
+@pytest.mark.parametrize("case", ["two layers", "transformer"])
+def test_vectors_do_not_depend_on_padding(case: str, tmp_path: Path) -> None:
+    needs_onnx()
+    bilm = make_bilm(case)
+    export_onnx(bilm, tmp_path / "elmo.onnx")
+    session = open_graph(tmp_path / "elmo.onnx")
     together = run_graph(session, bilm, SENTENCES)
     padded = run_graph(session, bilm, SENTENCES, n_extra=7)
     alone = [run_graph(session, bilm, [words])[0] for words in SENTENCES]
@@ -217,8 +231,8 @@ def test_large_bilms_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_other_encoders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_model, "has_onnx", True)
     bilm = make_bilm()
-    object.__setattr__(bilm.config, "encoder", "transformer")
-    with pytest.raises(ValueError, match="EL352.*'transformer'"):
+    object.__setattr__(bilm.config, "encoder", "bilstm")
+    with pytest.raises(ValueError, match="EL352.*'bilstm', should be 'lstm' or 'transformer'"):
         export_onnx(bilm, tmp_path / "elmo.onnx")
 
 
@@ -232,15 +246,21 @@ def test_packaged_bilm_is_equal_in_onnxruntime(tmp_path: Path) -> None:
     assert largest_difference(run_graph(session, bilm, sentences), bilm.embed(sentences)) < 2e-5
 
 
+def test_a_sequence_longer_than_the_positions_of_a_transformer_is_an_error(tmp_path: Path) -> None:
+    needs_onnx()
+    bilm = make_bilm("transformer")
+    export_onnx(bilm, tmp_path / "elmo.onnx")
+    session = open_graph(tmp_path / "elmo.onnx")
+    longest = [["the"] * 68, ["cat"]]
+    assert largest_difference(run_graph(session, bilm, longest), bilm.embed(longest)) < 2e-5
+    with pytest.raises(Exception, match="out of"):
+        run_graph(session, bilm, [["the"] * 69])
+
+
 @pytest.mark.parametrize("setting", [{"projection": "after_cnn"}, {"has_layer_norm": True}])
-def test_other_character_cnns_are_refused(
-    setting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(onnx_model, "has_onnx", True)
+def test_other_character_cnns_are_refused_by_allennlp(setting: Any, tmp_path: Path) -> None:
     config = make_bilm().config
     bilm = BiLM(BiLMNetwork(replace(config, char_cnn=replace(config.char_cnn, **setting))).eval())
-    with pytest.raises(ValueError, match=f"EL352.*char_cnn.{next(iter(setting))}"):
-        export_onnx(bilm, tmp_path / "a.onnx")
     with pytest.raises(ValueError, match=f"(?s)EL311.*char_cnn.{next(iter(setting))}"):
         save_bilm(bilm, tmp_path / "archive", format="allennlp")
     with pytest.raises(ValueError, match=f"EL331.*char_cnn.{next(iter(setting))}"):

@@ -130,12 +130,6 @@ def test_shares_are_drawn(script: Any, tmp_path: Path) -> None:
     assert (tmp_path / "images" / "shares_wnut17.png").read_bytes().startswith(PNG)
 
 
-def test_title_claims_nothing_that_was_not_measured(import_script: Callable[[str], Any]) -> None:
-    pytest.importorskip("matplotlib")
-    curves = {"elmo": {1: (10.0, 0.0), 100: (20.0, 0.0)}, "baseline": {1: (11.0, 0.0), 100: (15.0, 0.0)}}
-    assert import_script("paper_plots").make_title("X", curves) == "X by share of the training data"
-
-
 def test_missing_and_broken_results_are_named(script: Any, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="P024"):
         script.read_results(tmp_path)

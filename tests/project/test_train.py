@@ -1,9 +1,11 @@
 """Training takes the config of the data set, and says so when there is none."""
 
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
 import typer
+from spacy.util import load_config
 from typer.testing import CliRunner
 
 
@@ -35,3 +37,19 @@ def test_command_lists_what_is_known(script: Any, arguments: Any, known: str, tm
 def test_data_set_without_a_config_names_the_other_command(script: Any) -> None:
     with pytest.raises(ValueError, match=r"P005.*elmo_textcat\.cfg.*goemotions.*paper\.py.*wnut17"):
         script.find_config("goemotions", "elmo")
+
+
+@pytest.mark.parametrize("variant, logger", [("elmo", "spacy.ChainLogger.v1"), ("baseline", "spacy.ConsoleLogger.v3")])
+def test_training_is_logged_anew(script: Any, tmp_path: Path, variant: str, logger: str) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for name in (script.SCORES_LOG, script.WEIGHTS_LOG):
+        (folder / name).write_text("of a training before", encoding="utf8")
+    original = script.find_config("sample", variant)
+    config = load_config(script.write_logged_config(original, folder))
+    assert [file.name for file in folder.iterdir()] == [script.TRAINING_CONFIG]
+    assert config["training"]["logger"]["@loggers"] == logger
+    assert str(folder / script.SCORES_LOG) in str(config["training"]["logger"])
+    assert (str(folder / script.WEIGHTS_LOG) in str(config["training"]["logger"])) == (variant == "elmo")
+    config["training"]["logger"] = load_config(original)["training"]["logger"]
+    assert config == load_config(original)

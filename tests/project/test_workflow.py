@@ -39,6 +39,9 @@ def test_all_runs_from_the_root(project_copy: Path, tiny_bilm: Path) -> None:
     corpus = project_copy / "corpus" / "sample"
     assert {path.name for path in corpus.iterdir()} == {"train.spacy", "dev.spacy", "test.spacy"}
     assert (project_copy / "packages" / "en_elmo_sample-0.1.0" / "setup.py").is_file()
+    page = project_copy / "training" / "sample" / "report-0.html"
+    assert result.stdout.splitlines()[-1] == f"Report: {page.resolve()}"
+    assert "Curves" in page.read_text(encoding="utf8")
     again = _spacy_project("train", ".", *variables, cwd=project_copy)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Skipping 'train-elmo'" in again.stdout

@@ -139,6 +139,7 @@ def test_blank_symbols_are_the_ideographic_space_and_the_last_one_counts(tmp_pat
         ({"token_embedder": {"max_characters_per_token": 10**9}}, "max_characters is 1000000000"),
         ({"token_embedder": {"char_dim": 0, "word_dim": 0}}, "neither characters nor words"),
         ({"token_embedder": ...}, "the block token_embedder is missing"),
+        ({"encoder": dict.fromkeys(make_architecture()["encoder"], ...)}, "the block encoder is missing, empty or not"),
     ],
 )
 def test_bad_architectures(changes, wanted, folder):

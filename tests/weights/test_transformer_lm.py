@@ -7,12 +7,16 @@ import pytest
 from reference.numpy_transformer import NumpyTransformer, make_archive
 
 from spacy_elmo.bilm.transformer import sinusoids
-from spacy_elmo.weights.allennlp.transformer_lm import read_transformer_lm
+from spacy_elmo.weights.allennlp.language_model import read_language_model
 
 SENTENCES = [["She", "sat", "on", "the", "bank", "."], [], ["\N{WATER WAVE}"], ["the"] * 23, ["a" * 60, "the"]]
 WORDS = ["@@UNKNOWN@@", "<S>", "</S>", "the", "bank", "."]
 POSITIONS = "_contextualizer._position.positional_encoding"
 CHARACTERS = "_text_field_embedder.token_embedder_token_characters."
+
+
+def read(config, arrays, words=None):
+    return read_language_model(config, arrays, words, "model.tar.gz")
 
 
 def with_softmax(arrays, n_rows, kind="parameter", width=16):
@@ -31,7 +35,7 @@ def with_softmax(arrays, n_rows, kind="parameter", width=16):
 @pytest.mark.parametrize("norm", [True, False])
 def test_archive_equals_numpy_reference(width, projection, norm):
     config, arrays = make_archive(width=width, projection=projection, norm=norm, n_layers=3)
-    bilm = read_transformer_lm(config, arrays)
+    bilm = read(config, arrays)
     reference = NumpyTransformer(arrays, projection=projection)
     for found, words in zip(bilm.embed(SENTENCES, boundaries=True), SENTENCES):
         np.testing.assert_allclose(found, reference.layers(words), rtol=0, atol=2e-5)
@@ -39,7 +43,7 @@ def test_archive_equals_numpy_reference(width, projection, norm):
 
 def test_archive_with_gradients_equals_numpy_reference():
     config, arrays = make_archive()
-    found = read_transformer_lm(config, arrays).encode_with_grad(SENTENCES, boundaries=True)
+    found = read(config, arrays).encode_with_grad(SENTENCES, boundaries=True)
     wanted = np.concatenate([NumpyTransformer(arrays).layers(words) for words in SENTENCES], axis=1)
     np.testing.assert_allclose(found.detach().numpy(), wanted, rtol=0, atol=2e-5)
 
@@ -50,9 +54,9 @@ def test_softmax_of_every_kind_equals_numpy_reference(kind):
     if kind == "full":
         del config["model"]["num_samples"]
     arrays, weight, bias = with_softmax(arrays, len(WORDS) + 1, kind)
-    bilm = read_transformer_lm(config, arrays, [f"{word}\n" for word in WORDS])
-    assert bilm.vocabulary is not None and bilm.vocabulary.words[0] == "<UNK>"
-    losses = [NumpyTransformer(arrays).losses(words, WORDS, weight[:-1], bias[:-1]) for words in SENTENCES]
+    bilm = read(config, arrays, WORDS)
+    assert bilm.vocabulary is not None and bilm.vocabulary.words == ["<UNK>", *WORDS[1:], "@@PADDING@@"]
+    losses = [NumpyTransformer(arrays).losses(words, WORDS, weight, bias) for words in SENTENCES]
     n_tokens = sum(len(words) + 1 for words in SENTENCES)
     found = bilm.perplexity(SENTENCES)
     for direction, total in zip(("forward", "backward"), np.sum(losses, axis=0)):
@@ -61,16 +65,17 @@ def test_softmax_of_every_kind_equals_numpy_reference(kind):
 
 def test_archive_without_vocabulary_has_no_softmax():
     config, arrays = make_archive()
-    bilm = read_transformer_lm(config, with_softmax(arrays, 7)[0])
+    with pytest.warns(UserWarning, match="WL313.*'model.tar.gz'"):
+        bilm = read(config, with_softmax(arrays, 7)[0])
     assert bilm.head is None and bilm.vocabulary is None
 
 
 def test_positions_of_the_archive_are_compared():
     config, arrays = make_archive()
     table = sinusoids(5000, 16).numpy()[None]
-    assert read_transformer_lm(config, {**arrays, POSITIONS: table}).config.encoder == "transformer"
+    assert read(config, {**arrays, POSITIONS: table}).config.encoder == "transformer"
     with pytest.raises(ValueError, match=r"(?s)EL344.*1 problem\(s\):\n- _contextualizer._position"):
-        read_transformer_lm(config, {**arrays, POSITIONS: table + 0.1})
+        read(config, {**arrays, POSITIONS: table + 0.1})
 
 
 BASE = ("model", "text_field_embedder", "token_embedders", "token_characters")
@@ -81,11 +86,9 @@ INDEXER = ("dataset_reader", "token_indexers", "token_characters")
     "path, value, message",
     [
         (("model", "type"), "crf_tagger", "model.type is 'crf_tagger'"),
-        (("model", "contextualizer", "type"), "pytorch_transformer", "should be 'bidirectional_"),
         (("model", "bidirectional"), False, "model.bidirectional is False"),
         (("model", "contextualizer", "input_dim"), 20, "input_dim is 20, should be a multiple of 8"),
         (("model", "contextualizer", "num_layers"), 10**9, "num_layers is 1000000000, should be at most"),
-        (("model", "contextualizer"), "none", "model.contextualizer.type is missing"),
         ((*BASE[:-1], "tokens"), {"type": "embedding"}, "one embedder that is not"),
         ((*BASE, "embedding", "num_embeddings"), 300, "300, should be 262, for the bytes"),
         ((*BASE, "encoder", "filters"), [[60, 1]], "a list of [width, number]"),
@@ -103,29 +106,33 @@ def test_configs_that_cannot_be_read_are_refused(path, value, message):
         block = block[name]
     block[path[-1]] = value
     with pytest.raises(ValueError, match="EL344") as caught:
-        read_transformer_lm(config, arrays)
+        read(config, arrays)
     assert message in str(caught.value)
 
 
 def test_all_problems_are_in_one_error():
     config, arrays = make_archive()
-    arrays, _, _ = with_softmax(arrays, 9)
+    arrays, _, _ = with_softmax(arrays, 9, width=15)
     del arrays["_contextualizer._backward_transformer.norm.beta"]
     arrays["_contextualizer.other"] = np.zeros(3, dtype="f4")
     arrays[CHARACTERS + "_embedding._module.weight"] = np.full((262, 4), np.nan, dtype="f4")
-    with pytest.raises(ValueError, match=r"EL344.*has 4 problem\(s\)") as caught:
-        read_transformer_lm(config, arrays, WORDS)
-    for part in ("missing: _cont", "unexpected: _cont", "not finite: _text", "6 words, but the softmax has rows for 8"):
+    with pytest.raises(ValueError, match=r"EL344.*4 problem\(s\)") as caught:
+        read(config, arrays, WORDS)
+    for part in ("missing: _cont", "unexpected: _cont", "not finite: _text", "softmax_w is [9, 15], should be [9, 16]"):
         assert part in str(caught.value)
 
 
-def test_vocabulary_without_boundaries_is_refused():
+@pytest.mark.parametrize("words, reason", [(["@@UNKNOWN@@", "the"], "EL003.*</S>"), (WORDS, "7 words.*9 rows")])
+def test_vocabularies_that_do_not_fit_leave_the_softmax_out(words, reason):
     config, arrays = make_archive()
-    with pytest.raises(ValueError, match=r"(?s)EL344.*EL003.*</S>"):
-        read_transformer_lm(config, arrays, ["@@UNKNOWN@@", "the"])
+    with pytest.warns(UserWarning, match=f"(?s)WL313.*{reason}"):
+        bilm = read(config, with_softmax(arrays, 9)[0], words)
+    assert bilm.head is None and bilm.embed([["the"]])[0].shape == (3, 1, 32)
 
 
 @pytest.mark.parametrize("embedders", [None, [], {}, {"a.b": {}}, {"a": {}, "b": {}}])
 def test_configs_without_one_embedder_are_refused(embedders):
     with pytest.raises(ValueError, match="(?s)EL344.*token_embedders"):
-        read_transformer_lm({"model": {"text_field_embedder": {"token_embedders": embedders}}}, {})
+        config, arrays = make_archive()
+        config["model"]["text_field_embedder"]["token_embedders"] = embedders
+        read(config, arrays)

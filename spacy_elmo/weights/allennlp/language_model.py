@@ -1,35 +1,32 @@
-"""Archives of AllenNLP's `language_model` and `bidirectional-language-model`: which contextualizer reads them."""
+"""Language models of AllenNLP as biLMs: archives of `language_model` and `bidirectional-language-model`.
 
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
+In the transformer (`transformer-elmo-2019.01.10.tar.gz`) layer 0 is the word vector twice, without positions, and layer
+k is `[forward_k; backward_k]`, as in the `bidirectional_lm_token_embedder` of allennlp-models.
+"""
 
+from typing import Any, Iterable, List, Mapping, Optional
+
+from ...bilm.config import BiLMConfig
+from ...bilm.transformer import sinusoids
 from ...encoding.facade import BiLM
 from ...errors import Errors
-from ..limits import shorten
-from ..tensor_map import Array
-from .lstm_lm import read_lstm_lm
-from .transformer_lm import read_transformer_lm
+from ..bilm_tf.layout import state_shapes
+from ..limits import listed, shorten
+from ..parts import build_network
+from ..tensor_map import Array, find_misfits, import_arrays
+from .lm_config import CONTEXTUALIZERS, MAX_POSITIONS, LanguageModelConfig, read_language_model_config
+from .lm_layout import (
+    FIRST_BIAS,
+    POSITIONS,
+    SECOND_BIAS,
+    UNUSED,
+    are_sinusoids,
+    language_model_datasets,
+    sum_biases,
+)
+from .lm_softmax import read_softmax, softmax_shapes
 
 CONTEXTUALIZER = "_contextualizer."
-SOFTMAX = "_softmax_loss."
-
-# config (dict), arrays (by the names of the state dict), words of the vocabulary without padding, path -> biLM
-LMReader = Callable[[Mapping[str, Any], Mapping[str, Array], Optional[List[str]], str], BiLM]
-
-
-def _read_transformer(
-    config: Mapping[str, Any], arrays: Mapping[str, Array], words: Optional[List[str]], where: str
-) -> BiLM:
-    try:
-        return read_transformer_lm(config, arrays, words)
-    except ValueError as error:
-        raise ValueError(f"{error} It is '{where}'.") from error
-
-
-# By `model.contextualizer.type` of the config.
-READERS: Dict[str, LMReader] = {
-    "lstm": read_lstm_lm,
-    "bidirectional_language_model_transformer": _read_transformer,
-}
 
 
 def is_language_model(names: Iterable[str]) -> bool:
@@ -46,14 +43,39 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
     arrays (Mapping[str, Array]): Its state dict.
     words (Optional[List[str]]): Its vocabulary without padding, in the order of the ids.
     where (str): Path of the state dict, for messages.
-    RETURNS (BiLM): The model, float32, with its softmax.
-    RAISES (ValueError): EL316 if the contextualizer cannot be read, and errors of its reader.
+    RETURNS (BiLM): The model, float32, with its softmax. This is left out with WL313 if the words lack the sentence
+        boundaries or do not fit.
+    RAISES (ValueError): EL316 if the contextualizer cannot be read, EL344 with all problems of config and tensors.
     """
-    model = config.get("model") if isinstance(config, Mapping) else None
-    contextualizer = model.get("contextualizer") if isinstance(model, Mapping) else None
-    kind = contextualizer.get("type") if isinstance(contextualizer, Mapping) else None
-    reader = READERS.get(kind) if isinstance(kind, str) else None
-    if reader is None:
+    _check_contextualizer(config, where)
+    settings = read_language_model_config(config)
+    problems = list(settings.problems)
+    if settings.bilm is not None:
+        problems += _array_problems(settings, settings.bilm, arrays)
+    if problems or settings.bilm is None:
+        raise ValueError(Errors.EL344.format(path=where, n_problems=len(problems), problems=listed(problems)))
+    table = language_model_datasets(settings.bilm, settings.embedder)
+    network = build_network(settings.bilm, import_arrays(table, sum_biases(arrays), state_shapes(settings.bilm)))
+    head, vocabulary = read_softmax(arrays, words, where, is_sampled=settings.is_sampled)
+    return BiLM(network, vocabulary=vocabulary, head=head, meta={"source_format": "allennlp"})
+
+
+def _check_contextualizer(config: Any, where: str) -> None:
+    kind = config
+    for key in ("model", "contextualizer", "type"):
+        kind = kind.get(key) if isinstance(kind, Mapping) else None
+    if not isinstance(kind, str) or kind not in CONTEXTUALIZERS:
         found = "no config.json with model.contextualizer.type" if kind is None else shorten(repr(kind), 80)
-        raise ValueError(Errors.EL316.format(path=where, found=found, known=", ".join(READERS)))
-    return reader(config, arrays, words, where)
+        raise ValueError(Errors.EL316.format(path=where, found=found, known=", ".join(CONTEXTUALIZERS)))
+
+
+def _array_problems(settings: LanguageModelConfig, config: BiLMConfig, arrays: Mapping[str, Array]) -> List[str]:
+    wanted = {part.name: part.shape for part in language_model_datasets(config, settings.embedder)}
+    wanted.update({name.replace(FIRST_BIAS, SECOND_BIAS): shape for name, shape in wanted.items()})
+    wanted.update(softmax_shapes(arrays, config.projection_width, is_sampled=settings.is_sampled))
+    problems = find_misfits(wanted, {name: arrays[name] for name in arrays if name not in (POSITIONS, UNUSED)})
+    positions = arrays.get(POSITIONS)
+    table = sinusoids(MAX_POSITIONS, config.projection_width).numpy()
+    if positions is not None and not are_sinusoids(positions, table):
+        problems.append(f"{POSITIONS} has other values than sines and cosines, which cannot be read")
+    return problems

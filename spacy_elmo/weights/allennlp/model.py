@@ -45,7 +45,7 @@ def read_allennlp(
     vocab (Optional[Source]): Vocabulary of the softmax.
     softmax (Optional[Source]): HDF5 file with the softmax.
     RETURNS (Tuple[BiLM, Tuple[LoadedMix, ...]]): The biLM, float32, and the mixes, which are in its meta data, too.
-    RAISES (ValueError): EL020 to EL028, EL036, EL303, and EL310 to EL317.
+    RAISES (ValueError): EL020 to EL028, EL036, EL303, and EL310 to EL316, EL344.
     """
     place = files.files.place(files.weights)
     tensors = read_tensors(files.files.read(files.weights), place)

@@ -133,8 +133,8 @@ def _others(files: ManyLangsFiles) -> List[Tuple[Any, str]]:
 
 def _block(record: Any, name: str, problems: List[str]) -> Mapping[str, Any]:
     block = record.get(name) if isinstance(record, Mapping) else None
-    if not isinstance(block, Mapping):
-        problems.append(f"the block {name} is missing or is not an object")
+    if not isinstance(block, Mapping) or not block:
+        problems.append(f"the block {name} is missing, empty or not an object")
         return {}
     return block
 

@@ -46,7 +46,7 @@ def _build(config: BiLMConfig, arrays: Dict[Tuple[str, str], Array], lexicon: Le
     table = [*_prefixed(EMBEDDER_NAME, embedder_datasets(config)), *_prefixed(ENCODER_NAME, encoder_datasets(config))]
     named = {_full(file, name): array for (file, name), array in arrays.items()}
     network = build_network(config, import_arrays(table, named, state_shapes(config)))
-    return BiLM(network, lexicon=lexicon, meta={"source_format": "elmoformanylangs"})
+    return BiLM(network, lexicon=lexicon, meta={"source_format": "manylangs"})
 
 
 def _read_table(

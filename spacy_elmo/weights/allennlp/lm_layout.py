@@ -1,33 +1,61 @@
-"""The tensors of a transformer language model of AllenNLP, and their positions in our state dict."""
+"""The tensors of a language model of AllenNLP, and their positions in our state dict.
 
-from typing import Dict, List
+PyTorch's LSTM has two biases, which are added: its second one is not in the table (see `sum_biases`).
+"""
+
+from typing import Dict, List, Mapping
 
 import numpy as np
 
 from ...bilm.config import BiLMConfig, CharCNNConfig
 from ...bilm.transformer import transformer_of
-from ..tensor_map import Array, Dataset, Shape, TensorSlice, Transform, permute
+from ..tensor_map import Array, Dataset, Shape, TensorSlice, permute
+from .layout import NEGATED, gate_slices
 
 DIRECTIONS = ("forward", "backward")
 POSITIONS = "_contextualizer._position.positional_encoding"
 UNUSED = "_last_average_loss"  # a buffer that AllenNLP keeps for old archives
-SOFTMAX = "_softmax_loss."
 COLUMNS = permute(1, 0)
+LSTM = "_contextualizer._module."
+SUFFIXES = ("", "_reverse")
+FIRST_BIAS, SECOND_BIAS = f"{LSTM}bias_ih_", f"{LSTM}bias_hh_"
 
 
-def _negate(array: Array) -> Array:
-    return -array
-
-
-NEGATED = Transform(_negate, _negate)
-
-
-def transformer_datasets(config: BiLMConfig, embedder: str) -> List[Dataset]:
+def language_model_datasets(config: BiLMConfig, embedder: str) -> List[Dataset]:
     """config (BiLMConfig): Sizes.
     embedder (str): Name of the token embedder.
     RETURNS (List[Dataset]): All tensors but the softmax, the positions and unused buffers.
     """
     table = [] if config.char_cnn is None else _characters(config.char_cnn, config.projection_width, embedder)
+    return table + (_transformer(config) if config.encoder == "transformer" else _lstm(config))
+
+
+def _lstm(config: BiLMConfig) -> List[Dataset]:
+    p, h = config.projection_width, config.cell_width
+    table = []
+    for layer in range(config.n_layers):
+        for k in range(config.n_directions):
+            ending, ours = f"l{layer}{SUFFIXES[k]}", f"encoder.layers.{layer}."
+            for name, key in (("weight_ih_", "input_weight"), ("weight_hh_", "recurrent_weight")):
+                slices = gate_slices(ours + key, k, h, has_columns=True)
+                table.append(Dataset(f"{LSTM}{name}{ending}", (4 * h, p), slices))
+            table.append(Dataset(FIRST_BIAS + ending, (4 * h,), gate_slices(ours + "bias", k, h)))
+    return table
+
+
+def sum_biases(arrays: Mapping[str, Array]) -> Dict[str, Array]:
+    """arrays (Mapping[str, Array]): The tensors of a model.
+    RETURNS (Dict[str, Array]): The same, the second bias of each LSTM added to the first.
+    """
+    summed = {name: array for name, array in arrays.items() if not name.startswith(SECOND_BIAS)}
+    for name in summed:
+        if name.startswith(FIRST_BIAS):
+            summed[name] = arrays[name] + arrays[name.replace(FIRST_BIAS, SECOND_BIAS)]
+    return summed
+
+
+def _transformer(config: BiLMConfig) -> List[Dataset]:
+    table = []
     for k, direction in enumerate(DIRECTIONS):
         stack = f"_contextualizer._{direction}_transformer."
         for layer in range(config.n_layers):

@@ -1,0 +1,297 @@
+"""Fill an index: read documents, compute vectors in bounded memory, store them batch by batch.
+
+Each batch is one transaction, with how far its documents have been read. A build that is stopped or killed continues
+after its last batch. Documents that are unchanged are skipped; changed ones are replaced.
+"""
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .._compat import has_faiss
+from ..corpora.lines import STDIN, open_bytes
+from ..corpora.records import DocBinShard, JsonShard, RawTextShard
+from ..corpora.shards import Counts, Record, Shard, TextShard
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from .neighbors import Layer, make_probe
+from .token_store import FILE, TokenStore, Vectors, to_units
+from .vector_search import EXACT_TOKENS, require_faiss, write_search
+
+BATCH_TOKENS = 16_000
+MAX_WORDS = 500  # of a stored sentence; longer ones are split
+# Settings that must be the same when an index is changed.
+FIXED = ("digest", "layer", "content_words", "precision", "reading")
+Keep = Callable[[str], bool]
+Progress = Callable[[int], Any]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text that is added, replaced and deleted as a whole.
+
+    name (str): Unique in the index.
+    digest (str): Changes with the text; "" if unknown, so that the document is always read again.
+    read (Callable[[int], Iterator[Record]]): Its records, without the first n.
+    """
+
+    name: str
+    digest: str
+    read: Callable[[int], Iterator[Record]]
+
+
+def find_documents(shards: Iterable[Shard], counts: Counts) -> Iterator[Document]:
+    """A file of plain text is one document, named by its path. Every line of JSON, Doc or row of a data set is one,
+    named by its file and its number, from 1.
+
+    shards (Iterable[Shard]): The corpus.
+    counts (Counts): Empty records and invalid UTF-8 are added to it.
+    YIELDS (Document): Not yet read.
+    """
+    for shard in shards:
+        if isinstance(shard, (TextShard, RawTextShard)):
+            yield Document(_name(shard), _digest_file(shard.path), _reader(shard, counts))
+            continue
+        for number, record in enumerate(shard.read_records(counts), start=1):
+            text = json.dumps(record).encode("utf8")
+            name = f"{_name(shard)}#{number}"
+            yield Document(name, hashlib.sha256(text).hexdigest(), partial(_skip, [record]))
+
+
+def _skip(records: List[Record], n: int) -> Iterator[Record]:
+    return iter(records[n:])
+
+
+def _name(shard: Shard) -> str:
+    has_path = isinstance(shard, (TextShard, RawTextShard, JsonShard, DocBinShard)) and shard.path != STDIN
+    return str(shard.path) if has_path else shard.name  # type: ignore[attr-defined]  # these four have a path
+
+
+def _digest_file(path: Path) -> str:
+    if path == STDIN:
+        return ""
+    digest = hashlib.sha256()
+    with open_bytes(path) as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _reader(shard: Shard, counts: Counts) -> Callable[[int], Iterator[Record]]:
+    return lambda skip: shard.read_records(counts, skip=skip)
+
+
+def open_for_writing(path: Path, settings: Dict[str, Any], *, force: bool) -> TokenStore:
+    """Open an index to add to it, or make one.
+
+    path (Path): Folder of the index.
+    settings (Dict[str, Any]): See `make_settings`.
+    force (bool): Replace what is there.
+    RETURNS (TokenStore): Locked against other processes.
+    RAISES (ValueError): EL390 for a folder with other files, EL393 for an index with other settings, EL401 if another
+        process writes it.
+    """
+    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (path / FILE).is_file())):
+        raise ValueError(Errors.EL390.format(path=path, problem=f"it has no file {FILE}, and is not an empty folder"))
+    if (path / FILE).is_file() and force:
+        _clear(path)
+    is_new = not (path / FILE).is_file()
+    path.mkdir(parents=True, exist_ok=True)
+    store = TokenStore(path, is_new=is_new, can_write=True)
+    try:
+        _check_settings(store, settings)
+    except ValueError:
+        store.close()
+        raise
+    return store
+
+
+def _clear(path: Path) -> None:
+    """Delete the files of an index, and nothing else."""
+    for file in [*path.glob(f"{FILE}*"), *path.glob("vectors-*.faiss*")]:
+        if file.is_dir():
+            shutil.rmtree(file)
+        else:
+            file.unlink()
+
+
+def _check_settings(store: TokenStore, settings: Dict[str, Any]) -> None:
+    found = store.read_meta().get("settings")
+    if found is None:
+        with store.change():
+            store.write_meta(settings=settings)
+        return
+    differences = [f"{key} is {found[key]}, now {settings[key]}" for key in FIXED if found[key] != settings[key]]
+    if differences:
+        raise ValueError(Errors.EL393.format(path=store.path, differences="; ".join(differences)))
+
+
+def make_settings(
+    bilm: BiLM, *, name: str, digest: str, layer: Layer, content_words: str, reading: Optional[Dict[str, Any]] = None
+) -> Dict[str, Any]:
+    """bilm (BiLM): Computes the vectors.
+    name (str), digest (str): Its path, and the digest of its files.
+    layer (Layer): 0 to L, or "mean".
+    content_words (str): Language of the stop words that are left out; "" for none.
+    reading (Optional[Dict[str, Any]]): How texts are split, for comparison when texts are added.
+    RETURNS (Dict[str, Any]): What an index records.
+    RAISES (ValueError): EL400 if the biLM has no such layer.
+    """
+    known = [*range(bilm.config.n_layers + 1), "mean"]
+    if layer not in known:
+        raise ValueError(Errors.EL400.format(bilm=name, layer=layer, known=", ".join(map(str, known))))
+    probe = [round(float(number), 5) for number in to_units(make_probe(bilm, layer))]
+    return {
+        "bilm": name,
+        "digest": digest,
+        "layer": layer,
+        "width": bilm.config.output_width,
+        "content_words": content_words,
+        "precision": bilm.precision,
+        "reading": reading or {},
+        "probe": probe,
+    }
+
+
+class IndexBuilder:
+    """Adds documents to an open index.
+
+    store (TokenStore): Open for writing, with its settings.
+    bilm (BiLM): That of the settings.
+    keep (Optional[Keep]): Whether a word is stored; None: all are. All are read.
+    batch_tokens (int): Tokens of a transaction.
+    exact_tokens (int): Tokens up to which the search is exact.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore,
+        bilm: BiLM,
+        *,
+        keep: Optional[Keep] = None,
+        batch_tokens: int = BATCH_TOKENS,
+        exact_tokens: int = EXACT_TOKENS,
+    ) -> None:
+        self.store = store
+        self.bilm = bilm
+        self.keep: Keep = keep or (lambda word: True)
+        self.batch_tokens = batch_tokens
+        self.exact_tokens = exact_tokens
+        self.layer: Layer = store.read_meta()["settings"]["layer"]
+        self.is_stopped = False
+        self.n_unchanged = self.n_replaced = self.n_read = 0
+
+    def stop(self) -> None:
+        """Stop after the current batch."""
+        self.is_stopped = True
+
+    def add(self, documents: Iterable[Document], progress: Optional[Progress] = None) -> None:
+        """Read documents, except those that the index has.
+
+        documents (Iterable[Document]): In any order.
+        progress (Optional[Progress]): Called with numbers of tokens read.
+        RAISES (ValueError): EL397 if there are too many tokens for exact search, and Faiss is not installed; those of
+            `corpora` for texts that cannot be read.
+        """
+        for batch in self._batches(documents):
+            n_tokens = sum(len(words) for _, words in batch.sentences)
+            vectors = self._encode([words for _, words in batch.sentences])
+            self._write(batch, vectors)
+            if not has_faiss and self.store.read_meta()["next_id"] > self.exact_tokens:
+                require_faiss(self.store.count("token"), self.exact_tokens)  # now, not after hours
+            self.n_read += n_tokens
+            if progress is not None:
+                progress(n_tokens)
+            if self.is_stopped:
+                return
+
+    def delete(self, name: str) -> int:
+        """name (str): A document.
+        RETURNS (int): Number of its tokens.
+        RAISES (ValueError): EL402 if there is none of this name.
+        """
+        if self.store.find_document(name) is None:
+            known = ", ".join(found for (found,) in self.store.fetch("SELECT name FROM document ORDER BY name LIMIT 5"))
+            n = self.store.count("document")
+            raise ValueError(Errors.EL402.format(path=self.store.path, name=name, n=n, known=known or "none"))
+        with self.store.change():
+            self.store.write_meta(search=None)
+            return self.store.delete_document(name)
+
+    def finish(self, progress: Optional[Progress] = None) -> None:
+        """Make the index searchable, if anything has changed. `progress`: see `add`."""
+        meta = self.store.read_meta()
+        if meta.get("search") is None:
+            width = meta["settings"]["width"]
+            write_search(self.store, width, exact_tokens=self.exact_tokens, progress=progress)
+
+    def _batches(self, documents: Iterable[Document]) -> "Iterator[_Batch]":
+        batch = _Batch()
+        for document in documents:
+            begun = self.store.find_document(document.name)
+            is_same = begun is not None and begun[0] == document.digest != ""
+            if is_same and begun is not None and begun[2]:
+                self.n_unchanged += 1
+                continue
+            n_records = begun[1] if is_same and begun is not None else 0
+            if begun is not None and not is_same:
+                batch.replaced.append(document.name)
+                self.n_replaced += 1
+            for record in document.read(n_records):
+                for sentence in record:
+                    batch.add(document.name, sentence)
+                n_records += 1
+                if batch.n_tokens >= self.batch_tokens:
+                    batch.progress[document.name] = (document.digest, n_records, False)
+                    yield batch
+                    batch = _Batch()
+            batch.progress[document.name] = (document.digest, n_records, True)
+        if batch.progress:
+            yield batch
+
+    def _encode(self, sentences: Sequence[List[str]]) -> Vectors:
+        """RETURNS (Vectors): Shape (N, D), the unit vectors of all tokens."""
+        parts = [np.empty((0, self.bilm.config.output_width), dtype="float32")]
+        for _, _, layers in self.bilm.iter_encode(sentences, reuse_memory=True):
+            chosen = layers.mean(0) if self.layer == "mean" else layers[int(self.layer)]
+            parts.append(to_units(chosen.cpu().numpy()))
+        return np.concatenate(parts)
+
+    def _write(self, batch: "_Batch", vectors: Vectors) -> None:
+        with self.store.change():
+            self.store.write_meta(search=None)
+            for name in batch.replaced:
+                self.store.delete_document(name)
+            items = batch.progress.items()
+            numbers = {name: self.store.set_document(name, *progress) for name, progress in items}
+            kept, rows, first = [], [], 0
+            for name, words in batch.sentences:
+                places = [place for place, word in enumerate(words) if self.keep(word)]
+                rows += [first + place for place in places]
+                first += len(words)
+                if places:
+                    kept.append((numbers[name], words, places))
+            self.store.add_sentences(kept, vectors[np.asarray(rows, dtype="int64")])
+
+
+class _Batch:
+    """Sentences of one transaction, and how far their documents have been read."""
+
+    def __init__(self) -> None:
+        self.sentences: List[Tuple[str, List[str]]] = []
+        self.progress: Dict[str, Tuple[str, int, bool]] = {}
+        self.replaced: List[str] = []
+        self.n_tokens = 0
+
+    def add(self, name: str, words: Sequence[str]) -> None:
+        remaining = iter(words)
+        while segment := list(islice(remaining, MAX_WORDS)):
+            self.sentences.append((name, segment))
+            self.n_tokens += len(segment)

@@ -1,0 +1,245 @@
+"""Contextual nearest neighbours (Peters et al. 2018, table 4): the uses of words whose vectors are most similar."""
+
+from pathlib import Path
+from threading import Lock
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ..encoding.checks import check_positive, check_sentences
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from .token_store import Ids, TokenStore, Use, Vectors, to_units
+from .vector_search import VectorSearch, open_search
+
+__all__ = ["Neighbor", "NeighborIndex", "Use"]
+
+Layer = Union[int, str]
+# Uses of a word up to which all of them are compared.
+EXACT_USES = 4000
+N_CANDIDATES = 100  # of the approximate search, whose exact cosine is computed
+# The vector of "bank" in it identifies a biLM and its layer.
+PROBE = ["He", "sat", "on", "the", "bank", "of", "the", "river", "."]
+SAME_COSINE = 0.99  # reduced precision changes a vector by less
+
+
+class Neighbor(NamedTuple):
+    """A use that was found.
+
+    use (Use): Where the word stands.
+    cosine (float): Of its vector and that of the query.
+    """
+
+    use: Use
+    cosine: float
+
+
+class NeighborIndex:
+    """The tokens of a corpus, to be searched by vector. `open` makes one; its methods may be called from threads.
+
+    store (TokenStore): Sentences and vectors.
+    search (Optional[VectorSearch]): Approximate search, None for exact search.
+    settings (Dict[str, Any]): What the index was built with.
+    """
+
+    def __init__(self, store: TokenStore, search: Optional[VectorSearch], settings: Dict[str, Any]) -> None:
+        self.path = store.path
+        self.store = store
+        self.search = search
+        self.settings = settings
+        self.layer: Layer = settings["layer"]
+        self.bilm_digest: str = settings["digest"]
+        self.width: int = settings["width"]
+        self.words: Dict[str, int] = store.read_words()
+        self.n_tokens: int = sum(self.words.values())
+        self.n_documents: int = store.count("document")
+        self._known: WeakKeyDictionary[BiLM, bool] = WeakKeyDictionary()
+        self._lock = Lock()
+
+    @classmethod
+    def open(cls, path: Path) -> "NeighborIndex":
+        """path (Path): Folder that `elmo index` wrote.
+        RETURNS (NeighborIndex): Open for reading.
+        RAISES (ValueError): EL390 for anything else, EL391 if it is not complete, EL392 if it is damaged, EL397 without
+            Faiss, EL401 if it is being written.
+        """
+        store = TokenStore(Path(path))
+        try:
+            return cls(store, *read_state(store))
+        except ValueError:
+            store.close()
+            raise
+
+    def close(self) -> None:
+        """Close the files."""
+        self.store.close()
+
+    def query(
+        self, vector: Any, k: int = 10, *, word: Optional[str] = None, exclude: Optional[str] = None
+    ) -> List[Neighbor]:
+        """Find the uses whose vectors have the highest cosine with a vector.
+
+        vector (NDArray[np.float32]): Shape (D,), of any length but zero.
+        k (int): Number of neighbours.
+        word (Optional[str]): Only uses of this word, upper and lower case alike.
+        exclude (Optional[str]): No uses of this word.
+        RETURNS (List[Neighbor]): The most similar first; fewer than k if there are no more.
+        RAISES (ValueError): EL004 for a `k` below 1, EL392 if the index is damaged, EL395 for a vector that does not
+            fit.
+        """
+        check_positive("k", k)
+        unit = self._to_unit(vector)
+        ids, cosines = self._find_best(unit, k, word and to_key(word), exclude and to_key(exclude))
+        found = self.store.read_uses(ids.tolist())
+        return [Neighbor(use, min(1.0, float(cosine))) for use, cosine in zip(found, cosines)]
+
+    def find(
+        self, bilm: BiLM, words: Sequence[str], position: int, k: int = 10, *, uses: str = "any"
+    ) -> List[Neighbor]:
+        """Find the neighbours of a word in its sentence.
+
+        bilm (BiLM): That of the index.
+        words (Sequence[str]): The tokens of a sentence.
+        position (int): Of the word, from 0.
+        k (int): Number of neighbours.
+        uses (str): "any"; "same": of the same word; "other": of other words.
+        RETURNS (List[Neighbor]): See `query`.
+        RAISES (ValueError): EL408 for unknown `uses`, EL018 for a position that is not in the sentence, EL394 for
+            another biLM; see `query`.
+        """
+        if uses not in ("any", "same", "other"):
+            raise ValueError(Errors.EL408.format(uses=uses))
+        vector = self.embed(bilm, words, position)
+        word, exclude = (words[position] if uses == choice else None for choice in ("same", "other"))
+        return self.query(vector, k, word=word, exclude=exclude)
+
+    def uses(self, word: str, limit: int = 1000) -> Tuple[List[Use], Vectors]:
+        """word (str): A word, upper and lower case alike.
+        limit (int): Number of uses; of more a sample is drawn with a fixed seed.
+        RETURNS (Tuple[List[Use], Vectors]): Uses in the order of the corpus, and their unit vectors, shape (N, D).
+        RAISES (ValueError): EL004 for a `limit` below 1.
+        """
+        check_positive("limit", limit)
+        ids = self.store.ids_of(to_key(word))
+        if len(ids) > limit:
+            ids = np.sort(np.random.default_rng(0).choice(ids, limit, replace=False))
+        found, vectors = self.store.read_vectors(ids.tolist(), self.width)
+        return self.store.read_uses(found.tolist()), vectors
+
+    def embed(self, bilm: BiLM, words: Sequence[str], position: int) -> Vectors:
+        """RETURNS (Vectors): Shape (D,), the vector of a word in its sentence on the layer of the index. For arguments
+        and errors see `find`.
+        """
+        (sentence,) = check_sentences([words])
+        if not 0 <= position < len(sentence):
+            raise ValueError(Errors.EL018.format(position=position, n_words=len(sentence)))
+        self.check_bilm(bilm)
+        return embed_word(bilm, sentence, position, self.layer)
+
+    def check_bilm(self, bilm: BiLM) -> None:
+        """bilm (BiLM): Compared by the vector of a fixed sentence, once.
+        RAISES (ValueError): EL394 if it is not the biLM of the index.
+        """
+        if bilm in self._known:
+            return
+        difference = self._find_difference(bilm)
+        if difference:
+            wanted = self.settings["bilm"]
+            raise ValueError(Errors.EL394.format(path=self.path, difference=difference, bilm=wanted))
+        with self._lock:
+            self._known[bilm] = True
+
+    def _find_difference(self, bilm: BiLM) -> str:
+        if bilm.config.output_width != self.width:
+            return f"its vectors have {bilm.config.output_width} numbers, those of the index {self.width}"
+        if isinstance(self.layer, int) and self.layer > bilm.config.n_layers:
+            return f"it has layers 0 to {bilm.config.n_layers}, the index stores layer {self.layer}"
+        probe = to_units(make_probe(bilm, self.layer))
+        cosine = float(probe @ np.asarray(self.settings["probe"], dtype="float32"))
+        return "" if cosine > SAME_COSINE else f"its vector of a test word has cosine {cosine:.2f} with the stored one"
+
+    def _find_best(self, unit: Vectors, k: int, word: Optional[str], exclude: Optional[str]) -> Tuple[Ids, Vectors]:
+        if word is not None and (word == exclude or word not in self.words):
+            return np.empty(0, dtype="int64"), np.empty(0, dtype="float32")
+        among = None if word is None else self.store.ids_of(word)
+        without = self.store.ids_of(exclude) if exclude is not None and word is None else None
+        if among is not None and len(among) <= EXACT_USES:
+            return _best(*self.store.read_vectors(among.tolist(), self.width), unit, k)
+        if self.search is None:
+            return find_exactly(self.store, unit, k, among=among, without=without)
+        ids = self.search.find(unit, max(N_CANDIDATES, 2 * k), among=among, without=without)
+        return _best(*self.store.read_vectors(ids.tolist(), self.width), unit, k)
+
+    def _to_unit(self, vector: Any) -> Vectors:
+        numbers = np.asarray(vector, dtype="float32")
+        problem = ""
+        if numbers.shape != (self.width,):
+            problem = f"has the shape {numbers.shape}"
+        elif not np.isfinite(numbers).all():
+            problem = "has numbers that are not finite"
+        elif not numbers.any():
+            problem = "is zero"
+        if problem:
+            raise ValueError(Errors.EL395.format(problem=problem, width=self.width))
+        return to_units(numbers)
+
+
+def find_exactly(
+    store: TokenStore, unit: Vectors, k: int, *, among: Optional[Ids] = None, without: Optional[Ids] = None
+) -> Tuple[Ids, Vectors]:
+    """Compare all vectors, block by block.
+
+    unit (Vectors): Shape (D,), a unit vector.
+    k (int): Number of tokens.
+    among (Optional[Ids]), without (Optional[Ids]): Only these; none of these.
+    RETURNS (Tuple[Ids, Vectors]): Tokens and cosines, the most similar first.
+    """
+    best_ids, best = np.empty(0, dtype="int64"), np.empty(0, dtype="float32")
+    for ids, vectors in store.iter_vectors(len(unit)):
+        if among is not None:
+            vectors, ids = vectors[np.isin(ids, among)], ids[np.isin(ids, among)]
+        if without is not None:
+            vectors, ids = vectors[~np.isin(ids, without)], ids[~np.isin(ids, without)]
+        best_ids, best = np.concatenate([best_ids, ids]), np.concatenate([best, vectors @ unit])
+        order = np.argsort(-best, kind="stable")[:k]
+        best_ids, best = best_ids[order], best[order]
+    return best_ids, best
+
+
+def read_state(store: TokenStore) -> Tuple[Optional[VectorSearch], Dict[str, Any]]:
+    """RETURNS (Tuple[Optional[VectorSearch], Dict[str, Any]]): The search of a complete index, and its settings.
+    RAISES (ValueError): EL390, EL391, EL392, EL397, see `NeighborIndex.open`.
+    """
+    meta = store.read_meta()
+    settings, state = meta.get("settings"), meta.get("search")
+    if settings is None or state is None:
+        problem = f"its build stopped after {store.count('token'):,} tokens"
+        raise ValueError(Errors.EL391.format(path=store.path, problem=problem))
+    n_tokens = store.count("token")
+    if n_tokens != state["n_tokens"]:
+        problem = f"it has {n_tokens} tokens, should have {state['n_tokens']}"
+        raise ValueError(Errors.EL392.format(path=store.path, problem=problem))
+    return open_search(store, state), settings
+
+
+def embed_word(bilm: BiLM, words: Sequence[str], position: int, layer: Layer) -> Vectors:
+    """RETURNS (Vectors): Shape (D,), of a layer (0 to L) or of the "mean"."""
+    vectors: Vectors = bilm.embed([words], layers=layer)[0][position]
+    return vectors
+
+
+def make_probe(bilm: BiLM, layer: Layer) -> Vectors:
+    """RETURNS (Vectors): Shape (D,), a vector by which a biLM is recognized."""
+    return embed_word(bilm, PROBE, PROBE.index("bank"), layer)
+
+
+def to_key(word: str) -> str:
+    """RETURNS (str): A word as the index counts it: in lower case, unpaired surrogates replaced."""
+    return word.lower().encode("utf8", "replace").decode("utf8")
+
+
+def _best(ids: Ids, vectors: Vectors, unit: Vectors, k: int) -> Tuple[Ids, Vectors]:
+    cosines = vectors @ unit
+    order = np.argsort(-cosines, kind="stable")[:k]
+    return ids[order], cosines[order]

@@ -1,0 +1,217 @@
+"""The page of a report on a training: one HTML file without outside assets, readable on a phone and in print."""
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from spacy.util import Config
+
+from .answers import QUESTIONS
+from .error_changes import Changes
+from .error_section import format_difference, format_interval, name_score, render_changes, render_errors
+from .layer_weights import name_layers, name_mixes
+from .page_parts import make_page, make_section, make_table, to_html
+from .report import BiLMFacts, TrainingReport
+from .score_table import TITLES, Spread
+from .svg_charts import draw_key, draw_lines, draw_shares
+from .training_output import Row, TrainingOutput
+
+VARIANTS = ("with ELMo", "without ELMo")
+N_FINDINGS = 3  # scores named at the top, if there is no comparison of errors
+N_CURVES = 4  # scores that have a curve, besides the weighted sum
+
+
+def render_report(report: TrainingReport) -> str:
+    """report (TrainingReport): From `make_report`.
+    RETURNS (str): A page of HTML; all text is escaped.
+    """
+    title = f"Training report: {report.output.path.resolve().name}"
+    findings = "".join(f'<p class="finding">{to_html(line)}</p>' for line in summarize(report))
+    notes = "".join(f"<li>{to_html(note)}</li>" for note in report.notes)
+    data = report.data.name if report.data is not None else ""
+    changes = render_changes(report.changes, report.docs, data)
+    notes = f'<div class="notes"><b>What is missing or uncertain</b><ul>{notes}</ul></div>' if notes else ""
+    parts = [
+        f"<h1>{to_html(title)}</h1>\n{findings}",
+        notes,
+        make_section("Scores", _render_scores(report), changes),
+        make_section("Layer weights", _render_mixes(report)),
+        make_section("Curves", _render_curves(report)),
+        make_section("Errors fixed and made", render_errors(report.changes, report.docs)),
+        make_section("Settings", _render_settings(report)),
+    ]
+    return make_page(title, parts)
+
+
+def summarize(report: TrainingReport) -> List[str]:
+    """report (TrainingReport): From `make_report`.
+    RETURNS (List[str]): Findings: differences with their intervals where both pipelines were run, else of means.
+    """
+    if report.changes:
+        return [_summarize(change) for change in report.changes]
+    rows = [row for row in report.scores if row.ours is not None][:N_FINDINGS]
+    texts = [f"{row.name} {row.ours.mean:.2%}{_versus(row.difference)}." for row in rows if row.ours is not None]
+    return texts or ["No scores are known."]
+
+
+def _summarize(change: Changes) -> str:
+    difference = f"{format_difference(change.difference.value)} points (95 % interval {format_interval(change)}"
+    score = f"{QUESTIONS[change.name].title}: {name_score(change)} {change.ours:.2%}"
+    return (
+        f"{score} with ELMo, {change.theirs:.2%} without, "
+        f"{difference}{_judge(change.difference.low, change.difference.high)}); "
+        f"{len(change.fixed):,} {'error' if len(change.fixed) == 1 else 'errors'} fixed, {len(change.made):,} made."
+    )
+
+
+def _judge(low: float, high: float) -> str:
+    return ", which includes 0: the data cannot tell the two apart" if low <= 0 <= high else ""
+
+
+def _versus(difference: Optional[float]) -> str:
+    return "" if difference is None else f", {format_difference(difference)} points against the baseline"
+
+
+def _render_scores(report: TrainingReport) -> str:
+    if not report.scores:
+        return ""
+    rows = []
+    for row in report.scores:
+        difference = "\u2013" if row.difference is None else format_difference(row.difference)
+        beside = [] if report.baseline is None else [_format(row.theirs), difference]
+        rows.append([to_html(row.name), _format(row.ours), *beside])
+    counts = [len(report.output.runs), 0 if report.baseline is None else len(report.baseline.runs)]
+    seeds = ", ".join(f"{n} {'seed' if n == 1 else 'seeds'} {name}" for n, name in zip(counts, VARIANTS) if n)
+    spread = "; mean \u00b1 sample standard deviation" if max(counts) > 1 else ""
+    note = f'<p class="small">Percent, from metrics.json of <code>spacy evaluate</code>: {seeds}{spread}.</p>'
+    header = ("", "score") if report.baseline is None else ("", *VARIANTS, "difference")
+    return make_table(header, rows) + note + _render_seconds(report)
+
+
+def _render_seconds(report: TrainingReport) -> str:
+    outputs = [report.output, *([report.baseline] if report.baseline is not None else [])]
+    times = [[run.elapsed_s for run in output.runs if run.elapsed_s is not None] for output in outputs]
+    texts = [f"{sum(found) / len(found):,.0f} s {name}" for found, name in zip(times, VARIANTS) if found]
+    return f'<p class="small">Time of a training: {", ".join(texts)}.</p>' if texts else ""
+
+
+def _format(spread: Optional[Spread]) -> str:
+    if spread is None:
+        return "\u2013"
+    return f"{spread.mean * 100:.2f}" + ("" if spread.std is None else f" \u00b1 {spread.std * 100:.2f}")
+
+
+def _render_mixes(report: TrainingReport) -> str:
+    if not report.mixes:
+        return ""
+    figures = [
+        f"<figure><figcaption><b>{to_html(name)}</b>, \u03b3 = {mix.gamma:.2f}</figcaption>"
+        f"{draw_shares(mix.shares, label='Shares of the layers: ' + _list_shares(mix.shares))}</figure>"
+        for name, mix in zip(name_mixes(report.mixes), report.mixes)
+    ]
+    names = name_layers(max(len(mix.shares) for mix in report.mixes))
+    text = "How much each component takes of each layer: softmax(w) and \u03b3 of Peters et al. (2018), eq. 1."
+    return _arrange(text, draw_key(names, is_lines=False), figures)
+
+
+def _list_shares(shares: Sequence[float]) -> str:
+    return ", ".join(f"{name} {share:.0%}" for name, share in zip(name_layers(len(shares)), shares))
+
+
+def _render_curves(report: TrainingReport) -> str:
+    logs = [(name, _log_of(output)) for name, output in zip(VARIANTS, (report.output, report.baseline))]
+    names = _find_logged([rows for _, rows in logs])
+    figures = [_draw_score(name, logs) for name in names]
+    courses = [
+        _draw_course(component, number, rows) for (component, number), rows in report.output.weight_log.items()
+    ]
+    parts = []
+    if figures:
+        key = draw_key([name for name, rows in logs if rows], is_lines=True)
+        parts.append(_arrange("Scores on the development data at each evaluation.", key, figures))
+    if courses:
+        n_layers = max(len(rows[0]["shares"]) for rows in report.output.weight_log.values())
+        key = draw_key(name_layers(n_layers), is_lines=True)
+        parts.append(_arrange("Layer weights over the training.", key, courses))
+    return "".join(parts)
+
+
+def _arrange(text: str, key: str, figures: Sequence[str]) -> str:
+    return f'<p>{text}</p>{key}<div class="figures">{"".join(figures)}</div>'
+
+
+def _log_of(output: Optional[TrainingOutput]) -> Tuple[Row, ...]:
+    return () if output is None else output.score_log
+
+
+def _find_logged(logs: Sequence[Sequence[Row]]) -> List[str]:
+    """Scores that are not always zero; "" is the weighted sum. Precision and recall are left out."""
+    rows = [row for log in logs for row in log]
+    if not rows:
+        return []
+    found = {name for row in rows for name in row["scores"] if _percent(row, name) > 0}
+    found = {name for name in found if not name.endswith(("_p", "_r"))}
+    ordered = [*(name for name in TITLES if name in found), *sorted(found - TITLES.keys() - {"speed"})]
+    return ["", *ordered][: N_CURVES + 1]
+
+
+def _percent(row: Row, name: str) -> float:
+    value = row["score"] * 100 if not name else row["scores"].get(name)
+    return float(value) if isinstance(value, (int, float)) else float("nan")
+
+
+def _draw_score(name: str, logs: Sequence[Tuple[str, Sequence[Row]]]) -> str:
+    lines = [(label, [(row["step"], _percent(row, name)) for row in rows]) for label, rows in logs if rows]
+    best = [f"{max((y for _, y in points if y >= 0), default=0.0):.1f} {label}" for label, points in lines]
+    title = "Weighted sum of scores" if not name else TITLES.get(name, name)
+    caption = f"{title}: at best {', '.join(best)}"
+    chart = draw_lines(lines, label=caption)
+    return f"<figure><figcaption>{to_html(caption)}</figcaption>{chart}</figure>"
+
+
+def _draw_course(component: str, number: int, rows: Sequence[Row]) -> str:
+    n_layers = len(rows[0]["shares"])
+    lines = [
+        (name, [(row["step"], row["shares"][layer] * 100) for row in rows])
+        for layer, name in enumerate(name_layers(n_layers))
+    ]
+    place = rows[0].get("place") or (f"mix {number}" if number > 1 else "")
+    caption = f"{component}{f' ({place})' if place else ''}, at the end: {_list_shares(rows[-1]['shares'])}"
+    chart = draw_lines(lines, label=caption)
+    return f"<figure><figcaption>{to_html(caption)}</figcaption>{chart}</figure>"
+
+
+def _render_settings(report: TrainingReport) -> str:
+    output = report.output
+    facts = [("Pipeline", output.pipeline), ("Components", ", ".join(output.meta.get("pipeline") or []))]
+    facts += [("Baseline", report.baseline.pipeline)] if report.baseline is not None else []
+    facts += [("Seeds", ", ".join(run.name for run in output.runs))] if output.runs else []
+    for bilm in report.bilms:
+        facts += _describe_bilm(bilm)
+    facts.append(("spaCy required", output.meta.get("spacy_version", "not known")))
+    facts.append(("Report written by", ", ".join(f"{name} {version}" for name, version in report.versions.items())))
+    rows = [[to_html(name), to_html(_short(text))] for name, text in facts]
+    config = Config(output.config).to_str(interpolate=False)
+    text = f"<details><summary>The whole config</summary><pre>{to_html(config)}</pre></details>"
+    return make_table((), rows, kind="facts") + text
+
+
+def _short(text: object) -> str:
+    """Paths as they were given."""
+    return text.as_posix() if isinstance(text, Path) else str(text)
+
+
+def _describe_bilm(bilm: BiLMFacts) -> List[Tuple[str, object]]:
+    """Identity and provenance of a biLM."""
+    meta: Dict[str, Any] = bilm.meta
+    corpus = meta.get("corpus")
+    trained_on = corpus if isinstance(corpus, str) else (corpus or {}).get("name", "not known")
+    tokens = corpus.get("tokens") if isinstance(corpus, dict) else None
+    version = meta.get("version", "not known")
+    now = f", whose weights are sha256 {bilm.source_digest} now" if bilm.source_digest else ""
+    size = f"{bilm.n_parameters:,} parameters, sha256 of its native form {bilm.digest}"
+    return [
+        (f"biLM of '{bilm.component}'", f"{bilm.name or 'without a name'}, version {version}: {size}"),
+        ("Read from", f"{bilm.source or 'not known'}{now}"),
+        ("Pretrained on", f"{trained_on}{f', {tokens:,} tokens' if isinstance(tokens, int) else ''}"),
+        ("Licence", meta.get("license", "not known")),
+    ]

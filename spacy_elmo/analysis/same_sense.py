@@ -1,0 +1,167 @@
+"""Whether a word has the same sense in two sentences, as in Word-in-Context (Pilehvar and Camacho-Collados 2019).
+
+The score is the cosine of the two vectors of the word. A logistic function of the cosine, fitted to pairs of annotated
+uses, turns it into a probability.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._compat import has_sklearn
+from ..corpora.senses import SenseSentence
+from ..encoding.checks import check_sentences
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from .neighbors import Layer
+from .token_store import to_units
+
+Cosines = NDArray[np.float64]
+
+
+class Calibration(NamedTuple):
+    """P(same sense) = 1 / (1 + exp(-(slope * cosine + bias))).
+
+    layer (Layer): Whose cosine it is.
+    slope (float), bias (float): Fitted to pairs in which both answers are equally frequent.
+    """
+
+    layer: Layer
+    slope: float
+    bias: float
+
+    @property
+    def threshold(self) -> float:
+        """RETURNS (float): The cosine from which both uses count as the same sense."""
+        return -self.bias / self.slope
+
+    def probability(self, cosine: float) -> float:
+        """RETURNS (float): Of the same sense, if both answers are equally frequent."""
+        return float(1 / (1 + np.exp(-(self.slope * cosine + self.bias))))
+
+
+@dataclass(frozen=True)
+class SameSense:
+    """How similar two uses are.
+
+    cosines (Dict[str, float]): By layer, "0" to "L" and "mean".
+    probability (Optional[float]): Of the same sense; None without a calibration for the biLM.
+    is_same (Optional[bool]): Whether that is 0.5 or more.
+    """
+
+    cosines: Dict[str, float]
+    probability: Optional[float]
+    is_same: Optional[bool]
+
+
+class Pair(NamedTuple):
+    """Two uses of a lemma: number of the sentence and position of each, and whether they have the same sense."""
+
+    first: Tuple[int, int]
+    second: Tuple[int, int]
+    is_same: bool
+
+
+# By digest of the weights, from `benchmarks/same_sense.py`.
+CALIBRATIONS: Dict[str, Calibration] = {"d9f51ae6a85c": Calibration(2, 2.5691, -1.4024)}
+
+
+def compare_uses(
+    bilm: BiLM,
+    first: Sequence[str],
+    first_position: int,
+    second: Sequence[str],
+    second_position: int,
+    *,
+    calibration: Optional[Calibration] = None,
+) -> SameSense:
+    """Compare a word in two sentences.
+
+    bilm (BiLM): Computes the vectors; each sentence is read by itself.
+    first (Sequence[str]), second (Sequence[str]): The tokens of each sentence.
+    first_position (int), second_position (int): Of the word, from 0.
+    calibration (Optional[Calibration]): For the probability, see `CALIBRATIONS`.
+    RETURNS (SameSense): Cosines of all layers.
+    RAISES (ValueError): EL011 for input that is not tokenized, EL018 for a position that is not in its sentence.
+    """
+    sentences = check_sentences([first, second])
+    places = [first_position, second_position]
+    for words, position in zip(sentences, places):
+        if not 0 <= position < len(words):
+            raise ValueError(Errors.EL018.format(position=position, n_words=len(words)))
+    pair = Pair((0, first_position), (1, second_position), True)
+    row = pair_cosines(bilm, sentences, [pair])[:, 0]
+    names = [*map(str, range(bilm.config.n_layers + 1)), "mean"]
+    cosines = {name: float(cosine) for name, cosine in zip(names, row)}
+    if calibration is None:
+        return SameSense(cosines, None, None)
+    probability = calibration.probability(cosines[str(calibration.layer)])
+    return SameSense(cosines, probability, probability >= 0.5)
+
+
+def pair_cosines(bilm: BiLM, sentences: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> Cosines:
+    """bilm (BiLM): Computes the vectors.
+    sentences (Sequence[Sequence[str]]): Tokens of each; only those of pairs are read.
+    pairs (Sequence[Pair]): N pairs.
+    RETURNS (Cosines): Shape (L+2, N), by layer, the mean of the layers last.
+    """
+    uses = sorted({use for pair in pairs for use in (pair.first, pair.second)})
+    numbers = sorted({sentence for sentence, _ in uses})
+    vectors: Dict[Tuple[int, int], Any] = {}
+    positions: Dict[int, List[int]] = {number: [] for number in numbers}
+    for sentence, position in uses:
+        positions[sentence].append(position)
+    runs = [sentences[number] for number in numbers]
+    for start, stop, tensor in bilm.iter_encode(runs, reuse_memory=True):
+        first, layers = 0, tensor.cpu().numpy()  # (L+1, n, D)
+        for number in numbers[start:stop]:
+            for position in positions[number]:
+                column = layers[:, first + position]
+                vectors[number, position] = to_units(np.concatenate([column, column.mean(0, keepdims=True)]))
+            first += len(sentences[number])
+    left = np.stack([vectors[pair.first] for pair in pairs], axis=1)  # (L+2, N, D)
+    right = np.stack([vectors[pair.second] for pair in pairs], axis=1)
+    return np.asarray(np.einsum("lnd,lnd->ln", left, right), dtype="float64")
+
+
+def make_pairs(sentences: Iterable[SenseSentence], *, per_lemma: int = 4, seed: int = 0) -> List[Pair]:
+    """Draw pairs of uses of the same lemma and part of speech, from different sentences. Of each lemma as many have the
+    same sense as have different ones, so that guessing gives 50 %.
+
+    sentences (Iterable[SenseSentence]): Annotated with senses.
+    per_lemma (int): Largest number of pairs of each answer.
+    seed (int): Of the choice.
+    RETURNS (List[Pair]): Sorted by lemma.
+    """
+    uses: Dict[Tuple[str, str], List[Tuple[int, int, str]]] = {}
+    for number, sentence in enumerate(sentences):
+        for use in sentence.uses:
+            uses.setdefault((use.lemma, use.pos), []).append((number, use.position, use.sense))
+    rng, found = np.random.default_rng(seed), []
+    for _, of_lemma in sorted(uses.items()):
+        drawn = [of_lemma[place] for place in rng.permutation(len(of_lemma))[: 10 * per_lemma]]
+        pairs = [Pair(a[:2], b[:2], a[2] == b[2]) for a, b in combinations(drawn, 2) if a[0] != b[0]]
+        both = [[pair for pair in pairs if pair.is_same is answer] for answer in (True, False)]
+        n = min(per_lemma, *map(len, both))
+        found += [some[place] for some in both for place in rng.permutation(len(some))[:n]]
+    return found
+
+
+def calibrate(cosines: Cosines, is_same: Sequence[bool], layer: Layer) -> Calibration:
+    """Fit a logistic function of the cosine.
+
+    cosines (Cosines): Shape (N,), of one layer.
+    is_same (Sequence[bool]): The answer of each pair, both of them present.
+    layer (Layer): Which layer that is.
+    RETURNS (Calibration): For that layer.
+    RAISES (ValueError): EL398 without scikit-learn.
+    """
+    if not has_sklearn:
+        raise ValueError(Errors.EL398.format(what="A calibration"))
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = LogisticRegression(C=1e4).fit(cosines[:, None], np.asarray(is_same))
+    return Calibration(layer, float(fitted.coef_[0, 0]), float(fitted.intercept_[0]))

@@ -1,0 +1,294 @@
+"""The tokens of an index in one SQLite file: vectors, words, sentences and documents, changed in transactions.
+
+A process that is killed leaves the file as it was after its last commit. Tokens have increasing numbers that are never
+used again. A sentence has the number of its first stored token, so that the sentence of a token is the last one whose
+number is not larger.
+"""
+
+import json
+import sqlite3
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import Errors
+
+Vectors = NDArray[np.float32]
+Ids = NDArray[np.int64]
+FILE = "tokens.sqlite"
+VERSION = 1
+DTYPE = np.float16
+WAIT_S = 2.0  # for another process
+BLOCK = 10_000  # tokens read at once
+VARIABLES = 500  # of one statement; SQLite allows 999 or more
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE document (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,
+    n_records INTEGER NOT NULL, is_complete INTEGER NOT NULL);
+CREATE TABLE sentence (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, n_tokens INTEGER NOT NULL,
+    words TEXT NOT NULL);
+CREATE TABLE word (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, n INTEGER NOT NULL);
+CREATE TABLE token (id INTEGER PRIMARY KEY, word INTEGER NOT NULL, position INTEGER NOT NULL, vector BLOB NOT NULL);
+CREATE TABLE removed (id INTEGER PRIMARY KEY);
+CREATE INDEX sentence_document ON sentence (document);
+CREATE INDEX token_word ON token (word);
+"""
+USE = """
+SELECT token.id, sentence.words, token.position, document.name FROM token
+JOIN sentence ON sentence.id = (SELECT max(id) FROM sentence WHERE id <= token.id)
+JOIN document ON document.id = sentence.document WHERE token.id IN ({marks})
+"""
+OF_DOCUMENT = """
+SELECT token.id FROM sentence JOIN document ON document.id = sentence.document
+JOIN token ON token.id BETWEEN sentence.id AND sentence.id + sentence.n_tokens - 1 WHERE document.name = ?
+"""
+
+
+class Use(NamedTuple):
+    """One use of a word.
+
+    word (str): As it is written.
+    words (List[str]): Its sentence.
+    position (int): Of the word in the sentence, from 0.
+    document (str): Name of the document.
+    """
+
+    word: str
+    words: List[str]
+    position: int
+    document: str
+
+
+class TokenStore:
+    """An open file. Its methods may be called from several threads.
+
+    path (Path): Folder of the index.
+    is_new (bool): Make the file, instead of opening one.
+    can_write (bool): Lock the file against other processes, to change it.
+    RAISES (ValueError): EL390 if there is no such file, EL392 if it is damaged, EL401 if another process writes it.
+    """
+
+    def __init__(self, path: Path, *, is_new: bool = False, can_write: bool = False) -> None:
+        self.path = path
+        self._lock = Lock()
+        file = path / FILE
+        if not is_new and not file.is_file():
+            problem = f"it has no file {FILE}" if path.is_dir() else "there is no such folder"
+            raise ValueError(Errors.EL390.format(path=path, problem=problem))
+        self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None, timeout=WAIT_S)
+        try:
+            with self._show_errors():
+                self._prepare(is_new, can_write or is_new)
+        except ValueError:
+            self._file.close()
+            raise
+
+    def _prepare(self, is_new: bool, can_write: bool) -> None:
+        if not can_write:
+            self._file.execute("PRAGMA query_only = ON")
+        else:
+            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
+        if is_new:
+            self._file.execute("PRAGMA page_size = 16384")
+            self._file.execute("BEGIN EXCLUSIVE")
+            for statement in SCHEMA.split(";"):
+                self._file.execute(statement)
+            self.write_meta(version=VERSION, next_id=1)
+            self._file.execute("COMMIT")
+        elif can_write:
+            self._file.execute("BEGIN EXCLUSIVE")
+            self._file.execute("COMMIT")
+        found = self._file.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
+        if found is None or found[0] != str(VERSION):
+            problem = f"its version is {found and found[0]}, should be {VERSION}"
+            raise ValueError(Errors.EL390.format(path=self.path, problem=problem))
+
+    @contextmanager
+    def _show_errors(self) -> Iterator[None]:
+        """Errors of SQLite as errors of ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise ValueError(self._describe(error)) from error
+
+    def _describe(self, error: sqlite3.Error) -> str:
+        if "locked" in str(error):
+            return Errors.EL401.format(path=self.path)
+        if "not a database" in str(error) or "no such table" in str(error):
+            return Errors.EL390.format(path=self.path, problem=f"{FILE}: {error}")
+        return Errors.EL392.format(path=self.path, problem=f"{FILE}: {error}")
+
+    def close(self) -> None:
+        """Close the file; what is not committed is forgotten."""
+        self._file.close()
+
+    def fetch(self, statement: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
+        """RETURNS (List[Tuple[Any, ...]]): The rows that a SELECT finds. Raises EL392 if the file is damaged."""
+        with self._lock, self._show_errors():
+            return self._file.execute(statement, values).fetchall()
+
+    def read_meta(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Settings and state of the index."""
+        return {key: json.loads(value) for key, value in self.fetch("SELECT key, value FROM meta")}
+
+    def write_meta(self, **values: Any) -> None:
+        """values (Any): Settings to store, JSON types."""
+        rows = [(key, json.dumps(value)) for key, value in values.items()]
+        self._file.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """All changes inside are made at the end, or not at all."""
+        with self._lock, self._show_errors():
+            self._file.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._file.execute("ROLLBACK")
+                raise
+            self._file.execute("COMMIT")
+
+    # Inside `change` only.
+
+    def set_document(self, name: str, digest: str, n_records: int, is_complete: bool) -> int:
+        """Store how far a document has been read.
+
+        RETURNS (int): Its number.
+        """
+        statement = (
+            "INSERT INTO document (name, digest, n_records, is_complete) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO "
+            "UPDATE SET digest = excluded.digest, n_records = excluded.n_records, is_complete = excluded.is_complete"
+        )
+        self._file.execute(statement, (name, digest, n_records, is_complete))
+        (number,) = self._file.execute("SELECT id FROM document WHERE name = ?", (name,)).fetchone()
+        return int(number)
+
+    def add_sentences(self, sentences: Sequence[Tuple[int, List[str], List[int]]], vectors: Vectors) -> None:
+        """Store tokens with their sentences.
+
+        sentences (Sequence[Tuple[int, List[str], List[int]]]): Number of the document, words, and the positions of the
+            tokens to store, at least one.
+        vectors (Vectors): Shape (N, D), unit vectors of all stored tokens.
+        """
+        (found,) = self._file.execute("SELECT value FROM meta WHERE key = 'next_id'").fetchone()
+        first = number = int(found)
+        texts = [words[position].lower() for _, words, positions in sentences for position in positions]
+        numbers = self._count_words(texts)
+        places = []
+        for document, words, positions in sentences:
+            row = (number, document, len(positions), json.dumps(words, ensure_ascii=False))
+            self._file.execute("INSERT INTO sentence VALUES (?, ?, ?, ?)", row)
+            places += positions
+            number += len(positions)
+        rows = zip(range(first, number), (numbers[text] for text in texts), places, map(bytes, vectors.astype(DTYPE)))
+        self._file.executemany("INSERT INTO token VALUES (?, ?, ?, ?)", rows)
+        self.write_meta(next_id=number)
+
+    def _count_words(self, texts: Sequence[str]) -> Dict[str, int]:
+        statement = "INSERT INTO word (text, n) VALUES (?, ?) ON CONFLICT (text) DO UPDATE SET n = n + excluded.n"
+        counts = Counter(texts)
+        self._file.executemany(statement, counts.items())
+        find = "SELECT id FROM word WHERE text = ?"
+        return {text: int(self._file.execute(find, (text,)).fetchone()[0]) for text in counts}
+
+    def delete_document(self, name: str) -> int:
+        """Delete the tokens and sentences of a document.
+
+        RETURNS (int): Number of tokens deleted.
+        """
+        before = self._file.total_changes
+        self._file.execute(f"INSERT INTO removed {OF_DOCUMENT}", (name,))
+        n_tokens = self._file.total_changes - before
+        counts = f"SELECT word, count(*) FROM token WHERE id IN ({OF_DOCUMENT}) GROUP BY word"
+        found = self._file.execute(counts, (name,)).fetchall()
+        self._file.executemany("UPDATE word SET n = n - ? WHERE id = ?", [(n, word) for word, n in found])
+        self._file.execute(f"DELETE FROM token WHERE id IN ({OF_DOCUMENT})", (name,))
+        self._file.execute("DELETE FROM sentence WHERE document = (SELECT id FROM document WHERE name = ?)", (name,))
+        self._file.execute("DELETE FROM word WHERE n = 0")
+        self._file.execute("DELETE FROM document WHERE name = ?", (name,))
+        return n_tokens
+
+    def forget_removed(self) -> None:
+        """Clear the list of deleted tokens, when the vector search no longer has them."""
+        self._file.execute("DELETE FROM removed")
+
+    # Reading.
+
+    def find_document(self, name: str) -> Optional[Tuple[str, int, bool]]:
+        """RETURNS (Optional[Tuple[str, int, bool]]): Digest, records read, and whether all are; None if unknown."""
+        found = self.fetch("SELECT digest, n_records, is_complete FROM document WHERE name = ?", (name,))
+        return None if not found else (found[0][0], int(found[0][1]), bool(found[0][2]))
+
+    def count(self, table: str) -> int:
+        """RETURNS (int): Number of rows of a table."""
+        return int(self.fetch(f"SELECT count(*) FROM {table}")[0][0])
+
+    def read_words(self) -> Dict[str, int]:
+        """RETURNS (Dict[str, int]): The words in lower case with their counts, the most frequent first."""
+        return dict(self.fetch("SELECT text, n FROM word ORDER BY n DESC, text"))
+
+    def ids_of(self, word: str) -> Ids:
+        """RETURNS (Ids): The tokens of a word in lower case."""
+        rows = self.fetch("SELECT id FROM token WHERE word = (SELECT id FROM word WHERE text = ?) ORDER BY id", (word,))
+        return np.asarray([number for (number,) in rows], dtype="int64")
+
+    def removed_ids(self) -> Ids:
+        """RETURNS (Ids): Deleted tokens that the vector search may still have."""
+        return np.asarray([number for (number,) in self.fetch("SELECT id FROM removed")], dtype="int64")
+
+    def read_vectors(self, ids: Sequence[int], width: int) -> Tuple[Ids, Vectors]:
+        """ids (Sequence[int]): Numbers of tokens; those that do not exist are left out.
+        RETURNS (Tuple[Ids, Vectors]): Their numbers in increasing order, and shape (n, D).
+        """
+        rows: List[Tuple[Any, ...]] = []
+        for some in _split(sorted(ids)):
+            rows += self.fetch(f"SELECT id, vector FROM token WHERE id IN ({_marks(some)}) ORDER BY id", some)
+        return self._unpack(rows, width)
+
+    def iter_vectors(self, width: int, *, after: int = 0) -> Iterator[Tuple[Ids, Vectors]]:
+        """YIELDS (Tuple[Ids, Vectors]): Blocks of all tokens with larger numbers than `after`, see `read_vectors`."""
+        while rows := self.fetch(f"SELECT id, vector FROM token WHERE id > ? ORDER BY id LIMIT {BLOCK}", (after,)):
+            yield self._unpack(rows, width)
+            after = rows[-1][0]
+
+    def read_uses(self, ids: Sequence[int]) -> List[Use]:
+        """ids (Sequence[int]): Numbers of tokens.
+        RETURNS (List[Use]): In the same order.
+        """
+        rows: Dict[int, Use] = {}
+        for some in _split(list(ids)):
+            for number, text, position, document in self.fetch(USE.format(marks=_marks(some)), some):
+                words = json.loads(text)
+                rows[number] = Use(words[position], words, position, document)
+        return [rows[number] for number in ids]
+
+    def _unpack(self, rows: Sequence[Tuple[Any, ...]], width: int) -> Tuple[Ids, Vectors]:
+        wanted = width * np.dtype(DTYPE).itemsize
+        wrong = [len(vector) for _, vector in rows if len(vector) != wanted]
+        if wrong:
+            problem = f"a vector has {wrong[0]} bytes, should have {wanted}"
+            raise ValueError(Errors.EL392.format(path=self.path, problem=problem))
+        numbers = np.frombuffer(b"".join(vector for _, vector in rows), dtype=DTYPE)
+        ids = np.asarray([number for number, _ in rows], dtype="int64")
+        return ids, to_units(numbers.astype("float32").reshape(len(rows), width))
+
+
+def to_units(vectors: Vectors) -> Vectors:
+    """vectors (Vectors): Shape (..., D).
+    RETURNS (Vectors): Divided by their lengths; zeros stay.
+    """
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype="float32")
+
+
+def _split(ids: List[int]) -> Iterator[List[int]]:
+    return (ids[start : start + VARIABLES] for start in range(0, len(ids), VARIABLES))
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ",".join("?" * len(values))

@@ -1,0 +1,158 @@
+"""Approximate search of an index: an inverted file of Faiss (Jégou et al. 2011) with 8 bits per number.
+
+The file is derived from the stored vectors. It is written under a new name and named in the store afterwards, so that
+the store never names an incomplete file. Small indexes need none: their search is exact.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any, Callable, Dict, Optional, Tuple
+
+import numpy as np
+
+from .._compat import has_faiss
+from ..errors import Errors
+from .token_store import Ids, TokenStore, Vectors
+
+# Tokens up to which all vectors are compared: about 20 ms.
+EXACT_TOKENS = 20_000
+MAX_CELLS = 4096
+SAMPLES_PER_CELL = 40
+N_PROBED = 24  # cells that are searched
+# Share of changed tokens from which the cells are computed anew.
+MAX_CHANGED = 0.3
+Progress = Callable[[int], Any]
+
+
+def require_faiss(n_tokens: int, exact_tokens: int = EXACT_TOKENS) -> None:
+    """RAISES (ValueError): EL397 if that many tokens need Faiss, and it is not installed."""
+    if n_tokens > exact_tokens and not has_faiss:
+        raise ValueError(Errors.EL397.format(n_tokens=n_tokens))
+
+
+class VectorSearch:
+    """An inverted file.
+
+    index (Any): Of Faiss.
+    """
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+
+    def find(self, vector: Vectors, n: int, *, among: Optional[Ids] = None, without: Optional[Ids] = None) -> Ids:
+        """Search more and more cells, until there are enough.
+
+        vector (Vectors): Shape (D,), a unit vector.
+        n (int): Number of tokens wanted.
+        among (Optional[Ids]): Only these.
+        without (Optional[Ids]): None of these.
+        RETURNS (Ids): Up to n tokens, the most similar first by the 8-bit vectors.
+        """
+        import faiss
+
+        ids = among if without is None else without
+        chosen = None if ids is None else faiss.IDSelectorBatch(ids)
+        selector = chosen if without is None else faiss.IDSelectorNot(chosen)
+        n_probed = N_PROBED
+        while True:
+            given = {} if selector is None else {"sel": selector}
+            params = faiss.SearchParametersIVF(nprobe=min(n_probed, self.index.nlist), **given)
+            places: Ids = self.index.search(vector[None], n, params=params)[1][0]
+            found = places[places >= 0]
+            if len(found) >= n or n_probed >= self.index.nlist:
+                return found
+            n_probed *= 4
+
+
+def open_search(store: TokenStore, state: Dict[str, Any]) -> Optional[VectorSearch]:
+    """store (TokenStore): The index.
+    state (Dict[str, Any]): Its entry "search", from `write_search`.
+    RETURNS (Optional[VectorSearch]): None if the search is exact.
+    RAISES (ValueError): EL392 if the file is missing or damaged, EL397 without Faiss.
+    """
+    if state["file"] is None:
+        return None
+    require_faiss(state["n_tokens"], 0)
+    return VectorSearch(_read(store.path, state))
+
+
+def write_search(
+    store: TokenStore, width: int, *, exact_tokens: int = EXACT_TOKENS, progress: Optional[Progress] = None
+) -> None:
+    """Make the search file of all stored tokens, and name it in the store.
+
+    store (TokenStore): Open for writing.
+    width (int): D.
+    exact_tokens (int): Tokens up to which no file is needed.
+    progress (Optional[Progress]): Called with numbers of tokens.
+    RAISES (ValueError): EL392 if the last file is damaged, EL397 without Faiss.
+    """
+    meta, n_tokens = store.read_meta(), store.count("token")
+    state: Dict[str, Any] = {"file": None, "n_tokens": n_tokens}
+    if n_tokens > exact_tokens:
+        require_faiss(n_tokens, exact_tokens)
+        index, added, n_trained = _start(store, meta.get("last_search"), n_tokens, width)
+        for ids, vectors in store.iter_vectors(width, after=added):
+            index.add_with_ids(vectors, ids)
+            if progress is not None:
+                progress(len(ids))
+        name = f"vectors-{meta['next_id']}-{n_tokens}.faiss"
+        digest = _write(index, store.path / name)
+        state = {**state, "file": name, "digest": digest, "n_trained": n_trained, "last_id": meta["next_id"] - 1}
+    with store.change():
+        store.forget_removed()
+        store.write_meta(search=state, last_search=state)
+    for old in store.path.glob("vectors-*.faiss*"):
+        if old.name != state["file"]:
+            old.unlink()
+
+
+def _start(store: TokenStore, last: Optional[Dict[str, Any]], n_tokens: int, width: int) -> Tuple[Any, int, int]:
+    """The last index without what was deleted, or an empty one; the last token in it; the tokens it is made for."""
+    if last is not None and last["file"] is not None and (store.path / last["file"]).is_file():
+        removed = store.removed_ids()
+        n_changed = 2 * len(removed) + n_tokens - last["n_tokens"]
+        if n_changed <= MAX_CHANGED * last["n_trained"]:
+            index = _read(store.path, last)
+            index.remove_ids(removed)
+            return index, last["last_id"], last["n_trained"]
+    return _train(store, n_tokens, width), 0, n_tokens
+
+
+def _train(store: TokenStore, n_tokens: int, width: int) -> Any:
+    import faiss
+
+    n_cells = max(1, min(MAX_CELLS, int(2 * n_tokens**0.5)))
+    index = faiss.index_factory(width, f"IVF{n_cells},SQ8", faiss.METRIC_INNER_PRODUCT)
+    index.cp.niter, index.cp.seed = 10, 0
+    index.cp.min_points_per_centroid = 1  # no warning for small indexes
+    numbers = np.random.default_rng(0).integers(1, store.read_meta()["next_id"], 2 * SAMPLES_PER_CELL * n_cells)
+    _, sample = store.read_vectors(np.unique(numbers)[:: 2 if n_tokens > len(numbers) else 1].tolist(), width)
+    index.train(sample)
+    return index
+
+
+def _write(index: Any, path: Path) -> str:
+    """RETURNS (str): The digest of the file."""
+    import faiss
+
+    part = path.with_name(f"{path.name}.part")
+    faiss.write_index(index, str(part))
+    part.replace(path)
+    return _digest(path)
+
+
+def _read(folder: Path, state: Dict[str, Any]) -> Any:
+    import faiss
+
+    path = folder / state["file"]
+    if not path.is_file():
+        raise ValueError(Errors.EL392.format(path=folder, problem=f"its file {state['file']} is missing"))
+    if _digest(path) != state["digest"]:
+        raise ValueError(Errors.EL392.format(path=folder, problem=f"its file {state['file']} has changed"))
+    return faiss.read_index(str(path))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]

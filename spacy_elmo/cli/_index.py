@@ -1,0 +1,74 @@
+"""Commands that read an index: opening it with its biLM, and showing uses as keyword-in-context lines."""
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..analysis.neighbors import Layer, NeighborIndex
+from ..analysis.token_store import Use
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from ..weights.identity import digest_bilm
+from . import _common
+from ._app import Arg, Opt
+
+INDEX_ARG = Arg(..., help="Folder that `elmo index` wrote.")
+BILM_OPT = Opt(None, "--bilm", "-b", help="The biLM of the index, if it is no longer where it was.")
+LAYER_OPT = Opt(None, "--layer", "-L", help="Layer: 0 (the token layer) to the number of LSTM layers, or mean.")
+SIDE = 36  # characters of context on each side
+
+
+def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
+    """path (Path): Folder of an index.
+    layer (Optional[str]): The layer that it should have; None for any.
+    RETURNS (NeighborIndex): Open for reading.
+    RAISES (ValueError): EL399 if it stores another layer; see `NeighborIndex.open`.
+    """
+    index = NeighborIndex.open(path)
+    if layer is not None and to_layer(layer) != index.layer:
+        raise ValueError(Errors.EL399.format(path=path, layer=layer, stored=index.layer))
+    return index
+
+
+def open_bilm_of(index: NeighborIndex, bilm_path: Optional[str], gpu_id: int = -1) -> BiLM:
+    """index (NeighborIndex): Says which biLM it was built with.
+    bilm_path (Optional[str]): Where that biLM is; None: where it was.
+    gpu_id (int): GPU ID, -1 for the CPU.
+    RETURNS (BiLM): The biLM.
+    RAISES (ValueError): EL394 if it is another one.
+    """
+    path = bilm_path or index.settings["bilm"]
+    bilm, digest = _common.open_bilm(path, gpu_id=gpu_id), digest_bilm(path)
+    if digest != index.bilm_digest:
+        difference = f"'{path}' has the digest {digest}, that of the index {index.bilm_digest}"
+        raise ValueError(Errors.EL394.format(path=index.path, difference=difference, bilm=index.settings["bilm"]))
+    return bilm.set_precision(index.settings["precision"])
+
+
+def to_layer(layer: str) -> Layer:
+    """RETURNS (Layer): A number, or the text if it is not one."""
+    return int(layer) if layer.isdecimal() else layer
+
+
+def to_line(use: Use) -> Tuple[str, str, str]:
+    """RETURNS (Tuple[str, str, str]): The words before it, the word and the words after it, for a terminal: cut at
+    `SIDE` characters, and control characters replaced."""
+    left, right = " ".join(use.words[: use.position]), " ".join(use.words[use.position + 1 :])
+    before = left if len(left) <= SIDE else f"…{left[1 - SIDE :]}"
+    after = right if len(right) <= SIDE else f"{right[: SIDE - 1]}…"
+    return to_printable(before), to_printable(use.word), to_printable(after)
+
+
+def to_printable(text: str) -> str:
+    """RETURNS (str): The text with U+FFFD for characters that could change how a terminal shows it."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def to_record(use: Use, **values: Any) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): A use, for JSON."""
+    return {**values, **use._asdict()}
+
+
+def name_similar(word: str, words: Sequence[str]) -> str:
+    """RETURNS (str): Words that begin alike, the most frequent first, or "none"."""
+    found: List[str] = [other for other in words if other[:4] == word[:4]][:5]
+    return to_printable(", ".join(found)) or "none"

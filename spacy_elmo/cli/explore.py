@@ -1,0 +1,46 @@
+"""`elmo explore`: a local web page that shows what a biLM makes of a text."""
+
+from pathlib import Path
+from typing import Any, Optional
+
+from .. import _compat
+from ..errors import Errors
+from . import _common
+from ._app import Opt, app
+
+
+@app.command("explore")
+def explore_cli(
+    # fmt: off
+    bilm_path: Optional[str] = Opt(None, "--bilm", "-b", help="Packaged name or path of a biLM in any known format; by default that of the pipeline, or en_elmo_sm."),
+    index: Optional[Path] = Opt(None, "--index", "-i", help="Index of a corpus, from `elmo index`, for the views Neighbours and Senses.", exists=True),
+    pipeline: Optional[str] = Opt(None, "--pipeline", "-p", help="Trained pipeline whose layer weights the view Compare offers: a folder, or the name of an installed package."),
+    lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),
+    host: str = Opt("127.0.0.1", "--host", "-H", help="Address of this computer to listen on: 127.0.0.1, ::1 or localhost."),
+    port: int = Opt(8765, "--port", "-P", help="Port to listen on, 0 for any free one.", min=0, max=65535),
+    # fmt: on
+) -> None:
+    """Explore a biLM in the browser, on this computer only.
+
+    Views: similarities of the tokens of two texts, for each layer and any mix; nearest neighbours and senses of a word
+    in a corpus; surprisal and substitutes; tokens, contexts and truncated words. Ctrl+C stops it.
+    """
+    with _common.show_errors():
+        serving, opening = import_explorer()
+        with serving.open_socket(host, port) as bound:
+            explorer = opening.open_explorer(bilm=bilm_path, index=index, pipeline=pipeline, lang=lang)
+            _common.msg.good(f"Open {serving.address_of(bound)} in a browser. Ctrl+C stops the explorer.")
+            serving.serve(explorer, bound)
+
+
+def import_explorer() -> Any:
+    """RETURNS (Tuple[ModuleType, ModuleType]): The modules that serve the page and open what it shows.
+    RAISES (ValueError): EL411 without the packages of the extra `explore`.
+    """
+    needed = {"starlette": _compat.has_starlette, "uvicorn": _compat.has_uvicorn}
+    missing = [name for name, is_installed in needed.items() if not is_installed]
+    if missing:
+        raise ValueError(Errors.EL411.format(missing=" and ".join(missing)))
+    from ..explorer import opening, serving
+
+    return serving, opening

@@ -1,0 +1,175 @@
+"""`elmo index`: store the contextual vectors of a corpus."""
+
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import spacy
+import srsly
+import typer
+from tqdm import tqdm
+
+from ..analysis.index_build import IndexBuilder, find_documents, make_settings, open_for_writing
+from ..analysis.neighbors import NeighborIndex
+from ..analysis.recall import check_recall
+from ..analysis.token_store import FILE, TokenStore
+from ..corpora.find import find_shards
+from ..corpora.shards import Counts
+from ..errors import Errors
+from ..weights.identity import digest_bilm
+from . import _common
+from ._app import Arg, Opt, app
+from ._index import LAYER_OPT, to_layer
+from ._signals import stop_on_signals
+from .embed import Precision
+from .vocab import CorpusFormat
+
+BILM = "en_elmo_sm"
+NOTICE = b"\nStopping after this batch. Press Ctrl+C again to stop at once; what is stored stays.\n"
+
+
+@app.command("index")
+def index_cli(
+    # fmt: off
+    corpus_path: Optional[List[str]] = Arg(None, help="Text (plain, .gz, .xz, .zst), JSONL or DocBin: files, folders, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for text from stdin."),
+    index_path: Path = Arg(..., help="Folder of the index, new or to be added to."),
+    bilm_path: Optional[str] = Opt(None, "--bilm", "-b", help="Folder, file or zip with biLM weights, or the name of a packaged biLM; by default that of the index, en_elmo_sm for a new one."),
+    layer: Optional[str] = LAYER_OPT,
+    content_words: bool = Opt(False, "--content-words", "-w", help="Store only words with a letter that are not stop words of spaCy for --lang, or for English without it."),
+    precision: Optional[Precision] = Opt(None, "--precision", "-p", help="Precision of the computation; by default that of the index, float32 for a new one."),
+    delete: List[str] = Opt([], "--delete", "-d", help="Delete a document by its name; repeat for several."),
+    check: bool = Opt(False, "--check", "-c", help="Report recall@10 against exact search, and the time of a query."),
+    corpus_format: CorpusFormat = Opt(CorpusFormat.auto, "--format", "-f", help="Format of the files, by default what their suffix says."),
+    lang: Optional[str] = _common.LANG_OPT,
+    running_text: bool = _common.RUNNING_TEXT_OPT,
+    gpu_id: int = _common.GPU_OPT,
+    as_json: bool = _common.JSON_OPT,
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Store the contextual vectors of a corpus with their sentences, to search them for neighbours and senses.
+
+    A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
+    that the index has are skipped, changed ones are replaced. A build that was stopped or killed continues with the
+    same command. Ctrl+C and SIGTERM stop it after the current batch.
+    """
+    with _common.show_errors():
+        places = corpus_path or []
+        if not places and not delete and not check:
+            raise ValueError(Errors.EL403.format(path=index_path, problem="no corpus, no --delete and no --check"))
+        if places or delete:
+            corpus = {"format": corpus_format.value, "lang": lang, "running_text": running_text}
+            choices = {"bilm": bilm_path, "layer": layer, "content_words": content_words, "gpu_id": gpu_id}
+            given: Dict[str, Any] = {**choices, "precision": precision and precision.value, "force": force}
+            if not change_index(places, delete, index_path, corpus, **given):
+                _common.msg.warn("Stopped. The same command continues.")
+                raise typer.Exit(1)
+        _report(index_path, check=check, as_json=as_json)
+
+
+def change_index(
+    places: List[str],
+    delete: List[str],
+    path: Path,
+    corpus: Dict[str, Any],
+    *,
+    bilm: Optional[str] = None,
+    layer: Optional[str] = None,
+    content_words: bool = False,
+    precision: Optional[str] = None,
+    gpu_id: int = -1,
+    force: bool = False,
+) -> bool:
+    """Delete documents, then add a corpus.
+
+    places (List[str]), corpus (Dict[str, Any]): See `find_shards`.
+    delete (List[str]): Names of documents.
+    path (Path): Folder of the index.
+    bilm (Optional[str]), layer (Optional[str]), precision (Optional[str]): None for those of the index.
+    content_words (bool): Store content words only; an index that does so goes on with it.
+    gpu_id (int): GPU ID, -1 for the CPU.
+    force (bool): Build anew.
+    RETURNS (bool): Whether everything was read: False if it was asked to stop.
+    RAISES (ValueError): See `open_for_writing`, `find_shards` and `IndexBuilder.delete`.
+    """
+    shards = find_shards(places, tell=_common.msg.info, **corpus) if places else []
+    before = {} if force and places else read_settings(path, is_needed=not places)
+    name = bilm or before.get("bilm", BILM)
+    model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
+    stop_words = corpus["lang"] or "en" if content_words else before.get("content_words", "")
+    reading = {key: corpus[key] for key in ("lang", "running_text")} if places else before["reading"]
+    default = before.get("layer", model.config.n_layers)
+    chosen: Dict[str, Any] = {"layer": default if layer is None else to_layer(layer), "content_words": stop_words, "reading": reading}
+    settings = make_settings(model, name=str(name), digest=digest_bilm(name), **chosen)
+    store = open_for_writing(path, settings, force=force and bool(places))
+    try:
+        return _fill(IndexBuilder(store, model, keep=make_filter(stop_words)), shards, delete)
+    finally:
+        store.close()
+
+
+def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
+    """path (Path): Folder of an index, complete or not.
+    is_needed (bool): Whether there must be one.
+    RETURNS (Dict[str, Any]): What it was built with; empty for none.
+    RAISES (ValueError): EL390 if there is none, but it is needed.
+    """
+    if not is_needed and not (path / FILE).is_file():
+        return {}
+    store = TokenStore(path)
+    try:
+        return dict(store.read_meta().get("settings") or {})
+    finally:
+        store.close()
+
+
+def make_filter(stop_words: str) -> Any:
+    """stop_words (str): Language of the stop words; "" to keep all words.
+    RETURNS (Callable[[str], bool]): Whether a word is stored.
+    """
+    if not stop_words:
+        return None
+    stops = spacy.blank(stop_words).Defaults.stop_words
+    return lambda word: word.lower() not in stops and any(map(str.isalpha, word))
+
+
+def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
+    counts = Counts()
+    for name in delete:
+        _common.msg.info(f"Deleted {_common.counted(builder.delete(name), 'token')} of '{name}'")
+    with stop_on_signals(builder.stop, NOTICE):
+        with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr) as bar:
+            builder.add(find_documents(shards, counts), bar.update)
+        if builder.is_stopped:
+            return False
+        with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr, desc="search") as bar:
+            builder.finish(bar.update)
+    if shards:
+        found = {"unchanged": builder.n_unchanged, "replaced": builder.n_replaced}
+        also = "".join(f"; {_common.counted(n, 'document')} {what}" for what, n in found.items() if n)
+        if not builder.n_read and not builder.n_unchanged:
+            _common.msg.warn("The corpus has no tokens.")
+        _common.msg.info(f"Read {_common.counted(builder.n_read, 'token')}{also}")
+    return True
+
+
+def _report(path: Path, *, check: bool, as_json: bool) -> None:
+    index = NeighborIndex.open(path)
+    size = sum(file.stat().st_size for file in path.iterdir())
+    record: Dict[str, Any] = {
+        "tokens": index.n_tokens,
+        "words": len(index.words),
+        "documents": index.n_documents,
+        "layer": index.layer,
+        "bilm": index.settings["bilm"],
+        "digest": index.bilm_digest,
+        "megabytes": round(size / 1e6, 1),
+    }
+    if check:
+        found = check_recall(index)
+        record.update({f"recall@{found.k}": round(found.recall, 4), "query_ms": round(found.query_ms, 2)})
+    index.close()
+    if as_json:
+        print(srsly.json_dumps(record))
+    else:
+        _common.msg.table({key: f"{value:,}" if isinstance(value, int) else value for key, value in record.items()})

@@ -1,0 +1,73 @@
+"""`elmo neighbors`: the uses of words in an index that are most similar to a word in its sentence."""
+
+from pathlib import Path
+from typing import List, Optional, Tuple
+
+import srsly
+
+from ..analysis.neighbors import Neighbor, NeighborIndex, to_key
+from ..errors import Errors
+from . import _common
+from ._app import Opt, app
+from ._index import (
+    BILM_OPT,
+    INDEX_ARG,
+    LAYER_OPT,
+    name_similar,
+    open_bilm_of,
+    open_index,
+    to_line,
+    to_printable,
+    to_record,
+)
+from ._text import TEXT_ARG, read_text
+from .substitutes import find_word
+
+
+@app.command("neighbors")
+def neighbors_cli(
+    # fmt: off
+    index_path: Path = INDEX_ARG,
+    text: str = TEXT_ARG,
+    word: str = Opt(..., "--word", "-w", help="The word whose neighbours are searched."),
+    occurrence: int = Opt(1, "--occurrence", "-n", help="Which occurrence of the word, from 1.", min=1),
+    k: int = Opt(10, "--k", "-k", help="Number of neighbours.", min=1),
+    same_word: bool = Opt(False, "--same-word/--any-word", "-s/-a", help="Only uses of the same word, or uses of any word."),
+    layer: Optional[str] = LAYER_OPT,
+    bilm_path: Optional[str] = BILM_OPT,
+    lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),
+    gpu_id: int = _common.GPU_OPT,
+    as_json: bool = _common.JSON_OPT,
+    # fmt: on
+) -> None:
+    """Show the uses of words in an index that are most similar to a word in its sentence, with their cosines."""
+    with _common.show_errors():
+        index = open_index(index_path, layer)
+        words, position = find_word(read_text(text), word, occurrence, lang)
+        if same_word:
+            check_word(index, word)
+        bilm = open_bilm_of(index, bilm_path, gpu_id)
+        found = index.find(bilm, words, position, k, uses="same" if same_word else "any")
+        stored = index.layer
+        index.close()
+    if as_json:
+        records = [to_record(one.use, cosine=one.cosine) for one in found]
+        print(srsly.json_dumps({"sentence": words, "position": position, "layer": stored, "neighbors": records}))
+        return
+    if not found:
+        _common.msg.warn("The index has no tokens.")
+        return
+    header = ("cosine", "", "word", "", "document")
+    _common.msg.table(_rows(found), header=header, divider=True, aligns=tuple("rrlll"), max_col=80)
+
+
+def check_word(index: NeighborIndex, word: str) -> None:
+    """RAISES (ValueError): EL396 if the index has no use of the word."""
+    key = to_key(word)
+    if key not in index.words:
+        similar = name_similar(key, list(index.words))
+        raise ValueError(Errors.EL396.format(word=to_printable(word), similar=similar))
+
+
+def _rows(found: List[Neighbor]) -> List[Tuple[str, ...]]:
+    return [(f"{one.cosine:.3f}", *to_line(one.use), to_printable(one.use.document)) for one in found]

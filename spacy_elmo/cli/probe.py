@@ -1,0 +1,140 @@
+"""`elmo probe`: what each layer of a biLM knows of a label."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import Any, Dict, List, Optional
+
+import srsly
+from tqdm import tqdm
+
+from ..about import __version__
+from ..analysis.layer_weights import name_layer
+from ..analysis.pipeline_bilm import open_pipeline
+from ..analysis.plots import check_picture
+from ..analysis.probe_curve import draw_probe
+from ..analysis.probe_data import ATTRS, SENSE, ProbeData, load_probe_data
+from ..analysis.probe_record import Record, parse_layers, probe_data
+from ..analysis.probes import CONTROL_SEEDS, MAX_ITER
+from ..corpora.lines import STDIN
+from ..errors import Errors, Warnings
+from . import _common
+from ._app import Arg, Opt, app
+from ._text import write_text
+
+
+@app.command("probe")
+def probe_cli(
+    # fmt: off
+    pipeline: str = Arg(..., help="Pipeline with `elmo` (folder or installed package), or a biLM (path or packaged name)."),
+    data: Path = Arg(..., help="Test data: .spacy or .conllu with annotations, or .jsonl with word senses; also .gz.", exists=True, dir_okay=False),  # noqa: E501
+    attr: str = Opt(..., "--attr", "-a", help=f"What to find: {', '.join(ATTRS)}."),
+    train: Optional[Path] = Opt(None, "--train", "-t", help="Training data; by default 80 % of the documents of DATA.", exists=True, dir_okay=False),  # noqa: E501
+    layers: Optional[str] = Opt(None, "--layers", "-l", help="Layers to probe, for instance 0,2,mean; all by default."),
+    control_seeds: Optional[int] = Opt(None, "--control-seeds", "-n", help=f"Number of control tasks; {len(CONTROL_SEEDS)} by default, none for senses.", min=0),  # noqa: E501
+    limit: Optional[int] = Opt(None, "--limit", "-m", help="Train on this many tokens at most, of documents drawn at random.", min=2),  # noqa: E501
+    seed: int = Opt(0, "--seed", "-s", help="Seed of the split and of the draw.", min=0),
+    max_iter: int = Opt(MAX_ITER, "--max-iter", "-i", help="Limit of the iterations of a probe.", min=1),
+    json: Optional[Path] = Opt(None, "--json", "-j", help="Write the scores into this JSON file; - prints them instead of tables.", dir_okay=False),  # noqa: E501
+    picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw the scores into this file, .png or .svg."),
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Score what each layer of a biLM knows of a label: the accuracy of a linear probe and of the nearest training token.
+
+    Beside them stand baselines that see no vector, and control tasks, in which each word has a random label: the gap to
+    them is the selectivity of a probe (Hewitt and Liang 2019). Word senses are found by nearest neighbour alone.
+    """
+    with _common.show_errors():
+        for path in (json, picture):
+            if path is not None and path != STDIN:
+                _common.check_output_file(path, force=force)
+        if picture is not None:
+            check_picture(picture)
+        if attr == SENSE and control_seeds is not None:
+            raise ValueError(Errors.EL427)
+        found = load_probe_data(data, attr, train=train, limit=limit, seed=seed)
+        tell_of_data(found, data, seed)
+        opened = open_pipeline(pipeline)
+        scores = probe_data(
+            opened.bilm,
+            found,
+            layers=parse_layers(layers, opened.bilm),
+            reading=opened.reading,
+            control_seeds=range(len(CONTROL_SEEDS) if control_seeds is None else control_seeds),
+            max_iter=max_iter,
+            watch=partial(tqdm, desc="Layers", disable=None),
+        )
+        files = {"train": (train or data).name, "test": data.name, "is_split": found.is_split}
+        names = {"bilm": Path(pipeline).name, "bilm_digest": opened.digest, "version": __version__}
+        record = {**names, **files, "limit": limit, "seed": seed, **scores}
+        warn_of_probes(record)
+        if json is not None and json != STDIN:
+            write_text(json, srsly.json_dumps(record, indent=2) + "\n")
+        if picture is not None:
+            draw_probe(record, picture)
+    _print(record, json)
+    for path in (json, picture):
+        if path is not None and path != STDIN:
+            _common.msg.good(f"Wrote {path}")
+
+
+def tell_of_data(found: ProbeData, path: Path, seed: int) -> None:
+    """found (ProbeData): Its split is told, and test labels without a training token.
+    path (Path): The test data.
+    seed (int): Of the split.
+    """
+    train, test = found.train, found.test
+    sizes = f"{_common.counted(len(train.labels), 'training token')}, {_common.counted(len(test.labels), 'test token')}"
+    if found.is_split:
+        docs = f"{len(train.docs):,} documents to train on and {len(test.docs):,} to test on"
+        _common.msg.info(f"No training data (--train): {path} is split with seed {seed} into {docs}")
+    _common.msg.info(f"{sizes}, {_common.counted(len(set(train.labels)), 'label')} of {found.attr}")
+    if found.n_unseen and found.attr != SENSE:
+        _common.msg.warn(Warnings.WL241.format(n_unseen=found.n_unseen, n_test=len(test.labels)))
+
+
+def warn_of_probes(record: Record) -> None:
+    """record (Record): Of `probe_data`; layers whose probes did not converge are named."""
+    stopped = [name_layer(row["layer"]) for row in record["layers"] if not row.get("is_converged", True)]
+    if stopped:
+        _common.msg.warn(Warnings.WL240.format(layers=", ".join(stopped), max_iter=record["max_iter"]))
+
+
+def make_rows(record: Record) -> List[List[str]]:
+    """RETURNS (List[List[str]]): A row per baseline and layer: percentages, and their 95 % intervals."""
+    if record["attr"] == SENSE:
+        rows = [["most frequent training sense", _interval(record["baselines"]["first sense"]), "", ""]]
+        for row in record["layers"]:
+            scores = (row["nearest"], row["ambiguous"])
+            rows.append([name_layer(row["layer"]), *map(_interval, scores), _interval(row["gain"], sign="+")])
+        return rows
+    rows = [[f"{name} baseline", _interval(score), "", "", ""] for name, score in record["baselines"].items()]
+    for row in record["layers"]:
+        control = f"{mean(row['control']):.1%}" if row["control"] else ""
+        selectivity = "" if row["selectivity"] is None else f"{100 * row['selectivity']:.1f}"
+        rows.append([name_layer(row["layer"]), _interval(row["probe"]), _interval(row["nearest"]), control, selectivity])
+    return rows
+
+
+def make_header(record: Record) -> List[str]:
+    """RETURNS (List[str]): Titles of the columns."""
+    if record["attr"] == SENSE:
+        return ["layer", "1-NN, F1", "several senses", "difference from baseline"]
+    return ["layer", "linear probe", "1-NN", "control task", "selectivity"]
+
+
+def _print(record: Record, json: Optional[Path]) -> None:
+    if json == STDIN:
+        print(srsly.json_dumps(record, indent=2), file=sys.stdout)
+        return
+    header = make_header(record)
+    _common.msg.table(make_rows(record), header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)))
+
+
+def _interval(score: Optional[Dict[str, Any]], sign: str = "") -> str:
+    if score is None:
+        return ""
+    value, low, high = (f"{100 * score[name]:{sign}.1f}" for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"

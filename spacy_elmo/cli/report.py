@@ -1,0 +1,39 @@
+"""`elmo report`: a page on a training, with and without ELMo."""
+
+from pathlib import Path
+from typing import Optional
+
+from ..analysis.report import make_report
+from ..analysis.report_page import render_report, summarize
+from . import _common
+from ._app import Arg, Opt, app
+from ._text import write_text
+
+DEFAULT_NAME = "report.html"
+
+
+@app.command("report")
+def report_cli(
+    # fmt: off
+    output_dir: Path = Arg(..., help="Folder that `spacy train --output` wrote, with model-best; or a trained pipeline."),
+    baseline: Optional[Path] = Opt(None, "--baseline", "-b", help="Folder of the same training without ELMo."),
+    data: Optional[Path] = Opt(None, "--data", "-d", help="Annotated Docs (.spacy), for instance the test data, to run both pipelines on.", exists=True),
+    html: Optional[Path] = Opt(None, "--html", "-H", help=f"File for the page. Default: {DEFAULT_NAME} in the folder of the training."),
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Write a page on a training: scores with and without ELMo, errors fixed and made, layer weights, curves, settings.
+
+    The page is one HTML file that needs no other file. What is missing, such as a baseline, is noted on it. Folders
+    beside OUTPUT_DIR whose names differ in the number at the end are taken for other seeds.
+    """
+    path = output_dir / DEFAULT_NAME if html is None else html
+    with _common.show_errors():
+        if output_dir.is_dir():
+            _common.check_output_file(path, force=force)
+        report = make_report(output_dir, baseline=baseline, data=data)
+        write_text(path, render_report(report))
+    for note in report.notes:
+        _common.msg.warn(note)
+    print("\n".join(summarize(report)))
+    print(f"Report: {path.resolve()}")

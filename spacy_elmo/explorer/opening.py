@@ -1,0 +1,85 @@
+"""What the explorer shows: a biLM, the learned mixes of a pipeline, and an index."""
+
+from pathlib import Path
+from typing import List, Optional, Tuple
+
+import numpy
+import spacy
+from spacy.language import Language
+
+from ..analysis.neighbors import NeighborIndex
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from ..ml.elmo_model import PACKAGED_BILM, get_bilm
+from ..ml.task_mixes import TaskMix, find_task_mixes
+from ..pipeline.elmo import Elmo
+from ..weights import load_bilm
+from .reading import TextReader
+from .views import Explorer
+
+# Two biLMs are the same if they give the same vectors for these words.
+PROBE = ["The", "bank", "of", "the", "river", "was", "naïve", "."]
+MIN_COSINE = 0.999  # a pipeline may compute in reduced precision
+
+
+def open_explorer(
+    *, bilm: Optional[str] = None, index: Optional[Path] = None, pipeline: Optional[str] = None, lang: str = "en"
+) -> Explorer:
+    """Load what the explorer shows.
+
+    bilm (Optional[str]): Packaged name or path. By default the biLM of the pipeline, or the packaged one without a
+        pipeline; and the packaged one also if it is that of the pipeline, since it has the softmax.
+    index (Optional[Path]): From `elmo index`.
+    pipeline (Optional[str]): A trained pipeline: a folder, or the name of an installed package.
+    lang (str): Language of the tokenizer and the sentence splitter.
+    RETURNS (Explorer): The explorer.
+    RAISES (ValueError): EL230 if no component of the pipeline mixes layers, EL418 if it mixes layers of another biLM,
+        EL137 for an unknown language, EL394 for an index of another biLM; errors of reading the files.
+    """
+    reader = TextReader(lang)
+    name, mixes = bilm or PACKAGED_BILM, list[TaskMix]()
+    if pipeline is None:
+        found = load_bilm(name)
+    else:
+        found, name, mixes = _open_pipeline(pipeline, bilm)
+    stored = None if index is None else NeighborIndex.open(index)
+    if stored is not None:
+        stored.check_bilm(found)
+    return Explorer(found, name, reader=reader, index=stored, mixes=mixes)
+
+
+def _open_pipeline(pipeline: str, bilm: Optional[str]) -> Tuple[BiLM, str, List[TaskMix]]:
+    nlp = spacy.load(pipeline)
+    mixes = find_task_mixes(nlp)
+    if not mixes:
+        raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))
+    own = _find_bilm(nlp)
+    name = bilm or PACKAGED_BILM
+    loaded = load_bilm(name)
+    problem = _compare_bilms(own, loaded)
+    if bilm is None and own is not None and problem:
+        return own, f"the biLM of {pipeline}", mixes
+    if problem:
+        raise ValueError(Errors.EL418.format(pipeline=pipeline, bilm=name, problem=problem))
+    return loaded, name, mixes
+
+
+def _find_bilm(nlp: Language) -> Optional[BiLM]:
+    """RETURNS (Optional[BiLM]): The biLM of the component `elmo`, None without that component."""
+    pipes = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
+    if not pipes:
+        return None
+    pipes[0].fill()
+    return get_bilm(pipes[0].model)
+
+
+def _compare_bilms(own: Optional[BiLM], other: BiLM) -> str:
+    """RETURNS (str): How their vectors differ, "" if they do not."""
+    if own is None:
+        return "the pipeline has no component 'elmo' to compare with"
+    a, b = (model.embed([PROBE])[0].astype("float64") for model in (own, other))
+    if a.shape != b.shape:
+        return f"its layers have the shape {a.shape[0]} x {a.shape[2]}, should be {b.shape[0]} x {b.shape[2]}"
+    norms = numpy.linalg.norm(a, axis=2) * numpy.linalg.norm(b, axis=2)
+    cosine = float(((a * b).sum(axis=2) / norms).min())
+    return "" if cosine >= MIN_COSINE else f"the cosine of their vectors is {cosine:.3f}, should be 1"

@@ -1,0 +1,137 @@
+"""How a biLM reads a text: tokens, sentences, and the sequences (contexts) that it reads one by one."""
+
+import re
+from dataclasses import dataclass
+from typing import Iterator, List, Optional, Tuple
+
+import numpy
+from numpy.typing import NDArray
+from spacy.attrs import IS_SPACE
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..corpora.sentences import make_nlp
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from ..ml.contexts import read_docs
+from ..ml.surprisal import Reading
+from .limits import MAX_RUN, MAX_TOKENS, check_length
+
+READING = Reading(contexts="sentences")
+MAX_STRINGS = 300_000  # in spaCy's vocabulary, before it is replaced by an empty one
+LONG_RUN = re.compile(rf"(\S{{{MAX_RUN + 1},}})( ?)")
+
+
+@dataclass(frozen=True)
+class Context:
+    """A sequence that the biLM reads by itself, between BOS and EOS.
+
+    words (List[str]): Its words.
+    tokens (List[int]): The token of each word, by position in the text.
+    keep (Tuple[int, int]): Positions of the words whose vectors are used; the others overlap with a neighbour.
+    """
+
+    words: List[str]
+    tokens: List[int]
+    keep: Tuple[int, int]
+
+
+class TextReader:
+    """Splits texts into tokens and sentences with spaCy's tokenizer and sentence splitter, in bounded memory.
+
+    lang (str): Language of both.
+    RAISES (ValueError): EL137 for an unknown language.
+    """
+
+    def __init__(self, lang: str = "en") -> None:
+        self._lang = lang
+        self._nlp = _make_pipeline(lang)
+
+    def read(self, text: str, limit: int = MAX_TOKENS) -> Doc:
+        """text (str): Any text.
+        limit (int): Tokens that it may have.
+        RETURNS (Doc): With sentence boundaries.
+        RAISES (ValueError): EL414 for more tokens.
+        """
+        if len(self._nlp.vocab.strings) > MAX_STRINGS:
+            self._nlp = _make_pipeline(self._lang)
+        words, spaces = zip(*found) if (found := list(self._split(text))) else ((), ())
+        check_length(len(words), "tokens", limit)
+        doc = Doc(self._nlp.vocab, words=list(words), spaces=list(spaces))
+        for _, pipe in self._nlp.pipeline:
+            doc = pipe(doc)
+        return doc
+
+    def _split(self, text: str) -> Iterator[Tuple[str, bool]]:
+        """YIELDS (Tuple[str, bool]): A token, and whether a space follows. A long run of characters without white space
+        is one token: spaCy's tokenizer takes 36 s for 20,000 exclamation marks, quadratic in their number.
+        """
+        start = 0
+        for run in LONG_RUN.finditer(text):
+            yield from self._tokenize(text[start : run.start()])
+            yield run[1], bool(run[2])
+            start = run.end()
+        yield from self._tokenize(text[start:])
+
+    def _tokenize(self, text: str) -> Iterator[Tuple[str, bool]]:
+        yield from ((token.text, bool(token.whitespace_)) for token in self._nlp.make_doc(text))
+
+
+def _make_pipeline(lang: str) -> Language:
+    nlp = make_nlp(lang, instead="choose en")
+    nlp.add_pipe("sentencizer")
+    return nlp
+
+
+def find_contexts(doc: Doc) -> List[Context]:
+    """doc (Doc): With sentence boundaries.
+    RETURNS (List[Context]): A sequence per sentence, several for a sentence that is longer than a window.
+    """
+    if not len(doc):
+        return []
+    found = read_docs([doc], READING)
+    places = numpy.flatnonzero(doc.to_array(IS_SPACE) == 0)
+    contexts = []
+    for words, keep, rows in zip(found.runs, found.kept, found.rows):
+        start = int(numpy.searchsorted(places, rows[0])) - keep[0]
+        contexts.append(Context(words, places[start : start + len(words)].tolist(), keep))
+    return contexts
+
+
+def find_place(doc: Doc, token: int) -> Tuple[Context, int]:
+    """doc (Doc): With sentence boundaries.
+    token (int): A token of it.
+    RETURNS (Tuple[Context, int]): The context from which its vector is taken, and its position there.
+    RAISES (ValueError): EL413 if the biLM does not read the token: white space, or beyond the end.
+    """
+    for context in find_contexts(doc):
+        kept = context.tokens[slice(*context.keep)]
+        if token in kept:
+            return context, context.keep[0] + kept.index(token)
+    raise ValueError(Errors.EL413.format(problem=f"token {token} is not a word of the text"))
+
+
+def embed_doc(bilm: BiLM, doc: Doc) -> NDArray[numpy.float32]:
+    """bilm (BiLM): The model.
+    doc (Doc): With sentence boundaries.
+    RETURNS (NDArray[numpy.float32]): Shape (L+1, n, D), for the n tokens that are not white space.
+    """
+    contexts = find_contexts(doc)
+    vectors = bilm.embed([context.words for context in contexts])
+    kept = [rows[:, slice(*context.keep)] for context, rows in zip(contexts, vectors)]
+    empty = numpy.zeros((bilm.config.n_layers + 1, 0, bilm.config.output_width), dtype="float32")
+    return numpy.concatenate(kept, axis=1) if kept else empty
+
+
+def cut_word(bilm: BiLM, word: str) -> Optional[str]:
+    """bilm (BiLM): The model.
+    word (str): A word.
+    RETURNS (Optional[str]): The part of it that the biLM reads, if the word is too long; otherwise None.
+    """
+    characters, embedder = bilm.config.char_cnn, bilm.config.token_embedder
+    if characters is not None and bilm.token_embeddings is None:
+        read = word.encode("utf8", "ignore")[: characters.max_characters - 2].decode("utf8", "ignore")
+        return read if read != word else None
+    if embedder is not None and embedder.max_characters is not None and len(word) > embedder.max_characters - 2:
+        return word[: embedder.max_characters - 2]
+    return None

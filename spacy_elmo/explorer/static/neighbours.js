@@ -1,0 +1,47 @@
+// Neighbours: the uses in a corpus that are closest to a word in its context.
+
+import { keywordInContext, make, press, shorten, showWords } from "./dom.js";
+
+const SIDE = 12; // words on either side
+
+export function restore({ token }) {
+  return /^\d{1,6}$/.test(token ?? "") ? { token } : {};
+}
+
+export async function run(view, question) {
+  const { text, uses, k } = view.fields;
+  const place = view.find(".text");
+  const result = view.find(".result");
+  place.replaceChildren();
+  result.replaceChildren();
+  const { tokens } = await question({ text });
+  if (!tokens.length) return place.replaceChildren("The text is empty.");
+  showWords(place, tokens, (button, token, i) => {
+    button.setAttribute("aria-pressed", String(String(i) === view.extra.token));
+    button.addEventListener("click", () => {
+      view.extra = { token: String(i) };
+      view.keep();
+      press(place, i);
+      view.attempt((again) => search(view, again, text, i));
+    });
+  });
+  if (view.extra.token === undefined) result.replaceChildren(make("p", { class: "hint" }, "Choose a word of the text."));
+  else await search(view, question, text, Number(view.extra.token));
+}
+
+async function search(view, question, text, token) {
+  const { uses, k } = view.fields;
+  const result = view.find(".result");
+  result.replaceChildren();
+  const { neighbours } = await question({ text, token, uses, k: Math.round(Number(k)) });
+  if (!neighbours.length) return result.replaceChildren(make("p", { class: "hint" }, emptiness(view)));
+  const rows = neighbours.map(({ cosine, ...use }) => make("li", {},
+    make("span", { class: "cosine", title: "cosine" }, cosine.toFixed(3)),
+    make("span", { class: "kwic", title: shorten(use.words.join(" "), 300) }, ...keywordInContext(use, SIDE)),
+    make("span", { class: "document hint", title: shorten(use.document, 300) }, shorten(use.document.split("/").pop()))));
+  result.replaceChildren(make("ol", { class: "neighbours" }, ...rows));
+}
+
+function emptiness(view) {
+  return view.settings.index?.n_tokens ? "The index has no such use." : "The index is empty: it has no tokens.";
+}

@@ -1,0 +1,56 @@
+"""Small indexes for tests: a random biLM 16 wide, and texts of a few words."""
+
+import random
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from spacy_elmo.analysis.index_build import Document, IndexBuilder, make_settings, open_for_writing
+from spacy_elmo.analysis.neighbors import NeighborIndex
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding.facade import BiLM
+
+WORDS = "the bank of river lends money and light waves play along green shore".split()
+
+
+def make_bilm(seed: int = 0) -> BiLM:
+    """RETURNS (BiLM): Random weights, two layers, vectors of 16."""
+    torch.manual_seed(seed)
+    characters = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), n_highway=1)
+    return BiLM(BiLMNetwork(BiLMConfig(char_cnn=characters, n_layers=2, cell_width=16, projection_width=8)).eval())
+
+
+def make_sentences(n: int, seed: int = 0) -> List[List[str]]:
+    """RETURNS (List[List[str]]): Random sentences of 4 to 9 words."""
+    drawn = random.Random(seed)
+    return [drawn.choices(WORDS, k=drawn.randint(4, 9)) for _ in range(n)]
+
+
+def make_document(name: str, sentences: List[List[str]], digest: str = "1") -> Document:
+    """RETURNS (Document): A record per sentence."""
+    return Document(name, digest, lambda skip: iter([[sentence] for sentence in sentences[skip:]]))
+
+
+def open_builder(path: Path, bilm: BiLM, *, force: bool = False, layer: Any = 2, **choices: Any) -> IndexBuilder:
+    """RETURNS (IndexBuilder): Of an index in a folder, new or not."""
+    settings = make_settings(bilm, name="tiny", digest="0", layer=layer, content_words="")
+    return IndexBuilder(open_for_writing(path, settings, force=force), bilm, **{"batch_tokens": 60, **choices})
+
+
+def build_index(path: Path, bilm: BiLM, texts: Optional[Dict[str, List[List[str]]]] = None, **choices: Any) -> None:
+    """Build a complete index of some documents, by default of two."""
+    texts = {"a": make_sentences(20, 1), "b": make_sentences(30, 2)} if texts is None else texts
+    builder = open_builder(path, bilm, **choices)
+    builder.add(make_document(name, sentences) for name, sentences in texts.items())
+    builder.finish()
+    builder.store.close()
+
+
+def describe_index(path: Path) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Contents that two equal indexes share, whatever the order they were built in."""
+    index = NeighborIndex.open(path)
+    uses = sorted((use.document, use.words, use.position) for word in index.words for use in index.uses(word)[0])
+    index.close()
+    return {"words": index.words, "n_documents": index.n_documents, "uses": uses}

@@ -1,0 +1,101 @@
+"""Answers are counted as spaCy's scorers count them, on equal and on other tokens."""
+
+from pathlib import Path
+from typing import Any, Dict, List
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.scorer import Scorer, get_ner_prf
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Corpus
+
+from spacy_elmo.analysis.answers import read_answers
+from spacy_elmo.analysis.error_changes import compare_answers
+
+ENTITIES: List[Any] = [
+    {"label": "ORG", "pattern": "Acme"},
+    {"label": "PER", "pattern": "Ada Lovelace"},
+    {"label": "LOC", "pattern": "today"},
+]
+WORDS = {"Acme": ("PROPN", "Number=Sing"), "hired": ("VERB", "Tense=Past"), "today": ("NOUN", ""), "Ada": ("X", "")}
+
+
+@pytest.fixture
+def nlp() -> Language:
+    """Rules in place of trained components: right on some words, wrong on others."""
+    nlp = spacy.blank("en")
+    tags: Any = nlp.add_pipe("attribute_ruler")
+    for word, (tag, morph) in WORDS.items():
+        tags.add([[{"ORTH": word}]], {"TAG": tag, "POS": tag, "MORPH": morph})
+    entities: Any = nlp.add_pipe("entity_ruler")
+    entities.add_patterns(ENTITIES)
+    return nlp
+
+
+@pytest.fixture
+def path(nlp: Language, tmp_path: Path) -> Path:
+    """Docs that spaCy tokenizes as they are, in another way ("don't"), and without any entity annotation."""
+    docs = [
+        _make(nlp, "Acme hired Ada Lovelace today", [True] * 5, [(0, 1, "ORG"), (2, 4, "PER")]),
+        _make(nlp, "I don't like Acme today", [True] * 5, [(2, 4, "ORG")]),
+        _make(nlp, "Acme-hired Ada Lovelace", [True] * 3, [(0, 1, "ORG"), (1, 3, "PER")]),
+        _make(nlp, "Acme hired", [True, False], None),
+    ]
+    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "test.spacy")
+    return tmp_path / "test.spacy"
+
+
+def _make(nlp: Language, text: str, spaces: List[bool], ents: Any) -> Doc:
+    words = text.split()
+    tags = ["PROPN" if word[0].isupper() else "" for word in words]
+    doc = Doc(nlp.vocab, words=words, spaces=spaces, tags=tags, pos=tags, morphs=["" for _ in words])
+    if ents is not None:
+        doc.set_ents([Span(doc, start, end, label=label) for start, end, label in ents])
+    return doc
+
+
+def test_scores_are_those_of_spacy(nlp: Language, path: Path) -> None:
+    answers = read_answers(nlp, path)
+    found = {change.name: change.ours for change in compare_answers(answers, answers)}
+    assert found == {name: pytest.approx(score) for name, score in _score(nlp, path).items()}
+    assert 0 < found["ents"] < 1 and 0 < found["tag"] < 1
+
+
+def _score(nlp: Language, path: Path) -> Dict[str, float]:
+    examples = list(Corpus(path)(nlp))
+    for example in examples:
+        example.predicted = nlp(example.predicted)
+    scores = {"ents": get_ner_prf(examples)["ents_f"]}
+    for name in ("tag", "pos"):
+        scores[name] = Scorer.score_token_attr(examples, name)[f"{name}_acc"]
+    morph = Scorer.score_token_attr(examples, "morph", getter=lambda token, attr: token.morph.key)
+    return {**scores, "morph": morph["morph_acc"]}
+
+
+def test_only_what_is_annotated_and_predicted_is_asked(nlp: Language, path: Path) -> None:
+    answers = read_answers(nlp, path)
+    assert "ents" in answers[0].gold and "ents" not in answers[3].gold
+    assert all(set(doc.predicted) <= set(doc.gold) for doc in answers)
+    assert [doc.predicted for doc in read_answers(spacy.blank("en"), path)] == [{}] * 4
+
+
+def test_sentences_begin_where_the_data_say(tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    doc = Doc(nlp.vocab, words=["Hi", ".", "Bye", "."], tags=["X"] * 4, sent_starts=[True, False, True, False])
+    DocBin(docs=[doc, Doc(nlp.vocab)]).to_disk(tmp_path / "test.spacy")
+    (answers,) = read_answers(nlp, tmp_path / "test.spacy")
+    assert answers.starts == (0, 2) and answers.words == ("Hi", ".", "Bye", ".")
+
+
+@pytest.mark.parametrize("content", [b"", b"no docs", b"x\x9cK"])
+def test_other_files_are_refused(nlp: Language, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "test.spacy").write_bytes(content)
+    with pytest.raises(ValueError, match="EL432"):
+        read_answers(nlp, tmp_path / "test.spacy")
+
+
+def test_no_docs_are_refused(nlp: Language, tmp_path: Path) -> None:
+    DocBin(docs=[Doc(nlp.vocab)]).to_disk(tmp_path / "test.spacy")
+    with pytest.raises(ValueError, match="EL432.*no Doc with tokens"):
+        read_answers(nlp, tmp_path / "test.spacy")

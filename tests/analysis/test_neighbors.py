@@ -1,0 +1,347 @@
+"""Indexes of tokens: exact and approximate search, resuming, changes by document, damage."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_elmo.analysis import index_build, token_store, vector_search
+from spacy_elmo.analysis.index_build import find_documents, make_settings
+from spacy_elmo.analysis.neighbors import NeighborIndex
+from spacy_elmo.analysis.recall import check_recall
+from spacy_elmo.analysis.token_store import FILE, Use
+from spacy_elmo.corpora.find import find_shards
+from spacy_elmo.corpora.shards import Counts
+
+from .indexes import build_index, describe_index, make_bilm, make_document, make_sentences, open_builder
+
+needs_faiss = pytest.mark.skipif(not vector_search.has_faiss, reason="faiss-cpu is not installed")
+BILM = make_bilm()
+HOSTILE = ["a\x00b", "\x1b[31mred", "\u202eabc", "<script>", "'; DROP TABLE token; --", "\U0001f30a", "ﬀ", "%s{}"]
+
+
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory):
+    path = tmp_path_factory.mktemp("exact") / "index"
+    build_index(path, BILM)
+    return NeighborIndex.open(path)
+
+
+@pytest.fixture(scope="module")
+def approximate(tmp_path_factory):
+    pytest.importorskip("faiss")
+    path = tmp_path_factory.mktemp("approximate") / "index"
+    build_index(path, BILM, {"a": make_sentences(150, 1), "b": make_sentences(150, 2)}, exact_tokens=100)
+    return NeighborIndex.open(path)
+
+
+def test_index_has_every_token(exact):
+    sentences = {"a": make_sentences(20, 1), "b": make_sentences(30, 2)}
+    expected = sorted((name, s, i) for name, some in sentences.items() for s in some for i in range(len(s)))
+    found = describe_index(exact.path)
+    assert found["uses"] == expected
+    assert exact.n_tokens == len(expected) == sum(exact.words.values()) and exact.n_documents == 2
+    assert exact.layer == 2 and exact.bilm_digest == "0"
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2, "mean"])
+def test_vectors_are_those_of_the_layer(tmp_path, layer):
+    sentences = make_sentences(12)
+    build_index(tmp_path / "index", BILM, {"a": sentences}, layer=layer)
+    index = NeighborIndex.open(tmp_path / "index")
+    uses, vectors = index.uses("bank")
+    expected = [BILM.embed([use.words], layers=layer)[0][use.position] for use in uses]
+    units = np.stack(expected) / np.linalg.norm(expected, axis=1, keepdims=True)
+    assert len(uses) > 3
+    np.testing.assert_allclose(vectors, units, atol=1e-3)
+
+
+def test_find_gives_the_most_similar_uses_of_a_choice(exact):
+    words = make_sentences(20, 1)[3]
+    found = exact.find(BILM, words, 1, k=5)
+    assert found[0].use == Use(words[1], words, 1, "a") and found[0].cosine == pytest.approx(1, abs=1e-3)
+    assert [one.cosine for one in found] == sorted((one.cosine for one in found), reverse=True)
+    same, other = (exact.find(BILM, words, 1, k=200, uses=uses) for uses in ("same", "other"))
+    assert {one.use.word for one in same} == {words[1]} and len(same) == exact.words[words[1]]
+    assert words[1] not in {one.use.word for one in other} and len(other) == 200
+    assert exact.find(BILM, [words[0].upper()], 0, uses="same") != []
+    assert exact.query(np.ones(16), word="nowhere") == []
+    with pytest.raises(ValueError, match="EL408"):
+        exact.find(BILM, words, 1, uses="none")
+    with pytest.raises(ValueError, match="EL018"):
+        exact.find(BILM, words, 99)
+
+
+@pytest.mark.parametrize("choice", [{}, {"word": "bank"}, {"exclude": "bank"}, {"exclude": "nowhere"}])
+def test_approximate_search_equals_exact_search(approximate, choice, monkeypatch):
+    monkeypatch.setattr("spacy_elmo.analysis.neighbors.EXACT_USES", 0)
+    assert approximate.search is not None
+    vectors = approximate.uses("river", 5)[1]
+    found = [approximate.query(vector, 10, **choice) for vector in vectors]
+    monkeypatch.setattr(approximate, "search", None)
+    for vector, before in zip(vectors, found):
+        after = approximate.query(vector, 10, **choice)
+        assert [one.cosine for one in before] == pytest.approx([one.cosine for one in after], abs=1e-5)
+
+
+def test_search_goes_on_until_there_are_enough(approximate, monkeypatch):
+    monkeypatch.setattr(vector_search, "N_PROBED", 1)
+    assert len(approximate.query(np.ones(16), 500, exclude="bank")) == 500
+
+
+def test_threads_get_the_same_results(approximate):
+    vectors = approximate.uses("river", 8)[1]
+    expected = [approximate.query(vector, 5) for vector in vectors]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda vector: approximate.query(vector, 5), vectors)) == expected
+
+
+def test_recall_is_measured(exact, approximate):
+    assert check_recall(exact, n_queries=5).recall == 1
+    found = check_recall(approximate, n_queries=20)
+    assert found.recall > 0.95 and found.n_queries == 20 and found.k == 10
+    with pytest.raises(ValueError, match="EL004"):
+        check_recall(exact, k=0)
+
+
+def test_sample_of_uses_has_a_seed(exact):
+    first, second = exact.uses("bank", 4), exact.uses("BANK", 4)
+    assert first[0] == second[0] and len(first[0]) == 4 and first[1].shape == (4, 16)
+    assert exact.uses("nowhere")[0] == [] and exact.uses("nowhere")[1].shape == (0, 16)
+
+
+@pytest.mark.parametrize("vector", [np.ones(3), np.zeros(16), np.full(16, np.nan), np.ones((2, 16))])
+def test_queries_that_do_not_fit(exact, vector):
+    with pytest.raises(ValueError, match="EL395"):
+        exact.query(vector)
+
+
+def test_another_bilm_is_refused(exact):
+    exact.check_bilm(make_bilm(0))
+    with pytest.raises(ValueError, match="EL394"):
+        exact.find(make_bilm(1), ["bank"], 0)
+
+
+def test_build_that_was_stopped_continues(tmp_path):
+    texts = {"a": make_sentences(40, 1), "b": make_sentences(10, 2)}
+    build_index(tmp_path / "whole", BILM, texts)
+    n_stops, is_complete = 0, False
+    while not is_complete:
+        builder = open_builder(tmp_path / "index", BILM)
+        builder.stop()
+        builder.add(make_document(name, text) for name, text in texts.items())
+        is_complete = builder.n_read == 0
+        builder.store.close()
+        with pytest.raises(ValueError, match="EL391"):
+            NeighborIndex.open(tmp_path / "index")
+        n_stops += 1
+    assert n_stops > 3
+    build_index(tmp_path / "index", BILM, texts)
+    assert describe_index(tmp_path / "index") == describe_index(tmp_path / "whole")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from analysis.indexes import build_index, make_bilm, make_sentences
+def progress(n, left=[int(sys.argv[2])]):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+from spacy_elmo.analysis.token_store import TokenStore
+add = TokenStore.add_sentences
+def dying(self, *given):
+    add(self, *given)
+    progress(1)
+TokenStore.add_sentences = dying
+build_index(Path(sys.argv[1]), make_bilm(), {"a": make_sentences(40, 1)})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@pytest.mark.parametrize("n_batches", [0, 2])
+def test_killed_process_leaves_an_index_that_continues(tmp_path, n_batches):
+    path = tmp_path / "index"
+    tests = Path(__file__).parents[1]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(n_batches)], env=environ)
+    assert done.returncode == -signal.SIGKILL
+    with pytest.raises(ValueError, match="EL391"):
+        NeighborIndex.open(path)
+    texts = {"a": make_sentences(40, 1)}
+    build_index(path, BILM, texts)
+    build_index(tmp_path / "whole", BILM, texts)
+    assert describe_index(path) == describe_index(tmp_path / "whole")
+
+
+@needs_faiss
+@pytest.mark.parametrize("exact_tokens", [100, 10**6])
+def test_documents_are_replaced_deleted_and_added(tmp_path, exact_tokens):
+    before = {name: make_sentences(60, seed) for seed, name in enumerate("abcd")}
+    after = {**before, "b": make_sentences(7, 9), "e": make_sentences(5, 10)}
+    del after["c"]
+    path, choices = tmp_path / "index", {"exact_tokens": exact_tokens}
+    build_index(path, BILM, before, **choices)
+    builder = open_builder(path, BILM, **choices)
+    assert builder.delete("c") == sum(map(len, before["c"]))
+    builder.add(make_document(name, text, "2" if name == "b" else "1") for name, text in after.items())
+    assert (builder.n_unchanged, builder.n_replaced) == (2, 1)
+    assert builder.n_read == sum(len(words) for name in "be" for words in after[name])
+    builder.finish()
+    with pytest.raises(ValueError, match="EL402"):
+        builder.delete("c")
+    builder.store.close()
+    build_index(tmp_path / "anew", BILM, after, **choices)
+    assert describe_index(path) == describe_index(tmp_path / "anew")
+    assert len(list(path.glob("vectors-*"))) == (exact_tokens == 100)
+    assert check_recall(NeighborIndex.open(path), n_queries=20).recall > 0.95
+
+
+@needs_faiss
+def test_small_changes_keep_the_cells(tmp_path, monkeypatch):
+    texts = {"a": make_sentences(200, 1), "b": make_sentences(5, 2)}
+    build_index(tmp_path / "index", BILM, texts, exact_tokens=100)
+    monkeypatch.setattr(vector_search, "_train", None)  # must not be called
+    builder = open_builder(tmp_path / "index", BILM, exact_tokens=100)
+    builder.delete("b")
+    builder.add([make_document("c", make_sentences(5, 3))])
+    builder.finish()
+    builder.store.close()
+    index = NeighborIndex.open(tmp_path / "index")
+    assert index.search is not None and index.search.index.ntotal == index.n_tokens
+    assert check_recall(index, n_queries=20).recall > 0.95
+
+
+@needs_faiss
+def test_search_that_was_not_finished_is_made_again(tmp_path, monkeypatch):
+    texts = {"a": make_sentences(60, 1)}
+
+    def fail(index, path):
+        path.write_bytes(b"half")
+        raise OSError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vector_search, "_write", fail)
+        builder = open_builder(tmp_path / "index", BILM, exact_tokens=100)
+        builder.add(make_document(name, text) for name, text in texts.items())
+        with pytest.raises(OSError, match="no space"):
+            builder.finish()
+        builder.store.close()
+    with pytest.raises(ValueError, match="EL391"):
+        NeighborIndex.open(tmp_path / "index")
+    build_index(tmp_path / "index", BILM, texts, exact_tokens=100)
+    assert check_recall(NeighborIndex.open(tmp_path / "index"), n_queries=20).recall > 0.95
+
+
+def test_index_that_is_being_written_is_locked(tmp_path, monkeypatch):
+    monkeypatch.setattr(token_store, "WAIT_S", 0.1)
+    builder = open_builder(tmp_path / "index", BILM)
+    for use in (NeighborIndex.open, lambda path: open_builder(path, BILM)):
+        with pytest.raises(ValueError, match="EL401"):
+            use(tmp_path / "index")
+    builder.store.close()
+    open_builder(tmp_path / "index", BILM).store.close()
+
+
+def test_settings_that_differ_are_refused(tmp_path):
+    build_index(tmp_path / "index", BILM)
+    with pytest.raises(ValueError, match="EL393.*layer is 2, now 1"):
+        open_builder(tmp_path / "index", BILM, layer=1)
+    build_index(tmp_path / "index", BILM, layer=1, force=True)
+    assert NeighborIndex.open(tmp_path / "index").layer == 1
+    with pytest.raises(ValueError, match="EL400"):
+        make_settings(BILM, name="tiny", digest="0", layer=3, content_words="")
+
+
+def test_folder_that_is_no_index(tmp_path):
+    (tmp_path / "letter.txt").write_text("Dear index", encoding="utf8")
+    for path in (tmp_path, tmp_path / "absent", tmp_path / "letter.txt"):
+        with pytest.raises(ValueError, match="EL390"):
+            NeighborIndex.open(path)
+    with pytest.raises(ValueError, match="EL390"):
+        open_builder(tmp_path, BILM, force=True)
+    assert (tmp_path / "letter.txt").read_text(encoding="utf8") == "Dear index"
+    (tmp_path / FILE).write_bytes(b"not SQLite" * 1000)
+    with pytest.raises(ValueError, match="EL390"):
+        NeighborIndex.open(tmp_path)
+    (tmp_path / FILE).unlink()
+    sqlite3.connect(tmp_path / FILE).execute("CREATE TABLE other (x)").connection.close()
+    with pytest.raises(ValueError, match="EL390"):
+        NeighborIndex.open(tmp_path)
+
+
+def test_damaged_index(tmp_path):
+    build_index(tmp_path / "index", BILM)
+    with sqlite3.connect(tmp_path / "index" / FILE) as file:
+        file.execute("UPDATE token SET vector = x'00' WHERE id = 5")
+    index = NeighborIndex.open(tmp_path / "index")
+    with pytest.raises(ValueError, match="EL392.*1 bytes"):
+        index.query(np.ones(16))
+    index.close()
+    with sqlite3.connect(tmp_path / "index" / FILE) as file:
+        file.execute("DELETE FROM token WHERE id = 5")
+    with pytest.raises(ValueError, match="EL392"):
+        NeighborIndex.open(tmp_path / "index")
+    content = (tmp_path / "index" / FILE).read_bytes()
+    (tmp_path / "index" / FILE).write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match="EL392"):
+        NeighborIndex.open(tmp_path / "index")
+
+
+def test_damaged_search_file(approximate, tmp_path):
+    path = tmp_path / "index"
+    path.mkdir()
+    for file in approximate.path.iterdir():
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= file.suffix == ".faiss"
+        (path / file.name).write_bytes(content)
+    with pytest.raises(ValueError, match="EL392.*has changed"):
+        NeighborIndex.open(path)
+    next(path.glob("vectors-*")).unlink()
+    with pytest.raises(ValueError, match="EL392.*is missing"):
+        NeighborIndex.open(path)
+
+
+def test_without_faiss(approximate, tmp_path, monkeypatch):
+    monkeypatch.setattr(vector_search, "has_faiss", False)
+    with pytest.raises(ValueError, match="EL397"):
+        NeighborIndex.open(approximate.path)
+    monkeypatch.setattr(index_build, "has_faiss", False)
+    build_index(tmp_path / "small", BILM)
+    with pytest.raises(ValueError, match="EL397"):
+        build_index(tmp_path / "large", BILM, exact_tokens=100)
+
+
+def test_empty_index(tmp_path):
+    build_index(tmp_path / "index", BILM, {})
+    index = NeighborIndex.open(tmp_path / "index")
+    assert index.query(np.ones(16)) == [] and index.n_tokens == 0 and check_recall(index).n_queries == 0
+
+
+def test_any_text_is_stored_as_it_is(tmp_path):
+    build_index(tmp_path / "index", BILM, {"\x1b[31m": [HOSTILE, ["x"] * 1200]})
+    index = NeighborIndex.open(tmp_path / "index")
+    for position, word in enumerate(HOSTILE):
+        (use,) = index.uses(word)[0]
+        assert use == Use(word, HOSTILE, position, "\x1b[31m")
+    assert index.uses("\ud800")[0] == [] and index.words["x"] == 1200
+
+
+def test_documents_of_a_corpus(tmp_path):
+    (tmp_path / "lines.txt").write_text("a b\n\nc d\n", encoding="utf8")
+    (tmp_path / "texts.jsonl").write_text('{"words": ["a"]}\n{"text": "b c"}\n', encoding="utf8")
+    found = list(find_documents(find_shards(tmp_path), Counts()))
+    assert [Path(one.name).name for one in found] == ["lines.txt", "texts.jsonl#1", "texts.jsonl#2"]
+    assert [list(one.read(0)) for one in found] == [[[["a", "b"]], [], [["c", "d"]]], [[["a"]]], [[["b", "c"]]]]
+    assert list(found[0].read(2)) == [[["c", "d"]]]
+    digests = [one.digest for one in found]
+    (tmp_path / "lines.txt").write_text("a b\n\nc e\n", encoding="utf8")
+    again = [one.digest for one in find_documents(find_shards(tmp_path), Counts())]
+    assert again[1:] == digests[1:] and again[0] != digests[0]

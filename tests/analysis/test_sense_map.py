@@ -1,0 +1,125 @@
+"""Groups of uses, their picture and their page."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from spacy_elmo.analysis import sense_map
+from spacy_elmo.analysis.neighbors import Use
+from spacy_elmo.analysis.sense_map import cluster_uses, describe, draw_senses, shorten
+from spacy_elmo.analysis.sense_page import render_senses
+
+pytest.importorskip("sklearn")
+HOSTILE = ["</li></script><script>alert(1)</script>", "bank", '" onload="x', "\u202e$x_{$", "&amp;", "\x00"]
+
+
+def _make_uses(n: int):
+    return [Use("bank", [f"left{i}", "bank", "right"], 1, "doc") for i in range(n)]
+
+
+@pytest.fixture(scope="module")
+def groups():
+    """Three clouds of 12, 9 and 5 uses."""
+    rng = np.random.default_rng(0)
+    centers = np.eye(16)[:3]
+    labels = np.repeat([1, 0, 2], [9, 12, 5])
+    vectors = (centers[labels] + 0.1 * rng.standard_normal((26, 16))).astype("float32")
+    uses = _make_uses(26)
+    uses[0] = Use("bank", HOSTILE, 1, "<b>doc</b>")
+    return uses, vectors, labels, cluster_uses(uses, vectors)
+
+
+def test_clusters_are_found_and_sorted_by_size(groups):
+    _, vectors, labels, found = groups
+    assert found.sizes == [12, 9, 5] and found.silhouette > 0.4
+    assert found.labels.tolist() == labels.tolist()
+    assert found.points.shape == (26, 2) and np.isfinite(found.points).all()
+    assert [labels[place] for place in found.exemplars] == [0, 1, 2]
+    again = cluster_uses(groups[0], vectors)
+    assert again.labels.tolist() == found.labels.tolist() and np.array_equal(again.points, found.points)
+
+
+def test_number_of_senses_can_be_given(groups):
+    uses, vectors, *_ = groups
+    assert len(cluster_uses(uses, vectors, 2).sizes) == 2
+    one = cluster_uses(uses, vectors, 1)
+    assert one.sizes == [26] and np.isnan(one.silhouette) and "26 uses in one group" in describe(uses, one)
+    for n_senses in (0, 8):
+        with pytest.raises(ValueError, match="EL404.*possible are 1 to 7"):
+            cluster_uses(uses, vectors, n_senses)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_equal_uses_are_one_group(n):
+    uses = _make_uses(n)
+    found = cluster_uses(uses, np.ones((n, 16), dtype="float32"))
+    assert found.sizes == [n] and found.points.shape == (n, 2)
+    assert "circle" in render_senses(uses, found)
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_few_uses_can_be_grouped(n):
+    found = cluster_uses(_make_uses(n), np.eye(n, 16, dtype="float32") + 0.1)
+    assert sum(found.sizes) == n and len(found.sizes) > 1 and np.isfinite(found.points).all()
+
+
+def test_no_uses_are_refused():
+    with pytest.raises(ValueError, match="EL404"):
+        cluster_uses([], np.empty((0, 16), dtype="float32"))
+
+
+def test_without_sklearn(groups, monkeypatch):
+    monkeypatch.setattr(sense_map, "has_sklearn", False)
+    with pytest.raises(ValueError, match="EL398"):
+        cluster_uses(groups[0], groups[1])
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_picture_is_drawn(groups, tmp_path, suffix):
+    pytest.importorskip("matplotlib")
+    uses, _, _, found = groups
+    draw_senses(uses, found, tmp_path / f"bank{suffix}")
+    assert (tmp_path / f"bank{suffix}").stat().st_size > 5000
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+class Reader(HTMLParser):
+    """Collects tags and the text of list items."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, text):
+        self.text += text
+
+
+def test_page_escapes_and_needs_nothing_else(groups):
+    uses, _, _, found = groups
+    page = render_senses(uses, found)
+    reader = Reader(page)
+    assert reader.tags.count("script") == 1 and reader.tags.count("circle") == 26 and reader.tags.count("li") == 26
+    assert not {"img", "link", "iframe"} & set(reader.tags)
+    names = {name for name, _ in reader.attributes}
+    assert not {"src", "href"} & names and not any(name.startswith("on") for name in names)
+    assert "default-src 'none'" in page and not re.search(r"https?:", page)
+    assert "alert(1)" in reader.text  # as text
+    shown = [value for name, value in reader.attributes if name == "tabindex"]
+    assert shown.count("0") == 1 and shown.count("-1") == 25
+    assert {value for name, value in reader.attributes if name == "data-use"} == set(map(str, range(26)))
+
+
+def test_uses_are_shortened():
+    words = [str(i) for i in range(20)]
+    assert shorten(Use("9", words, 9, ""), 1) == "… 8 9 10 …"
+    assert shorten(Use("0", words[:2], 0, "")) == "0 1"
+    assert shorten(Use("\x1b[0m", ["\x1b[0m"], 0, "")) == "\ufffd"

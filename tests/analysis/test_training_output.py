@@ -1,0 +1,95 @@
+"""What is read from the folder of a training, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+import spacy
+import srsly
+from report_outputs import write_logs
+
+from spacy_elmo.analysis.score_table import make_score_rows
+from spacy_elmo.analysis.training_output import Run, read_output
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A training with a pipeline, no scores and no logs."""
+    (tmp_path / "out-0").mkdir()
+    spacy.blank("en").to_disk(tmp_path / "out-0" / "model-best")
+    return tmp_path / "out-0"
+
+
+def test_best_pipeline_is_taken_then_last_then_the_folder(folder: Path) -> None:
+    spacy.blank("en").to_disk(folder / "model-last")
+    assert read_output(folder).pipeline.name == "model-best"
+    assert read_output(folder / "model-last").pipeline == folder / "model-last"
+    (folder / "model-best" / "meta.json").unlink()
+    assert read_output(folder).pipeline.name == "model-last"
+
+
+def test_seeds_are_the_folders_beside(folder: Path) -> None:
+    for number, score in ((0, 0.5), (3, 0.7), (12, 0.9)):
+        (folder.parent / f"out-{number}").mkdir(exist_ok=True)
+        metrics = {"tag_acc": score, "token_acc": 1.0, "speed": 9000.0, "ents_per_type": {}, "ents_f": None}
+        srsly.write_json(folder.parent / f"out-{number}" / "metrics.json", metrics)
+    for name in ("out-x", "other-1", "out-5"):
+        (folder.parent / name).mkdir()
+    (folder.parent / "out-7").write_text("a file", encoding="utf8")
+    srsly.write_json(folder / "timing.json", {"elapsed_s": 2.5})
+    output = read_output(folder)
+    assert [run.name for run in output.runs] == ["out-0", "out-3", "out-12"]
+    assert output.runs[0].scores == {"tag_acc": 0.5} and output.runs[0].elapsed_s == 2.5 and output.has_metrics
+
+
+def test_folder_without_a_number_has_no_seeds(folder: Path) -> None:
+    srsly.write_json(folder.parent / "metrics.json", {"tag_acc": 0.5})
+    output = read_output(folder / "model-best")
+    assert output.runs == () and not output.has_metrics
+
+
+def test_logs_are_known_by_their_rows(folder: Path) -> None:
+    write_logs(folder)
+    (folder / "other.jsonl").write_text('{"text": "no log"}\n', encoding="utf8")
+    (folder / "empty.jsonl").write_text("", encoding="utf8")
+    output = read_output(folder)
+    assert [row["step"] for row in output.score_log] == [0, 20]
+    assert [row["shares"] for row in output.weight_log["tagger", 1]] == [pytest.approx([0.5, 0.3, 0.2])] * 2
+
+
+def test_folder_without_a_pipeline_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no pipeline", encoding="utf8")
+    cases = {tmp_path: "contains notes.txt", tmp_path / "no": "not exist", tmp_path / "notes.txt": "file"}
+    for path, problem in cases.items():
+        with pytest.raises(ValueError, match=f"EL430.*{problem}"):
+            read_output(path)
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("metrics.json", "{"),
+        ("metrics.json", "[1]"),
+        ("timing.json", "2.5 s"),
+        ("model-best/meta.json", "3"),
+        ("model-best/config.cfg", "no config"),
+        ("log.jsonl", '{"step": 1}\n{'),
+        ("weights.jsonl", '{"step": 0, "component": "tagger", "number": 1, "shares": [0.5, "x"]}'),
+        ("weights.jsonl", '{"step": "no", "component": "tagger", "number": 1, "shares": [0.5]}'),
+    ],
+)
+def test_damaged_files_are_named(folder: Path, name: str, content: str) -> None:
+    srsly.write_json(folder / "metrics.json", {})
+    (folder / name).write_text(content, encoding="utf8")
+    with pytest.raises(ValueError, match="EL431") as caught:
+        read_output(folder)
+    assert name in str(caught.value)
+
+
+def test_rows_have_means_and_differences() -> None:
+    ours = [Run("elmo-0", {"ents_f": 0.5, "tag_micro_f": 1.0, "own": 0.1}), Run("elmo-1", {"ents_f": 0.7})]
+    rows = make_score_rows(ours, [Run("baseline-0", {"ents_f": 0.4})])
+    assert [row.name for row in rows] == ["Entities F1", "own"]
+    assert rows[0].ours is not None and rows[0].theirs is not None
+    assert (rows[0].ours.mean, rows[0].ours.n, rows[0].theirs.std) == (pytest.approx(0.6), 2, None)
+    assert rows[0].ours.std == pytest.approx(0.1414, abs=1e-4) and rows[0].difference == pytest.approx(0.2)
+    assert rows[1].theirs is None and rows[1].difference is None

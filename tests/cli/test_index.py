@@ -1,0 +1,144 @@
+"""`elmo index`, `neighbors`, `senses` and `same-sense`: good calls, hostile texts, and mistakes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from spacy_elmo.analysis.index_build import IndexBuilder
+from spacy_elmo.cli._app import app
+from spacy_elmo.cli._index import to_printable
+from spacy_elmo.weights import save_bilm
+
+pytest.importorskip("sklearn")
+pytest.importorskip("matplotlib")
+LINES = [
+    "the cat sat on the mat .",
+    "a bank of the river \x1b[31m \u202e <script>",
+    "my bank lends money .",
+    "Bank on it",
+] * 3
+SENTENCE = "the cat sat on the bank"
+
+
+def _run(*args: Any) -> Any:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+@pytest.fixture(scope="module")
+def folder(bilm, tmp_path_factory) -> Path:
+    """A biLM, a corpus and its index."""
+    folder = tmp_path_factory.mktemp("index")
+    save_bilm(bilm, folder / "bilm")
+    (folder / "lines.txt").write_text("\n".join(f"{line} {i}" for i, line in enumerate(LINES)), encoding="utf8")
+    result = _run("index", folder / "lines.txt", folder / "index", "--bilm", folder / "bilm")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def test_index_reports(folder):
+    record = json.loads(_run("index", folder / "index", "--check", "--json").stdout)
+    n_tokens = sum(len(line.split()) + 1 for line in LINES)
+    assert record["tokens"] == n_tokens and record["documents"] == 1 and record["layer"] == 2
+    assert record["recall@10"] == 1 and record["bilm"] == str(folder / "bilm")
+
+
+def test_index_is_added_to_and_documents_are_deleted(folder, tmp_path):
+    (tmp_path / "texts.jsonl").write_text('{"words": ["a", "the", "Bank"]}\n{"words": ["2"]}\n', encoding="utf8")
+    place = [tmp_path / "texts.jsonl", tmp_path / "index"]
+    result = _run("index", *place, "--bilm", folder / "bilm", "--content-words", "--layer", "mean", "--json")
+    assert json.loads(result.stdout)["tokens"] == 1 and json.loads(result.stdout)["layer"] == "mean"
+    again = _run("index", *place, "--json")
+    assert json.loads(again.stdout)["tokens"] == 1 and "2 documents unchanged" in again.stderr
+    name = f"{tmp_path / 'texts.jsonl'}#1"
+    deleted = _run("index", tmp_path / "index", "--delete", name, "--json")
+    assert json.loads(deleted.stdout)["tokens"] == 0, deleted.output
+    assert "EL402" in _run("index", tmp_path / "index", "--delete", name).output
+    assert "EL393" in _run("index", *place, "--layer", 1).output
+    empty = _run("neighbors", tmp_path / "index", SENTENCE, "-w", "bank")
+    assert empty.exit_code == 0 and "no tokens" in empty.output
+    assert "EL396" in _run("senses", tmp_path / "index", "bank").output
+
+
+def test_stopped_build_says_how_to_go_on(folder, tmp_path, monkeypatch):
+    call = ["index", folder / "lines.txt", tmp_path / "index", "--bilm", folder / "bilm"]
+    with monkeypatch.context() as patched:
+        patched.setattr(IndexBuilder, "add", lambda self, documents, progress: self.stop())  # as a signal would
+        result = _run(*call)
+    assert result.exit_code == 1 and "same command continues" in result.output
+    assert "EL391" in _run("neighbors", tmp_path / "index", SENTENCE, "-w", "cat").output
+    assert _run(*call).exit_code == 0
+    assert _run("neighbors", tmp_path / "index", SENTENCE, "-w", "cat").exit_code == 0
+
+
+def test_corpus_without_tokens_is_told(folder, tmp_path):
+    (tmp_path / "empty.txt").write_text(" \n\n", encoding="utf8")
+    result = _run("index", tmp_path / "empty.txt", tmp_path / "index", "--bilm", folder / "bilm", "--json")
+    assert result.exit_code == 0 and "no tokens" in result.stderr and json.loads(result.stdout)["tokens"] == 0
+
+
+def test_neighbors_prints_lines_without_control_characters(folder):
+    result = _run("neighbors", folder / "index", SENTENCE, "--word", "bank", "--k", 50)
+    assert result.exit_code == 0, result.output
+    assert "<script>" in result.stdout and "\x1b[31m" not in result.stdout and "\u202e" not in result.stdout
+    same = _run("neighbors", folder / "index", SENTENCE, "--word", "bank", "--same-word", "--json")
+    record = json.loads(same.stdout)
+    assert record["sentence"][record["position"]] == "bank" and len(record["neighbors"]) == 9
+    assert {one["word"].lower() for one in record["neighbors"]} == {"bank"}
+    assert all(one["words"][one["position"]] == one["word"] for one in record["neighbors"])
+
+
+def test_senses_writes_picture_and_page(folder, tmp_path):
+    files = ["--picture", tmp_path / "bank.svg", "--html", tmp_path / "bank.html"]
+    result = _run("senses", folder / "index", "Bank", *files)
+    assert result.exit_code == 0, result.output
+    assert "9 uses" in result.stdout and "\x1b[31m" not in result.stdout
+    page = (tmp_path / "bank.html").read_text(encoding="utf8")
+    assert "&lt;script&gt;" in page and page.count("<script>") == 1
+    assert (tmp_path / "bank.svg").stat().st_size > 1000
+    assert "EL134" in _run("senses", folder / "index", "bank", *files).output
+    upper = json.loads(_run("senses", folder / "index", "Bank", "--match-case", "--json").stdout)
+    assert [use["word"] for use in upper["uses"]] == ["Bank"] * 3
+    found = json.loads(_run("senses", folder / "index", "bank", "--n-senses", 2, "--json").stdout)
+    assert sum(group["size"] for group in found["groups"]) == 9 == len(found["uses"])
+
+
+def test_same_sense_gives_cosines_and_a_probability(folder):
+    texts = ("He sat on the bank of the river.", "My bank raised its rates.")
+    found = json.loads(_run("same-sense", *texts, "--word", "bank", "--json").stdout)
+    assert list(found["cosines"]) == ["0", "1", "2", "mean"] and found["cosines"]["0"] == pytest.approx(1, abs=1e-4)
+    assert found["is_same"] is (found["probability"] >= 0.5)
+    assert "sense: probability" in _run("same-sense", *texts, "--word", "bank").stdout
+    other = _run("same-sense", *texts, "-w", "bank", "-W", "rates", "--bilm", folder / "bilm")
+    assert other.exit_code == 0 and "no calibration" in other.stdout
+    assert "EL381" in _run("same-sense", *texts, "-w", "river").output
+
+
+def test_mistakes_are_clear(folder, tmp_path, bilm):
+    index = folder / "index"
+    calls = {
+        "EL390": ("neighbors", tmp_path, SENTENCE, "-w", "cat"),
+        "EL399": ("neighbors", index, SENTENCE, "-w", "cat", "--layer", 1),
+        "EL394": ("neighbors", index, SENTENCE, "-w", "cat", "--bilm", "en_elmo_sm"),
+        "EL381": ("neighbors", index, SENTENCE, "-w", "dog"),
+        "EL380": ("neighbors", index, " ", "-w", "dog"),
+        "EL396": ("senses", index, "ban\x1bk\udcff"),
+        "EL404": ("senses", index, "cat", "--n-senses", 7),
+        "EL232": ("senses", index, "cat", "--picture", "cat.gif"),
+        "EL403": ("index", index),
+        "EL400": ("index", folder / "lines.txt", tmp_path / "new", "--bilm", folder / "bilm", "--layer", "7"),
+        "EL133": ("index", tmp_path / "absent.txt", tmp_path / "new", "--bilm", folder / "bilm"),
+    }
+    for code, call in calls.items():
+        result = _run(*call)
+        assert result.exit_code == 1 and code in result.output, (code, result.output)
+        assert "\x1bk" not in result.output
+    assert "EL396" in _run("neighbors", index, "a dog", "-w", "dog", "-s").output
+    assert "EL396" in _run("senses", index, "Cat", "--match-case").output
+    assert "EL390" in _run("index", tmp_path / "absent", "--delete", "a").output
+
+
+def test_unprintable_characters_are_replaced():
+    assert to_printable("a\x1b\u202eé中") == "a\ufffd\ufffdé中"

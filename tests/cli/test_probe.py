@@ -1,0 +1,104 @@
+"""`elmo probe`: tags and senses, files, warnings and mistakes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+import srsly
+from spacy.tokens import Doc, DocBin
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import app
+from spacy_elmo.weights.identity import digest_bilm
+
+pytest.importorskip("sklearn", reason="probes need scikit-learn")
+TAGGED = [("the", "DET"), ("cat", "NOUN"), ("sat", "VERB"), (".", "PUNCT")]
+
+
+def _run(*args: Any) -> Any:
+    return CliRunner().invoke(app, ["probe", *(str(arg) for arg in args)])
+
+
+@pytest.fixture
+def tagged(tmp_path: Path) -> Path:
+    vocab = spacy.blank("en").vocab
+    words, tags = zip(*TAGGED)
+    DocBin(docs=[Doc(vocab, words=words[: i % 3 + 2], pos=tags[: i % 3 + 2]) for i in range(10)]).to_disk(
+        tmp_path / "tagged.spacy"
+    )
+    return tmp_path / "tagged.spacy"
+
+
+@pytest.mark.issue(18)
+def test_table_json_and_picture(bilm_path: Path, tagged: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    out, picture = tmp_path / "out" / "probe.json", tmp_path / "out" / "probe.png"
+    arguments = (bilm_path, tagged, "--attr", "pos", "--control-seeds", 1, "--json", out, "--picture", picture)
+    result = _run(*arguments)
+    assert result.exit_code == 0, result.output
+    for text in ("majority baseline", "word baseline", "LSTM layer 2", "mean of all layers", "selectivity"):
+        assert text in result.stdout
+    told = " ".join(result.stderr.split())
+    assert "split with seed 0 into 8 documents to train on and 2 to test on" in told
+    record = srsly.read_json(out)
+    assert record["bilm_digest"] == digest_bilm(bilm_path) and record["is_split"] and record["seed"] == 0
+    assert [len(row["control"]) for row in record["layers"]] == [1] * 4
+    assert picture.read_bytes().startswith(b"\x89PNG") and sorted(out.parent.iterdir()) == [out, picture]
+    again = _run(*arguments)
+    assert again.exit_code == 1 and "EL134" in again.stderr
+    assert _run(*arguments, "--layers", "0", "--force").exit_code == 0
+    assert len(srsly.read_json(out)["layers"]) == 1
+
+
+@pytest.mark.issue(18)
+def test_json_goes_to_stdout(bilm_path: Path, tagged: Path, tmp_path: Path) -> None:
+    test = tmp_path / "test.conllu"
+    test.write_text("1\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\t_\n2\toh\toh\tINTJ\tUH\t_\t1\tx\t_\t_\n", encoding="utf8")
+    result = _run(bilm_path, test, "-a", "pos", "-t", tagged, "-l", "0,mean", "-n", 0, "-m", 9, "-j", "-")
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert (record["n_train"], record["n_test"], record["n_unseen"]) == (9, 2, 1) and not record["is_split"]
+    assert [row["layer"] for row in record["layers"]] == [0, "mean"]
+    assert "WL241" in result.stderr and "1 of the 2 test tokens" in " ".join(result.stderr.split())
+
+
+@pytest.mark.issue(18)
+def test_stopped_probes_are_told(bilm_path: Path, tagged: Path) -> None:
+    result = _run(bilm_path, tagged, "-a", "pos", "-n", 0, "-l", "1", "--max-iter", 1)
+    assert result.exit_code == 0 and "WL240" in result.stderr and "LSTM layer 1" in result.stderr
+
+
+@pytest.mark.issue(18)
+def test_senses_by_nearest_neighbour(bilm_path: Path, tmp_path: Path) -> None:
+    path = tmp_path / "senses.jsonl"
+    rows = [("a", "the bank lends", "money"), ("b", "the bank floods", "river"), ("c", "a bank lends", "money")]
+    senses = [
+        {"doc": doc, "tokens": text.split(), "senses": [[1, "bank", "NOUN", sense]]} for doc, text, sense in rows * 2
+    ]
+    srsly.write_jsonl(path, senses)
+    result = _run(bilm_path, path, "--attr", "sense")
+    assert result.exit_code == 0, result.output
+    assert "most frequent training sense" in result.stdout and "several senses" in result.stdout
+    assert "EL427" in _run(bilm_path, path, "--attr", "sense", "--control-seeds", 2).stderr
+
+
+@pytest.mark.issue(18)
+def test_mistakes_have_codes(bilm_path: Path, tagged: Path, tmp_path: Path) -> None:
+    blank = tmp_path / "blank"
+    spacy.blank("en").to_disk(blank)
+    cases = [
+        ((bilm_path, tagged, "-a", "tag"), "EL428"),
+        ((bilm_path, tagged, "-a", "colour"), "EL241"),
+        ((bilm_path, tagged, "-a", "sense"), "EL420"),
+        ((bilm_path, tagged, "-a", "pos", "-t", tagged), "EL424"),
+        ((bilm_path, tagged, "-a", "pos", "-l", "7"), "EL425"),
+        ((blank, tagged, "-a", "pos"), "EL426"),
+        ((bilm_path, tagged, "-a", "pos", "-p", tmp_path / "a.doc"), "EL232"),
+    ]
+    for arguments, code in cases:
+        result = _run(*arguments)
+        assert result.exit_code == 1 and code in result.stderr, (arguments, result.output)
+    assert _run(bilm_path, tmp_path / "none.spacy", "-a", "pos").exit_code == 2
+    assert _run(tmp_path / "none", tagged, "-a", "pos").exit_code == 1

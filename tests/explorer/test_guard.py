@@ -1,0 +1,93 @@
+"""Which requests are refused, and the headers of every answer."""
+
+from typing import Dict
+
+import pytest
+from explorer.serving import Client, running
+
+from spacy_elmo.explorer.guard import HEADERS, find_refusal, list_hosts
+from spacy_elmo.explorer.views import Explorer
+
+HOSTS = list_hosts(8765)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "127.0.0.1:8765"},
+        {"host": "LOCALHOST:8765", "origin": "http://localhost:8765"},
+        {"host": "[::1]:8765", "origin": "http://[::1]:8765", "sec-fetch-site": "same-origin"},
+        {"host": "localhost:8765", "sec-fetch-site": "none"},
+    ],
+)
+def test_page_itself_is_answered(headers: Dict[str, str]) -> None:
+    assert find_refusal(headers, HOSTS) is None
+
+
+@pytest.mark.parametrize(
+    "headers, wrong",
+    [
+        ({}, "Host"),
+        ({"host": "evil.example:8765"}, "Host"),
+        ({"host": "127.0.0.1"}, "Host"),
+        ({"host": "127.0.0.1:80"}, "Host"),
+        ({"host": "127.0.0.1:8765.evil.example"}, "Host"),
+        ({"host": "127.0.0.1:8765", "origin": "http://evil.example"}, "Origin"),
+        ({"host": "127.0.0.1:8765", "origin": "null"}, "Origin"),
+        ({"host": "127.0.0.1:8765", "origin": "https://127.0.0.1:8765"}, "Origin"),
+        ({"host": "127.0.0.1:8765", "origin": "http://127.0.0.1:9999"}, "Origin"),
+        ({"host": "127.0.0.1:8765", "origin": "http://localhost:8765"}, "Origin"),
+        ({"host": "127.0.0.1:8765", "sec-fetch-site": "cross-site"}, "Sec-Fetch-Site"),
+        ({"host": "127.0.0.1:8765", "sec-fetch-site": "same-site"}, "Sec-Fetch-Site"),
+    ],
+)
+def test_other_pages_are_refused(headers: Dict[str, str], wrong: str) -> None:
+    refusal = find_refusal(headers, HOSTS)
+    assert refusal is not None and "EL412" in refusal and f"its {wrong} is" in refusal
+
+
+def test_port_80_may_be_left_out() -> None:
+    assert find_refusal({"host": "localhost"}, list_hosts(80)) is None
+
+
+@pytest.mark.parametrize("path", ["/", "/api/settings", "/explorer.js"])
+def test_server_refuses_a_foreign_host(client: Client, path: str) -> None:
+    status, _, body = client.send("GET", path, headers={"Host": "rebound.example"})
+    assert status == 403 and b"EL412" in body and b"rebound.example" in body
+
+
+def test_server_refuses_a_foreign_origin(client: Client) -> None:
+    status, _, body = client.send(
+        "POST", "/api/tokens", b'{"text": "a"}', {"Origin": "http://evil.example", "Content-Type": "application/json"}
+    )
+    assert status == 403 and b"EL412" in body
+    assert client.ask("tokens", {"Origin": f"http://{client.host}"}, text="a")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/explorer.css", "/api/settings", "/nothing", "/../setup.py", "/%2e%2e/app.py"])
+def test_every_answer_has_the_headers(client: Client, path: str) -> None:
+    status, headers, body = client.send("GET", path)
+    assert status == (200 if path in ("/", "/explorer.css", "/api/settings") else 404)
+    for name, value in HEADERS.items():
+        assert headers[name.lower()] == value
+    assert "access-control-allow-origin" not in headers and "server" not in headers
+    assert b"\nfrom " not in body
+
+
+def test_policy_allows_nothing_inline_or_foreign(client: Client) -> None:
+    policy = client.send("GET", "/")[1]["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+
+
+def test_files_name_no_other_site(client: Client) -> None:
+    page = client.send("GET", "/")[2].decode("utf8")
+    assert "//" not in page and "style=" not in page and "<style" not in page and "onclick" not in page
+
+
+def test_ipv6_is_served(explorer: Explorer) -> None:
+    try:
+        with running(explorer, "::1") as address:
+            assert address.startswith("http://[::1]:")
+            assert Client(address).send("GET", "/")[0] == 200
+    except ValueError as error:
+        pytest.skip(f"no IPv6 on this machine: {error}")

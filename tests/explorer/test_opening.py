@@ -1,0 +1,75 @@
+"""The explorer with an index that `elmo index` wrote, and as a process of its own."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, List
+
+import pytest
+from explorer.serving import Client
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import app
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.explorer.opening import open_explorer
+from spacy_elmo.weights import save_bilm
+
+SENTENCES = ["He sat on the bank .", "The bank lent money .", "The river bank ."]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def bilm_path(tiny: BiLM, tmp_path: Path) -> Path:
+    """The tiny biLM on disk."""
+    save_bilm(tiny, tmp_path / "bilm")
+    return tmp_path / "bilm"
+
+
+def _build_index(folder: Path, bilm_path: Path, sentences: List[str], *options: str) -> Path:
+    (folder / "corpus.txt").write_text("\n".join(sentences), encoding="utf8")
+    arguments = ["index", folder / "corpus.txt", folder / "index", "--bilm", bilm_path, *options]
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return folder / "index"
+
+
+def _ask(explorer: Any, view: str, **question: Any) -> Any:
+    return explorer.answer(view, json.dumps(question).encode())
+
+
+def test_explorer_asks_a_real_index(tmp_path: Path, bilm_path: Path) -> None:
+    index = _build_index(tmp_path, bilm_path, SENTENCES * 2)
+    explorer = open_explorer(bilm=str(bilm_path), index=index)
+    assert explorer.settings()["index"]["n_tokens"] == 30
+    question = {"text": "He sat on the bank .", "token": 4, "k": 2}
+    found = _ask(explorer, "neighbours", uses="same", **question)["neighbours"]
+    assert [use["words"] for use in found] == [SENTENCES[0].split()] * 2
+    assert found[0]["cosine"] == pytest.approx(1, abs=1e-3) and found[0]["position"] == 4
+    others = _ask(explorer, "neighbours", uses="other", **question)["neighbours"]
+    assert all(use["words"][use["position"]] != "bank" for use in others)
+    senses = _ask(explorer, "senses", word="BANK", n_senses=2)
+    assert len(senses["uses"]) == 6 and len(senses["exemplars"]) == 2
+    with pytest.raises(ValueError, match="EL419"):
+        _ask(explorer, "senses", word="money", n_senses=None)
+
+
+def test_explorer_refuses_the_index_of_another_bilm(tmp_path: Path, bilm_path: Path) -> None:
+    index = _build_index(tmp_path, bilm_path, SENTENCES)
+    with pytest.raises(ValueError, match="EL394"):
+        open_explorer(bilm="en_elmo_sm", index=index)
+
+
+def test_command_serves_until_it_is_interrupted(bilm_path: Path) -> None:
+    command = [sys.executable, "-m", "spacy_elmo", "explore", "--bilm", str(bilm_path), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None and process.stdout is not None
+        line = process.stderr.readline()
+        address = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
+        status, answer = Client(address).ask("tokens", text="the bank")
+        process.send_signal(signal.SIGINT)
+        errors = process.stderr.read()
+        assert process.wait(60) == 0, errors
+    assert status == 200 and len(answer["tokens"]) == 2
+    assert "Traceback" not in errors

@@ -1,0 +1,277 @@
+"""The page in a real browser, headless: its views, hostile text, state in the address, keyboard, and a phone."""
+
+import re
+from typing import Any, Iterator
+
+import pytest
+from explorer.browsing import Page, opened
+from explorer.serving import running
+from explorer.stub_index import HOSTILE, StubIndex
+
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.explorer.views import Explorer
+
+pytestmark = pytest.mark.slow
+VIEWS = ("compare", "neighbours", "senses", "surprisal", "tokens")
+
+
+@pytest.fixture
+def page(browser: Any, packaged: str) -> Iterator[Page]:
+    """The explorer with the packaged biLM."""
+    with opened(browser, packaged) as found:
+        yield found
+
+
+def test_compare_draws_a_map_per_layer_and_of_the_mix(page: Page) -> None:
+    page.open("compare", a="He sat on the bank .", b="The bank lent him money .")
+    assert page.page.locator("#compare figure").count() == 4
+    cells = page.page.locator('#compare figure[data-map="0"] td.cell')
+    assert cells.count() == 36 and cells.nth(4 * 6 + 1).inner_text() == "1.00"
+    assert 0 < float(page.page.locator('#compare figure[data-map="2"] td.cell').nth(4 * 6 + 1).inner_text()) < 0.9
+
+
+def test_sliders_mix_the_layers(page: Page) -> None:
+    page.open("compare", a="the bank", b="a bank", s0=100, s1=0, s2=0)
+    first, mix = (page.page.locator(f'#compare figure[data-map="{key}"] tbody') for key in ("0", "mix"))
+    assert first.inner_text() == mix.inner_text()
+    page.page.fill("[name=s2]", "100")
+    assert first.inner_text() != mix.inner_text() and page.text("#s0-value") == "50 %"
+    page.page.select_option("#compare [name=measure]", "dot")
+    before = float(mix.locator("td.cell").first.inner_text())
+    page.page.fill("[name=gamma]", "2")
+    assert float(mix.locator("td.cell").first.inner_text()) == pytest.approx(4 * before, rel=0.05)
+
+
+def test_learned_mix_sets_the_sliders(page: Page) -> None:
+    page.open("compare", a="the bank", b="a bank")
+    page.page.select_option("#compare [name=mix]", "0")
+    assert [page.text(f"#{name}-value") for name in ("s0", "s1", "s2", "gamma")] == ["10 %", "70 %", "20 %", "2.50"]
+    assert "mix=0" in page.page.evaluate("location.hash")
+
+
+def test_surprisal_and_substitutes_of_a_clicked_word(page: Page) -> None:
+    page.open("surprisal", text="He sat on the bank of the river.")
+    assert page.page.locator("#surprisal .word").count() == 9
+    page.page.click("#surprisal .word >> text=bank")
+    page.page.wait_for_selector("#surprisal table.list")
+    assert "edge" in page.text("#surprisal table.list") and "In place of bank" in page.text("#surprisal h3")
+    assert "token=4" in page.page.evaluate("location.hash")
+
+
+def test_neighbours_of_a_clicked_word(page: Page) -> None:
+    page.open("neighbours", text="the bank", k=3)
+    page.page.click("#neighbours .word >> text=bank")
+    page.page.wait_for_selector("#neighbours ol.neighbours")
+    rows = page.page.locator("#neighbours ol.neighbours li")
+    assert rows.count() == 3 and "the muddy bank of the river" in rows.first.text_content()
+
+
+def test_senses_has_a_point_per_use_and_an_exemplar_per_group(page: Page) -> None:
+    page.open("senses", word="bank", n=2)
+    assert page.page.locator("#senses svg.map .point").count() == 28
+    assert page.page.locator("#senses .groups li").count() == page.page.locator("#senses .exemplar").count() == 2
+    page.page.locator("#senses .exemplar").first.hover()
+    assert "Group" in page.text("#senses .readout") and "bank" in page.text("#senses .readout mark")
+
+
+def test_tokens_shows_boundaries_unknown_and_truncated_words(page: Page) -> None:
+    page.open("tokens", text=f"Qwxz sat. {'long' * 20} is cut.")
+    assert page.page.locator("#tokens .contexts li").count() == 2
+    assert page.page.locator("#tokens .contexts .boundary").count() == 4
+    assert page.page.locator("#tokens .contexts .unknown").first.inner_text() == "Qwxz"
+    assert page.page.locator("#tokens .contexts .cut").count() == 1
+    assert f"{'long' * 12} of a word of 80 characters" in page.text("#tokens")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_hostile_text_stays_text(page: Page, view: str) -> None:
+    text = HOSTILE.replace("\x00", "\u2400")
+    page.open(view, text=text, a=text, b=text, word=text, token=0, k=5, uses="any")
+    assert page.page.locator("main script, main img, main b").count() == 0
+    shown = page.text(f"#{view}")
+    if view != "senses":  # no use of such a word
+        assert "<script>" in shown or "script" in shown
+    assert page.page.evaluate("document.title") == "ELMo explorer"
+
+
+ODD = ["\u05d0\u05d1\u05d2 \u05d3", "\U0001f30a\U0001f468\u200d\U0001f469", "a\u0000b \u202ec", "x" * 10_000]
+
+
+@pytest.mark.parametrize("text", ODD, ids=["Hebrew", "emoji", "NUL", "long"])
+def test_odd_text_is_shown(browser: Any, packaged: str, text: str) -> None:
+    with opened(browser, packaged, width=375) as page:
+        page.open("tokens")
+        for view in ("tokens", "surprisal"):
+            page.page.click(f"#tab-{view}")
+            page.page.fill(f"#{view} textarea", text)
+            page.page.click(f"#{view} button[type=submit]")
+            page.wait(view)
+            assert page.text(f"#{view} .error") == ""
+            assert page.page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+def test_a_long_paste_has_a_message(page: Page) -> None:
+    page.open("surprisal", text="a")
+    for view, box in (("surprisal", "[name=text]"), ("tokens", "[name=text]"), ("compare", "[name=a]")):
+        page.page.click(f"#tab-{view}")
+        page.wait(view)
+        page.page.fill(f"#{view} {box}", "the bank of the river . " * 4200)
+        page.page.click(f"#{view} button[type=submit]")
+        page.page.wait_for_function(f"() => document.querySelector('#{view} .error').textContent.includes('EL414')")
+        assert "100,800 characters" in page.text(f"#{view} .error")
+    page.page.fill("#compare [name=a]", "the bank")
+    page.page.click("#compare button[type=submit]")
+    page.page.wait_for_selector("#compare figure")
+    assert page.text("#compare .error") == ""
+
+
+def test_a_text_too_long_for_the_address_is_still_read(page: Page) -> None:
+    page.open("tokens")
+    page.page.fill("#tokens textarea", "the bank . " * 1500)
+    page.page.click("#tokens button[type=submit]")
+    page.page.wait_for_function("() => document.querySelectorAll('#tokens .contexts li').length === 1500")
+    assert "too long for the address" in page.text("#tokens .status")
+    assert page.page.evaluate("location.hash") == "#view=tokens"
+
+
+def test_empty_index_and_no_index_have_a_message(browser: Any, tiny: BiLM) -> None:
+    with running(Explorer(tiny, "tiny", index=StubIndex(0))) as address, opened(browser, address) as page:
+        assert "The index is empty" in page.open("neighbours", text="bank", token=0).text("#neighbours .result")
+        assert "EL419" in page.open("senses", word="bank").text("#senses .error")
+    with running(Explorer(tiny, "tiny")) as address, opened(browser, address) as page:
+        for view in ("neighbours", "senses"):
+            assert "EL417" in page.open(view, text="bank", word="bank", token=0).text(f"#{view} .error")
+
+
+def test_two_users_see_their_own_text(browser: Any, packaged: str) -> None:
+    with opened(browser, packaged) as one, opened(browser, packaged) as two:
+        texts = ("The bank of the river. " * 100, "Money and rates! " * 100)
+        for user in (one, two):
+            user.open("surprisal", text="a")
+        for user, text in zip((one, two), texts):
+            user.page.fill("#surprisal textarea", text)
+        for user in (one, two):
+            user.page.click("#surprisal button[type=submit]")
+        for user, text in zip((one, two), texts):
+            user.page.wait_for_function("() => document.querySelectorAll('#surprisal .word').length > 300")
+            assert user.page.evaluate("document.querySelector('#surprisal .text').textContent") == text
+
+
+@pytest.mark.parametrize(
+    "view, fields",
+    [
+        ("compare", {"a": "a & b", "b": "<b>#?=", "layer": "mix", "measure": "dot", "s0": 33.37, "gamma": 13.125}),
+        ("neighbours", {"text": "the bank", "uses": "same", "k": 4, "token": 1}),
+        ("senses", {"word": "bank", "n": 3}),
+        ("surprisal", {"text": "the\nbank + more", "direction": "backward", "token": 2}),
+        ("tokens", {"text": "One. Two."}),
+    ],
+)
+def test_address_reproduces_the_view(browser: Any, packaged: str, view: str, fields: Any) -> None:
+    with opened(browser, packaged) as one, opened(browser, packaged) as two:
+        one.open(view, **fields)
+        two.page.goto(one.page.evaluate("location.href"))
+        two.wait(view)
+        for user in (one, two):
+            user.page.wait_for_load_state("networkidle")
+        assert one.page.inner_html(f"#{view}") == two.page.inner_html(f"#{view}")
+        for name, value in fields.items():
+            if name != "token":
+                assert two.page.input_value(f"#{view} [name={name}]") == str(value)
+        if "token" in fields:
+            assert two.page.locator(f"#{view} .word[aria-pressed=true]").count() == 1
+
+
+def test_odd_addresses_are_ignored(page: Page) -> None:
+    for address in ("view=<script>", "view=__proto__", "view=compare&layer=99&s0=x&gamma=-1e999&mix=7", "%%%&&=="):
+        page.page.goto("about:blank")
+        page.page.goto(f"{page.address}#{address}")
+        page.wait("compare")
+        assert page.page.locator("#compare figure").count() == 4
+
+
+def test_back_returns_to_the_view(page: Page) -> None:
+    page.open("tokens", text="One.")
+    page.page.evaluate("location.hash = '#view=surprisal&text=Two.'")
+    page.wait("surprisal")
+    page.page.go_back()
+    page.wait("tokens")
+    assert page.page.input_value("#tokens textarea") == "One."
+
+
+def test_keyboard_reaches_everything(page: Page) -> None:
+    page.open("compare", a="the bank", b="a bank").press("Tab")
+    assert page.focused() == "Compare"
+    page.press("ArrowRight", "ArrowRight", "ArrowRight").wait("surprisal")
+    assert page.focused() == "Surprisal"
+    assert page.page.evaluate("document.activeElement.matches(':focus-visible')")
+    page.press("Tab").press("Control+a")
+    page.page.keyboard.type("He sat on the bank.")
+    page.press("Control+Enter")
+    page.page.wait_for_function("() => document.querySelectorAll('#surprisal .word').length === 6")
+    page.press("Tab", "Tab", "Tab")
+    assert page.focused() == "He"
+    page.press("ArrowRight", "End", "ArrowLeft")
+    assert page.focused() == "bank"
+    page.press("Enter")
+    page.page.wait_for_selector("#surprisal table.list")
+    assert "In place of bank" in page.text("#surprisal h3")
+
+
+def test_keyboard_moves_in_maps(page: Page) -> None:
+    page.open("compare", a="the bank", b="a bank", layer="mix")
+    page.page.focus("#compare td.cell[tabindex='0']")
+    page.press("ArrowRight", "ArrowDown")
+    assert page.text("#compare .readout").startswith("bank × bank: cosine 0.")
+    page.open("senses", word="bank", n=2)
+    page.page.focus("#senses .point[tabindex='0']")
+    first = page.text("#senses .readout")
+    page.press("End")
+    assert page.text("#senses .readout") != first
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_phone_needs_no_horizontal_scroll(browser: Any, packaged: str, view: str) -> None:
+    long = "He sat on the muddy bank of the river and counted the boats that went by ."
+    fields = {"text": long, "a": long, "b": long, "word": "bank", "token": 5, "uses": "any", "k": 5}
+    with opened(browser, packaged, width=375) as page:
+        page.open(view, **fields)
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+def test_every_control_has_a_name(page: Page) -> None:
+    page.open("compare")
+    unnamed = page.page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, textarea")]
+        .filter((item) => !(item.labels?.length || item.textContent.trim() || item.ariaLabel)).length"""
+    )
+    assert unnamed == 0
+    assert page.page.locator("[role=tab][aria-selected=true]").count() == 1
+    html = page.page.content()
+    assert all(re.search(f'id="{name}"', html) for name in re.findall(r'aria-controls="(\w+)"', html))
+
+
+def test_page_of_another_site_cannot_ask(browser: Any, packaged: str, tiny: BiLM) -> None:
+    """Another origin, here another port of this computer, gets no answer that its scripts can read."""
+    ask = """async (address) => {
+        try { return await (await fetch(address + "api/settings")).text(); } catch (error) { return "refused"; }
+    }"""
+    with running(Explorer(tiny, "other")) as other:
+        context = browser.new_context()
+        page = context.new_page()
+        page.route(f"{other}evil", lambda route: route.fulfill(body="<p>no policy here</p>", content_type="text/html"))
+        page.goto(f"{other}evil")
+        assert "n_layers" in page.evaluate(ask, other)  # so that what is refused below is refused for its origin
+        found = page.evaluate(ask, packaged)
+        context.close()
+    assert found == "refused"
+
+
+def test_rebound_name_is_refused(browser: Any, packaged: str) -> None:
+    """The browser resolves this name to 127.0.0.1, as after DNS rebinding."""
+    context = browser.new_context()
+    page = context.new_page()
+    port = packaged.rstrip("/").rpartition(":")[2]
+    response = page.goto(f"http://rebound.example:{port}/api/settings")
+    assert response.status == 403 and "EL412" in page.content()
+    context.close()

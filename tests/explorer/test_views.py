@@ -1,0 +1,228 @@
+"""The answers of the views, and requests that cannot be answered."""
+
+import json
+import socket
+from threading import Thread
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+from explorer.serving import Client, running
+from explorer.stub_index import HOSTILE, StubIndex
+
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.encoding.substitutes import find_substitutes
+from spacy_elmo.explorer import limits
+from spacy_elmo.explorer.fields import Fields
+from spacy_elmo.explorer.views import VIEWS, Busy, Explorer
+
+TEXT = "He sat on  the bank. The river!"
+
+
+def _ask(explorer: Explorer, view: str, **question: Any) -> Dict[str, Any]:
+    return json.loads(json.dumps(explorer.answer(view, json.dumps(question).encode()), allow_nan=False))
+
+
+def test_settings_describe_model_index_and_mixes(client: Client) -> None:
+    settings = json.loads(client.send("GET", "/api/settings")[2])
+    assert settings["n_layers"] == 3 and settings["width"] == 16 and settings["has_softmax"]
+    assert settings["index"] == {"layer": 2, "n_tokens": 28, "n_documents": 7}
+    assert settings["mixes"] == [{"name": "ner", "shares": [0.1, 0.7, 0.2], "gamma": 2.5}]
+
+
+def test_tokens_shows_contexts_and_unknown_words(explorer: Explorer) -> None:
+    found = _ask(explorer, "tokens", text=TEXT)
+    words = [token["text"] for token in found["tokens"]]
+    assert "".join(token["text"] + token["space"] for token in found["tokens"]) == TEXT
+    contexts = [[words[i] for i in context["tokens"]] for context in found["contexts"]]
+    assert contexts == [["He", "sat", "on", "the", "bank", "."], ["The", "river", "!"]]
+    assert [token["text"] for token in found["tokens"] if token["is_unknown"]] == ["The", "!"]
+
+
+@pytest.mark.parametrize(
+    "word, read", [("a" * 48, None), ("a" * 49, "a" * 48), ("a" * 10_000, "a" * 48), ("ä" * 30, "ä" * 24), ("", None)]
+)
+def test_tokens_shows_what_is_read_of_long_words(explorer: Explorer, word: str, read: str) -> None:
+    found = _ask(explorer, "tokens", text=word)["tokens"]
+    assert [token["read"] for token in found] == ([read] if word else [])
+
+
+def test_tokens_shows_windows_of_a_long_sentence(explorer: Explorer) -> None:
+    found = _ask(explorer, "tokens", text="bank " * 1000)
+    kept = [context["tokens"][slice(*context["keep"])] for context in found["contexts"]]
+    assert len(kept) == 3 and sum(kept, []) == list(range(1000))
+    assert all(len(context["tokens"]) == 512 for context in found["contexts"])
+
+
+def test_compare_gives_the_products_of_any_mix(explorer: Explorer, tiny: BiLM) -> None:
+    found = _ask(explorer, "compare", a="He sat on the bank .", b="the river")
+    assert found["words"] == [["He", "sat", "on", "the", "bank", "."], ["the", "river"]]
+    a, b = tiny.embed(found["words"])
+    shares, gamma = np.array([0.2, 0.5, 0.3]), 1.5
+    expected = gamma**2 * np.tensordot(shares, a, 1) @ np.tensordot(shares, b, 1).T
+    products = gamma**2 * np.einsum("j,k,jknm->nm", shares, shares, found["products"])
+    np.testing.assert_allclose(products, expected, rtol=1e-4, atol=1e-6)
+    norms = gamma**2 * np.einsum("j,k,jkn->n", shares, shares, found["own"][0])
+    np.testing.assert_allclose(norms, (gamma * np.tensordot(shares, a, 1) ** 2 * gamma).sum(axis=1), rtol=1e-4)
+
+
+def test_compare_of_nothing_is_empty(explorer: Explorer) -> None:
+    assert _ask(explorer, "compare", a="", b=" \n")["words"] == [[], []]
+
+
+def test_surprisal_agrees_with_the_component(explorer: Explorer, tiny: BiLM) -> None:
+    found = _ask(explorer, "surprisal", text="He sat on  the bank.")["tokens"]
+    (losses,) = tiny.token_losses([["He", "sat", "on", "the", "bank", "."]])
+    bits = np.array([token["bits"] for token in found if not token["is_space"]])
+    np.testing.assert_allclose(bits, losses[:, :-1].T / np.log(2), rtol=1e-4)
+    assert [token["bits"] for token in found if token["is_space"]] == [[None, None]]
+
+
+def test_substitutes_read_the_sentence_of_the_token(explorer: Explorer, tiny: BiLM) -> None:
+    found = _ask(explorer, "substitutes", text=f"The end. {TEXT}", token=8, k=3)
+    expected = find_substitutes(tiny, ["He", "sat", "on", "the", "bank", "."], 4, k=3)
+    assert found["word"] == "bank"
+    assert [one["word"] for one in found["substitutes"]] == [one.word for one in expected]
+
+
+def test_neighbours_are_those_of_the_index(explorer: Explorer) -> None:
+    assert _ask(explorer, "neighbours", text="the bank", token=None, k=5, uses="any")["neighbours"] is None
+    found = _ask(explorer, "neighbours", text="the bank", token=1, k=5, uses="any")["neighbours"]
+    assert len(found) == 5 and found[0]["cosine"] == pytest.approx(0.9)
+    assert found[0]["words"][found[0]["position"]] == "bank"
+    assert _ask(explorer, "neighbours", text="the bank", token=1, k=5, uses="other")["neighbours"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_senses", [None, 2])
+def test_senses_are_a_map_with_exemplars(explorer: Explorer, n_senses: Any) -> None:
+    pytest.importorskip("sklearn", reason="a map needs scikit-learn")
+    found = _ask(explorer, "senses", word="Bank", n_senses=n_senses)
+    n_groups = len(found["sizes"])
+    assert len(found["uses"]) == len(found["points"]) == len(found["labels"]) == sum(found["sizes"]) == 28
+    assert [found["labels"][place] for place in found["exemplars"]] == list(range(n_groups))
+    assert n_senses in (None, n_groups)
+
+
+def test_empty_index_has_no_neighbours_and_no_map(tiny: BiLM) -> None:
+    empty = Explorer(tiny, "tiny", index=StubIndex(0))
+    assert _ask(empty, "neighbours", text="bank", token=0, k=5, uses="any")["neighbours"] == []
+    with pytest.raises(ValueError, match="EL419.*has 0 uses of 'bank'"):
+        _ask(empty, "senses", word="bank", n_senses=None)
+
+
+def test_without_an_index_the_message_says_how_to_build_one(tiny: BiLM) -> None:
+    for view in ("neighbours", "senses"):
+        with pytest.raises(ValueError, match="EL417.*elmo index CORPUS INDEX"):
+            _ask(Explorer(tiny, "tiny"), view, text="bank", word="bank")
+
+
+def test_without_a_softmax_other_views_work(tiny: BiLM) -> None:
+    bare = Explorer(BiLM(tiny.network), "bare")
+    assert _ask(bare, "tokens", text=TEXT)["has_vocabulary"] is False
+    assert _ask(bare, "compare", a="a", b="b")["words"] == [["a"], ["b"]]
+    for view in ("surprisal", "substitutes"):
+        with pytest.raises(ValueError, match="EL007"):
+            _ask(bare, view, text=TEXT, token=0, k=1)
+
+
+@pytest.mark.parametrize(
+    "body, problem",
+    [
+        (b"", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b"\xff", "not valid JSON"),
+        (b"[]", "should be a JSON object"),
+        (b'{"text": 1}', "'text' should be a string"),
+        (b'{"text": "a b", "token": true, "k": 1}', "'token' should be a whole number"),
+        (b'{"text": "a b", "token": 2, "k": 1}', "token 2 is not a word"),
+        (b'{"text": "a  b", "token": 1, "k": 1}', "token 1 is not a word"),
+        (b'{"text": "a b", "token": 1, "k": 1e9}', "'k' should be a whole number from 1 to 50"),
+    ],
+)
+def test_invalid_requests_have_a_message(explorer: Explorer, body: bytes, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"EL413.*{problem}"):
+        explorer.answer("substitutes", body)
+
+
+def test_choice_must_be_known() -> None:
+    with pytest.raises(ValueError, match="EL413.*'uses' should be one of any, same"):
+        Fields(b'{"uses": "all"}').choice("uses", ("any", "same"))
+
+
+@pytest.mark.parametrize("text, unit", [("a" * 100_000, "characters"), ("a " * 9_000, "tokens")])
+def test_long_texts_have_a_message(explorer: Explorer, text: str, unit: str) -> None:
+    for view in ("tokens", "surprisal", "substitutes", "neighbours"):
+        with pytest.raises(ValueError, match=f"EL414.*{unit}"):
+            _ask(explorer, view, text=text, token=0, k=1, uses="any")
+    with pytest.raises(ValueError, match=f"EL414.*{unit}"):
+        _ask(explorer, "compare", a="a", b=text)
+
+
+ODD = [HOSTILE, "\ud800 a", "\0" * 100, "\u05d0\u05d1 \u202e x", "e\u0301" * 99, "!" * 20_000]
+
+
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+def test_odd_text_is_answered(explorer: Explorer, text: str) -> None:
+    for view in ("tokens", "surprisal"):
+        found = _ask(explorer, view, text=text)["tokens"]
+        assert "".join(one["text"] + one["space"] for one in found) == text.replace("\ud800", "\ufffd")
+
+
+def test_server_answers_errors_as_json(client: Client) -> None:
+    assert client.ask("tokens", text=1)[0] == 400
+    assert client.send("GET", "/api/tokens")[0] == 404
+    assert client.send("POST", "/api/nothing", b"{}", {"Content-Type": "application/json"})[0] == 404
+    status, _, body = client.send("POST", "/api/tokens", b"{}", {"Content-Type": "text/plain"})
+    assert status == 400 and "EL413" in json.loads(body)["error"]
+
+
+def test_server_refuses_a_large_body(client: Client) -> None:
+    status, found = client.ask("tokens", text="a" * (limits.MAX_BODY_BYTES + 1))
+    assert status == 400 and "EL413" in found["error"] and "larger than" in found["error"]
+    assert client.ask("tokens", text="a")[0] == 200
+
+
+def test_a_lost_connection_is_no_failure(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    host, port = client.host.split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        head = f"POST /api/tokens HTTP/1.1\r\nHost: {client.host}\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: 99\r\n\r\n{{".encode())
+    assert client.ask("tokens", text="a")[0] == 200
+    assert caplog.records == []
+
+
+def test_server_hides_the_cause_of_a_failure(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(explorer: Explorer, fields: Fields) -> Dict[str, Any]:
+        raise RuntimeError("secret")
+
+    monkeypatch.setitem(VIEWS, "tokens", fail)
+    status, found = client.ask("tokens", text="a")
+    assert status == 500 and "secret" not in found["error"] and "terminal" in found["error"]
+
+
+def test_requests_of_two_users_do_not_mix(client: Client) -> None:
+    texts = ["the bank . " * 100, "He sat ! " * 100]
+    expected = [client.ask("surprisal", text=text)[1] for text in texts]
+    found: List[Any] = [None] * 6
+
+    def ask(i: int) -> None:
+        found[i] = client.ask("surprisal", text=texts[i % 2])[1]
+
+    threads = [Thread(target=ask, args=(i,)) for i in range(len(found))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == expected * 3
+
+
+def test_a_request_does_not_wait_forever(tiny: BiLM) -> None:
+    explorer = Explorer(tiny, "tiny", busy_seconds=0.01)
+    with explorer.turn():
+        with pytest.raises(Busy, match="EL416"):
+            _ask(explorer, "tokens", text="a")
+        with running(explorer) as address:
+            status, found = Client(address).ask("tokens", text="a")
+            assert status == 503 and "EL416" in found["error"]
+    assert _ask(explorer, "tokens", text="a")["tokens"]
