@@ -34,8 +34,6 @@ SECTIONS: Dict[str, List[str]] = {
     ],
     "Development": ["architecture.md", "repository/contributing.md", "repository/changelog.md"],
 }
-# Pages that may be absent.
-TO_COME = {"cli-looking.md", "explorer.md", "report.md"}
 
 
 def write_toctrees(pages: Set[str]) -> str:
@@ -51,6 +49,4 @@ def write_toctrees(pages: Set[str]) -> str:
 
 
 def _expand(entry: str, pages: Set[str]) -> List[str]:
-    if entry == TUTORIAL:
-        return sorted(page for page in pages if page.startswith(TUTORIAL))
-    return [] if entry in TO_COME - pages else [entry]
+    return sorted(page for page in pages if page.startswith(TUTORIAL)) if entry == TUTORIAL else [entry]
