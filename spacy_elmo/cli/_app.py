@@ -29,13 +29,13 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
     },
     "Looking at a biLM": {
+        "explore": "Explore a biLM in the browser, on this computer only.",
         "surprisal": "Show how unexpected each token of a text is to a biLM.",
         "substitutes": "Show the words that a biLM expects in the place of a word.",
         "index": "Store the contextual vectors of a corpus, to search them for neighbours.",
         "neighbors": "Show the uses of words that are most similar to a word in its sentence.",
         "senses": "Group the uses of a word in an index by their vectors.",
         "same-sense": "Say whether a word has the same sense in two sentences.",
-        "explore": "Explore a biLM in the browser, on this computer only.",
         "probe": "Score what each layer of a biLM knows: linear probes, nearest neighbours, control tasks.",
     },
     "Looking at a pipeline": {

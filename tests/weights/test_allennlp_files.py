@@ -18,6 +18,7 @@ from weights.fuzzing import mutate_bytes, mutate_json
 
 from spacy_elmo import load_bilm
 from spacy_elmo.weights.allennlp import tar
+from spacy_elmo.weights.allennlp.jsonnet import to_json
 from spacy_elmo.weights.torch_files import read_tensors
 
 OPTIONS = make_options(
@@ -262,3 +263,23 @@ def test_a_damaged_file_loads_or_gives_an_error_of_ours(name, tmp_path):
 def test_many_damaged_files_load_or_give_an_error_of_ours(name, tmp_path):
     write_all(tmp_path)
     assert check(tmp_path, name, 2000) > 100
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize(
+    "text, wanted",
+    [
+        (r'{"a": [1, 2, ], "b": "c,]", }', r'{"a": [1, 2 ], "b": "c,]" }'),
+        (r'{"a": "\\", "b\"": "\", }",}', r'{"a": "\\", "b\"": "\", }"}'),
+    ],
+)
+def test_trailing_commas_are_removed_outside_strings(text, wanted):
+    assert to_json(text.encode()).decode() == wanted
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("repeated", [b'\\"', b'"\\', b", ", b"a"])
+def test_a_string_without_end_takes_linear_time(repeated):
+    """A pattern of whole strings needs the square of it: hours for this one."""
+    content = b'{"' + repeated * 1_000_000
+    assert to_json(content) == content

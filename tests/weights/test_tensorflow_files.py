@@ -8,7 +8,7 @@ from reference.tensorflow_files import slow_crc32c, snappy, write_bundle, write_
 from spacy_elmo.weights.tensorflow.bundle import Bundle
 from spacy_elmo.weights.tensorflow.crc32c import crc32c
 from spacy_elmo.weights.tensorflow.damage import Damaged
-from spacy_elmo.weights.tensorflow.files import open_checkpoint
+from spacy_elmo.weights.tensorflow.files import STATE_NAME, find_checkpoint, open_checkpoint
 from spacy_elmo.weights.tensorflow.slices import slice_key
 from spacy_elmo.weights.tensorflow.snappy import decompress
 
@@ -98,3 +98,9 @@ def test_format_v2_is_read_bit_for_bit(settings, n_shards, tmp_path):
 def test_format_v1_is_read_bit_for_bit(settings, n_files, tmp_path):
     first = write_saved_slices(tmp_path / "model.ckpt-7", FLOATS, n_files=n_files, **settings)
     assert_equal(open_checkpoint(first).read(FLOATS), FLOATS)
+
+
+@pytest.mark.issue(17)
+def test_a_state_file_of_empty_lines_takes_linear_time(tmp_path):
+    (tmp_path / STATE_NAME).write_bytes(b"\n" * 1_000_000)
+    assert find_checkpoint(tmp_path) is None

@@ -6,8 +6,9 @@ to, so a config can name other members of its archive.
 
 import re
 
-# A string as it is, or a comma that only white space separates from a closing bracket.
-COMMA = re.compile(rb'("(?:[^"\\]|\\.)*")|,(?=\s*[\]}])')
+# An escape, a quotation mark, or a comma that only white space separates from a closing bracket. A pattern of whole
+# strings would take quadratic time where a string has no end.
+TOKEN = re.compile(rb'\\.|"|,(?=\s*[\]}])', re.DOTALL)
 BESIDE = 'std.strReplace(std.thisFile, "config.json", {name})'
 BESIDE_PATTERN = re.compile(re.escape(BESIDE.format(name="@")).replace("@", r'("[\w.-]*")').encode())
 
@@ -16,7 +17,7 @@ def to_json(content: bytes) -> bytes:
     """content (bytes): JSON, maybe with trailing commas and names of members.
     RETURNS (bytes): JSON; other Jsonnet is unchanged.
     """
-    return COMMA.sub(lambda match: match[1] or b"", BESIDE_PATTERN.sub(rb"\1", content))
+    return _without_trailing_commas(BESIDE_PATTERN.sub(rb"\1", content))
 
 
 def name_members(text: str, names: "list[str]") -> str:
@@ -27,3 +28,16 @@ def name_members(text: str, names: "list[str]") -> str:
     for name in names:
         text = text.replace(f': "{name}"', f": {BESIDE.format(name=chr(34) + name + chr(34))}")
     return text
+
+
+def _without_trailing_commas(content: bytes) -> bytes:
+    """RETURNS (bytes): Strings are unchanged."""
+    kept = bytearray()
+    start, is_string = 0, False
+    for token in TOKEN.finditer(content):
+        if token[0] == b'"':
+            is_string = not is_string
+        elif token[0] == b"," and not is_string:
+            kept += content[start : token.start()]
+            start = token.end()
+    return bytes(kept + content[start:])

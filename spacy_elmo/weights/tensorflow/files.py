@@ -16,7 +16,7 @@ from .sorted_table import is_sorted_table
 
 STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
 MAX_STATE_BYTES = MIB
-NEWEST = re.compile(rb'^\s*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
+NEWEST = re.compile(rb'^[ \t]*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
 SHARDS = re.compile(r"-\?{5}-of-\d{5}$")  # all files of format V1, in a file `checkpoint`
 SHARD = re.compile(r"(?P<prefix>.+?)(?P<data>\.data)?-\d{5}-of-(?P<n>\d{5})")
