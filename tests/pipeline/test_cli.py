@@ -1,5 +1,6 @@
 """spaCy's own commands on a pipeline with ELMo: fill-config, train, evaluate, benchmark, apply, package."""
 
+import json
 import subprocess
 import sys
 
@@ -26,6 +27,24 @@ def run(*command):
         [sys.executable, "-c", SPACY, *map(str, command)], capture_output=True, text=True, timeout=300, check=False
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+# Several commands in one process, which imports spaCy and torch once.
+SEVERAL = """
+import json, sys, typer.main, spacy_elmo.pipeline.elmo, spacy.cli
+for arguments in json.loads(sys.argv[1]):
+    typer.main.get_command(spacy.cli.app)(args=arguments, prog_name="python -m spacy", standalone_mode=False)
+    print("done:", arguments[0])
+"""
+
+
+def run_several(*commands):
+    listed = json.dumps([[str(argument) for argument in command] for command in commands])
+    result = subprocess.run(
+        [sys.executable, "-c", SEVERAL, listed], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("done:") == len(commands)
 
 
 def write_corpus(path):
@@ -80,13 +99,17 @@ def test_train_evaluate_apply_package(training, elmo, tmp_path):
     assert abs(last.get_pipe("elmo").listeners[0].mix.get_param("w")).max() > 0
     if training or elmo:
         return  # the other commands do not care how it was trained
-    run("debug", "config", tmp_path / "config.cfg")
     (tmp_path / "texts.txt").write_text("She sat on the bank\nRivers flow\n")
-    run("evaluate", best, tmp_path / "train.spacy", "--output", tmp_path / "scores.json")
-    run("benchmark", "accuracy", best, tmp_path / "train.spacy")
-    run("benchmark", "speed", best, tmp_path / "train.spacy", "--batches", "30", "--warmup", "1")
-    run("apply", best, tmp_path / "texts.txt", tmp_path / "applied.spacy")
-    run("package", best, tmp_path, "--name", "elmo_test", "--build", "none")
+    train_path = tmp_path / "train.spacy"
+    run_several(
+        ("debug", "config", tmp_path / "config.cfg"),
+        ("evaluate", best, train_path, "--output", tmp_path / "scores.json"),
+        ("benchmark", "accuracy", best, train_path),
+        ("benchmark", "speed", best, train_path, "--batches", "30", "--warmup", "1"),
+        ("apply", best, tmp_path / "texts.txt", tmp_path / "applied.spacy"),
+        ("package", best, tmp_path, "--name", "elmo_test", "--build", "none"),
+    )
+    assert (tmp_path / "scores.json").is_file() and (tmp_path / "applied.spacy").is_file()
     (packaged,) = tmp_path.glob("en_elmo_test-*/en_elmo_test/en_elmo_test-*")
     numpy.testing.assert_allclose(spacy.load(packaged)("She sat on the bank")._.elmo, doc._.elmo, atol=1e-6)
 

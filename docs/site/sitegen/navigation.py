@@ -49,6 +49,4 @@ def write_toctrees(pages: Set[str]) -> str:
 
 
 def _expand(entry: str, pages: Set[str]) -> List[str]:
-    if entry == TUTORIAL:
-        return sorted(page for page in pages if page.startswith(TUTORIAL))
-    return [entry]
+    return sorted(page for page in pages if page.startswith(TUTORIAL)) if entry == TUTORIAL else [entry]
