@@ -1,10 +1,11 @@
 """What else raw text can give: a pretrained tok2vec and static vectors, within a time limit, in the same network."""
 
 import sys
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any, Callable, Iterator
 
 import numpy
 import pytest
@@ -110,13 +111,19 @@ def test_experiment_without_alternatives_says_how_to_make_them(
     assert result.exit_code == 1 and "P031" in result.output
 
 
+def _set_clock(script: Any, seconds: Iterator[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the script alone: other threads read the clock, too."""
+    clock = SimpleNamespace(monotonic=lambda: next(seconds), process_time=time.process_time)
+    monkeypatch.setattr(script, "time", clock)
+
+
 def test_floret_fills_the_time_with_passes(
     import_script: Callable[[str], Any], text: Path, tmp_path: Path, floret: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = import_script("train_floret")
     # Start; before and after a text of one word, and the probe, a 20th of the text; then; end.
     seconds = iter([0.0, 1.0, 1.5, 1.5, 2.5, 2.5, 100.0])
-    monkeypatch.setattr(script.time, "monotonic", lambda: next(seconds))
+    _set_clock(script, seconds, monkeypatch)
     source = script.train_floret([str(text)], tmp_path, limit_s=42)
     assert [settings["epoch"] for settings in floret.asked] == [1, 1, 3]  # 39 s left, 10 s a pass
     assert (source.words, source.elapsed_s, source.limit_s) == (3 * 200 * 9, 100.0, 42)
@@ -130,7 +137,7 @@ def test_floret_needs_its_package_and_time(
 ) -> None:
     script = import_script("train_floret")
     seconds = iter([0.0, 1.0, 1.5, 1.5, 2.5, 2.5])
-    monkeypatch.setattr(script.time, "monotonic", lambda: next(seconds))
+    _set_clock(script, seconds, monkeypatch)
     late = _invoke(script.floret_cli, text, "--output", tmp_path, "--seconds", 5)
     assert late.exit_code == 1 and "P035" in late.output
     monkeypatch.setattr(script, "find_spec", lambda name: None)

@@ -101,7 +101,7 @@ def test_warnings_of_libraries_fail(file: Path) -> None:
 @pytest.mark.issue(17)
 def test_memory_of_a_reader_is_limited(file: Path) -> None:
     def allocate(path: Path) -> None:
-        np.zeros(1024 * MIB, "uint8")  # more than the memory that this process has freed
+        np.zeros(8 * 1024 * MIB, "uint8")  # more than the memory that this process has freed
 
     fuzz(lambda path: np.zeros(64 * MIB, "uint8"), file, n=1)
     with pytest.raises(AssertionError, match=r"asked for more than 33,554,432 bytes"):
