@@ -7,7 +7,7 @@ from typing import Iterable, List, Sequence, Tuple
 from ..ml.surprisal import Surprisal
 
 FULL_COLOUR = 16.0  # bits from which the colour is full
-DARK = 0.55  # share of the colour from which the text is white
+DARK = 0.87  # share of the colour from which white text has more contrast than dark text
 RGB = "0, 114, 178"  # blue of `plots.COLOURS`
 PAGE = """<!DOCTYPE html>
 <html lang="en">
