@@ -5,7 +5,7 @@ import pytest
 import torch
 from compat.tiny import BATCHES
 
-from spacy_elmo.compat.allennlp import ElmoBiLm, ElmoLstm, ELMoCharacterMapper, batch_to_ids
+from spacy_elmo.compat.allennlp import ElmoBiLm, ELMoCharacterMapper, ElmoLstm, batch_to_ids
 from spacy_elmo.nn import batch_to_ids as own_batch_to_ids
 
 SETTINGS = {"memory_cell_clip_value": 0.5, "state_projection_clip_value": 0.3}
