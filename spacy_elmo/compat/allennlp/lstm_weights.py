@@ -41,7 +41,7 @@ def read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_s
         message = Errors.EL026.format(path=path, options=sizes, n_problems=len(problems), problems=listed(problems))
         raise ValueError(message)
     return {
-        f"{direction}_layer_{k}": _to_cell(*(arrays[_name(d, k, part)] for part in ("W_0", "B", "W_P_0")), width)
+        f"{direction}_layer_{k}": _to_cell(width, *(arrays[_name(d, k, part)] for part in ("W_0", "B", "W_P_0")))
         for k, width in enumerate(input_widths)
         for d, direction in enumerate(("forward", "backward"))
     }
@@ -51,11 +51,11 @@ def _name(direction: int, layer: int, part: str) -> str:
     return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{part}"
 
 
-def _to_cell(weight: Array, bias: Array, projection: Array, input_width: int) -> CellParameters:
-    """weight (Array): Shape (I + P, 4H), gates i, j, f, o.
+def _to_cell(input_width: int, weight: Array, bias: Array, projection: Array) -> CellParameters:
+    """input_width (int): I.
+    weight (Array): Shape (I + P, 4H), gates i, j, f, o.
     bias (Array): Shape (4H,), without the forget bias.
     projection (Array): Shape (H, P).
-    input_width (int): I.
     """
     joined = swap_gates(torch.from_numpy(weight.T.astype("float32")))  # (4H, I + P), gates i, f, j, o
     swapped = swap_gates(torch.from_numpy(bias.astype("float32")))
