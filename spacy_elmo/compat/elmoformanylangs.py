@@ -12,6 +12,7 @@ from ..encoding.checks import check_sentences
 from ..errors import Errors
 from ..weights import load_bilm
 from .arguments import ConfigurationError, PathLike, check_count, check_no_url
+from .padded_bilstm import PaddedBiLSTM, reads_padding
 
 AVERAGE, ALL = -1, -2  # values of `output_layer` beside the number of a layer
 
@@ -26,7 +27,8 @@ class Embedder:
     Batches are computed in an order drawn from Python's `random`, so a call with more than `batch_size` sentences is
     repeatable only after `random.seed`.
 
-    A model whose encoder is a plain bidirectional LSTM ("bilstm") has no state, and only its top layer is returned.
+    A model with the encoder `lstm` has no state, and only its top layer is returned. It reads the padding of a batch,
+    so that a vector depends on the longest sentence of the batch.
 
     model_dir (PathLike): Folder of ELMoForManyLangs, or everything else that `load_bilm` takes.
     batch_size (int): Sentences computed at once.
@@ -41,16 +43,19 @@ class Embedder:
         if self.use_cuda:
             self.bilm.to("cuda")
         self._state: Optional[BiLMState] = None
+        self._padded = PaddedBiLSTM(self.bilm) if reads_padding(self.bilm) else None
 
     def sents2elmo(self, sents: Sequence[Sequence[str]], output_layer: int = -1) -> List[Array]:
         """sents (Sequence[Sequence[str]]): Tokens of each sentence.
         output_layer (int): -1 for the mean of all layers, -2 for all layers, or the number of a layer, 0 for the words.
-            Of a "bilstm" -2 gives (T, D), and -1 the mean of its tokens, (D,), as in the original.
+            With the encoder `lstm` -2 gives (T, D), -1 the mean over the tokens and a number that of one token, (D,),
+            as in the original.
         RETURNS (List[Array]): Shape (T, D) for each sentence, with -2 (L+1, T, D).
-        RAISES (ValueError): EL011 for input that is not tokenized, EL332 for an unknown layer.
+        RAISES (ValueError): EL011 for input that is not tokenized, EL332 for an unknown layer, or for a token that a
+            sentence does not have.
         """
-        self._check_layer(output_layer)
         sentences = check_sentences(sents)
+        self._check_layer(output_layer, sentences)
         order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
         random.shuffle(batches)  # as the original does
@@ -61,7 +66,9 @@ class Embedder:
         return found
 
     def _embed(self, batch: List[List[str]]) -> List[Array]:
-        """RETURNS (List[Array]): Shape (L+1, T, D) for each sentence; of a "bilstm" its top layer, (T, D)."""
+        """RETURNS (List[Array]): Shape (L+1, T, D) for each sentence; with the encoder `lstm` its top layer, (T, D)."""
+        if self._padded is not None:
+            return self._padded.embed(batch)
         if self.bilm.config.encoder == "bilstm":
             top: List[Array] = self.bilm.embed(batch, layers="top")
             return top
@@ -72,21 +79,24 @@ class Embedder:
         found: List[Array] = layers
         return found
 
-    def _check_layer(self, output_layer: int) -> None:
-        n_layers = AVERAGE if self.bilm.config.encoder == "bilstm" else self.bilm.config.n_layers
+    def _check_layer(self, output_layer: int, sentences: List[List[str]]) -> None:
+        if self.bilm.config.encoder == "bilstm":
+            what, last = "a token that each sentence has", min(map(len, sentences), default=0) - 1
+        else:
+            what, last = "a layer", self.bilm.config.n_layers
         is_number = isinstance(output_layer, (int, np.integer)) and not isinstance(output_layer, bool)
-        if not is_number or not ALL <= output_layer <= n_layers:
-            numbers = f", or the number of a layer from 0 to {n_layers}" if n_layers >= 0 else ""
-            wanted = f"-1 (mean), -2 (all layers){numbers}"
+        if not is_number or not ALL <= output_layer <= max(last, AVERAGE):
+            numbers = f", or the number of {what}, from 0 to {last}" if last >= 0 else ""
+            wanted = f"-1 (mean), -2 (everything){numbers}"
             raise ConfigurationError(Errors.EL332.format(name="output_layer", value=repr(output_layer), wanted=wanted))
 
 
 def _choose(layers: Array, output_layer: int) -> Array:
-    """layers (Array): Shape (L+1, T, D), or (T, D)."""
+    """layers (Array): Shape (L+1, T, D), or (T, D), of which the mean is zero without tokens."""
     if output_layer == ALL:
         return layers
     if output_layer == AVERAGE:
-        mean: Array = layers.mean(axis=0)
+        mean: Array = layers.sum(axis=0) / max(len(layers), 1)
         return mean
     chosen: Array = layers[output_layer].copy()
     return chosen

@@ -1,7 +1,7 @@
 """`ElmoModel` of simple_elmo, after its public documentation: padded NumPy arrays of sentences."""
 
 from pathlib import Path
-from typing import Any, Iterator, List, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, NoReturn, Optional, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,27 +16,30 @@ from .arguments import ConfigurationError, PathLike, check_count, check_no_url
 LAYERS = {"average": "mean", "top": "top", "all": "all"}  # value of `layers` -> that of `BiLM.embed`
 WEIGHTS_NAME, OPTIONS_NAME = "model.hdf5", "options.json"
 
-Array = NDArray[np.float32]
+Array = NDArray[np.float64]
 
 
 class ElmoModel:
     """A biLM with the interface of simple_elmo.
 
-    The state of the LSTMs is carried from batch to batch within a call. A call begins with a zero state, unless it is
-    given the `session` of the call before.
+    A call begins with a zero state, as with a new TensorFlow session, and carries the state of the LSTMs from batch to
+    batch. By default it computes the first batch twice, so that the vectors start from the state after the first time.
+
+    batch_size (int): Sentences computed at once.
+    bilm (Optional[BiLM]): The biLM, None before `load`.
     """
 
     def __init__(self) -> None:
-        self.max_batch_size = 32
+        self.batch_size = 32
         self.bilm: Optional[BiLM] = None
-        self._last: Tuple[Any, Optional[BiLMState]] = (None, None)  # session and its state
 
-    def load(self, directory: PathLike, max_batch_size: int = 32, limit: int = 100, full: bool = False) -> None:
+    def load(self, directory: PathLike, max_batch_size: int = 32, limit: int = 100, full: bool = False) -> str:
         """directory (PathLike): Folder with options.json and an HDF5 file (`model.hdf5`, else the first), a zip from
             the NLPL repository, or everything else that `load_bilm` takes.
         max_batch_size (int): Sentences computed at once.
         limit (int): Without effect: all words are cached when they are met, whether in a vocabulary or not.
         full (bool): Require the softmax of the language model.
+        RETURNS (str): A message for the user.
         RAISES (ValueError): EL330 for a URL, EL332 for invalid arguments, EL007 without a softmax, EL020 to EL034 for
             files that cannot be read.
         """
@@ -48,7 +51,8 @@ class ElmoModel:
             raise ValueError(Errors.EL007.format(part="softmax", what="models loaded with full=True"))
         if not full:
             bilm.head = None
-        self.bilm, self.max_batch_size, self._last = bilm, max_batch_size, (None, None)
+        self.bilm, self.batch_size = bilm, max_batch_size
+        return f"Loaded {directory}: {self.n_layers} layers of {self.vector_size} dimensions."
 
     @property
     def vector_size(self) -> int:
@@ -60,59 +64,81 @@ class ElmoModel:
         """RETURNS (int): L+1, the layer of the words included."""
         return self._loaded("n_layers").config.n_layers + 1
 
-    def get_elmo_vectors(self, texts: Sequence[Sequence[str]], layers: str = "average", session: Any = None) -> Array:
+    @property
+    def max_chars(self) -> Optional[int]:
+        """RETURNS (Optional[int]): C, ids of characters per word; None for a biLM without this limit."""
+        config = self._loaded("max_chars").config
+        characters = config.char_cnn or config.token_embedder
+        return None if characters is None else characters.max_characters
+
+    def get_elmo_vectors(
+        self, texts: Sequence[Sequence[str]], warmup: bool = True, layers: str = "average", session: None = None
+    ) -> Array:
         """texts (Sequence[Sequence[str]]): Tokens of each sentence.
+        warmup (bool): Compute the first batch once before, and start from the state after it.
         layers (str): "average", "top" or "all".
-        session (Any): Any object; calls with the same one continue with the state of the call before.
+        session (None): Only None: there are no TensorFlow sessions.
         RETURNS (Array): Shape (sentences, T, D), with "all" (sentences, L+1, T, D); zeros behind the end of a sentence.
-        RAISES (ValueError): EL011 for input that is not tokenized, EL332 for unknown layers, EL334 before `load`.
+        RAISES (ValueError): EL011 for input that is not tokenized, EL332 for invalid arguments, EL334 before `load`.
         """
         sentences = check_sentences(texts)
         longest = max(map(len, sentences), default=0)
-        n_rows = self._n_rows("get_elmo_vectors", layers)
-        padded = np.zeros((len(sentences), n_rows, longest, self.vector_size), dtype="float32")
-        for row, vectors in zip(padded, self._embed(sentences, layers, session)):
+        n_rows = self._check("get_elmo_vectors", warmup, layers, session)
+        padded = np.zeros((len(sentences), n_rows, longest, self.vector_size))
+        for row, vectors in zip(padded, self._embed(sentences, warmup, layers)):
             row[:, : vectors.shape[1]] = vectors
         return padded if layers == "all" else padded[:, 0]
 
     def get_elmo_vector_average(
-        self, texts: Sequence[Sequence[str]], layers: str = "average", session: Any = None
+        self, texts: Sequence[Sequence[str]], warmup: bool = True, layers: str = "average", session: None = None
     ) -> Array:
-        """texts (Sequence[Sequence[str]]), layers (str), session (Any): See `get_elmo_vectors`.
-        RETURNS (Array): Shape (sentences, D), the mean over the words of each sentence; with "all" (sentences, L+1, D).
-            A sentence without words has zeros.
+        """texts (Sequence[Sequence[str]]), warmup (bool), layers (str), session (None): See `get_elmo_vectors`.
+        RETURNS (Array): Shape (sentences, D), the mean over the words of each sentence divided by its L2 norm; with
+            "all" (sentences, L+1, D), each matrix divided by its norm. A sentence without words has zeros.
         RAISES (ValueError): See `get_elmo_vectors`.
         """
         sentences = check_sentences(texts)
-        n_rows = self._n_rows("get_elmo_vector_average", layers)
-        means = np.zeros((len(sentences), n_rows, self.vector_size), dtype="float32")
-        for row, vectors in zip(means, self._embed(sentences, layers, session)):
-            row[:] = vectors.sum(axis=1) / max(vectors.shape[1], 1)
+        n_rows = self._check("get_elmo_vector_average", warmup, layers, session)
+        means = np.zeros((len(sentences), n_rows, self.vector_size))
+        for row, vectors in zip(means, self._embed(sentences, warmup, layers)):
+            if vectors.shape[1]:
+                mean = vectors.mean(axis=1, dtype="float64")
+                row[:] = mean / (np.linalg.norm(mean) or 1.0)
         return means if layers == "all" else means[:, 0]
 
-    def get_elmo_substitutes(self, *args: Any, **settings: Any) -> NoReturn:
-        """RAISES (NotImplementedError): EL335, with what to use."""
-        raise NotImplementedError(Errors.EL335.format(name="get_elmo_substitutes", instead="`BiLM.token_losses`"))
+    def get_elmo_substitutes(self, data: Sequence[str], topn: int = 3, nodelimiters: bool = True) -> NoReturn:
+        """The keys of the original's results are not documented.
 
-    def _embed(self, sentences: List[List[str]], layers: str, session: Any) -> Iterator[Array]:
-        """YIELDS (Array): Shape (1 or L+1, T, D) for each sentence."""
+        RAISES (NotImplementedError): EL335, with what to use.
+        """
+        instead = "`spacy_elmo.encoding.substitutes.find_substitutes`"
+        raise NotImplementedError(Errors.EL335.format(name="get_elmo_substitutes", instead=instead))
+
+    def _embed(self, sentences: List[List[str]], warmup: bool, layers: str) -> Iterator[NDArray[np.float32]]:
+        """YIELDS (NDArray[np.float32]): Shape (1 or L+1, T, D) for each sentence."""
         bilm = self._loaded("get_elmo_vectors")
-        is_continued = session is not None and session is self._last[0]
-        state = self._last[1] if is_continued else None
-        for start in range(0, len(sentences), self.max_batch_size):
-            batch = sentences[start : start + self.max_batch_size]
+        batches = [sentences[i : i + self.batch_size] for i in range(0, len(sentences), self.batch_size)]
+        state: Optional[BiLMState] = None
+        if warmup and bilm.config.has_state and batches:
+            _, state = bilm.embed(batches[0], state=None, return_state=True, layers="top")
+        for batch in batches:
             if bilm.config.has_state:
                 found, state = bilm.embed(batch, state=state, return_state=True, layers=LAYERS[layers])
-                self._last = (session, state)
             else:
                 found = bilm.embed(batch, layers=LAYERS[layers])
             yield from (rows if layers == "all" else rows[None] for rows in found)
 
-    def _n_rows(self, method: str, layers: str) -> int:
+    def _check(self, method: str, warmup: Any, layers: Any, session: Any) -> int:
+        """RETURNS (int): Number of layers in the result."""
         self._loaded(method)
-        if not isinstance(layers, str) or layers not in LAYERS:
-            wanted = " or ".join(f"'{name}'" for name in LAYERS)
-            raise ConfigurationError(Errors.EL332.format(name="layers", value=repr(layers), wanted=wanted))
+        known = " or ".join(f"'{name}'" for name in LAYERS)
+        for name, value, is_valid, wanted in (
+            ("warmup", warmup, isinstance(warmup, bool), "True or False"),
+            ("layers", layers, isinstance(layers, str) and layers in LAYERS, known),
+            ("session", session, session is None, "None, since there are no TensorFlow sessions here"),
+        ):
+            if not is_valid:
+                raise ConfigurationError(Errors.EL332.format(name=name, value=repr(value), wanted=wanted))
         return self.n_layers if layers == "all" else 1
 
     def _loaded(self, method: str) -> BiLM:

@@ -17,7 +17,7 @@ class CompatErrors(metaclass=Catalogue):
     EL332 = "Invalid argument: {name} is {value}, but should be {wanted}."
     EL333 = "There is no {name} at '{path}'. Check the path."
     EL334 = "No biLM is loaded. Call `load(PATH)` before `{method}`."
-    EL335 = "`{name}` exists only in TensorFlow. Use {instead} instead."
+    EL335 = "`{name}` cannot be called here. Use {instead} instead."
     EL336 = (
         "The text has {n_lines} lines without words (the first is line {first}, counted from 1). Remove them: each "
         "line is one sentence."

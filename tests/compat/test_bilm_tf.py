@@ -133,6 +133,13 @@ def test_bad_arguments_are_refused(files, tmp_path):
         compat.weight_layers("input", {}, l2_coef=0.0)
 
 
+@pytest.mark.issue(17)
+def test_the_model_has_the_keyword_of_bilm_tf(files):
+    ids = compat.Batcher(files.vocab, 50).batch_sentences(BATCHES[0])
+    found, wanted = make_model(files)(ids_placeholder=ids), make_model(files)(ids)
+    np.testing.assert_array_equal(found["lm_embeddings"], wanted["lm_embeddings"])
+
+
 def test_a_bilm_of_whole_words_is_refused(tmp_path):
     record = {**CONFIG.to_dict(), "char_cnn": None, "n_words": 3}
     words = BiLM(BiLMNetwork(BiLMConfig.from_dict(record)), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"]))

@@ -1,9 +1,10 @@
-"""`compat.elmoformanylangs`: order, batches by length, state from call to call, layers, bad input."""
+"""`compat.elmoformanylangs`: order, batches by length, state from call to call, padding, layers, bad input."""
 
 import random
 
 import numpy as np
 import pytest
+import torch
 from compat.tiny import BATCHES, N_LAYERS, WIDTH
 
 from spacy_elmo.compat.elmoformanylangs import Embedder
@@ -58,6 +59,69 @@ def test_batches_come_in_the_order_of_the_random_module(files):
     random.seed(3)
     found = Embedder(files.weights.parent, batch_size=2).sents2elmo(SENTENCES, -2)
     assert_close(found, [wanted[i] for i in range(len(SENTENCES))])
+
+
+PLAIN = {"encoder": {"name": "lstm", "dim": 5, "n_layers": 2}}
+PADDED = {
+    "characters and words": {},
+    "characters": {"word_dim": 0},
+    "words": {"char_dim": 0},
+    "words without CNN": {"char_dim": 0, "name": "lstm"},
+    "tanh, long words": {"activation": "tanh", "max_characters_per_token": 50},
+}
+
+
+def embed_plain(model, size):
+    """Vectors of the reference in batches of `size` sentences, the longest first."""
+    batches = [LONGEST_FIRST[start : start + size] for start in range(0, len(LONGEST_FIRST), size)]
+    found = {i: rows for batch in batches for i, rows in zip(batch, model.padded_top([SENTENCES[i] for i in batch]))}
+    return [found[i] for i in range(len(SENTENCES))]
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("size", [64, 2])
+@pytest.mark.parametrize("kind", PADDED)
+def test_the_encoder_lstm_reads_padding(make_manylangs, kind, size):
+    folder, model = make_manylangs(**PLAIN, token_embedder=PADDED[kind])
+    embedder = Embedder(folder, batch_size=size)
+    for _ in range(2):  # no state is carried
+        assert_close(embedder.sents2elmo(SENTENCES, -2), embed_plain(model, size))
+    alone = Embedder(folder, batch_size=1).sents2elmo(SENTENCES, -2)
+    assert_close(alone, embedder.bilm.embed(SENTENCES, layers="top"))
+    if size == 64:
+        assert max(np.abs(a - b).max(initial=0) for a, b in zip(alone, embedder.sents2elmo(SENTENCES, -2))) > 0.01
+
+
+@pytest.mark.issue(17)
+def test_the_encoder_lstm_follows_changed_weights(make_manylangs):
+    embedder = Embedder(make_manylangs(**PLAIN)[0])
+    embedder.sents2elmo(SENTENCES)
+    with torch.no_grad():
+        for parameter in embedder.bilm.network.token_embedder.parameters():
+            parameter.mul_(-1.0)
+    wanted = embedder.bilm.embed([SENTENCES[0]], layers="top")
+    assert_close(embedder.sents2elmo([SENTENCES[0]], -2), wanted)
+
+
+@pytest.mark.issue(17)
+def test_a_number_is_a_token_with_the_encoder_lstm(make_manylangs):
+    folder, model = make_manylangs(**PLAIN)
+    embedder, sentences = Embedder(folder), [["the", "lamp", "a"], ["old", "x"]]
+    wanted = model.padded_top(sentences)
+    for layer in (0, 1):
+        assert_close(embedder.sents2elmo(sentences, layer), [rows[layer] for rows in wanted])
+    assert_close(embedder.sents2elmo(sentences), [rows.mean(axis=0) for rows in wanted])
+    assert not embedder.sents2elmo([[]])[0].any()
+    for layer, texts, found in ((2, sentences, "0 to 1"), (0, [["a"], []], "-2"), (-3, sentences, "0 to 1")):
+        with pytest.raises(ValueError, match=f"EL332.*output_layer is {layer}.*{found}"):
+            embedder.sents2elmo(texts, layer)
+
+
+@pytest.mark.issue(17)
+def test_what_the_original_cannot_compute_is_computed_without_padding(make_manylangs):
+    folder, model = make_manylangs(**PLAIN, token_embedder={"name": "lstm"})
+    wanted = [model.layers(words)[0][-1] for words in SENTENCES]
+    assert_close(Embedder(folder).sents2elmo(SENTENCES, -2), wanted)
 
 
 def test_bad_input_is_refused(files):

@@ -1,5 +1,6 @@
-"""`compat.simple_elmo`: padded arrays, averages, state within a call, bad input."""
+"""`compat.simple_elmo`: signatures, padded arrays, normalized averages, state within a call, bad input."""
 
+import inspect
 import shutil
 
 import numpy as np
@@ -19,51 +20,82 @@ def model(files):
     return model
 
 
-def embed(files, state=None):
-    """Layers of all texts in batches of three, and the last state."""
-    found = []
-    for start in range(0, len(TEXTS), 3):
-        layers, state = files.bilm.embed(TEXTS[start : start + 3], state=state, return_state=True)
+def embed(files, *, warmup=True):
+    """Layers of all texts in batches of three."""
+    found, batches = [], [TEXTS[start : start + 3] for start in range(0, len(TEXTS), 3)]
+    state = files.bilm.embed(batches[0], state=None, return_state=True)[1] if warmup else None
+    for batch in batches:
+        layers, state = files.bilm.embed(batch, state=state, return_state=True)
         found += layers
-    return found, state
+    return found
 
 
+@pytest.mark.issue(17)
+def test_signatures_are_those_of_simple_elmo():
+    names = {"get_elmo_vectors": "(self, texts, warmup=True, layers='average', session=None)"}
+    names["get_elmo_vector_average"] = names["get_elmo_vectors"]
+    names["get_elmo_substitutes"] = "(self, data, topn=3, nodelimiters=True)"
+    names["load"] = "(self, directory, max_batch_size=32, limit=100, full=False)"
+    for name, wanted in names.items():
+        parameters = inspect.signature(getattr(ElmoModel, name)).parameters.values()
+        bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+        assert str(inspect.Signature(bare)) == wanted
+
+
+@pytest.mark.parametrize("warmup", [True, False])
 @pytest.mark.parametrize("layers", list(CHOICES))
-def test_vectors_are_padded(model, files, layers):
-    found = model.get_elmo_vectors(TEXTS, layers=layers)
-    assert found.dtype == np.float32
+def test_vectors_are_padded(model, files, layers, warmup):
+    found = model.get_elmo_vectors(TEXTS, warmup, layers)
+    assert found.dtype == np.float64
     assert found.shape == (len(TEXTS), *([N_LAYERS] if layers == "all" else []), 6, WIDTH)
-    for rows, wanted, words in zip(found, embed(files)[0], TEXTS, strict=True):
+    for rows, wanted, words in zip(found, embed(files, warmup=warmup), TEXTS, strict=True):
         np.testing.assert_allclose(rows[..., : len(words), :], CHOICES[layers](wanted), atol=1e-5)
         assert not rows[..., len(words) :, :].any()
 
 
+@pytest.mark.parametrize("warmup", [True, False])
 @pytest.mark.parametrize("layers", list(CHOICES))
-def test_average_is_over_the_words(model, files, layers):
-    found = model.get_elmo_vector_average(TEXTS, layers)
+def test_average_over_the_words_has_norm_1(model, files, layers, warmup):
+    found = model.get_elmo_vector_average(TEXTS, warmup, layers)
+    assert found.dtype == np.float64
     assert found.shape == (len(TEXTS), *([N_LAYERS] if layers == "all" else []), WIDTH)
-    for row, wanted, words in zip(found, embed(files)[0], TEXTS, strict=True):
+    for row, wanted, words in zip(found, embed(files, warmup=warmup), TEXTS, strict=True):
         if words:
-            np.testing.assert_allclose(row, CHOICES[layers](wanted).mean(axis=-2), atol=1e-5)
+            mean = CHOICES[layers](wanted).mean(axis=-2)
+            np.testing.assert_allclose(row, mean / np.sqrt((mean**2).sum()), atol=1e-5)
+            np.testing.assert_allclose((row**2).sum(), 1.0)
         else:
             assert not row.any()
 
 
-def test_calls_are_independent_without_a_session(model, files):
-    first, second = (model.get_elmo_vectors(TEXTS) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    session = object()
-    assert np.array_equal(model.get_elmo_vectors(TEXTS, session=session), first)
-    _, state = embed(files)
-    wanted = embed(files, state)[0][0].mean(axis=0)
-    np.testing.assert_allclose(model.get_elmo_vectors(TEXTS, session=session)[0], wanted, atol=1e-5)
-    np.testing.assert_array_equal(model.get_elmo_vectors(TEXTS, session=object()), first)
+@pytest.mark.issue(17)
+def test_the_first_batch_is_computed_before_by_default(model):
+    warm, cold = model.get_elmo_vectors(TEXTS), model.get_elmo_vectors(TEXTS, warmup=False)
+    assert np.abs(warm - cold).max() > 0.01
+    np.testing.assert_array_equal(warm, model.get_elmo_vectors(TEXTS, True, "average", None))
 
 
-def test_attributes(model):
-    assert (model.max_batch_size, model.vector_size, model.n_layers) == (3, WIDTH, N_LAYERS)
+def test_calls_are_independent(model):
+    np.testing.assert_array_equal(model.get_elmo_vectors(TEXTS), model.get_elmo_vectors(TEXTS))
+    np.testing.assert_array_equal(model.get_elmo_vector_average(TEXTS), model.get_elmo_vector_average(TEXTS))
+
+
+@pytest.mark.issue(17)
+def test_a_bilm_without_state_has_no_warmup(make_manylangs):
+    folder, _ = make_manylangs(encoder={"name": "lstm"})
+    model = ElmoModel()
+    model.load(folder)
+    np.testing.assert_array_equal(model.get_elmo_vectors(TEXTS), model.get_elmo_vectors(TEXTS, warmup=False))
+    assert model.max_chars == 10
+
+
+def test_attributes(model, files):
+    assert (model.batch_size, model.vector_size, model.n_layers, model.max_chars) == (3, WIDTH, N_LAYERS, 50)
     assert model.get_elmo_vectors([]).shape == (0, 0, WIDTH)
-    assert ElmoModel().max_batch_size == 32
+    assert model.get_elmo_vector_average([]).shape == (0, WIDTH)
+    assert ElmoModel().batch_size == 32
+    message = model.load(files.weights.parent)
+    assert f"{N_LAYERS} layers of {WIDTH} dimensions" in message and model.batch_size == 32
 
 
 def test_the_preferred_weights_of_a_folder(files, tmp_path):
@@ -84,6 +116,11 @@ def test_bad_input_is_refused(model, files):
             call()
     with pytest.raises(ValueError, match="EL332.*layers is 'mean'.*'average'"):
         model.get_elmo_vectors([["a"]], layers="mean")
+    with pytest.raises(ValueError, match="EL332.*warmup is 'top'.*True or False"):
+        model.get_elmo_vectors([["a"]], "top")
+    for method in (model.get_elmo_vectors, model.get_elmo_vector_average):
+        with pytest.raises(ValueError, match="EL332.*session is .*None.*no TensorFlow sessions"):
+            method([["a"]], session=object())
     with pytest.raises(ValueError, match="EL011"):
         model.get_elmo_vectors(["not tokenized"])
     with pytest.raises(ValueError, match="EL330"):
@@ -94,5 +131,5 @@ def test_bad_input_is_refused(model, files):
         model.load(files.weights.parent, full=True)
     with pytest.raises(ValueError, match="EL020"):
         model.load("nowhere")
-    with pytest.raises(NotImplementedError, match="EL335.*token_losses"):
+    with pytest.raises(NotImplementedError, match="EL335.*find_substitutes"):
         model.get_elmo_substitutes(["a text"])

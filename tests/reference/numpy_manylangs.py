@@ -52,6 +52,15 @@ class NumpyManyLangs:
             parts.append(self._cnn(ids) if self.embedder_settings["name"] == "cnn" else self._char_lstm(ids))
         return self.embedder["projection.weight"] @ np.concatenate(parts) + self.embedder["projection.bias"]
 
+    def padding_vector(self) -> np.ndarray:
+        """(P,), the vector behind the end of a sentence in a padded batch. Its characters are all padding."""
+        parts = []
+        if self.embedder_settings["word_dim"]:
+            parts.append(self.embedder["word_emb_layer.embedding.weight"][self.words["<pad>"]])
+        if self.embedder_settings["char_dim"]:
+            parts.append(self._cnn([]))
+        return self.embedder["projection.weight"] @ np.concatenate(parts) + self.embedder["projection.bias"]
+
     def _cnn(self, ids: List[int]) -> np.ndarray:
         n = self.embedder_settings["max_characters_per_token"]
         x = self.embedder["char_emb_layer.embedding.weight"][ids + [self.characters["<pad>"]] * (n - len(ids))]
@@ -112,6 +121,15 @@ class NumpyManyLangs:
                 after.append(end)
             found.append(np.concatenate([inputs[0], inputs[1][::-1]], axis=1))
         return np.stack(found)[:, 1:-1], after
+
+    def padded_top(self, batch: Sequence[Sequence[str]]) -> List[np.ndarray]:
+        """(n, D) for each sentence of a batch that the encoder `lstm` reads with its padding."""
+        longest, found = max(map(len, batch)), []
+        for words in batch:
+            x = [self.word_vector("<bos>", True), *map(self.word_vector, words), self.word_vector("<eos>", True)]
+            x += [self.padding_vector()] * (longest - len(words))
+            found.append(self._plain(np.stack(x))[1 : len(words) + 1])
+        return found
 
     def _plain(self, x: np.ndarray) -> np.ndarray:
         for layer in range(self.settings["n_layers"]):

@@ -4,7 +4,6 @@ Peters et al. (2018). The LSTM state is carried from batch to batch, as in Allen
 `spacy_elmo.nn`, where a vector does not depend on what was computed before.
 """
 
-from ...nn.inputs import batch_to_ids
 from ..arguments import ConfigurationError
 from .bilm import ElmoBiLm
 from .boundaries import remove_sentence_boundaries
@@ -13,7 +12,7 @@ from .elmo import Elmo, ElmoTokenEmbedder
 from .elmo_lstm import ElmoLstm
 from .embedder import ElmoEmbedder
 from .files import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
-from .indexer import ELMoCharacterMapper, ELMoTokenCharactersIndexer
+from .indexer import ELMoCharacterMapper, ELMoTokenCharactersIndexer, batch_to_ids
 from .scalar_mix import ScalarMix
 
 # The names of AllenNLP.

@@ -13,9 +13,10 @@ from ...engine.dispatch import MAX_LANES
 from ...engine.runner import Runner, make_runner
 from ...errors import Errors
 from ...text.lanes import plan_lanes
-from ..arguments import ConfigurationError
+from ..arguments import ConfigurationError, PathLike, check_file
 from ..derived import Derived
 from .boundaries import PADDING
+from .lstm_weights import read_cells
 from .padded_lstm import run_padded
 from .parameters import LayerWeights, join_cells, split_cell
 
@@ -113,6 +114,19 @@ class ElmoLstm(nn.Module):
     def backward_layers(self) -> List[nn.Module]:
         """RETURNS (List[nn.Module]): The layers of the backward direction."""
         return [self.get_submodule(f"backward_layer_{k}") for k in range(self.num_layers)]
+
+    def load_weights(self, weight_file: PathLike) -> None:
+        """Replace all weights by those of a file. The state is kept.
+
+        weight_file (PathLike): HDF5 file of bilm-tf or AllenNLP.
+        RAISES (ValueError): EL330 to EL333 for a path without a file, EL022 to EL038 for files that cannot be read,
+            EL026 if its LSTM has other sizes.
+        """
+        path = check_file("weight_file", weight_file)
+        widths = [self.input_size, *[self.hidden_size] * (self.num_layers - 1)]
+        for name, parameters in read_cells(path, widths, self.hidden_size, self.cell_size).items():
+            self.get_submodule(name).load_state_dict(parameters)
+        self.requires_grad_(self.requires_grad)
 
     def reset_states(self, mask: Optional[Tensor] = None) -> None:
         """mask (Optional[Tensor]): Shape (rows,), True for rows whose state becomes zero; None for all.

@@ -1,13 +1,16 @@
-"""`ELMoCharacterMapper` and `ELMoTokenCharactersIndexer` of AllenNLP: words to character ids."""
+"""`ELMoCharacterMapper`, `ELMoTokenCharactersIndexer` and `batch_to_ids` of AllenNLP: words to character ids."""
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 import torch
 from torch import Tensor
 
 from ...errors import Errors
+from ...nn import inputs
 from ...text.characters import (
+    BOS_CHARACTER,
     BOW_CHARACTER,
+    EOS_CHARACTER,
     EOW_CHARACTER,
     PAD_CHARACTER,
     SENTENCE_BEGIN,
@@ -16,15 +19,36 @@ from ...text.characters import (
 )
 from ..arguments import ConfigurationError
 
+MAX_WORD_LENGTH = 50
+
+
+def batch_to_ids(batch: Iterable[Sequence[str]]) -> Tensor:
+    """batch (Iterable[Sequence[str]]): Tokens of each sentence, without boundaries.
+    RETURNS (Tensor): Shape (B, S, 50), int64; zeros where a sentence has no more words.
+    RAISES (ValueError): EL011 for input that is not tokenized.
+    """
+    return inputs.batch_to_ids(batch, MAX_WORD_LENGTH)
+
+
+def _spell(character: int) -> List[int]:
+    """RETURNS (List[int]): 50 ids, not shifted, of a word with one character."""
+    ids = [BOW_CHARACTER, character, EOW_CHARACTER]
+    return ids + [PAD_CHARACTER] * (MAX_WORD_LENGTH - len(ids))
+
 
 class ELMoCharacterMapper:
-    """Maps words to rows of 50 ids, shifted by one, since 0 is padding.
+    """Maps words to rows of 50 ids, shifted by one, since 0 is padding. Ids in the attributes of the class are not
+    shifted, as in AllenNLP.
 
     tokens_to_add (Optional[Dict[str, int]]): Words that have one character of their own, and its id before the shift.
     RAISES (ConfigurationError): EL332 for an id that no biLM has.
     """
 
-    max_word_length = 50
+    max_word_length = MAX_WORD_LENGTH
+    beginning_of_sentence_character, end_of_sentence_character = BOS_CHARACTER, EOS_CHARACTER
+    beginning_of_word_character, end_of_word_character = BOW_CHARACTER, EOW_CHARACTER
+    padding_character = PAD_CHARACTER
+    beginning_of_sentence_characters, end_of_sentence_characters = _spell(BOS_CHARACTER), _spell(EOS_CHARACTER)
     bos_token, eos_token = SENTENCE_BEGIN, SENTENCE_END
 
     def __init__(self, tokens_to_add: Optional[Dict[str, int]] = None) -> None:
@@ -39,8 +63,7 @@ class ELMoCharacterMapper:
         if word not in self.tokens_to_add:
             row: List[int] = character_ids([word], self.max_word_length)[0].tolist()
             return row
-        ids = [BOW_CHARACTER, self.tokens_to_add[word], EOW_CHARACTER]
-        return [number + 1 for number in ids + [PAD_CHARACTER] * (self.max_word_length - 3)]
+        return [number + 1 for number in _spell(self.tokens_to_add[word])]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ELMoCharacterMapper) and self.tokens_to_add == other.tokens_to_add

@@ -59,15 +59,15 @@ class BidirectionalLanguageModel:
         self._words, self._runner = WordEncoder(network, None, None), make_runner(network)
         self._state = BiLMState.from_state(network.zero_state(max_batch_size))
 
-    def __call__(self, ids: Ids) -> Dict[str, Any]:
+    def __call__(self, ids_placeholder: Ids) -> Dict[str, Any]:
         """Compute a batch.
 
-        ids (Ids): Shape (B, T + 2, C) of `Batcher`, or (B, T + 2) of `TokenBatcher`.
+        ids_placeholder (Ids): The ids themselves, shape (B, T + 2, C) of `Batcher`, or (B, T + 2) of `TokenBatcher`.
         RETURNS (Dict[str, Any]): `lm_embeddings` (B, L+1, T, D) and `mask` (B, T), without boundaries and with zeros
             for padding; `lengths` (B,); `token_embeddings` (B, T + 2, P).
         RAISES (ValueError): EL017 for invalid ids, EL332 for a batch above `max_batch_size`.
         """
-        ids = self._check(np.asarray(ids))
+        ids = self._check(np.asarray(ids_placeholder))
         mask: NDArray[np.bool_] = np.asarray((ids > 0).reshape(*ids.shape[:2], -1).any(axis=2))  # (B, T + 2)
         lengths = _check_lengths(mask)
         distinct, numbers = np.unique(ids[mask], axis=0, return_inverse=True)
