@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ...errors import Errors
-from ..limits import MIB
+from ..limits import MAX_JSON_BYTES, MIB
 from .http import Opener, Reply
 
 CHUNK_BYTES = MIB
 N_TRIES = 3  # per mirror
-MAX_BYTES: Dict[str, int] = {".json": 16 * MIB, ".txt": 256 * MIB, ".meta": 256 * MIB, ".index": 16 * MIB}
+MAX_BYTES: Dict[str, int] = {".json": MAX_JSON_BYTES, ".txt": 256 * MIB, ".meta": 256 * MIB, ".index": 16 * MIB}
 MAX_FILE_BYTES = 8 * 1024 * MIB  # of all other files; the largest published ones have less than 5 GB
 NOTE_SUFFIX = ".json"  # beside a .part file: where it comes from
 BEGINNINGS: Dict[str, bytes] = {
