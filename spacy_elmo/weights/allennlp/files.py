@@ -15,7 +15,10 @@ ARCHIVE_NAME = "model.tar.gz"
 WEIGHTS_NAMES = ("weights.th", "best.th")  # in an archive; in the folder of a training
 STATE_SUFFIXES = (".th", ".pt", ".pth")
 INNER_FOLDERS = ("vocabulary", "fta")
-WANTED = "an AllenNLP model.tar.gz, its folder (config.json, weights.th or best.th), or a state dict (.th, .pt, .pth)"
+WANTED = (
+    "an AllenNLP model.tar.gz or its folder, with weights.th or best.th (config.json is read if there is one), or a "
+    "state dict (.th, .pt, .pth)"
+)
 
 
 @dataclass(frozen=True)
