@@ -123,7 +123,7 @@ class WeightsErrors(metaclass=Catalogue):
         "as wide as its input, over `elmo_characters`."
     )
     EL360 = (
-        "There is no published biLM '{name}' in the registry. Similar or first names: {close}. List all names with "
+        "There is no published biLM '{name}' in the registry. {kind} names: {close}. List all names with "
         "`python -m spacy elmo download --list`; nlpl-NUMBER is any entry of the NLPL repository."
     )
     EL361 = (
