@@ -1,6 +1,6 @@
 """Errors of weights: reading, writing, files that do not fit each other, downloads and comparisons.
 
-EL020 to EL059, EL180 to EL189, EL303, EL310 to EL319, EL344, EL360 to EL370.
+EL020 to EL059, EL180 to EL189, EL303, EL310 to EL319, EL344, EL360 to EL371.
 """
 
 from .catalogue import Catalogue
@@ -149,5 +149,10 @@ class WeightsErrors(metaclass=Catalogue):
     EL366 = (
         "'{name}' begins with {found}, but should begin with {wanted}. It may be a web page with an error message. "
         "Open its address in a browser, or use another mirror."
+    )
+    EL371 = (
+        "These files are not those of the published '{name}':{problems}\nPass the files of its publisher, or another "
+        "name (`python -m spacy elmo download --list`). Files of your own need no download: every command takes their "
+        "path."
     )
     EL367 = "There are no sentences to compare the vectors on in '{path}'. Pass a text with at least one token."
