@@ -88,6 +88,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "configs").symlink_to(ROOT / "configs")
     bilm = _make_bilm()
     save_bilm(bilm, folder / "weights" / "elmo_small", format="bilm-tf")
+    save_bilm(bilm, folder / "weights" / "elmo_pt", format="bilm-tf")
     text = "\n".join(SENTENCES)
     write_manylangs(folder / "manylangs", make_architecture())
     write_zip(folder / "weights" / "179.zip", folder / "manylangs")

@@ -131,7 +131,7 @@ class WeightsErrors(metaclass=Catalogue):
         "as wide as its input, over `elmo_characters`."
     )
     EL360 = (
-        "There is no published biLM '{name}' in the registry. Similar or first names: {close}. List all names with "
+        "There is no published biLM '{name}' in the registry. {kind} names: {close}. List all names with "
         "`python -m spacy elmo download --list`; nlpl-NUMBER is any entry of the NLPL repository."
     )
     EL361 = (
@@ -157,5 +157,10 @@ class WeightsErrors(metaclass=Catalogue):
     EL366 = (
         "'{name}' begins with {found}, but should begin with {wanted}. It may be a web page with an error message. "
         "Open its address in a browser, or use another mirror."
+    )
+    EL371 = (
+        "These files are not those of the published '{name}':{problems}\nPass the files of its publisher, or another "
+        "name (`python -m spacy elmo download --list`). Files of your own need no download: every command takes their "
+        "path."
     )
     EL367 = "There are no sentences to compare the vectors on in '{path}'. Pass a text with at least one token."

@@ -29,6 +29,8 @@ ENCODERS = ("lstm", "transformer")
 OPSET = 17  # operators of ONNX 1.12
 IR_VERSION = 8
 MAX_BYTES = 2**31 - 2**20  # a protobuf message has at most 2 GiB; the rest is for the nodes
+FLOAT_BYTES = 4
+REPLACED_BY_TABLE = ("char_cnn.", "word_emb")  # parameters that a graph with token embeddings lacks
 
 
 def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
@@ -169,8 +171,29 @@ def _check_target(target: Path, force: bool) -> None:
 
 def find_onnx_problem(bilm: BiLM) -> Optional[str]:
     """bilm (BiLM): A model.
-    RETURNS (Optional[str]): Why it cannot be written as ONNX, None if it can.
+    RETURNS (Optional[str]): Why it cannot be written as ONNX in float32, by encoder, input and size; None if it can.
+        Whether the package onnx is installed does not matter. No array is copied.
     """
+    n_bytes = count_bytes(bilm)
+    return _find_unknown(bilm) or (_describe_excess(n_bytes) if n_bytes > MAX_BYTES else None)
+
+
+def count_bytes(bilm: BiLM) -> int:
+    """bilm (BiLM): A model.
+    RETURNS (int): Bytes of its parameters in float32, without the constants of the graph itself (some kB).
+    """
+    parameters = list(bilm.network.named_parameters())
+    if bilm.token_embeddings is not None:
+        parameters = [item for item in parameters if not item[0].startswith(REPLACED_BY_TABLE)]
+        return FLOAT_BYTES * (sum(tensor.numel() for _, tensor in parameters) + bilm.token_embeddings.numel())
+    return FLOAT_BYTES * sum(tensor.numel() for _, tensor in parameters)
+
+
+def _describe_excess(n_bytes: int) -> str:
+    return f"its arrays have {n_bytes:,} bytes, but one ONNX file holds at most {MAX_BYTES:,}"
+
+
+def _find_unknown(bilm: BiLM) -> Optional[str]:
     if bilm.config.encoder not in ENCODERS:
         return f"its encoder is '{bilm.config.encoder}', should be {' or '.join(map(repr, ENCODERS))}"
     if bilm.config.token_embedder is not None:
@@ -181,18 +204,23 @@ def find_onnx_problem(bilm: BiLM) -> Optional[str]:
 def _check_bilm(bilm: BiLM) -> None:
     if bilm.precision != "float32":
         raise ValueError(Errors.EL351.format(precision=bilm.precision))
-    if problem := find_onnx_problem(bilm):
+    if problem := _find_unknown(bilm):
         raise ValueError(Errors.EL352.format(reason=problem))
+    _check_size(count_bytes(bilm))
 
 
 def _check_complete(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
     """Modules that this version cannot express would change the vectors."""
-    is_replaced = bilm.token_embeddings is not None  # by a table of words
-    unused = [name for name in arrays.unused() if not (is_replaced and name.startswith(("char_cnn.", "word_emb")))]
+    is_replaced = bilm.token_embeddings is not None
+    unused = [name for name in arrays.unused() if not (is_replaced and name.startswith(REPLACED_BY_TABLE))]
     if unused:
         raise ValueError(Errors.EL352.format(reason=f"it has parameters without ONNX form ({', '.join(unused)})"))
-    if graph.n_bytes > MAX_BYTES:
-        raise ValueError(Errors.EL353.format(n_bytes=f"{graph.n_bytes:,}", max_bytes=f"{MAX_BYTES:,}"))
+    _check_size(graph.n_bytes)
+
+
+def _check_size(n_bytes: int) -> None:
+    if n_bytes > MAX_BYTES:
+        raise ValueError(Errors.EL353.format(n_bytes=f"{n_bytes:,}", max_bytes=f"{MAX_BYTES:,}"))
 
 
 def _write(target: Path, content: bytes) -> None:

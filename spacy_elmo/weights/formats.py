@@ -12,6 +12,7 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from .allennlp.files import ARCHIVE_NAME, AllenNLPFiles, detect_allennlp
 from .allennlp.files import WANTED as ALLENNLP_WANTED
+from .allennlp.files import WEIGHTS_NAMES as ALLENNLP_WEIGHTS
 from .allennlp.model import read_allennlp
 from .allennlp.write import find_unknown_parts, write_allennlp
 from .bilm_tf.files import HDF5_SUFFIXES, TOKEN_EMBEDDINGS_NAME, TFFiles, detect_bilm_tf
@@ -21,7 +22,7 @@ from .locate import PACKAGED_NAMES
 from .manylangs.files import WANTED as MANYLANGS_WANTED
 from .manylangs.files import ManyLangsFiles, detect_manylangs
 from .manylangs.model import read_manylangs
-from .missing import find_missing, only_archive
+from .missing import Listing, find_missing, has_all, list_files, only_archive, unpacking
 from .mixes import LoadedMix, mixes_from_meta
 from .native.files import CONFIG_NAME, LEXICON_NAME, WEIGHTS_NAME, NativeFiles, detect_native
 from .native.files import WANTED as NATIVE_WANTED
@@ -139,6 +140,8 @@ def _refuse_bilm_tf(bilm: BiLM) -> Optional[str]:
 def _read_manylangs(files: ManyLangsFiles, extras: Extras) -> LoadedModel:
     _refuse_extras(files.path, "manylangs", extras, "vocab", "token_embeddings", "softmax")
     return LoadedModel(read_manylangs(files))
+
+
 def _read_tf_checkpoint(files: CheckpointFiles, extras: Extras) -> LoadedModel:
     files = replace(
         files,
@@ -193,7 +196,7 @@ ALLENNLP = Format(
     file_names=(ARCHIVE_NAME,),
     dtypes=("float32",),
     wanted=ALLENNLP_WANTED,
-    required=("config.json", "*.th"),
+    required=("|".join(ALLENNLP_WEIGHTS),),
     refuses=lambda bilm: "; ".join(find_unknown_parts(bilm)) or None,
 )
 TF_HUB = Format(
@@ -249,12 +252,17 @@ def detect_format(path: Path) -> Tuple[Format, Any]:
 
 def _not_found(path: Path) -> str:
     """The message of EL020, with one line per format."""
-    lines = [*(f"{format.name}: {_missing_of(format, path)}" for format in FORMATS), PACKAGED]
-    listing = "".join(f"\n- {line}" for line in lines)
-    return Errors.EL020.format(path=path, reason="it is in no known format", wanted=listing)
+    files = list_files(path)
+    lines = [*(f"{format.name}: {_missing_of(format, path, files)}" for format in FORMATS), PACKAGED]
+    packed = [format.name for format in FORMATS if path.is_file() and has_all(files, format.required)]
+    reason = "it is in no known format"
+    if packed:
+        names = " or ".join(packed)
+        reason = f"it is an archive with the files of {names}, which is not read in place. {unpacking(path)}"
+    return Errors.EL020.format(path=path, reason=reason, wanted="".join(f"\n- {line}" for line in lines))
 
 
-def _missing_of(format: Format, path: Path) -> str:
+def _missing_of(format: Format, path: Path, files: Optional[Listing]) -> str:
     if format.missing is not None:
         return format.missing(path)
-    return f"{find_missing(path, format.required)}; it is {format.wanted}" if format.required else format.wanted
+    return f"{find_missing(path, format.required, files)}; it is {format.wanted}" if format.required else format.wanted

@@ -8,7 +8,7 @@ from typing import Dict, Iterable, List, Mapping, Optional
 from ..bilm.config import BiLMConfig
 
 MIB = 1024 * 1024
-MAX_JSON_BYTES = 16 * MIB  # options, config and meta data
+MAX_JSON_BYTES = 2 * MIB  # options, config and meta data, which have some kB; in memory up to 32 times as much
 MAX_JSON_DEPTH = 64
 MAX_EXPANSION = 20  # uncompressed weights and words are at most a few times larger than their files
 

@@ -4,9 +4,13 @@ import zipfile
 from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Dict, List, Optional, Sequence
 
+from .allennlp.tar import is_tar, scan_tar
 from .sources import is_zip
+
+Listing = Dict[str, List[str]]  # names of files by folder
 
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar")
 COMMON_SUFFIXES = (".json", ".txt")
@@ -15,23 +19,43 @@ MAX_NAMED = 3  # names in a message
 SIMILAR = 0.75  # ratio of difflib
 
 
-def find_missing(path: Path, required: Sequence[str]) -> str:
+def find_missing(path: Path, required: Sequence[str], places: Optional[Listing]) -> str:
     """Compare the files at a path with those that a format needs.
 
-    path (Path): A folder, a zip or another file.
+    path (Path): A folder or file.
     required (Sequence[str]): Patterns of names, each of which a file should match.
+    places (Optional[Listing]): What `list_files` says of the path.
     RETURNS (str): For each pattern the file that is there, or that it is missing, with files of similar names, and the
         folder one level deeper that has all files, if there is one.
     """
-    if path.is_file() and not is_zip(path):
-        return f"'{path.name}' is a single file that is not a zip"
-    places = _list_files(path)
+    if places is None:
+        return f"'{path.name}' is a single file that is neither a zip nor a tar"
     names = places.get("", [])
     texts = [_describe(pattern, names) for pattern in required]
     deeper = [place for place, found in places.items() if place and all(_match(each, found) for each in required)]
     if deeper:
         texts.append(f"all of them are in '{deeper[0]}/': pass '{path / deeper[0]}' instead")
     return ", ".join(texts)
+
+
+def has_all(places: Optional[Listing], required: Sequence[str]) -> bool:
+    """places (Optional[Listing]): What `list_files` says of a path.
+    required (Sequence[str]): Patterns of names.
+    RETURNS (bool): Whether all files that a format needs are there.
+    """
+    return places is not None and bool(required) and all(_match(each, places.get("", [])) for each in required)
+
+
+def unpacking(path: Path) -> str:
+    """path (Path): An archive.
+    RETURNS (str): How to unpack it, as a sentence.
+    """
+    folder = str(path)
+    for suffix in ARCHIVE_SUFFIXES:
+        folder = folder.removesuffix(suffix)
+    folder = folder if folder != str(path) else f"{folder}_files"
+    command = f"python -m {'zipfile' if is_zip(path) else 'tarfile'} -e {quote(str(path))} {quote(folder)}"
+    return f"Unpack it, and pass the folder with these files: `{command}`"
 
 
 def only_archive(path: Path) -> Optional[Path]:
@@ -44,9 +68,14 @@ def only_archive(path: Path) -> Optional[Path]:
     return archives[0] if len(archives) == 1 else None
 
 
-def _list_files(path: Path) -> Dict[str, List[str]]:
-    """Names of files by the folder they are in, "" for the path itself."""
-    places: Dict[str, List[str]] = {"": []}
+def list_files(path: Path) -> Optional[Listing]:
+    """path (Path): A folder or file.
+    RETURNS (Optional[Listing]): Names of files by the folder they are in, "" for the path itself and for all files of
+        an archive; None for a file that is no archive.
+    """
+    if path.is_file() and not is_zip(path) and not is_tar(path):
+        return None
+    places: Listing = {"": []}
     for place in _members(path) if path.is_file() else _files_below(path):
         folder = "" if path.is_file() or str(place.parent) == "." else str(place.parent)
         places.setdefault(folder, []).append(place.name)
@@ -54,10 +83,13 @@ def _list_files(path: Path) -> Dict[str, List[str]]:
 
 
 def _members(path: Path) -> List[PurePosixPath]:
-    """Members of a zip; their folders do not matter, since readers ignore them."""
+    """Members of an archive; their folders do not matter, since readers ignore them."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()[:MAX_NAMES]
+        if is_zip(path):
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()[:MAX_NAMES]
+        else:
+            names = scan_tar(path, lambda name: False).names[:MAX_NAMES]
     except Exception:  # zipfile raises many types for a damaged file, which the readers report
         return []
     return [PurePosixPath(name) for name in names if not name.endswith("/")]

@@ -26,8 +26,8 @@ def save_bilm(
         softmax to 255 levels, in a quarter of the space.
     force (bool): Replace the files of an existing biLM that was written by this function. Other files stay.
     RAISES (ValueError): EL025 if the folder is not empty, EL030 if values are too large for the dtype, EL033 for an
-        unknown format or dtype, EL308 and EL311 for a biLM that the other program cannot have, EL372 if `force` would
-        replace files of a biLM from elsewhere.
+        unknown format or dtype, EL036 for meta data above the limit of the reader, EL308 and EL311 for a biLM that the
+        other program cannot have, EL372 if `force` would replace files of a biLM from elsewhere.
     RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
     """
     by_name = {known.name: (known, known.write) for known in FORMATS if known.write is not None}

@@ -65,7 +65,7 @@ class Source:
             return self._read_member(max_bytes)
         require_file(self.path)
         try:
-            self._check_size(self.path.stat().st_size, max_bytes)
+            check_size(self, self.path.stat().st_size, max_bytes)
             return self.path.read_bytes()
         except OSError as error:
             raise OSError(Errors.EL037.format(path=self, reason=error.strerror or error)) from error
@@ -80,20 +80,26 @@ class Source:
         limit = expanded_limit(len(content))
         with decoding(self, "gzip"), gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             content = file.read(limit + 1)
-        self._check_size(len(content), limit)
+        check_size(self, len(content), limit)
         return content
 
     def _read_member(self, max_bytes: Optional[int]) -> bytes:
         with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
             member = archive.getinfo(self.member or "")
         limit = expanded_limit(min(member.compress_size, self.path.stat().st_size))
-        self._check_size(member.file_size, limit if max_bytes is None else min(limit, max_bytes))
+        check_size(self, member.file_size, limit if max_bytes is None else min(limit, max_bytes))
         with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
             return archive.read(member)
 
-    def _check_size(self, n_bytes: int, max_bytes: Optional[int]) -> None:
-        if max_bytes is not None and n_bytes > max_bytes:
-            raise ValueError(Errors.EL036.format(path=self, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
+
+def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
+    """path (object): A file, for the message.
+    n_bytes (int): Its size.
+    max_bytes (Optional[int]): Its maximum size, None for any.
+    RAISES (ValueError): EL036 if it is too large.
+    """
+    if max_bytes is not None and n_bytes > max_bytes:
+        raise ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
 
 
 def is_zip(path: Path) -> bool:

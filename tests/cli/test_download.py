@@ -29,7 +29,7 @@ def test_list_prints_json() -> None:
 
 def test_local_files_are_saved_with_the_next_step(bilm: BiLM, tmp_path: Path) -> None:
     save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
-    arguments = ["download", "small", "--dest", str(tmp_path / "out"), "--from", str(tmp_path / "tf")]
+    arguments = ["download", "pt", "--dest", str(tmp_path / "out"), "--from", str(tmp_path / "tf")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     told = " ".join(result.stderr.split())
@@ -46,10 +46,10 @@ def test_local_files_are_saved_with_the_next_step(bilm: BiLM, tmp_path: Path) ->
 def test_mirror_is_used(bilm: BiLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
-    stem = "elmo_2x1024_128_2048cnn_1xhighway"
+    stem = "elmo_pt"
     files = {f"{stem}_{name}": (tmp_path / "tf" / name).read_bytes() for name in ("options.json", "weights.hdf5")}
     with serving(Site(files)) as site:
-        arguments = ["download", "small", "--dest", str(tmp_path / "out"), "--mirror", site.address, "--json"]
+        arguments = ["download", "pt", "--dest", str(tmp_path / "out"), "--mirror", site.address, "--json"]
         result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert srsly.json_loads(result.stdout)["files"][0]["url"] == f"{site.address}{stem}_options.json"
@@ -64,6 +64,14 @@ def test_files_that_cannot_be_read_yet_are_kept(tmp_path: Path, monkeypatch: pyt
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0 and "cannot read them" in " ".join(result.stderr.split())
     assert (tmp_path / "out" / "notes.md").is_file()
+
+
+def test_another_bilm_is_refused(bilm: BiLM, tmp_path: Path) -> None:
+    save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
+    arguments = ["download", "small", "--dest", str(tmp_path / "out"), "--from", str(tmp_path / "tf")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1 and "EL371" in result.stderr and "13.6 M" in result.stderr
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("arguments", [[], ["small"], ["--dest", "x"]])

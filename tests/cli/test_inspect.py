@@ -12,6 +12,7 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli.inspect import inspect
 from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.export import onnx_model
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import formats, save_bilm
 
@@ -60,6 +61,14 @@ def test_inspect_counts_every_parameter_once(bilm: BiLM) -> None:
     assert counts.pop("biLM") == sum(parameter.numel() for parameter in bilm.network.parameters()) - 4
     assert counts.pop("softmax (not needed for vectors)") == 9 * 8 + 9
     assert counts["characters: embedding"] == 261 * 4
+
+
+def test_inspect_says_that_a_bilm_is_too_large_for_onnx(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    (use,) = (use for use in inspect(bilm).capabilities if use.name == "export to onnx")
+    assert use.is_possible
+    monkeypatch.setattr(onnx_model, "MAX_BYTES", 9_999)
+    (use,) = (use for use in inspect(bilm).capabilities if use.name == "export to onnx")
+    assert not use.is_possible and "one ONNX file holds at most 9,999" in use.reason
 
 
 def test_inspect_shows_highways_between_layers() -> None:

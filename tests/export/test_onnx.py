@@ -18,6 +18,7 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.bilm.transformer_config import TransformerConfig
 from spacy_elmo.compat.allennlp.files import check_fit
 from spacy_elmo.export import export_onnx, onnx_model
+from spacy_elmo.export.onnx_model import count_bytes, find_onnx_problem
 from spacy_elmo.nn import batch_to_ids
 from spacy_elmo.text.vocabulary import Vocabulary
 
@@ -226,6 +227,34 @@ def test_large_bilms_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ValueError, match="EL353.*9,999"):
         export_onnx(make_bilm(), tmp_path / "elmo.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_size_is_found_from_the_number_of_parameters(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_onnx()
+    bilm = make_bilm(case)
+    n_constants = sum(len(constant.raw_data) for constant in onnx_model.to_onnx(bilm).graph.initializer)
+    n_parameters = sum(parameter.numel() for parameter in bilm.network.parameters())
+    assert count_bytes(bilm) == 4 * n_parameters <= n_constants < 4 * n_parameters + 5000
+    monkeypatch.setattr(onnx_model, "MAX_BYTES", n_constants)
+    assert find_onnx_problem(bilm) is None
+    monkeypatch.setattr(onnx_model, "MAX_BYTES", 4 * n_parameters - 1)
+    monkeypatch.setattr(onnx_model, "Graph", None)  # nothing is built
+    assert f"have {4 * n_parameters:,} bytes, but one ONNX file holds" in str(find_onnx_problem(bilm))
+    with pytest.raises(ValueError, match=f"EL353.*{4 * n_parameters:,} bytes"):
+        onnx_model.to_onnx(bilm)
+
+
+def test_size_counts_token_embeddings_instead_of_characters() -> None:
+    bilm = make_bilm()
+    n_others = sum(tensor.numel() for name, tensor in bilm.network.named_parameters() if name.startswith("encoder."))
+    with_table = BiLM(bilm.network, vocabulary=Vocabulary(WORDS), token_embeddings=torch.zeros(len(WORDS), 8))
+    assert count_bytes(with_table) == 4 * (n_others + 8 * len(WORDS)) < count_bytes(bilm)
+
+
+def test_a_missing_package_is_no_problem_of_the_bilm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_model, "has_onnx", False)
+    assert find_onnx_problem(make_bilm()) is None
 
 
 def test_other_encoders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

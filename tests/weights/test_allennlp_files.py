@@ -19,6 +19,7 @@ from weights.fuzzing import mutate_bytes, mutate_json
 from spacy_elmo import load_bilm
 from spacy_elmo.weights.allennlp import tar
 from spacy_elmo.weights.allennlp.jsonnet import to_json
+from spacy_elmo.weights.limits import MAX_JSON_BYTES
 from spacy_elmo.weights.torch_files import read_tensors
 
 OPTIONS = make_options(
@@ -124,6 +125,19 @@ def test_a_tar_of_something_else(tmp_path):
         archive.addfile(*[tarfile.TarInfo("notes.txt"), io.BytesIO()])
     with pytest.raises(ValueError, match="(?s)EL020.*Looked for: .*model.tar.gz"):
         load_bilm(tmp_path / "notes.tar.gz")
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("n_kept", [tar.MAX_KEPT_BYTES, 1000])
+def test_a_large_config_in_an_archive_is_not_parsed(n_kept, tmp_path, monkeypatch):
+    """Of texts that are kept in memory, and of those that are read when they are needed."""
+    monkeypatch.setattr(tar, "MAX_KEPT_BYTES", n_kept)
+    blocks = b"[" + b"[]," * (MAX_JSON_BYTES // 3) + b"[]]"
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        for info, content in (member("config.json", blocks), member("weights.th", to_bytes(STATE))):
+            archive.addfile(info, io.BytesIO(content))
+    with pytest.raises(ValueError, match="EL036.*config.json' has 2,097,1.* should have at most 2,097,152"):
+        load_bilm(tmp_path / "model.tar.gz")
 
 
 # State dicts

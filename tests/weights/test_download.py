@@ -40,7 +40,7 @@ def site(model: Path) -> Iterator[Site]:
 def origin(site: Site) -> Origin:
     """A published biLM on the server, without documented checksums."""
     files = [OriginFile(f"elmo/tiny_{name}", name, None, None) for name in ("options.json", "weights.hdf5")]
-    return replace(find_origin("small"), name="tiny", files=tuple(files), mirrors=(site.address,))
+    return replace(find_origin("small"), name="tiny", n_parameters=None, files=tuple(files), mirrors=(site.address,))
 
 
 def with_digest(origin: Origin, sha256: str) -> Origin:
@@ -350,8 +350,10 @@ def test_any_number_of_nlpl_is_known() -> None:
     for name in ("nlpl-", "nlpl-../1", "smal", ""):
         with pytest.raises(ValueError, match="EL360"):
             find_origin(name)
-    with pytest.raises(ValueError, match="EL360.*small"):
+    with pytest.raises(ValueError, match=r"EL360.*'smal' in the registry\. Similar names: .*small"):
         find_origin("smal")
+    with pytest.raises(ValueError, match=r"EL360.*'zzz' in the registry\. Some names: small, medium"):
+        find_origin("zzz")
 
 
 @pytest.mark.issue(17)

@@ -188,7 +188,7 @@ def test_json_that_is_nested_too_deep(name, content, text, folder, native):
 def test_json_that_is_too_large_is_not_read(native):
     with (native / "config.json").open("wb") as file:
         file.truncate(3 * 2**30)  # sparse
-    with pytest.raises(ValueError, match="EL036.*has 3,221,225,472 bytes, but should have at most 16,777,216"):
+    with pytest.raises(ValueError, match="EL036.*has 3,221,225,472 bytes, but should have at most 2,097,152"):
         load_bilm(native)
 
 

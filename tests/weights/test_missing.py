@@ -1,11 +1,18 @@
 """An unknown path: one line per format says which of its files are there, and where near misses are."""
 
+import io
+import shlex
+import subprocess
+import sys
+import tarfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from reference.seeded_weights import make_arrays, make_options, write_model
+from reference.tensorflow_files import write_module
 
 import spacy_elmo.weights.formats
 from spacy_elmo import load_bilm, save_bilm
@@ -39,6 +46,11 @@ CASES = {
         ["inner/config.json", "inner/weights.safetensors", "inner/notes.txt"],
         ["all of them are in 'inner/': pass '{path}/inner' instead"],
     ),
+    "config of AllenNLP alone": (["config.json"], ["allennlp: weights.th or best.th is missing;"]),
+    "state dict of another name": (
+        ["model_state_epoch_3.th"],
+        ["allennlp: weights.th or best.th is missing (there is model_state_epoch_3.th: a wrong name?)"],
+    ),
     "another format deeper": (
         ["elmo/options.json", "elmo/weights.h5"],
         ["*.hdf5 or *.h5 is missing, all of them are in 'elmo/'"],
@@ -61,8 +73,9 @@ def test_folder_that_is_no_model(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.issue(17)
 def test_a_single_file_is_named_as_such(tmp_path: Path) -> None:
-    (tmp_path / "vectors.bin").write_bytes(b"\0" * 10)
-    assert "native: 'vectors.bin' is a single file that is not a zip" in message_of(tmp_path / "vectors.bin")
+    path = tmp_path / "vectors.bin"
+    path.write_bytes(b"\0" * 10)
+    assert "native: 'vectors.bin' is a single file that is neither a zip nor a tar" in message_of(path)
 
 
 @pytest.mark.issue(17)
@@ -72,6 +85,58 @@ def test_members_of_a_zip_are_listed(folder: Path, tmp_path: Path) -> None:
         archive.writestr("144/model.hdf", "")
     message = message_of(tmp_path / "144.zip")
     assert "bilm-tf: options.json is there, *.hdf5 or *.h5 is missing" in message
+
+
+def write_tar(path: Path, *names: str) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return path
+
+
+@pytest.mark.issue(17)
+def test_members_of_a_tar_are_listed(tmp_path: Path) -> None:
+    path = write_tar(tmp_path / "model.tar.gz", "model/config.json", "model/vocabulary/tokens.txt")
+    message = message_of(path)
+    assert "it is in no known format" in message and "single file" not in message
+    for text in (
+        "native: config.json is there, weights.safetensors is missing;",
+        "manylangs: config.json is there, token_embedder.pkl is missing, encoder.pkl is missing;",
+        "allennlp: weights.th or best.th is missing;",
+        "tf-hub: saved_model.pb or tfhub_module.pb is missing;",
+        "bilm-tf: *options.json is missing, *.hdf5 or *.h5 is missing;",
+    ):
+        assert f"\n- {text}" in message
+    (tmp_path / "downloaded").mkdir()
+    path.rename(tmp_path / "downloaded" / "model.tar.gz")
+    assert "allennlp: weights.th or best.th is missing;" in message_of(tmp_path / "downloaded")
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("name", ["elmo 3.tar.gz", "elmo 3"])
+def test_a_packed_module_of_tf_hub_is_named(name: str, tmp_path: Path) -> None:
+    own = {key: array for key, array in make_arrays(make_options()).items() if not key.startswith("softmax")}
+    mix = {"weights": np.zeros(3, dtype="float32"), "scaling": np.array(1, dtype="float32")}
+    write_module(tmp_path / "module", own, mix)
+    with tarfile.open(tmp_path / name, "w:gz") as archive:
+        archive.add(tmp_path / "module", ".")
+    message = message_of(tmp_path / name)
+    assert "it is an archive with the files of tf-hub, which is not read in place. Unpack it" in message
+    command = shlex.split(message.partition("`")[2].partition("`")[0])
+    assert command[:4] == ["python", "-m", "tarfile", "-e"]
+    subprocess.run([sys.executable, *command[1:]], check=True, capture_output=True)
+    assert load_bilm(command[-1]).config.n_layers == 2
+
+
+@pytest.mark.issue(17)
+def test_a_zip_of_a_native_folder_is_named(folder: Path, tmp_path: Path) -> None:
+    save_bilm(load_bilm(folder), tmp_path / "native")
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        for file in (tmp_path / "native").iterdir():
+            archive.write(file, file.name)
+    message = message_of(tmp_path / "packed.zip")
+    assert "the files of native, which is not read in place." in message
+    assert f"`python -m zipfile -e {tmp_path}/packed.zip {tmp_path}/packed`" in message
 
 
 @pytest.mark.issue(17)

@@ -12,6 +12,7 @@ from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
+from spacy_elmo.weights.limits import MAX_JSON_BYTES
 
 
 def make_bilm(folder, has_softmax=True, **changes):
@@ -302,3 +303,14 @@ def test_meta_that_is_no_object_is_an_error(bilm, tmp_path, content):
     (tmp_path / "native" / "meta.json").write_text(content)
     with pytest.raises(ValueError, match="EL022.*meta.json' cannot be read as meta data"):
         load_bilm(tmp_path / "native")
+
+
+@pytest.mark.issue(17)
+def test_meta_data_that_could_not_be_read_are_not_written(bilm, tmp_path):
+    bilm.meta = {"words": "é" * (MAX_JSON_BYTES // 6)}
+    with pytest.raises(ValueError, match="EL036.*meta.json' has 2,097,.* should have at most 2,097,152"):
+        save_bilm(bilm, tmp_path / "native")
+    assert not (tmp_path / "native").exists()
+    bilm.meta = {"words": "é" * (MAX_JSON_BYTES // 6 - 10)}
+    save_bilm(bilm, tmp_path / "native")
+    assert load_bilm(tmp_path / "native").meta == bilm.meta

@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, List, Optional, Union
 
 from ..limits import MAX_JSON_BYTES
-from ..sources import Source, parse_json
+from ..sources import Source, check_size, parse_json
 from .jsonnet import to_json
 from .tar import TarScan, is_tar, read_member, scan_tar
 
@@ -15,7 +15,10 @@ ARCHIVE_NAME = "model.tar.gz"
 WEIGHTS_NAMES = ("weights.th", "best.th")  # in an archive; in the folder of a training
 STATE_SUFFIXES = (".th", ".pt", ".pth")
 INNER_FOLDERS = ("vocabulary", "fta")
-WANTED = "an AllenNLP model.tar.gz, its folder (config.json, weights.th or best.th), or a state dict (.th, .pt, .pth)"
+WANTED = (
+    "an AllenNLP model.tar.gz or its folder, with weights.th or best.th (config.json is read if there is one), or a "
+    "state dict (.th, .pt, .pth)"
+)
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,13 @@ class TarFiles:
 
     def read(self, name: str, max_bytes: Optional[int] = None) -> bytes:
         """RETURNS (bytes): The content of a file; its size was checked against that of the archive.
-        RAISES (ValueError): EL022 or EL036 if the archive has changed.
+        RAISES (ValueError): EL036 if it has more than `max_bytes`, EL022 or EL036 if the archive has changed.
         """
         content = self.scan.contents.get(self.root + name)
-        return read_member(self.path, self.root + name) if content is None else content
+        if content is None:
+            return read_member(self.path, self.root + name, max_bytes)
+        check_size(self.place(name), len(content), max_bytes)
+        return content
 
     def place(self, name: str) -> str:
         """RETURNS (str): A file, for messages."""

@@ -8,15 +8,16 @@ from pathlib import Path, PurePosixPath
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Union
 
 from ...errors import Errors
-from ..limits import MAX_JSON_BYTES, MIB, expanded_limit, listed, shorten
-from ..sources import decoding
+from ..limits import MIB, expanded_limit, listed, shorten
+from ..sources import check_size, decoding
 
 GZIP_MAGIC = b"\x1f\x8b"
 USTAR_MAGIC, USTAR_OFFSET = b"ustar", 257
 BLOCK = 512
 MAX_MEMBERS = 1000
 MAX_HEADER_BYTES = MIB  # long names and attributes of a member
-MAX_SMALL_BYTES = 4 * MAX_JSON_BYTES  # all texts of an archive together
+MAX_KEPT_BYTES = 16 * MIB  # a text that is kept in memory; larger ones are read when they are needed
+MAX_SMALL_BYTES = 4 * MAX_KEPT_BYTES  # all texts that are kept together
 PLAIN_TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE)
 HEADER_TYPES = (
     *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
@@ -71,7 +72,7 @@ def scan_tar(path: Path, is_small: IsSmall) -> TarScan:
             if found or member.isdir():
                 continue
             names.append(name)
-            if is_small(name) and member.size <= MAX_JSON_BYTES and n_small + member.size <= MAX_SMALL_BYTES:
+            if is_small(name) and member.size <= MAX_KEPT_BYTES and n_small + member.size <= MAX_SMALL_BYTES:
                 n_small += member.size
                 contents[name] = _content(archive, member)
     if problems:
@@ -79,16 +80,23 @@ def scan_tar(path: Path, is_small: IsSmall) -> TarScan:
     return TarScan(names, contents)
 
 
-def read_member(path: Path, wanted: str) -> bytes:
+def read_member(path: Path, wanted: str, max_bytes: Optional[int] = None) -> bytes:
     """path (Path): An archive that `scan_tar` accepted.
     wanted (str): Name of a file in it.
+    max_bytes (Optional[int]): Maximum size of the file; None limits only that of the archive.
     RETURNS (bytes): Its content.
-    RAISES (ValueError): EL020 if there is no such file any more, EL022 and EL036 as `scan_tar`.
+    RAISES (ValueError): EL020 if there is no such file any more, EL036 if it is too large, EL022 as `scan_tar`.
     """
+    n_bytes: Optional[int] = None
     with _open_tar(path) as archive:
         for member in archive:
             if _plain_name(member.name) == wanted and member.type in PLAIN_TYPES:
-                return _content(archive, member)
+                n_bytes = member.size
+                if max_bytes is None or n_bytes <= max_bytes:
+                    return _content(archive, member)
+                break
+    if n_bytes is not None:
+        check_size(f"{path}:{wanted}", n_bytes, max_bytes)
     reason = f"it has no member {wanted}"
     raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted="an archive that does not change"))
 

@@ -38,6 +38,19 @@ def read_hdf5(source: Source) -> Dict[str, Array]:
     return _read(source.path, source.path.stat().st_size, source)
 
 
+def read_shapes(source: Source) -> Dict[str, Shape]:
+    """source (Source): A file on disk.
+    RETURNS (Dict[str, Shape]): Shapes of all datasets by their path in the file; no values are read.
+    RAISES (ValueError): EL020, EL022 or EL038, see `read_hdf5`.
+    """
+    require_file(source.path)
+    with decoding(source, "HDF5"), h5py.File(source.path, "r") as file:
+        datasets, problems = _scan(file, expanded_limit(source.path.stat().st_size))
+        shapes = {name: tuple(dataset.shape) for name, dataset in datasets.items()}
+    _refuse(problems, source)
+    return shapes
+
+
 def read_hdf5_bytes(content: bytes, where: object) -> Dict[str, Array]:
     """content (bytes): An HDF5 file.
     where (object): Its source, for messages.
@@ -51,8 +64,7 @@ def _read(place: Any, n_bytes: int, where: object) -> Dict[str, Array]:
     with decoding(where, "HDF5"), h5py.File(place, "r") as file:
         datasets, problems = _scan(file, expanded_limit(n_bytes))
         arrays = {} if problems else {name: np.asarray(dataset[()]) for name, dataset in datasets.items()}
-    if problems:
-        raise ValueError(Errors.EL038.format(path=where, n_problems=len(problems), problems=listed(problems)))
+    _refuse(problems, where)
     return arrays
 
 
@@ -101,6 +113,11 @@ def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], Lis
                 if n_bytes > max_bytes:
                     return {}, [*problems, f"its datasets declare more than {max_bytes:,} bytes in all"]
     return datasets, problems
+
+
+def _refuse(problems: List[str], where: object) -> None:
+    if problems:
+        raise ValueError(Errors.EL038.format(path=where, n_problems=len(problems), problems=listed(problems)))
 
 
 def _names(group: h5py.Group) -> List[bytes]:

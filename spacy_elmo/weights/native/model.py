@@ -17,7 +17,7 @@ from ...errors import Errors
 from ...text.lexicon import Lexicon
 from ...text.vocabulary import Vocabulary
 from ..bilm_tf.layout import state_shapes
-from ..limits import listed, shorten
+from ..limits import MAX_JSON_BYTES, listed, shorten
 from ..parts import (
     as_float32,
     build_network,
@@ -29,7 +29,7 @@ from ..parts import (
     write_vocabulary,
 )
 from ..problems import Faults
-from ..sources import Source, decoding, read_json
+from ..sources import Source, check_size, decoding, read_json
 from ..tensor_map import Array, Shape, find_misfits
 from .files import LEXICON_NAME
 from .int8 import decode_int8, encode_int8
@@ -73,10 +73,13 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     """bilm (BiLM): The model.
     folder (Path): An empty folder.
     dtype (str): On disk, "float32", "float16", or "int8" for the large matrices.
+    RAISES (ValueError): EL030 for values that are too large for the dtype, EL036 for meta data that could not be read.
     """
     arrays = _to_disk_arrays(bilm, dtype)
+    meta = json.dumps(bilm.meta or {}, indent=2).encode("ascii")  # srsly rounds numbers
+    check_size("meta.json", len(meta), MAX_JSON_BYTES)
     srsly.write_json(folder / "config.json", config_record(bilm))
-    (folder / "meta.json").write_text(json.dumps(bilm.meta or {}, indent=2), encoding="utf8")  # srsly rounds numbers
+    (folder / "meta.json").write_bytes(meta)
     (folder / "weights.safetensors").write_bytes(save(arrays))
     if bilm.vocabulary is not None:
         write_vocabulary(folder / "vocab.txt", bilm.vocabulary)

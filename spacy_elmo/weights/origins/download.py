@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 from ...errors import Errors
 from ..replacing import find_replaceable
+from .facts import check_facts
 from .fetch import check_file, digest_of, fetch_file, note_of
 from .http import Opener, check_url, open_url
 from .registry import Origin, OriginFile
@@ -58,24 +59,28 @@ def download(
     on_bytes (Callable[[int], Any]): Called with the number of bytes of each chunk.
     RETURNS (Tuple[Downloaded, ...]): The files.
     RAISES (ValueError): EL025 if the folder has other files, EL361 for a mirror that is not on the web, EL362 if no
-        mirror provides a file, EL363, EL364 or EL366 for a wrong file, EL365 if `given` lacks files, EL372 for files of
-        a biLM from elsewhere.
+        mirror provides a file, EL363, EL364 or EL366 for a wrong file, EL365 if `given` lacks files, EL371 for another
+        size or number of parameters than is documented, EL372 for files of a biLM from elsewhere.
     """
     _check_folder(origin, folder, force)
     own_mirrors = [check_url(mirror).rstrip("/") + "/" for mirror in mirrors]
     sources = match_given(origin, given) if given else {}
+    if given:
+        _check_given(origin, sources)
     folder.mkdir(parents=True, exist_ok=True)
     places: Dict[str, str] = {}
     for file in origin.files:
         part = part_of(folder, file)
         if given:
-            places[file.name] = _copy(sources[file.name], part, file)
+            places[file.name] = _copy(sources[file.name], part)
         else:
             urls = [mirror + file.path.rpartition("/")[2] for mirror in own_mirrors]
             urls += [mirror + file.path for mirror in origin.mirrors]
             places[file.name] = fetch_file(
-                urls, part, opener=opener, name=file.name, sha256=file.sha256, on_bytes=on_bytes
+                urls, part, opener=opener, name=file.name, n_bytes=file.n_bytes, sha256=file.sha256, on_bytes=on_bytes
             )
+    if not given:
+        _check_parts(origin, folder)
     return _put_in_place(origin, folder, places)
 
 
@@ -142,10 +147,27 @@ def _check_folder(origin: Origin, folder: Path, force: bool) -> None:
         find_replaceable(folder, known=_recorded_names(folder) | own)
 
 
-def _copy(source: Path, part: Path, file: OriginFile) -> str:
-    check_file(source, file.name, file.sha256)
+def _check_given(origin: Origin, sources: Mapping[str, Path]) -> None:
+    for file in origin.files:
+        check_file(sources[file.name], file.name, file.sha256, file.n_bytes)
+    check_facts(origin, sources)
+
+
+def _copy(source: Path, part: Path) -> str:
     shutil.copyfile(source, part)
     return str(source)
+
+
+def _check_parts(origin: Origin, folder: Path) -> None:
+    """Compare complete downloads with what is documented. Wrong ones are removed, so that none is continued."""
+    parts = {file.name: part_of(folder, file) for file in origin.files}
+    try:
+        check_facts(origin, parts)
+    except ValueError:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+            note_of(part).unlink(missing_ok=True)
+        raise
 
 
 def _put_in_place(origin: Origin, folder: Path, places: Mapping[str, str]) -> Tuple[Downloaded, ...]:

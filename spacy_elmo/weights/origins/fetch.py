@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ...errors import Errors
-from ..limits import MIB
+from ..limits import MAX_JSON_BYTES, MIB
 from .http import Opener, Reply
 
 CHUNK_BYTES = MIB
 N_TRIES = 3  # per mirror
-MAX_BYTES: Dict[str, int] = {".json": 16 * MIB, ".txt": 256 * MIB, ".meta": 256 * MIB, ".index": 16 * MIB}
+MAX_BYTES: Dict[str, int] = {".json": MAX_JSON_BYTES, ".txt": 256 * MIB, ".meta": 256 * MIB, ".index": 16 * MIB}
 MAX_FILE_BYTES = 8 * 1024 * MIB  # of all other files; the largest published ones have less than 5 GB
 NOTE_SUFFIX = ".json"  # beside a .part file: where it comes from
 BEGINNINGS: Dict[str, bytes] = {
@@ -44,6 +44,7 @@ def fetch_file(
     *,
     opener: Opener,
     name: str,
+    n_bytes: Optional[int] = None,
     sha256: Optional[str] = None,
     on_bytes: Callable[[int], Any] = lambda n: None,
 ) -> str:
@@ -53,6 +54,7 @@ def fetch_file(
     part (Path): Output. If it exists, from an interrupted download, the rest is appended.
     opener (Opener): Sends the requests.
     name (str): Name of the file; its suffix decides on the largest size, and on the first bytes that it must have.
+    n_bytes (Optional[int]): The documented size.
     sha256 (Optional[str]): The documented checksum.
     on_bytes (Callable[[int], Any]): Called with the number of bytes of each chunk; negative if they are discarded.
     RETURNS (str): The address it came from.
@@ -63,7 +65,7 @@ def fetch_file(
         for attempt in range(1, N_TRIES + 1):
             try:
                 _fetch(url, part, opener, max_bytes_of(name), on_bytes)
-                check_file(part, name, sha256)
+                check_file(part, name, sha256, n_bytes)
                 return url
             except (MirrorError, ValueError) as error:
                 is_final = getattr(error, "is_final", True)
@@ -75,16 +77,17 @@ def fetch_file(
     raise ValueError(Errors.EL362.format(name=name, problems="".join(problems)))
 
 
-def check_file(path: Path, name: str, sha256: Optional[str]) -> None:
+def check_file(path: Path, name: str, sha256: Optional[str], n_bytes: Optional[int] = None) -> None:
     """path (Path): A complete file.
     name (str): Its final name.
     sha256 (Optional[str]): The documented checksum.
+    n_bytes (Optional[int]): The documented size.
     RAISES (ValueError): EL363 for another checksum, EL364 if it is too large, EL366 if it begins with other bytes than
-        files of its kind.
+        files of its kind, EL371 for another size.
     """
-    n_bytes = path.stat().st_size
-    if n_bytes > max_bytes_of(name):
-        raise ValueError(Errors.EL364.format(name=name, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes_of(name):,}"))
+    found_bytes, max_bytes = path.stat().st_size, max_bytes_of(name)
+    if found_bytes > max_bytes:
+        raise ValueError(Errors.EL364.format(name=name, n_bytes=f"{found_bytes:,}", max_bytes=f"{max_bytes:,}"))
     wanted = BEGINNINGS.get(Path(name).suffix)
     with path.open("rb") as file:
         start = file.read(64).lstrip() if name.endswith(".json") else file.read(64)
@@ -92,6 +95,9 @@ def check_file(path: Path, name: str, sha256: Optional[str]) -> None:
         raise ValueError(Errors.EL366.format(name=name, found=repr(start[:24]), wanted=repr(wanted)))
     if sha256 is not None and (found := digest_of(path)) != sha256:
         raise ValueError(Errors.EL363.format(name=name, found=found, wanted=sha256))
+    if n_bytes is not None and found_bytes != n_bytes:
+        problem = f"\n- '{path}' has {found_bytes:,} bytes, documented are {n_bytes:,}"
+        raise ValueError(Errors.EL371.format(name=name, problems=problem))
 
 
 def digest_of(path: Path) -> str:

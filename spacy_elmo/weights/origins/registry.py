@@ -94,8 +94,9 @@ def find_origin(name: str) -> Origin:
         return by_name[name]
     number = NLPL_NAME.fullmatch(name)
     if number is None:
-        close = get_close_matches(name, by_name, n=MAX_NAMED) or [origin.name for origin in read_origins()][:MAX_NAMED]
-        raise ValueError(Errors.EL360.format(name=name, close=", ".join(close)))
+        close = get_close_matches(name, by_name, n=MAX_NAMED)
+        shown = close or [origin.name for origin in read_origins()][:MAX_NAMED]
+        raise ValueError(Errors.EL360.format(name=name, kind="Similar" if close else "Some", close=", ".join(shown)))
     files = [{"path": f"{number[1]}.zip", "name": f"{number[1]}.zip", "n_bytes": None, "sha256": None}]
     entry = {"name": name, "source": "nlpl", "language": None, "format": "zip", "note": "not in the registry"}
     sources = json.loads(REGISTRY.read_text(encoding="utf8"))["sources"]
