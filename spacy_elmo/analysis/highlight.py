@@ -20,7 +20,7 @@ body {{ font: 18px/2 system-ui, sans-serif; max-width: 45em; margin: 2em auto; p
 .token {{ padding: 0.15em 0; border-radius: 0.2em; }}
 .unknown {{ border-bottom: 2px dotted #222; }}
 .legend {{ font-size: 14px; color: #555; }}
-p {{ white-space: pre-wrap; }}
+p {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
 </style>
 </head>
 <body>

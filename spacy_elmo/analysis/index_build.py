@@ -217,13 +217,19 @@ class IndexBuilder:
         RETURNS (int): Number of its tokens.
         RAISES (ValueError): EL402 if there is none of this name.
         """
+        self.require(name)
+        with self.store.change():
+            self.store.write_meta(search=None)
+            return self.store.delete_document(name)
+
+    def require(self, name: str) -> None:
+        """name (str): A document.
+        RAISES (ValueError): EL402 if there is none of this name.
+        """
         if self.store.find_document(name) is None:
             known = ", ".join(found for (found,) in self.store.fetch("SELECT name FROM document ORDER BY name LIMIT 5"))
             n = self.store.count("document")
             raise ValueError(Errors.EL402.format(path=self.store.path, name=name, n=n, known=known or "none"))
-        with self.store.change():
-            self.store.write_meta(search=None)
-            return self.store.delete_document(name)
 
     def finish(self, progress: Optional[Progress] = None) -> None:
         """Make the index searchable, if anything has changed. `progress`: see `add`."""

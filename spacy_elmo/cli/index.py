@@ -135,7 +135,10 @@ def make_filter(stop_words: str) -> Any:
 
 def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
     counts = Counts()
-    for name in delete:
+    names = list(dict.fromkeys(delete))
+    for name in names:
+        builder.require(name)  # all of them, before the first is deleted: the index stays searchable
+    for name in names:
         _common.msg.info(f"Deleted {_common.counted(builder.delete(name), 'token')} of '{name}'")
     with stop_on_signals(builder.stop, NOTICE):
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr) as bar:

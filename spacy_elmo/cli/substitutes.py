@@ -3,10 +3,10 @@
 import math
 from typing import List, Optional, Tuple
 
-import spacy
 import srsly
 from spacy.tokens import Span
 
+from ..corpora.sentences import make_nlp
 from ..encoding.substitutes import Substitute, find_substitutes
 from ..errors import Errors
 from . import _common
@@ -48,9 +48,9 @@ def find_word(text: str, word: str, occurrence: int, lang: str) -> Tuple[List[st
     occurrence (int): Which of the equal tokens, from 1.
     lang (str): Language of the tokenizer.
     RETURNS (Tuple[List[str], int]): The words of its sentence, and its position among them.
-    RAISES (ValueError): EL381 if the word does not occur so often.
+    RAISES (ValueError): EL137 for an unknown language, EL381 if the word does not occur so often.
     """
-    nlp = spacy.blank(lang)
+    nlp = make_nlp(lang, instead="choose en")
     nlp.add_pipe("sentencizer")
     doc = nlp(text)
     places = [token for token in doc if token.text == word]

@@ -4,11 +4,11 @@ import math
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-import spacy
 import srsly
 from spacy.tokens import Doc
 
 from ..analysis.highlight import render_surprisal
+from ..corpora.sentences import make_nlp
 from ..ml.surprisal import Surprisal
 from . import _common
 from ._app import Opt, app
@@ -53,9 +53,9 @@ def annotate(bilm_path: str, text: str, lang: str) -> Doc:
     text (str): Raw text.
     lang (str): Language of the tokenizer.
     RETURNS (Doc): With surprisal; its sentences are read one by one.
-    RAISES (ValueError): EL007 without a softmax or a vocabulary.
+    RAISES (ValueError): EL007 without a softmax or a vocabulary, EL137 for an unknown language.
     """
-    nlp = spacy.blank(lang)
+    nlp = make_nlp(lang, instead="choose en")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("elmo_surprisal", config={"weights": bilm_path})
     return nlp(text)

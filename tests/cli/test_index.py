@@ -142,3 +142,12 @@ def test_mistakes_are_clear(folder, tmp_path, bilm):
 
 def test_unprintable_characters_are_replaced():
     assert to_printable("a\x1b\u202eé中") == "a\ufffd\ufffdé中"
+
+
+@pytest.mark.issue(18)
+def test_nothing_is_deleted_if_a_name_is_unknown(folder, tmp_path):
+    index = tmp_path / "index"
+    assert _run("index", folder / "lines.txt", index, "--bilm", folder / "bilm").exit_code == 0
+    result = _run("index", index, "--delete", folder / "lines.txt", "--delete", "absent")
+    assert result.exit_code == 1 and "EL402" in result.output
+    assert json.loads(_run("index", index, "--check", "--json").stdout)["documents"] == 1

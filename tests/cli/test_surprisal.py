@@ -54,3 +54,23 @@ def test_mistakes_are_clear() -> None:
     assert "EL381" in _run("substitutes", "en_elmo_sm", "The bank.", "--word", "bank", "-n", 2).output
     empty = _run("surprisal", "en_elmo_sm", " ")
     assert empty.exit_code == 1 and "EL380" in empty.output
+
+
+@pytest.mark.issue(18)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["surprisal", "en_elmo_sm", TEXT],
+        ["substitutes", "en_elmo_sm", TEXT, "--word", "bank"],
+        ["same-sense", TEXT, TEXT, "--word", "bank"],
+    ],
+)
+def test_unknown_language_is_an_error_with_a_remedy(command: Any) -> None:
+    result = _run(*command, "--lang", "zz")
+    assert result.exit_code == 1 and "EL137" in result.output, result.output
+
+
+@pytest.mark.issue(18)
+def test_page_wraps_long_words(tmp_path: Path) -> None:
+    assert _run("surprisal", "en_elmo_sm", "x" * 1000, "--html", tmp_path / "page.html").exit_code == 0
+    assert "overflow-wrap: anywhere" in (tmp_path / "page.html").read_text(encoding="utf8")
