@@ -52,6 +52,7 @@ def test_learned_mix_sets_the_sliders(page: Page) -> None:
 def test_surprisal_and_substitutes_of_a_clicked_word(page: Page) -> None:
     page.open("surprisal", text="He sat on the bank of the river.")
     assert page.page.locator("#surprisal .word").count() == 9
+    assert "outside the vocabulary, predicted as <UNK>" in page.text("#surprisal .legend")
     page.page.click("#surprisal .word >> text=bank")
     page.page.wait_for_selector("#surprisal table.list")
     assert "edge" in page.text("#surprisal table.list") and "In place of bank" in page.text("#surprisal h3")

@@ -16,7 +16,7 @@ export function start(view) {
     shade(swatch, bits / FULL);
     return swatch;
   });
-  view.find(".legend").append("Bits: ", ...swatches, make("span", { class: "hint" }, " "), make("span", { class: "unknown" }, "dotted"), ": outside the vocabulary, read as <UNK>.");
+  view.find(".legend").append("Bits: ", ...swatches, make("span", { class: "hint" }, " "), make("span", { class: "unknown" }, "dotted"), ": outside the vocabulary, predicted as <UNK>.");
 }
 
 export function restore({ token }) {
