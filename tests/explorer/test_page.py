@@ -191,6 +191,22 @@ def test_odd_addresses_are_ignored(page: Page) -> None:
         assert page.page.locator("#compare figure").count() == 4
 
 
+@pytest.mark.issue(18)
+@pytest.mark.parametrize("given, taken", [("999999", "50"), ("-3", "1"), ("0", "1"), ("4", "4"), ("1e999", "10")])
+def test_numbers_of_the_address_are_kept_in_range(page: Page, given: str, taken: str) -> None:
+    page.open("neighbours", text="the bank", token=1, k=given)
+    assert page.page.input_value("#neighbours [name=k]") == taken and page.text("#neighbours .error") == ""
+    assert 1 <= page.page.locator("#neighbours ol.neighbours li").count() <= int(taken)
+
+
+@pytest.mark.issue(18)
+@pytest.mark.parametrize("view", ["neighbours", "surprisal"])
+def test_token_that_the_text_does_not_have_is_ignored(page: Page, view: str) -> None:
+    page.open(view, text="the bank", token=99)
+    assert page.text(f"#{view} .error") == "" and page.page.locator(f"#{view} .word").count() == 2
+    assert page.page.locator(f"#{view} .word[aria-pressed=true]").count() == 0
+
+
 def test_back_returns_to_the_view(page: Page) -> None:
     page.open("tokens", text="One.")
     page.page.evaluate("location.hash = '#view=surprisal&text=Two.'")

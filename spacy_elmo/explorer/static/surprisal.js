@@ -30,6 +30,7 @@ export async function run(view, question) {
   view.find(".result").replaceChildren();
   view.answer = { text, tokens: (await question({ text })).tokens };
   draw(view);
+  if (!view.find(".text [aria-pressed=true]")) view.extra = {}; // the text has no such word
   if (view.extra.token !== undefined) await substitute(view, question, Number(view.extra.token));
 }
 
