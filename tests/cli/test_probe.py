@@ -35,7 +35,7 @@ def tagged(tmp_path: Path) -> Path:
 def test_table_json_and_picture(bilm_path: Path, tagged: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     out, picture = tmp_path / "out" / "probe.json", tmp_path / "out" / "probe.png"
-    arguments = (bilm_path, tagged, "--attr", "pos", "--control-seeds", 1, "--json", out, "--picture", picture)
+    arguments = (bilm_path, tagged, "--attr", "pos", "--control-seeds", 1, "--output", out, "--picture", picture)
     result = _run(*arguments)
     assert result.exit_code == 0, result.output
     for text in ("majority baseline", "word baseline", "LSTM layer 2", "mean of all layers", "selectivity"):
@@ -56,17 +56,20 @@ def test_table_json_and_picture(bilm_path: Path, tagged: Path, tmp_path: Path) -
 def test_json_goes_to_stdout(bilm_path: Path, tagged: Path, tmp_path: Path) -> None:
     test = tmp_path / "test.conllu"
     test.write_text("1\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\t_\n2\toh\toh\tINTJ\tUH\t_\t1\tx\t_\t_\n", encoding="utf8")
-    result = _run(bilm_path, test, "-a", "pos", "-t", tagged, "-l", "0,mean", "-n", 0, "-m", 9, "-j", "-")
+    result = _run(bilm_path, test, "-a", "pos", "-t", tagged, "--layers", "0,mean", "-n", 0, "-m", 9, "-j")
     assert result.exit_code == 0, result.output
     record = json.loads(result.stdout)
     assert (record["n_train"], record["n_test"], record["n_unseen"]) == (9, 2, 1) and not record["is_split"]
     assert [row["layer"] for row in record["layers"]] == [0, "mean"]
+    out = tmp_path / "probe.json"
+    both = _run(bilm_path, test, "-a", "pos", "-t", tagged, "--layers", "0,mean", "-n", 0, "-m", 9, "--json", "-o", out)
+    assert json.loads(both.stdout) == record == srsly.read_json(out)
     assert "WL241" in result.stderr and "1 of the 2 test tokens" in " ".join(result.stderr.split())
 
 
 @pytest.mark.issue(18)
 def test_stopped_probes_are_told(bilm_path: Path, tagged: Path) -> None:
-    result = _run(bilm_path, tagged, "-a", "pos", "-n", 0, "-l", "1", "--max-iter", 1)
+    result = _run(bilm_path, tagged, "-a", "pos", "-n", 0, "--layers", "1", "--max-iter", 1)
     assert result.exit_code == 0 and "WL240" in result.stderr and "LSTM layer 1" in result.stderr
 
 
@@ -93,7 +96,7 @@ def test_mistakes_have_codes(bilm_path: Path, tagged: Path, tmp_path: Path) -> N
         ((bilm_path, tagged, "-a", "colour"), "EL241"),
         ((bilm_path, tagged, "-a", "sense"), "EL420"),
         ((bilm_path, tagged, "-a", "pos", "-t", tagged), "EL424"),
-        ((bilm_path, tagged, "-a", "pos", "-l", "7"), "EL425"),
+        ((bilm_path, tagged, "-a", "pos", "--layers", "7"), "EL425"),
         ((blank, tagged, "-a", "pos"), "EL426"),
         ((bilm_path, tagged, "-a", "pos", "-p", tmp_path / "a.doc"), "EL232"),
     ]
