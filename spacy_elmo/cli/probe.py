@@ -95,7 +95,7 @@ def tell_of_data(found: ProbeData, path: Path, seed: int) -> None:
         _common.msg.info(f"No training data (--train): {path} is split with seed {seed} into {docs}")
     _common.msg.info(f"{sizes}, {_common.counted(len(set(train.labels)), 'label')} of {found.attr}")
     if found.n_unseen and found.attr != SENSE:
-        _common.msg.warn(Warnings.WL241.format(n_unseen=found.n_unseen, n_test=len(test.labels)))
+        _common.msg.warn(Warnings.WL241.format(n_unseen=f"{found.n_unseen:,}", n_test=f"{len(test.labels):,}"))
 
 
 def warn_of_probes(record: Record) -> None:

@@ -10,7 +10,10 @@ import srsly
 from spacy.tokens import Doc, DocBin
 from typer.testing import CliRunner
 
+from spacy_elmo.analysis.labelled import label_tokens
+from spacy_elmo.analysis.probe_data import ProbeData
 from spacy_elmo.cli._app import app
+from spacy_elmo.cli.probe import tell_of_data
 from spacy_elmo.weights.identity import digest_bilm
 
 pytest.importorskip("sklearn", reason="probes need scikit-learn")
@@ -105,3 +108,13 @@ def test_mistakes_have_codes(bilm_path: Path, tagged: Path, tmp_path: Path) -> N
         assert result.exit_code == 1 and code in result.stderr, (arguments, result.output)
     assert _run(bilm_path, tmp_path / "none.spacy", "-a", "pos").exit_code == 2
     assert _run(tmp_path / "none", tagged, "-a", "pos").exit_code == 1
+
+
+@pytest.mark.issue(18)
+def test_numbers_of_the_warning_have_separators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vocab = spacy.blank("en").vocab
+    words, tags = zip(*TAGGED)
+    known = label_tokens([Doc(vocab, words=words, pos=tags)], "pos")
+    asked = label_tokens([Doc(vocab, words=words, pos=tags) for _ in range(800)], "pos")
+    tell_of_data(ProbeData("pos", known, asked, False, 1600), tmp_path, 0)
+    assert "1,600 of the 3,200 test tokens" in " ".join(capsys.readouterr().err.split())

@@ -55,7 +55,9 @@ def test_substitutes_prints_words_of_the_place() -> None:
 def test_mistakes_are_clear() -> None:
     result = _run("substitutes", "en_elmo_sm", "The bank.", "--word", "river")
     assert result.exit_code == 1 and "EL381" in result.output and "The, bank, ." in result.output
-    assert "EL381" in _run("substitutes", "en_elmo_sm", "The bank.", "--word", "bank", "-n", 2).output
+    assert "has 0 occurrences" in " ".join(result.output.split())
+    once = _run("substitutes", "en_elmo_sm", "The bank.", "--word", "bank", "-n", 2)
+    assert "EL381" in once.output and "has 1 occurrence of" in " ".join(once.output.split())
     empty = _run("surprisal", "en_elmo_sm", " ")
     assert empty.exit_code == 1 and "EL380" in empty.output
 
