@@ -29,7 +29,7 @@ summary {{ cursor: pointer; }}
 .wide {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
 th, td {{ padding: 0.1em 1em 0.1em 0; text-align: right; vertical-align: top; }}
-th:first-child, td:first-child {{ text-align: left; overflow-wrap: anywhere; }}
+th:first-child, td:first-child {{ text-align: left; min-width: 7em; overflow-wrap: anywhere; }}
 </style>
 </head>
 <body>
