@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 RUN = {"python", "bash", "ini"}
 SHOWN = {
     ("README.md", "bibtex"): "a reference to the paper",
+    ("docs/looking.md", "text"): "what the commands above print; the index of one of them takes minutes",
     ("docs/migrating.md", "text"): "code for packages that are not installed; what replaces it is run",
     ("docs/quickstart.md", "diff"): "a change of a config; the config after it is filled",
     ("docs/weights.md", "console"): "downloads",

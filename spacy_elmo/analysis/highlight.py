@@ -1,10 +1,10 @@
 """Highlighted text: a page of HTML in which the colour behind each token shows its surprisal."""
 
 import math
-from html import escape
 from typing import Iterable, List, Sequence, Tuple
 
 from ..ml.surprisal import Surprisal
+from .page_parts import make_table, to_html
 
 FULL_COLOUR = 16.0  # bits from which the colour is full
 DARK = 0.87  # share of the colour from which white text has more contrast than dark text
@@ -14,6 +14,7 @@ PAGE = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{title}</title>
 <style>
 body {{ font: 18px/2 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em; color: #222; }}
@@ -21,12 +22,24 @@ body {{ font: 18px/2 system-ui, sans-serif; max-width: 45em; margin: 2em auto; p
 .unknown {{ border-bottom: 2px dotted #222; }}
 .legend {{ font-size: 14px; color: #555; }}
 p {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
+.token:focus::after {{ content: attr(title); position: fixed; left: 0; right: 0; bottom: 0; padding: 0.2em 1em;
+  background: #222; color: white; font-size: 16px; }}
+details {{ font-size: 16px; line-height: 1.5; }}
+summary {{ cursor: pointer; }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: 0.1em 1em 0.1em 0; text-align: right; vertical-align: top; }}
+th:first-child, td:first-child {{ text-align: left; min-width: 7em; overflow-wrap: anywhere; }}
 </style>
 </head>
 <body>
 <h1>{title}</h1>
 <p>{text}</p>
-<p class="legend">Bits from {swatches}. Dotted: outside the vocabulary, read as &lt;UNK&gt;.</p>
+<p class="legend">Bits from {swatches}. Dotted: outside the vocabulary, predicted as &lt;UNK&gt;.</p>
+<details>
+<summary>Numbers in bits</summary>
+{table}
+</details>
 </body>
 </html>
 """
@@ -35,18 +48,32 @@ p {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
 def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str = "Surprisal") -> str:
     """tokens (Iterable[Tuple[str, str, Surprisal]]): Text, the white space after it, and surprisal of each token.
     title (str): Title of the page.
-    RETURNS (str): A page of HTML without outside assets; all text is escaped. The numbers are in tooltips.
+    RETURNS (str): A page of HTML without outside assets; all text is escaped. The numbers are in tooltips, at the
+        bottom of the window for a token that is focused (Tab, or a finger), and in a table below the text.
     """
-    spans = "".join(_render_token(text, found) + escape(space) for text, space, found in tokens)
-    return PAGE.format(title=escape(title), text=spans, swatches=_swatches((0, 4, 8, 12, 16)))
+    found = list(tokens)
+    spans = "".join(_render_token(text, bits) + to_html(space) for text, space, bits in found)
+    rows = [_make_row(text, bits) for text, _, bits in found if not math.isnan(bits.mean)]
+    table = make_table(("token", "forward", "backward", "mean", ""), rows)
+    return PAGE.format(title=to_html(title), text=spans, swatches=_swatches((0, 4, 8, 12, 16)), table=table)
 
 
 def _render_token(text: str, found: Surprisal) -> str:
     if math.isnan(found.mean):
-        return escape(text)
+        return to_html(text)
     classes = "token unknown" if found.is_unk else "token"
-    hint = f"{found.mean:.1f} bits (forward {found.forward:.1f}, backward {found.backward:.1f})"
-    return f'<span class="{classes}" style="{_style(found.mean)}" title="{escape(hint)}">{escape(text)}</span>'
+    forward, backward, bits = map(_format, found[:3])
+    hint = f"{bits} bits (forward {forward}, backward {backward})"
+    style = _style(found.mean)
+    return f'<span class="{classes}" style="{style}" title="{hint}" tabindex="0">{to_html(text)}</span>'
+
+
+def _make_row(text: str, found: Surprisal) -> List[str]:
+    return [to_html(text), *map(_format, found[:3]), to_html("<UNK>") if found.is_unk else ""]
+
+
+def _format(bits: float) -> str:
+    return "none" if math.isnan(bits) else f"{bits:.1f}"
 
 
 def _swatches(values: Sequence[float]) -> str:

@@ -75,8 +75,8 @@ def read_labelled(path: Path, attr: str) -> LabelledDocs:
     suffixes = SENSE_SUFFIXES if attr == SENSE else TAG_SUFFIXES
     suffix = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
     if suffix not in suffixes:
-        known = " or ".join(suffixes)
-        raise ValueError(Errors.EL420.format(path=path, attr=attr, suffixes=f"{known}, or one of them with .gz"))
+        known = f"{' or '.join(suffixes)}, or one of them with {', '.join(COMPRESSED[:-1])} or {COMPRESSED[-1]}"
+        raise ValueError(Errors.EL420.format(path=path, attr=attr, suffixes=known))
     nlp = spacy.blank("xx")
     if attr == SENSE:
         sentences = list(read_senses(path))

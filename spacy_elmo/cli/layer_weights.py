@@ -20,7 +20,7 @@ def layer_weights_cli(
     # fmt: off
     pipelines: List[str] = Arg(..., metavar="PIPELINE...", help="Trained pipelines with ELMo: folders, or names of installed packages."),  # noqa: E501
     picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw a bar per component into this file, .png or .svg."),  # noqa: E501
-    log: Optional[Path] = Opt(None, "--log", "-l", help="Draw how the weights changed, from this file of spacy-elmo.LayerWeightsLogger.v1, instead of the bars.", exists=True, dir_okay=False),  # noqa: E501
+    log: Optional[Path] = Opt(None, "--log", help="Draw how the weights changed, from this file of spacy-elmo.LayerWeightsLogger.v1, instead of the bars.", exists=True, dir_okay=False),  # noqa: E501
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on

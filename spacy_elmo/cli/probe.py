@@ -1,6 +1,5 @@
 """`elmo probe`: what each layer of a biLM knows of a label."""
 
-import sys
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -17,7 +16,6 @@ from ..analysis.probe_curve import draw_probe
 from ..analysis.probe_data import ATTRS, SENSE, ProbeData, load_probe_data
 from ..analysis.probe_record import Record, parse_layers, probe_data
 from ..analysis.probes import CONTROL_SEEDS, MAX_ITER
-from ..corpora.lines import STDIN
 from ..errors import Errors, Warnings
 from . import _common
 from ._app import Arg, Opt, app
@@ -31,13 +29,14 @@ def probe_cli(
     data: Path = Arg(..., help="Test data: .spacy or .conllu with annotations, or .jsonl with word senses; also .gz.", exists=True, dir_okay=False),  # noqa: E501
     attr: str = Opt(..., "--attr", "-a", help=f"What to find: {', '.join(ATTRS)}."),
     train: Optional[Path] = Opt(None, "--train", "-t", help="Training data; by default 80 % of the documents of DATA.", exists=True, dir_okay=False),  # noqa: E501
-    layers: Optional[str] = Opt(None, "--layers", "-l", help="Layers to probe, for instance 0,2,mean; all by default."),
+    layers: Optional[str] = Opt(None, "--layers", help="Layers to probe, for instance 0,2,mean; all by default."),
     control_seeds: Optional[int] = Opt(None, "--control-seeds", "-n", help=f"Number of control tasks; {len(CONTROL_SEEDS)} by default, none for senses.", min=0),  # noqa: E501
     limit: Optional[int] = Opt(None, "--limit", "-m", help="Train on this many tokens at most, of documents drawn at random.", min=2),  # noqa: E501
     seed: int = Opt(0, "--seed", "-s", help="Seed of the split and of the draw.", min=0),
     max_iter: int = Opt(MAX_ITER, "--max-iter", "-i", help="Limit of the iterations of a probe.", min=1),
-    json: Optional[Path] = Opt(None, "--json", "-j", help="Write the scores into this JSON file; - prints them instead of tables.", dir_okay=False),  # noqa: E501
+    output: Optional[Path] = Opt(None, "--output", "-o", help="Write the scores into this JSON file.", dir_okay=False),
     picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw the scores into this file, .png or .svg."),
+    as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
@@ -47,8 +46,8 @@ def probe_cli(
     them is the selectivity of a probe (Hewitt and Liang 2019). Word senses are found by nearest neighbour alone.
     """
     with _common.show_errors():
-        for path in (json, picture):
-            if path is not None and path != STDIN:
+        for path in (output, picture):
+            if path is not None:
                 _common.check_output_file(path, force=force)
         if picture is not None:
             check_picture(picture)
@@ -70,13 +69,17 @@ def probe_cli(
         names = {"bilm": Path(pipeline).name, "bilm_digest": opened.digest, "version": __version__}
         record = {**names, **files, "limit": limit, "seed": seed, **scores}
         warn_of_probes(record)
-        if json is not None and json != STDIN:
-            write_text(json, srsly.json_dumps(record, indent=2) + "\n")
+        if output is not None:
+            write_text(output, srsly.json_dumps(record, indent=2) + "\n")
         if picture is not None:
             draw_probe(record, picture)
-    _print(record, json)
-    for path in (json, picture):
-        if path is not None and path != STDIN:
+    if as_json:
+        print(srsly.json_dumps(record, indent=2))
+    else:
+        header = make_header(record)
+        _common.msg.table(make_rows(record), header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)))
+    for path in (output, picture):
+        if path is not None:
             _common.msg.good(f"Wrote {path}")
 
 
@@ -92,7 +95,7 @@ def tell_of_data(found: ProbeData, path: Path, seed: int) -> None:
         _common.msg.info(f"No training data (--train): {path} is split with seed {seed} into {docs}")
     _common.msg.info(f"{sizes}, {_common.counted(len(set(train.labels)), 'label')} of {found.attr}")
     if found.n_unseen and found.attr != SENSE:
-        _common.msg.warn(Warnings.WL241.format(n_unseen=found.n_unseen, n_test=len(test.labels)))
+        _common.msg.warn(Warnings.WL241.format(n_unseen=f"{found.n_unseen:,}", n_test=f"{len(test.labels):,}"))
 
 
 def warn_of_probes(record: Record) -> None:
@@ -123,14 +126,6 @@ def make_header(record: Record) -> List[str]:
     if record["attr"] == SENSE:
         return ["layer", "1-NN, F1", "several senses", "difference from baseline"]
     return ["layer", "linear probe", "1-NN", "control task", "selectivity"]
-
-
-def _print(record: Record, json: Optional[Path]) -> None:
-    if json == STDIN:
-        print(srsly.json_dumps(record, indent=2), file=sys.stdout)
-        return
-    header = make_header(record)
-    _common.msg.table(make_rows(record), header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)))
 
 
 def _interval(score: Optional[Dict[str, Any]], sign: str = "") -> str:

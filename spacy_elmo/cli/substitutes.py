@@ -56,7 +56,8 @@ def find_word(text: str, word: str, occurrence: int, lang: str) -> Tuple[List[st
     places = [token for token in doc if token.text == word]
     if len(places) < occurrence:
         tokens = ", ".join(token.text for token in doc if not token.is_space)
-        raise ValueError(Errors.EL381.format(word=word, n=len(places), wanted=occurrence, tokens=tokens[:200]))
+        found = _common.counted(len(places), "occurrence")
+        raise ValueError(Errors.EL381.format(word=word, found=found, wanted=occurrence, tokens=tokens[:200]))
     token = places[occurrence - 1]
     sentence: Span = token.sent
     words = [other for other in sentence if not other.is_space]

@@ -87,7 +87,7 @@ def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
             docs = DocBin().from_bytes(content.read())
     # zlib, msgpack and spaCy raise different errors for invalid bytes.
     except Exception as error:
-        raise ValueError(Errors.EL132.format(path=file, reason=error)) from error
+        raise ValueError(Errors.EL132.format(path=file, reason=str(error).rstrip("."))) from error
     yield from docs.get_docs(nlp.vocab)
 
 

@@ -12,7 +12,8 @@ class WeightsErrors(metaclass=Catalogue):
     EL020 = "No biLM at '{path}': {reason}. Looked for: {wanted}. Check the path."
     EL021 = (
         "'{path}' is ambiguous: it has {n} files with {kind} ({names}), but should have one. Specify the files: "
-        "`load_bilm(options=..., weights=...)`, or on the command line the path of the weights and `--options`."
+        "`load_bilm(options=..., weights=...)`, or on the command line the path of the weights and `--options`; for a "
+        "command without `--options`, copy them into a folder of their own."
     )
     EL022 = (
         "'{path}' cannot be read as {kind}: {reason}. The file is truncated, damaged or in another format. Compare its "

@@ -81,7 +81,7 @@ def test_mistakes_have_codes(tagged: Path, tmp_path: Path) -> None:
     other = _write(tmp_path / "other.spacy", make_doc([("7", "NUM"), (".", "PUNCT")]))
     cases = [
         ("EL241", (tagged, "colour"), None),
-        ("EL420.*.spacy or .conllu", (lines, "pos"), None),
+        (r"EL420.*\.spacy or \.conllu, or one of them with \.gz, \.xz or \.zst", (lines, "pos"), None),
         ("EL420.*.jsonl", (tagged, "sense"), None),
         ("EL422.*1 document", (one, "pos"), None),
         ("EL423.*2 labels.*DET, NOUN", (one, "pos"), other),

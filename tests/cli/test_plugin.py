@@ -3,9 +3,11 @@
 import subprocess
 import sys
 from pathlib import Path
-from typing import List
+from typing import Any, List
 
 import pytest
+from click import Context
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import COMMANDS, app
@@ -24,6 +26,7 @@ for name in ("torch", "h5py", "safetensors"):
     sys.modules[name] = None
 import spacy_elmo.cli.plugin
 from spacy.cli import app
+from typer.main import get_command
 from typer.testing import CliRunner
 result = CliRunner().invoke(app, ["elmo", "--help"])
 assert result.exit_code == 0, result.output
@@ -97,3 +100,12 @@ def test_errors_go_to_stderr(arguments: List[str], tmp_path: Path, monkeypatch: 
 
 def test_unknown_command_is_refused() -> None:
     assert CliRunner().invoke(app, ["transmogrify"]).exit_code != 0
+
+
+@pytest.mark.issue(18)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_mean_the_same_in_all_commands(name: str) -> None:
+    group: Any = get_command(app)
+    options = {flag: option for option in group.get_command(Context(group), name).params for flag in option.opts}
+    assert "--json" not in options or options["--json"].is_flag
+    assert "-l" not in options or options["-l"].opts[0] in ("--lang", "--list")  # `download --list` has no language

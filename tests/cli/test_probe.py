@@ -10,7 +10,10 @@ import srsly
 from spacy.tokens import Doc, DocBin
 from typer.testing import CliRunner
 
+from spacy_elmo.analysis.labelled import label_tokens
+from spacy_elmo.analysis.probe_data import ProbeData
 from spacy_elmo.cli._app import app
+from spacy_elmo.cli.probe import tell_of_data
 from spacy_elmo.weights.identity import digest_bilm
 
 pytest.importorskip("sklearn", reason="probes need scikit-learn")
@@ -35,7 +38,7 @@ def tagged(tmp_path: Path) -> Path:
 def test_table_json_and_picture(bilm_path: Path, tagged: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     out, picture = tmp_path / "out" / "probe.json", tmp_path / "out" / "probe.png"
-    arguments = (bilm_path, tagged, "--attr", "pos", "--control-seeds", 1, "--json", out, "--picture", picture)
+    arguments = (bilm_path, tagged, "--attr", "pos", "--control-seeds", 1, "--output", out, "--picture", picture)
     result = _run(*arguments)
     assert result.exit_code == 0, result.output
     for text in ("majority baseline", "word baseline", "LSTM layer 2", "mean of all layers", "selectivity"):
@@ -56,17 +59,20 @@ def test_table_json_and_picture(bilm_path: Path, tagged: Path, tmp_path: Path) -
 def test_json_goes_to_stdout(bilm_path: Path, tagged: Path, tmp_path: Path) -> None:
     test = tmp_path / "test.conllu"
     test.write_text("1\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\t_\n2\toh\toh\tINTJ\tUH\t_\t1\tx\t_\t_\n", encoding="utf8")
-    result = _run(bilm_path, test, "-a", "pos", "-t", tagged, "-l", "0,mean", "-n", 0, "-m", 9, "-j", "-")
+    result = _run(bilm_path, test, "-a", "pos", "-t", tagged, "--layers", "0,mean", "-n", 0, "-m", 9, "-j")
     assert result.exit_code == 0, result.output
     record = json.loads(result.stdout)
     assert (record["n_train"], record["n_test"], record["n_unseen"]) == (9, 2, 1) and not record["is_split"]
     assert [row["layer"] for row in record["layers"]] == [0, "mean"]
+    out = tmp_path / "probe.json"
+    both = _run(bilm_path, test, "-a", "pos", "-t", tagged, "--layers", "0,mean", "-n", 0, "-m", 9, "--json", "-o", out)
+    assert json.loads(both.stdout) == record == srsly.read_json(out)
     assert "WL241" in result.stderr and "1 of the 2 test tokens" in " ".join(result.stderr.split())
 
 
 @pytest.mark.issue(18)
 def test_stopped_probes_are_told(bilm_path: Path, tagged: Path) -> None:
-    result = _run(bilm_path, tagged, "-a", "pos", "-n", 0, "-l", "1", "--max-iter", 1)
+    result = _run(bilm_path, tagged, "-a", "pos", "-n", 0, "--layers", "1", "--max-iter", 1)
     assert result.exit_code == 0 and "WL240" in result.stderr and "LSTM layer 1" in result.stderr
 
 
@@ -93,7 +99,7 @@ def test_mistakes_have_codes(bilm_path: Path, tagged: Path, tmp_path: Path) -> N
         ((bilm_path, tagged, "-a", "colour"), "EL241"),
         ((bilm_path, tagged, "-a", "sense"), "EL420"),
         ((bilm_path, tagged, "-a", "pos", "-t", tagged), "EL424"),
-        ((bilm_path, tagged, "-a", "pos", "-l", "7"), "EL425"),
+        ((bilm_path, tagged, "-a", "pos", "--layers", "7"), "EL425"),
         ((blank, tagged, "-a", "pos"), "EL426"),
         ((bilm_path, tagged, "-a", "pos", "-p", tmp_path / "a.doc"), "EL232"),
     ]
@@ -102,3 +108,13 @@ def test_mistakes_have_codes(bilm_path: Path, tagged: Path, tmp_path: Path) -> N
         assert result.exit_code == 1 and code in result.stderr, (arguments, result.output)
     assert _run(bilm_path, tmp_path / "none.spacy", "-a", "pos").exit_code == 2
     assert _run(tmp_path / "none", tagged, "-a", "pos").exit_code == 1
+
+
+@pytest.mark.issue(18)
+def test_numbers_of_the_warning_have_separators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vocab = spacy.blank("en").vocab
+    words, tags = zip(*TAGGED)
+    known = label_tokens([Doc(vocab, words=words, pos=tags)], "pos")
+    asked = label_tokens([Doc(vocab, words=words, pos=tags) for _ in range(800)], "pos")
+    tell_of_data(ProbeData("pos", known, asked, False, 1600), tmp_path, 0)
+    assert "1,600 of the 3,200 test tokens" in " ".join(capsys.readouterr().err.split())

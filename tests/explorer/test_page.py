@@ -52,6 +52,7 @@ def test_learned_mix_sets_the_sliders(page: Page) -> None:
 def test_surprisal_and_substitutes_of_a_clicked_word(page: Page) -> None:
     page.open("surprisal", text="He sat on the bank of the river.")
     assert page.page.locator("#surprisal .word").count() == 9
+    assert "outside the vocabulary, predicted as <UNK>" in page.text("#surprisal .legend")
     page.page.click("#surprisal .word >> text=bank")
     page.page.wait_for_selector("#surprisal table.list")
     assert "edge" in page.text("#surprisal table.list") and "In place of bank" in page.text("#surprisal h3")
@@ -188,6 +189,22 @@ def test_odd_addresses_are_ignored(page: Page) -> None:
         page.page.goto(f"{page.address}#{address}")
         page.wait("compare")
         assert page.page.locator("#compare figure").count() == 4
+
+
+@pytest.mark.issue(18)
+@pytest.mark.parametrize("given, taken", [("999999", "50"), ("-3", "1"), ("0", "1"), ("4", "4"), ("1e999", "10")])
+def test_numbers_of_the_address_are_kept_in_range(page: Page, given: str, taken: str) -> None:
+    page.open("neighbours", text="the bank", token=1, k=given)
+    assert page.page.input_value("#neighbours [name=k]") == taken and page.text("#neighbours .error") == ""
+    assert 1 <= page.page.locator("#neighbours ol.neighbours li").count() <= int(taken)
+
+
+@pytest.mark.issue(18)
+@pytest.mark.parametrize("view", ["neighbours", "surprisal"])
+def test_token_that_the_text_does_not_have_is_ignored(page: Page, view: str) -> None:
+    page.open(view, text="the bank", token=99)
+    assert page.text(f"#{view} .error") == "" and page.page.locator(f"#{view} .word").count() == 2
+    assert page.page.locator(f"#{view} .word[aria-pressed=true]").count() == 0
 
 
 def test_back_returns_to_the_view(page: Page) -> None:

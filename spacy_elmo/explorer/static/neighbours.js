@@ -25,6 +25,7 @@ export async function run(view, question) {
       view.attempt((again) => search(view, again, text, i));
     });
   });
+  if (!place.querySelector("[aria-pressed=true]")) view.extra = {}; // the text has no such word
   if (view.extra.token === undefined) result.replaceChildren(make("p", { class: "hint" }, "Choose a word of the text."));
   else await search(view, question, text, Number(view.extra.token));
 }

@@ -23,7 +23,7 @@ export function readForm(form) {
   return Object.fromEntries([...form.elements].filter((item) => item.name).map((item) => [item.name, item.value]));
 }
 
-// A value that a control cannot have is ignored.
+// A value that a control cannot have is ignored; a number out of its range becomes the nearest one in it.
 export function fillForm(form, fields) {
   for (const item of form.elements) {
     const value = item.name ? fields[item.name] : undefined;
@@ -31,8 +31,12 @@ export function fillForm(form, fields) {
     if (item.tagName === "SELECT" && ![...item.options].some((option) => option.value === value)) continue;
     if ((item.type === "number" || item.type === "range") && !(value.trim() && Number.isFinite(Number(value)))) continue;
     if (item.type === "range") item.max = Math.max(Number(item.max), Math.min(Number(value), 1000));
-    item.value = value;
+    item.value = item.type === "number" ? clamp(Number(value), item) : value;
   }
+}
+
+function clamp(value, { min, max }) {
+  return String(Math.min(Math.max(value, min === "" ? -Infinity : Number(min)), max === "" ? Infinity : Number(max)));
 }
 
 // Post JSON to a view of the server. An error is one with a message for people.

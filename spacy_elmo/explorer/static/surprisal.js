@@ -16,7 +16,7 @@ export function start(view) {
     shade(swatch, bits / FULL);
     return swatch;
   });
-  view.find(".legend").append("Bits: ", ...swatches, make("span", { class: "hint" }, " "), make("span", { class: "unknown" }, "dotted"), ": outside the vocabulary, read as <UNK>.");
+  view.find(".legend").append("Bits: ", ...swatches, make("span", { class: "hint" }, " "), make("span", { class: "unknown" }, "dotted"), ": outside the vocabulary, predicted as <UNK>.");
 }
 
 export function restore({ token }) {
@@ -30,6 +30,7 @@ export async function run(view, question) {
   view.find(".result").replaceChildren();
   view.answer = { text, tokens: (await question({ text })).tokens };
   draw(view);
+  if (!view.find(".text [aria-pressed=true]")) view.extra = {}; // the text has no such word
   if (view.extra.token !== undefined) await substitute(view, question, Number(view.extra.token));
 }
 
