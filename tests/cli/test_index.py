@@ -151,3 +151,19 @@ def test_nothing_is_deleted_if_a_name_is_unknown(folder, tmp_path):
     result = _run("index", index, "--delete", folder / "lines.txt", "--delete", "absent")
     assert result.exit_code == 1 and "EL402" in result.output
     assert json.loads(_run("index", index, "--check", "--json").stdout)["documents"] == 1
+
+
+@pytest.mark.issue(18)
+def test_case_is_matched_before_a_sample_is_drawn(folder, tmp_path):
+    lines = [f"as {i}" for i in range(40)] + ["AS it is"]
+    (tmp_path / "as.txt").write_text("\n".join(lines), encoding="utf8")
+    assert _run("index", tmp_path / "as.txt", tmp_path / "index", "--bilm", folder / "bilm").exit_code == 0
+    call = ("senses", tmp_path / "index")
+    upper = _run(*call, "AS", "--match-case", "--max-uses", 3, "--json")
+    record = json.loads(upper.stdout)
+    assert [use["word"] for use in record["uses"]] == ["AS"] and (record["n_uses"], record["n_sampled"]) == (1, 1)
+    page = tmp_path / "as.html"
+    sample = _run(*call, "as", "--match-case", "--max-uses", 5, "--html", page)
+    assert "5 of 40 uses" in sample.stdout and "5 of 40 uses" in page.read_text(encoding="utf8")
+    record = json.loads(_run(*call, "as", "--max-uses", 5, "--json").stdout)
+    assert (record["n_uses"], record["n_sampled"], len(record["uses"])) == (41, 5, 5)
