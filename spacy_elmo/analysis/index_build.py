@@ -6,7 +6,6 @@ after its last batch. Documents that are unchanged are skipped; changed ones are
 
 import hashlib
 import json
-import shutil
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -88,20 +87,17 @@ def _reader(shard: Shard, counts: Counts) -> Callable[[int], Iterator[Record]]:
     return lambda skip: shard.read_records(counts, skip=skip)
 
 
-def open_for_writing(path: Path, settings: Dict[str, Any], *, force: bool) -> TokenStore:
+def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
     """Open an index to add to it, or make one.
 
     path (Path): Folder of the index.
     settings (Dict[str, Any]): See `make_settings`.
-    force (bool): Replace what is there.
     RETURNS (TokenStore): Locked against other processes.
     RAISES (ValueError): EL390 for a folder with other files, EL393 for an index with other settings, EL401 if another
         process writes it.
     """
     if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (path / FILE).is_file())):
         raise ValueError(Errors.EL390.format(path=path, problem=f"it has no file {FILE}, and is not an empty folder"))
-    if (path / FILE).is_file() and force:
-        _clear(path)
     is_new = not (path / FILE).is_file()
     path.mkdir(parents=True, exist_ok=True)
     store = TokenStore(path, is_new=is_new, can_write=True)
@@ -111,15 +107,6 @@ def open_for_writing(path: Path, settings: Dict[str, Any], *, force: bool) -> To
         store.close()
         raise
     return store
-
-
-def _clear(path: Path) -> None:
-    """Delete the files of an index, and nothing else."""
-    for file in [*path.glob(f"{FILE}*"), *path.glob("vectors-*.faiss*")]:
-        if file.is_dir():
-            shutil.rmtree(file)
-        else:
-            file.unlink()
 
 
 def _check_settings(store: TokenStore, settings: Dict[str, Any]) -> None:

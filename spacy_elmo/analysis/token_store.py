@@ -64,6 +64,10 @@ class Use(NamedTuple):
     document: str
 
 
+class LockedError(ValueError):
+    """EL401: another process writes the index."""
+
+
 class TokenStore:
     """An open file. Its methods may be called from several threads.
 
@@ -114,11 +118,11 @@ class TokenStore:
         try:
             yield
         except sqlite3.Error as error:
+            if "locked" in str(error):
+                raise LockedError(Errors.EL401.format(path=self.path)) from error
             raise ValueError(self._describe(error)) from error
 
     def _describe(self, error: sqlite3.Error) -> str:
-        if "locked" in str(error):
-            return Errors.EL401.format(path=self.path)
         if "not a database" in str(error) or "no such table" in str(error):
             return Errors.EL390.format(path=self.path, problem=f"{FILE}: {error}")
         return Errors.EL392.format(path=self.path, problem=f"{FILE}: {error}")

@@ -1,5 +1,6 @@
 """`elmo index`: store the contextual vectors of a corpus."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -10,6 +11,7 @@ import typer
 from tqdm import tqdm
 
 from ..analysis.index_build import IndexBuilder, find_documents, make_settings, open_for_writing
+from ..analysis.index_replace import replace_index, start_replacement
 from ..analysis.neighbors import NeighborIndex
 from ..analysis.recall import check_recall
 from ..analysis.token_store import FILE, TokenStore
@@ -25,7 +27,7 @@ from .embed import Precision
 from .vocab import CorpusFormat
 
 BILM = "en_elmo_sm"
-NOTICE = b"\nStopping after this batch. Press Ctrl+C again to stop at once; what is stored stays.\n"
+NOTICE = b"\nStopping after this batch. Press Ctrl+C again to stop at once; what the index has stays.\n"
 
 
 @app.command("index")
@@ -61,8 +63,9 @@ def index_cli(
             corpus = {"format": corpus_format.value, "lang": lang, "running_text": running_text}
             choices = {"bilm": bilm_path, "layer": layer, "content_words": content_words, "gpu_id": gpu_id}
             given: Dict[str, Any] = {**choices, "precision": precision and precision.value, "force": force}
+            has_index = (index_path / FILE).is_file()
             if not change_index(places, delete, index_path, corpus, **given):
-                _common.msg.warn("Stopped. The same command continues.")
+                _common.msg.warn(_describe_stop(force=force, has_index=has_index))
                 raise typer.Exit(1)
         _report(index_path, check=check, as_json=as_json)
 
@@ -88,9 +91,9 @@ def change_index(
     bilm (Optional[str]), layer (Optional[str]), precision (Optional[str]): None for those of the index.
     content_words (bool): Store content words only; an index that does so goes on with it.
     gpu_id (int): GPU ID, -1 for the CPU.
-    force (bool): Build anew.
+    force (bool): Build anew; the old index stays until the new one is complete.
     RETURNS (bool): Whether everything was read: False if it was asked to stop.
-    RAISES (ValueError): See `open_for_writing`, `find_shards` and `IndexBuilder.delete`.
+    RAISES (ValueError): See `open_for_writing`, `start_replacement`, `find_shards` and `IndexBuilder.delete`.
     """
     shards = find_shards(places, tell=_common.msg.info, **corpus) if places else []
     before = {} if force and places else read_settings(path, is_needed=not places)
@@ -101,11 +104,19 @@ def change_index(
     default = before.get("layer", model.config.n_layers)
     chosen: Dict[str, Any] = {"layer": default if layer is None else to_layer(layer), "content_words": stop_words, "reading": reading}
     settings = make_settings(model, name=str(name), digest=digest_bilm(name), **chosen)
-    store = open_for_writing(path, settings, force=force and bool(places))
+    target = start_replacement(path) if force and places else path
     try:
-        return _fill(IndexBuilder(store, model, keep=make_filter(stop_words)), shards, delete)
+        store = open_for_writing(target, settings)
+        try:
+            is_complete = _fill(IndexBuilder(store, model, keep=make_filter(stop_words)), shards, delete)
+        finally:
+            store.close()
+        if is_complete and target != path:
+            replace_index(path, target)
+        return is_complete
     finally:
-        store.close()
+        if target != path:
+            shutil.rmtree(target, ignore_errors=True)
 
 
 def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
@@ -131,6 +142,12 @@ def make_filter(stop_words: str) -> Any:
         return None
     stops = spacy.blank(stop_words).Defaults.stop_words
     return lambda word: word.lower() not in stops and any(map(str.isalpha, word))
+
+
+def _describe_stop(*, force: bool, has_index: bool) -> str:
+    if not force:
+        return "Stopped. The same command continues."
+    return "Stopped. The index is as it was." if has_index else "Stopped. The same command without --force continues."
 
 
 def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:

@@ -167,3 +167,22 @@ def test_case_is_matched_before_a_sample_is_drawn(folder, tmp_path):
     assert "5 of 40 uses" in sample.stdout and "5 of 40 uses" in page.read_text(encoding="utf8")
     record = json.loads(_run(*call, "as", "--max-uses", 5, "--json").stdout)
     assert (record["n_uses"], record["n_sampled"], len(record["uses"])) == (41, 5, 5)
+
+
+@pytest.mark.issue(18)
+def test_force_keeps_the_index_until_the_new_one_is_complete(folder, tmp_path, monkeypatch):
+    index, bilm, texts = tmp_path / "index", ("--bilm", folder / "bilm"), tmp_path / "texts.jsonl"
+    assert _run("index", folder / "lines.txt", index, *bilm).exit_code == 0
+    before = {file.name: file.read_bytes() for file in index.iterdir()}
+    texts.write_text('{"words": ["new"]}\n{"words": [\n', encoding="utf8")
+    assert _run("index", texts, index, *bilm, "--force").exit_code == 1
+    assert {file.name: file.read_bytes() for file in index.iterdir()} == before
+    texts.write_text('{"words": ["new"]}\n', encoding="utf8")
+    with monkeypatch.context() as patched:
+        patched.setattr(IndexBuilder, "add", lambda builder, documents, progress: builder.stop())
+        stopped = _run("index", texts, index, *bilm, "--force")
+        assert stopped.exit_code == 1 and "The index is as it was" in stopped.output
+        assert "without --force continues" in _run("index", texts, tmp_path / "other", *bilm, "--force").output
+    assert {file.name: file.read_bytes() for file in index.iterdir()} == before
+    record = json.loads(_run("index", texts, index, *bilm, "--force", "--json").stdout)
+    assert record["tokens"] == 1 and [file.name for file in index.iterdir()] == ["tokens.sqlite"]
