@@ -22,7 +22,7 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from .neighbors import Layer, make_probe
 from .token_store import FILE, TokenStore, Vectors, to_units
-from .vector_search import EXACT_TOKENS, require_faiss, write_search
+from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
 
 BATCH_TOKENS = 16_000
 MAX_WORDS = 500  # of a stored sentence; longer ones are split
@@ -115,9 +115,16 @@ def _check_settings(store: TokenStore, settings: Dict[str, Any]) -> None:
         with store.change():
             store.write_meta(settings=settings)
         return
-    differences = [f"{key} is {found[key]}, now {settings[key]}" for key in FIXED if found[key] != settings[key]]
+    differences = find_differences(found, settings)
     if differences:
         raise ValueError(Errors.EL393.format(path=store.path, differences="; ".join(differences)))
+
+
+def find_differences(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
+    """before (Dict[str, Any]), now (Dict[str, Any]): Settings of an index, see `make_settings`.
+    RETURNS (List[str]): A text for each that changes the vectors and differs.
+    """
+    return [f"{key} is {before[key]}, now {now[key]}" for key in FIXED if before[key] != now[key]]
 
 
 def make_settings(
@@ -219,9 +226,10 @@ class IndexBuilder:
             raise ValueError(Errors.EL402.format(path=self.store.path, name=name, n=n, known=known or "none"))
 
     def finish(self, progress: Optional[Progress] = None) -> None:
-        """Make the index searchable, if anything has changed. `progress`: see `add`."""
+        """Make the index searchable, if anything has changed or the search file is lost. `progress`: see `add`."""
         meta = self.store.read_meta()
-        if meta.get("search") is None:
+        state = meta.get("search")
+        if state is None or is_search_lost(self.store, state):
             width = meta["settings"]["width"]
             write_search(self.store, width, exact_tokens=self.exact_tokens, progress=progress)
 

@@ -62,7 +62,7 @@ class NeighborIndex:
         """path (Path): Folder that `elmo index` wrote.
         RETURNS (NeighborIndex): Open for reading.
         RAISES (ValueError): EL390 for anything else, EL391 if it is not complete, EL392 if it is damaged, EL397 without
-            Faiss, EL401 if it is being written.
+            Faiss, EL401 if it is being written, EL406 without its search file.
         """
         store = TokenStore(Path(path))
         try:
@@ -222,7 +222,7 @@ def find_exactly(
 
 def read_state(store: TokenStore) -> Tuple[Optional[VectorSearch], Dict[str, Any]]:
     """RETURNS (Tuple[Optional[VectorSearch], Dict[str, Any]]): The search of a complete index, and its settings.
-    RAISES (ValueError): EL390, EL391, EL392, EL397, see `NeighborIndex.open`.
+    RAISES (ValueError): EL390, EL391, EL392, EL397, EL406, see `NeighborIndex.open`.
     """
     meta = store.read_meta()
     settings, state = meta.get("settings"), meta.get("search")

@@ -10,14 +10,15 @@ import srsly
 import typer
 from tqdm import tqdm
 
-from ..analysis.index_build import IndexBuilder, find_documents, make_settings, open_for_writing
+from ..analysis.index_build import IndexBuilder, find_differences, find_documents, make_settings, open_for_writing
 from ..analysis.index_replace import replace_index, start_replacement
 from ..analysis.neighbors import NeighborIndex
 from ..analysis.recall import check_recall
-from ..analysis.token_store import FILE, TokenStore
+from ..analysis.token_store import FILE, LockedError, TokenStore
+from ..analysis.vector_search import repair_search
 from ..corpora.find import find_shards
 from ..corpora.shards import Counts
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app
@@ -37,7 +38,7 @@ def index_cli(
     index_path: Path = Arg(..., help="Folder of the index, new or to be added to."),
     bilm_path: Optional[str] = Opt(None, "--bilm", "-b", help="Folder, file or zip with biLM weights, or the name of a packaged biLM; by default that of the index, en_elmo_sm for a new one."),
     layer: Optional[str] = LAYER_OPT,
-    content_words: bool = Opt(False, "--content-words", "-w", help="Store only words with a letter that are not stop words of spaCy for --lang, or for English without it."),
+    content_words: Optional[bool] = Opt(None, "--content-words/--all-words", "-w/-W", help="Store only words with a letter that are not stop words of spaCy for --lang, or for English without it; by default as in the index, all words in a new one."),
     precision: Optional[Precision] = Opt(None, "--precision", "-p", help="Precision of the computation; by default that of the index, float32 for a new one."),
     delete: List[str] = Opt([], "--delete", "-d", help="Delete a document by its name; repeat for several."),
     check: bool = Opt(False, "--check", "-c", help="Report recall@10 against exact search, and the time of a query."),
@@ -53,11 +54,12 @@ def index_cli(
 
     A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
     that the index has are skipped, changed ones are replaced. A build that was stopped or killed continues with the
-    same command. Ctrl+C and SIGTERM stop it after the current batch.
+    same command. Without a corpus, a lost search file is made again. Ctrl+C and SIGTERM stop it after the current batch.
     """
     with _common.show_errors():
         places = corpus_path or []
-        if not places and not delete and not check:
+        is_repaired = not places and not delete and _repair(index_path)
+        if not places and not delete and not check and not is_repaired:
             raise ValueError(Errors.EL403.format(path=index_path, problem="no corpus, no --delete and no --check"))
         if places or delete:
             corpus = {"format": corpus_format.value, "lang": lang, "running_text": running_text}
@@ -78,7 +80,7 @@ def change_index(
     *,
     bilm: Optional[str] = None,
     layer: Optional[str] = None,
-    content_words: bool = False,
+    content_words: Optional[bool] = None,
     precision: Optional[str] = None,
     gpu_id: int = -1,
     force: bool = False,
@@ -89,22 +91,30 @@ def change_index(
     delete (List[str]): Names of documents.
     path (Path): Folder of the index.
     bilm (Optional[str]), layer (Optional[str]), precision (Optional[str]): None for those of the index.
-    content_words (bool): Store content words only; an index that does so goes on with it.
+    content_words (Optional[bool]): Store content words only; None for as in the index.
     gpu_id (int): GPU ID, -1 for the CPU.
     force (bool): Build anew; the old index stays until the new one is complete.
     RETURNS (bool): Whether everything was read: False if it was asked to stop.
     RAISES (ValueError): See `open_for_writing`, `start_replacement`, `find_shards` and `IndexBuilder.delete`.
     """
     shards = find_shards(places, tell=_common.msg.info, **corpus) if places else []
-    before = {} if force and places else read_settings(path, is_needed=not places)
+    is_replaced = force and bool(places)
+    before = _read_kept(path) if is_replaced else read_settings(path, is_needed=not places)
     name = bilm or before.get("bilm", BILM)
+    digest = digest_bilm(name)
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
-    stop_words = corpus["lang"] or "en" if content_words else before.get("content_words", "")
+    stop_words = before.get("content_words", "")
+    if content_words is not None:
+        stop_words = corpus["lang"] or "en" if content_words else ""
     reading = {key: corpus[key] for key in ("lang", "running_text")} if places else before["reading"]
-    default = before.get("layer", model.config.n_layers)
+    # Another biLM may have other layers.
+    default = before["layer"] if before.get("digest") == digest else model.config.n_layers
     chosen: Dict[str, Any] = {"layer": default if layer is None else to_layer(layer), "content_words": stop_words, "reading": reading}
-    settings = make_settings(model, name=str(name), digest=digest_bilm(name), **chosen)
-    target = start_replacement(path) if force and places else path
+    settings = make_settings(model, name=str(name), digest=digest, **chosen)
+    differences = find_differences(before, settings) if is_replaced and before else []
+    if differences:
+        _common.msg.info(f"The new index has other settings than the old one: {'; '.join(differences)}")
+    target = start_replacement(path) if is_replaced else path
     try:
         store = open_for_writing(target, settings)
         try:
@@ -134,6 +144,17 @@ def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
         store.close()
 
 
+def _read_kept(path: Path) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Settings of an index that will be replaced; empty if they cannot be read."""
+    try:
+        return read_settings(path, is_needed=False)
+    except LockedError:
+        raise
+    except ValueError:
+        _common.msg.warn(Warnings.WL390.format(path=path))
+        return {}
+
+
 def make_filter(stop_words: str) -> Any:
     """stop_words (str): Language of the stop words; "" to keep all words.
     RETURNS (Callable[[str], bool]): Whether a word is stored.
@@ -142,6 +163,16 @@ def make_filter(stop_words: str) -> Any:
         return None
     stops = spacy.blank(stop_words).Defaults.stop_words
     return lambda word: word.lower() not in stops and any(map(str.isalpha, word))
+
+
+def _repair(path: Path) -> bool:
+    if not (path / FILE).is_file():
+        return False
+    with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr, desc="search") as bar:
+        is_repaired = repair_search(path, progress=bar.update)
+    if is_repaired:
+        _common.msg.good("Made the search file again from the stored vectors.")
+    return is_repaired
 
 
 def _describe_stop(*, force: bool, has_index: bool) -> str:

@@ -335,10 +335,10 @@ def test_damaged_search_file(approximate, tmp_path):
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= file.suffix == ".faiss"
         (path / file.name).write_bytes(content)
-    with pytest.raises(ValueError, match="EL392.*has changed"):
+    with pytest.raises(ValueError, match="EL406.*has changed"):
         NeighborIndex.open(path)
     next(path.glob("vectors-*")).unlink()
-    with pytest.raises(ValueError, match="EL392.*is missing"):
+    with pytest.raises(ValueError, match="EL406.*is missing"):
         NeighborIndex.open(path)
 
 

@@ -1,6 +1,7 @@
 """`elmo index`, `neighbors`, `senses` and `same-sense`: good calls, hostile texts, and mistakes."""
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spacy_elmo.analysis.index_build import IndexBuilder
+from spacy_elmo.analysis.token_store import FILE
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli._index import to_printable
 from spacy_elmo.weights import save_bilm
@@ -186,3 +188,23 @@ def test_force_keeps_the_index_until_the_new_one_is_complete(folder, tmp_path, m
     assert {file.name: file.read_bytes() for file in index.iterdir()} == before
     record = json.loads(_run("index", texts, index, *bilm, "--force", "--json").stdout)
     assert record["tokens"] == 1 and [file.name for file in index.iterdir()] == ["tokens.sqlite"]
+
+
+@pytest.mark.issue(18)
+def test_force_keeps_settings_that_can_be_read(folder, tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"words": ["a", "the", "Bank"]}\n', encoding="utf8")
+    call = ["index", tmp_path / "t.jsonl", tmp_path / "index"]
+    assert _run(*call, "--bilm", folder / "bilm", "--layer", 1, "--content-words", "--lang", "en").exit_code == 0
+    with sqlite3.connect(tmp_path / "index" / FILE) as file:
+        file.execute("DELETE FROM token")
+    assert "EL392" in _run("neighbors", tmp_path / "index", "a bank", "-w", "bank").output
+    again = _run(*call, "--force", "--json")
+    record = json.loads(again.stdout)
+    assert (record["layer"], record["tokens"], record["bilm"]) == (1, 1, str(folder / "bilm"))
+    told = " ".join(again.stderr.split())
+    assert "reading is {'lang': 'en'" in told and "layer is" not in told
+    every = _run(*call, "--force", "--all-words", "--json")
+    assert json.loads(every.stdout)["tokens"] == 3 and "content_words is en" in " ".join(every.stderr.split())
+    (tmp_path / "index" / FILE).write_bytes(b"not SQLite")
+    unread = _run(*call, "--force", "--bilm", folder / "bilm", "--json")
+    assert "WL390" in unread.stderr and json.loads(unread.stdout)["layer"] == 2
