@@ -30,6 +30,7 @@ MAX_WORDS = 500  # of a stored sentence; longer ones are split
 FIXED = ("digest", "layer", "content_words", "precision", "reading")
 Keep = Callable[[str], bool]
 Progress = Callable[[int], Any]
+TellEnd = Callable[[str, int], Any]  # name of the file, number of its documents
 
 
 @dataclass(frozen=True)
@@ -46,22 +47,27 @@ class Document:
     read: Callable[[int], Iterator[Record]]
 
 
-def find_documents(shards: Iterable[Shard], counts: Counts) -> Iterator[Document]:
+def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[TellEnd] = None) -> Iterator[Document]:
     """A file of plain text is one document, named by its path. Every line of JSON, Doc or row of a data set is one,
     named by its file and its number, from 1.
 
     shards (Iterable[Shard]): The corpus.
     counts (Counts): Empty records and invalid UTF-8 are added to it.
+    tell_end (Optional[TellEnd]): Called at the end of each file with numbered documents, for
+        `IndexBuilder.delete_above`.
     YIELDS (Document): Not yet read.
     """
     for shard in shards:
         if isinstance(shard, (TextShard, RawTextShard)):
             yield Document(_name(shard), _digest_file(shard.path), _reader(shard, counts))
             continue
+        number = 0
         for number, record in enumerate(shard.read_records(counts), start=1):
             text = json.dumps(record).encode("utf8")
             name = f"{_name(shard)}#{number}"
             yield Document(name, hashlib.sha256(text).hexdigest(), partial(_skip, [record]))
+        if tell_end is not None:
+            tell_end(_name(shard), number)
 
 
 def _skip(records: List[Record], n: int) -> Iterator[Record]:
@@ -180,7 +186,7 @@ class IndexBuilder:
         self.exact_tokens = exact_tokens
         self.layer: Layer = store.read_meta()["settings"]["layer"]
         self.is_stopped = False
-        self.n_unchanged = self.n_replaced = self.n_read = 0
+        self.n_unchanged = self.n_replaced = self.n_read = self.n_dropped = 0
 
     def stop(self) -> None:
         """Stop after the current batch."""
@@ -215,6 +221,20 @@ class IndexBuilder:
         with self.store.change():
             self.store.write_meta(search=None)
             return self.store.delete_document(name)
+
+    def delete_above(self, name: str, n: int) -> None:
+        """Delete the documents of a file that has become shorter: those with a number above that of its last one.
+
+        name (str): The file; its documents are `name#1`, `name#2` and so on.
+        n (int): Number of its documents.
+        """
+        names = self.store.find_numbered(name, n)
+        if names:
+            with self.store.change():
+                self.store.write_meta(search=None)
+                for dropped in names:
+                    self.store.delete_document(dropped)
+            self.n_dropped += len(names)
 
     def require(self, name: str) -> None:
         """name (str): A document.

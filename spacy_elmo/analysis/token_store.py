@@ -228,6 +228,13 @@ class TokenStore:
         found = self.fetch("SELECT digest, n_records, is_complete FROM document WHERE name = ?", (name,))
         return None if not found else (found[0][0], int(found[0][1]), bool(found[0][2]))
 
+    def find_numbered(self, name: str, above: int) -> List[str]:
+        """RETURNS (List[str]): Documents `name#N` with a larger N than `above`."""
+        first, end = f"{name}#", f"{name}$"  # "$" comes after "#"
+        found = self.fetch("SELECT name FROM document WHERE name >= ? AND name < ?", (first, end))
+        numbers = {text: text[len(first) :] for (text,) in found}
+        return [text for text, n in numbers.items() if n.isascii() and n.isdecimal() and int(n) > above]
+
     def count(self, table: str) -> int:
         """RETURNS (int): Number of rows of a table."""
         return int(self.fetch(f"SELECT count(*) FROM {table}")[0][0])

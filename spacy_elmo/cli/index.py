@@ -53,7 +53,8 @@ def index_cli(
     """Store the contextual vectors of a corpus with their sentences, to search them for neighbours and senses.
 
     A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
-    that the index has are skipped, changed ones are replaced. A build that was stopped or killed continues with the
+    that the index has are skipped, changed ones are replaced; if a file has fewer lines or Docs than before, its last documents are
+    deleted. A build that was stopped or killed continues with the
     same command. Without a corpus, a lost search file is made again. Ctrl+C and SIGTERM stop it after the current batch.
     """
     with _common.show_errors():
@@ -190,7 +191,7 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
         _common.msg.info(f"Deleted {_common.counted(builder.delete(name), 'token')} of '{name}'")
     with stop_on_signals(builder.stop, NOTICE):
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr) as bar:
-            builder.add(find_documents(shards, counts), bar.update)
+            builder.add(find_documents(shards, counts, builder.delete_above), bar.update)
         if builder.is_stopped:
             return False
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr, desc="search") as bar:
@@ -198,6 +199,9 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
     if shards:
         found = {"unchanged": builder.n_unchanged, "replaced": builder.n_replaced}
         also = "".join(f"; {_common.counted(n, 'document')} {what}" for what, n in found.items() if n)
+        if builder.n_dropped:
+            dropped = _common.counted(builder.n_dropped, "document")
+            _common.msg.info(f"Deleted {dropped} with numbers above the end of their files, which have become shorter")
         if not builder.n_read and not builder.n_unchanged:
             _common.msg.warn("The corpus has no tokens.")
         _common.msg.info(f"Read {_common.counted(builder.n_read, 'token')}{also}")

@@ -208,3 +208,20 @@ def test_force_keeps_settings_that_can_be_read(folder, tmp_path):
     (tmp_path / "index" / FILE).write_bytes(b"not SQLite")
     unread = _run(*call, "--force", "--bilm", folder / "bilm", "--json")
     assert "WL390" in unread.stderr and json.loads(unread.stdout)["layer"] == 2
+
+
+@pytest.mark.issue(18)
+def test_documents_beyond_the_end_of_a_shorter_file_are_deleted(folder, tmp_path):
+    texts, other = tmp_path / "t.jsonl", tmp_path / "t.jsonl#x.jsonl"
+    texts.write_text("".join(f'{{"words": ["w{i}"]}}\n' for i in range(12)), encoding="utf8")
+    other.write_text('{"words": ["kept"]}\n' * 3, encoding="utf8")
+    bilm = ("--bilm", folder / "bilm", "--json")
+    assert json.loads(_run("index", texts, other, tmp_path / "index", *bilm).stdout)["documents"] == 15
+    texts.write_text('{"words": ["w0"]}\n{"words": ["w1"]}\n', encoding="utf8")
+    again = _run("index", texts, tmp_path / "index", "--json")
+    assert json.loads(again.stdout)["documents"] == 5 and "Deleted 10 documents" in again.stderr
+    assert "EL396" in _run("senses", tmp_path / "index", "w2").output
+    assert "Deleted" not in _run("index", texts, tmp_path / "index", "--json").stderr
+    texts.write_text("", encoding="utf8")
+    emptied = json.loads(_run("index", texts, tmp_path / "index", "--json").stdout)
+    assert (emptied["documents"], emptied["words"]) == (3, 1)
