@@ -47,9 +47,7 @@ def probe_cli(
     them is the selectivity of a probe (Hewitt and Liang 2019). Word senses are found by nearest neighbour alone.
     """
     with _common.show_errors():
-        for path in (json, picture):
-            if path is not None and path != STDIN:
-                _common.check_output_file(path, force=force)
+        _common.check_output_files(json=None if json == STDIN else json, picture=picture, force=force)
         if picture is not None:
             check_picture(picture)
         if attr == SENSE and control_seeds is not None:

@@ -43,9 +43,7 @@ def senses_cli(
 ) -> None:
     """Group the uses of a word in an index by their vectors, with the most typical use of each group."""
     with _common.show_errors():
-        for path in (picture, html):
-            if path is not None:
-                _common.check_output_file(path, force=force)
+        _common.check_output_files(picture=picture, html=html, force=force)
         if picture is not None:
             check_picture(picture)
         index = open_index(index_path)

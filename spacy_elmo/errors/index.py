@@ -54,6 +54,7 @@ class IndexErrors(metaclass=Catalogue):
         "Nothing to do with the index '{path}': {problem}. Name a corpus before it, or choose --check or --delete."
     )
     EL404 = "The uses of '{word}' cannot be clustered: {problem}. Choose another number of senses, or another word."
+    EL405 = "--{first} and --{second} would write the same file '{path}'. Choose another path for one of them."
     EL406 = (
         "The index '{path}' cannot be searched: {problem}. Its texts and vectors are intact: `python -m spacy elmo "
         "index {path}` makes the file again."

@@ -102,3 +102,10 @@ def test_mistakes_have_codes(bilm_path: Path, tagged: Path, tmp_path: Path) -> N
         assert result.exit_code == 1 and code in result.stderr, (arguments, result.output)
     assert _run(bilm_path, tmp_path / "none.spacy", "-a", "pos").exit_code == 2
     assert _run(tmp_path / "none", tagged, "-a", "pos").exit_code == 1
+
+
+@pytest.mark.issue(18)
+def test_json_and_picture_are_two_files(bilm_path: Path, tagged: Path, tmp_path: Path) -> None:
+    same = tmp_path / "z.png"
+    result = _run(bilm_path, tagged, "--attr", "pos", "--json", same, "--picture", tmp_path / "y" / ".." / "z.png")
+    assert result.exit_code == 1 and "EL405" in result.output and not same.exists()
