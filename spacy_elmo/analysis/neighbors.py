@@ -160,8 +160,9 @@ class NeighborIndex:
         if not match_case:
             return ids
         blocks = (ids[start : start + BLOCK] for start in range(0, len(ids), BLOCK))
-        kept = [[use.word == word for use in self.store.read_uses(block.tolist())] for block in blocks]
-        return ids[np.asarray(sum(kept, []), dtype=bool)]
+        is_kept = [use.word == word for block in blocks for use in self.store.read_uses(block.tolist())]
+        kept: Ids = ids[np.asarray(is_kept, dtype=bool)]
+        return kept
 
     def _find_difference(self, bilm: BiLM) -> str:
         if bilm.config.output_width != self.width:

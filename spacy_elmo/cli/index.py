@@ -220,7 +220,9 @@ def _report(path: Path, *, check: bool, as_json: bool) -> None:
         "digest": index.bilm_digest,
         "megabytes": round(size / 1e6, 1),
     }
-    if check:
+    if check and not index.n_tokens:
+        _common.msg.warn("The index has no tokens: there is nothing to check.")
+    elif check:
         found = check_recall(index)
         record.update({f"recall@{found.k}": round(found.recall, 4), "query_ms": round(found.query_ms, 2)})
     index.close()

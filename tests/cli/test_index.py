@@ -79,6 +79,8 @@ def test_corpus_without_tokens_is_told(folder, tmp_path):
     (tmp_path / "empty.txt").write_text(" \n\n", encoding="utf8")
     result = _run("index", tmp_path / "empty.txt", tmp_path / "index", "--bilm", folder / "bilm", "--json")
     assert result.exit_code == 0 and "no tokens" in result.stderr and json.loads(result.stdout)["tokens"] == 0
+    checked = _run("index", tmp_path / "index", "--check", "--json")
+    assert "nothing to check" in checked.stderr and "recall@10" not in json.loads(checked.stdout)
 
 
 def test_neighbors_prints_lines_without_control_characters(folder):
@@ -112,7 +114,8 @@ def test_same_sense_gives_cosines_and_a_probability(folder):
     found = json.loads(_run("same-sense", *texts, "--word", "bank", "--json").stdout)
     assert list(found["cosines"]) == ["0", "1", "2", "mean"] and found["cosines"]["0"] == pytest.approx(1, abs=1e-4)
     assert found["is_same"] is (found["probability"] >= 0.5)
-    assert "sense: probability" in _run("same-sense", *texts, "--word", "bank").stdout
+    shown = _run("same-sense", *texts, "--word", "bank").stdout
+    assert f"Probability of the same sense: {found['probability']:.0%}" in shown
     other = _run("same-sense", *texts, "-w", "bank", "-W", "rates", "--bilm", folder / "bilm")
     assert other.exit_code == 0 and "no calibration" in other.stdout
     assert "EL381" in _run("same-sense", *texts, "-w", "river").output
@@ -129,6 +132,7 @@ def test_mistakes_are_clear(folder, tmp_path, bilm):
         "EL396": ("senses", index, "ban\x1bk\udcff"),
         "EL404": ("senses", index, "cat", "--n-senses", 7),
         "EL232": ("senses", index, "cat", "--picture", "cat.gif"),
+        "EL405": ("senses", index, "bank", "--picture", tmp_path / "a.png", "--html", tmp_path / "." / "a.png"),
         "EL403": ("index", index),
         "EL400": ("index", folder / "lines.txt", tmp_path / "new", "--bilm", folder / "bilm", "--layer", "7"),
         "EL133": ("index", tmp_path / "absent.txt", tmp_path / "new", "--bilm", folder / "bilm"),
