@@ -18,6 +18,7 @@ from vector_stores import read_sentences
 
 from spacy_elmo import load_bilm
 from spacy_elmo.analysis.index_build import IndexBuilder, find_documents, make_settings, open_for_writing
+from spacy_elmo.analysis.index_replace import replace_index, start_replacement
 from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.analysis.recall import check_recall, draw_vectors
 from spacy_elmo.corpora.find import find_shards
@@ -32,7 +33,8 @@ def build(text: Path, folder: Path) -> Dict[str, float]:
     bilm = load_bilm(BILM)
     named = {"name": BILM, "digest": digest_bilm(BILM)}
     settings = make_settings(bilm, **named, layer=bilm.config.n_layers, content_words="")
-    store = open_for_writing(folder, settings, force=True)
+    new = start_replacement(folder)
+    store = open_for_writing(new, settings)
     builder = IndexBuilder(store, bilm)
     start = time.perf_counter()
     builder.add(find_documents(find_shards(text), Counts()))
@@ -40,6 +42,8 @@ def build(text: Path, folder: Path) -> Dict[str, float]:
     builder.finish()
     finished = time.perf_counter()
     store.close()
+    if new != folder:
+        replace_index(folder, new)
     n_tokens = builder.n_read
     return {
         "tokens": n_tokens,

@@ -6,7 +6,6 @@ after its last batch. Documents that are unchanged are skipped; changed ones are
 
 import hashlib
 import json
-import shutil
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -23,7 +22,7 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from .neighbors import Layer, make_probe
 from .token_store import FILE, TokenStore, Vectors, to_units
-from .vector_search import EXACT_TOKENS, require_faiss, write_search
+from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
 
 BATCH_TOKENS = 16_000
 MAX_WORDS = 500  # of a stored sentence; longer ones are split
@@ -31,6 +30,7 @@ MAX_WORDS = 500  # of a stored sentence; longer ones are split
 FIXED = ("digest", "layer", "content_words", "precision", "reading")
 Keep = Callable[[str], bool]
 Progress = Callable[[int], Any]
+TellEnd = Callable[[str, int], Any]  # name of the file, number of its documents
 
 
 @dataclass(frozen=True)
@@ -47,22 +47,27 @@ class Document:
     read: Callable[[int], Iterator[Record]]
 
 
-def find_documents(shards: Iterable[Shard], counts: Counts) -> Iterator[Document]:
+def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[TellEnd] = None) -> Iterator[Document]:
     """A file of plain text is one document, named by its path. Every line of JSON, Doc or row of a data set is one,
     named by its file and its number, from 1.
 
     shards (Iterable[Shard]): The corpus.
     counts (Counts): Empty records and invalid UTF-8 are added to it.
+    tell_end (Optional[TellEnd]): Called at the end of each file with numbered documents, for
+        `IndexBuilder.delete_above`.
     YIELDS (Document): Not yet read.
     """
     for shard in shards:
         if isinstance(shard, (TextShard, RawTextShard)):
             yield Document(_name(shard), _digest_file(shard.path), _reader(shard, counts))
             continue
+        number = 0
         for number, record in enumerate(shard.read_records(counts), start=1):
             text = json.dumps(record).encode("utf8")
             name = f"{_name(shard)}#{number}"
             yield Document(name, hashlib.sha256(text).hexdigest(), partial(_skip, [record]))
+        if tell_end is not None:
+            tell_end(_name(shard), number)
 
 
 def _skip(records: List[Record], n: int) -> Iterator[Record]:
@@ -88,20 +93,17 @@ def _reader(shard: Shard, counts: Counts) -> Callable[[int], Iterator[Record]]:
     return lambda skip: shard.read_records(counts, skip=skip)
 
 
-def open_for_writing(path: Path, settings: Dict[str, Any], *, force: bool) -> TokenStore:
+def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
     """Open an index to add to it, or make one.
 
     path (Path): Folder of the index.
     settings (Dict[str, Any]): See `make_settings`.
-    force (bool): Replace what is there.
     RETURNS (TokenStore): Locked against other processes.
     RAISES (ValueError): EL390 for a folder with other files, EL393 for an index with other settings, EL401 if another
         process writes it.
     """
     if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (path / FILE).is_file())):
         raise ValueError(Errors.EL390.format(path=path, problem=f"it has no file {FILE}, and is not an empty folder"))
-    if (path / FILE).is_file() and force:
-        _clear(path)
     is_new = not (path / FILE).is_file()
     path.mkdir(parents=True, exist_ok=True)
     store = TokenStore(path, is_new=is_new, can_write=True)
@@ -113,24 +115,22 @@ def open_for_writing(path: Path, settings: Dict[str, Any], *, force: bool) -> To
     return store
 
 
-def _clear(path: Path) -> None:
-    """Delete the files of an index, and nothing else."""
-    for file in [*path.glob(f"{FILE}*"), *path.glob("vectors-*.faiss*")]:
-        if file.is_dir():
-            shutil.rmtree(file)
-        else:
-            file.unlink()
-
-
 def _check_settings(store: TokenStore, settings: Dict[str, Any]) -> None:
     found = store.read_meta().get("settings")
     if found is None:
         with store.change():
             store.write_meta(settings=settings)
         return
-    differences = [f"{key} is {found[key]}, now {settings[key]}" for key in FIXED if found[key] != settings[key]]
+    differences = find_differences(found, settings)
     if differences:
         raise ValueError(Errors.EL393.format(path=store.path, differences="; ".join(differences)))
+
+
+def find_differences(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
+    """before (Dict[str, Any]), now (Dict[str, Any]): Settings of an index, see `make_settings`.
+    RETURNS (List[str]): A text for each that changes the vectors and differs.
+    """
+    return [f"{key} is {before[key]}, now {now[key]}" for key in FIXED if before[key] != now[key]]
 
 
 def make_settings(
@@ -186,7 +186,7 @@ class IndexBuilder:
         self.exact_tokens = exact_tokens
         self.layer: Layer = store.read_meta()["settings"]["layer"]
         self.is_stopped = False
-        self.n_unchanged = self.n_replaced = self.n_read = 0
+        self.n_unchanged = self.n_replaced = self.n_read = self.n_dropped = 0
 
     def stop(self) -> None:
         """Stop after the current batch."""
@@ -222,6 +222,20 @@ class IndexBuilder:
             self.store.write_meta(search=None)
             return self.store.delete_document(name)
 
+    def delete_above(self, name: str, n: int) -> None:
+        """Delete the documents of a file that has become shorter: those with a number above that of its last one.
+
+        name (str): The file; its documents are `name#1`, `name#2` and so on.
+        n (int): Number of its documents.
+        """
+        names = self.store.find_numbered(name, n)
+        if names:
+            with self.store.change():
+                self.store.write_meta(search=None)
+                for dropped in names:
+                    self.store.delete_document(dropped)
+            self.n_dropped += len(names)
+
     def require(self, name: str) -> None:
         """name (str): A document.
         RAISES (ValueError): EL402 if there is none of this name.
@@ -232,9 +246,10 @@ class IndexBuilder:
             raise ValueError(Errors.EL402.format(path=self.store.path, name=name, n=n, known=known or "none"))
 
     def finish(self, progress: Optional[Progress] = None) -> None:
-        """Make the index searchable, if anything has changed. `progress`: see `add`."""
+        """Make the index searchable, if anything has changed or the search file is lost. `progress`: see `add`."""
         meta = self.store.read_meta()
-        if meta.get("search") is None:
+        state = meta.get("search")
+        if state is None or is_search_lost(self.store, state):
             width = meta["settings"]["width"]
             write_search(self.store, width, exact_tokens=self.exact_tokens, progress=progress)
 

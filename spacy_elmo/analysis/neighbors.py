@@ -10,7 +10,7 @@ import numpy as np
 from ..encoding.checks import check_positive, check_sentences
 from ..encoding.facade import BiLM
 from ..errors import Errors
-from .token_store import Ids, TokenStore, Use, Vectors, to_units
+from .token_store import BLOCK, Ids, TokenStore, Use, Vectors, to_units
 from .vector_search import VectorSearch, open_search
 
 __all__ = ["Neighbor", "NeighborIndex", "Use"]
@@ -62,7 +62,7 @@ class NeighborIndex:
         """path (Path): Folder that `elmo index` wrote.
         RETURNS (NeighborIndex): Open for reading.
         RAISES (ValueError): EL390 for anything else, EL391 if it is not complete, EL392 if it is damaged, EL397 without
-            Faiss, EL401 if it is being written.
+            Faiss, EL401 if it is being written, EL406 without its search file.
         """
         store = TokenStore(Path(path))
         try:
@@ -114,18 +114,23 @@ class NeighborIndex:
         word, exclude = (words[position] if uses == choice else None for choice in ("same", "other"))
         return self.query(vector, k, word=word, exclude=exclude)
 
-    def uses(self, word: str, limit: int = 1000) -> Tuple[List[Use], Vectors]:
+    def uses(self, word: str, limit: int = 1000, *, match_case: bool = False) -> Tuple[List[Use], Vectors]:
         """word (str): A word, upper and lower case alike.
-        limit (int): Number of uses; of more a sample is drawn with a fixed seed.
+        limit (int): Number of uses; of more (`count_uses`) a sample is drawn with a fixed seed.
+        match_case (bool): Only uses that are written as the word is.
         RETURNS (Tuple[List[Use], Vectors]): Uses in the order of the corpus, and their unit vectors, shape (N, D).
         RAISES (ValueError): EL004 for a `limit` below 1.
         """
         check_positive("limit", limit)
-        ids = self.store.ids_of(to_key(word))
+        ids = self._ids_of(word, match_case)
         if len(ids) > limit:
             ids = np.sort(np.random.default_rng(0).choice(ids, limit, replace=False))
         found, vectors = self.store.read_vectors(ids.tolist(), self.width)
         return self.store.read_uses(found.tolist()), vectors
+
+    def count_uses(self, word: str, *, match_case: bool = False) -> int:
+        """RETURNS (int): Number of all uses of a word, see `uses`."""
+        return len(self._ids_of(word, True)) if match_case else self.words.get(to_key(word), 0)
 
     def embed(self, bilm: BiLM, words: Sequence[str], position: int) -> Vectors:
         """RETURNS (Vectors): Shape (D,), the vector of a word in its sentence on the layer of the index. For arguments
@@ -149,6 +154,15 @@ class NeighborIndex:
             raise ValueError(Errors.EL394.format(path=self.path, difference=difference, bilm=wanted))
         with self._lock:
             self._known[bilm] = True
+
+    def _ids_of(self, word: str, match_case: bool) -> Ids:
+        ids = self.store.ids_of(to_key(word))
+        if not match_case:
+            return ids
+        blocks = (ids[start : start + BLOCK] for start in range(0, len(ids), BLOCK))
+        is_kept = [use.word == word for block in blocks for use in self.store.read_uses(block.tolist())]
+        kept: Ids = ids[np.asarray(is_kept, dtype=bool)]
+        return kept
 
     def _find_difference(self, bilm: BiLM) -> str:
         if bilm.config.output_width != self.width:
@@ -209,7 +223,7 @@ def find_exactly(
 
 def read_state(store: TokenStore) -> Tuple[Optional[VectorSearch], Dict[str, Any]]:
     """RETURNS (Tuple[Optional[VectorSearch], Dict[str, Any]]): The search of a complete index, and its settings.
-    RAISES (ValueError): EL390, EL391, EL392, EL397, see `NeighborIndex.open`.
+    RAISES (ValueError): EL390, EL391, EL392, EL397, EL406, see `NeighborIndex.open`.
     """
     meta = store.read_meta()
     settings, state = meta.get("settings"), meta.get("search")

@@ -72,21 +72,25 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
     return SenseMap(labels, exemplars, _draw_map(reduced, seed), sizes, shown)
 
 
-def draw_senses(uses: Sequence[Use], found: SenseMap, path: Path) -> None:
+def draw_senses(uses: Sequence[Use], found: SenseMap, path: Path, *, n_uses: Optional[int] = None) -> None:
     """Draw the map, with the exemplar of each cluster in the legend.
 
     uses (Sequence[Use]): Shape (N,).
     found (SenseMap): Their clusters.
     path (Path): File to write, .png or .svg.
+    n_uses (Optional[int]): Number of all uses, if these are a sample of them.
     """
-    draw_map(record_map(uses, found), path)
+    draw_map(record_map(uses, found, n_uses=n_uses), path)
 
 
-def record_map(uses: Sequence[Use], found: SenseMap) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): What `draw_map` draws, for JSON: title, captions of the clusters, labels and points."""
+def record_map(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> Dict[str, Any]:
+    """For arguments see `draw_senses`.
+
+    RETURNS (Dict[str, Any]): What `draw_map` draws, for JSON: title, captions of the clusters, labels and points."""
     captions = [f"{size}: {shorten(uses[exemplar])}" for size, exemplar in zip(found.sizes, found.exemplars)]
     points = [[round(value, 2) for value in point] for point in found.points.tolist()]
-    return {"title": describe(uses, found), "captions": captions, "labels": found.labels.tolist(), "points": points}
+    title = describe(uses, found, n_uses=n_uses)
+    return {"title": title, "captions": captions, "labels": found.labels.tolist(), "points": points}
 
 
 def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "") -> None:
@@ -109,11 +113,16 @@ def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "") -> None
         save_figure(figure, path, source=source)
 
 
-def describe(uses: Sequence[Use], found: SenseMap) -> str:
-    """RETURNS (str): The finding in a line."""
-    word, n = uses[0].word.lower(), len(uses)
+def describe(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> str:
+    """For arguments see `draw_senses`.
+
+    RETURNS (str): The finding in a line.
+    """
+    word, n = uses[0].word.lower(), f"{len(uses):,}"
+    if n_uses is not None and n_uses > len(uses):
+        n = f"{n} of {n_uses:,}"
     if len(found.sizes) == 1:
-        return f"“{word}”: {n} {'use' if n == 1 else 'uses'} in one group"
+        return f"“{word}”: {n} {'use' if n == '1' else 'uses'} in one group"
     return f"“{word}”: {n} uses in {len(found.sizes)} groups (silhouette {found.silhouette:.2f})"
 
 

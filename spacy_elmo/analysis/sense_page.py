@@ -1,7 +1,7 @@
 """A page of HTML with the map of a word's uses: no outside assets, all text escaped, readable without a mouse."""
 
 from html import escape
-from typing import List, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -69,16 +69,18 @@ points.forEach((point, i) => {{
 """
 
 
-def render_senses(uses: Sequence[Use], found: SenseMap) -> str:
+def render_senses(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> str:
     """uses (Sequence[Use]): The uses of a word.
     found (SenseMap): Their clusters and map.
+    n_uses (Optional[int]): Number of all uses, if these are a sample of them.
     RETURNS (str): The page. Every sentence stands in a list too, group by group.
     """
     order = np.argsort(found.labels, kind="stable").tolist()
     places = _scale(found)
     points = "\n".join(_render_point(number, use, places[use], found, uses) for number, use in enumerate(order))
     groups = "\n".join(_render_group(label, uses, found) for label in range(len(found.sizes)))
-    return PAGE.format(policy=POLICY, title=escape(describe(uses, found)), size=SIZE, points=points, groups=groups)
+    title = escape(describe(uses, found, n_uses=n_uses))
+    return PAGE.format(policy=POLICY, title=title, size=SIZE, points=points, groups=groups)
 
 
 def _scale(found: SenseMap) -> List[Tuple[float, float]]:
@@ -101,7 +103,7 @@ def _render_group(label: int, uses: Sequence[Use], found: SenseMap) -> str:
     title = f"<h2>{swatch} Group {label + 1}: {found.sizes[label]} uses</h2>"
     exemplar = f"<p>Most typical: {_render_use(uses[found.exemplars[label]])}</p>"
     items = "\n".join(f'<li id="use-{use}">{_render_use(uses[use])}</li>' for use in members)
-    return f"{title}\n{exemplar}\n<details><summary>All uses</summary>\n<ul>\n{items}\n</ul></details>"
+    return f"{title}\n{exemplar}\n<details><summary>Its uses</summary>\n<ul>\n{items}\n</ul></details>"
 
 
 def _render_use(use: Use) -> str:

@@ -64,6 +64,10 @@ class Use(NamedTuple):
     document: str
 
 
+class LockedError(ValueError):
+    """EL401: another process writes the index."""
+
+
 class TokenStore:
     """An open file. Its methods may be called from several threads.
 
@@ -114,11 +118,11 @@ class TokenStore:
         try:
             yield
         except sqlite3.Error as error:
+            if "locked" in str(error):
+                raise LockedError(Errors.EL401.format(path=self.path)) from error
             raise ValueError(self._describe(error)) from error
 
     def _describe(self, error: sqlite3.Error) -> str:
-        if "locked" in str(error):
-            return Errors.EL401.format(path=self.path)
         if "not a database" in str(error) or "no such table" in str(error):
             return Errors.EL390.format(path=self.path, problem=f"{FILE}: {error}")
         return Errors.EL392.format(path=self.path, problem=f"{FILE}: {error}")
@@ -223,6 +227,13 @@ class TokenStore:
         """RETURNS (Optional[Tuple[str, int, bool]]): Digest, records read, and whether all are; None if unknown."""
         found = self.fetch("SELECT digest, n_records, is_complete FROM document WHERE name = ?", (name,))
         return None if not found else (found[0][0], int(found[0][1]), bool(found[0][2]))
+
+    def find_numbered(self, name: str, above: int) -> List[str]:
+        """RETURNS (List[str]): Documents `name#N` with a larger N than `above`."""
+        first, end = f"{name}#", f"{name}$"  # "$" comes after "#"
+        found = self.fetch("SELECT name FROM document WHERE name >= ? AND name < ?", (first, end))
+        numbers = {text: text[len(first) :] for (text,) in found}
+        return [text for text, n in numbers.items() if n.isascii() and n.isdecimal() and int(n) > above]
 
     def count(self, table: str) -> int:
         """RETURNS (int): Number of rows of a table."""

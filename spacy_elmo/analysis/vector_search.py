@@ -68,12 +68,46 @@ def open_search(store: TokenStore, state: Dict[str, Any]) -> Optional[VectorSear
     """store (TokenStore): The index.
     state (Dict[str, Any]): Its entry "search", from `write_search`.
     RETURNS (Optional[VectorSearch]): None if the search is exact.
-    RAISES (ValueError): EL392 if the file is missing or damaged, EL397 without Faiss.
+    RAISES (ValueError): EL406 if the file is missing or damaged, EL397 without Faiss.
     """
     if state["file"] is None:
         return None
     require_faiss(state["n_tokens"], 0)
+    problem = _find_problem(store.path, state)
+    if problem:
+        raise ValueError(Errors.EL406.format(path=store.path, problem=problem))
     return VectorSearch(_read(store.path, state))
+
+
+def is_search_lost(store: TokenStore, state: Dict[str, Any]) -> bool:
+    """store (TokenStore): The index.
+    state (Dict[str, Any]): Its entry "search".
+    RETURNS (bool): Whether only the file is missing or damaged, so that `write_search` makes it again.
+    """
+    return bool(_find_problem(store.path, state)) and store.count("token") == state["n_tokens"]
+
+
+def repair_search(path: Path, *, exact_tokens: int = EXACT_TOKENS, progress: Optional[Progress] = None) -> bool:
+    """Make the search file of an index again from the stored vectors, if it is missing or damaged.
+
+    path (Path): Folder of the index; `exact_tokens`, `progress`: see `write_search`.
+    RETURNS (bool): Whether it was made.
+    RAISES (ValueError): See `TokenStore` and `write_search`.
+    """
+    store = TokenStore(path)
+    try:
+        state = store.read_meta().get("search")
+        if state is None or not is_search_lost(store, state):
+            return False
+    finally:
+        store.close()
+    store = TokenStore(path, can_write=True)
+    try:
+        width = store.read_meta()["settings"]["width"]
+        write_search(store, width, exact_tokens=exact_tokens, progress=progress)
+    finally:
+        store.close()
+    return True
 
 
 def write_search(
@@ -85,7 +119,7 @@ def write_search(
     width (int): D.
     exact_tokens (int): Tokens up to which no file is needed.
     progress (Optional[Progress]): Called with numbers of tokens.
-    RAISES (ValueError): EL392 if the last file is damaged, EL397 without Faiss.
+    RAISES (ValueError): EL397 without Faiss.
     """
     meta, n_tokens = store.read_meta(), store.count("token")
     state: Dict[str, Any] = {"file": None, "n_tokens": n_tokens}
@@ -109,7 +143,7 @@ def write_search(
 
 def _start(store: TokenStore, last: Optional[Dict[str, Any]], n_tokens: int, width: int) -> Tuple[Any, int, int]:
     """The last index without what was deleted, or an empty one; the last token in it; the tokens it is made for."""
-    if last is not None and last["file"] is not None and (store.path / last["file"]).is_file():
+    if last is not None and last["file"] is not None and not _find_problem(store.path, last):
         removed = store.removed_ids()
         n_changed = 2 * len(removed) + n_tokens - last["n_tokens"]
         if n_changed <= MAX_CHANGED * last["n_trained"]:
@@ -145,12 +179,17 @@ def _write(index: Any, path: Path) -> str:
 def _read(folder: Path, state: Dict[str, Any]) -> Any:
     import faiss
 
+    return faiss.read_index(str(folder / state["file"]))
+
+
+def _find_problem(folder: Path, state: Dict[str, Any]) -> str:
+    """RETURNS (str): What is wrong with the file; "" if nothing is, or if there should be none."""
+    if state["file"] is None:
+        return ""
     path = folder / state["file"]
     if not path.is_file():
-        raise ValueError(Errors.EL392.format(path=folder, problem=f"its file {state['file']} is missing"))
-    if _digest(path) != state["digest"]:
-        raise ValueError(Errors.EL392.format(path=folder, problem=f"its file {state['file']} has changed"))
-    return faiss.read_index(str(path))
+        return f"its file {state['file']} is missing"
+    return "" if _digest(path) == state["digest"] else f"its file {state['file']} has changed"
 
 
 def _digest(path: Path) -> str:

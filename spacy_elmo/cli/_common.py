@@ -1,6 +1,7 @@
 """Functions of several commands: error messages, checks of output paths, and loading of weights."""
 
 import errno
+import os
 import sys
 import warnings
 from contextlib import contextmanager, redirect_stdout
@@ -140,6 +141,21 @@ def check_output_file(path: Path, *, force: bool) -> None:
     if path.exists() and not force:
         raise ValueError(Errors.EL134.format(path=path, remedy="Choose another path, or replace it with --force."))
     check_output_folder(path.parent)
+
+
+def check_output_files(*, force: bool, **paths: Optional[Path]) -> None:
+    """force (bool): Replace existing files.
+    paths (Optional[Path]): By option, see `check_output_file`; None for outputs that are not wanted.
+    RAISES (ValueError): EL405 if two of them are the same file; see `check_output_file`.
+    """
+    options: Dict[str, str] = {}
+    for name, path in paths.items():
+        if path is None:
+            continue
+        check_output_file(path, force=force)
+        other = options.setdefault(os.path.normcase(path.resolve()), name)
+        if other != name:
+            raise ValueError(Errors.EL405.format(path=path, first=other, second=name))
 
 
 def open_bilm(

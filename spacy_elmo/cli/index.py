@@ -1,5 +1,6 @@
 """`elmo index`: store the contextual vectors of a corpus."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -9,13 +10,15 @@ import srsly
 import typer
 from tqdm import tqdm
 
-from ..analysis.index_build import IndexBuilder, find_documents, make_settings, open_for_writing
+from ..analysis.index_build import IndexBuilder, find_differences, find_documents, make_settings, open_for_writing
+from ..analysis.index_replace import replace_index, start_replacement
 from ..analysis.neighbors import NeighborIndex
 from ..analysis.recall import check_recall
-from ..analysis.token_store import FILE, TokenStore
+from ..analysis.token_store import FILE, LockedError, TokenStore
+from ..analysis.vector_search import repair_search
 from ..corpora.find import find_shards
 from ..corpora.shards import Counts
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app
@@ -25,7 +28,7 @@ from .embed import Precision
 from .vocab import CorpusFormat
 
 BILM = "en_elmo_sm"
-NOTICE = b"\nStopping after this batch. Press Ctrl+C again to stop at once; what is stored stays.\n"
+NOTICE = b"\nStopping after this batch. Press Ctrl+C again to stop at once; what the index has stays.\n"
 
 
 @app.command("index")
@@ -35,7 +38,7 @@ def index_cli(
     index_path: Path = Arg(..., help="Folder of the index, new or to be added to."),
     bilm_path: Optional[str] = Opt(None, "--bilm", "-b", help="Folder, file or zip with biLM weights, or the name of a packaged biLM; by default that of the index, en_elmo_sm for a new one."),
     layer: Optional[str] = LAYER_OPT,
-    content_words: bool = Opt(False, "--content-words", "-w", help="Store only words with a letter that are not stop words of spaCy for --lang, or for English without it."),
+    content_words: Optional[bool] = Opt(None, "--content-words/--all-words", "-w/-W", help="Store only words with a letter that are not stop words of spaCy for --lang, or for English without it; by default as in the index, all words in a new one."),
     precision: Optional[Precision] = Opt(None, "--precision", "-p", help="Precision of the computation; by default that of the index, float32 for a new one."),
     delete: List[str] = Opt([], "--delete", "-d", help="Delete a document by its name; repeat for several."),
     check: bool = Opt(False, "--check", "-c", help="Report recall@10 against exact search, and the time of a query."),
@@ -50,19 +53,22 @@ def index_cli(
     """Store the contextual vectors of a corpus with their sentences, to search them for neighbours and senses.
 
     A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
-    that the index has are skipped, changed ones are replaced. A build that was stopped or killed continues with the
-    same command. Ctrl+C and SIGTERM stop it after the current batch.
+    that the index has are skipped, changed ones are replaced; if a file has fewer lines or Docs than before, its last documents are
+    deleted. A build that was stopped or killed continues with the
+    same command. Without a corpus, a lost search file is made again. Ctrl+C and SIGTERM stop it after the current batch.
     """
     with _common.show_errors():
         places = corpus_path or []
-        if not places and not delete and not check:
+        is_repaired = not places and not delete and _repair(index_path)
+        if not places and not delete and not check and not is_repaired:
             raise ValueError(Errors.EL403.format(path=index_path, problem="no corpus, no --delete and no --check"))
         if places or delete:
             corpus = {"format": corpus_format.value, "lang": lang, "running_text": running_text}
             choices = {"bilm": bilm_path, "layer": layer, "content_words": content_words, "gpu_id": gpu_id}
             given: Dict[str, Any] = {**choices, "precision": precision and precision.value, "force": force}
+            has_index = (index_path / FILE).is_file()
             if not change_index(places, delete, index_path, corpus, **given):
-                _common.msg.warn("Stopped. The same command continues.")
+                _common.msg.warn(_describe_stop(force=force, has_index=has_index))
                 raise typer.Exit(1)
         _report(index_path, check=check, as_json=as_json)
 
@@ -75,7 +81,7 @@ def change_index(
     *,
     bilm: Optional[str] = None,
     layer: Optional[str] = None,
-    content_words: bool = False,
+    content_words: Optional[bool] = None,
     precision: Optional[str] = None,
     gpu_id: int = -1,
     force: bool = False,
@@ -86,26 +92,42 @@ def change_index(
     delete (List[str]): Names of documents.
     path (Path): Folder of the index.
     bilm (Optional[str]), layer (Optional[str]), precision (Optional[str]): None for those of the index.
-    content_words (bool): Store content words only; an index that does so goes on with it.
+    content_words (Optional[bool]): Store content words only; None for as in the index.
     gpu_id (int): GPU ID, -1 for the CPU.
-    force (bool): Build anew.
+    force (bool): Build anew; the old index stays until the new one is complete.
     RETURNS (bool): Whether everything was read: False if it was asked to stop.
-    RAISES (ValueError): See `open_for_writing`, `find_shards` and `IndexBuilder.delete`.
+    RAISES (ValueError): See `open_for_writing`, `start_replacement`, `find_shards` and `IndexBuilder.delete`.
     """
     shards = find_shards(places, tell=_common.msg.info, **corpus) if places else []
-    before = {} if force and places else read_settings(path, is_needed=not places)
+    is_replaced = force and bool(places)
+    before = _read_kept(path) if is_replaced else read_settings(path, is_needed=not places)
     name = bilm or before.get("bilm", BILM)
+    digest = digest_bilm(name)
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
-    stop_words = corpus["lang"] or "en" if content_words else before.get("content_words", "")
+    stop_words = before.get("content_words", "")
+    if content_words is not None:
+        stop_words = corpus["lang"] or "en" if content_words else ""
     reading = {key: corpus[key] for key in ("lang", "running_text")} if places else before["reading"]
-    default = before.get("layer", model.config.n_layers)
+    # Another biLM may have other layers.
+    default = before["layer"] if before.get("digest") == digest else model.config.n_layers
     chosen: Dict[str, Any] = {"layer": default if layer is None else to_layer(layer), "content_words": stop_words, "reading": reading}
-    settings = make_settings(model, name=str(name), digest=digest_bilm(name), **chosen)
-    store = open_for_writing(path, settings, force=force and bool(places))
+    settings = make_settings(model, name=str(name), digest=digest, **chosen)
+    differences = find_differences(before, settings) if is_replaced and before else []
+    if differences:
+        _common.msg.info(f"The new index has other settings than the old one: {'; '.join(differences)}")
+    target = start_replacement(path) if is_replaced else path
     try:
-        return _fill(IndexBuilder(store, model, keep=make_filter(stop_words)), shards, delete)
+        store = open_for_writing(target, settings)
+        try:
+            is_complete = _fill(IndexBuilder(store, model, keep=make_filter(stop_words)), shards, delete)
+        finally:
+            store.close()
+        if is_complete and target != path:
+            replace_index(path, target)
+        return is_complete
     finally:
-        store.close()
+        if target != path:
+            shutil.rmtree(target, ignore_errors=True)
 
 
 def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
@@ -123,6 +145,17 @@ def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
         store.close()
 
 
+def _read_kept(path: Path) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Settings of an index that will be replaced; empty if they cannot be read."""
+    try:
+        return read_settings(path, is_needed=False)
+    except LockedError:
+        raise
+    except ValueError:
+        _common.msg.warn(Warnings.WL390.format(path=path))
+        return {}
+
+
 def make_filter(stop_words: str) -> Any:
     """stop_words (str): Language of the stop words; "" to keep all words.
     RETURNS (Callable[[str], bool]): Whether a word is stored.
@@ -131,6 +164,22 @@ def make_filter(stop_words: str) -> Any:
         return None
     stops = spacy.blank(stop_words).Defaults.stop_words
     return lambda word: word.lower() not in stops and any(map(str.isalpha, word))
+
+
+def _repair(path: Path) -> bool:
+    if not (path / FILE).is_file():
+        return False
+    with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr, desc="search") as bar:
+        is_repaired = repair_search(path, progress=bar.update)
+    if is_repaired:
+        _common.msg.good("Made the search file again from the stored vectors.")
+    return is_repaired
+
+
+def _describe_stop(*, force: bool, has_index: bool) -> str:
+    if not force:
+        return "Stopped. The same command continues."
+    return "Stopped. The index is as it was." if has_index else "Stopped. The same command without --force continues."
 
 
 def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
@@ -142,7 +191,7 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
         _common.msg.info(f"Deleted {_common.counted(builder.delete(name), 'token')} of '{name}'")
     with stop_on_signals(builder.stop, NOTICE):
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr) as bar:
-            builder.add(find_documents(shards, counts), bar.update)
+            builder.add(find_documents(shards, counts, builder.delete_above), bar.update)
         if builder.is_stopped:
             return False
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr, desc="search") as bar:
@@ -150,6 +199,9 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
     if shards:
         found = {"unchanged": builder.n_unchanged, "replaced": builder.n_replaced}
         also = "".join(f"; {_common.counted(n, 'document')} {what}" for what, n in found.items() if n)
+        if builder.n_dropped:
+            dropped = _common.counted(builder.n_dropped, "document")
+            _common.msg.info(f"Deleted {dropped} with numbers above the end of their files, which have become shorter")
         if not builder.n_read and not builder.n_unchanged:
             _common.msg.warn("The corpus has no tokens.")
         _common.msg.info(f"Read {_common.counted(builder.n_read, 'token')}{also}")
@@ -168,7 +220,9 @@ def _report(path: Path, *, check: bool, as_json: bool) -> None:
         "digest": index.bilm_digest,
         "megabytes": round(size / 1e6, 1),
     }
-    if check:
+    if check and not index.n_tokens:
+        _common.msg.warn("The index has no tokens: there is nothing to check.")
+    elif check:
         found = check_recall(index)
         record.update({f"recall@{found.k}": round(found.recall, 4), "query_ms": round(found.query_ms, 2)})
     index.close()

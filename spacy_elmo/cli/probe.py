@@ -46,9 +46,7 @@ def probe_cli(
     them is the selectivity of a probe (Hewitt and Liang 2019). Word senses are found by nearest neighbour alone.
     """
     with _common.show_errors():
-        for path in (output, picture):
-            if path is not None:
-                _common.check_output_file(path, force=force)
+        _common.check_output_files(output=output, picture=picture, force=force)
         if picture is not None:
             check_picture(picture)
         if attr == SENSE and control_seeds is not None:

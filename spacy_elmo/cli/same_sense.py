@@ -48,4 +48,4 @@ def same_sense_cli(
 def _describe(found: SameSense) -> str:
     if found.probability is None:
         return "No probability: there is no calibration for this biLM."
-    return f"{'Same' if found.is_same else 'Different'} sense: probability of the same {found.probability:.0%}"
+    return f"Probability of the same sense: {found.probability:.0%}"

@@ -32,7 +32,7 @@ def senses_cli(
     ),
     match_case: bool = Opt(False, "--match-case", "-c", help="Only uses that are written as the word is, upper and lower case included."),
     max_uses: int = Opt(
-        MAX_USES, "--max-uses", "-m", help="Number of uses that are read; of more a sample is drawn with a fixed seed.", min=3
+        MAX_USES, "--max-uses", "-m", help="Number of uses that are grouped; of more a sample is drawn with a fixed seed, and the output says so.", min=3
     ),
     picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw the map into this file, .png or .svg."),
     html: Optional[Path] = Opt(None, "--html", "-H", help="Write an interactive page into this file."),
@@ -43,25 +43,21 @@ def senses_cli(
 ) -> None:
     """Group the uses of a word in an index by their vectors, with the most typical use of each group."""
     with _common.show_errors():
-        for path in (picture, html):
-            if path is not None:
-                _common.check_output_file(path, force=force)
+        _common.check_output_files(picture=picture, html=html, force=force)
         if picture is not None:
             check_picture(picture)
         index = open_index(index_path)
         check_word(index, word)
-        uses, vectors = index.uses(word, max_uses)
+        uses, vectors = index.uses(word, max_uses, match_case=match_case)
+        n_uses = index.count_uses(word, match_case=match_case)
         index.close()
-        if match_case:
-            keep = [i for i, use in enumerate(uses) if use.word == word]
-            uses, vectors = [uses[i] for i in keep], vectors[keep]
         if not uses:
             raise ValueError(Errors.EL396.format(word=to_printable(word), similar=to_printable(word.lower())))
         found = cluster_uses(uses, vectors, n_senses, seed)
         if picture is not None:
-            draw_senses(uses, found, picture)
+            draw_senses(uses, found, picture, n_uses=n_uses)
         if html is not None:
-            write_text(html, render_senses(uses, found))
+            write_text(html, render_senses(uses, found, n_uses=n_uses))
     if as_json:
         groups = [
             {"size": size, "exemplar": to_record(uses[exemplar])}
@@ -69,9 +65,10 @@ def senses_cli(
         ]
         silhouette = None if len(groups) == 1 else found.silhouette
         labelled = [to_record(use, group=int(label)) for use, label in zip(uses, found.labels)]
-        print(srsly.json_dumps({"silhouette": silhouette, "groups": groups, "uses": labelled}))
+        sizes = {"n_uses": n_uses, "n_sampled": len(uses)}
+        print(srsly.json_dumps({**sizes, "silhouette": silhouette, "groups": groups, "uses": labelled}))
     else:
-        _common.msg.text(to_printable(describe(uses, found)))
+        _common.msg.text(to_printable(describe(uses, found, n_uses=n_uses)))
         rows: List[List[str]] = [
             [str(size), *to_line(uses[place])] for size, place in zip(found.sizes, found.exemplars)
         ]

@@ -15,7 +15,9 @@ class IndexErrors(metaclass=Catalogue):
         "and settings: it continues where it stopped."
     )
     EL392 = (
-        "The index '{path}' is damaged: {problem}. Build it again: `python -m spacy elmo index CORPUS {path} --force`."
+        "The index '{path}' is damaged: {problem}. Build it again: `python -m spacy elmo index CORPUS {path} --force`, "
+        "with the options of the first time. Its biLM, layer, precision and choice of words are kept if they can be "
+        "read."
     )
     EL393 = (
         "The index '{path}' was built with other settings: {differences}. Leave these settings out to add to it, or "
@@ -52,4 +54,9 @@ class IndexErrors(metaclass=Catalogue):
         "Nothing to do with the index '{path}': {problem}. Name a corpus before it, or choose --check or --delete."
     )
     EL404 = "The uses of '{word}' cannot be clustered: {problem}. Choose another number of senses, or another word."
+    EL405 = "--{first} and --{second} would write the same file '{path}'. Choose another path for one of them."
+    EL406 = (
+        "The index '{path}' cannot be searched: {problem}. Its texts and vectors are intact: `python -m spacy elmo "
+        "index {path}` makes the file again."
+    )
     EL408 = "Unknown choice of uses '{uses}'. Choose one of: any, same, other."

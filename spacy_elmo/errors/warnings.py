@@ -102,3 +102,7 @@ class Warnings(metaclass=Catalogue):
         "The softmax of '{path}' is left out, so that perplexities cannot be computed: {reason} Vectors do not need "
         "it. To keep it, add the vocabulary that the model was trained with."
     )
+    WL390 = (
+        "The settings of the damaged index '{path}' cannot be read. The new one has those that are given, and "
+        "otherwise the defaults: check --bilm, --layer, --precision and --content-words."
+    )

@@ -33,10 +33,10 @@ def make_document(name: str, sentences: List[List[str]], digest: str = "1") -> D
     return Document(name, digest, lambda skip: iter([[sentence] for sentence in sentences[skip:]]))
 
 
-def open_builder(path: Path, bilm: BiLM, *, force: bool = False, layer: Any = 2, **choices: Any) -> IndexBuilder:
+def open_builder(path: Path, bilm: BiLM, *, layer: Any = 2, **choices: Any) -> IndexBuilder:
     """RETURNS (IndexBuilder): Of an index in a folder, new or not."""
     settings = make_settings(bilm, name="tiny", digest="0", layer=layer, content_words="")
-    return IndexBuilder(open_for_writing(path, settings, force=force), bilm, **{"batch_tokens": 60, **choices})
+    return IndexBuilder(open_for_writing(path, settings), bilm, **{"batch_tokens": 60, **choices})
 
 
 def build_index(path: Path, bilm: BiLM, texts: Optional[Dict[str, List[List[str]]]] = None, **choices: Any) -> None:

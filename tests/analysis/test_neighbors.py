@@ -13,6 +13,7 @@ import pytest
 
 from spacy_elmo.analysis import index_build, token_store, vector_search
 from spacy_elmo.analysis.index_build import find_documents, make_settings
+from spacy_elmo.analysis.index_replace import replace_index, start_replacement
 from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.analysis.recall import check_recall
 from spacy_elmo.analysis.token_store import FILE, Use
@@ -254,10 +255,42 @@ def test_settings_that_differ_are_refused(tmp_path):
     build_index(tmp_path / "index", BILM)
     with pytest.raises(ValueError, match="EL393.*layer is 2, now 1"):
         open_builder(tmp_path / "index", BILM, layer=1)
-    build_index(tmp_path / "index", BILM, layer=1, force=True)
-    assert NeighborIndex.open(tmp_path / "index").layer == 1
     with pytest.raises(ValueError, match="EL400"):
         make_settings(BILM, name="tiny", digest="0", layer=3, content_words="")
+
+
+@needs_faiss
+@pytest.mark.issue(18)
+@pytest.mark.parametrize("damage", [None, b"not SQLite", "search file"])
+def test_index_is_replaced_at_the_end(tmp_path, monkeypatch, damage):
+    monkeypatch.setattr(token_store, "WAIT_S", 0.1)
+    path, texts = tmp_path / "index", {"c": make_sentences(60, 3)}
+    build_index(path, BILM, {"a": make_sentences(70, 1)}, exact_tokens=100)
+    (path / "letter.txt").write_text("Dear index", encoding="utf8")
+    before = describe_index(path)
+    builder = open_builder(start_replacement(path), BILM, layer=1, exact_tokens=100)
+    builder.add(make_document(name, text) for name, text in texts.items())
+    assert describe_index(path) == before  # so it stays if this build is killed now
+    with pytest.raises(ValueError, match="EL401"):
+        start_replacement(path)
+    builder.store.close()
+    if damage == "search file":
+        next(path.glob("vectors-*")).unlink()
+    elif damage is not None:
+        (path / FILE).write_bytes(damage)
+    new = start_replacement(path)
+    assert not new.exists()
+    build_index(new, BILM, texts, layer=1, exact_tokens=100)
+    locked = open_builder(path, BILM) if damage is None else None
+    if locked is not None:
+        with pytest.raises(ValueError, match="EL401"):
+            replace_index(path, new)
+        locked.store.close()
+    replace_index(path, new)
+    build_index(tmp_path / "whole", BILM, texts)
+    assert describe_index(path) == describe_index(tmp_path / "whole") and NeighborIndex.open(path).layer == 1
+    assert sorted(file.name[:7] for file in path.iterdir()) == ["letter.", "tokens.", "vectors"]
+    assert start_replacement(tmp_path / "absent") == tmp_path / "absent"
 
 
 def test_folder_that_is_no_index(tmp_path):
@@ -266,7 +299,7 @@ def test_folder_that_is_no_index(tmp_path):
         with pytest.raises(ValueError, match="EL390"):
             NeighborIndex.open(path)
     with pytest.raises(ValueError, match="EL390"):
-        open_builder(tmp_path, BILM, force=True)
+        open_builder(start_replacement(tmp_path), BILM)
     assert (tmp_path / "letter.txt").read_text(encoding="utf8") == "Dear index"
     (tmp_path / FILE).write_bytes(b"not SQLite" * 1000)
     with pytest.raises(ValueError, match="EL390"):
@@ -302,10 +335,10 @@ def test_damaged_search_file(approximate, tmp_path):
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= file.suffix == ".faiss"
         (path / file.name).write_bytes(content)
-    with pytest.raises(ValueError, match="EL392.*has changed"):
+    with pytest.raises(ValueError, match="EL406.*has changed"):
         NeighborIndex.open(path)
     next(path.glob("vectors-*")).unlink()
-    with pytest.raises(ValueError, match="EL392.*is missing"):
+    with pytest.raises(ValueError, match="EL406.*is missing"):
         NeighborIndex.open(path)
 
 

@@ -1,6 +1,7 @@
 """`elmo index`, `neighbors`, `senses` and `same-sense`: good calls, hostile texts, and mistakes."""
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spacy_elmo.analysis.index_build import IndexBuilder
+from spacy_elmo.analysis.token_store import FILE
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli._index import to_printable
 from spacy_elmo.weights import save_bilm
@@ -77,6 +79,8 @@ def test_corpus_without_tokens_is_told(folder, tmp_path):
     (tmp_path / "empty.txt").write_text(" \n\n", encoding="utf8")
     result = _run("index", tmp_path / "empty.txt", tmp_path / "index", "--bilm", folder / "bilm", "--json")
     assert result.exit_code == 0 and "no tokens" in result.stderr and json.loads(result.stdout)["tokens"] == 0
+    checked = _run("index", tmp_path / "index", "--check", "--json")
+    assert "nothing to check" in checked.stderr and "recall@10" not in json.loads(checked.stdout)
 
 
 def test_neighbors_prints_lines_without_control_characters(folder):
@@ -110,7 +114,8 @@ def test_same_sense_gives_cosines_and_a_probability(folder):
     found = json.loads(_run("same-sense", *texts, "--word", "bank", "--json").stdout)
     assert list(found["cosines"]) == ["0", "1", "2", "mean"] and found["cosines"]["0"] == pytest.approx(1, abs=1e-4)
     assert found["is_same"] is (found["probability"] >= 0.5)
-    assert "sense: probability" in _run("same-sense", *texts, "--word", "bank").stdout
+    shown = _run("same-sense", *texts, "--word", "bank").stdout
+    assert f"Probability of the same sense: {found['probability']:.0%}" in shown
     other = _run("same-sense", *texts, "-w", "bank", "-W", "rates", "--bilm", folder / "bilm")
     assert other.exit_code == 0 and "no calibration" in other.stdout
     assert "EL381" in _run("same-sense", *texts, "-w", "river").output
@@ -127,6 +132,7 @@ def test_mistakes_are_clear(folder, tmp_path, bilm):
         "EL396": ("senses", index, "ban\x1bk\udcff"),
         "EL404": ("senses", index, "cat", "--n-senses", 7),
         "EL232": ("senses", index, "cat", "--picture", "cat.gif"),
+        "EL405": ("senses", index, "bank", "--picture", tmp_path / "a.png", "--html", tmp_path / "." / "a.png"),
         "EL403": ("index", index),
         "EL400": ("index", folder / "lines.txt", tmp_path / "new", "--bilm", folder / "bilm", "--layer", "7"),
         "EL133": ("index", tmp_path / "absent.txt", tmp_path / "new", "--bilm", folder / "bilm"),
@@ -151,3 +157,75 @@ def test_nothing_is_deleted_if_a_name_is_unknown(folder, tmp_path):
     result = _run("index", index, "--delete", folder / "lines.txt", "--delete", "absent")
     assert result.exit_code == 1 and "EL402" in result.output
     assert json.loads(_run("index", index, "--check", "--json").stdout)["documents"] == 1
+
+
+@pytest.mark.issue(18)
+def test_case_is_matched_before_a_sample_is_drawn(folder, tmp_path):
+    lines = [f"as {i}" for i in range(40)] + ["AS it is"]
+    (tmp_path / "as.txt").write_text("\n".join(lines), encoding="utf8")
+    assert _run("index", tmp_path / "as.txt", tmp_path / "index", "--bilm", folder / "bilm").exit_code == 0
+    call = ("senses", tmp_path / "index")
+    upper = _run(*call, "AS", "--match-case", "--max-uses", 3, "--json")
+    record = json.loads(upper.stdout)
+    assert [use["word"] for use in record["uses"]] == ["AS"] and (record["n_uses"], record["n_sampled"]) == (1, 1)
+    page = tmp_path / "as.html"
+    sample = _run(*call, "as", "--match-case", "--max-uses", 5, "--html", page)
+    assert "5 of 40 uses" in sample.stdout and "5 of 40 uses" in page.read_text(encoding="utf8")
+    record = json.loads(_run(*call, "as", "--max-uses", 5, "--json").stdout)
+    assert (record["n_uses"], record["n_sampled"], len(record["uses"])) == (41, 5, 5)
+
+
+@pytest.mark.issue(18)
+def test_force_keeps_the_index_until_the_new_one_is_complete(folder, tmp_path, monkeypatch):
+    index, bilm, texts = tmp_path / "index", ("--bilm", folder / "bilm"), tmp_path / "texts.jsonl"
+    assert _run("index", folder / "lines.txt", index, *bilm).exit_code == 0
+    before = {file.name: file.read_bytes() for file in index.iterdir()}
+    texts.write_text('{"words": ["new"]}\n{"words": [\n', encoding="utf8")
+    assert _run("index", texts, index, *bilm, "--force").exit_code == 1
+    assert {file.name: file.read_bytes() for file in index.iterdir()} == before
+    texts.write_text('{"words": ["new"]}\n', encoding="utf8")
+    with monkeypatch.context() as patched:
+        patched.setattr(IndexBuilder, "add", lambda builder, documents, progress: builder.stop())
+        stopped = _run("index", texts, index, *bilm, "--force")
+        assert stopped.exit_code == 1 and "The index is as it was" in stopped.output
+        assert "without --force continues" in _run("index", texts, tmp_path / "other", *bilm, "--force").output
+    assert {file.name: file.read_bytes() for file in index.iterdir()} == before
+    record = json.loads(_run("index", texts, index, *bilm, "--force", "--json").stdout)
+    assert record["tokens"] == 1 and [file.name for file in index.iterdir()] == ["tokens.sqlite"]
+
+
+@pytest.mark.issue(18)
+def test_force_keeps_settings_that_can_be_read(folder, tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"words": ["a", "the", "Bank"]}\n', encoding="utf8")
+    call = ["index", tmp_path / "t.jsonl", tmp_path / "index"]
+    assert _run(*call, "--bilm", folder / "bilm", "--layer", 1, "--content-words", "--lang", "en").exit_code == 0
+    with sqlite3.connect(tmp_path / "index" / FILE) as file:
+        file.execute("DELETE FROM token")
+    assert "EL392" in _run("neighbors", tmp_path / "index", "a bank", "-w", "bank").output
+    again = _run(*call, "--force", "--json")
+    record = json.loads(again.stdout)
+    assert (record["layer"], record["tokens"], record["bilm"]) == (1, 1, str(folder / "bilm"))
+    told = " ".join(again.stderr.split())
+    assert "reading is {'lang': 'en'" in told and "layer is" not in told
+    every = _run(*call, "--force", "--all-words", "--json")
+    assert json.loads(every.stdout)["tokens"] == 3 and "content_words is en" in " ".join(every.stderr.split())
+    (tmp_path / "index" / FILE).write_bytes(b"not SQLite")
+    unread = _run(*call, "--force", "--bilm", folder / "bilm", "--json")
+    assert "WL390" in unread.stderr and json.loads(unread.stdout)["layer"] == 2
+
+
+@pytest.mark.issue(18)
+def test_documents_beyond_the_end_of_a_shorter_file_are_deleted(folder, tmp_path):
+    texts, other = tmp_path / "t.jsonl", tmp_path / "t.jsonl#x.jsonl"
+    texts.write_text("".join(f'{{"words": ["w{i}"]}}\n' for i in range(12)), encoding="utf8")
+    other.write_text('{"words": ["kept"]}\n' * 3, encoding="utf8")
+    bilm = ("--bilm", folder / "bilm", "--json")
+    assert json.loads(_run("index", texts, other, tmp_path / "index", *bilm).stdout)["documents"] == 15
+    texts.write_text('{"words": ["w0"]}\n{"words": ["w1"]}\n', encoding="utf8")
+    again = _run("index", texts, tmp_path / "index", "--json")
+    assert json.loads(again.stdout)["documents"] == 5 and "Deleted 10 documents" in again.stderr
+    assert "EL396" in _run("senses", tmp_path / "index", "w2").output
+    assert "Deleted" not in _run("index", texts, tmp_path / "index", "--json").stderr
+    texts.write_text("", encoding="utf8")
+    emptied = json.loads(_run("index", texts, tmp_path / "index", "--json").stdout)
+    assert (emptied["documents"], emptied["words"]) == (3, 1)

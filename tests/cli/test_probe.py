@@ -118,3 +118,10 @@ def test_numbers_of_the_warning_have_separators(tmp_path: Path, capsys: pytest.C
     asked = label_tokens([Doc(vocab, words=words, pos=tags) for _ in range(800)], "pos")
     tell_of_data(ProbeData("pos", known, asked, False, 1600), tmp_path, 0)
     assert "1,600 of the 3,200 test tokens" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.issue(18)
+def test_json_and_picture_are_two_files(bilm_path: Path, tagged: Path, tmp_path: Path) -> None:
+    same = tmp_path / "z.png"
+    result = _run(bilm_path, tagged, "--attr", "pos", "--output", same, "--picture", tmp_path / "y" / ".." / "z.png")
+    assert result.exit_code == 1 and "EL405" in result.output and not same.exists()
