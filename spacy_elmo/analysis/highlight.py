@@ -4,44 +4,25 @@ import math
 from typing import Iterable, List, Sequence, Tuple
 
 from ..ml.surprisal import Surprisal
-from .page_parts import make_table, to_html
+from .page_parts import make_page, make_table, to_html
 
 FULL_COLOUR = 16.0  # bits from which the colour is full
 DARK = 0.87  # share of the colour from which white text has more contrast than dark text
 RGB = "0, 114, 178"  # blue of `plots.COLOURS`
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-body {{ font: 18px/2 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em; color: #222; }}
-.token {{ padding: 0.15em 0; border-radius: 0.2em; }}
-.unknown {{ border-bottom: 2px dotted #222; }}
-.legend {{ font-size: 14px; color: #555; }}
-p {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
-.token:focus::after {{ content: attr(title); position: fixed; left: 0; right: 0; bottom: 0; padding: 0.2em 1em;
-  background: #222; color: white; font-size: 16px; }}
-details {{ font-size: 16px; line-height: 1.5; }}
-summary {{ cursor: pointer; }}
-.wide {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: 0.1em 1em 0.1em 0; text-align: right; vertical-align: top; }}
-th:first-child, td:first-child {{ text-align: left; min-width: 7em; overflow-wrap: anywhere; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p>{text}</p>
-<p class="legend">Bits from {swatches}. Dotted: outside the vocabulary, predicted as &lt;UNK&gt;.</p>
-<details>
-<summary>Numbers in bits</summary>
-{table}
-</details>
-</body>
-</html>
+STYLE = """
+body { font: 18px/2 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em; color: #222; }
+.token { padding: 0.15em 0; border-radius: 0.2em; }
+.unknown { border-bottom: 2px dotted #222; }
+.legend { font-size: 14px; color: #555; }
+p { white-space: pre-wrap; overflow-wrap: anywhere; }
+.token:focus::after { content: attr(title); position: fixed; left: 0; right: 0; bottom: 0; padding: 0.2em 1em;
+  background: #222; color: white; font-size: 16px; }
+details { font-size: 16px; line-height: 1.5; }
+summary { cursor: pointer; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.1em 1em 0.1em 0; text-align: right; vertical-align: top; }
+th:first-child, td:first-child { text-align: left; min-width: 7em; overflow-wrap: anywhere; }
 """
 
 
@@ -55,7 +36,14 @@ def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str
     spans = "".join(_render_token(text, bits) + to_html(space) for text, space, bits in found)
     rows = [_make_row(text, bits) for text, _, bits in found if not math.isnan(bits.mean)]
     table = make_table(("token", "forward", "backward", "mean", ""), rows)
-    return PAGE.format(title=to_html(title), text=spans, swatches=_swatches((0, 4, 8, 12, 16)), table=table)
+    legend = f"Bits from {_swatches((0, 4, 8, 12, 16))}. Dotted: outside the vocabulary, predicted as &lt;UNK&gt;."
+    parts = [
+        f"<h1>{to_html(title)}</h1>",
+        f"<p>{spans}</p>",
+        f'<p class="legend">{legend}</p>',
+        f"<details>\n<summary>Numbers in bits</summary>\n{table}\n</details>",
+    ]
+    return make_page(title, parts, style=STYLE)
 
 
 def _render_token(text: str, found: Surprisal) -> str:

@@ -1,6 +1,6 @@
 """Parts of HTML pages: escaped text, tables, the frame with its style.
 
-A page needs no other file and runs no script.
+A page needs no other file, and runs no script but its own.
 """
 
 import re
@@ -55,12 +55,14 @@ pre { font-size: 0.8rem; line-height: 1.4; white-space: pre-wrap; background: #f
 @media print { body { max-width: none; padding: 0; font-size: 11pt; } details:not([open]) { display: none; }
   h2, h3, .key { break-after: avoid; } }
 """
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+SCRIPT_POLICY = f"{POLICY}; script-src 'unsafe-inline'"
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{title}</title>
 <style>{style}</style>
 </head>
@@ -98,9 +100,14 @@ def make_section(title: str, *parts: str) -> str:
     return f"<section>\n<h2>{to_html(title)}</h2>\n{content}\n</section>" if content else ""
 
 
-def make_page(title: str, parts: Sequence[str]) -> str:
+def make_page(title: str, parts: Sequence[str], *, style: str = STYLE, script: str = "") -> str:
     """title (str): Plain text.
     parts (Sequence[str]): HTML.
-    RETURNS (str): The page.
+    style (str): CSS.
+    script (str): JavaScript that runs at the end; without it the page may run none.
+    RETURNS (str): The page. Its Content-Security-Policy lets it fetch nothing.
     """
-    return PAGE.format(title=to_html(title), style=STYLE, body="\n".join(part for part in parts if part))
+    policy = SCRIPT_POLICY if script else POLICY
+    end = f"<script>{script}</script>" if script else ""
+    body = "\n".join(part for part in (*parts, end) if part)
+    return PAGE.format(policy=policy, title=to_html(title), style=style, body=body)

@@ -14,7 +14,8 @@ from .uses import describe_use
 def map_senses(index: NeighborIndex, fields: Fields) -> Dict[str, Any]:
     """index (NeighborIndex): Uses of words.
     fields (Fields): "word", and "n_senses", null to choose their number by the silhouette.
-    RETURNS (Dict[str, Any]): The uses with their points and groups, sizes and exemplars of the groups.
+    RETURNS (Dict[str, Any]): The number of uses; these uses, or a sample of them, with their points and groups; sizes
+        and exemplars of the groups.
     RAISES (ValueError): EL413 for invalid fields, EL419 for a word with too few uses, EL404 if too
         few of them differ.
     """
@@ -25,6 +26,7 @@ def map_senses(index: NeighborIndex, fields: Fields) -> Dict[str, Any]:
         raise ValueError(Errors.EL419.format(n=len(uses), word=word, wanted=max(MIN_USES, n_senses or 0)))
     found = cluster_uses(uses, vectors, n_senses)
     return {
+        "n_uses": index.count_uses(word),
         "uses": [describe_use(use) for use in uses],
         "labels": [int(label) for label in found.labels],
         "points": [[float(x), float(y)] for x, y in found.points],

@@ -113,6 +113,7 @@ def test_page_escapes_and_needs_nothing_else(groups):
     assert not {"src", "href"} & names and not any(name.startswith("on") for name in names)
     assert "default-src 'none'" in page and not re.search(r"https?:", page)
     assert "alert(1)" in reader.text  # as text
+    assert not set("\u202e\x00") & set(page) and "\ufffd$x_{$" in reader.text
     shown = [value for name, value in reader.attributes if name == "tabindex"]
     assert shown.count("0") == 1 and shown.count("-1") == 25
     assert {value for name, value in reader.attributes if name == "data-use"} == set(map(str, range(26)))

@@ -57,3 +57,7 @@ class StubIndex:
         rng = np.random.default_rng(0)
         centres = [[5.0, 0.0, 0.0] if " ".join(use.words) in MONEY else [0.0, 5.0, 0.0] for use in found]
         return found, (np.reshape(centres, (-1, 3)) + rng.normal(size=(len(found), 3))).astype("float32")
+
+    def count_uses(self, word: str) -> int:
+        """All uses of a word."""
+        return len(self.uses(word, len(self._uses))[0])

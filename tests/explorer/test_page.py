@@ -9,6 +9,7 @@ from explorer.serving import running
 from explorer.stub_index import HOSTILE, StubIndex
 
 from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.explorer import senses
 from spacy_elmo.explorer.views import Explorer
 
 pytestmark = pytest.mark.slow
@@ -197,6 +198,25 @@ def test_numbers_of_the_address_are_kept_in_range(page: Page, given: str, taken:
     page.open("neighbours", text="the bank", token=1, k=given)
     assert page.page.input_value("#neighbours [name=k]") == taken and page.text("#neighbours .error") == ""
     assert 1 <= page.page.locator("#neighbours ol.neighbours li").count() <= int(taken)
+
+
+@pytest.mark.issue(18)
+@pytest.mark.parametrize("given, taken", [("999", "50"), ("-3", "1"), ("", "10")])
+def test_typed_numbers_are_kept_in_range(page: Page, given: str, taken: str) -> None:
+    page.open("neighbours", text="the bank", token=1)
+    page.page.fill("#neighbours [name=k]", given)
+    page.page.locator("#neighbours .word").last.click()
+    page.wait("neighbours")
+    assert page.text("#neighbours .error") == "" and page.page.input_value("#neighbours [name=k]") == taken
+
+
+@pytest.mark.issue(18)
+def test_a_sample_of_uses_is_called_so(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.open("senses", word="bank", n=2)
+    assert page.text("#senses .facts").startswith("28 uses in 2 groups")
+    monkeypatch.setattr(senses, "MAX_USES", 10)
+    page.open("senses", word="bank", n=3)
+    assert page.text("#senses .facts").startswith("10 of 28 uses in 3 groups")
 
 
 @pytest.mark.issue(18)

@@ -12,7 +12,7 @@ from explorer.stub_index import HOSTILE, StubIndex
 
 from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.encoding.substitutes import find_substitutes
-from spacy_elmo.explorer import limits
+from spacy_elmo.explorer import limits, senses
 from spacy_elmo.explorer.fields import Fields
 from spacy_elmo.explorer.views import VIEWS, Busy, Explorer
 
@@ -101,7 +101,15 @@ def test_senses_are_a_map_with_exemplars(explorer: Explorer, n_senses: Any) -> N
     n_groups = len(found["sizes"])
     assert len(found["uses"]) == len(found["points"]) == len(found["labels"]) == sum(found["sizes"]) == 28
     assert [found["labels"][place] for place in found["exemplars"]] == list(range(n_groups))
-    assert n_senses in (None, n_groups)
+    assert n_senses in (None, n_groups) and found["n_uses"] == 28
+
+
+@pytest.mark.slow
+def test_senses_tells_the_number_of_all_uses(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn", reason="a map needs scikit-learn")
+    monkeypatch.setattr(senses, "MAX_USES", 10)
+    found = _ask(explorer, "senses", word="bank", n_senses=2)
+    assert len(found["uses"]) == 10 and found["n_uses"] == 28
 
 
 def test_empty_index_has_no_neighbours_and_no_map(tiny: BiLM) -> None:

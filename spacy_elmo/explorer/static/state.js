@@ -18,8 +18,11 @@ export function writeAddress(view, fields) {
   return isShort;
 }
 
-// Values of the controls of a form by name.
+// Values of the controls of a form by name; numbers in the range of their controls, as the form shows from then on.
 export function readForm(form) {
+  for (const item of form.elements) {
+    if (item.type === "number") item.value = item.value === "" ? item.defaultValue : clamp(Number(item.value), item);
+  }
   return Object.fromEntries([...form.elements].filter((item) => item.name).map((item) => [item.name, item.value]));
 }
 
