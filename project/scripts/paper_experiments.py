@@ -158,6 +158,9 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "gains-wnut17": WNUT17,
     "gains-wikigold": _pair("wikigold", "wikigold", "ner"),
     "gains-ncbi": _pair("ncbi-disease", "ncbi_disease", "ner"),
+    "gains-wnut17-crf": _pair("wnut17-crf", "wnut17", "crf_ner"),
+    "gains-wikigold-crf": _pair("wikigold-crf", "wikigold", "crf_ner"),
+    "gains-ncbi-crf": _pair("ncbi-disease-crf", "ncbi_disease", "crf_ner"),
     "gains-ewt-tags": EWT_TAGS,
     "gains-ewt-parser": _bilstm_pair("ewt-parser", "ud_en_ewt", "task_parser.cfg", "parser"),
     "gains-goemotions": _bilstm_pair(
