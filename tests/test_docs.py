@@ -34,7 +34,7 @@ from spacy_elmo.pipeline.elmo import DEFAULT_BLOCKS, Elmo, make_elmo
 from spacy_elmo.pipeline.layer_weights_log import LayerWeightsLogger
 
 ROOT = Path(__file__).parent.parent
-LOOKING = ("Looking at a biLM", "Looking at a pipeline")
+ANALYSIS = ("Analysis of a biLM", "Analysis of a pipeline")
 ARCHITECTURES = {
     "spacy-elmo.ElmoModel.v1": ElmoModel,
     "spacy-elmo.ElmoListener.v1": build_listener,
@@ -79,7 +79,7 @@ def _component_settings() -> Iterator[Tuple[str, Any]]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_cli_page_has_exactly_the_options(name: str) -> None:
-    page = "docs/cli-looking.md" if any(name in GROUPS[group] for group in LOOKING) else "docs/cli.md"
+    page = "docs/cli-looking.md" if any(name in GROUPS[group] for group in ANALYSIS) else "docs/cli.md"
     described = re.findall(r"`(-[-\w]+)`", " ".join(_first_cells(_section(page, name))))
     assert set(described) == _options_of(name)
 

@@ -28,7 +28,7 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "pretrain": "Train a biLM on text.",
         "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
     },
-    "Looking at a biLM": {
+    "Analysis of a biLM": {
         "explore": "Explore a biLM in the browser, on this computer only.",
         "surprisal": "Show how unexpected each token of a text is to a biLM.",
         "substitutes": "Show the words that a biLM expects in the place of a word.",
@@ -38,7 +38,7 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "same-sense": "Say whether a word has the same sense in two sentences.",
         "probe": "Score what each layer of a biLM knows: linear probes, nearest neighbours, control tasks.",
     },
-    "Looking at a pipeline": {
+    "Analysis of a pipeline": {
         "layer-weights": "Show how each component of a pipeline weighs the layers of the biLM.",
         "report": "Write a page on a training: scores with and without ELMo, errors, layer weights, settings.",
     },

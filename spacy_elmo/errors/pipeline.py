@@ -102,7 +102,7 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL085 = (
         "fine_tuning.layers names {unknown}, but the layers of this biLM that have weights to train are {known} (0 is "
-        "the word layer, {top} the top LSTM layer). Correct the list, or set layers = null to train all."
+        "the token layer, {top} the top LSTM layer). Correct the list, or set layers = null to train all."
     )
     EL081 = (
         "The task encoder places no ELMo: elmo_input and elmo_output are both null. Give it a block with "

@@ -24,7 +24,7 @@ from ..errors import Errors
 class FineTuning:
     """Settings of a biLM that is trained (`frozen = false`). The defaults train all layers like the task network.
 
-    layers (Optional[List[int]]): Layers to train, numbered as in `doc._.elmo_layers`: 0 is the word layer; None for
+    layers (Optional[List[int]]): Layers to train, numbered as in `doc._.elmo_layers`: 0 is the token layer; None for
         all. The others stay as they are.
     top_rate (float): Learning rate of the top layer, as a factor of the optimizer's.
     layer_decay (float): Learning rate of every other layer, as a factor of that of the layer above it, above 0 to 1.
@@ -88,7 +88,7 @@ class FineTuner:
     def begin(self, bilm: BiLM) -> None:
         """Start anew: count from 0, take the weights as the pretrained ones, freeze what is not trained yet.
 
-        bilm (BiLM): The biLM. Token embeddings in place of its word layer are constant.
+        bilm (BiLM): The biLM. Token embeddings in place of its token layer are constant.
         RAISES (ValueError): EL085 for layers that the biLM does not have, or whose vectors are constant.
         """
         known = list(range(int(bilm.token_embeddings is not None), bilm.config.n_layers + 1))
