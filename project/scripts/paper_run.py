@@ -1,5 +1,6 @@
 """One training of an experiment: its config, its share of the data, its scores."""
 
+import hashlib
 import platform
 import random
 import re
@@ -33,6 +34,7 @@ from spacy_elmo.weights.identity import digest_bilm
 CONFIG_DIR = PROJECT_DIR.parent / "configs"
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
 LEARN_RATE = "training.optimizer.learn_rate"
+N_DIGITS = 12
 PACKAGES = ("spacy-elmo", "spacy", "thinc", "torch", "numpy")
 
 
@@ -59,7 +61,8 @@ def run_experiment(
         scores = score(work_dir / "out" / "model-best", corpus_dir / "test.spacy")
         if pipeline_dir is not None:
             shutil.copytree(work_dir / "out" / "model-best", pipeline_dir)
-    if describe_settings(run, seed, options) != settings:
+    # A config that is edited meanwhile was read before.
+    if {**describe_settings(run, seed, options), "config_digest": settings["config_digest"]} != settings:
         raise ValueError(Messages.P026.format(bilm=options.bilm, name=run.name(seed, options.schedule)))
     best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
     result = {
@@ -83,13 +86,15 @@ def run_experiment(
 
 def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): What a result depends on, without paths: a biLM is named by its last part and the
-    digest of its weights, an alternative by its record. RAISES (FileNotFoundError): Without them.
+    digest of its weights, an alternative by its record, a config by its file and digest. RAISES (FileNotFoundError):
+    Without them.
     """
     return {
         "task": run.task,
         "dataset": run.dataset,
         "condition": run.condition,
         "config": run.config,
+        "config_digest": digest_config(make_config(run, options)),
         "placement": run.placement,
         "share": run.share,
         "seed": seed,
@@ -99,6 +104,12 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
         **options.training_settings(run),
     }
+
+
+def digest_config(config: Config) -> str:
+    """RETURNS (str): The first 12 hexadecimal digits of the sha256 of the settings, in any order, without [paths]."""
+    settings = {name: block for name, block in config.items() if name != "paths"}
+    return hashlib.sha256(srsly.json_dumps(settings, sort_keys=True).encode("utf8")).hexdigest()[:N_DIGITS]
 
 
 def make_config(run: Run, options: Options) -> Config:
