@@ -209,8 +209,9 @@ def _place(config: Config, name: str, placement: str) -> None:
     tok2vec = model["tok2vec"]
     listener = deepcopy(tok2vec["elmo_input"])
     if placement == "none":
-        embed, encode = tok2vec["embed"], tok2vec["encode"]
-        model["tok2vec"] = {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
+        layers = {"dropout": {"@layers": "Dropout.v1"}, "encode": tok2vec["encode"]}  # as in ElmoTaskEncoder
+        encode = {"@layers": "chain.v1", "*": layers}
+        model["tok2vec"] = {"@architectures": "spacy.Tok2Vec.v2", "embed": tok2vec["embed"], "encode": encode}
         config["nlp"]["pipeline"].remove("elmo")
         del config["components"]["elmo"], config["initialize"]["components"]["elmo"], config["paths"]["bilm"]
         return

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 import pytest
+import spacy
 import srsly
 import typer
 from nn.tiny import make_bilm
 from spacy.tokens import Doc, DocBin
+from spacy.training import Example
 from spacy.util import load_model_from_config, registry
 from spacy.vocab import Vocab
+from thinc.api import set_dropout_rate
 from typer.testing import CliRunner
 
 from spacy_elmo import save_bilm
@@ -85,9 +88,6 @@ def test_result_of_other_settings_is_refused(script: Any, trained: List[str], tm
         assert "[P021]" in result.output and "training.max_steps" in result.output
 
 
-def test_result_of_other_weights_is_not_finished(script: Any, trained: List[str], bilm: Path, tmp_path: Path) -> None:
-    arguments = ("sample", "--seed", 0, "--bilm", bilm, "--results", tmp_path / "results")
-    _invoke(script, *arguments)
 def test_result_of_an_edited_config_is_refused(
     script: Any, import_script: Callable[[str], Any], trained: List[str], tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -111,6 +111,9 @@ def test_result_of_an_edited_config_is_refused(
     assert _invoke(script, *arguments).exit_code == 0 and len(trained) == 2
 
 
+def test_result_of_other_weights_is_not_finished(script: Any, trained: List[str], bilm: Path, tmp_path: Path) -> None:
+    arguments = ("sample", "--seed", 0, "--bilm", bilm, "--results", tmp_path / "results")
+    _invoke(script, *arguments)
     path = tmp_path / "results" / "sample-elmo-100pct-seed0.json"
     before = srsly.read_json(path)["settings"]["bilm_digest"]
     (bilm / "meta.json").write_text('{"name": "renamed"}')
@@ -229,6 +232,26 @@ def test_placements_are_where_they_say(import_script: Callable[[str], Any]) -> N
         "bilstm-output": ["output"],
         "bilstm-both": ["input", "output"],
     }
+
+
+def test_network_without_elmo_keeps_the_dropout_of_its_input(
+    import_script: Callable[[str], Any], tmp_path: Path
+) -> None:
+    experiments, script = import_script("paper_experiments"), import_script("paper_run")
+    (run,) = [run for run in experiments.EXPERIMENTS["placements"] if run.condition == "bilstm-none"]
+    overrides = script.make_overrides(run, 0, tmp_path, tmp_path, experiments.Options())
+    script.make_config(run, experiments.Options()).to_disk(tmp_path / "run.cfg")
+    nlp = load_model_from_config(script.Config().from_disk(tmp_path / "run.cfg", overrides=overrides), auto_fill=True)
+    doc = Doc(nlp.vocab, words=["The", "Thames"], ents=["O", "B-location"])
+    nlp.initialize(lambda: [Example(doc.copy(), doc)])
+    nlp.to_disk(tmp_path / "kept")
+    kept = spacy.load(tmp_path / "kept")
+    embed, encode = kept.get_pipe("ner").model.get_ref("tok2vec").layers[0].layers
+    assert [layer.name for layer in encode.layers[0].walk()] == ["dropout"]
+    set_dropout_rate(encode, 0.5)
+    (dropped,), _ = encode.layers[0](embed.predict([doc]), is_train=True)
+    assert 0 < (dropped == 0).sum() < dropped.size
+    assert (kept.get_pipe("ner").model.predict([doc]).tokvecs == nlp.get_pipe("ner").model.predict([doc]).tokvecs).all()
 
 
 @pytest.mark.slow
