@@ -44,6 +44,8 @@ PLACES = (
     ("both", "input and output of the BiLSTM"),
     ("none", "nowhere (without ELMo)"),
 )
+FINETUNED_TASKS = (("wnut17", "WNUT-17, NER F"), ("wikigold", "Wikigold, NER F"))
+FINETUNED = (("baseline", "without ELMo"), ("elmo", "frozen biLM"), ("elmo-finetuned", "fine-tuned biLM"))
 SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", "UPOS", "pos_acc"))
 
 
@@ -73,6 +75,30 @@ def paired_differences(without: List[Result], with_elmo: List[Result], key: str)
     baselines = {result["settings"]["seed"]: result for result in without}
     pairs = [(baselines.get(result["settings"]["seed"]), result) for result in with_elmo]
     return [percents([new], key)[0] - percents([old], key)[0] for old, new in pairs if old is not None]
+
+
+def make_finetuned(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): Score and CPU time with a fine-tuned biLM beside a frozen one; None before any is
+    measured.
+    """
+    rows = []
+    for task, title in FINETUNED_TASKS:
+        groups = {name: select(results, task, name) for name, _ in FINETUNED}
+        if groups["elmo-finetuned"]:
+            found = [(label, groups[name]) for name, label in FINETUNED if groups[name]]
+            rows += [[title, label, *_describe_cost(groups["elmo"], group)] for label, group in found]
+    gain = "difference from the frozen biLM, same seeds"
+    return make_table(["test score", "network", "score", gain, "CPU minutes", "CPU seconds per 1,000 updates"], rows)
+
+
+def _describe_cost(frozen: List[Result], results: List[Result]) -> List[str]:
+    """RETURNS (List[str]): Score, gain over the frozen biLM, CPU time of a training and of 1,000 updates, evaluations
+    included.
+    """
+    gain = "" if frozen == results else summarize(paired_differences(frozen, results, "ents_f"), sign="+")
+    minutes = mean(result["cpu_seconds"] / 60 for result in results)
+    seconds = mean(1000 * result["cpu_seconds"] / result["last_step"] for result in results)
+    return [summarize(percents(results, "ents_f")), gain, f"{minutes:.1f}", f"{seconds:.0f}"]
 
 
 def make_alternatives(results: List[Result]) -> Optional[str]:
