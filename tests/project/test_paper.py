@@ -1,5 +1,6 @@
 """Experiments of the paper: their configs, what is skipped, what is stored, and what is refused."""
 
+import re
 import shutil
 from itertools import islice
 from pathlib import Path
@@ -202,6 +203,24 @@ def test_workflow_runs_every_experiment_with_three_seeds(script: Any) -> None:
         [words[i + 1] for i, word in enumerate(words) if word == "--seed"] == ["0", "1", "2"] for words in trained
     )
     assert lines[-1] == ["python", "scripts/results.py"]
+
+
+def test_workflow_compares_contexts(script: Any) -> None:
+    project = srsly.read_yaml(script.PROJECT_DIR / "project.yml")
+    commands = {command["name"]: command["script"] for command in project["commands"]}
+    assert "contexts" in project["workflows"]["paper"]
+    (line,) = commands["contexts"]
+    assert (script.PROJECT_DIR / line.split()[1]).is_file() and "--json results/contexts.json" in line
+
+
+def test_readme_names_every_command(script: Any) -> None:
+    project = srsly.read_yaml(script.PROJECT_DIR / "project.yml")
+    text = (script.PROJECT_DIR / "README.md").read_text(encoding="utf8")
+    table = text.split("## Commands")[1].split("Workflows:")[0]
+    named = [name for row in table.splitlines() if row.startswith("| `") for name in row.split("|")[1].split(", ")]
+    assert sorted(name.strip(" `") for name in named) == sorted(command["name"] for command in project["commands"])
+    paper = re.search(r"`paper` runs(.*?);", text, flags=re.S)
+    assert paper and re.findall(r"`([\w-]+)`", paper[1]) == project["workflows"]["paper"]
 
 
 def test_share_is_a_part_of_every_larger_share(import_script: Callable[[str], Any], tmp_path: Path) -> None:
