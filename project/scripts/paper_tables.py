@@ -4,6 +4,7 @@ from statistics import mean, stdev
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from paper_experiments import SHARES
+from weights_in_use import describe_pretraining
 
 Result = Dict[str, Any]
 # Task, title, and the scores in percent: title and key.
@@ -117,8 +118,11 @@ def make_alternatives(results: List[Result]) -> Optional[str]:
 
 
 def _describe_source(results: List[Result]) -> List[str]:
-    """RETURNS (List[str]): Text, words and time of an alternative; empty for others."""
-    source = results[0]["settings"].get("source")
+    """RETURNS (List[str]): Text, words and time of a biLM or an alternative; empty for others."""
+    settings = results[0]["settings"]
+    source = settings.get("source")
+    if settings.get("bilm"):
+        return describe_pretraining(settings["bilm"])
     if not source:
         return ["", "", ""]
     share = "" if source["share"] == 100 else f", {source['share']} %"
