@@ -29,6 +29,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config
 
 from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.ml.task_mixes import TaskMix, find_task_mixes
 from spacy_elmo.weights.identity import digest_bilm
 
 CONFIG_DIR = PROJECT_DIR.parent / "configs"
@@ -44,8 +45,9 @@ def run_experiment(
     """Train with early stopping, and score the best pipeline of the development data on the test data. The pipeline is
     kept, with the result, in a folder if one is given.
 
-    RETURNS (Dict[str, Any]): What is stored: settings, scores on the test data (0 to 1), the best development score
-        and its update, the development scores by update, CPU seconds, training docs and words, processor, versions.
+    RETURNS (Dict[str, Any]): What is stored: settings, scores on the test data (0 to 1), the mixes of the layers, the
+        best development score and its update, the development scores by update, CPU seconds, training docs and words,
+        processor, versions.
     RAISES (ValueError): P026 if the weights of the biLM changed meanwhile.
     """
     settings = describe_settings(run, seed, options)
@@ -67,7 +69,7 @@ def run_experiment(
     best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
     result = {
         "settings": settings,
-        "test": scores,
+        **scores,
         "best_dev_score": best_score,
         "best_step": best_step,
         "last_step": curve[-1][0],
@@ -170,12 +172,21 @@ def read_curve(log_path: Path) -> List[Tuple[int, float]]:
     return [(int(row["step"]), round(float(row["score"]), 5)) for row in rows]
 
 
-def score(pipeline_dir: Path, test_path: Path) -> Dict[str, float]:
-    """RETURNS (Dict[str, float]): The scores on the test data that are single numbers, 0 to 1."""
+def score(pipeline_dir: Path, test_path: Path) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Under "test" the scores on the test data that are single numbers, 0 to 1; under "mixes"
+    component, place, shares of the layers (the token layer first) and gamma of each mix, if there is any.
+    """
     nlp = spacy.load(pipeline_dir)
     scores = nlp.evaluate(list(Corpus(test_path)(nlp)))
     numbers = {key: value for key, value in scores.items() if isinstance(value, float)}
-    return {key: round(value, 5) for key, value in numbers.items() if key != "speed" and not key.startswith("token_")}
+    kept = {key: round(value, 5) for key, value in numbers.items() if key != "speed" and not key.startswith("token_")}
+    mixes = [_describe_mix(mix) for mix in find_task_mixes(nlp)]
+    return {"test": kept, **({"mixes": mixes} if mixes else {})}
+
+
+def _describe_mix(mix: TaskMix) -> Dict[str, Any]:
+    shares = [round(share, 5) for share in mix.shares]
+    return {"component": mix.component, "place": mix.place, "shares": shares, "gamma": round(mix.gamma, 5)}
 
 
 def find_processor() -> str:

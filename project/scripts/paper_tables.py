@@ -137,12 +137,25 @@ def make_mixes(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): WNUT-17 by mix of the layers, table 2 of the paper; None before any mix is measured."""
     if not any(result["settings"]["condition"].startswith("mix-") for result in results):
         return None
-    return _by_condition(results, "mix of the layers, at the input of the network", MIXES)
+    header = ["mix of the layers, at the input of the network", "WNUT-17, NER F"]
+    rows = _by_condition(results, MIXES)
+    shares = {label: _mean_shares(select(results, "wnut17", name)) for name, label in MIXES}
+    if any(shares.values()):
+        header.append("shares of the layers, token layer first")
+        rows = [[*row, shares[row[0]]] for row in rows]
+    return make_table(header, rows)
+
+
+def _mean_shares(results: List[Result]) -> str:
+    """RETURNS (str): Mean over seeds of each layer's share in the first mix; empty where no result has mixes."""
+    found = [result["mixes"][0]["shares"] for result in results if result.get("mixes")]
+    return " / ".join(f"{mean(layer):.2f}" for layer in zip(*found))
 
 
 def make_placements(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): WNUT-17 by place of ELMo in a network with a BiLSTM, table 3 of the paper."""
-    return _by_condition(results, "ELMo at", [(f"bilstm-{place}", label) for place, label in PLACES])
+    rows = _by_condition(results, [(f"bilstm-{place}", label) for place, label in PLACES])
+    return make_table(["ELMo at", "WNUT-17, NER F"], rows)
 
 
 def make_shares(results: List[Result]) -> Optional[str]:
@@ -219,10 +232,9 @@ def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Optional
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _by_condition(results: List[Result], title: str, conditions: Sequence[Tuple[str, str]]) -> Optional[str]:
+def _by_condition(results: List[Result], conditions: Sequence[Tuple[str, str]]) -> List[List[str]]:
     scores = {label: percents(select(results, "wnut17", name), "ents_f") for name, label in conditions}
-    rows = [[label, summarize(values)] for label, values in scores.items() if values]
-    return make_table([title, "WNUT-17, NER F"], rows)
+    return [[label, summarize(values)] for label, values in scores.items() if values]
 
 
 def _mean_updates(results: List[Result]) -> str:

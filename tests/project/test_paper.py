@@ -296,6 +296,11 @@ def test_sample_is_trained_and_scored(script: Any, tiny_bilm: Path, tmp_path: Pa
     stored = srsly.read_json(tmp_path / "sample-elmo-100pct-seed0.json")
     assert len(stored["settings"]["bilm_digest"]) == 12
     assert 0 < stored["test"]["tag_acc"] < 1
+    assert [(mix["component"], mix["place"], len(mix["shares"])) for mix in stored["mixes"]] == [
+        ("tagger", None, 3),
+        ("ner", None, 3),
+    ]
+    assert "mixes" not in srsly.read_json(tmp_path / "sample-baseline-100pct-seed0.json")
     assert [step for step, _ in stored["curve"]] == [0, 2] and stored["last_step"] == 2
     assert stored["best_dev_score"] == max(score for _, score in stored["curve"])
     assert stored["train_words"] > stored["train_docs"] > 100

@@ -59,6 +59,9 @@ def test_ablations_have_a_row_per_variant(script: Any) -> None:
     assert script.make_mixes(GAINS) is None and script.make_placements(GAINS) is None
     mixes = script.make_mixes([*GAINS, _result("mix-top", 0, 0.15)])
     assert "| top layer | 15.00 (n = 1) |" in mixes and "| learned, no L2 | 23.00" in mixes
+    mixed = [{**result, "mixes": [{"shares": [share, 1 - share]}]} for result, share in zip(GAINS[3:], (0.2, 0.4))]
+    mixes = script.make_mixes([GAINS[0], *mixed, _result("mix-top", 0, 0.15)])
+    assert "| learned, no L2 | 23.00 ± 4.24 (n = 2) | 0.30 / 0.70 |" in mixes and "| 15.00 (n = 1) |  |" in mixes
     assert "| output of the BiLSTM | 30.00 (n = 1) |" in script.make_placements([_result("bilstm-output", 0, 0.3)])
 
 
