@@ -73,7 +73,7 @@ def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -
 
 def _is_finished(path: Path, identity: Dict[str, Any]) -> bool:
     """RETURNS (bool): Whether the rows of this biLM are there; those of other weights are replaced."""
-    found = srsly.read_json(path) if path.is_file() else {}
+    found: Dict[str, Any] = srsly.read_json(path) if path.is_file() else {}
     return identity.items() <= found.items()
 
 

@@ -61,7 +61,7 @@ def describe_pretraining(name: str) -> List[str]:
     """
     if name not in PACKAGED_NAMES:
         return ["", "", ""]
-    meta = srsly.read_json(locate(name) / "meta.json")
+    meta: Dict[str, Any] = srsly.read_json(locate(name) / "meta.json")
     training = meta["training"]
     hours = training["hours"] if "hours" in training else training["elapsed_s"] / 3600
     return [meta["corpus"]["name"], f"{training['n_tokens']:,}", f"{hours:.1f} h"]
