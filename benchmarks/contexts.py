@@ -37,18 +37,23 @@ def main(
     n_documents: int = typer.Option(150, "--documents", "-d", help="Held-out documents for perplexities."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
     output: Optional[Path] = typer.Option(None, "--json", "-j", help="Write the rows to this file.", dir_okay=False),
+    assets_dir: Optional[Path] = typer.Option(None, "--assets-dir", "-a", help="Folder with `lm-english` and `ud`, instead of `data` in --shared."),  # noqa: E501
+    skip_finished: bool = typer.Option(False, "--skip-finished", "-f", help="Do nothing if the file of --json has the rows of these weights."),  # noqa: E501
     # fmt: on
 ) -> None:
     """Compare document with sentence contexts, and the zero state with the steady and the carried one."""
     torch.set_num_threads(threads)
-    bilm, digest = load_bilm(bilm_path), digest_bilm(bilm_path)
-    documents = list(_documents(shared / "data" / "lm-english"))[:n_documents]
-    train, dev = (_tagged(shared / "data" / "ud" / "en_ewt" / f"{split}.spacy") for split in ("train", "dev"))
+    identity = {"experiment": "contexts", "bilm": Path(bilm_path).name, "bilm_digest": digest_bilm(bilm_path)}
+    if skip_finished and output is not None and _is_finished(output, identity):
+        print(f"{output} has the rows of these weights, skipped")
+        return
+    bilm, data = load_bilm(bilm_path), assets_dir or shared / "data"
+    documents = list(_documents(data / "lm-english"))[:n_documents]
+    train, dev = (_tagged(data / "ud" / "en_ewt" / f"{split}.spacy") for split in ("train", "dev"))
     n_tokens = sum(len(sentence) for document in documents for sentence in document)
     print(f"{len(documents)} documents, {n_tokens} tokens; EWT dev {len(dev[1])}")
     rows = compare(bilm, documents, train, dev)
     if output is not None:
-        identity = {"experiment": "contexts", "bilm": Path(bilm_path).name, "bilm_digest": digest}
         sizes = {"n_documents": len(documents), "n_tokens": n_tokens, "n_train": len(train[1]), "n_dev": len(dev[1])}
         _write(output, {**identity, **sizes, "max_tokens": MAX_TOKENS, "rows": rows})
 
@@ -64,6 +69,12 @@ def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -
         print(f"{contexts:10} {state:8} {score:18.2f}   {accuracy:27.2%} {time.perf_counter() - started:9.0f}")
         rows.append({"contexts": contexts, "state": state, "perplexity": score, "accuracy": accuracy})
     return rows
+
+
+def _is_finished(path: Path, identity: Dict[str, Any]) -> bool:
+    """RETURNS (bool): Whether the rows of this biLM are there; those of other weights are replaced."""
+    found: Dict[str, Any] = srsly.read_json(path) if path.is_file() else {}
+    return identity.items() <= found.items()
 
 
 def _write(path: Path, record: Dict[str, Any]) -> None:

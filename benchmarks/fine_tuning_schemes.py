@@ -1,5 +1,8 @@
 """Fine-tuning with a task: score, time and memory of each scheme, next to a frozen biLM and to no ELMo.
 
+Scores are those after the last update, on the development and the test part. Choose a scheme by its development score:
+the best of many test scores is too high.
+
 Every run is a process of its own; a run that is in the JSON lines file already is not repeated.
 
 python benchmarks/fine_tuning_schemes.py runs.jsonl --dataset wnut17 --dataset wikigold --seed 0 --seed 1
@@ -83,7 +86,9 @@ def read_results(path: Path) -> List[Result]:
 
 
 def measure(run: Result, shared: str, threads: int) -> Result:
-    """RETURNS (Result): Score on the test part after the last update, seconds, and the peak memory of training."""
+    """RETURNS (Result): Scores after the last update on the development and test part, "dev_f" and "f" (0 to 100),
+    seconds, and the peak memory of training.
+    """
     torch.set_num_threads(threads)
     folder = Path(shared) / "data" / "ner" / run["dataset"]
     config = make_config(run["scheme"], run["n_updates"], run["seed"], folder / "train.spacy", run["n_docs"])
@@ -100,8 +105,9 @@ def measure(run: Result, shared: str, threads: int) -> Result:
         n_words += sum(map(len, batch))
     elapsed = {"cpu_s": time.process_time() - started, "wall_s": time.perf_counter() - wall}
     peak = peak_memory_mb()
-    score = nlp.evaluate(make_examples(read_docs(nlp, folder / "test.spacy")))["ents_f"]
-    return {**run, "f": 100 * score, "n_words": n_words, **elapsed, "peak_mb": peak, "kept_mb": kept_mb(nlp)}
+    dev, test = (nlp.evaluate(make_examples(read_docs(nlp, folder / f"{name}.spacy"))) for name in ("dev", "test"))
+    scores = {"dev_f": 100 * dev["ents_f"], "f": 100 * test["ents_f"]}
+    return {**run, **scores, "n_words": n_words, **elapsed, "peak_mb": peak, "kept_mb": kept_mb(nlp)}
 
 
 def make_config(scheme: str, n_updates: int, seed: int, train: Path, n_docs: int) -> Config:
@@ -143,10 +149,12 @@ def kept_mb(nlp: Language) -> float:
 
 
 def print_table(name: str, results: List[Result], sizes: Dict[str, int]) -> None:
-    """Print means over seeds; seconds of CPU and memory, also relative to those of the frozen biLM, same seed."""
+    """Print means over seeds: F on the development and the test part; seconds of CPU and memory, also relative to those
+    of the frozen biLM, same seed.
+    """
     print(f"\n{name}: {sizes}")
     heads = f"{'s/1000 words':>12} {'ratio':>6} {'peak MB':>8} {'more MB':>8}"
-    print(f"{'scheme':24} {'seeds':>5} {'F':>6} {'sd':>5}  {heads}")
+    print(f"{'scheme':24} {'seeds':>5} {'dev F':>6} {'F':>6} {'sd':>5}  {heads}")
     frozen = {found["seed"]: found for found in results if found["scheme"] == "frozen"}
     for scheme in SCHEMES:
         found = [(row, frozen[row["seed"]]) for row in results if row["scheme"] == scheme and row["seed"] in frozen]
@@ -161,7 +169,9 @@ def _describe(found: List[Tuple[Result, Result]]) -> str:
     ratio = statistics.median(row["cpu_s"] / frozen["cpu_s"] for row, frozen in found)
     peak = statistics.median(row["peak_mb"] for row, _ in found)
     more = statistics.median(row["peak_mb"] - frozen["peak_mb"] for row, frozen in found)
-    quality = f"{len(found):5} {statistics.mean(scores):6.1f} {deviation}"
+    dev = [row["dev_f"] for row, _ in found if "dev_f" in row]  # not in files of the first version
+    told = f"{statistics.mean(dev):6.1f}" if dev else f"{'-':>6}"
+    quality = f"{len(found):5} {told} {statistics.mean(scores):6.1f} {deviation}"
     return f"{quality}  {cost:12.2f} {ratio:6.2f} {peak:8.0f} {more:8.0f}"
 
 

@@ -104,7 +104,11 @@ def remove_elmo(config: Config) -> Config:
     config["components"]["textcat"]["model"]["tok2vec"] = {
         "@architectures": "spacy.Tok2Vec.v2",
         "embed": tok2vec["embed"],
-        "encode": tok2vec["encode"],
+        # Dropout of the encoder's input, as in ElmoTaskEncoder.
+        "encode": {
+            "@layers": "chain.v1",
+            "*": {"dropout": {"@layers": "Dropout.v1"}, "encode": tok2vec["encode"]},
+        },
     }
     return config
 

@@ -27,7 +27,11 @@ PIPELINES_DIR = PROJECT_DIR / "training" / "paper"
 DATASETS = {"wnut17": "wnut17", "ewt-tags": "ud_en_ewt", "sample": "sample"}
 KEYS = {**{task: key for task, _, _, key in SHARE_TASKS}, "sample": "ents_f"}
 N_WARM_UP = 50  # texts
-INT8 = {"components.elmo.model.precision": "int8", "components.elmo.model.frozen": True}
+INT8 = {
+    "components.elmo.model.precision": "int8",
+    "components.elmo.model.frozen": True,
+    "components.elmo.model.fine_tuning": None,  # a frozen biLM has none
+}
 
 
 class System(NamedTuple):

@@ -148,15 +148,17 @@ def _language(dataset: str, lang: str) -> List[Run]:
 # Without the macro AUC, which spaCy selects by: it does not depend on the threshold.
 MACRO_F = (("training.score_weights.cats_score", 0.0), ("training.score_weights.cats_macro_f", 1.0))
 WNUT17 = _pair("wnut17", "wnut17", "ner")
+WIKIGOLD = _pair("wikigold", "wikigold", "ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
 # Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
 LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
 # Gradual unfreezing and discriminative rates as in the config; the schedule of the learning rate is that of all runs.
 FINETUNED = Run("wnut17", "wnut17", "elmo-finetuned", "elmo_ner_finetune.cfg")
+FINETUNED_WIKIGOLD = replace(FINETUNED, task="wikigold", dataset="wikigold")
 EXPERIMENTS: Dict[str, List[Run]] = {
     "sample": _pair("sample", "sample", "tagger_ner"),
     "gains-wnut17": WNUT17,
-    "gains-wikigold": _pair("wikigold", "wikigold", "ner"),
+    "gains-wikigold": WIKIGOLD,
     "gains-ncbi": _pair("ncbi-disease", "ncbi_disease", "ner"),
     "gains-wnut17-crf": _pair("wnut17-crf", "wnut17", "crf_ner"),
     "gains-wikigold-crf": _pair("wikigold-crf", "wikigold", "crf_ner"),
@@ -168,6 +170,8 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     ),
     "alternatives-wnut17": _alternatives(WNUT17),
     "alternatives-ewt-tags": _alternatives(EWT_TAGS),
+    "finetuned-wnut17": [*WNUT17, FINETUNED],
+    "finetuned-wikigold": [*WIKIGOLD, FINETUNED_WIKIGOLD],
     "choice-wnut17": [*_alternatives(WNUT17), FINETUNED],
     **{f"language-{dataset}": _language(dataset, lang) for dataset, lang in LANGUAGES.items()},
     "mixes": _mixes(),

@@ -1,5 +1,6 @@
 """One training of an experiment: its config, its share of the data, its scores."""
 
+import hashlib
 import platform
 import random
 import re
@@ -28,11 +29,13 @@ from spacy.vocab import Vocab
 from thinc.api import Config
 
 from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.ml.task_mixes import TaskMix, find_task_mixes
 from spacy_elmo.weights.identity import digest_bilm
 
 CONFIG_DIR = PROJECT_DIR.parent / "configs"
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
 LEARN_RATE = "training.optimizer.learn_rate"
+N_DIGITS = 12
 PACKAGES = ("spacy-elmo", "spacy", "thinc", "torch", "numpy")
 
 
@@ -42,8 +45,9 @@ def run_experiment(
     """Train with early stopping, and score the best pipeline of the development data on the test data. The pipeline is
     kept, with the result, in a folder if one is given.
 
-    RETURNS (Dict[str, Any]): What is stored: settings, scores on the test data (0 to 1), the best development score
-        and its update, the development scores by update, CPU seconds, training docs and words, processor, versions.
+    RETURNS (Dict[str, Any]): What is stored: settings, scores on the test data (0 to 1), the mixes of the layers, the
+        best development score and its update, the development scores by update, CPU seconds, training docs and words,
+        processor, versions.
     RAISES (ValueError): P026 if the weights of the biLM changed meanwhile.
     """
     settings = describe_settings(run, seed, options)
@@ -59,12 +63,13 @@ def run_experiment(
         scores = score(work_dir / "out" / "model-best", corpus_dir / "test.spacy")
         if pipeline_dir is not None:
             shutil.copytree(work_dir / "out" / "model-best", pipeline_dir)
-    if describe_settings(run, seed, options) != settings:
+    # A config that is edited meanwhile was read before.
+    if {**describe_settings(run, seed, options), "config_digest": settings["config_digest"]} != settings:
         raise ValueError(Messages.P026.format(bilm=options.bilm, name=run.name(seed, options.schedule)))
     best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
     result = {
         "settings": settings,
-        "test": scores,
+        **scores,
         "best_dev_score": best_score,
         "best_step": best_step,
         "last_step": curve[-1][0],
@@ -83,13 +88,15 @@ def run_experiment(
 
 def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): What a result depends on, without paths: a biLM is named by its last part and the
-    digest of its weights, an alternative by its record. RAISES (FileNotFoundError): Without them.
+    digest of its weights, an alternative by its record, a config by its file and digest. RAISES (FileNotFoundError):
+    Without them.
     """
     return {
         "task": run.task,
         "dataset": run.dataset,
         "condition": run.condition,
         "config": run.config,
+        "config_digest": digest_config(make_config(run, options)),
         "placement": run.placement,
         "share": run.share,
         "seed": seed,
@@ -99,6 +106,12 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
         **options.training_settings(run),
     }
+
+
+def digest_config(config: Config) -> str:
+    """RETURNS (str): The first 12 hexadecimal digits of the sha256 of the settings, in any order, without [paths]."""
+    settings = {name: block for name, block in config.items() if name != "paths"}
+    return hashlib.sha256(srsly.json_dumps(settings, sort_keys=True).encode("utf8")).hexdigest()[:N_DIGITS]
 
 
 def make_config(run: Run, options: Options) -> Config:
@@ -159,12 +172,21 @@ def read_curve(log_path: Path) -> List[Tuple[int, float]]:
     return [(int(row["step"]), round(float(row["score"]), 5)) for row in rows]
 
 
-def score(pipeline_dir: Path, test_path: Path) -> Dict[str, float]:
-    """RETURNS (Dict[str, float]): The scores on the test data that are single numbers, 0 to 1."""
+def score(pipeline_dir: Path, test_path: Path) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Under "test" the scores on the test data that are single numbers, 0 to 1; under "mixes"
+    component, place, shares of the layers (the token layer first) and gamma of each mix, if there is any.
+    """
     nlp = spacy.load(pipeline_dir)
     scores = nlp.evaluate(list(Corpus(test_path)(nlp)))
     numbers = {key: value for key, value in scores.items() if isinstance(value, float)}
-    return {key: round(value, 5) for key, value in numbers.items() if key != "speed" and not key.startswith("token_")}
+    kept = {key: round(value, 5) for key, value in numbers.items() if key != "speed" and not key.startswith("token_")}
+    mixes = [_describe_mix(mix) for mix in find_task_mixes(nlp)]
+    return {"test": kept, **({"mixes": mixes} if mixes else {})}
+
+
+def _describe_mix(mix: TaskMix) -> Dict[str, Any]:
+    shares = [round(share, 5) for share in mix.shares]
+    return {"component": mix.component, "place": mix.place, "shares": shares, "gamma": round(mix.gamma, 5)}
 
 
 def find_processor() -> str:
@@ -198,8 +220,9 @@ def _place(config: Config, name: str, placement: str) -> None:
     tok2vec = model["tok2vec"]
     listener = deepcopy(tok2vec["elmo_input"])
     if placement == "none":
-        embed, encode = tok2vec["embed"], tok2vec["encode"]
-        model["tok2vec"] = {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
+        layers = {"dropout": {"@layers": "Dropout.v1"}, "encode": tok2vec["encode"]}  # as in ElmoTaskEncoder
+        encode = {"@layers": "chain.v1", "*": layers}
+        model["tok2vec"] = {"@architectures": "spacy.Tok2Vec.v2", "embed": tok2vec["embed"], "encode": encode}
         config["nlp"]["pipeline"].remove("elmo")
         del config["components"]["elmo"], config["initialize"]["components"]["elmo"], config["paths"]["bilm"]
         return

@@ -4,6 +4,7 @@ from statistics import mean, stdev
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from paper_experiments import SHARES
+from weights_in_use import describe_pretraining
 
 Result = Dict[str, Any]
 # Task, title, and the scores in percent: title and key.
@@ -44,6 +45,8 @@ PLACES = (
     ("both", "input and output of the BiLSTM"),
     ("none", "nowhere (without ELMo)"),
 )
+FINETUNED_TASKS = (("wnut17", "WNUT-17, NER F"), ("wikigold", "Wikigold, NER F"))
+FINETUNED = (("baseline", "without ELMo"), ("elmo", "frozen biLM"), ("elmo-finetuned", "fine-tuned biLM"))
 SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", "UPOS", "pos_acc"))
 
 
@@ -75,6 +78,30 @@ def paired_differences(without: List[Result], with_elmo: List[Result], key: str)
     return [percents([new], key)[0] - percents([old], key)[0] for old, new in pairs if old is not None]
 
 
+def make_finetuned(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): Score and CPU time with a fine-tuned biLM beside a frozen one; None before any is
+    measured.
+    """
+    rows = []
+    for task, title in FINETUNED_TASKS:
+        groups = {name: select(results, task, name) for name, _ in FINETUNED}
+        if groups["elmo-finetuned"]:
+            found = [(label, groups[name]) for name, label in FINETUNED if groups[name]]
+            rows += [[title, label, *_describe_cost(groups["elmo"], group)] for label, group in found]
+    gain = "difference from the frozen biLM, same seeds"
+    return make_table(["test score", "network", "score", gain, "CPU minutes", "CPU seconds per 1,000 updates"], rows)
+
+
+def _describe_cost(frozen: List[Result], results: List[Result]) -> List[str]:
+    """RETURNS (List[str]): Score, gain over the frozen biLM, CPU time of a training and of 1,000 updates, evaluations
+    included.
+    """
+    gain = "" if frozen == results else summarize(paired_differences(frozen, results, "ents_f"), sign="+")
+    minutes = mean(result["cpu_seconds"] / 60 for result in results)
+    seconds = mean(1000 * result["cpu_seconds"] / result["last_step"] for result in results)
+    return [summarize(percents(results, "ents_f")), gain, f"{minutes:.1f}", f"{seconds:.0f}"]
+
+
 def make_alternatives(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): Test scores with what else raw text can give; None before any is measured."""
     rows = []
@@ -91,8 +118,11 @@ def make_alternatives(results: List[Result]) -> Optional[str]:
 
 
 def _describe_source(results: List[Result]) -> List[str]:
-    """RETURNS (List[str]): Text, words and time of an alternative; empty for others."""
-    source = results[0]["settings"].get("source")
+    """RETURNS (List[str]): Text, words and time of a biLM or an alternative; empty for others."""
+    settings = results[0]["settings"]
+    source = settings.get("source")
+    if settings.get("bilm"):
+        return describe_pretraining(settings["bilm"])
     if not source:
         return ["", "", ""]
     share = "" if source["share"] == 100 else f", {source['share']} %"
@@ -107,12 +137,25 @@ def make_mixes(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): WNUT-17 by mix of the layers, table 2 of the paper; None before any mix is measured."""
     if not any(result["settings"]["condition"].startswith("mix-") for result in results):
         return None
-    return _by_condition(results, "mix of the layers, at the input of the network", MIXES)
+    header = ["mix of the layers, at the input of the network", "WNUT-17, NER F"]
+    rows = _by_condition(results, MIXES)
+    shares = {label: _mean_shares(select(results, "wnut17", name)) for name, label in MIXES}
+    if any(shares.values()):
+        header.append("shares of the layers, token layer first")
+        rows = [[*row, shares[row[0]]] for row in rows]
+    return make_table(header, rows)
+
+
+def _mean_shares(results: List[Result]) -> str:
+    """RETURNS (str): Mean over seeds of each layer's share in the first mix; empty where no result has mixes."""
+    found = [result["mixes"][0]["shares"] for result in results if result.get("mixes")]
+    return " / ".join(f"{mean(layer):.2f}" for layer in zip(*found))
 
 
 def make_placements(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): WNUT-17 by place of ELMo in a network with a BiLSTM, table 3 of the paper."""
-    return _by_condition(results, "ELMo at", [(f"bilstm-{place}", label) for place, label in PLACES])
+    rows = _by_condition(results, [(f"bilstm-{place}", label) for place, label in PLACES])
+    return make_table(["ELMo at", "WNUT-17, NER F"], rows)
 
 
 def make_shares(results: List[Result]) -> Optional[str]:
@@ -189,10 +232,9 @@ def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Optional
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _by_condition(results: List[Result], title: str, conditions: Sequence[Tuple[str, str]]) -> Optional[str]:
+def _by_condition(results: List[Result], conditions: Sequence[Tuple[str, str]]) -> List[List[str]]:
     scores = {label: percents(select(results, "wnut17", name), "ents_f") for name, label in conditions}
-    rows = [[label, summarize(values)] for label, values in scores.items() if values]
-    return make_table([title, "WNUT-17, NER F"], rows)
+    return [[label, summarize(values)] for label, values in scores.items() if values]
 
 
 def _mean_updates(results: List[Result]) -> str:

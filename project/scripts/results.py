@@ -16,6 +16,7 @@ from paper_experiments import SCHEDULES
 from paper_tables import (
     Result,
     make_alternatives,
+    make_finetuned,
     make_gains,
     make_languages,
     make_mixes,
@@ -34,6 +35,7 @@ SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "gains": ("Gains", make_gains),
     "languages": ("Other languages", make_languages),
     "alternatives": ("What else raw text can give", make_alternatives),
+    "finetuned": ("Fine-tuning the biLM", make_finetuned),
     "mixes": ("Mix of the layers", make_mixes),
     "placements": ("Placement", make_placements),
     "shares": ("Sample efficiency", make_shares),

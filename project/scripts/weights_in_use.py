@@ -3,8 +3,10 @@
 from collections import defaultdict
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
+import srsly
+
 from spacy_elmo.weights.identity import digest_bilm
-from spacy_elmo.weights.locate import PACKAGED_NAMES
+from spacy_elmo.weights.locate import PACKAGED_NAMES, locate
 
 Result = Dict[str, Any]
 
@@ -51,6 +53,18 @@ def is_of_packaged(record: Result) -> bool:
     """
     digest = _packaged(record["bilm"])
     return digest is None or record.get("bilm_digest") == digest
+
+
+def describe_pretraining(name: str) -> List[str]:
+    """RETURNS (List[str]): Raw text, tokens read (those of all passes) and hours of a packaged biLM, from its meta
+    data; empty cells for others, whose files are not named in a result.
+    """
+    if name not in PACKAGED_NAMES:
+        return ["", "", ""]
+    meta: Dict[str, Any] = srsly.read_json(locate(name) / "meta.json")
+    training = meta["training"]
+    hours = training["hours"] if "hours" in training else training["elapsed_s"] / 3600
+    return [meta["corpus"]["name"], f"{training['n_tokens']:,}", f"{hours:.1f} h"]
 
 
 def _identify(settings: Dict[str, Any]) -> Tuple[str, Optional[str]]:

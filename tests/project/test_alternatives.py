@@ -14,6 +14,8 @@ import srsly
 import typer
 from typer.testing import CliRunner
 
+from spacy_elmo.weights.locate import locate
+
 TIMES = {"limit_s": 60.0, "elapsed_s": 90.0, "cpu_s": 30.0}
 RECORD = {"kind": "tok2vec", "text": "a.txt", "share": 5, "words": 9000, **TIMES, "digest": "d"}
 LINES = [f"The bank of the river number {i % 7} floods ." for i in range(200)]
@@ -82,6 +84,19 @@ def test_table_says_what_each_was_made_from(import_script: Callable[[str], Any])
     rows = import_script("paper_tables").make_alternatives([result]).splitlines()
     wanted = "a.txt, 5 % | 9,000 | 1.5 min (0.5) | 20.00 (n = 1) |"
     assert rows[2:] == [f"| WNUT-17, NER F | without ELMo, tok2vec from `spacy pretrain` | {wanted}"]
+
+
+def test_table_says_what_the_bilm_was_made_from(import_script: Callable[[str], Any]) -> None:
+    settings = {"task": "wnut17", "share": 100, "seed": 0}
+    made = [{**settings, "condition": "tok2vec", "source": RECORD}]
+    made += [{**settings, "condition": "elmo", "bilm": name} for name in ("en_elmo_sm", "tiny")]
+    made[2]["condition"] = "elmo-finetuned"
+    tables = import_script("paper_tables")
+    table = tables.make_alternatives([{"settings": found, "test": {"ents_f": 0.2}} for found in made])
+    meta = srsly.read_json(locate("en_elmo_sm") / "meta.json")
+    wanted = f"| with ELMo | {meta['corpus']['name']} | {meta['training']['n_tokens']:,} | "
+    assert wanted in table and " h | 20.00" in table
+    assert "| with ELMo, fine-tuned |  |  |  | 20.00" in table  # another biLM
 
 
 def test_results_of_older_alternatives_are_left_out(import_script: Callable[[str], Any]) -> None:

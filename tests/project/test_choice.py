@@ -16,6 +16,7 @@ from spacy_elmo.weights.identity import digest_bilm
 CHAR_CNN = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}
 BILM = {"char_cnn": CHAR_CNN, "cell_width": 16, "projection_width": 8}
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}
+TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.5}
 
 
 @pytest.fixture
@@ -56,25 +57,35 @@ def test_kept_pipelines_are_measured(script: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "condition, settings, label",
+    [("elmo", {}, "frozen ELMo"), ("elmo-finetuned", {"frozen": False, "fine_tuning": TUNING}, "fine-tuned ELMo")],
+)
 def test_int8_is_scored_again(
-    script: Any, import_script: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Any,
+    import_script: Callable[[str], Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    condition: str,
+    settings: Dict[str, Any],
+    label: str,
 ) -> None:
     import_script("prepare_data").prepare("sample", tmp_path / "corpus")
     nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
+    nlp.add_pipe("elmo", config={"model": {"@architectures": "spacy-elmo.ElmoModel.v1", **settings}})
     nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}}
     nlp.get_pipe("elmo").initialize(lambda: [], loader=lambda: make_random_bilm(BILM, 0))
     nlp.add_pipe("ner", config={"model": {"tok2vec": LISTENER}})
     nlp.initialize(lambda: list(Corpus(tmp_path / "corpus" / "train.spacy", limit=9)(nlp)))
-    _keep(nlp, tmp_path, "elmo", 0.99)
+    _keep(nlp, tmp_path, condition, 0.99)
     seen = []
     load = spacy.load
     monkeypatch.setattr(script.spacy, "load", lambda path, config: seen.append(config) or load(path, config=config))
     result = _invoke(script, "--pipelines", tmp_path, "--results", tmp_path, "--repeats", 1)
     assert result.exit_code == 0, result.output
     rows = {row["label"]: row for row in srsly.read_json(tmp_path / "choice-sample.json")["rows"]}
-    assert rows["frozen ELMo"]["score"] == 0.99 and rows["frozen ELMo (int8)"]["score"] != 0.99
-    assert script.INT8 in seen and load(tmp_path / "sample-elmo-100pct-seed0", config=script.INT8)
+    assert rows[label]["score"] == 0.99 and rows[f"{label} (int8)"]["score"] != 0.99
+    assert script.INT8 in seen and load(tmp_path / f"sample-{condition}-100pct-seed0", config=script.INT8)
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,14 @@ def test_table_is_drawn_from_the_rows(import_script: Callable[[str], Any], share
     app = typer.Typer()
     app.command()(_load().main)
     output = tmp_path / "results" / "contexts.json"
-    arguments = [str(tmp_path / "tiny"), "--shared", str(shared), "--threads", "1", "--json", str(output)]
+    arguments = [str(tmp_path / "tiny"), "--assets-dir", str(shared / "data"), "--threads", "1", "--json", str(output)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     stored = srsly.read_json(output)
+    again = [arguments[0], "--assets-dir", str(tmp_path / "none"), "--json", str(output)]
+    assert "skipped" in CliRunner().invoke(app, [*again, "--skip-finished"]).output
+    assert isinstance(CliRunner().invoke(app, again).exception, FileNotFoundError)
+    assert srsly.read_json(output) == stored
     rows = {(row["contexts"], row["state"]): row for row in stored["rows"]}
     assert len(rows) == 5 and stored["n_documents"] == 2 and stored["n_tokens"] == 9
     # One sentence each: nothing to carry in the last document; but the second sentence of the first one differs.

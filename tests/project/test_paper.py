@@ -1,17 +1,21 @@
 """Experiments of the paper: their configs, what is skipped, what is stored, and what is refused."""
 
+import re
 import shutil
 from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 import pytest
+import spacy
 import srsly
 import typer
 from nn.tiny import make_bilm
 from spacy.tokens import Doc, DocBin
+from spacy.training import Example
 from spacy.util import load_model_from_config, registry
 from spacy.vocab import Vocab
+from thinc.api import set_dropout_rate
 from typer.testing import CliRunner
 
 from spacy_elmo import save_bilm
@@ -83,6 +87,29 @@ def test_result_of_other_settings_is_refused(script: Any, trained: List[str], tm
         result = _invoke(script, "sample", "--seed", seed, "--results", tmp_path)
         assert result.exit_code == 1
         assert "[P021]" in result.output and "training.max_steps" in result.output
+
+
+def test_result_of_an_edited_config_is_refused(
+    script: Any, import_script: Callable[[str], Any], trained: List[str], tmp_path: Path, monkeypatch: Any
+) -> None:
+    training = import_script("paper_run")
+    config = Path(shutil.copy(training.CONFIG_DIR / "baseline_tagger_ner.cfg", tmp_path))
+    shutil.copy(training.CONFIG_DIR / "elmo_tagger_ner.cfg", tmp_path)
+    monkeypatch.setattr(training, "CONFIG_DIR", tmp_path)
+    arguments = ("sample", "--seed", 0, "--results", tmp_path / "results")
+    assert _invoke(script, *arguments).exit_code == 0
+    text = config.read_text()
+    config.write_text("# A comment.\n" + text.replace("train = null", 'train = "a.spacy"'))
+    again = _invoke(script, *arguments)
+    assert again.exit_code == 0 and len(trained) == 2, again.output
+    config.write_text(text.replace("depth = 4", "depth = 2"))
+    edited = _invoke(script, *arguments)
+    assert edited.exit_code == 1 and "[P021]" in edited.output and "config_digest" in edited.output
+    path = tmp_path / "results" / "sample-baseline-100pct-seed0.json"
+    settings = srsly.read_json(path)["settings"]
+    assert len(settings.pop("config_digest")) == 12
+    srsly.write_json(path, {**RESULT, "settings": settings})  # as results of the first version
+    assert _invoke(script, *arguments).exit_code == 0 and len(trained) == 2
 
 
 def test_result_of_other_weights_is_not_finished(script: Any, trained: List[str], bilm: Path, tmp_path: Path) -> None:
@@ -178,6 +205,24 @@ def test_workflow_runs_every_experiment_with_three_seeds(script: Any) -> None:
     assert lines[-1] == ["python", "scripts/results.py"]
 
 
+def test_workflow_compares_contexts(script: Any) -> None:
+    project = srsly.read_yaml(script.PROJECT_DIR / "project.yml")
+    commands = {command["name"]: command["script"] for command in project["commands"]}
+    assert "contexts" in project["workflows"]["paper"]
+    (line,) = commands["contexts"]
+    assert (script.PROJECT_DIR / line.split()[1]).is_file() and "--json results/contexts.json" in line
+
+
+def test_readme_names_every_command(script: Any) -> None:
+    project = srsly.read_yaml(script.PROJECT_DIR / "project.yml")
+    text = (script.PROJECT_DIR / "README.md").read_text(encoding="utf8")
+    table = text.split("## Commands")[1].split("Workflows:")[0]
+    named = [name for row in table.splitlines() if row.startswith("| `") for name in row.split("|")[1].split(", ")]
+    assert sorted(name.strip(" `") for name in named) == sorted(command["name"] for command in project["commands"])
+    paper = re.search(r"`paper` runs(.*?);", text, flags=re.S)
+    assert paper and re.findall(r"`([\w-]+)`", paper[1]) == project["workflows"]["paper"]
+
+
 def test_share_is_a_part_of_every_larger_share(import_script: Callable[[str], Any], tmp_path: Path) -> None:
     script = import_script("paper_run")
     source, vocab = tmp_path / "all.spacy", Vocab()
@@ -208,6 +253,26 @@ def test_placements_are_where_they_say(import_script: Callable[[str], Any]) -> N
     }
 
 
+def test_network_without_elmo_keeps_the_dropout_of_its_input(
+    import_script: Callable[[str], Any], tmp_path: Path
+) -> None:
+    experiments, script = import_script("paper_experiments"), import_script("paper_run")
+    (run,) = [run for run in experiments.EXPERIMENTS["placements"] if run.condition == "bilstm-none"]
+    overrides = script.make_overrides(run, 0, tmp_path, tmp_path, experiments.Options())
+    script.make_config(run, experiments.Options()).to_disk(tmp_path / "run.cfg")
+    nlp = load_model_from_config(script.Config().from_disk(tmp_path / "run.cfg", overrides=overrides), auto_fill=True)
+    doc = Doc(nlp.vocab, words=["The", "Thames"], ents=["O", "B-location"])
+    nlp.initialize(lambda: [Example(doc.copy(), doc)])
+    nlp.to_disk(tmp_path / "kept")
+    kept = spacy.load(tmp_path / "kept")
+    embed, encode = kept.get_pipe("ner").model.get_ref("tok2vec").layers[0].layers
+    assert [layer.name for layer in encode.layers[0].walk()] == ["dropout"]
+    set_dropout_rate(encode, 0.5)
+    (dropped,), _ = encode.layers[0](embed.predict([doc]), is_train=True)
+    assert 0 < (dropped == 0).sum() < dropped.size
+    assert (kept.get_pipe("ner").model.predict([doc]).tokvecs == nlp.get_pipe("ner").model.predict([doc]).tokvecs).all()
+
+
 @pytest.mark.slow
 def test_every_run_makes_a_pipeline(import_script: Callable[[str], Any], tmp_path: Path) -> None:
     experiments, script = import_script("paper_experiments"), import_script("paper_run")
@@ -231,6 +296,11 @@ def test_sample_is_trained_and_scored(script: Any, tiny_bilm: Path, tmp_path: Pa
     stored = srsly.read_json(tmp_path / "sample-elmo-100pct-seed0.json")
     assert len(stored["settings"]["bilm_digest"]) == 12
     assert 0 < stored["test"]["tag_acc"] < 1
+    assert [(mix["component"], mix["place"], len(mix["shares"])) for mix in stored["mixes"]] == [
+        ("tagger", None, 3),
+        ("ner", None, 3),
+    ]
+    assert "mixes" not in srsly.read_json(tmp_path / "sample-baseline-100pct-seed0.json")
     assert [step for step, _ in stored["curve"]] == [0, 2] and stored["last_step"] == 2
     assert stored["best_dev_score"] == max(score for _, score in stored["curve"])
     assert stored["train_words"] > stored["train_docs"] > 100

@@ -18,7 +18,8 @@ def _result(
     settings = {"task": task, "condition": condition, "seed": seed, "share": share, **others}
     curve = [[0, 0.0], [200, score / 2], [400, score]]
     best = {"best_dev_score": score, "best_step": 400}
-    return {"settings": settings, "test": {"ents_f": score}, "curve": curve, "train_words": 10 * share, **best}
+    cost = {"train_words": 10 * share, "cpu_seconds": 60.0, "last_step": 400}
+    return {"settings": settings, "test": {"ents_f": score}, "curve": curve, **cost, **best}
 
 
 GAINS = [
@@ -58,7 +59,20 @@ def test_ablations_have_a_row_per_variant(script: Any) -> None:
     assert script.make_mixes(GAINS) is None and script.make_placements(GAINS) is None
     mixes = script.make_mixes([*GAINS, _result("mix-top", 0, 0.15)])
     assert "| top layer | 15.00 (n = 1) |" in mixes and "| learned, no L2 | 23.00" in mixes
+    mixed = [{**result, "mixes": [{"shares": [share, 1 - share]}]} for result, share in zip(GAINS[3:], (0.2, 0.4))]
+    mixes = script.make_mixes([GAINS[0], *mixed, _result("mix-top", 0, 0.15)])
+    assert "| learned, no L2 | 23.00 ± 4.24 (n = 2) | 0.30 / 0.70 |" in mixes and "| 15.00 (n = 1) |  |" in mixes
     assert "| output of the BiLSTM | 30.00 (n = 1) |" in script.make_placements([_result("bilstm-output", 0, 0.3)])
+
+
+def test_fine_tuning_has_gain_and_cost(script: Any) -> None:
+    assert script.make_finetuned(GAINS) is None
+    tuned = _result("elmo-finetuned", 1, 0.3, task="wikigold")
+    rows = script.make_finetuned([_result("elmo", 1, 0.2, task="wikigold"), tuned]).splitlines()[2:]
+    assert rows == [
+        "| Wikigold, NER F | frozen biLM | 20.00 (n = 1) |  | 1.0 | 150 |",
+        "| Wikigold, NER F | fine-tuned biLM | 30.00 (n = 1) | +10.00 (n = 1) | 1.0 | 150 |",
+    ]
 
 
 def test_only_results_of_the_packaged_weights_are_drawn(script: Any, tmp_path: Path) -> None:
