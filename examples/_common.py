@@ -8,7 +8,7 @@ import statistics
 import time
 import zlib
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -17,16 +17,26 @@ from spacy_elmo.nn import Elmo
 
 Words = Sequence[str]
 N_ROWS = 20_000  # of the table of word features
+PARTS = ("train", "dev", "test")
 
 
-def make_parser(description: str, data: str, epochs: int) -> argparse.ArgumentParser:
+def positive(text: str) -> int:
+    """RETURNS (int): The number. RAISES (argparse.ArgumentTypeError): If it is not a whole number above 0."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
+    return int(text)
+
+
+def make_parser(description: str, data: str, epochs: int, every: Optional[int] = None) -> argparse.ArgumentParser:
     """RETURNS (argparse.ArgumentParser): The options of every recipe; `data` is a folder of the shared data."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data") / data, help="folder with the data")
     parser.add_argument("--bilm", default="en_elmo_sm", help="packaged name or path of the biLM")
-    parser.add_argument("--seeds", type=int, default=2, help="models that are trained in each condition")
-    parser.add_argument("--epochs", type=int, default=epochs, help="passes through the training part, at most")
-    parser.add_argument("--limit", type=int, default=None, help="lines to read of each file, the first ones")
+    parser.add_argument("--seeds", type=positive, default=2, help="models that are trained in each condition")
+    parser.add_argument("--epochs", type=positive, default=epochs, help="passes through the training part, at most")
+    parser.add_argument("--limit", type=positive, default=None, help="lines to read of each file, the first ones")
+    if every is not None:
+        parser.add_argument("--every", type=positive, default=every, help="train on every nth line; 1 for all")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--with-elmo", action="store_true", help="train with ELMo only")
     only.add_argument("--without-elmo", action="store_true", help="train without ELMo only")
@@ -34,20 +44,51 @@ def make_parser(description: str, data: str, epochs: int) -> argparse.ArgumentPa
 
 
 def find_folders(data: Path, names: Iterable[str]) -> List[str]:
-    """RETURNS (List[str]): The names that are folders of the data. RAISES (SystemExit): If none is."""
+    """RETURNS (List[str]): Those that are folders of the data. RAISES (SystemExit): If none is, or a part is empty."""
     names = list(names)
     found = [name for name in names if (data / name).is_dir()]
     if not found:
         raise SystemExit(f"--data is '{data}', which has no folder {' or '.join(names)}: give the one that contains it")
+    for name in found:  # all of them before the first is used
+        read_parts(data / name, limit=1)
     return found
 
 
+def read_parts(folder: Path, limit: Optional[int] = None) -> Dict[str, List[Dict[str, Any]]]:
+    """RETURNS (Dict[str, List[Dict[str, Any]]]): The lines of `train`, `dev` and `test`."""
+    return {name: read_jsonl(folder / f"{name}.jsonl.gz", limit) for name in PARTS}
+
+
 def read_jsonl(path: Path, limit: Optional[int] = None) -> List[Dict[str, Any]]:
-    """RETURNS (List[Dict[str, Any]]): The objects of a .jsonl.gz file, the first `limit` of them."""
+    """The objects of a .jsonl.gz file, the first `limit` of them. RAISES (SystemExit): If there are none."""
     if not path.is_file():
         raise SystemExit(f"'{path}' does not exist: give the folder of the data set with --data")
-    with gzip.open(path, "rt", encoding="utf8") as lines:
-        return [json.loads(line) for _, line in zip(range(limit or 10**9), lines)]
+    objects: List[Dict[str, Any]] = []
+    try:
+        with gzip.open(path, "rt", encoding="utf8") as lines:
+            for _, line in zip(range(limit or 10**9), lines):
+                objects.append(json.loads(line))
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        where = f"'{path}', line {len(objects) + 1}"
+        raise SystemExit(f"{where}, is not gzip-compressed JSON ({error}): fetch or write the file again") from error
+    if not objects:
+        raise SystemExit(f"'{path}' has no lines, where at least one is needed: fetch or write the file again")
+    return objects
+
+
+def check_parts(parts: Mapping[str, Sequence[Any]], what: str) -> None:
+    """RAISES (SystemExit): If a part has nothing to train on or to score."""
+    for name, items in parts.items():
+        if not items:
+            raise SystemExit(f"The part '{name}' has no {what}: raise --limit, lower --every, or check --data")
+
+
+def load_elmo(bilm: str) -> Elmo:
+    """RETURNS (Elmo): The biLM with a mix. RAISES (SystemExit): If it cannot be loaded."""
+    try:
+        return Elmo(bilm)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"--bilm is '{bilm}', which cannot be loaded: {error}") from error
 
 
 class WordFeatures(nn.Module):
@@ -77,7 +118,7 @@ class FrozenLayers:
     """
 
     def __init__(self, bilm: str, sentences: Iterable[Words]) -> None:
-        self.elmo = Elmo(bilm)
+        self.elmo = load_elmo(bilm)
         self.layers: Dict[Words, Tensor] = {}
         distinct = sorted({tuple(words) for words in sentences}, key=len)
         for i in range(0, len(distinct), 256):

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import _common
 import torch
-from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_jsonl, train
+from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
 from torch import Tensor, nn
 
 WORD_WIDTH, LSTM_WIDTH = 100, 100  # LSTM: of one direction
@@ -130,9 +130,8 @@ def bucket(numbers: Tensor) -> Tensor:
 
 def find_features(texts: Sequence[Text], anaphors: Tensor, candidates: Tensor) -> Tensor:
     """Distance in words and its direction, in sentences, what matches. RETURNS (Tensor): Shape (pairs, 3)."""
-    rows: List[
-        List[int]
-    ] = []  # of each mention: first and last word, sentence, a number for its words, one for the last
+    # Of each mention: first and last word, sentence, a number for its words, one for the last.
+    rows: List[List[int]] = []
     numbers: Dict[Words, int] = {}
     for text in texts:
         words = [word.lower() for word in text.words]
@@ -224,8 +223,9 @@ def main() -> None:
     arguments = make_parser("Coreference with and without ELMo", "coref", epochs=12).parse_args()
     tasks = {"litbank": (read_litbank, litbank_scores, 1), "gap": (read_gap, gap_scores, 16)}  # texts of a batch
     for task in _common.find_folders(arguments.data, tasks):
-        paths = {name: arguments.data / task / f"{name}.jsonl.gz" for name in ("train", "dev", "test")}
-        texts = {name: list(map(tasks[task][0], read_jsonl(path, arguments.limit))) for name, path in paths.items()}
+        lines = _common.read_parts(arguments.data / task, arguments.limit)
+        texts = {name: [t for t in map(tasks[task][0], part) if t.anaphors] for name, part in lines.items()}
+        _common.check_parts(texts, "texts with anaphors")
         sentences = [words for part in texts.values() for text in part for words in text.sentences]
         layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, sentences)
         print(f"{task}: {len(texts['train'])} texts, {sum(len(text.anaphors) for text in texts['train'])} anaphors")

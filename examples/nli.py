@@ -133,10 +133,10 @@ def main() -> None:
     """For each data set: read it, compute the layers once, train both conditions."""
     arguments = make_parser("Entailment with and without ELMo", "nli", epochs=10).parse_args()
     for task in _common.find_folders(arguments.data, TASKS):
-        parts = {name: arguments.data / task / f"{name}.jsonl.gz" for name in ("train", "dev", "test")}
+        lines = _common.read_parts(arguments.data / task, arguments.limit)
         if task == STRESSED_TASK and (arguments.data / STRESS_TEST).is_dir():
-            parts["stress"] = arguments.data / STRESS_TEST / "test.jsonl.gz"
-        pairs = {name: read_pairs(read_jsonl(path, arguments.limit)) for name, path in parts.items()}
+            lines["stress"] = read_jsonl(arguments.data / STRESS_TEST / "test.jsonl.gz", arguments.limit)
+        pairs = {name: read_pairs(part) for name, part in lines.items()}
         texts: List[Words] = [text for part in pairs.values() for pair in part for text in pair[:2]]
         layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, texts)
         print(f"{task}: {len(pairs['train'])} pairs")

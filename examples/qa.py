@@ -14,6 +14,7 @@ import string
 from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+import _common
 import torch
 from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_jsonl, train
 from nli import attend, run_lstm
@@ -215,15 +216,14 @@ def length_of(paragraph: Paragraph) -> int:
 
 def main() -> None:
     """Read the data, compute the layers once, train both conditions."""
-    parser = make_parser("Question answering with and without ELMo", "qa", epochs=6)
-    parser.add_argument("--every", type=int, default=1, help="train on every nth paragraph")
+    parser = make_parser("Question answering with and without ELMo", "qa", epochs=6, every=1)
     arguments = parser.parse_args()
-    paths = {name: arguments.data / DATA / f"{name}.jsonl.gz" for name in ("train", "dev", "test")}
+    lines = _common.read_parts(arguments.data / DATA, arguments.limit)
     if (arguments.data / CROSS_DOMAIN).is_dir():
-        paths["SQuAD"] = arguments.data / CROSS_DOMAIN / "test.jsonl.gz"
-    lines = {name: read_jsonl(path, arguments.limit) for name, path in paths.items()}
+        lines["SQuAD"] = read_jsonl(arguments.data / CROSS_DOMAIN / "test.jsonl.gz", arguments.limit)
     parts = {name: read_paragraphs(part) for name, part in lines.items() if name != "train"}
     parts["train"] = read_paragraphs(lines["train"][:: arguments.every], MAX_WORDS)
+    _common.check_parts(parts, f"questions (in training, with an answer in the first {MAX_WORDS} words)")
     texts: List[Words] = [one.words for part in parts.values() for one in [*part, *all_questions(part)]]
     layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, texts)
     print(f"{len(all_questions(parts['train']))} questions on {len(parts['train'])} paragraphs")

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, NamedTuple
 
 import spacy
 import torch
-from _common import compare, find_folders, make_parser, read_jsonl
+from _common import compare, find_folders, load_elmo, make_parser, read_parts
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
@@ -26,7 +26,6 @@ from spacy.util import load_config
 from thinc.api import Config
 
 CONFIG = Path(__file__).parent.parent / "configs" / "task_textcat.cfg"
-PARTS = ("train", "dev", "test")
 BATCH_TOKENS = 500
 
 
@@ -128,8 +127,11 @@ def make_doc(nlp: Language, line: Dict[str, Any], labels: List[str]) -> Doc:
 def write_corpus(task: Task, arguments: argparse.Namespace, folder: Path) -> int:
     """Write all parts in spaCy's format, with the categories of the training part. RETURNS (int): Tokens in it."""
     nlp = spacy.blank("en")
-    lines = {name: read_jsonl(arguments.data / task.folder / f"{name}.jsonl.gz", arguments.limit) for name in PARTS}
+    lines = read_parts(arguments.data / task.folder, arguments.limit)
     labels = sorted({label for line in lines["train"] for label in labels_of(line)})
+    if len(labels) < 2:
+        told = f"The part 'train' of '{arguments.data / task.folder}' has {len(labels)} categories, not two or more"
+        raise SystemExit(f"{told}: raise --limit, or check --data")
     docs = {name: [make_doc(nlp, line, labels) for line in part] for name, part in lines.items()}
     for name, part in docs.items():
         DocBin(docs=part).to_disk(folder / f"{name}.spacy")
@@ -176,6 +178,8 @@ def main() -> None:
     arguments = parser.parse_args()
     wanted = [arguments.task] if arguments.task else list(TASKS)
     found = find_folders(arguments.data, [TASKS[name].folder for name in wanted])
+    if not arguments.without_elmo:
+        load_elmo(arguments.bilm)  # a wrong one ends here
     for name in (name for name in wanted if TASKS[name].folder in found):
         with tempfile.TemporaryDirectory() as folder:
             score_task(name, arguments, Path(folder))

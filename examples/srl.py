@@ -9,8 +9,9 @@ LSTM can be used. Peters et al. (2018) add ELMo to the word vectors, at the inpu
 from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import _common
 import torch
-from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_jsonl, train
+from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_parts, train
 from torch import Tensor, nn
 
 BATCH_SIZE = 64  # frames
@@ -158,16 +159,12 @@ def span_f1(model: RoleLabeller, frames: Sequence[Frame]) -> float:
 
 def main() -> None:
     """Read the data, compute the layers once, train both conditions."""
-    parser = make_parser("Semantic role labelling with and without ELMo", "srl/ewt-propbank", epochs=8)
-    parser.add_argument(
-        "--every", type=int, default=4, help="train on every nth sentence; 1 for all, which takes hours"
-    )
+    parser = make_parser("Semantic role labelling with and without ELMo", "srl/ewt-propbank", epochs=8, every=4)
     arguments = parser.parse_args()
-    sentences = {
-        name: read_jsonl(arguments.data / f"{name}.jsonl.gz", arguments.limit) for name in ("train", "dev", "test")
-    }
+    sentences = read_parts(arguments.data, arguments.limit)
     sentences["train"] = sentences["train"][:: arguments.every]
     frames = {name: read_frames(part) for name, part in sentences.items()}
+    _common.check_parts(frames, "frames")
     texts: List[Words] = [frame.words for part in frames.values() for frame in part]
     layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, texts)
     counts = Counter(tag for frame in frames["train"] for tag in frame.tags)

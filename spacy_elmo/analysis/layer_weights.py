@@ -12,9 +12,9 @@ from .plots import COLOURS, STYLES, add_legend, new_figure, save_figure, set_tit
 
 def name_layers(n_layers: int) -> List[str]:
     """n_layers (int): L+1.
-    RETURNS (List[str]): Names for people, the token layer first.
+    RETURNS (List[str]): Names for people, the token layer first; those of LSTMs and of a transformer are alike.
     """
-    return ["token layer", *(f"LSTM layer {i}" for i in range(1, n_layers))]
+    return ["token layer", *(f"layer {i}" for i in range(1, n_layers))]
 
 
 def name_layer(layer: Union[int, str]) -> str:

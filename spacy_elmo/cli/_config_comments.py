@@ -13,10 +13,20 @@ COMMENTS = """
 [paths]
 # The biLM: name of a packaged biLM, or path of weights in any known format. null: pass --paths.bilm when you train.
 bilm =
+# The knowledge base of the entity linker, a folder that `kb.to_disk` wrote: pass --paths.kb when you train.
+kb =
 
 [nlp]
 # Docs per batch of `nlp.pipe`; their layers are in memory together.
 batch_size =
+
+[entity_linker]
+# Width of the entity vectors, that of the knowledge base.
+entity_vector_length =
+
+[training]
+# Components that annotate Docs during training, for those behind them; an entity linker needs sentences.
+annotating_components =
 
 [elmo.model]
 # Sizes of the biLM; null to take them from the weights.
@@ -88,6 +98,11 @@ output_dropout =
 projection_width =
 # "learned"; "fixed" (w stays as initial_weights gives it); "mean" of all layers; "top" (the highest layer alone).
 mix =
+
+# Reads the knowledge base from disk.
+[initialize.components.entity_linker.kb_loader]
+# See [paths].
+kb_path =
 
 # Loads the biLM when training starts; a trained pipeline contains its own copy.
 [initialize.components.elmo.loader]

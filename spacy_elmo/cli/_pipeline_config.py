@@ -12,12 +12,15 @@ from thinc.api import Config
 
 from ..errors import Errors, Warnings
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
-from ..pipeline.advice import BAG_OF_WORDS, mean_classifier
+from ..pipeline.advice import BAG_OF_WORDS, reduce_classifier
 
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token"}
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
+KB_LOADER = {"@misc": "spacy.KBFromFile.v1", "kb_path": "${paths.kb}"}
+BOUNDARIES = ("sentencizer", "senter", "parser", "beam_parser")  # components that set sentence boundaries
+LINKER = "entity_linker"
 ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
 Block = Dict[str, Any]
@@ -57,15 +60,34 @@ def make_pipeline_config(
     use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
     RETURNS (Config): Complete, not interpolated.
     """
+    names = _add_boundaries(names)
     config = make_spacy_config(lang=lang, pipeline=names, optimize=optimize)
     tok2vec = _choose_tok2vec(lang, optimize, placement)
-    components = {name: _listen(name, config["components"][name], tok2vec) for name in names}
+    components = {name: _listen(name, config["components"][name], tok2vec, placement) for name in names}
     config["components"] = {"elmo": {"factory": "elmo", "store": "layers"}, **components}
     config["nlp"].update(pipeline=["elmo", *names], batch_size=BATCH_SIZE)
     config["paths"].update(vectors=None, bilm=bilm)  # for accuracy, spaCy chooses vectors that must be downloaded
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
     config["initialize"]["components"]["elmo"] = {"loader": LOADER}
+    if LINKER in names:
+        _complete_linker(config)
     return load_model_from_config(config, auto_fill=True).config
+
+
+def _add_boundaries(names: List[str]) -> List[str]:
+    """RETURNS (List[str]): With a sentencizer before an entity linker, if nothing before it finds sentences."""
+    place = names.index(LINKER) if LINKER in names else 0
+    needs_one = LINKER in names and not set(names[:place]) & set(BOUNDARIES)
+    return [*names[:place], "sentencizer", *names[place:]] if needs_one else names
+
+
+def _complete_linker(config: Config) -> None:
+    """Add what training an entity linker needs: a knowledge base, and sentences (configs/task_entity_linker.cfg)."""
+    names = config["nlp"]["pipeline"]
+    before = names[: names.index(LINKER)]
+    config["training"]["annotating_components"] = [name for name in before if name in BOUNDARIES]
+    config["paths"]["kb"] = None
+    config["initialize"]["components"][LINKER] = {"kb_loader": KB_LOADER}
 
 
 def _describe_unknown(name: str) -> str:
@@ -109,19 +131,26 @@ def _shared_layers(lang: str) -> Block:
     return {"embed": {**embed, "width": encode["width"]}, "encode": encode}
 
 
-def _listen(name: str, component: Block, tok2vec: Block) -> Block:
-    """RETURNS (Block): The component with its `tok2vec` replaced. A bag-of-words classifier is replaced by one that
-    averages vectors.
-    """
+def _listen(name: str, component: Block, tok2vec: Block, placement: Optional[str]) -> Block:
+    """RETURNS (Block): The component with its `tok2vec` replaced."""
     model = component.get("model")
     if not isinstance(model, dict):
         return component
-    if model["@architectures"].startswith(BAG_OF_WORDS):
-        model = {**mean_classifier(model["exclusive_classes"]), "tok2vec": None}
-    rewritten = _replace_tok2vec(model, tok2vec)
+    rewritten = _replace_tok2vec(_replace_bag_of_words(model, placement), tok2vec)
     if rewritten == model:
         warnings.warn(Warnings.WL123.format(name=name), stacklevel=2)
     return {**component, "model": rewritten}
+
+
+def _replace_bag_of_words(model: Block, placement: Optional[str]) -> Block:
+    """RETURNS (Block): In place of a classifier with a bag of words, one that reads vectors: with a placement that of
+    configs/task_textcat.cfg, otherwise one that averages them, and an ensemble with a bag of words is kept.
+    """
+    bag = model if placement is None else model.get("linear_model", model)
+    if not bag["@architectures"].startswith(BAG_OF_WORDS):
+        return model
+    kinds = ("mean",) if placement is None else ("max", "mean")
+    return {**reduce_classifier(bag["exclusive_classes"], *kinds), "tok2vec": None}
 
 
 def _replace_tok2vec(block: Block, tok2vec: Block) -> Block:

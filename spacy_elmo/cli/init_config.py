@@ -11,18 +11,18 @@ from ..weights.locate import PACKAGED_NAMES
 from . import _common
 from ._app import Arg, Opt, app
 from ._config_comments import add_comments
-from ._pipeline_config import check_pipeline, make_pipeline_config
+from ._pipeline_config import LINKER, check_pipeline, make_pipeline_config
 from ._run_templates import make_adaptation_config, make_pretraining_config
 
 STDOUT = "-"
 DEFAULT_PIPELINE = "tagger,parser,ner"  # as `spacy init config`
 PIPELINE_HEADER = """\
 # {pipeline} with ELMo: the config of `spacy init config` for {optimize}, each component with its own mix of layers.
-# python -m spacy train {config_path} --output training --paths.train train.spacy --paths.dev dev.spacy
+# python -m spacy train {config_path} --output training --paths.train train.spacy --paths.dev dev.spacy{kb}
 
 """
 COMMANDS = {
-    "pipeline": "python -m spacy train {path} --output training --paths.train train.spacy --paths.dev dev.spacy",
+    "pipeline": "python -m spacy train {path} --output training --paths.train train.spacy --paths.dev dev.spacy{kb}",
     "pretraining": "python -m spacy elmo pretrain {path} runs/mine --paths.train train.txt --paths.valid valid.txt",
     "adaptation": "python -m spacy elmo pretrain {path} runs/adapted --paths.train train.txt --paths.valid valid.txt",
 }
@@ -63,7 +63,7 @@ def init_config_cli(
 
     For a pipeline it is the config of `spacy init config` with the component `elmo` first in the pipeline, and with a
     listener as the tok2vec of every trainable component. The config is complete and can be passed to `spacy train`
-    unchanged.
+    unchanged; an entity linker also needs --paths.kb, a knowledge base.
     """
     path = str(output_path)
     with _common.show_errors():
@@ -98,7 +98,7 @@ def init_config_cli(
             return
         write_text(output_path, text)
     _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", path)
-    _common.msg.info(f"Next, with your data: {COMMANDS[kind].format(path=path)}")
+    _common.msg.info(f"Next, with your data: {COMMANDS[kind].format(path=path, kb=_kb_option(pipeline))}")
 
 
 def init_config(
@@ -138,8 +138,15 @@ def init_config(
     config = make_pipeline_config(
         names, lang=lang, optimize=optimize, placement=placement, bilm=bilm, use_gpu=use_gpu
     )
-    header = PIPELINE_HEADER.format(pipeline=", ".join(names), optimize=optimize, config_path=config_path)
+    header = PIPELINE_HEADER.format(
+        pipeline=", ".join(names), optimize=optimize, config_path=config_path, kb=_kb_option(pipeline)
+    )
     return header + add_comments(config.to_str(interpolate=False))
+
+
+def _kb_option(pipeline: Optional[str]) -> str:
+    """RETURNS (str): What the command that trains also needs, for an entity linker."""
+    return " --paths.kb kb" if LINKER in [name.strip() for name in (pipeline or "").split(",")] else ""
 
 
 def _choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:

@@ -34,11 +34,12 @@ upstream = "{name}"
 BAG_OF_WORDS = "spacy.TextCatBOW."
 
 
-def mean_classifier(exclusive_classes: bool) -> Dict[str, Any]:
+def reduce_classifier(exclusive_classes: bool, *kinds: str) -> Dict[str, Any]:
     """exclusive_classes (bool): As in the classifier that it replaces.
-    RETURNS (Dict[str, Any]): The settings of a text classifier that reads the mean of the vectors, without its tok2vec.
+    *kinds (str): What it reads: "first", "last", "max" or "mean" of the vectors.
+    RETURNS (Dict[str, Any]): The settings of a text classifier, without its tok2vec.
     """
-    reductions = {f"use_reduce_{kind}": kind == "mean" for kind in ("first", "last", "max", "mean")}
+    reductions = {f"use_reduce_{kind}": kind in kinds for kind in ("first", "last", "max", "mean")}
     name = "spacy.TextCatReduce.v1"
     return {"@architectures": name, "exclusive_classes": exclusive_classes, **reductions, "nO": None}
 
@@ -90,7 +91,7 @@ def _block_of(nlp: Language, component: str, name: str) -> str:
     model = nlp.get_pipe_config(component).get("model", {})
     listener = LISTENER_BLOCK.format(component=component, name=name)
     if str(model.get("@architectures")).startswith(BAG_OF_WORDS):
-        settings = mean_classifier(model["exclusive_classes"])
+        settings = reduce_classifier(model["exclusive_classes"], "mean")
         lines = [f"{key} = {srsly.json_dumps(value)}" for key, value in settings.items()]
         return "\n".join(["", f"[components.{component}.model]", *lines, listener])
     if nlp.get_pipe(component).model.has_ref("tok2vec") or "tok2vec" in model:  # type: ignore[attr-defined]  # a Pipe with a model

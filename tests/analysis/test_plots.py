@@ -91,7 +91,7 @@ def test_curves_differ_in_more_than_colour() -> None:
 
 @pytest.mark.issue(18)
 def test_titles_say_the_finding() -> None:
-    title = "UPOS by linear probe: LSTM layer 1 scores highest, 80.0 %, "
+    title = "UPOS by linear probe: layer 1 scores highest, 80.0 %, "
     assert probe_title(_record()) == title + "20.0 points above the word baseline"
     assert probe_title(_record(word=0.79)) == title + "not significantly other than the word baseline"
     assert probe_title(_record(word=0.95)) == title + "15.0 points below the word baseline"
@@ -112,7 +112,7 @@ def test_stored_senses_become_a_record() -> None:
 
 @pytest.mark.issue(18)
 def test_names_of_layers_and_pipelines() -> None:
-    assert [name_layer(layer) for layer in (0, 2, "mean")] == ["token layer", "LSTM layer 2", "mean of all layers"]
+    assert [name_layer(layer) for layer in (0, 2, "mean")] == ["token layer", "layer 2", "mean of all layers"]
     mixes, names = join_mixes([("a", MIXES[:1]), ("", MIXES[1:])])
     assert mixes == MIXES and names == ["a: ner", "tagger"]
 

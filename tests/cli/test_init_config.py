@@ -118,6 +118,34 @@ def test_config_to_stdout_is_the_config_alone(tmp_path: Path, monkeypatch: pytes
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    "pipeline, wanted, annotating",
+    [
+        ("entity_linker", ["elmo", "sentencizer", "entity_linker"], ["sentencizer"]),
+        ("ner, entity_linker, parser", ["elmo", "ner", "sentencizer", "entity_linker", "parser"], ["sentencizer"]),
+        ("parser,ner,entity_linker", ["elmo", "parser", "ner", "entity_linker"], ["parser"]),
+        ("ner", ["elmo", "ner"], []),
+    ],
+)
+def test_entity_linker_gets_sentences_and_a_knowledge_base(
+    pipeline: str, wanted: List[str], annotating: List[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "config.cfg"
+    result = _invoke(path, "--pipeline", pipeline)
+    assert result.exit_code == 0, result.output
+    config, text = _read(path), path.read_text(encoding="utf8")
+    assert config["nlp"]["pipeline"] == wanted and config["training"]["annotating_components"] == annotating
+    links = "entity_linker" in pipeline
+    assert ("kb" in config["paths"]) == links
+    assert ("--paths.kb kb\n" in text.partition("[")[0]) == links and ("--paths.kb" in result.output) == links
+    if links:
+        loader = {"@misc": "spacy.KBFromFile.v1", "kb_path": "${paths.kb}"}
+        assert config["initialize"]["components"]["entity_linker"] == {"kb_loader": loader}
+        assert "# The knowledge base" in text and "# Width of the entity vectors" in text
+        fill_config(tmp_path / "filled.cfg", path, silent=True)
+        assert config == _read(tmp_path / "filled.cfg")
+
+
 def test_gpu_shares_its_memory() -> None:
     assert 'gpu_allocator = "pytorch"' in init_config(pipeline="ner", use_gpu=True)
 
@@ -227,16 +255,14 @@ def test_configs_of_an_installed_package_are_found(tmp_path: Path, monkeypatch: 
     assert _run_templates.find_configs() == tmp_path / "configs"
 
 
-def _complete(config: Config, folder: Path) -> Config:
-    """An entity linker also wants a knowledge base and sentences, as with spaCy's own config."""
-    if "entity_linker" not in config["components"]:
-        return config
+def _overrides(name: str, folder: Path) -> Dict[str, Any]:
+    """What a user must supply: data, and for an entity linker a knowledge base."""
+    DocBin(docs=make_docs(), store_user_data=True).to_disk(folder / "train.spacy")
+    found: Dict[str, Any] = {f"paths.{part}": str(folder / "train.spacy") for part in ("train", "dev")}
+    if name != "entity_linker":
+        return found
     write_kb(folder / "kb")
-    loader = {"@misc": "spacy.KBFromFile.v1", "kb_path": str(folder / "kb")}
-    config["initialize"]["components"]["entity_linker"] = {"kb_loader": loader}
-    config["components"]["entity_linker"]["entity_vector_length"] = KB_WIDTH
-    config["training"]["annotating_components"] = ["sentencizer"]
-    return config
+    return {**found, "paths.kb": str(folder / "kb"), "components.entity_linker.entity_vector_length": KB_WIDTH}
 
 
 def _cases() -> List[Any]:
@@ -252,12 +278,8 @@ def _cases() -> List[Any]:
 def test_component_trains_and_learns_its_mix(
     name: str, settings: Dict[str, str], n_listeners: int, bilm_path: Path, tmp_path: Path
 ) -> None:
-    DocBin(docs=make_docs(), store_user_data=True).to_disk(tmp_path / "train.spacy")
-    pipeline = f"sentencizer,{name}" if name == "entity_linker" else name
-    text = init_config(pipeline=pipeline, bilm=str(bilm_path), **settings)
-    _complete(Config().from_str(text, interpolate=False), tmp_path).to_disk(tmp_path / "config.cfg", interpolate=False)
-    corpus = str(tmp_path / "train.spacy")
-    overrides = {"paths.train": corpus, "paths.dev": corpus, "training.max_steps": 3, "training.eval_frequency": 3}
+    (tmp_path / "config.cfg").write_text(init_config(pipeline=name, bilm=str(bilm_path), **settings), encoding="utf8")
+    overrides = {**_overrides(name, tmp_path), "training.max_steps": 3, "training.eval_frequency": 3}
     train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
     assert nlp.get_pipe("elmo").listening_components == [name]  # type: ignore[attr-defined]

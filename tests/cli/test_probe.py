@@ -41,7 +41,7 @@ def test_table_json_and_picture(bilm_path: Path, tagged: Path, tmp_path: Path) -
     arguments = (bilm_path, tagged, "--attr", "pos", "--control-seeds", 1, "--output", out, "--picture", picture)
     result = _run(*arguments)
     assert result.exit_code == 0, result.output
-    for text in ("majority baseline", "word baseline", "LSTM layer 2", "mean of all layers", "selectivity"):
+    for text in ("majority baseline", "word baseline", "layer 2", "mean of all layers", "selectivity"):
         assert text in result.stdout
     told = " ".join(result.stderr.split())
     assert "split with seed 0 into 8 documents to train on and 2 to test on" in told
@@ -73,7 +73,7 @@ def test_json_goes_to_stdout(bilm_path: Path, tagged: Path, tmp_path: Path) -> N
 @pytest.mark.issue(18)
 def test_stopped_probes_are_told(bilm_path: Path, tagged: Path) -> None:
     result = _run(bilm_path, tagged, "-a", "pos", "-n", 0, "--layers", "1", "--max-iter", 1)
-    assert result.exit_code == 0 and "WL240" in result.stderr and "LSTM layer 1" in result.stderr
+    assert result.exit_code == 0 and "WL240" in result.stderr and "layer 1" in result.stderr
 
 
 @pytest.mark.issue(18)

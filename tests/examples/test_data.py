@@ -1,10 +1,110 @@
-"""A wrong --data ends a recipe with a message that names the folder."""
+"""Data, a biLM or a number that cannot be used end a recipe with one message, before layers are computed."""
+
+import gzip
 
 import pytest
+from examples.writing import write_jsonl, write_parts
+
+FOLDERS = {  # a folder of each recipe's data below --data
+    "coref": "litbank",
+    "nli": "snli-cad",
+    "qa": "squadshifts-newwiki",
+    "sentiment": "sentiment/sentence-polarity",
+    "srl": ".",
+}
+LINES = {
+    "coref": {"words": ["She", "sings"], "sentences": [[0, 2]], "clusters": [[[0, 0]]]},
+    "nli": {"premise_words": ["She", "sings"], "hypothesis_words": ["Yes"], "label": "neutral"},
+    "qa": {
+        "context": "She sings",
+        "words": ["She", "sings"],
+        "offsets": [[0, 3], [4, 9]],
+        "qas": [{"question_words": ["Who", "?"], "answers": [{"first": 0, "last": 0, "text": "She"}]}],
+    },
+    "sentiment": {"text": "a fine film", "label": "positive"},
+    "srl": {"words": ["She", "sings"], "frames": [{"predicate": 1, "tags": ["B-ARG0", "B-V"]}]},
+}
+# Lines that a recipe reads, but that leave it without anything to train on.
+BARREN = {
+    "coref": ({**LINES["coref"], "clusters": []}, "anaphors"),
+    "qa": ({**LINES["qa"], "qas": []}, "questions"),
+    "sentiment": (LINES["sentiment"], "categories"),
+    "srl": ({**LINES["srl"], "frames": []}, "frames"),
+}
+every_recipe = pytest.mark.parametrize("name", FOLDERS)
 
 
-@pytest.mark.parametrize("name", ["coref", "nli", "qa", "sentiment", "srl"])
-def test_missing_data_is_named(run_recipe, tmp_path, name):
+@pytest.fixture
+def end_of(run_recipe, load_recipe, monkeypatch):
+    """Runs a recipe that must end with a message before layers are computed; returns the message."""
+
+    def run(name, *arguments):
+        common = load_recipe("_common")
+        monkeypatch.setattr(common.Elmo, "encode", lambda *_: pytest.fail("layers are computed"))
+        with pytest.raises(SystemExit) as error:
+            run_recipe(name, "--seeds", 1, *arguments)
+        return str(error.value)
+
+    return run
+
+
+@every_recipe
+def test_missing_data_is_named(end_of, tmp_path, name):
+    message = end_of(name, "--data", tmp_path, "--without-elmo")
+    assert str(tmp_path) in message and "--data" in message
+
+
+@every_recipe
+def test_missing_part_is_named(end_of, tmp_path, name):
+    folder = write_parts(tmp_path / FOLDERS[name], [LINES[name]] * 3)
+    (folder / "dev.jsonl.gz").unlink()
+    message = end_of(name, "--data", tmp_path)
+    assert "dev.jsonl.gz' does not exist" in message and "--data" in message
+
+
+@every_recipe
+@pytest.mark.parametrize("part", ["train", "dev"])
+def test_empty_part_is_named(end_of, tmp_path, name, part):
+    folder = write_parts(tmp_path / FOLDERS[name], [LINES[name]] * 3)
+    write_jsonl(folder / f"{part}.jsonl.gz", [])
+    message = end_of(name, "--data", tmp_path)
+    assert f"{part}.jsonl.gz' has no lines" in message
+
+
+@pytest.mark.parametrize("name", BARREN)
+def test_part_without_anything_to_learn_is_named(end_of, tmp_path, name):
+    line, what = BARREN[name]
+    write_parts(tmp_path / FOLDERS[name], [line] * 3)
+    message = end_of(name, "--data", tmp_path)
+    assert "train" in message and what in message
+
+
+@every_recipe
+def test_wrong_bilm_is_named(end_of, tmp_path, name):
+    write_parts(tmp_path / FOLDERS[name], [LINES[name]] * 3)
+    message = end_of(name, "--data", tmp_path, "--bilm", tmp_path / "nowhere")
+    assert "--bilm" in message and "EL020" in message and "nowhere" in message
+
+
+def test_second_data_set_is_checked_before_the_first_is_used(end_of, tmp_path):
+    write_parts(tmp_path / "snli-cad", [LINES["nli"]] * 3)
+    write_jsonl(write_parts(tmp_path / "sick", [LINES["nli"]] * 3) / "test.jsonl.gz", [])
+    assert "sick/test.jsonl.gz' has no lines" in end_of("nli", "--data", tmp_path)
+
+
+@pytest.mark.parametrize("content, told", [(b"no gzip", "gzip"), (gzip.compress(b'{"a": 1}\n{"a":\n'), "line 2")])
+def test_damaged_file_is_named(load_recipe, tmp_path, content, told):
+    path = tmp_path / "train.jsonl.gz"
+    path.write_bytes(content)
     with pytest.raises(SystemExit) as error:
-        run_recipe(name, "--data", tmp_path, "--without-elmo", "--seeds", 1)
-    assert str(tmp_path) in str(error.value) and "--data" in str(error.value)
+        load_recipe("_common").read_jsonl(path)
+    assert str(path) in str(error.value) and told in str(error.value)
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--epochs", "--limit", "--every"])
+@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5"])
+def test_numbers_are_above_zero(load_recipe, capsys, option, value):
+    parser = load_recipe("_common").make_parser("", ".", epochs=1, every=2)
+    with pytest.raises(SystemExit):
+        parser.parse_args([f"{option}={value}"])
+    assert option in capsys.readouterr().err.splitlines()[-1]

@@ -5,12 +5,15 @@ from typing import Any, Dict, List
 
 import pytest
 import spacy
+from annotated_docs import make_docs
 from spacy import util
 from spacy.cli.debug_config import debug_config
 from spacy.cli.debug_data import debug_data
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
+from spacy.tokens import DocBin
 from thinc.api import Config
+from trained import MIX, find_changed
 
 import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory
 from spacy_elmo import load_bilm
@@ -85,6 +88,24 @@ def test_debug_config_is_clean(path: Path, overrides: Dict[str, Any], capsys: py
 @every_config
 def test_debug_data_finds_no_fault(path: Path, overrides: Dict[str, Any]) -> None:
     debug_data(path, config_overrides=_fitting(path, overrides), silent=True)  # exits with 1 if there is one
+
+
+@pytest.mark.slow
+@every_config
+def test_config_trains(path: Path, overrides: Dict[str, Any], tmp_path: Path) -> None:
+    """Two steps on the sample; on Docs with morphology for a morphologizer, which the sample lacks."""
+    if "morphologizer" in path.name:
+        DocBin(docs=make_docs()).to_disk(tmp_path / "docs.spacy")
+        overrides.update({f"paths.{split}": str(tmp_path / "docs.spacy") for split in ("train", "dev")})
+    given = {**_fitting(path, overrides), "training.max_steps": 2, "training.eval_frequency": 2}
+    train(path, tmp_path / "out", overrides=given)
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    doc = nlp("Ada Lovelace met Charles Babbage in London.")
+    for name in (name for name in nlp.pipe_names if name not in ("elmo", "tok2vec")):
+        changed = find_changed(path, given, name, nlp.get_pipe(name).model)  # type: ignore[attr-defined]
+        assert [key for key in changed if MIX not in key], f"training has changed {name}"
+        assert path.name.startswith("baseline") or [key for key in changed if MIX in key], f"and its mix: {changed}"
+        assert doc.has_annotation({"tagger": "TAG", "morphologizer": "MORPH"}.get(name, "ENT_IOB"))
 
 
 def test_pipelines_name_their_components(tmp_path: Path) -> None:

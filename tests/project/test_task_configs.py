@@ -11,6 +11,7 @@ from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 from thinc.api import Config
+from trained import MIX, find_changed
 
 from spacy_elmo.cli.init_config import init_config
 from spacy_elmo.ml.listener import get_listeners
@@ -21,6 +22,7 @@ TASKS = (
     "entity_linker",
 )
 FILES = {f"task_{name}.cfg": name for name in TASKS} | {"taglm_ner.cfg": "ner"}
+LSTM = "bilstm"  # in the names of its parameters
 every_config = pytest.mark.parametrize("file_name", FILES)
 
 
@@ -43,12 +45,26 @@ def test_config_equals_filled_config(file_name: str, tmp_path: Path) -> None:
 def test_network_is_that_of_init_config(name: str) -> None:
     config = _read(CONFIG_DIR / f"task_{name}.cfg")
     written = Config().from_str(init_config(pipeline=name, placement="both"), interpolate=False)
-    tok2vec = config["components"][name]["model"]["tok2vec"]
+    model = config["components"][name]["model"]
+    tok2vec = model["tok2vec"]
     assert tok2vec["elmo_output"] == f"${{components.{name}.model.tok2vec.elmo_input}}"
     tok2vec["elmo_output"] = tok2vec["elmo_input"]
-    assert tok2vec == written["components"][name]["model"]["tok2vec"]
+    assert model == written["components"][name]["model"]
     assert config["components"]["elmo"] == written["components"]["elmo"]
     assert config["training"]["optimizer"] == written["training"]["optimizer"]
+    assert config["training"]["annotating_components"] == written["training"]["annotating_components"]
+    assert config["nlp"]["pipeline"] == written["nlp"]["pipeline"]
+    assert config["paths"].keys() == written["paths"].keys()
+    kb, written_kb = (one["initialize"]["components"].get("entity_linker") for one in (config, written))
+    assert kb == written_kb
+
+
+def test_categorizer_of_several_categories_differs_in_that_only() -> None:
+    model = _read(CONFIG_DIR / "task_textcat.cfg")["components"]["textcat"]["model"]
+    written = Config().from_str(init_config(pipeline="textcat_multilabel", placement="input"), interpolate=False)
+    found = written["components"]["textcat_multilabel"]["model"]
+    assert found["tok2vec"]["@architectures"] == "spacy-elmo.ElmoTaskEncoder.v1"
+    assert {**found, "tok2vec": None} == {**model, "tok2vec": None, "exclusive_classes": False}
 
 
 @pytest.fixture
@@ -81,9 +97,10 @@ def test_config_trains(file_name: str, overrides: Dict[str, Any], tmp_path: Path
     name = FILES[file_name]
     listeners = get_listeners(nlp.get_pipe(name).model)  # type: ignore[attr-defined]
     assert len(listeners) == (1 if file_name == "taglm_ner.cfg" else 2)
-    for listener in listeners:
-        moved = abs(listener.mix.get_param("w")).max()
-        assert moved > 0, "the gradient has reached the mix, or its weights are those of the top layer"
+    changed = find_changed(CONFIG_DIR / file_name, given, name, nlp.get_pipe(name).model)  # type: ignore[attr-defined]
+    assert [key for key in changed if LSTM in key], "the gradient has reached the BiLSTM"
+    n_mixes = sum(key.endswith(f"{MIX} w") for key in changed)
+    assert n_mixes == (0 if file_name == "taglm_ner.cfg" else 2), "and all mixes but that of the top layer"
     nlp("Ada sings songs.")
     paths = [f"model.tok2vec.elmo_{place}" for place in ("input", "output")][: len(listeners)]
     nlp.replace_listeners("elmo", name, paths)
