@@ -75,7 +75,7 @@ class Elmo(nn.Module):
         n_layers = loaded.config.n_layers + 1
         problems = [
             *_problems(loaded, num_output_representations, dropout, trainable, state, batch_tokens),
-            *mix_problems(n_layers, initial_weights, layer_norm, layer_dropout),
+            *mix_problems(n_layers, initial_weights, initial_gamma, layer_norm, layer_dropout),
         ]
         if problems:
             raise ValueError(Errors.EL060.format(block="Elmo module", problems="; ".join(problems)))
