@@ -127,8 +127,8 @@ class PipelineErrors(metaclass=Catalogue):
         "{found}. Compute them all with the same biLM, or give each ELMo component its own prefix."
     )
     EL093 = (
-        "The component '{name}' has no labels: no entity in the {n_examples} training examples. Annotate entities "
-        "(doc.ents), or give the labels: `add_label` before `nlp.initialize`, or [initialize.components.{name}.labels]."
+        "The component '{name}' has no labels: {reason}. Annotate entities (doc.ents), or give the labels: "
+        "`add_label` before `nlp.initialize`, or [initialize.components.{name}.labels]."
     )
     EL094 = "The label of '{name}' is {label!r}, should be a text that is not empty. Correct the label."
     EL095 = (
