@@ -76,6 +76,11 @@ class Warnings(metaclass=Catalogue):
         "representations. To compute in reduced precision, make the module with "
         "`load_bilm(..., precision=\"bfloat16\")` or \"int8\" (CPUs), or `.set_precision(\"float16\")` (GPUs)."
     )
+    WL141 = (
+        "The biLM is shared with {n_others} other Elmo module(s), which {before} it. With trainable = {trainable} it "
+        "is now {change} in all of them. Give all modules of a biLM the same `trainable`, or make this one with "
+        "weights of its own: `Elmo(copy.deepcopy(bilm), trainable={trainable})`."
+    )
     WL240 = (
         "The probes of {layers} did not converge in {max_iter} iterations, so that their accuracies may be too low. "
         "Raise the limit with --max-iter."
