@@ -3,9 +3,23 @@
 The dataclass itself checks ranges.
 """
 
+import math
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
-from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Sequence,
+    SupportsFloat,
+    Tuple,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from .errors import Errors
 
@@ -56,6 +70,11 @@ def fit_types(cls: Any, given: Mapping[str, Any], *, path: str = "") -> Tuple[Di
             if settings[name] is NO_FIT:
                 problems.append(f"{below} is {value!r}, should be {_describe(hints[name])}")
     return settings, problems
+
+
+def is_finite(value: Any) -> bool:
+    """RETURNS (bool): Whether a value is a number, and neither NaN nor infinite."""
+    return isinstance(value, SupportsFloat) and math.isfinite(value)
 
 
 def _blocks(cls: Any) -> Iterator[Tuple[str, Any]]:

@@ -48,13 +48,14 @@ class FineTuning:
             raise ValueError(Errors.EL060.format(block="fine_tuning block", problems="; ".join(problems)))
 
     def _problems(self) -> List[str]:
-        layers, l2 = self.layers, self.l2_to_pretrained
+        layers, l2, every = self.layers, self.l2_to_pretrained, self.unfreeze_every
+        is_count = isinstance(every, int) and not isinstance(every, bool) and every >= 0
         checks = [
             (layers is None or len(layers) > 0, "layers is an empty list, should name layers, or be null for all"),
             (layers is None or len(set(layers)) == len(layers), f"layers is {layers}, should name each layer once"),
             (0 < self.top_rate < math.inf, f"top_rate is {self.top_rate}, should be above 0"),
             (0 < self.layer_decay <= 1, f"layer_decay is {self.layer_decay}, should be above 0, at most 1"),
-            (self.unfreeze_every >= 0, f"unfreeze_every is {self.unfreeze_every}, should be 0 or more"),
+            (is_count, f"unfreeze_every is {every!r}, should be a whole number of 0 or more"),
             (0 <= l2 < math.inf, f"l2_to_pretrained is {l2}, should be 0 or more"),
         ]
         return [text for is_fine, text in checks if not is_fine]

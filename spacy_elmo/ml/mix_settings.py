@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, Callable, List, Optional, TypeVar
 
+from .._settings import is_finite
 from ..errors import Errors
 from .mixing import LAYER_NORMS
 
@@ -60,12 +61,18 @@ class MixSettings:
         return self.layer_norm == "allennlp"
 
     def _problems(self) -> List[str]:
-        norms = (None, *LAYER_NORMS)
+        norms, weights = (None, *LAYER_NORMS), self.initial_weights
+        is_penalty = is_finite(self.weights_l2) and self.weights_l2 >= 0
         checks = [
             (self.mix in MIXES, f"mix is '{self.mix}', should be one of {MIXES}"),
             (0 <= self.layer_dropout < 1, f"layer_dropout is {self.layer_dropout}, should be from 0 to below 1"),
             (0 <= self.output_dropout < 1, f"output_dropout is {self.output_dropout}, should be from 0 to below 1"),
-            (self.weights_l2 >= 0, f"weights_l2 is {self.weights_l2}, should be 0 or more"),
+            (
+                weights is None or all(map(is_finite, weights)),
+                f"initial_weights is {weights}, should be finite numbers, or null for equal shares",
+            ),
+            (is_finite(self.initial_gamma), f"initial_gamma is {self.initial_gamma}, should be a finite number"),
+            (is_penalty, f"weights_l2 is {self.weights_l2}, should be a finite number of 0 or more"),
             (self.layer_norm in norms, f"layer_norm is '{self.layer_norm}', should be one of {norms}"),
             (
                 self.projection_width is None or self.projection_width >= 1,
@@ -86,6 +93,10 @@ class MixSettings:
             (
                 self.mix == "learned" or not self.weights_l2,
                 f"weights_l2 is {self.weights_l2}, should be 0 {with_mix}, which learns no weights",
+            ),
+            (
+                self.mix != "learned" or self.learn_weights or not self.weights_l2,
+                f"weights_l2 is {self.weights_l2}, should be 0 with learn_weights = false, which learns no weights",
             ),
             (
                 self.mix != "top" or not self.layer_dropout,

@@ -1,7 +1,8 @@
 """A `BiLM` as a part of a larger module: it moves, trains, and is saved and loaded with it."""
 
 import warnings
-from typing import Any, Callable, Dict
+import weakref
+from typing import Any, Callable, Dict, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,13 @@ from ..errors import Errors, Warnings
 NETWORK, FINGERPRINT = "network.", "fingerprint"
 PROBE = "The quick brown fox jumps over the lazy dog .".split()
 MIN_COSINE = 0.98  # of a layer of the same biLM in float32 and in int8
+
+
+class Users(weakref.WeakSet["BiLMModule"]):
+    """The modules that share a network. A copy of the network has none, and they are not saved with it."""
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return Users, ()
 
 
 class BiLMModule(nn.Module):
@@ -29,11 +37,29 @@ class BiLMModule(nn.Module):
         super().__init__()
         self.bilm, self.is_stored = bilm, is_stored
         self.network = bilm.network
+        self._users.add(self)
 
     @property
     def is_trained(self) -> bool:
         """RETURNS (bool): Whether a parameter requires a gradient."""
         return any(parameter.requires_grad for parameter in self.network.parameters())
+
+    def train_weights(self, trainable: bool) -> None:
+        """Train or freeze the weights, in all modules that share them; WL141 if that changes what another one does.
+
+        trainable (bool): Whether the parameters require a gradient.
+        """
+        others = [user for user in self._users if user is not self]
+        if others and any(parameter.requires_grad is not trainable for parameter in self.network.parameters()):
+            change, before = ("unfrozen", "froze") if trainable else ("frozen", "trained")
+            text = Warnings.WL141.format(n_others=len(others), change=change, before=before, trainable=trainable)
+            warnings.warn(text, stacklevel=3)
+        self.requires_grad_(trainable)
+
+    @property
+    def _users(self) -> Users:
+        users: Users = vars(self.network).setdefault("users", Users())
+        return users
 
     def state_dict(self, *args: Any, prefix: str = "", **rest: Any) -> Dict[str, Any]:  # type: ignore[override]  # torch has overloads for old calls
         """RETURNS (Dict[str, Any]): The weights in float32, or a fingerprint of them."""

@@ -36,7 +36,8 @@ class Elmo(nn.Module):
     the other sentences of its batch, nor on earlier batches.
 
     bilm (Union[BiLM, PathLike]): A biLM, which is shared and not copied; a packaged name such as "en_elmo_sm"; or a
-        path that `load_bilm` takes.
+        path that `load_bilm` takes. The last module made of a biLM decides for all of them whether it is trained;
+        warning WL141 if that changes.
     num_output_representations (int): Mixes, each with weights of its own: 2 for ELMo at the input and at the output of
         a model.
     dropout (float): Dropout of the mixed vectors in training.
@@ -75,13 +76,13 @@ class Elmo(nn.Module):
         n_layers = loaded.config.n_layers + 1
         problems = [
             *_problems(loaded, num_output_representations, dropout, trainable, state, batch_tokens),
-            *mix_problems(n_layers, initial_weights, layer_norm, layer_dropout),
+            *mix_problems(n_layers, initial_weights, initial_gamma, layer_norm, layer_dropout),
         ]
         if problems:
             raise ValueError(Errors.EL060.format(block="Elmo module", problems="; ".join(problems)))
         self.state, self.boundaries, self.batch_tokens = state, boundaries, batch_tokens
         self.encoder = BiLMModule(loaded, is_stored=store_bilm)
-        self.encoder.requires_grad_(trainable)
+        self.encoder.train_weights(trainable)
         self.mixes = nn.ModuleList(
             ScalarMix(
                 n_layers,

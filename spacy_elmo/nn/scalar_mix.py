@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 import torch
 from torch import Tensor, nn
 
+from .._settings import is_finite
 from ..errors import Errors
 
 # Name of the norm -> epsilon under the root. "token" is over the values of one token; the other two are over all tokens
@@ -40,7 +41,7 @@ class ScalarMix(nn.Module):
         layer_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        problems = mix_problems(n_layers, initial_weights, layer_norm, layer_dropout)
+        problems = mix_problems(n_layers, initial_weights, initial_gamma, layer_norm, layer_dropout)
         if problems:
             raise ValueError(Errors.EL060.format(block="ScalarMix", problems="; ".join(problems)))
         self.layer_norm, self.layer_dropout = layer_norm, layer_dropout
@@ -124,14 +125,21 @@ class ScalarMix(nn.Module):
 
 
 def mix_problems(
-    n_layers: int, initial_weights: Optional[Sequence[float]], layer_norm: Optional[str], layer_dropout: float
+    n_layers: int,
+    initial_weights: Optional[Sequence[float]],
+    initial_gamma: float,
+    layer_norm: Optional[str],
+    layer_dropout: float,
 ) -> List[str]:
     """RETURNS (List[str]): What is wrong with the settings of a `ScalarMix`."""
     norms = (None, *LAYER_NORMS)
     n_weights = n_layers if initial_weights is None else len(initial_weights)
+    has_finite = initial_weights is None or all(map(is_finite, initial_weights))
     checks = [
         (n_layers >= 1, f"n_layers is {n_layers}, should be 1 or more"),
         (n_weights == n_layers, f"initial_weights has {n_weights} weights, should have {n_layers}, one per layer"),
+        (has_finite, f"initial_weights is {initial_weights}, should be finite numbers"),
+        (is_finite(initial_gamma), f"initial_gamma is {initial_gamma}, should be a finite number"),
         (layer_norm in norms, f"layer_norm is {layer_norm!r}, should be one of {norms}"),
         (0 <= layer_dropout < 1, f"layer_dropout is {layer_dropout}, should be from 0 to below 1"),
     ]

@@ -166,20 +166,25 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         nlp (Optional[Language]): The pipeline.
         labels (Optional[Iterable[str]]): The labels; without them those of the entities in the examples. Labels that
             were added before stay.
-        RAISES (ValueError): EL093 if there is no label, EL095 for a label that is new to an initialized component.
+        RAISES (ValueError): EL082 if there is no token to train on, EL093 if there is no label, EL095 for a label that
+            is new to an initialized component.
         """
+        if callable(get_examples) and not any(map(_has_tokens, get_examples())):
+            raise ValueError(Errors.EL082.format(name=self.name))
         validate_get_examples(get_examples, "CRFNer.initialize")
-        n_examples = 0
+        reason = "the given list of labels is empty"
         if labels is None:
             found: Set[str] = set()
+            n_examples = 0
             for eg in get_examples():
                 found.update(ent.label_ for ent in eg.reference.ents)
                 n_examples += 1
             labels = sorted(found)
+            reason = f"no entity in the {n_examples} training examples"
         for label in labels:
             self.add_label(label)
         if not self.labels:
-            raise ValueError(Errors.EL093.format(name=self.name, n_examples=n_examples))
+            raise ValueError(Errors.EL093.format(name=self.name, reason=reason))
         set_label_count(self.model, len(self.labels))
         self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_SAMPLES)])
 
@@ -212,6 +217,11 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
     ) -> Dict[str, float]:
         """RAISES (NotImplementedError): EL096, always."""
         raise NotImplementedError(Errors.EL096.format(name=self.name))
+
+
+def _has_tokens(eg: Any) -> bool:
+    """RETURNS (bool): Whether there is a token to train on; True for what is no Example, which spaCy then reports."""
+    return not isinstance(eg, Example) or len(eg.reference) > 0
 
 
 def _encode_gold(eg: Example, words: Rows, labels: Sequence[str]) -> Rows:

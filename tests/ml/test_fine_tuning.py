@@ -214,7 +214,8 @@ def test_token_embeddings_are_not_trained():
         ({"top_rate": 0.0}, "top_rate is 0.0, should be above 0"),
         ({"layer_decay": -0.4}, "layer_decay is -0.4, should be above 0, at most 1"),
         ({"layer_decay": 2.6}, "layer_decay is 2.6, should be above 0, at most 1"),
-        ({"unfreeze_every": -1}, "unfreeze_every is -1, should be 0 or more"),
+        ({"unfreeze_every": -1}, "unfreeze_every is -1, should be a whole number of 0 or more"),
+        ({"unfreeze_every": 2.5}, "unfreeze_every is 2.5, should be a whole number of 0 or more"),
         ({"l2_to_pretrained": float("nan")}, "l2_to_pretrained is nan, should be 0 or more"),
     ],
 )

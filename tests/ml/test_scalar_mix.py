@@ -201,6 +201,7 @@ def test_mix_without_learned_weights_keeps_its_shares(settings, shares):
         ({"mix": "fixed"}, "initial_weights is null"),
         ({"mix": "top", "initial_weights": [1.0, 2.0, 3.0]}, "should be null with mix"),
         ({"mix": "mean", "weights_l2": 1.0}, "weights_l2 is 1.0, should be 0"),
+        ({"learn_weights": False, "weights_l2": 1.0}, "weights_l2 is 1.0, should be 0 with learn_weights = false"),
         ({"mix": "top", "layer_dropout": 0.1}, "layer_dropout is 0.1, should be 0"),
     ],
 )
@@ -266,6 +267,20 @@ def test_output_dropout_acts_in_training_only():
     assert 0 < dropped.sum() < plain.size
     numpy.testing.assert_allclose(output[~dropped], 2 * plain[~dropped])
     assert not backprop(numpy.ones_like(plain))[:, dropped].any()
+
+
+@pytest.mark.parametrize(
+    "settings, problem",
+    [
+        ({"initial_weights": [float("nan"), 0.0, 0.0]}, r"initial_weights is \[nan, 0.0, 0.0\], should be finite"),
+        ({"initial_weights": [0.0, "1", 0.0]}, "initial_weights is .*, should be finite"),
+        ({"initial_gamma": float("inf")}, "initial_gamma is inf, should be a finite number"),
+        ({"weights_l2": float("inf")}, "weights_l2 is inf, should be a finite number"),
+    ],
+)
+def test_settings_that_are_not_finite_are_an_error(settings, problem):
+    with pytest.raises(ValueError, match=f"EL060.*{problem}"):
+        MixSettings(**settings)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The module `Elmo`: words and ids, padding, gradients, devices and types, errors."""
 
 import copy
+import gc
 import pickle
 
 import pytest
@@ -103,6 +104,28 @@ def test_frozen_and_unfrozen_later():
     elmo(SENTENCES).representations[0].sum().backward()
     trained = {name for name, parameter in elmo.encoder.named_parameters() if parameter.grad is not None}
     assert trained and all(".layers.1." in name for name in trained)
+
+
+@pytest.mark.parametrize("trainable", [True, False])
+def test_another_trainable_on_a_shared_bilm_is_told(trainable):
+    bilm = make_bilm()
+    first = Elmo(bilm, trainable=trainable)
+    with pytest.warns(UserWarning, match=f"WL141.*1 other Elmo.*trainable = {not trainable}"):
+        Elmo(bilm, trainable=not trainable)
+    assert first.encoder.is_trained is not trainable
+
+
+@pytest.mark.parametrize("trainable", [True, False])
+def test_modules_that_agree_or_do_not_share_are_silent(trainable):
+    bilm = make_bilm()
+    modules = [Elmo(bilm, trainable=trainable), Elmo(bilm, trainable=trainable)]
+    copied = Elmo(copy.deepcopy(bilm), trainable=not trainable)
+    assert copied.encoder.is_trained is not trainable
+    assert all(module.encoder.is_trained is trainable for module in modules)
+    assert pickle.loads(pickle.dumps(modules[0])).encoder.is_trained is trainable
+    del modules
+    gc.collect()
+    Elmo(bilm, trainable=not trainable)
 
 
 def test_dropout_in_training_only():

@@ -102,3 +102,11 @@ def test_all_invalid_settings_are_in_one_error():
         ScalarMix(3, initial_weights=[0.0], layer_norm="batch", layer_dropout=1)
     with pytest.raises(ValueError, match="EL060.*n_layers is 0"):
         ScalarMix(0)
+    with pytest.raises(ValueError, match=r"EL060.*initial_weights is \[nan, 0.0\].*initial_gamma is inf"):
+        ScalarMix(2, initial_weights=[float("nan"), 0.0], initial_gamma=float("inf"))
+
+
+def test_numbers_of_other_libraries_are_settings():
+    mix = ScalarMix(2, initial_weights=np.asarray([0.5, 1.0], dtype="float32"), initial_gamma=torch.tensor(2.0))
+    assert mix.weights.tolist() == [0.5, 1.0]
+    assert mix.gamma.tolist() == [2.0]

@@ -301,6 +301,10 @@ def _without_labels(nlp: Language) -> None:
     spacy.blank("en").add_pipe("crf_ner").initialize(lambda: [_make_example(nlp, "a b", ["O", "O"])])
 
 
+def _on_nothing(*examples: Example) -> None:
+    spacy.blank("en").add_pipe("crf_ner").initialize(lambda: examples, labels=["PER"])
+
+
 def _with_infinite_scores(nlp: Language) -> None:
     crf_ner = nlp.get_pipe("crf_ner")
     scores, _ = crf_ner.model.begin_update([eg.predicted for eg in _make_examples(nlp)])
@@ -312,6 +316,12 @@ def _with_infinite_scores(nlp: Language) -> None:
     "fail, message",
     [
         (_without_labels, r"EL093.*'crf_ner' has no labels.*1 training examples"),
+        (
+            lambda nlp: spacy.blank("en").add_pipe("crf_ner").initialize(lambda: _make_examples(nlp), labels=[]),
+            r"EL093.*has no labels: the given list of labels is empty",
+        ),
+        (lambda nlp: _on_nothing(), r"EL082.*'crf_ner' found no Doc with a token"),
+        (lambda nlp: _on_nothing(Example(nlp.make_doc(""), nlp.make_doc(""))), r"EL082.*'crf_ner' found no Doc"),
         (lambda nlp: nlp.get_pipe("crf_ner").add_label(3), r"EL094.*is 3, should be a text"),
         (lambda nlp: nlp.get_pipe("crf_ner").add_label(""), r"EL094"),
         (lambda nlp: nlp.get_pipe("crf_ner").add_label("DATE"), r"EL095.*'DATE'.*LOC, PER"),
