@@ -69,9 +69,10 @@ def make_pipeline_config(
     config["paths"].update(vectors=None, bilm=bilm)  # for accuracy, spaCy chooses vectors that must be downloaded
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
     config["initialize"]["components"]["elmo"] = {"loader": LOADER}
+    filled = load_model_from_config(config, auto_fill=True).config
     if LINKER in names:
-        _complete_linker(config)
-    return load_model_from_config(config, auto_fill=True).config
+        _complete_linker(filled)  # not before: without a path, the loader of the knowledge base is not valid
+    return filled
 
 
 def _add_boundaries(names: List[str]) -> List[str]:
