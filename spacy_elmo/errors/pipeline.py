@@ -113,6 +113,11 @@ class PipelineErrors(metaclass=Catalogue):
         "The training part has no tokens: '{name}' found no Doc with a token among the training examples. Set "
         "--paths.train (or the path in [corpora.train]) to a .spacy file, or a folder of them, that has annotated Docs."
     )
+    EL083 = (
+        "Components in frozen_components were trained with another biLM ({trained}) than '{name}' has ({found}), and "
+        "cannot adapt to it: {components}. Load that biLM ([initialize.components.{name}.loader], or `weights` of the "
+        "component), or remove them from frozen_components to train them further."
+    )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "
         'from an intact copy, or compute its vectors again with `nlp.get_pipe("elmo")(doc)`.'

@@ -32,6 +32,16 @@ class Warnings(metaclass=Catalogue):
         "use them.{order} To train them on ELMo, replace the blocks of each, and all blocks below it, with:\n"
         "{blocks}\nIf you only need the vectors of '{name}', add it to annotating_components in [training]."
     )
+    WL066 = (
+        "Components were trained with another biLM ({trained}) than '{name}' has ({found}), so that their predictions "
+        "are poor: {components}. Train them further, or load the biLM they were trained with (`nlp.get_pipe(\"{name}\")"
+        ".load_weights(path)`)."
+    )
+    WL067 = (
+        "Components were trained with another biLM ({trained}) than '{name}' has ({found}), and will be trained "
+        "further with that one: {components}. If this is not intended, load the biLM they were trained with "
+        "([initialize.components.{name}.loader], or `weights` of the component)."
+    )
     WL100 = (
         "The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order of "
         "descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in this "

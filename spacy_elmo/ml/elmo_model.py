@@ -162,6 +162,13 @@ def is_trained(model: Model[List[Doc], ElmoBatch]) -> bool:
     return _shim(model).is_trained
 
 
+def get_label(model: Model[List[Doc], ElmoBatch]) -> str:
+    """model (Model): An ELMo model.
+    RETURNS (str): Which biLM it has: fingerprint, and name if there is one; empty without weights.
+    """
+    return _shim(model).label
+
+
 def begin_training(model: Model[List[Doc], ElmoBatch]) -> None:
     """Fine-tune from the weights that are there: updates count from 0, and these weights are the pretrained ones.
 

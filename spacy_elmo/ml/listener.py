@@ -24,6 +24,7 @@ from .scalar_mix import ScalarMix, get_mix_settings, set_sizes
 from .types import ElmoBatch
 
 ANY_UPSTREAM = "*"
+TRAINED_WITH = "bilm"  # Thinc attribute of a listener
 # Takes the gradient of the layers; None if the biLM is frozen.
 LayersBackprop = Optional[Callable[[Floats3d], None]]
 Backprop = Callable[[List[Floats2d]], List[Doc]]
@@ -40,6 +41,10 @@ class Upstream(Protocol):
     def sizes(self) -> Optional[Tuple[int, int]]:
         """RETURNS (Optional[Tuple[int, int]]): L+1 and D, None if there are no weights yet."""
 
+    @property
+    def bilm_label(self) -> str:
+        """RETURNS (str): Which biLM it has, see `TorchBiLM.label`; empty if there are no weights yet."""
+
     def fill(self) -> None:
         """Load the packaged weights if there are none."""
 
@@ -52,6 +57,10 @@ class Upstream(Protocol):
 
 class ElmoListener(Model[List[Doc], List[Floats2d]]):
     """Mixes the layers computed by an ELMo component upstream.
+
+    The attribute "bilm" says which biLM it was trained with. It is saved with the component, and empty before the first
+    update, and in a pipeline of an earlier version. A biLM that is trained too changes with each update, so that the
+    component upstream sets the attribute when it is saved.
 
     upstream_name (str): Name of the component to listen to, "*" for the nearest one upstream.
     settings (MixSettings): The task's own mix.
@@ -71,6 +80,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self.prefix = "elmo"
         self._upstream: Optional[weakref.ReferenceType[Any]] = None
         self._sample: Any = None
+        self.forget_training()
         self.forget_batch()
 
     @property
@@ -91,6 +101,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         """
         if self.upstream is not None and self.upstream is not upstream:
             self.upstream.remove_listener(self, component_name)
+            self.settle_bilm(self.upstream.bilm_label)
         self._upstream = weakref.ref(upstream)
         self.prefix = upstream.prefix
         # Sizes of a trained listener are kept; they are checked when vectors arrive.
@@ -104,6 +115,44 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         """
         set_sizes(self.mix, n_layers, width)
         self.set_dim("nO", self.mix.get_dim("nO"), force=True)
+
+    @property
+    def trained_with(self) -> str:
+        """RETURNS (str): Label of the biLM of the last update, see `TorchBiLM.label`; empty if it is not known."""
+        label: str = self.attrs[TRAINED_WITH]
+        return label
+
+    def note_update(self, is_bilm_trained: bool) -> None:
+        """Remember the biLM of an update.
+
+        is_bilm_trained (bool): Whether the update changes the biLM too, so that its label is not known before the end.
+        """
+        self.follows_bilm = is_bilm_trained
+        self.attrs[TRAINED_WITH] = "" if is_bilm_trained or self.upstream is None else self.upstream.bilm_label
+
+    def label_bilm(self, label: str) -> None:
+        """label (str): Of the biLM upstream, taken over if it is trained with this listener."""
+        if self.follows_bilm:
+            self.attrs[TRAINED_WITH] = label
+
+    def settle_bilm(self, label: str) -> None:
+        """label (str): As for `label_bilm`, and kept from now on, since another biLM follows."""
+        self.label_bilm(label)
+        self.follows_bilm = False
+
+    def has_other_bilm(self, label: str) -> bool:
+        """label (str): Of the biLM upstream.
+        RETURNS (bool): Whether it is known to be another one than that of the last update.
+        """
+        if not label or not self.trained_with or self.follows_bilm:
+            return False
+        return label.split()[0] != self.trained_with.split()[0]
+
+    def forget_training(self) -> None:
+        """Forget the biLM of earlier updates: the values are initial ones."""
+        self.attrs[TRAINED_WITH] = ""
+        self.follows_bilm = False
+        self.warned_of = ""  # label of the biLM that a warning was about
 
     @classmethod
     def get_batch_id(cls, docs: Iterable[Doc]) -> int:
@@ -159,8 +208,10 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return copied
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.follows_bilm, self.warned_of = False, ""  # not in pickles of earlier versions
         for name, value in state.items():
             setattr(self, name, value)
+        self.attrs.setdefault(TRAINED_WITH, "")
         self._upstream, self._sample = None, None
         self.forget_batch()
 
@@ -190,6 +241,7 @@ def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
     if not model.has_dim("nO") or not model.mix.has_dim("nL"):
         raise ValueError(Errors.EL071.format(upstream=model.upstream_name))
     model.mix.initialize()
+    model.forget_training()
 
 
 def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[List[Floats2d], Backprop]:
@@ -204,6 +256,7 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
 
     def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
         model._is_answered = True
+        model.note_update(backprop_layers is not None)
         d_layers = backprop_mix(model.ops.flatten(list(d_outputs)), backprop_layers is not None)
         if backprop_layers is not None and d_layers is not None:
             backprop_layers(d_layers)

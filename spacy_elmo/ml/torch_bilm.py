@@ -6,6 +6,7 @@ loading a pipeline cannot execute code.
 
 import contextlib
 import copy
+import weakref
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import torch
@@ -16,6 +17,7 @@ from thinc.util import get_torch_default_device
 
 from ..encoding.facade import BiLM
 from ..engine.memory import HeapTrimmer
+from ..weights.identity import fingerprint_bilm
 from ..weights.native.model import bilm_from_bytes, bilm_to_bytes
 from .fine_tuning import FineTuner, FineTuning
 from .layer_cache import LayerCache
@@ -24,6 +26,7 @@ BYTES_PER_MB = 1024 * 1024
 # Updates of the biLM after which free memory goes back to the system; more where that takes long. Without it a process
 # that fine-tunes `en_elmo_sm` grows by 8 MB an update.
 TRIM_UPDATES = 1
+MAX_NAME = 40  # characters of the name of a biLM in its label
 
 
 class TorchBiLM(Shim):
@@ -46,6 +49,7 @@ class TorchBiLM(Shim):
         self.word_cache_mb, self.layer_cache, self.precision = word_cache_mb, layer_cache, precision
         self.tuner = None if fine_tuning is None else FineTuner(fine_tuning)
         self._trimmer = HeapTrimmer(TRIM_UPDATES)
+        self._label: Tuple[Any, str] = (None, "")
 
     @property
     def bilm(self) -> Optional[BiLM]:
@@ -67,6 +71,17 @@ class TorchBiLM(Shim):
         bilm.set_precision(self.precision)
         bilm.word_cache.max_bytes = int(self.word_cache_mb * BYTES_PER_MB)
         self._model = bilm
+
+    @property
+    def label(self) -> str:
+        """RETURNS (str): Fingerprint of the biLM, a space, and its name if it has one; empty if there is no biLM."""
+        if self.bilm is None:
+            return ""
+        cache = self.bilm.word_cache  # a new object whenever the weights change
+        if self._label[0] is None or self._label[0]() is not cache:
+            name = str(self.bilm.meta.get("name", ""))[:MAX_NAME]
+            self._label = (weakref.ref(cache), f"{fingerprint_bilm(self.bilm)} {name}".rstrip())
+        return self._label[1]
 
     @property
     def is_trained(self) -> bool:

@@ -35,6 +35,7 @@ from .extensions import read_only, register_extensions
 from .gradient_buffer import GradientBuffer
 from .listened_to import ListenedToPipe
 from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
+from .other_bilm import check_kept_components
 from .vector_hooks import set_vector_hooks
 
 
@@ -153,7 +154,8 @@ class Elmo(ListenedToPipe):
     # Weights
 
     def load_weights(self, path: Union[str, Path], **files: Optional[str]) -> None:
-        """Load the weights of a biLM from files. Trained components do not change.
+        """Load the weights of a biLM from files. Trained components do not change; WL066 names those that were trained
+        with another biLM.
 
         path (Union[str, Path]): A packaged name, or a folder, zip or file in any known format.
         **files (Optional[str]): `options`, `weights`, `vocab`, `token_embeddings`, see `spacy-elmo.BiLMLoader.v1`.
@@ -161,14 +163,18 @@ class Elmo(ListenedToPipe):
             config, EL068 if a trained listener has other sizes.
         """
         self._take(BiLMLoader(str(path), **files)())
+        self.check_bilm()
 
     def fill(self) -> None:
         """Load the biLM in `weights`, or the packaged one, if the component has none.
 
         RAISES (ValueError): EL067 if the config has other sizes, EL075 if it has a loader that was not called.
         """
-        if self.sizes is not None:
-            return
+        if self.sizes is None:
+            self._load()
+        self.check_bilm()
+
+    def _load(self) -> None:
         if self._has_loader():
             raise ValueError(Errors.EL075.format(name=self.name))
         if self.weights is None:
@@ -181,7 +187,9 @@ class Elmo(ListenedToPipe):
         """bilm (Any): From a loader.
         initialized (Sequence[str]): Components whose listeners will be initialized afterwards, whatever their sizes.
         """
-        before = get_bilm(self.model)
+        before, self.is_checked = get_bilm(self.model), False
+        for listener in self.listeners:
+            listener.settle_bilm(self.bilm_label)
         set_bilm(self.model, bilm)
         try:
             self._fit_listeners([name for name in self.listener_map if name not in initialized])
@@ -288,17 +296,20 @@ class Elmo(ListenedToPipe):
         loader (Optional[Callable[[], Any]]): Returns the biLM, see `spacy-elmo.BiLMLoader.v1`. Without it, existing
             weights are kept, and an empty component loads those of the setting `weights`, or the packaged ones.
         RAISES (ValueError): EL065 if the loader does not return a biLM, EL066 if its sizes differ from the config,
-            EL068 if they differ from those of a listener that stays trained, EL082 if there is nothing to train on.
+            EL068 if they differ from those of a listener that stays trained, EL082 if there is nothing to train on,
+            EL083 if a frozen component was trained with another biLM (WL067 if it is trained further).
         """
         if nlp is not None and not any(len(eg.reference) for eg in get_examples()):
             raise ValueError(Errors.EL082.format(name=self.name))
         if loader is not None:
             self._take(loader(), initialized=() if nlp is None else nlp.pipe_names)
-        self.fill()
+        if self.sizes is None:
+            self._load()
         begin_training(self.model)
         for listener in self.listeners:
             listener.link(self, "")
-        self._has_warned = False
+        check_kept_components(nlp, self, self.listener_map)
+        self._has_warned, self.is_checked = False, True
         self._check_listeners(nlp)
 
     def update(
@@ -332,6 +343,7 @@ class Elmo(ListenedToPipe):
         gradients = GradientBuffer(backprop) if is_trained(self.model) else None
         self._gradients = gradients
         for listener in self.listeners:
+            listener.link(self, "")  # after unpickling
             listener.receive(docs, batch, None if gradients is None else gradients.receiver(losses, self.name))
         return losses
 
@@ -341,7 +353,7 @@ class Elmo(ListenedToPipe):
         self.model.finish_update(sgd)
 
     def get_loss(self, examples: Iterable[Example], scores: Any) -> Tuple[float, float]:
-        """RETURNS (Tuple[float, float]): Zeros: the component has no loss of its own."""
+        """RETURNS (Tuple[float, float]): Zeros, there is no loss."""
         return 0.0, 0.0
 
     def add_label(self, label: str) -> int:
@@ -360,21 +372,8 @@ class Elmo(ListenedToPipe):
             if sgd is not None:
                 self.model.finish_update(sgd)
 
-    # Saving: a component without weights loads the packaged ones first
-
-    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """RETURNS (bytes): The component, weights included."""
-        self.fill()
-        data: bytes = super().to_bytes(exclude=exclude)
-        return data
-
-    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
-        """path (Union[str, Path]): The folder to write."""
-        self.fill()
-        super().to_disk(path, exclude=exclude)
-
     def __reduce__(self) -> Tuple[Any, ...]:
-        self.fill()
+        self.complete()
         state = {name: value for name, value in self.__dict__.items() if name not in ("_gradients", "_nlp")}
         to_worker = is_sent_to_worker()
         if to_worker:

@@ -1,16 +1,17 @@
 """Base class of a component with listeners, with the methods that spaCy requires of a Tok2Vec."""
 
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterable, List
 
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from thinc.api import Model
 
 from ..errors import Errors
-from ..ml.elmo_model import get_settings
+from ..ml.elmo_model import get_label, get_settings
 from ..ml.listener import ANY_UPSTREAM, ElmoListener, get_listeners, settings_of
 from ..ml.residual_width import infer_residual_widths
 from ..ml.types import ElmoBatch
+from .other_bilm import warn_of_other_bilm
 
 
 class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
@@ -20,17 +21,36 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
     name (str): The component's name.
     prefix (str): Prefix under which the listeners find layers on Docs.
     listener_map (Dict[str, List[ElmoListener]]): Listeners by the name of their component.
+    is_checked (bool): Whether all listeners are known to fit the biLM, or a warning named their components.
     """
 
     model: Model[List[Doc], ElmoBatch]
     name: str
     prefix: str
     listener_map: Dict[str, List[ElmoListener]]
+    is_checked: bool = False
+
+    def check_bilm(self) -> None:
+        """Warn, at the first use after listeners were added or weights loaded, of components that were trained with
+        another biLM: WL066.
+        """
+        if not self.is_checked:
+            self.is_checked = True
+            warn_of_other_bilm(self, self.listener_map)
+
+    def fill(self) -> None:
+        """Load weights if there are none."""
+        raise NotImplementedError
 
     @property
     def listeners(self) -> List[ElmoListener]:
         """RETURNS (List[ElmoListener]): All listeners, grouped by component."""
         return [listener for listeners in self.listener_map.values() for listener in listeners]
+
+    @property
+    def bilm_label(self) -> str:
+        """RETURNS (str): Which biLM it has: fingerprint, and name if there is one; empty without weights."""
+        return get_label(self.model)
 
     @property
     def listening_components(self) -> List[str]:
@@ -74,3 +94,23 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
                 if listener.upstream_name in (ANY_UPSTREAM, self.name):
                     self.add_listener(listener, component.name)
                     infer_residual_widths(component.model)
+            self.is_checked = False  # later, since an ELMo component that is nearer may take the listeners over
+
+    # Saving: a component without weights loads the packaged ones first
+
+    def complete(self) -> None:
+        """Before saving: load weights if there are none, and tell the listeners which biLM is saved with them."""
+        self.fill()
+        for listener in self.listeners:
+            listener.label_bilm(self.bilm_label)
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """RETURNS (bytes): The component, weights included."""
+        self.complete()
+        data: bytes = super().to_bytes(exclude=exclude)
+        return data
+
+    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
+        """path (Union[str, Path]): The folder to write."""
+        self.complete()
+        super().to_disk(path, exclude=exclude)

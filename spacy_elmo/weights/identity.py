@@ -1,9 +1,14 @@
-"""The identity of weights, for results that were made with them: a short sha256 of the files of a biLM."""
+"""The identity of weights, for results that were made with them: a short sha256 of a biLM, or of its files."""
 
 import hashlib
 from pathlib import Path
-from typing import List
+from typing import Dict, List
 
+import numpy as np
+from torch import Tensor
+
+from ..encoding.facade import BiLM
+from ..engine.quantization import quantizable_names
 from ..errors import Errors
 from .locate import locate
 from .sources import PathLike
@@ -11,6 +16,7 @@ from .sources import PathLike
 N_DIGITS = 12
 # Files beside the weights: settings and words, which change with the weights or do not matter to vectors.
 BESIDE = (".json", ".txt", ".md", ".tsv", ".jsonl")
+MAX_SIGNS = 4096  # of each tensor
 
 
 def digest_bilm(bilm: PathLike) -> str:
@@ -29,6 +35,26 @@ def digest_bilm(bilm: PathLike) -> str:
         return next(iter(sums.values()))[:N_DIGITS]
     listed = "\n".join(f"{name} {digest}" for name, digest in sums.items())
     return hashlib.sha256(listed.encode("utf8")).hexdigest()[:N_DIGITS]
+
+
+def fingerprint_bilm(bilm: BiLM) -> str:
+    """Hash the signs of the weights that reduced precision leaves in float32: embeddings, filters, biases.
+
+    A biLM keeps its fingerprint on another device, in reduced precision, and in files of any format and dtype, since
+    rounding does not change a sign. Training changes it as soon as one of these weights changes its sign.
+
+    bilm (BiLM): The biLM.
+    RETURNS (str): 12 hexadecimal digits.
+    """
+    rounded = set(quantizable_names(bilm.network))
+    kept: Dict[str, Tensor] = {name: weight for name, weight in bilm.network.named_parameters() if name not in rounded}
+    if bilm.token_embeddings is not None:
+        kept["token_embeddings"] = bilm.token_embeddings
+    found = hashlib.sha256()
+    for name in sorted(kept):
+        signs = kept[name].detach().flatten()[:MAX_SIGNS].signbit().cpu().numpy()
+        found.update(f"{name} {list(kept[name].shape)} ".encode() + np.packbits(signs).tobytes())
+    return found.hexdigest()[:N_DIGITS]
 
 
 def _find_weights(path: Path) -> List[Path]:

@@ -141,7 +141,7 @@ class Case:
             layer_norm={"allennlp": "allennlp", "bilm_tf": "bilm-tf"}[name.split("_mix_")[0]]
             if "norm1" in name
             else None,
-            weights_l2=0.0 if name.endswith("no_l2") else facts["l2_coef"],
+            weights_l2=0.0 if is_top or name.endswith("no_l2") else facts["l2_coef"],
         )
         listener.set_sizes(n_layers, self.bilm.config.output_width)
         listener.mix.initialize()

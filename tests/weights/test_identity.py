@@ -1,13 +1,22 @@
-"""The digest of weights follows their bytes, and nothing beside them."""
+"""The digest of files of weights follows their bytes, the fingerprint of a biLM the signs of its weights."""
 
 import hashlib
 from pathlib import Path
 
 import pytest
 
-from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.engine import onednn
+from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.weights.identity import digest_bilm, fingerprint_bilm
+from spacy_elmo.weights.native.model import bilm_from_bytes, bilm_to_bytes
 
 CONTENT = b"weights"
+BILM = {
+    "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1},
+    "n_layers": 2,
+    "cell_width": 16,
+    "projection_width": 8,
+}
 
 
 def test_digest_is_that_of_sha256sum(tmp_path: Path) -> None:
@@ -37,3 +46,18 @@ def test_missing_weights_are_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(FileNotFoundError, match="EL370"):
             digest_bilm(path)
+
+
+def test_fingerprints_differ_by_weights_and_survive_rounding() -> None:
+    bilms = [make_random_bilm(BILM, seed) for seed in (1, 1, 2)]
+    found = [fingerprint_bilm(bilm) for bilm in bilms]
+    assert found[0] == found[1] != found[2]
+    for dtype in ("float32", "float16", "int8"):
+        assert fingerprint_bilm(bilm_from_bytes(bilm_to_bytes(bilms[0], dtype))) == found[0]
+
+
+@pytest.mark.parametrize("precision", [name for name in ("bfloat16", "int8") if onednn.works(name)])
+def test_fingerprint_is_the_same_in_reduced_precision(precision: str) -> None:
+    bilm = make_random_bilm(BILM, 1)
+    before = fingerprint_bilm(bilm)
+    assert fingerprint_bilm(bilm.set_precision(precision)) == before
