@@ -22,7 +22,9 @@ OWN, OTHER = 1, 7  # seeds
 
 def make_trained(tok2vec=LISTENER, **elmo):
     nlp = make_tagger(tok2vec, seed=OWN, **elmo)
-    nlp.update(make_examples(nlp), sgd=Adam(0.05))
+    optimizer = Adam(0.05)
+    for _ in range(3):  # the output layer begins with zeros, so that the first update does not reach the biLM
+        nlp.update(make_examples(nlp), sgd=optimizer)
     return nlp
 
 
