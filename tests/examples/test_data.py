@@ -92,10 +92,7 @@ def test_second_data_set_is_checked_before_the_first_is_used(end_of, tmp_path):
     assert "sick/test.jsonl.gz' has no lines" in end_of("nli", "--data", tmp_path)
 
 
-DAMAGED = [(b"no gzip", "gzip"), (gzip.compress(b'{"a": 1}\n{"a":\n'), "line 2")]
-
-
-@pytest.mark.parametrize("content, told", DAMAGED, ids=["no gzip", "half a line"])
+@pytest.mark.parametrize("content, told", [(b"no gzip", "gzip"), (gzip.compress(b'{"a": 1}\n{"a":\n'), "line 2")])
 def test_damaged_file_is_named(load_recipe, tmp_path, content, told):
     path = tmp_path / "train.jsonl.gz"
     path.write_bytes(content)
