@@ -34,7 +34,7 @@ class Warnings(metaclass=Catalogue):
     )
     WL066 = (
         "Components were trained with another biLM ({trained}) than '{name}' has ({found}), so that their predictions "
-        "are poor: {components}. Train them further, or load the biLM they were trained with (`nlp.get_pipe(\"{name}\")"
+        "may be poor: {components}. Train them further, or load the biLM they were trained with (`nlp.get_pipe(\"{name}\")"
         ".load_weights(path)`)."
     )
     WL067 = (
