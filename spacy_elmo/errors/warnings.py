@@ -34,8 +34,8 @@ class Warnings(metaclass=Catalogue):
     )
     WL066 = (
         "Components were trained with another biLM ({trained}) than '{name}' has ({found}), so that their predictions "
-        "may be poor: {components}. Train them further, or load the biLM they were trained with (`nlp.get_pipe(\"{name}\")"
-        ".load_weights(path)`)."
+        "may be poor: {components}. Train them further, or load the biLM they were trained with "
+        "(`nlp.get_pipe(\"{name}\").load_weights(path)`)."
     )
     WL067 = (
         "Components were trained with another biLM ({trained}) than '{name}' has ({found}), and will be trained "
