@@ -135,7 +135,7 @@ def test_weights_that_change_during_a_training_give_no_result(
     monkeypatch.setattr(script, "write_share", lambda *arguments: (1, 1))
     monkeypatch.setattr(script, "read_curve", lambda path: [(0, 0.0)])
     monkeypatch.setattr(script, "score", lambda *arguments: {})
-    monkeypatch.setattr(script, "spacy_train", lambda *a, **b: (bilm / "weights.safetensors").write_bytes(b"other"))
+    monkeypatch.setattr(script, "train_pipeline", lambda *a, **b: (bilm / "weights.safetensors").write_bytes(b"other"))
     with pytest.raises(ValueError, match="P026"):
         script.run_experiment(experiments.WNUT17[1], 0, tmp_path, experiments.Options(str(bilm)))
 
