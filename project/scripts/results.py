@@ -13,6 +13,7 @@ from known_datasets import PROJECT_DIR
 from layer_tables import POS, SENSES, pos_section, senses_section
 from messages import Messages
 from paper_experiments import SCHEDULES
+from paper_mixes import make_layer_weights
 from paper_tables import (
     Result,
     make_alternatives,
@@ -33,6 +34,7 @@ IMAGES = "images"  # beside the page
 # Section of the page: its heading and the function that makes its content. A section without results is left empty.
 SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "gains": ("Gains", make_gains),
+    "layer-weights": ("Layer weights", make_layer_weights),
     "languages": ("Other languages", make_languages),
     "alternatives": ("What else raw text can give", make_alternatives),
     "finetuned": ("Fine-tuning the biLM", make_finetuned),

@@ -7,8 +7,8 @@ from typing import Any, Callable, Dict
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Drawn by results.py, too, where there are shares or choices.
-EXPERIMENTS = re.compile(r"(shares|choice)_\w+\.png")
+# Drawn from many results, where there are any.
+EXPERIMENTS = re.compile(r"((shares|choice)_\w+|layer_weights)\.png")
 
 
 @pytest.fixture
@@ -43,8 +43,17 @@ def test_plots_are_those_of_their_sources(script: Any, notes: Dict[str, Dict[str
         assert notes[name]["Source"] == wanted, f"python project/scripts/draw_docs.py draws {name} again"
 
 
+@pytest.mark.issue(16)
+def test_layer_weights_are_those_of_the_results(
+    script: Any, import_script: Callable[[str], Any], notes: Dict[str, Dict[str, str]]
+) -> None:
+    results, _ = script.split_by_weights(script.read_results(script.RESULTS))
+    wanted = import_script("paper_mixes").describe_mixes(results)
+    assert notes["layer_weights.png"]["Source"] == wanted, "python project/scripts/draw_docs.py draws it again"
+
+
 @pytest.mark.issue(18)
 def test_script_draws_all(script: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     script.draw_docs_cli(tmp_path)
-    assert set(script.PICTURES) <= {path.name for path in tmp_path.iterdir()}
+    assert {*script.PICTURES, "layer_weights.png"} <= {path.name for path in tmp_path.iterdir()}

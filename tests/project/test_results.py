@@ -65,6 +65,23 @@ def test_ablations_have_a_row_per_variant(script: Any) -> None:
     assert "| output of the BiLSTM | 30.00 (n = 1) |" in script.make_placements([_result("bilstm-output", 0, 0.3)])
 
 
+@pytest.mark.issue(16)
+def test_layer_weights_are_means_over_seeds_in_the_order_of_the_gains(script: Any) -> None:
+    assert script.make_layer_weights(GAINS) is None  # no mixes stored
+    mixes = [
+        {"component": "parser", "place": place, "shares": [share, 0.1, 0.9 - share], "gamma": gamma}
+        for place, share, gamma in (("input", 0.2, 1.0), ("output", 0.4, 2.0))
+    ]
+    parsers = [{**_result("elmo", seed, 0.5, task="ewt-parser"), "mixes": mixes} for seed in (0, 1)]
+    parsers[1] = {**parsers[1], "mixes": [{**mixes[0], "shares": [0.4, 0.1, 0.5], "gamma": 1.5}, mixes[1]]}
+    ner = {**GAINS[3], "mixes": [{"component": "ner", "place": None, "shares": [0.5, 0.25, 0.25], "gamma": 1.0}]}
+    assert script.make_layer_weights([*parsers, ner]).splitlines()[2:] == [
+        "| WNUT-17, NER | 50.0 | 25.0 | 25.0 | 1.00 | 1 |",
+        "| UD EWT, parser (input) | 30.0 | 10.0 | 60.0 | 1.25 | 2 |",
+        "| UD EWT, parser (output) | 40.0 | 10.0 | 50.0 | 2.00 | 2 |",
+    ]
+
+
 def test_fine_tuning_has_gain_and_cost(script: Any) -> None:
     assert script.make_finetuned(GAINS) is None
     tuned = _result("elmo-finetuned", 1, 0.3, task="wikigold")
