@@ -22,8 +22,10 @@ from known_datasets import PROJECT_DIR
 from messages import Messages
 from paper_experiments import Options, Run
 from pretrain_tok2vec import WEIGHTS, add_pretraining, find_tok2vec
+from spacy.language import Language
+from spacy.scorer import Scorer
 from spacy.tokens import DocBin
-from spacy.training import Corpus
+from spacy.training import Corpus, Example
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 from spacy.util import load_config
@@ -38,6 +40,9 @@ CONFIG_DIR = PROJECT_DIR.parent / "configs"
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
 LEARN_RATE = "training.optimizer.learn_rate"
 N_DIGITS = 12
+MULTILABEL = "textcat_multilabel"
+THRESHOLDS = tuple(number / 20 for number in range(1, 11))  # 0.05 to 0.5
+LAYER_CACHE_MB = 8192  # all layers of the largest data set, so that no epoch computes them again
 PACKAGES = ("spacy-elmo", "spacy", "thinc", "torch", "numpy")
 
 
@@ -62,7 +67,7 @@ def run_experiment(
         train_pipeline(work_dir / "config.cfg", work_dir / "out", overrides)
         cpu_seconds = time.process_time() - start_s
         curve = read_curve(work_dir / "log.jsonl")
-        scores = score(work_dir / "out" / "model-best", corpus_dir / "test.spacy")
+        scores = score(work_dir / "out" / "model-best", corpus_dir)
         if pipeline_dir is not None:
             shutil.copytree(work_dir / "out" / "model-best", pipeline_dir)
     # A config that is edited meanwhile was read before.
@@ -161,6 +166,7 @@ def make_overrides(run: Run, seed: int, work_dir: Path, corpus_dir: Path, option
     del overrides[LEARN_RATE]  # a part of the config, since a schedule is a block
     if run.has_elmo:
         overrides["paths.bilm"] = options.bilm
+        overrides["components.elmo.model.layer_cache_mb"] = LAYER_CACHE_MB
     if run.source:
         folder = source_dir(options.alternatives, run.source, run.config)
         paths = {"floret": ("vectors", folder), "tok2vec": ("init_tok2vec", folder / WEIGHTS)}
@@ -184,16 +190,37 @@ def read_curve(log_path: Path) -> List[Tuple[int, float]]:
     return [(int(row["step"]), round(float(row["score"]), 5)) for row in rows]
 
 
-def score(pipeline_dir: Path, test_path: Path) -> Dict[str, Any]:
+def score(pipeline_dir: Path, corpus_dir: Path) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Under "test" the scores on the test data that are single numbers, 0 to 1; under "mixes"
-    component, place, shares of the layers (the token layer first) and gamma of each mix, if there is any.
+    component, place, shares of the layers (the token layer first) and gamma of each mix, if there is any; under
+    "threshold" that of a component for several categories, chosen on the development data.
     """
     nlp = spacy.load(pipeline_dir)
-    scores = nlp.evaluate(list(Corpus(test_path)(nlp)))
+    found: Dict[str, Any] = {}
+    if MULTILABEL in nlp.pipe_names:
+        found["threshold"] = choose_threshold(nlp, list(Corpus(corpus_dir / "dev.spacy")(nlp)))
+    scores = nlp.evaluate(list(Corpus(corpus_dir / "test.spacy")(nlp)))
     numbers = {key: value for key, value in scores.items() if isinstance(value, float)}
     kept = {key: round(value, 5) for key, value in numbers.items() if key != "speed" and not key.startswith("token_")}
     mixes = [_describe_mix(mix) for mix in find_task_mixes(nlp)]
-    return {"test": kept, **({"mixes": mixes} if mixes else {})}
+    return {"test": kept, **found, **({"mixes": mixes} if mixes else {})}
+
+
+def choose_threshold(nlp: Language, examples: List[Example]) -> float:
+    """Set the threshold of the categories to that with the best macro F on these examples: the best one depends on how
+    sure a network is, so that a fixed one would compare that.
+
+    RETURNS (float): Of equals the highest.
+    """
+    for example, doc in zip(examples, nlp.pipe([example.predicted for example in examples])):
+        example.predicted = doc
+    pipe = nlp.get_pipe(MULTILABEL)
+    scores = [
+        Scorer.score_cats(examples, "cats", labels=pipe.labels, multi_label=True, threshold=threshold)["cats_macro_f"]
+        for threshold in THRESHOLDS
+    ]
+    _, pipe.cfg["threshold"] = max(zip(scores, THRESHOLDS))
+    return float(pipe.cfg["threshold"])
 
 
 def _describe_mix(mix: TaskMix) -> Dict[str, Any]:

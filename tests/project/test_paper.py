@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
+import numpy
 import pytest
 import spacy
 import srsly
@@ -271,6 +272,24 @@ def test_network_without_elmo_keeps_the_dropout_of_its_input(
     (dropped,), _ = encode.layers[0](embed.predict([doc]), is_train=True)
     assert 0 < (dropped == 0).sum() < dropped.size
     assert (kept.get_pipe("ner").model.predict([doc]).tokvecs == nlp.get_pipe("ner").model.predict([doc]).tokvecs).all()
+
+
+@pytest.mark.issue(16)
+def test_threshold_is_the_best_of_the_development_data(
+    import_script: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, nlp = import_script("paper_run"), spacy.blank("en")
+    pipe = nlp.add_pipe("textcat_multilabel")
+    right, wrong = ({"cats": {"joy": 1.0, "fear": 0.0}}, {"cats": {"joy": 0.0, "fear": 0.0}})
+    examples = [Example.from_dict(nlp.make_doc("yes"), right), Example.from_dict(nlp.make_doc("no"), wrong)]
+    nlp.initialize(lambda: examples)
+    scores = numpy.zeros((2, 2), dtype="float32")
+    scores[:, pipe.labels.index("joy")] = 0.32, 0.12  # as unsure as a network of rare categories
+    monkeypatch.setattr(type(pipe), "predict", lambda self, docs: scores[: len(docs)])
+    assert script.choose_threshold(nlp, examples) == 0.3 == pipe.cfg["threshold"]
+    assert nlp.evaluate(examples)["cats_f_per_type"]["joy"]["f"] == 1.0
+    examples.reverse()  # the higher score is wrong now
+    assert script.choose_threshold(nlp, examples) == 0.1
 
 
 @pytest.mark.slow
