@@ -1,6 +1,7 @@
 """Encoders of task networks: time and memory of a training step and of prediction, interleaved.
 
 python benchmarks/task_encoders.py --threads 1
+python benchmarks/task_encoders.py --threads 1 --doc-sentences 10
 """
 
 import multiprocessing
@@ -17,24 +18,28 @@ from measure import peak_memory_mb
 from spacy.ml.models.tok2vec import MaxoutWindowEncoder
 from thinc.api import LSTM, Adam, Linear, Model, PyTorchLSTM, chain, fix_random_seed, with_array, with_padded
 
+from spacy_elmo.ml import bilstm
 from spacy_elmo.ml.bilstm import BiLSTMEncoder
+from spacy_elmo.ml.lstm_sequences import run_lstm, run_packed
 
 REFERENCE = "BiLSTMEncoder"
+PACKED = "always packed"
 
 
 def main(
     # fmt: off
-    input_width: int = typer.Option(352, "--input-width", "-i", help="Width of [x; ELMo]: 96 and 256 with en_elmo_sm."),
+    input_width: int = typer.Option(352, "--input-width", "-i", help="Width of x and ELMo: 96 + 256 with en_elmo_sm."),
     width: int = typer.Option(200, "--width", "-w", help="Width of the output, both directions together."),
     depth: int = typer.Option(1, "--depth", "-d", help="Layers of the LSTMs."),
     batch_tokens: int = typer.Option(1000, "--batch-tokens", "-b", help="Tokens per batch; sentences of UD EWT dev."),
+    doc_sentences: int = typer.Option(1, "--doc-sentences", "-s", help="Sentences per sequence; 10 in the Docs of UD EWT."),  # noqa: E501
     n_batches: int = typer.Option(10, "--batches", "-n", help="Batches per round."),
     repeats: int = typer.Option(5, "--repeats", "-r", help="Interleaved rounds; medians are printed."),
     threads: int = typer.Option(1, "--threads", "-t", help="Threads of torch."),
     # fmt: on
 ) -> None:
     """Print milliseconds per batch of a training step and of prediction, and peak memory in MB."""
-    lengths = _batch_lengths(batch_tokens, n_batches)
+    lengths = _batch_lengths(batch_tokens, n_batches, doc_sentences)
     settings = (input_width, width, depth, lengths, threads)
     found: Dict[str, List[Tuple[float, float, float]]] = {name: [] for name in ENCODERS}
     for _ in range(repeats):
@@ -50,13 +55,14 @@ def main(
         print(f"{name:22} {train:9.1f} {predict:11.1f} {peak:6.0f}  {text:>24}")
 
 
-def _batch_lengths(batch_tokens: int, n_batches: int) -> List[List[int]]:
-    """RETURNS (List[List[int]]): Sentence lengths of each batch."""
+def _batch_lengths(batch_tokens: int, n_batches: int, doc_sentences: int) -> List[List[int]]:
+    """RETURNS (List[List[int]]): Lengths of the sequences of each batch."""
+    sentences = [len(sentence) for sentence in flatten(read_documents(default_shared(), 10_000))]
     batches: List[List[int]] = [[]]
-    for sentence in flatten(read_documents(default_shared(), 10_000)):
+    for start in range(0, len(sentences), doc_sentences):
         if sum(batches[-1]) >= batch_tokens:
             batches.append([])
-        batches[-1].append(len(sentence))
+        batches[-1].append(sum(sentences[start : start + doc_sentences]))
     return batches[:n_batches]
 
 
@@ -68,6 +74,7 @@ def _measure(
     fix_random_seed(0)
     rng = numpy.random.default_rng(0)
     batches = [[rng.normal(size=(n, input_width)).astype("float32") for n in batch] for batch in lengths]
+    bilstm.run_lstm = run_packed if name == PACKED else run_lstm
     encoder, optimizer = ENCODERS[name](input_width, width, depth), Adam(0.001)
     encoder.initialize(X=batches[0])
     _train(encoder, optimizer, batches[0])
@@ -106,6 +113,7 @@ def _window(input_width: int, width: int, depth: int) -> Model[Any, Any]:
 
 ENCODERS = {
     REFERENCE: _ours,
+    PACKED: _ours,
     "Thinc PyTorchLSTM": _torch_lstm,
     "Thinc LSTM": _thinc_lstm,
     "MaxoutWindowEncoder x4": _window,

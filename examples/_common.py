@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 import torch
 from torch import Tensor, nn
 
+from spacy_elmo.ml import lstm_sequences
 from spacy_elmo.nn import Elmo
 
 Words = Sequence[str]
@@ -139,6 +140,18 @@ class FrozenLayers:
 def pad(rows: Sequence[Tensor]) -> Tensor:
     """From B tensors (n, ...) to (B, S, ...), zeros behind each."""
     return nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+
+
+def run_lstm(lstm: nn.LSTM, rows: Tensor, mask: Tensor) -> Tensor:
+    """Both directions over each sequence, without its padding: as packed, with a faster backward pass on CPUs.
+
+    lstm (nn.LSTM): One layer, of both directions. rows (Tensor): Shape (B, S, width). mask (Tensor): Shape (B, S).
+    RETURNS (Tensor): Shape (B, S, 2H), zeros at the padding.
+    """
+    weights = [matrix for direction in lstm.all_weights for matrix in direction]
+    encoded = rows.new_zeros(*mask.shape, 2 * lstm.hidden_size)
+    encoded[mask] = lstm_sequences.run_lstm(rows[mask], mask.sum(dim=1).tolist(), weights)
+    return encoded
 
 
 def make_batches(items: Sequence[Any], size: int, length: Callable[[Any], int]) -> Iterator[List[Any]]:

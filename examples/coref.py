@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import _common
 import torch
-from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
+from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, run_lstm, train
 from torch import Tensor, nn
 
 WORD_WIDTH, LSTM_WIDTH = 100, 100  # LSTM: of one direction
@@ -93,8 +93,7 @@ class MentionRanker(nn.Module):
         if self.elmo is not None and self.layers is not None:
             parts += self.elmo.mix(*self.layers(sentences)).representations  # one (B, S, D)
         inputs = self.dropout(torch.cat(parts, dim=2))
-        packed = nn.utils.rnn.pack_padded_sequence(inputs, mask.sum(1), batch_first=True, enforce_sorted=False)
-        encoded = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
+        encoded = run_lstm(self.lstm, inputs, mask)
         inputs, encoded = inputs[mask], self.dropout(encoded)[mask]  # (words of all texts, width)
         starts = starts_of([len(text.words) for text in texts])
         first, last = torch.tensor([(n + a, n + b) for n, text in zip(starts, texts) for a, b in text.mentions]).T

@@ -65,7 +65,7 @@ class ESIM(nn.Module):
                 look_at(hypotheses, attend(similar.transpose(1, 2), premises, of_premises)),
             ]
         )  # (2B, S, 4 * encoded width)
-        composed = run_lstm(self.composer, self.dropout(torch.relu(self.compare(compared))), mask)
+        composed = _common.run_lstm(self.composer, self.dropout(torch.relu(self.compare(compared))), mask)
         pooled = torch.cat([mean_pool(composed, mask), max_pool(composed, mask)], dim=1)  # (2B, 2 * composed width)
         together = torch.cat(pooled.chunk(2), dim=1)  # (B, 4 * composed width)
         return self.scores(self.dropout(torch.tanh(self.hidden(self.dropout(together)))))
@@ -77,18 +77,12 @@ class ESIM(nn.Module):
         if self.elmo is not None and self.layers is not None:
             at_input, at_output = self.elmo.mix(*self.layers(sentences)).representations
             inputs, beside = [*inputs, at_input], [at_output]
-        encoded = run_lstm(self.encoder, self.dropout(torch.cat(inputs, dim=2)), mask)
+        encoded = _common.run_lstm(self.encoder, self.dropout(torch.cat(inputs, dim=2)), mask)
         return torch.cat([self.dropout(encoded), *beside], dim=2), mask
 
     def loss(self, pairs: Sequence[Pair]) -> Tensor:
         """RETURNS (Tensor): Mean cross entropy."""
         return nn.functional.cross_entropy(self(pairs), torch.tensor([pair.label for pair in pairs]))
-
-
-def run_lstm(lstm: nn.LSTM, rows: Tensor, mask: Tensor) -> Tensor:
-    """Packed, so that the backward direction begins at the last word. rows (Tensor): Shape (B, S, width)."""
-    packed = nn.utils.rnn.pack_padded_sequence(rows, mask.sum(dim=1), batch_first=True, enforce_sorted=False)
-    return nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)[0]
 
 
 def attend(similar: Tensor, other: Tensor, mask: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import _common
 import torch
 from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_jsonl, train
-from nli import attend, run_lstm
+from nli import attend
 from torch import Tensor, nn
 
 DATA, CROSS_DOMAIN = "squadshifts-newwiki", "squad-v1.1-dev"
@@ -133,7 +133,7 @@ class BiDAF(nn.Module):
 
     def run(self, lstm: nn.LSTM, rows: Tensor, mask: Tensor) -> Tensor:
         """RETURNS (Tensor): Shape (B, S, width)."""
-        return run_lstm(lstm, self.dropout(rows), mask)
+        return _common.run_lstm(lstm, self.dropout(rows), mask)
 
     def loss(self, paragraphs: Sequence[Paragraph]) -> Tensor:
         """Mean of -log p(first) - log p(last); p sums over the annotators' answers (Clark and Gardner, sec. 3)."""

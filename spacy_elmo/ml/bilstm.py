@@ -4,19 +4,19 @@ torch computes it, as in Thinc's `PyTorchLSTM`. The weights are Thinc's, in one 
 `PyTorchShim` pickles), averaged and moved to a GPU with those of all other layers.
 """
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import numpy
 import torch
-from numpy.typing import NDArray
 from thinc.api import Model, chain, glorot_uniform_init
-from thinc.types import Floats2d, Ints1d
+from thinc.types import Floats2d
 from thinc.util import get_width, torch2xp, xp2torch
 from torch import Tensor
 
 from ..engine.fork import register_fork_handlers
 from ..errors import Errors
 from .dropout import check_dropout, make_dropout
+from .lstm_sequences import run_lstm
 
 Sequences = List[Floats2d]
 # Attribute of an encoder that takes input of any width; others take input that is as wide as their output.
@@ -84,42 +84,24 @@ def forward(
         input.
     """
     lengths = [len(sequence) for sequence in sequences]
-    rows, batch_sizes = pack(lengths)
-    places = model.ops.xp.asarray(rows)
-    if not len(places):
+    if not sum(lengths):
         return _empty(model, len(sequences), "nO"), lambda d_outputs: _empty(model, len(sequences), "nI")
     weights = xp2torch(model.get_param("W"), requires_grad=is_train)
-    inputs = xp2torch(model.ops.xp.concatenate(sequences)[places], requires_grad=is_train)  # (T, nI)
+    rows = xp2torch(model.ops.xp.concatenate(sequences), requires_grad=is_train)  # (T, nI)
     with torch.set_grad_enabled(is_train):
-        outputs = _run(model, inputs, torch.from_numpy(batch_sizes), weights)  # (T, nO)
+        outputs = run_lstm(rows, lengths, _matrices(model, weights))  # (T, nO)
 
     def backprop(d_outputs: Sequences) -> Sequences:
-        d_packed = xp2torch(model.ops.xp.concatenate(d_outputs)[places], device=outputs.device)
-        d_inputs, d_weights = torch.autograd.grad(outputs, (inputs, weights), d_packed)
+        d_rows = xp2torch(model.ops.xp.concatenate(d_outputs), device=outputs.device)
+        d_inputs, d_weights = torch.autograd.grad(outputs, (rows, weights), d_rows)
         model.inc_grad("W", torch2xp(d_weights))
-        return _unpack(model, torch2xp(d_inputs), places, lengths)
+        return _divide(model, torch2xp(d_inputs), lengths)
 
-    return _unpack(model, torch2xp(outputs.detach()), places, lengths), backprop
-
-
-def pack(lengths: Sequence[int]) -> Tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
-    """Order the rows of sequences for torch: all first rows, then all second rows, those of longer sequences first.
-
-    lengths (Sequence[int]): Rows of each sequence; they follow one another.
-    RETURNS (Tuple[NDArray, NDArray]): The row at each place, (T,), and the number of sequences that have a row at
-        each step, (longest,).
-    """
-    sizes = numpy.asarray(lengths, dtype="int64")
-    owners = numpy.repeat(numpy.arange(len(sizes)), sizes)
-    steps = numpy.arange(len(owners)) - (numpy.cumsum(sizes) - sizes)[owners]
-    ranks = numpy.argsort(numpy.argsort(-sizes, kind="stable"))
-    return numpy.lexsort((ranks[owners], steps)), numpy.bincount(steps)
+    return _divide(model, torch2xp(outputs.detach()), lengths), backprop
 
 
-def _unpack(model: Model[Any, Any], packed: Floats2d, places: Ints1d, lengths: List[int]) -> Sequences:
-    """RETURNS (List[Floats2d]): The rows in the order of the sequences, an array for each."""
-    rows = model.ops.xp.empty_like(packed)
-    rows[places] = packed
+def _divide(model: Model[Any, Any], rows: Floats2d, lengths: List[int]) -> Sequences:
+    """RETURNS (List[Floats2d]): An array for each sequence."""
     found: Sequences = model.ops.unflatten(rows, model.ops.asarray1i(lengths))
     return found
 
@@ -128,17 +110,12 @@ def _empty(model: Model[Any, Any], n_sequences: int, dim: str) -> Sequences:
     return [model.ops.alloc2f(0, model.get_dim(dim)) for _ in range(n_sequences)]
 
 
-def _run(model: Model[Any, Any], inputs: Tensor, batch_sizes: Tensor, weights: Tensor) -> Tensor:
-    """RETURNS (Tensor): Shape (T, nO), rows in the order of the inputs."""
+def _matrices(model: Model[Any, Any], weights: Tensor) -> List[Tensor]:
+    """RETURNS (List[Tensor]): For each direction the weights of input and state, and their biases."""
     shapes = _shapes(model)
     parts = weights.split([int(numpy.prod(shape)) for shape in shapes])
     matrices = [part.view(shape) for part, shape in zip(parts, shapes)]
-    ordered = [*matrices[0:2], *matrices[4:6], *matrices[2:4], *matrices[6:8]]  # of each direction: weights, biases
-    zeros = inputs.new_zeros(2, int(batch_sizes[0]), model.get_dim("nO") // 2)
-    outputs: Tensor = torch.lstm(
-        inputs, batch_sizes, (zeros, zeros), ordered, True, 1, 0.0, inputs.requires_grad, True
-    )[0]
-    return outputs
+    return [*matrices[0:2], *matrices[4:6], *matrices[2:4], *matrices[6:8]]
 
 
 def _shapes(model: Model[Any, Any]) -> List[Tuple[int, ...]]:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from thinc.api import Adam, Model, chain, fix_random_seed, set_dropout_rate
 
-from spacy_elmo.ml.bilstm import BiLSTM, BiLSTMEncoder, pack
+from spacy_elmo.ml.bilstm import BiLSTM, BiLSTMEncoder
 
 LENGTHS = [3, 0, 5, 1, 5]
 N_INPUTS, WIDTH = 7, 6
@@ -57,17 +57,13 @@ def test_layer_equals_torch_and_so_do_its_gradients():
     numpy.testing.assert_allclose(layer.get_grad("W"), d_weights, atol=1e-5)
 
 
-def test_encoding_does_not_depend_on_the_batch():
+@pytest.mark.parametrize("is_train", [False, True])
+def test_encoding_does_not_depend_on_the_batch(is_train):
     encoder, sequences = make_encoder(depth=2), make_sequences()
-    together = encoder.predict(sequences)
+    together = encoder(sequences, is_train)[0]
     for sequence, found in zip(sequences, together):
         assert found.shape == (len(sequence), WIDTH)
         numpy.testing.assert_allclose(encoder.predict([sequence])[0], found, atol=1e-6)
-
-
-def test_rows_are_packed_step_by_step_longer_sequences_first():
-    places, batch_sizes = pack([2, 0, 3, 1])
-    assert places.tolist() == [2, 0, 5, 3, 1, 4] and batch_sizes.tolist() == [3, 2, 1]
 
 
 @pytest.mark.parametrize("lengths", [[], [0], [0, 0]])

@@ -1,0 +1,50 @@
+"""torch's LSTM over sequences of different lengths: in groups of similar length, and packed."""
+
+import numpy
+import pytest
+import torch
+
+from spacy_elmo.ml.lstm_sequences import group_lengths, lay_out, pack, run_groups, run_packed
+
+N_INPUTS, H = 5, 3
+
+
+def make_weights():
+    generator = torch.Generator().manual_seed(0)
+    shapes = 2 * [(4 * H, N_INPUTS), (4 * H, H), (4 * H,), (4 * H,)]
+    return [torch.randn(*shape, generator=generator).requires_grad_() for shape in shapes]
+
+
+@pytest.mark.parametrize("lengths", [[4], [1, 0, 1], [2, 0, 9, 1, 3, 40, 8, 0], [7, 7, 7]])
+def test_groups_and_packed_sequences_are_equal_and_so_are_gradients(lengths):
+    weights, generator = make_weights(), torch.Generator().manual_seed(1)
+    rows = torch.randn(sum(lengths), N_INPUTS, generator=generator).requires_grad_()
+    d_outputs = torch.randn(sum(lengths), 2 * H, generator=generator)
+    found, wanted = run_groups(rows, lengths, weights), run_packed(rows, lengths, weights)
+    torch.testing.assert_close(found, wanted, atol=1e-6, rtol=0)
+    of_groups = torch.autograd.grad(found, [rows, *weights], d_outputs)
+    of_packed = torch.autograd.grad(wanted, [rows, *weights], d_outputs)
+    for ours, theirs in zip(of_groups, of_packed):
+        torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=0)
+
+
+def test_at_most_half_of_a_group_is_padding():
+    lengths = numpy.random.default_rng(0).integers(0, 300, 200)
+    groups = group_lengths(lengths)
+    assert sorted(numpy.concatenate([sizes for _, sizes in groups])) == sorted(lengths[lengths > 0])
+    for starts, sizes in groups:
+        assert sizes.max() == sizes[0] and 2 * sizes.sum() >= len(sizes) * sizes[0]
+        assert [lengths[numpy.cumsum(lengths) - lengths == start].max() for start in starts] == sizes.tolist()
+    assert len(groups) <= 9  # each at most half as long as the one before
+    assert group_lengths([]) == group_lengths([0, 0]) == []
+
+
+def test_rows_are_laid_out_from_either_end():
+    starts, sizes = numpy.array([2, 0]), numpy.array([3, 2])
+    assert lay_out(starts, sizes, is_backward=False).tolist() == [[2, 0], [3, 1], [4, -1]]
+    assert lay_out(starts, sizes, is_backward=True).tolist() == [[4, 1], [3, 0], [2, -1]]
+
+
+def test_rows_are_packed_step_by_step_longer_sequences_first():
+    places, batch_sizes = pack([2, 0, 3, 1])
+    assert places.tolist() == [2, 0, 5, 3, 1, 4] and batch_sizes.tolist() == [3, 2, 1]
