@@ -52,23 +52,22 @@ def main(
     train, dev = (_tagged(data / "ud" / "en_ewt" / f"{split}.spacy") for split in ("train", "dev"))
     n_tokens = sum(len(sentence) for document in documents for sentence in document)
     print(f"{len(documents)} documents, {n_tokens} tokens; EWT dev {len(dev[1])}")
-    rows = compare(bilm, documents, train, dev)
+    sizes = {"n_documents": len(documents), "n_tokens": n_tokens, "n_train": len(train[1]), "n_dev": len(dev[1])}
+    rows = list(compare(bilm, documents, train, dev))
     if output is not None:
-        sizes = {"n_documents": len(documents), "n_tokens": n_tokens, "n_train": len(train[1]), "n_dev": len(dev[1])}
         _write(output, {**identity, **sizes, "max_tokens": MAX_TOKENS, "rows": rows})
 
 
-def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -> List[Dict[str, Any]]:
-    """Print and return a row per pair of contexts and state: forward perplexity, accuracy of the probe (0 to 1)."""
+def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -> Iterator[Dict[str, Any]]:
+    """Print and yield a row per pair of contexts and state: forward perplexity, accuracy of the probe (0 to 1)."""
     print("contexts   state    forward perplexity   EWT dev UPOS (linear probe)   seconds")
-    rows = []
     for contexts, state in PAIRS:
         started = time.perf_counter()
         score = _perplexity(bilm, documents, contexts, state)
         accuracy = _probe(bilm, train, dev, contexts, state)
-        print(f"{contexts:10} {state:8} {score:18.2f}   {accuracy:27.2%} {time.perf_counter() - started:9.0f}")
-        rows.append({"contexts": contexts, "state": state, "perplexity": score, "accuracy": accuracy})
-    return rows
+        elapsed = time.perf_counter() - started
+        print(f"{contexts:10} {state:8} {score:18.2f}   {accuracy:27.2%} {elapsed:9.0f}", flush=True)
+        yield {"contexts": contexts, "state": state, "perplexity": score, "accuracy": accuracy}
 
 
 def _is_finished(path: Path, identity: Dict[str, Any]) -> bool:
@@ -132,9 +131,9 @@ def _vectors(bilm: BiLM, documents: Sequence[Text], contexts: str, state: str) -
     """Mean of the layers (tokens, D); a state is carried inside of a document only."""
     groups = [_runs(document, contexts) for document in documents]
     runs = [run for group in groups for run in group]
-    calls = groups if state == "carry" else [runs]
-    rows = [row for call in calls for row in bilm.embed([run for run, _, _ in call], state=state, layers="all")]
-    return torch.from_numpy(np.concatenate([r[:, a:b] for r, (_, a, b) in zip(rows, runs)], axis=1)).mean(dim=0)
+    layers = bilm.encode([run for run, _, _ in runs], state=state, group_lengths=[len(group) for group in groups])
+    parts = layers.mean(dim=0).split([len(run) for run, _, _ in runs])
+    return torch.cat([part[start:end] for part, (_, start, end) in zip(parts, runs)])
 
 
 def _probe(bilm: BiLM, train: Tagged, dev: Tagged, contexts: str, state: str) -> float:
