@@ -160,6 +160,14 @@ LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
 # Gradual unfreezing and discriminative rates as in the config; the schedule of the learning rate is that of all runs.
 FINETUNED = Run("wnut17", "wnut17", "elmo-finetuned", "elmo_ner_finetune.cfg")
 FINETUNED_WIKIGOLD = replace(FINETUNED, task="wikigold", dataset="wikigold")
+FINE_TUNING: Settings = (
+    ("components.elmo.model.frozen", False),
+    (
+        "components.elmo.model.fine_tuning",
+        {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385, "unfreeze_every": 100},
+    ),
+)
+FINETUNED_TAGS = replace(EWT_TAGS[1], condition="elmo-finetuned", settings=FINE_TUNING)
 EXPERIMENTS: Dict[str, List[Run]] = {
     "sample": _pair("sample", "sample", "tagger_ner"),
     "gains-wnut17": WNUT17,
@@ -177,6 +185,7 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "alternatives-ewt-tags": _alternatives(EWT_TAGS),
     "finetuned-wnut17": [*WNUT17, FINETUNED],
     "finetuned-wikigold": [*WIKIGOLD, FINETUNED_WIKIGOLD],
+    "finetuned-ewt-tags": [*EWT_TAGS, FINETUNED_TAGS],
     "choice-wnut17": [*_alternatives(WNUT17), FINETUNED],
     **{f"language-{dataset}": _language(dataset, lang) for dataset, lang in LANGUAGES.items()},
     "mixes": _mixes(),

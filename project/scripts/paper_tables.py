@@ -45,7 +45,11 @@ PLACES = (
     ("both", "input and output of the BiLSTM"),
     ("none", "nowhere (without ELMo)"),
 )
-FINETUNED_TASKS = (("wnut17", "WNUT-17, NER F"), ("wikigold", "Wikigold, NER F"))
+FINETUNED_TASKS = (
+    ("wnut17", "WNUT-17, NER F", "ents_f"),
+    ("wikigold", "Wikigold, NER F", "ents_f"),
+    ("ewt-tags", "UD EWT, UPOS", "pos_acc"),
+)
 FINETUNED = (("baseline", "without ELMo"), ("elmo", "frozen biLM"), ("elmo-finetuned", "fine-tuned biLM"))
 SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", "UPOS", "pos_acc"))
 
@@ -83,23 +87,24 @@ def make_finetuned(results: List[Result]) -> Optional[str]:
     measured.
     """
     rows = []
-    for task, title in FINETUNED_TASKS:
+    for task, title, key in FINETUNED_TASKS:
         groups = {name: select(results, task, name) for name, _ in FINETUNED}
         if groups["elmo-finetuned"]:
             found = [(label, groups[name]) for name, label in FINETUNED if groups[name]]
-            rows += [[title, label, *_describe_cost(groups["elmo"], group)] for label, group in found]
+            rows += [[title, label, *_describe_cost(groups["elmo"], group, key)] for label, group in found]
     gain = "difference from the frozen biLM, same seeds"
     return make_table(["test score", "network", "score", gain, "CPU minutes", "CPU seconds per 1,000 updates"], rows)
 
 
-def _describe_cost(frozen: List[Result], results: List[Result]) -> List[str]:
-    """RETURNS (List[str]): Score, gain over the frozen biLM, CPU time of a training and of 1,000 updates, evaluations
+def _describe_cost(frozen: List[Result], results: List[Result], key: str) -> List[str]:
+    """key (str): Name of the score.
+    RETURNS (List[str]): Score, gain over the frozen biLM, CPU time of a training and of 1,000 updates, evaluations
     included.
     """
-    gain = "" if frozen == results else summarize(paired_differences(frozen, results, "ents_f"), sign="+")
+    gain = "" if frozen == results else summarize(paired_differences(frozen, results, key), sign="+")
     minutes = mean(result["cpu_seconds"] / 60 for result in results)
     seconds = mean(1000 * result["cpu_seconds"] / result["last_step"] for result in results)
-    return [summarize(percents(results, "ents_f")), gain, f"{minutes:.1f}", f"{seconds:.0f}"]
+    return [summarize(percents(results, key)), gain, f"{minutes:.1f}", f"{seconds:.0f}"]
 
 
 def make_alternatives(results: List[Result]) -> Optional[str]:

@@ -85,10 +85,14 @@ def test_layer_weights_are_means_over_seeds_in_the_order_of_the_gains(script: An
 def test_fine_tuning_has_gain_and_cost(script: Any) -> None:
     assert script.make_finetuned(GAINS) is None
     tuned = _result("elmo-finetuned", 1, 0.3, task="wikigold")
-    rows = script.make_finetuned([_result("elmo", 1, 0.2, task="wikigold"), tuned]).splitlines()[2:]
+    tags = [_result(name, 1, 0.1, task="ewt-tags") for name in ("elmo", "elmo-finetuned")]
+    tags = [{**result, "test": {"pos_acc": 0.1}} for result in tags]
+    rows = script.make_finetuned([_result("elmo", 1, 0.2, task="wikigold"), tuned, *tags]).splitlines()[2:]
     assert rows == [
         "| Wikigold, NER F | frozen biLM | 20.00 (n = 1) |  | 1.0 | 150 |",
         "| Wikigold, NER F | fine-tuned biLM | 30.00 (n = 1) | +10.00 (n = 1) | 1.0 | 150 |",
+        "| UD EWT, UPOS | frozen biLM | 10.00 (n = 1) |  | 1.0 | 150 |",
+        "| UD EWT, UPOS | fine-tuned biLM | 10.00 (n = 1) | +0.00 (n = 1) | 1.0 | 150 |",
     ]
 
 
