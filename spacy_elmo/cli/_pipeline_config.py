@@ -23,6 +23,7 @@ BOUNDARIES = ("sentencizer", "senter", "parser", "beam_parser")  # components th
 LINKER = "entity_linker"
 ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
+NO_LISTENER = "it has no component that could listen to ELMo"
 Block = Dict[str, Any]
 
 
@@ -38,7 +39,7 @@ def check_pipeline(pipeline: str, lang: str) -> List[str]:
     except ImportError as error:
         raise ValueError(Errors.EL212.format(lang=lang, reason=error)) from error
     names = [name.strip() for name in pipeline.split(",") if name.strip() not in SHARED]
-    problems = [] if names else ["it has no component that could listen to ELMo"]
+    problems = [] if names else [NO_LISTENER]
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
             problems.append(f"'{name}' is listed {names.count(name)} times")
@@ -59,11 +60,14 @@ def make_pipeline_config(
     bilm (Optional[str]): Name or path of the biLM; None if it will be given for training.
     use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
     RETURNS (Config): Complete, not interpolated.
+    RAISES (ValueError): EL210 if no component has a model that could listen to ELMo.
     """
     names = _add_boundaries(names)
     config = make_spacy_config(lang=lang, pipeline=names, optimize=optimize)
     tok2vec = _choose_tok2vec(lang, optimize, placement)
     components = {name: _listen(name, config["components"][name], tok2vec, placement) for name in names}
+    if all(component == config["components"][name] for name, component in components.items()):
+        raise ValueError(Errors.EL210.format(pipeline=",".join(names), lang=lang, problems=NO_LISTENER))
     config["components"] = {"elmo": {"factory": "elmo", "store": "layers"}, **components}
     config["nlp"].update(pipeline=["elmo", *names], batch_size=BATCH_SIZE)
     config["paths"].update(vectors=None, bilm=bilm)  # for accuracy, spaCy chooses vectors that must be downloaded

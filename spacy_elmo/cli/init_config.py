@@ -18,9 +18,11 @@ STDOUT = "-"
 DEFAULT_PIPELINE = "tagger,parser,ner"  # as `spacy init config`
 PIPELINE_HEADER = """\
 # {pipeline} with ELMo: the config of `spacy init config` for {optimize}, each component with its own mix of layers.
-# python -m spacy train {config_path} --output training --paths.train train.spacy --paths.dev dev.spacy{kb}
+{network}# python -m spacy train {config_path} --output training --paths.train train.spacy --paths.dev dev.spacy{kb}
 
 """
+PLACES = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
+NETWORK = "# Differs from it: a BiLSTM over word features, with ELMo {place}.\n"
 COMMANDS = {
     "pipeline": "python -m spacy train {path} --output training --paths.train train.spacy --paths.dev dev.spacy{kb}",
     "pretraining": "python -m spacy elmo pretrain {path} runs/mine --paths.train train.txt --paths.valid valid.txt",
@@ -139,7 +141,11 @@ def init_config(
         names, lang=lang, optimize=optimize, placement=placement, bilm=bilm, use_gpu=use_gpu
     )
     header = PIPELINE_HEADER.format(
-        pipeline=", ".join(names), optimize=optimize, config_path=config_path, kb=_kb_option(pipeline)
+        pipeline=", ".join(names),
+        optimize=optimize,
+        network="" if placement is None else NETWORK.format(place=PLACES[placement]),
+        config_path=config_path,
+        kb=_kb_option(pipeline),
     )
     return header + add_comments(config.to_str(interpolate=False))
 

@@ -47,7 +47,10 @@ def layer_weights_cli(
     if as_json:
         print(srsly.json_dumps({"mixes": [_record(name, mix) for name, some in found for mix in some]}))
     else:
-        _common.msg.table(make_rows(mixes, names), header=make_header(mixes), divider=True, aligns=_aligns(mixes))
+        rows = make_rows(mixes, names)
+        width = max(len(name) for name, *_ in rows)  # wasabi cuts the padding of columns, not their text
+        settings = {"divider": True, "aligns": _aligns(mixes), "max_col": max(width, 30)}
+        _common.msg.table(rows, header=make_header(mixes), **settings)
     if picture is not None:
         _common.msg.good(f"Drew {picture}")
 

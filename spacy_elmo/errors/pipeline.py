@@ -44,8 +44,8 @@ class PipelineErrors(metaclass=Catalogue):
         "the listening component again."
     )
     EL069 = (
-        "initial_weights has {n_weights} weights, but the biLM has {n_layers} layers (including the token layer). Give "
-        "one weight per layer, or null for equal weights."
+        "{setting} has {n_weights} weights ({weights}), but the biLM has {n_layers} layers (including the token layer). "
+        "Give one weight per layer, or null for equal weights."
     )
     EL070 = (
         "The tokens of a training batch have changed since the ELMo component computed its layers (batch {found}, "
@@ -117,6 +117,10 @@ class PipelineErrors(metaclass=Catalogue):
         "Components in frozen_components were trained with another biLM ({trained}) than '{name}' has ({found}), and "
         "cannot adapt to it: {components}. Load that biLM ([initialize.components.{name}.loader], or `weights` of the "
         "component), or remove them from frozen_components to train them further."
+    )
+    EL086 = (
+        "No biLM is given: the path in [initialize.components.elmo.loader] is null. Add --paths.bilm, with the name of a "
+        "packaged model or the path of weights in any known format, or set the path in this block."
     )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "

@@ -78,6 +78,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         )
         self.upstream_name = upstream_name
         self.prefix = "elmo"
+        self.owner = ""  # name of the component with this listener
         self._upstream: Optional[weakref.ReferenceType[Any]] = None
         self._sample: Any = None
         self.forget_training()
@@ -103,7 +104,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
             self.upstream.remove_listener(self, component_name)
             self.settle_bilm(self.upstream.bilm_label)
         self._upstream = weakref.ref(upstream)
-        self.prefix = upstream.prefix
+        self.prefix, self.owner = upstream.prefix, component_name or self.owner
         # Sizes of a trained listener are kept; they are checked when vectors arrive.
         if upstream.sizes is not None and not self.mix.has_param("w"):
             self.set_sizes(*upstream.sizes)
@@ -113,7 +114,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         width (int): D.
         RAISES (ValueError): EL068 if the mix has other sizes, EL069 for another number of initial weights.
         """
-        set_sizes(self.mix, n_layers, width)
+        set_sizes(self.mix, n_layers, width, owner=self.owner)
         self.set_dim("nO", self.mix.get_dim("nO"), force=True)
 
     @property
@@ -208,7 +209,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return copied
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
-        self.follows_bilm, self.warned_of = False, ""  # not in pickles of earlier versions
+        self.follows_bilm, self.warned_of, self.owner = False, "", ""  # not in pickles of earlier versions
         for name, value in state.items():
             setattr(self, name, value)
         self.attrs.setdefault(TRAINED_WITH, "")

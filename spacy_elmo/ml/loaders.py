@@ -8,6 +8,7 @@ import torch
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
+from ..errors import Errors
 from ..weights import load_bilm
 
 Loader = Callable[[], BiLM]
@@ -27,11 +28,19 @@ def BiLMLoader(
     weights (Optional[str]): A weights file.
     vocab (Optional[str]): A vocabulary, one word per line.
     token_embeddings (Optional[str]): A file of precomputed word vectors in the order of `vocab`.
-    RETURNS (Callable[[], BiLM]): The loader; it opens the files when it is called.
+    RETURNS (Callable[[], BiLM]): The loader; it opens the files when it is called. RAISES (ValueError): When it is
+        called, EL086 if neither `path` nor `weights` is given; others as `load_bilm`.
     """
     names = ("options", "weights", "vocab", "token_embeddings")
     given: Dict[str, Any] = dict(zip(names, (options, weights, vocab, token_embeddings)))
-    return partial(load_bilm, path if weights is None else None, **given)
+    return partial(_load_given, path if weights is None else None, **given)
+
+
+def _load_given(path: Optional[str], **files: Any) -> BiLM:
+    """RAISES (ValueError): EL086 without a path and without weights; others as `load_bilm`."""
+    if path is None and files["weights"] is None:
+        raise ValueError(Errors.EL086)
+    return load_bilm(path, **files)
 
 
 def RandomBiLM(bilm: Dict[str, Any], seed: int = 0) -> Loader:

@@ -35,12 +35,13 @@ def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
     )
 
 
-def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int) -> None:
+def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int, *, owner: str = "") -> None:
     """Set the sizes of a mix.
 
     model (Model): A `ScalarMix`.
     n_layers (int): Layers to mix, L+1.
     width (int): D.
+    owner (str): Name of its component, for the error; empty if it is not known.
     RAISES (ValueError): EL068 if it was initialized with other sizes, EL069 for another number of initial weights.
     """
     known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
@@ -48,7 +49,8 @@ def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int) -> No
         raise ValueError(Errors.EL068.format(wanted=_shape(*known), found=_shape(n_layers, width)))
     weights = get_mix_settings(model).initial_weights
     if weights is not None and len(weights) != n_layers:
-        raise ValueError(Errors.EL069.format(n_weights=len(weights), n_layers=n_layers))
+        sizes = {"n_weights": len(weights), "weights": list(weights), "n_layers": n_layers}
+        raise ValueError(Errors.EL069.format(setting="initial_weights" + (f" of '{owner}'" if owner else ""), **sizes))
     model.set_dim("nL", n_layers, force=True)
     model.set_dim("nI", width, force=True)
     if not model.layers:

@@ -53,5 +53,6 @@ def write_rows(vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
 
 def _raw_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:
     if weights is not None and len(weights) != n_layers:
-        raise ValueError(Errors.EL069.format(n_weights=len(weights), n_layers=n_layers))
+        sizes = {"n_weights": len(weights), "weights": list(weights), "n_layers": n_layers}
+        raise ValueError(Errors.EL069.format(setting="mix.weights of the ELMo component", **sizes))
     return equal_weights(weights, n_layers)

@@ -168,6 +168,8 @@ def test_component_without_tok2vec_is_told() -> None:
         (["--pipeline", "nre"], "[EL210]"),
         (["--pipeline", "ner,ner"], "'ner' is listed 2 times"),
         (["--pipeline", ""], "no component"),
+        (["--pipeline", "sentencizer"], "no component that could listen"),
+        (["--pipeline", "lemmatizer,entity_ruler", "--placement", "both"], "no component that could listen"),
         (["--lang", "qq"], "[EL212]"),
         (["--pretraining", "--adaptation"], "[EL211]"),
         (["--pretraining", "--bilm", "en_elmo_sm"], "--bilm"),

@@ -108,6 +108,9 @@ def test_several_pipelines_are_named_by_what_differs(pipeline: Path, tmp_path: P
     result = CliRunner().invoke(app, ["layer-weights", str(one), str(other), "--picture", str(tmp_path / "a.svg")])
     assert result.exit_code == 0 and "one: tagger" in result.stdout and "other: tagger" in result.stdout
     assert shorten(["a"]) == [""] and shorten(["a", "a"]) == ["a", "a"] and shorten(["x/a", "a"]) == ["x/a", "a"]
+    far = shutil.copytree(pipeline, tmp_path / ("a" * 40) / "model-best")  # the columns stay aligned
+    lines = CliRunner().invoke(app, ["layer-weights", str(one), str(far)]).stdout.strip().splitlines()
+    assert len({len(line.rstrip()) for line in lines}) == 1
     log = tmp_path / "log.jsonl"
     log.write_text(ROW, encoding="utf8")
     arguments = ["--log", str(log), "--picture", str(tmp_path / "b.svg")]

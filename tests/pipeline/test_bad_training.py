@@ -61,3 +61,12 @@ def test_other_bilm_can_be_sourced_beside_a_trained_mix_only_if_it_fits():
     wide.add_pipe("tagger", source=trained)
     with pytest.raises(ValueError, match="EL068"):
         wide("She sat")
+
+
+def test_a_loader_without_a_path_is_an_error():
+    """`elmo init-config` writes paths.bilm = null for a language without a packaged biLM."""
+    config = Config().from_str(init_config(pipeline="tagger"), interpolate=False)
+    config["paths"]["bilm"] = None
+    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+    with pytest.raises(ValueError, match="EL086.*--paths.bilm"):
+        nlp.initialize(lambda: make_examples(nlp))
