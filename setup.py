@@ -135,6 +135,7 @@ def setup_package() -> None:
                 "spacy-elmo.Tok2VecWithElmo.v1 = spacy_elmo.ml.concat:Tok2VecWithElmo",
                 "spacy-elmo.ElmoTaskEncoder.v1 = spacy_elmo.ml.task_encoder:ElmoTaskEncoder",
                 "spacy-elmo.BiLSTMEncoder.v1 = spacy_elmo.ml.bilstm:BiLSTMEncoder",
+                "spacy-elmo.TextCatReduce.v1 = spacy_elmo.ml.textcat_reduce:TextCatReduce",
                 "spacy-elmo.CRFTagger.v1 = spacy_elmo.ml.crf_tagger:CRFTagger",
             ],
             "spacy_loggers": [

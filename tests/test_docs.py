@@ -27,6 +27,7 @@ from spacy_elmo.ml.listener import build_listener
 from spacy_elmo.ml.loaders import BiLMLoader, RandomBiLM
 from spacy_elmo.ml.schedules import slanted_triangular
 from spacy_elmo.ml.task_encoder import ElmoTaskEncoder
+from spacy_elmo.ml.textcat_reduce import TextCatReduce
 from spacy_elmo.nn import Elmo as ElmoModule
 from spacy_elmo.nn import ScalarMix, batch_to_ids
 from spacy_elmo.pipeline.crf_ner import CRFNer, make_crf_ner
@@ -43,6 +44,7 @@ ARCHITECTURES = {
     "spacy-elmo.slanted_triangular.v1": slanted_triangular,
     "spacy-elmo.ElmoTaskEncoder.v1": ElmoTaskEncoder,
     "spacy-elmo.BiLSTMEncoder.v1": BiLSTMEncoder,
+    "spacy-elmo.TextCatReduce.v1": TextCatReduce,
     "spacy-elmo.CRFTagger.v1": CRFTagger,
     "spacy-elmo.BiLMLoader.v1": BiLMLoader,
     "spacy-elmo.RandomBiLM.v1": RandomBiLM,

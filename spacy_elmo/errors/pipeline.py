@@ -44,8 +44,8 @@ class PipelineErrors(metaclass=Catalogue):
         "the listening component again."
     )
     EL069 = (
-        "{setting} has {n_weights} weights ({weights}), but the biLM has {n_layers} layers (including the token layer). "
-        "Give one weight per layer, or null for equal weights."
+        "{setting} has {n_weights} weights ({weights}), but the biLM has {n_layers} layers (including the token "
+        "layer). Give one weight per layer, or null for equal weights."
     )
     EL070 = (
         "The tokens of a training batch have changed since the ELMo component computed its layers (batch {found}, "
@@ -119,8 +119,8 @@ class PipelineErrors(metaclass=Catalogue):
         "component), or remove them from frozen_components to train them further."
     )
     EL086 = (
-        "No biLM is given: the path in [initialize.components.elmo.loader] is null. Add --paths.bilm, with the name of a "
-        "packaged model or the path of weights in any known format, or set the path in this block."
+        "No biLM is given: the path in [initialize.components.elmo.loader] is null. Add --paths.bilm, with the name of "
+        "a packaged model or the path of weights in any known format, or set the path in this block."
     )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "

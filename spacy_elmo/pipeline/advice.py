@@ -40,7 +40,7 @@ def reduce_classifier(exclusive_classes: bool, *kinds: str) -> Dict[str, Any]:
     RETURNS (Dict[str, Any]): The settings of a text classifier, without its tok2vec.
     """
     reductions = {f"use_reduce_{kind}": kind in kinds for kind in ("first", "last", "max", "mean")}
-    name = "spacy.TextCatReduce.v1"
+    name = "spacy.TextCatReduce.v1" if kinds == ("mean",) else "spacy-elmo.TextCatReduce.v1"
     return {"@architectures": name, "exclusive_classes": exclusive_classes, **reductions, "nO": None}
 
 

@@ -214,5 +214,6 @@ def test_wrong_number_of_weights_is_an_error_before_training():
         add_elmo(nlp)
         wrong = {**block, "initial_weights": [1.0, 2.0]}
         tok2vec = task_encoder(**{name: wrong})
-        with pytest.raises(ValueError, match=r"EL069.*initial_weights of 'tagger' has 2 weights \(\[1.0, 2.0\]\).*3 layers"):
+        message = r"EL069.*initial_weights of 'tagger' has 2 weights \(\[1.0, 2.0\]\).*3 layers"
+        with pytest.raises(ValueError, match=message):
             nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}})
