@@ -19,7 +19,7 @@ EXACT_TOKENS = 20_000
 MAX_CELLS = 4096
 SAMPLES_PER_CELL = 40
 N_PROBED = 24  # cells that are searched
-# Share of changed tokens from which the cells are computed anew.
+# Share of changed tokens from which the cells are computed again.
 MAX_CHANGED = 0.3
 Progress = Callable[[int], Any]
 

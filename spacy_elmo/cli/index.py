@@ -94,7 +94,7 @@ def change_index(
     bilm (Optional[str]), layer (Optional[str]), precision (Optional[str]): None for those of the index.
     content_words (Optional[bool]): Store content words only; None for as in the index.
     gpu_id (int): GPU ID, -1 for the CPU.
-    force (bool): Build anew; the old index stays until the new one is complete.
+    force (bool): Build it again; the old index stays until the new one is complete.
     RETURNS (bool): Whether everything was read: False if it was asked to stop.
     RAISES (ValueError): See `open_for_writing`, `start_replacement`, `find_shards` and `IndexBuilder.delete`.
     """

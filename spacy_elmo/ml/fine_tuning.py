@@ -63,7 +63,7 @@ class FineTuning:
 
 class FineTuner:
     """Applies `FineTuning` to one network. What it counts and remembers is neither saved nor copied: a pipeline that is
-    loaded begins anew, with the weights it was saved with as the pretrained ones.
+    loaded starts again, with the weights it was saved with as the pretrained ones.
 
     settings (FineTuning): The settings.
     """
@@ -87,7 +87,7 @@ class FineTuner:
         return sum(array.nbytes for array in self._pretrained.values())
 
     def begin(self, bilm: BiLM) -> None:
-        """Start anew: count from 0, take the weights as the pretrained ones, freeze what is not trained yet.
+        """Start again: count from 0, take the weights as the pretrained ones, freeze what is not trained yet.
 
         bilm (BiLM): The biLM. Token embeddings in place of its token layer are constant.
         RAISES (ValueError): EL085 for layers that the biLM does not have, or whose vectors are constant.

@@ -27,7 +27,7 @@ class MixSettings:
         Peters et al. (2018), sec. 5.1.
     layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of one token); as the
         references do it, so that the result depends on the batch: "bilm-tf" (over all tokens of the batch) or
-        "allennlp" (over all tokens and boundaries of the batch, which asks for a frozen biLM); or None.
+        "allennlp" (over all tokens and boundaries of the batch, which requires a frozen biLM); or None.
     output_dropout (float): Dropout of the mixed vector, in addition to the dropout of the training.
     projection_width (Optional[int]): Width of a linear layer after the mix, None for no layer.
     mix (str): "learned"; "fixed" (w stays as `initial_weights` gives it); "mean" of all layers; "top" (the highest

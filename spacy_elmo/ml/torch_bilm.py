@@ -89,7 +89,7 @@ class TorchBiLM(Shim):
         return self.tuner is not None and self.tuner.n_trained > 0
 
     def begin_training(self) -> None:
-        """Fine-tune from the weights that are there: schedules start anew."""
+        """Fine-tune from the weights that are there: schedules start again."""
         if self.tuner is not None and self.bilm is not None:
             self.tuner.begin(self.bilm)
 
