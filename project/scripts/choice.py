@@ -71,7 +71,8 @@ def choice_cli(
         )
     except (ValueError, OSError) as e:
         msg.fail("Cannot measure", str(e), exits=1)
-    msg.table([(row["label"], row["score"], f"{row['words_per_s']:,.0f}") for row in rows])
+    scores = ["-" if row["score"] is None else f"{row['score']:.4f}" for row in rows]
+    msg.table([(row["label"], score, f"{row['words_per_s']:,.0f}") for row, score in zip(rows, scores)])
 
 
 def measure_choice(

@@ -1,4 +1,4 @@
-"""Build an index again without losing the old one: in a folder inside it, whose files take the place of the old files at
+"""Rebuild an index without losing the old one: in a folder inside it, whose files take the place of the old files at
 the end. A build that fails, is stopped or is killed leaves the old index as it was.
 """
 
