@@ -6,7 +6,7 @@ from typing import Dict, List, Set, Tuple
 from ..pipeline.defaults import DEFAULT_CONFIG
 
 # Blocks of these architectures stand anywhere in a config: their comments are found by name, not by block.
-ARCHITECTURES = ("ElmoTaskEncoder", "BiLSTMEncoder", "ElmoListener")
+ARCHITECTURES = ("ElmoTaskEncoder", "BiLSTMEncoder", "TextCatReduce", "ElmoListener")
 
 # Comments of the settings, in the form of a config. Those of [elmo] and [elmo.mix] are in pipeline/defaults.py.
 COMMENTS = """
@@ -72,6 +72,21 @@ width =
 depth =
 # Dropout of the output of each layer, 0 to below 1; null for the dropout of [training].
 dropout =
+
+# Pools the token vectors of a Doc and scores the result: `spacy.TextCatReduce.v1` for batches with empty Docs, too.
+[TextCatReduce]
+# Whether each Doc has exactly one category.
+exclusive_classes =
+# Whether to use the first vector.
+use_reduce_first =
+# Whether to use the last vector.
+use_reduce_last =
+# Whether to use the maximum of each value.
+use_reduce_max =
+# Whether to use the mean of the vectors.
+use_reduce_mean =
+# Number of categories; null to infer it from the data.
+nO =
 
 # The layers of the biLM with a mix of this component's own: Peters et al. (2018), eq. 1.
 [ElmoListener]
