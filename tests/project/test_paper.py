@@ -296,7 +296,8 @@ def test_threshold_is_the_best_of_the_development_data(
 def test_every_run_makes_a_pipeline(import_script: Callable[[str], Any], tmp_path: Path) -> None:
     experiments, script = import_script("paper_experiments"), import_script("paper_run")
     found = {}
-    for run in {run for runs in experiments.EXPERIMENTS.values() for run in runs if run.share == 100}:
+    runs = {run.name(0): run for runs in experiments.EXPERIMENTS.values() for run in runs if run.share == 100}
+    for run in runs.values():
         overrides = script.make_overrides(run, 0, tmp_path, tmp_path, experiments.Options())
         script.make_config(run, experiments.Options()).to_disk(tmp_path / "run.cfg")
         config = script.Config().from_disk(tmp_path / "run.cfg", interpolate=True, overrides=overrides)
