@@ -53,21 +53,23 @@ def main(
     n_tokens = sum(len(sentence) for document in documents for sentence in document)
     print(f"{len(documents)} documents, {n_tokens} tokens; EWT dev {len(dev[1])}")
     sizes = {"n_documents": len(documents), "n_tokens": n_tokens, "n_train": len(train[1]), "n_dev": len(dev[1])}
-    rows = list(compare(bilm, documents, train, dev))
+    rows = compare(bilm, documents, train, dev)
     if output is not None:
         _write(output, {**identity, **sizes, "max_tokens": MAX_TOKENS, "rows": rows})
 
 
-def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -> Iterator[Dict[str, Any]]:
-    """Print and yield a row per pair of contexts and state: forward perplexity, accuracy of the probe (0 to 1)."""
+def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -> List[Dict[str, Any]]:
+    """Print and return a row per pair of contexts and state: forward perplexity, accuracy of the probe (0 to 1)."""
     print("contexts   state    forward perplexity   EWT dev UPOS (linear probe)   seconds")
+    rows = []
     for contexts, state in PAIRS:
         started = time.perf_counter()
         score = _perplexity(bilm, documents, contexts, state)
         accuracy = _probe(bilm, train, dev, contexts, state)
         elapsed = time.perf_counter() - started
         print(f"{contexts:10} {state:8} {score:18.2f}   {accuracy:27.2%} {elapsed:9.0f}", flush=True)
-        yield {"contexts": contexts, "state": state, "perplexity": score, "accuracy": accuracy}
+        rows.append({"contexts": contexts, "state": state, "perplexity": score, "accuracy": accuracy})
+    return rows
 
 
 def _is_finished(path: Path, identity: Dict[str, Any]) -> bool:

@@ -35,7 +35,7 @@ class Warnings(metaclass=Catalogue):
     WL066 = (
         "Components were trained with another biLM ({trained}) than '{name}' has ({found}), so that their predictions "
         "may be poor: {components}. Train them further, or load the biLM they were trained with "
-        "(`nlp.get_pipe(\"{name}\").load_weights(path)`; in a config, give '{name}' their `source`)."
+        "(`nlp.get_pipe(\"{name}\").load_weights(path)`; in a config, give '{name}' the `source` that they have)."
     )
     WL067 = (
         "Components were trained with another biLM ({trained}) than '{name}' has ({found}), and will be trained "

@@ -2,8 +2,8 @@
 
 from typing import Any, Callable, List, Optional, Tuple
 
-from spacy.ml.models.textcat import build_reduce_text_classifier
 from spacy.tokens import Doc
+from spacy.util import registry
 from thinc.api import Model
 from thinc.types import Floats2d
 
@@ -31,10 +31,9 @@ def TextCatReduce(
     RETURNS (Model[List[Doc], Floats2d]): Scores, shape (Docs, categories).
     RAISES (ValueError): E1057 of spaCy if nothing pools.
     """
-    classifier: DocModel = build_reduce_text_classifier(
-        tok2vec, exclusive_classes, use_reduce_first, use_reduce_last, use_reduce_max, use_reduce_mean, nO
-    )
-    return skip_empty_docs(classifier)
+    build = registry.architectures.get("spacy.TextCatReduce.v1")
+    kinds = (use_reduce_first, use_reduce_last, use_reduce_max, use_reduce_mean)
+    return skip_empty_docs(build(tok2vec, exclusive_classes, *kinds, nO))
 
 
 def skip_empty_docs(classifier: DocModel) -> DocModel:
@@ -52,13 +51,9 @@ def skip_empty_docs(classifier: DocModel) -> DocModel:
 
 
 def init(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[Floats2d] = None) -> None:
-    """X (Optional[List[Doc]]), Y (Optional[Floats2d]): A sample of Docs and their categories."""
+    """X (Optional[List[Doc]]), Y (Optional[Floats2d]): A sample of Docs, and their categories for the width."""
     (classifier,) = model.layers
-    if X is not None:
-        kept = [i for i, doc in enumerate(X) if len(doc)]
-        Y = None if Y is None else Y[kept]
-        X = [X[i] for i in kept]
-    classifier.initialize(X=X or None, Y=Y)
+    classifier.initialize(X=[doc for doc in X or [] if len(doc)] or None, Y=Y)
     if classifier.has_dim("nO"):
         model.set_dim("nO", classifier.get_dim("nO"), force=True)
 

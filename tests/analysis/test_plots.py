@@ -132,6 +132,17 @@ def test_bad_pictures_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         plots.check_picture(Path("a.png"))
 
 
+def test_a_logarithmic_axis_has_whole_numbers() -> None:
+    figure, (axes,) = plots.new_figure(height=2.0)
+    axes.plot([7400, 23700], [1, 2])
+    plots.use_log_scale(axes)
+    figure.canvas.draw()
+    low, high = axes.get_xlim()
+    shown = [label.get_text() for label, x in zip(axes.get_xticklabels(), axes.get_xticks()) if low <= x <= high]
+    assert shown[-3:] == ["10,000", "15,000", "20,000"]
+    assert not any(label.get_text() for label in axes.get_xticklabels(minor=True))
+
+
 @pytest.mark.issue(18)
 def test_only_one_module_imports_matplotlib() -> None:
     found = [

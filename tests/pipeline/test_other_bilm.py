@@ -181,3 +181,13 @@ def test_the_label_follows_the_weights():
     bilm.refresh()
     assert len(before) == len(elmo.bilm_label) == 12
     assert elmo.bilm_label != before
+
+
+def test_a_pickled_listener_of_an_earlier_version_is_complete():
+    (listener,) = get_listeners(make_trained())
+    state = listener.__getstate__()
+    for name in ("owner", "warned_of", "follows_bilm"):
+        del state[name]
+    older = type(listener).__new__(type(listener))
+    older.__setstate__(state)
+    assert (older.owner, older.warned_of, older.follows_bilm) == ("", "", False)

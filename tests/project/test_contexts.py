@@ -5,6 +5,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any, Callable
 
+import numpy
 import pytest
 import spacy
 import srsly
@@ -44,6 +45,13 @@ def _load() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_a_state_is_carried_inside_of_a_document_only() -> None:
+    bilm, documents = make_bilm(), [[["the", "bank"], ["it", "lends"]], [["the", "river"]]]
+    wanted = [row for text in documents for row in bilm.embed(text, state="carry", layers="mean")]
+    found = _load()._vectors(bilm, documents, "sentences", "carry")
+    numpy.testing.assert_allclose(found, numpy.concatenate(wanted), atol=1e-5)
 
 
 def test_table_is_drawn_from_the_rows(import_script: Callable[[str], Any], shared: Path, tmp_path: Path) -> None:
