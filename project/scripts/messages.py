@@ -72,5 +72,10 @@ class Messages:
         "[P043] A transformer needs packages that are not installed: {missing}. Install them: `pip install "
         "'spacy-curated-transformers<1' tokenizers`."
     )
+    P044 = "[P044] The errors of '{name}' cannot be counted. Known tasks: {known}."
+    P045 = (
+        "[P045] There is no '{missing}' in '{folder}'. Train both pipelines with `python project/scripts/paper.py "
+        "{experiment} --seed {seed} --keep FOLDER`."
+    )
     P050 = "[P050] There is no treebank '{name}' of another language. Known treebanks: {known}."
     P051 = "[P051] `{command}` failed. Correct what it says:\n{output}"

@@ -9,6 +9,7 @@ import srsly
 import typer
 from choice_section import choice_section, name_choices
 from context_tables import CONTEXTS, contexts_section
+from error_section import errors_section, name_errors
 from known_datasets import PROJECT_DIR
 from layer_tables import POS, SENSES, pos_section, senses_section
 from messages import Messages
@@ -43,8 +44,9 @@ SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "shares": ("Sample efficiency", make_shares),
     "updates": ("Updates to the best score of the baseline", make_updates),
 }
-# The same for sections that read a file of layers.py or benchmarks/contexts.py, from the folder of results.
-LAYER_SECTIONS: Dict[str, Tuple[str, Callable[[Path], Optional[str]]]] = {
+# The same for sections that read files of errors.py, layers.py or benchmarks/contexts.py, from the folder of results.
+FILE_SECTIONS: Dict[str, Tuple[str, Callable[[Path], Optional[str]]]] = {
+    "errors": ("Errors", errors_section),
     "senses": ("Word senses by layer", senses_section),
     "pos": ("Parts of speech by layer", pos_section),
     "contexts": ("Contexts and states", contexts_section),
@@ -82,7 +84,7 @@ def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
     """
     text = page.read_text(encoding="utf8") if page.exists() else "# Results\n"
     of_layers = {name: srsly.read_json(folder / name) for name in (SENSES, POS, CONTEXTS) if (folder / name).is_file()}
-    of_layers.update(name_choices(folder))
+    of_layers.update({**name_choices(folder), **name_errors(folder)})
     kept, _ = split_by_weights(results)
     sections = {"weights": describe_weights(results, of_layers)}
     by_schedule = {name: [result for result in kept if schedule_of(result) == name] for name in SCHEDULES}
@@ -90,9 +92,9 @@ def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
     sections["linear"] = make_gains(by_schedule["linear"])
     if sections["shares"]:
         sections["shares"] += _draw_plots(by_schedule["constant"], page.parent / IMAGES)
-    sections.update({name: make(folder) for name, (_, make) in LAYER_SECTIONS.items()})
+    sections.update({name: make(folder) for name, (_, make) in FILE_SECTIONS.items()})
     sections["choice"] = choice_section(folder, page.parent / IMAGES)
-    headings = {name: section[0] for name, section in (*SECTIONS.items(), *LAYER_SECTIONS.items())}
+    headings = {name: section[0] for name, section in (*SECTIONS.items(), *FILE_SECTIONS.items())}
     headings.update(weights="Weights", linear="Gains with a falling learning rate", choice="Score against speed")
     for name, content in sections.items():
         text = replace_section(text, name, f"## {headings[name]}\n\n{content}" if content else "")
