@@ -50,7 +50,7 @@ def make_title(record: Record) -> str:
     if best is fastest:
         return f"{title}: {best['label']} is best and fastest"
     factor = fastest["words_per_s"] / best["words_per_s"]
-    return f"{title}: {best['label']} is best, {factor:.1f} times slower than {fastest['label']}"
+    return f"{title}: {best['label']} scores highest; {fastest['label']} is {factor:.1f} times as fast"
 
 
 def _settings_with_bilm(record: Record) -> List[Record]:
@@ -65,8 +65,8 @@ def _describe(record: Record, image_dir: Path) -> str:
     told = (
         f"{TITLES.get(record['task'], record['task'])}, seed {record['seed']}: score on the test data, and words per "
         f"second of the whole pipeline, tokenizer included, on its {record['n_texts']:,} texts with one thread "
-        f"({record['processor']}); median of {record['repeats']}. Encoders of the RoBERTa class could be measured by "
-        "speed alone, since no trained weights were available."
+        f"({record['processor']}); median of {record['repeats']}. For encoders of the RoBERTa size only speed "
+        "can be measured: no trained weights were available."
     )
     return f"{told}\n\n{table}\n\n![{make_title(record)}](images/{name})"
 

@@ -11,9 +11,13 @@ from spacy_elmo.analysis.answers import Answer, DocAnswers
 
 N_SHOWN = 10  # confusions
 N_WORDS = 3  # examples of a confusion
-UNKNOWN, SEVERAL, ONE = "not in the training data", "with several tags there", "with one tag there"
+UNKNOWN, SEVERAL, ONE = (
+    "not in the training data",
+    "with several tags in the training data",
+    "with one tag in the training data",
+)
 SEEN, NEW = "in the training data", "not in the training data"
-MISSED, LABEL, BOUNDARIES, SPURIOUS = "missed", "wrong label", "wrong boundaries", "where there is none"
+MISSED, LABEL, BOUNDARIES, SPURIOUS = "missed", "wrong label", "wrong boundaries", "spurious"
 # Training texts of a category, from and to.
 SIZES = ((0, 500), (500, 1500), (1500, None))
 Counts = Dict[str, Any]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 import srsly
+from error_counts import MISSED
 from paper_tables import make_table
 from weights_in_use import is_of_packaged
 
@@ -38,18 +39,31 @@ def _describe_words(record: Record) -> str:
     rows = [[f"words {row['kind']}", f"{row['n']:,}", *_percentages(row)] for row in record["rows"]]
     table = make_table(["tokens of the test data", "n", "right without ELMo, %", "right with ELMo, %"], rows)
     confusions = [[row["right"], row["found"], str(row["n"]), _quote(row["words"])] for row in record["confusions"]]
-    frequent = make_table(["right tag", "tag with ELMo", "n", "frequent words"], confusions)
+    frequent = make_table(["gold tag", "tag with ELMo", "n", "frequent words"], confusions)
     return (
-        f"Tokens that spaCy's tokenizer divides as the treebank does:\n\n{table}\n\n"
+        f"Only tokens whose boundaries match those of the treebank:\n\n{table}\n\n"
         f"The most frequent errors left with ELMo:\n\n{frequent}"
     )
 
 
 def _describe_entities(record: Record) -> str:
-    rows = [[row["kind"], f"{row['n']:,}", *_percentages(row)] for row in record["rows"]]
+    rows = [[row["kind"], f"{row['n']:,}", *_percentages(row)] for row in record["rows"] if row["n"]]
     table = make_table(["entities of the test data", "n", "found without ELMo, %", "found with ELMo, %"], rows)
     errors = [[row["kind"], f"{row['without']:,}", f"{row['with']:,}"] for row in record["errors"]]
-    return f"{table}\n\n{make_table(['entities', 'without ELMo', 'with ELMo'], errors)}"
+    return f"{table}\n\n{_describe_kinds(record)}\n\n{make_table(['error', 'without ELMo', 'with ELMo'], errors)}"
+
+
+def _describe_kinds(record: Record) -> str:
+    """How each kind is counted, and how many entities were predicted."""
+    told = []
+    for name in ("without", "with"):
+        right = sum(row[name] for row in record["rows"])
+        wrong = sum(row[name] for row in record["errors"] if row["kind"] != MISSED)
+        told.append(f"{right + wrong:,} {name} ELMo, {right:,} of them right")
+    return (
+        f"Predicted entities: {'; '.join(told)}. Errors are counted over predicted entities, spurious ones overlap no "
+        "gold entity; only missed ones are counted over gold entities, which no predicted one overlaps."
+    )
 
 
 def _describe_categories(record: Record) -> str:

@@ -37,7 +37,7 @@ SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "gains": ("Gains", make_gains),
     "layer-weights": ("Layer weights", make_layer_weights),
     "languages": ("Other languages", make_languages),
-    "alternatives": ("What else raw text can give", make_alternatives),
+    "alternatives": ("Alternatives: spacy pretrain and floret vectors", make_alternatives),
     "finetuned": ("Fine-tuning the biLM", make_finetuned),
     "mixes": ("Mix of the layers", make_mixes),
     "placements": ("Placement", make_placements),

@@ -64,7 +64,7 @@ def test_entities_are_counted_by_kind_of_error(counts: Any) -> None:
         ("missed", 1, 1),
         ("wrong label", 1, 0),
         ("wrong boundaries", 1, 0),
-        ("where there is none", 1, 0),
+        ("spurious", 1, 0),
     ]
 
 
@@ -125,7 +125,7 @@ def test_kept_pipelines_are_compared(import_script: Callable[[str], Any], tmp_pa
     assert (found["bilm_digest"], found["kind"], found["seed"]) == ("0123456789ab", "entities", 0)
     errors = {row["kind"]: row for row in found["errors"]}
     assert errors["missed"]["with"] < errors["missed"]["without"] == sum(row["n"] for row in found["rows"])
-    assert errors["where there is none"]["with"] > errors["where there is none"]["without"] == 0
+    assert errors["spurious"]["with"] > errors["spurious"]["without"] == 0
 
 
 def test_command_says_what_is_wrong(import_script: Callable[[str], Any], tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_section_has_a_table_of_each_kind(import_script: Callable[[str], Any], t
     rows = [{"kind": "in the training data", "n": 1000, "without": 500, "with": 600}]
     rows += [{"kind": "new", "n": 0, "without": 0, "with": 0}]
     confusions = [{"right": "NOUN", "found": "PROPN", "n": 3, "words": ["Tea", "Oslo"]}]
-    errors = [{"kind": "missed", "without": 1200, "with": 1100}]
+    errors = [{"kind": "missed", "without": 1200, "with": 1100}, {"kind": "spurious", "without": 0, "with": 20}]
     limits = [{"from": 0, "to": 500}, {"from": 500, "to": 1500}, {"from": 1500, "to": None}]
     sizes = [{**limit, "n": 9, "without": 0.25, "with": 0.5} for limit in limits]
     categories = [
@@ -162,7 +162,8 @@ def test_section_has_a_table_of_each_kind(import_script: Callable[[str], Any], t
     section = script.errors_section(tmp_path)
     assert "### WNUT-17, entities, seed 2\n" in section and "| missed | 1,200 | 1,100 |" in section
     assert "| words in the training data | 1,000 | 50.0 | 60.0 |" in section
-    assert "| words new | 0 | - | - |" in section
+    assert "| words new | 0 | - | - |" in section and "\n| new |" not in section, "no such entities"
+    assert "Predicted entities: 500 without ELMo, 500 of them right; 620 with ELMo, 600 of them right." in section
     assert "| NOUN | PROPN | 3 | *Tea*, *Oslo* |" in section
     for told in ("fewer than 500", "500 to 1,499", "1,500 or more"):
         assert f"| {told} | 9 | 25.0 | 50.0 |" in section
