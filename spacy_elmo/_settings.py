@@ -3,7 +3,6 @@
 The dataclass itself checks ranges.
 """
 
-import math
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from typing import (
@@ -26,6 +25,7 @@ from .errors import Errors
 SINGULAR = {int: "an integer", float: "a number", bool: "true or false", str: "a string", type(None): "null"}
 PLURAL = {int: "integers", float: "numbers", bool: "true or false", str: "strings"}
 NO_FIT = object()
+FLOAT32_MAX = 3.4028234663852886e38
 
 
 def refuse_unknown(cls: Any, given: Any, block: str, *, root: Any = None, path: str = "") -> None:
@@ -73,8 +73,16 @@ def fit_types(cls: Any, given: Mapping[str, Any], *, path: str = "") -> Tuple[Di
 
 
 def is_finite(value: Any) -> bool:
-    """RETURNS (bool): Whether a value is a number, and neither NaN nor infinite."""
-    return isinstance(value, SupportsFloat) and math.isfinite(value)
+    """RETURNS (bool): Whether a value is a number that float32 can hold, neither NaN nor infinite."""
+    return isinstance(value, SupportsFloat) and abs(float(value)) <= FLOAT32_MAX
+
+
+def find_texts(**settings: Any) -> List[str]:
+    """**settings (Any): Settings that should be numbers, or null.
+    RETURNS (List[str]): A problem for each that is a text: Thinc's type check lets numbers in quotes pass.
+    """
+    found = [(name, value) for name, value in settings.items() if isinstance(value, str)]
+    return [f"{name} is {value!r}, should be a number, without quotes" for name, value in found]
 
 
 def _blocks(cls: Any) -> Iterator[Tuple[str, Any]]:

@@ -158,6 +158,8 @@ def _kb_option(pipeline: Optional[str]) -> str:
 def _choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
     """RETURNS (Optional[str]): The given biLM; otherwise a packaged biLM of the language, if there is one."""
     if bilm is not None:
+        if not bilm.strip():
+            raise ValueError(Errors.EL214)
         if bilm not in PACKAGED_NAMES and not Path(bilm).exists():
             warnings.warn(Warnings.WL122.format(bilm=bilm, packaged=", ".join(PACKAGED_NAMES)), stacklevel=2)
         return bilm

@@ -7,12 +7,14 @@ from typing import Any, Dict, List, Optional, Sequence
 import spacy
 import srsly
 
-from ..analysis.layer_weights import draw_course, draw_layer_weights, join_mixes, name_layers
+from ..analysis.layer_weights import draw_course, draw_layer_weights, join_mixes, name_layers, read_course
 from ..analysis.plots import check_picture
 from ..errors import Errors
 from ..ml.task_mixes import TaskMix, find_task_mixes
 from . import _common
 from ._app import Arg, Opt, app
+
+CONFIG = "config.cfg"  # in the folder of a pipeline
 
 
 @app.command("layer-weights")
@@ -35,11 +37,14 @@ def layer_weights_cli(
             raise ValueError(Errors.EL234)
         if log is not None and len(pipelines) > 1:
             raise ValueError(Errors.EL429.format(n=len(pipelines)))
+        check_different(pipelines)
         if picture is not None:
             check_picture(picture)
             _common.check_output_file(picture, force=force)
         found = [(name, load_mixes(path)) for name, path in zip(shorten(pipelines), pipelines)]
         mixes, names = join_mixes(found)
+        if log is not None:
+            check_log(log, pipelines[0], mixes)
         if picture is not None and log is not None:
             draw_course(log, picture)
         elif picture is not None:
@@ -58,13 +63,33 @@ def layer_weights_cli(
 def load_mixes(pipeline: str) -> List[TaskMix]:
     """pipeline (str): A folder, or the name of an installed package.
     RETURNS (List[TaskMix]): Its mixes.
-    RAISES (ValueError): EL230 if no component mixes layers.
+    RAISES (ValueError): EL230 if no component mixes layers, EL237 for a folder without a pipeline.
     """
+    if Path(pipeline).is_dir() and not (Path(pipeline) / CONFIG).is_file():
+        inside = [str(path.parent) for path in sorted(Path(pipeline).glob(f"*/{CONFIG}"))]
+        hint = f"One of these folders in it may be meant: {', '.join(inside)}." if inside else "Name a trained pipeline."
+        raise ValueError(Errors.EL237.format(path=pipeline, hint=hint))
     nlp = spacy.load(pipeline)
     mixes = find_task_mixes(nlp)
     if not mixes:
         raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))
     return mixes
+
+
+def check_different(pipelines: Sequence[str]) -> None:
+    """RAISES (ValueError): EL238 if a pipeline is named twice."""
+    places = [str(Path(name).resolve()) for name in pipelines]
+    twice = [name for i, name in enumerate(pipelines) if places[i] in places[:i]]
+    if twice:
+        raise ValueError(Errors.EL238.format(pipeline=twice[0]))
+
+
+def check_log(log: Path, pipeline: str, mixes: Sequence[TaskMix]) -> None:
+    """RAISES (ValueError): EL239 if the log is of other mixes than the pipeline has."""
+    logged, known = set(read_course(log)), {(mix.component, mix.number) for mix in mixes}
+    if logged != known:
+        told = [", ".join(f"{name} ({number})" for name, number in sorted(some)) for some in (logged, known)]
+        raise ValueError(Errors.EL239.format(log=log, logged=told[0], pipeline=pipeline, known=told[1]))
 
 
 def shorten(pipelines: Sequence[str]) -> List[str]:

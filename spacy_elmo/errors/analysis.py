@@ -24,6 +24,12 @@ class AnalysisErrors(metaclass=Catalogue):
         "spacy-elmo.LayerWeightsLogger.v1 has no layer weights to record: no component mixes the layers of a biLM (the "
         "components are: {pipes}). Remove the logger, or let a component use spacy-elmo.ElmoListener.v1."
     )
+    EL237 = "The folder '{path}' has no config.cfg, so it is not a pipeline. {hint}"
+    EL238 = "The pipeline '{pipeline}' is named twice. Name each pipeline once."
+    EL239 = (
+        "The log '{log}' has the layer weights of other mixes ({logged}) than the pipeline '{pipeline}' has ({known}). "
+        "Give the log of the training of this pipeline."
+    )
     EL240 = (
         "Line {where} is not a sentence with word senses: {problem}. A line should be an object with 'doc', 'tokens' "
         "and 'senses', a list of [position, lemma, part of speech, sense]. Correct the line."

@@ -1,4 +1,4 @@
-"""Errors of the command line: arguments and outputs. EL134 to EL140, EL177 to EL179, EL200 to EL213, EL380, EL381."""
+"""Errors of the command line: arguments and outputs. EL134 to EL140, EL177 to EL179, EL200 to EL214, EL380, EL381."""
 
 from .catalogue import Catalogue
 
@@ -35,6 +35,10 @@ class CLIErrors(metaclass=Catalogue):
     EL212 = (
         "spaCy cannot create a pipeline for the language '{lang}' ({reason}). Install the packages it requires, or "
         "choose another code with --lang, for example en, or xx for any language."
+    )
+    EL214 = (
+        "--bilm is empty, should be the name of a packaged biLM or a path (is it a variable that is not set?). Name a "
+        "biLM, or leave the option out."
     )
     EL200 = (
         "--tokenized and --lang {lang} exclude each other: --tokenized splits text at white space, --lang uses spaCy's "

@@ -40,8 +40,8 @@ class PipelineErrors(metaclass=Catalogue):
         "\"spacy-elmo.BiLMLoader.v1\"."
     )
     EL068 = (
-        "The listener expects {wanted}, but found {found}. It was trained with another biLM: load that biLM, or train "
-        "the listening component again."
+        "The ELMo listener{owner} expects {wanted}, but found {found}. It was trained with another biLM: load that "
+        "biLM, or train the listening component again."
     )
     EL069 = (
         "{setting} has {n_weights} weights ({weights}), but the biLM has {n_layers} layers (including the token "
@@ -75,7 +75,7 @@ class PipelineErrors(metaclass=Catalogue):
         "not called. Load the weights with `nlp.get_pipe('{name}').load_weights(path)`, which does not change trained "
         "components; in an untrained pipeline, `nlp.initialize()` calls the loader. If '{name}' is in "
         "`frozen_components`, remove it: spaCy does not initialize frozen components, and `frozen = true` in its model "
-        "already freezes the biLM."
+        "already freezes the biLM. If it is in `disabled` of [nlp], remove it there."
     )
     EL076 = (
         "layer_norm is \"allennlp\", but the biLM is trained (frozen = false). This norm includes the vectors of BOS "
@@ -118,9 +118,18 @@ class PipelineErrors(metaclass=Catalogue):
         "cannot adapt to it: {components}. Load that biLM ([initialize.components.{name}.loader], or `weights` of the "
         "component), or remove them from frozen_components to train them further."
     )
+    EL084 = (
+        "The labels of '{name}' are {found}, should be a list of texts, as `spacy init labels` writes it for a "
+        "component 'crf_ner' (that of 'ner' has the actions of a transition system). Correct "
+        "[initialize.components.{name}.labels], or remove it to collect the labels from the training data."
+    )
     EL086 = (
-        "No biLM is given: the path in [initialize.components.elmo.loader] is null. Add --paths.bilm, with the name of "
-        "a packaged model or the path of weights in any known format, or set the path in this block."
+        "No biLM is given: the path in [initialize.components.elmo.loader] is null or empty. Add --paths.bilm, with "
+        "the name of a packaged model or the path of weights in any known format, or set the path in this block."
+    )
+    EL087 = (
+        "The model of '{name}' is '{found}', should be the architecture spacy-elmo.CRFTagger.v1. Change "
+        "[components.{name}.model], or use the factory that this model is for."
     )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "

@@ -42,6 +42,16 @@ class Warnings(metaclass=Catalogue):
         "further with that one: {components}. If this is not intended, load the biLM they were trained with "
         "([initialize.components.{name}.loader], or `weights` of the component)."
     )
+    WL068 = (
+        "None of the labels given for '{name}' ({given}) is that of an entity in the training examples, which have "
+        "{found}: it would learn to find nothing. Correct [initialize.components.{name}.labels], or remove it to "
+        "collect the labels from the training data."
+    )
+    WL069 = (
+        "The biLM of '{name}' will not be trained: unfreeze_every is {every}, and training ends after {max_steps} "
+        "updates, before the first layer is unfrozen. Set a smaller unfreeze_every in fine_tuning, more max_steps, or "
+        "frozen = true."
+    )
     WL100 = (
         "The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order of "
         "descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in this "

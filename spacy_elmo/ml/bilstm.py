@@ -13,6 +13,7 @@ from thinc.types import Floats2d
 from thinc.util import get_width, torch2xp, xp2torch
 from torch import Tensor
 
+from .._settings import find_texts
 from ..engine.fork import register_fork_handlers
 from ..errors import Errors
 from .dropout import check_dropout, make_dropout
@@ -35,11 +36,13 @@ def BiLSTMEncoder(width: int, depth: int = 1, dropout: Optional[float] = None) -
     RETURNS (Model[List[Floats2d], List[Floats2d]]): The encoder.
     RAISES (ValueError): EL060 for settings that make no sense.
     """
-    checks = [
-        (width >= 2 and width % 2 == 0, f"width is {width}, should be an even number from 2"),
-        (depth >= 1, f"depth is {depth}, should be 1 or more"),
-    ]
-    problems = [text for is_fine, text in checks if not is_fine] + check_dropout(dropout)
+    problems = find_texts(width=width, depth=depth) + check_dropout(dropout)
+    if not problems:
+        checks = [
+            (width >= 2 and width % 2 == 0, f"width is {width}, should be an even number from 2"),
+            (depth >= 1, f"depth is {depth}, should be 1 or more"),
+        ]
+        problems = [text for is_fine, text in checks if not is_fine]
     if problems:
         raise ValueError(Errors.EL060.format(block="BiLSTM encoder", problems="; ".join(problems)))
     layers = [layer for _ in range(depth) for layer in (BiLSTM(width), make_dropout(dropout))]

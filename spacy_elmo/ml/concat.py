@@ -6,6 +6,9 @@ from spacy.tokens import Doc
 from thinc.api import Linear, Model, chain, concatenate, with_array
 from thinc.types import Floats2d
 
+from ..errors import Errors
+from .elmo_layers import check_elmo
+
 
 def Tok2VecWithElmo(
     embed: Model[List[Doc], List[Floats2d]],
@@ -20,7 +23,11 @@ def Tok2VecWithElmo(
     encode (Optional[Model[List[Floats2d], List[Floats2d]]]): An encoder with equal input and output width, such as
         `spacy.MaxoutWindowEncoder.v2`; null for the concatenated vectors themselves.
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
+    RAISES (ValueError): EL060 if `elmo` has no ELMo.
     """
+    problems = check_elmo("elmo", elmo)
+    if problems:
+        raise ValueError(Errors.EL060.format(block="Tok2VecWithElmo", problems="; ".join(problems)))
     joined: Model[List[Doc], List[Floats2d]] = concatenate(embed, elmo)
     if encode is None:
         return joined

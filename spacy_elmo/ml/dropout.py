@@ -19,8 +19,8 @@ def make_dropout(rate: Optional[float]) -> Model[Sequences, Sequences]:
 
 def check_dropout(rate: Optional[float]) -> List[str]:
     """RETURNS (List[str]): What is wrong with the setting `dropout` of a layer; empty if nothing is."""
-    is_fine = rate is None or 0 <= rate < 1
-    return [] if is_fine else [f"dropout is {rate}, should be from 0 to below 1, or null"]
+    is_fine = rate is None or (not isinstance(rate, str) and 0 <= rate < 1)
+    return [] if is_fine else [f"dropout is {rate!r}, should be from 0 to below 1, or null"]
 
 
 def forward(

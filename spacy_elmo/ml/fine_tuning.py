@@ -4,7 +4,6 @@ Learning rates by layer and gradual unfreezing are those of Howard & Ruder (2018
 towards the pretrained weights is L2-SP of Li et al. (2018), eq. 2.
 """
 
-import math
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Tuple
@@ -14,6 +13,7 @@ from thinc.types import FloatsXd
 from thinc.util import torch2xp, xp2torch
 from torch import Tensor, nn
 
+from .._settings import find_texts, is_finite
 from ..bilm.layer_parameters import layer_parameters
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
@@ -49,14 +49,21 @@ class FineTuning:
 
     def _problems(self) -> List[str]:
         layers, l2, every = self.layers, self.l2_to_pretrained, self.unfreeze_every
+        texts = find_texts(top_rate=self.top_rate, layer_decay=self.layer_decay, l2_to_pretrained=l2)
+        if texts:
+            return texts
         is_count = isinstance(every, int) and not isinstance(every, bool) and every >= 0
         checks = [
             (layers is None or len(layers) > 0, "layers is an empty list, should name layers, or be null for all"),
             (layers is None or len(set(layers)) == len(layers), f"layers is {layers}, should name each layer once"),
-            (0 < self.top_rate < math.inf, f"top_rate is {self.top_rate}, should be above 0"),
+            (
+                layers is None or all(isinstance(layer, int) for layer in layers),
+                f"layers is {layers}, should be numbers of layers, without quotes",
+            ),
+            (is_finite(self.top_rate) and self.top_rate > 0, f"top_rate is {self.top_rate}, should be above 0"),
             (0 < self.layer_decay <= 1, f"layer_decay is {self.layer_decay}, should be above 0, at most 1"),
             (is_count, f"unfreeze_every is {every!r}, should be a whole number of 0 or more"),
-            (0 <= l2 < math.inf, f"l2_to_pretrained is {l2}, should be 0 or more"),
+            (is_finite(l2) and l2 >= 0, f"l2_to_pretrained is {l2}, should be 0 or more"),
         ]
         return [text for is_fine, text in checks if not is_fine]
 

@@ -20,7 +20,7 @@ from ..errors import Errors, Warnings
 from .batch_norm import BoundarySums, LayersWithBoundaries, add_boundary_sums
 from .doc_vectors import get_boundary_sums, get_layers, has_layers
 from .mix_settings import MixSettings, takes_mix_settings
-from .scalar_mix import ScalarMix, get_mix_settings, set_sizes
+from .scalar_mix import ScalarMix, get_mix_settings, set_sizes, wrong_sizes
 from .types import ElmoBatch
 
 ANY_UPSTREAM = "*"
@@ -116,6 +116,13 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         """
         set_sizes(self.mix, n_layers, width, owner=self.owner)
         self.set_dim("nO", self.mix.get_dim("nO"), force=True)
+
+    def check_sizes(self) -> None:
+        """RAISES (ValueError): EL068 if the mix was trained for other sizes than those of the biLM upstream."""
+        sizes = None if self.upstream is None else self.upstream.sizes
+        known = (self.mix.maybe_get_dim("nL"), self.mix.maybe_get_dim("nI"))
+        if sizes is not None and self.mix.has_param("w") and known != sizes:
+            raise wrong_sizes(self.owner, known, sizes)
 
     @property
     def trained_with(self) -> str:
@@ -272,6 +279,7 @@ def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput
     """
     outputs = model.received(docs)
     if outputs is not None:
+        _check_sizes(model, outputs.layers)
         return _with_boundaries(model, outputs.layers, [outputs.boundaries]), model._backprop
     if not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
         if model._backprop is not None and not model._is_answered:
@@ -329,8 +337,7 @@ def _check_sizes(model: ElmoListener, layers: Floats3d) -> None:
     wanted = (model.mix.get_dim("nL"), model.mix.get_dim("nI"))
     found = (layers.shape[0], layers.shape[2])
     if wanted != found:
-        text = "{} layers of width {}"
-        raise ValueError(Errors.EL068.format(wanted=text.format(*wanted), found=text.format(*found)))
+        raise wrong_sizes(model.owner, wanted, found)
 
 
 def _has_same_tokens(doc: Doc, other: Doc) -> bool:

@@ -37,8 +37,8 @@ def BiLMLoader(
 
 
 def _load_given(path: Optional[str], **files: Any) -> BiLM:
-    """RAISES (ValueError): EL086 without a path and without weights; others as `load_bilm`."""
-    if path is None and files["weights"] is None:
+    """RAISES (ValueError): EL086 without a path, or with an empty one, and without weights; others as `load_bilm`."""
+    if not (path or "").strip() and files["weights"] is None:
         raise ValueError(Errors.EL086)
     return load_bilm(path, **files)
 

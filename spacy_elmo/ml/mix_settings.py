@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, Callable, List, Optional, TypeVar
 
-from .._settings import is_finite
+from .._settings import find_texts, is_finite
 from ..errors import Errors
 from .mixing import LAYER_NORMS
 
@@ -61,6 +61,10 @@ class MixSettings:
         return self.layer_norm == "allennlp"
 
     def _problems(self) -> List[str]:
+        dropouts = {"layer_dropout": self.layer_dropout, "output_dropout": self.output_dropout}
+        texts = find_texts(**dropouts, projection_width=self.projection_width)
+        if texts:
+            return texts
         norms, weights = (None, *LAYER_NORMS), self.initial_weights
         is_penalty = is_finite(self.weights_l2) and self.weights_l2 >= 0
         checks = [

@@ -13,6 +13,7 @@ from .batch_norm import LayersWithBoundaries
 from .mix_settings import MixSettings
 from .mixing import equal_weights, layer_norm, softmax, softmax_backward, weigh
 
+Sizes = Tuple[Optional[int], Optional[int]]
 # Raw weight of a layer with share 0, in place of minus infinity: all layers have equal shares if all are dropped.
 DROPPED = -1e13
 
@@ -46,7 +47,7 @@ def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int, *, ow
     """
     known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
     if model.has_param("w") and known != (n_layers, width):
-        raise ValueError(Errors.EL068.format(wanted=_shape(*known), found=_shape(n_layers, width)))
+        raise wrong_sizes(owner, known, (n_layers, width))
     weights = get_mix_settings(model).initial_weights
     if weights is not None and len(weights) != n_layers:
         sizes = {"n_weights": len(weights), "weights": list(weights), "n_layers": n_layers}
@@ -138,5 +139,10 @@ def _same(array: Any) -> Any:
     return array
 
 
-def _shape(n_layers: Optional[int], width: Optional[int]) -> str:
-    return f"{n_layers} layers of width {width}"
+def wrong_sizes(owner: str, wanted: Sizes, found: Sizes) -> ValueError:
+    """owner (str): Name of the component with the mix, empty if it is not known.
+    wanted (Sizes), found (Sizes): Layers to mix and their width, of the mix and of a biLM.
+    RETURNS (ValueError): EL068.
+    """
+    told = [f"{n_layers} layers of width {width}" for n_layers, width in (wanted, found)]
+    return ValueError(Errors.EL068.format(owner=f" of '{owner}'" if owner else "", wanted=told[0], found=told[1]))

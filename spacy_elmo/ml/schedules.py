@@ -7,6 +7,7 @@ import math
 from itertools import count
 from typing import Iterator
 
+from .._settings import find_texts
 from ..errors import Errors
 
 NAME = "schedule spacy-elmo.slanted_triangular.v1"
@@ -29,16 +30,18 @@ def slanted_triangular(
     RETURNS (Iterator[float]): The rate of each update, without end.
     RAISES (ValueError): EL060 for settings that make no sense.
     """
-    checks = [
-        (0 < max_rate < math.inf, f"max_rate is {max_rate}, should be above 0"),
-        (num_steps >= 1, f"num_steps is {num_steps}, should be 1 or more (max_steps = 0 trains without end)"),
-        (0 <= cut_frac < 1, f"cut_frac is {cut_frac}, should be from 0 to below 1"),
-        (1 <= ratio < math.inf, f"ratio is {ratio}, should be 1 or more"),
-        (t >= 0, f"t is {t}, should be 0 or more"),
-    ]
-    problems = "; ".join(text for is_fine, text in checks if not is_fine)
+    problems = find_texts(max_rate=max_rate, num_steps=num_steps, cut_frac=cut_frac, ratio=ratio, t=t)
+    if not problems:
+        checks = [
+            (0 < max_rate < math.inf, f"max_rate is {max_rate}, should be above 0"),
+            (num_steps >= 1, f"num_steps is {num_steps}, should be 1 or more (max_steps = 0 trains without end)"),
+            (0 <= cut_frac < 1, f"cut_frac is {cut_frac}, should be from 0 to below 1"),
+            (1 <= ratio < math.inf, f"ratio is {ratio}, should be 1 or more"),
+            (t >= 0, f"t is {t}, should be 0 or more"),
+        ]
+        problems = [text for is_fine, text in checks if not is_fine]
     if problems:
-        raise ValueError(Errors.EL060.format(block=NAME, problems=problems))
+        raise ValueError(Errors.EL060.format(block=NAME, problems="; ".join(problems)))
     cut = int(num_steps * cut_frac)
     heights = (step / cut if step < cut else 1.0 - (step - cut) / (num_steps - cut) for step in count(t))
     return (max_rate * (1.0 + max(0.0, height) * (ratio - 1.0)) / ratio for height in heights)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Protocol
 
 from .._choices import CONTEXTS, DTYPES, PRECISIONS, STATES
+from .._settings import find_texts
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
 from .fine_tuning import FineTuning
@@ -31,6 +32,9 @@ class ReadingSettings(Protocol):
 
 def find_reading_problems(settings: ReadingSettings) -> List[str]:
     """RETURNS (List[str]): A description of each invalid setting."""
+    texts = find_texts(max_tokens=settings.max_tokens, overlap=settings.overlap)
+    if texts:
+        return texts
     checks = [
         (settings.contexts in CONTEXTS, f"contexts is '{settings.contexts}', should be one of {CONTEXTS}"),
         (settings.state in STATES, f"state is '{settings.state}', should be one of {STATES}"),
@@ -82,6 +86,10 @@ class ElmoSettings:
             raise ValueError(Errors.EL060.format(block="ELMo model", problems="; ".join(problems)))
 
     def _problems(self) -> List[str]:
+        sizes = ("batch_tokens", "word_cache_mb", "layer_cache_mb")
+        texts = find_texts(**{name: getattr(self, name) for name in sizes})
+        if texts:
+            return texts
         checks = [
             (self.precision in PRECISIONS, f"precision is '{self.precision}', should be one of {PRECISIONS}"),
             (self.batch_tokens >= 1, f"batch_tokens is {self.batch_tokens}, should be 1 or more"),

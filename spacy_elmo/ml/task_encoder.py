@@ -12,9 +12,11 @@ from thinc.types import Floats2d
 from ..errors import Errors
 from .bilstm import ANY_WIDTH
 from .dropout import check_dropout, make_dropout
+from .elmo_layers import ELMO_LAYERS, check_elmo
 
 Sequences = List[Floats2d]
 Tok2Vec = Model[List[Doc], Sequences]
+READS_DOCS = ("extract_features", "tok2vec-listener", *ELMO_LAYERS)  # names of layers
 
 
 def ElmoTaskEncoder(
@@ -38,6 +40,10 @@ def ElmoTaskEncoder(
     RAISES (ValueError): EL060 for settings that make no sense, EL081 without any ELMo.
     """
     problems = check_dropout(dropout) + _check_encoder(encode)
+    if embed.attrs.get(ANY_WIDTH):
+        problems.append(f"embed is the encoder '{embed.name}', should embed words, such as spacy.MultiHashEmbed.v2")
+    for name, layer in (("elmo_input", elmo_input), ("elmo_output", elmo_output)):
+        problems += [] if layer is None else check_elmo(name, layer)
     if problems:
         raise ValueError(Errors.EL060.format(block="task encoder", problems="; ".join(problems)))
     if elmo_input is None and elmo_output is None:
@@ -52,6 +58,9 @@ def ElmoTaskEncoder(
 
 
 def _check_encoder(encode: Model[Sequences, Sequences]) -> List[str]:
+    if any(node.name in READS_DOCS for node in encode.walk()):
+        wanted = "should be an encoder of vectors, such as spacy-elmo.BiLSTMEncoder.v1"
+        return [f"encode is '{encode.name}', which reads Docs, {wanted}"]
     is_fine = encode.attrs.get(ANY_WIDTH) or encode.maybe_get_dim("nO") is not None
     return [] if is_fine else [f"encode is '{encode.name}' of unknown width, should be an encoder with a `width`"]
 

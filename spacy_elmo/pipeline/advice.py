@@ -1,17 +1,18 @@
 """Warnings about a pipeline in which the component would have no effect."""
 
 import warnings
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import srsly
 from spacy.language import Language
 from thinc.api import Model
 
 from ..errors import Warnings
+from ..ml.elmo_layers import has_elmo
+from ..ml.elmo_model import get_settings
 
 # spaCy's code for a pipeline of several languages.
 ANY_LANGUAGE = "xx"
-ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `ml/listener.py` and `ml/owned_tok2vec.py`
 
 
 def warn_of_other_language(name: str, trained_on: Any, used_on: str) -> None:
@@ -24,6 +25,29 @@ def warn_of_other_language(name: str, trained_on: Any, used_on: str) -> None:
     languages = {str(code).lower().replace("_", "-").split("-")[0] for code in (trained_on, used_on)}
     if trained_on and used_on and len(languages) > 1 and ANY_LANGUAGE not in languages:
         warnings.warn(Warnings.WL064.format(name=name, found=trained_on, wanted=used_on), stacklevel=4)
+
+
+def has_loader(nlp: Optional[Language], name: str) -> bool:
+    """nlp (Optional[Language]): The pipeline.
+    name (str): Of the ELMo component.
+    RETURNS (bool): Whether the config of the pipeline has a loader for the component.
+    """
+    blocks: Dict[str, Any] = {} if nlp is None else nlp.config["initialize"]["components"]
+    return bool(blocks.get(name, {}).get("loader"))
+
+
+def warn_of_late_unfreezing(nlp: Optional[Language], name: str, model: Model[Any, Any]) -> None:
+    """Warn if training ends before gradual unfreezing reaches a layer.
+
+    nlp (Optional[Language]): The pipeline; None if only the component is initialized.
+    name (str): Of the ELMo component.
+    model (Model): Its model.
+    """
+    tuning = get_settings(model).fine_tuning
+    max_steps = 0 if nlp is None else nlp.config.get("training", {}).get("max_steps") or 0
+    if tuning is not None and 0 < max_steps < tuning.unfreeze_every:
+        text = Warnings.WL069.format(name=name, every=tuning.unfreeze_every, max_steps=max_steps)
+        warnings.warn(text, stacklevel=4)
 
 
 LISTENER_BLOCK = """
@@ -71,12 +95,7 @@ def _components_to_train(nlp: Language, name: str) -> List[str]:
     frozen = nlp.config.get("training", {}).get("frozen_components") or ()
     pipes = [(other, pipe) for other, pipe in nlp.pipeline if other != name and other not in frozen]
     models = {other: getattr(pipe, "model", None) for other, pipe in pipes if not hasattr(pipe, "add_listener")}
-    return [other for other, model in models.items() if isinstance(model, Model) and not _has_elmo(model)]
-
-
-def _has_elmo(model: Model[Any, Any]) -> bool:
-    """RETURNS (bool): Whether a model has a listener or its own biLM."""
-    return any(node.name in ELMO_LAYERS for node in model.walk())
+    return [other for other, model in models.items() if isinstance(model, Model) and not has_elmo(model)]
 
 
 def _order_of(nlp: Language, found: List[str], name: str) -> str:

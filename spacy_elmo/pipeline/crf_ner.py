@@ -1,8 +1,10 @@
 """The component `crf_ner`: named entities by a CRF over any tok2vec, as in Peters et al. (2018), sec. 4."""
 
 import math
+import warnings
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Container, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy
 from spacy.attrs import ENT_IOB
@@ -15,7 +17,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer
 
 from ..engine.fork import register_fork_handlers
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from ..ml.biluo import Entity, Mask, Rows, decode_entities, encode_entities, find_words
 from ..ml.crf_tagger import CRFScores, compute_loss, decode, set_label_count
 
@@ -47,6 +49,7 @@ subword_features = true
 """
 DEFAULT_BLOCKS = Config().from_str(DEFAULT_CONFIG)["crf_ner"]
 N_SAMPLES = 10  # Docs that the model is initialized with
+MAX_SHOWN = 100  # characters of a value in a message
 IN_ENTITY, BEGINS_ENTITY = 1, 3  # values of ENT_IOB; 3 without a label is a blocked token
 
 
@@ -79,6 +82,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
     model (Model[List[Doc], CRFScores]): See `spacy-elmo.CRFTagger.v1`.
     name (str): The component's name.
     scorer (Optional[Callable]): Scores Docs.
+    RAISES (ValueError): EL087 for a model of another kind.
     """
 
     def __init__(
@@ -94,6 +98,8 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         self.name = name
         self.scorer = scorer
         self.cfg: Dict[str, Any] = {"labels": []}
+        if not model.has_ref("crf"):
+            raise ValueError(Errors.EL087.format(name=name, found=model.name))
         register_fork_handlers()
 
     @property
@@ -158,29 +164,30 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         get_examples: Callable[[], Iterable[Example]],
         *,
         nlp: Optional[Language] = None,
-        labels: Optional[Iterable[str]] = None,
+        labels: Any = None,
     ) -> None:
         """Collect labels, and initialize the model for them.
 
         get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
         nlp (Optional[Language]): The pipeline.
         labels (Optional[Iterable[str]]): The labels; without them those of the entities in the examples. Labels that
-            were added before stay.
-        RAISES (ValueError): EL082 if there is no token to train on, EL093 if there is no label, EL095 for a label that
-            is new to an initialized component.
+            were added before stay. WL068 if no entity in the examples has one of them.
+        RAISES (ValueError): EL082 if there is no token to train on, EL084 if `labels` is a text or a mapping, EL093 if
+            there is no label, EL095 for a label that is new to an initialized component.
         """
         if callable(get_examples) and not any(map(_has_tokens, get_examples())):
             raise ValueError(Errors.EL082.format(name=self.name))
         validate_get_examples(get_examples, "CRFNer.initialize")
         reason = "the given list of labels is empty"
         if labels is None:
-            found: Set[str] = set()
-            n_examples = 0
-            for eg in get_examples():
-                found.update(ent.label_ for ent in eg.reference.ents)
-                n_examples += 1
+            found, n_examples = _collect_labels(get_examples())
             labels = sorted(found)
             reason = f"no entity in the {n_examples} training examples"
+        elif isinstance(labels, (str, bytes, Mapping)) or not isinstance(labels, Iterable):
+            raise ValueError(Errors.EL084.format(name=self.name, found=_shorten(labels)))
+        else:
+            labels = list(labels)
+            _warn_of_unused(self.name, labels, get_examples())
         for label in labels:
             self.add_label(label)
         if not self.labels:
@@ -217,6 +224,34 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
     ) -> Dict[str, float]:
         """RAISES (NotImplementedError): EL096, always."""
         raise NotImplementedError(Errors.EL096.format(name=self.name))
+
+
+def _collect_labels(examples: Iterable[Example], enough: Container[str] = ()) -> Tuple[Set[str], int]:
+    """enough (Container[str]): Labels of which one is enough.
+    RETURNS (Tuple[Set[str], int]): Labels of the entities, and the number of examples read.
+    """
+    found: Set[str] = set()
+    n_examples = 0
+    for eg in examples:
+        n_examples += 1
+        found.update(ent.label_ for ent in eg.reference.ents)
+        if any(label in enough for label in found):
+            break
+    return found, n_examples
+
+
+def _warn_of_unused(name: str, labels: Sequence[str], examples: Iterable[Example]) -> None:
+    """Warn if the examples have entities, but none has one of the given labels."""
+    found, _ = _collect_labels(examples, labels)
+    if labels and found and not found.intersection(label for label in labels if isinstance(label, str)):
+        text = Warnings.WL068.format(name=name, given=_shorten(labels), found=_shorten(sorted(found)))
+        warnings.warn(text, stacklevel=3)
+
+
+def _shorten(value: Any) -> str:
+    """RETURNS (str): A value for a message."""
+    text = ", ".join(map(repr, value)) if isinstance(value, list) else repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def _has_tokens(eg: Any) -> bool:

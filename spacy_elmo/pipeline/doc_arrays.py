@@ -1,6 +1,6 @@
 """The arrays for the vectors of one Doc."""
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 from thinc.types import Floats3d
 from thinc.util import get_array_module
@@ -22,12 +22,11 @@ def alloc_vectors(
     has_mixed (bool): Whether to allocate mixed vectors.
     has_layers (bool): Whether to allocate layers.
     RETURNS (DocVectors): The arrays, and the mix.
-    RAISES (ValueError): EL069 if the numbers of weights and layers differ.
     """
     return DocVectors(
         mixed=xp.zeros(tuple(layers_shape[1:]), dtype=dtype) if has_mixed else None,
         layers=xp.zeros(tuple(layers_shape), dtype=dtype) if has_layers else None,
-        weights=_raw_weights(mix["weights"], layers_shape[0]),
+        weights=equal_weights(mix["weights"], layers_shape[0]),
         gamma=float(mix["gamma"]),
         norm=mix["layer_norm"],
     )
@@ -51,8 +50,12 @@ def write_rows(vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
         vectors.mixed[places] = mix_layers(layers, vectors.weights, vectors.gamma, vectors.norm)
 
 
-def _raw_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:
+def check_weights(name: str, weights: Optional[Sequence[float]], n_layers: int) -> None:
+    """name (str): Of the ELMo component.
+    weights (Optional[Sequence[float]]): Raw weights of its own mix.
+    n_layers (int): Layers of its biLM, L+1.
+    RAISES (ValueError): EL069 if the numbers of weights and layers differ.
+    """
     if weights is not None and len(weights) != n_layers:
         sizes = {"n_weights": len(weights), "weights": list(weights), "n_layers": n_layers}
-        raise ValueError(Errors.EL069.format(setting="mix.weights of the ELMo component", **sizes))
-    return equal_weights(weights, n_layers)
+        raise ValueError(Errors.EL069.format(setting=f"mix.weights of '{name}'", **sizes))

@@ -28,9 +28,9 @@ from ..ml.elmo_model import (
 from ..ml.listener import ElmoListener, settings_of
 from ..ml.loaders import BiLMLoader
 from ..ml.types import ElmoBatch
-from .advice import warn_of_other_language, warn_without_listener
+from .advice import has_loader, warn_of_late_unfreezing, warn_of_other_language, warn_without_listener
 from .defaults import DEFAULT_BLOCKS, check_settings
-from .doc_arrays import alloc_vectors, write_rows
+from .doc_arrays import alloc_vectors, check_weights, write_rows
 from .extensions import read_only, register_extensions
 from .gradient_buffer import GradientBuffer
 from .listened_to import ListenedToPipe
@@ -175,10 +175,11 @@ class Elmo(ListenedToPipe):
         self.check_bilm()
 
     def _load(self) -> None:
-        if self._has_loader():
+        if has_loader(None if self._nlp is None else self._nlp(), self.name):
             raise ValueError(Errors.EL075.format(name=self.name))
         if self.weights is None:
             fill(self.model)
+            self._fit(())
             self._check_language()
         else:
             self._take(BiLMLoader(self.weights)())
@@ -192,16 +193,17 @@ class Elmo(ListenedToPipe):
             listener.settle_bilm(self.bilm_label)
         set_bilm(self.model, bilm)
         try:
-            self._fit_listeners([name for name in self.listener_map if name not in initialized])
+            self._fit([name for name in self.listener_map if name not in initialized])
         except ValueError:
             if before is not None:
                 set_bilm(self.model, before)
             raise
         self._check_language()
 
-    def _fit_listeners(self, names: Iterable[str]) -> None:
-        """RAISES (ValueError): EL068 if a listener of these components was trained for other sizes."""
+    def _fit(self, names: Iterable[str]) -> None:
+        """RAISES (ValueError): EL068 if a listener of these components was trained for other sizes, EL069 for a mix."""
         if self.sizes is not None:
+            check_weights(self.name, self.mix["weights"], self.sizes[0])
             for listener in chain.from_iterable(self.listener_map[name] for name in names):
                 listener.set_sizes(*self.sizes)
 
@@ -217,18 +219,13 @@ class Elmo(ListenedToPipe):
         self.fill()
         prepare(self.model)
 
-    def _has_loader(self) -> bool:
-        """RETURNS (bool): Whether the config of the pipeline has a loader for this component."""
-        nlp = None if self._nlp is None else self._nlp()
-        blocks: Dict[str, Any] = {} if nlp is None else nlp.config["initialize"]["components"]
-        return bool(blocks.get(self.name, {}).get("loader"))
-
     def predict(self, docs: Iterable[Doc]) -> List[DocVectors]:
         """docs (Iterable[Doc]): The Docs.
         RETURNS (List[DocVectors]): The vectors of each Doc, in separate arrays.
         """
         docs = list(docs)
         self.fill()
+        check_weights(self.name, self.mix["weights"], self.model.get_dim("nL"))
         found = [self._alloc(len(doc)) for doc in docs]
         write_layers(self.model, docs, lambda i, rows, layers: write_rows(found[i], rows, layers))
         if self._needs_boundaries():
@@ -309,6 +306,7 @@ class Elmo(ListenedToPipe):
         for listener in self.listeners:
             listener.link(self, "")
         check_kept_components(nlp, self, self.listener_map)
+        warn_of_late_unfreezing(nlp, self.name, self.model)
         self._has_warned, self.is_checked = False, True
         self._check_listeners(nlp)
 

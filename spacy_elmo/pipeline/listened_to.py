@@ -54,7 +54,12 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
 
     @property
     def listening_components(self) -> List[str]:
-        """RETURNS (List[str]): Names of the components that listen."""
+        """RETURNS (List[str]): Names of the components that listen.
+        RAISES (ValueError): EL068 if one was trained for other sizes. `spacy train` asks for the names before the first
+            update, the only sign of it to a component with a `source`, which is not initialized.
+        """
+        for listener in self.listeners:
+            listener.check_sizes()
         return list(self.listener_map)
 
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:

@@ -210,6 +210,8 @@ def test_language_without_packaged_bilm_is_told() -> None:
 def test_bilm_that_is_not_there_is_told() -> None:
     with pytest.warns(UserWarning, match="WL122.*nowhere"):
         assert 'bilm = "nowhere"' in init_config(pipeline="ner", bilm="nowhere")
+    with pytest.raises(ValueError, match="EL214.*--bilm is empty"):
+        init_config(pipeline="ner", bilm=" ")
 
 
 @pytest.mark.parametrize(

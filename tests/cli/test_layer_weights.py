@@ -98,6 +98,24 @@ def test_pipeline_without_elmo_is_an_error(tmp_path: Path) -> None:
     assert result.exit_code == 1 and "EL230" in result.stderr
 
 
+@pytest.mark.issue(16)
+def test_arguments_that_do_not_fit_are_told(pipeline: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(ROW.replace("tagger", "ner"), encoding="utf8")
+    drawn = ["--log", str(log), "--picture", str(tmp_path / "a.svg")]
+    expected = {
+        "EL237": [str(tmp_path)],
+        "EL238": [str(pipeline), str(tmp_path / "x" / ".." / "pipeline")],
+        "EL239": [str(pipeline), *drawn],
+    }
+    for code, arguments in expected.items():
+        result = CliRunner().invoke(app, ["layer-weights", *arguments])
+        assert result.exit_code == 1 and code in result.stderr
+    told = CliRunner().invoke(app, ["layer-weights", str(tmp_path)]).stderr
+    assert str(pipeline) in told.replace("\n", ""), "what may be meant"
+    assert not (tmp_path / "a.svg").exists()
+
+
 @pytest.mark.issue(18)
 def test_several_pipelines_are_named_by_what_differs(pipeline: Path, tmp_path: Path) -> None:
     other = tmp_path / "other" / "model-best"

@@ -217,6 +217,9 @@ def test_token_embeddings_are_not_trained():
         ({"unfreeze_every": -1}, "unfreeze_every is -1, should be a whole number of 0 or more"),
         ({"unfreeze_every": 2.5}, "unfreeze_every is 2.5, should be a whole number of 0 or more"),
         ({"l2_to_pretrained": float("nan")}, "l2_to_pretrained is nan, should be 0 or more"),
+        ({"l2_to_pretrained": 1e39}, "l2_to_pretrained is 1e[+]39, should be 0 or more"),
+        ({"top_rate": "0.5"}, "top_rate is '0.5', should be a number, without quotes"),
+        ({"layers": ["2"]}, r"layers is \['2'\], should be numbers of layers, without quotes"),
     ],
 )
 def test_settings_that_make_no_sense_are_errors(settings, problem):

@@ -275,6 +275,7 @@ def test_output_dropout_acts_in_training_only():
         ({"initial_weights": [float("nan"), 0.0, 0.0]}, r"initial_weights is \[nan, 0.0, 0.0\], should be finite"),
         ({"initial_weights": [0.0, "1", 0.0]}, "initial_weights is .*, should be finite"),
         ({"initial_gamma": float("inf")}, "initial_gamma is inf, should be a finite number"),
+        ({"initial_gamma": 1e39}, r"initial_gamma is 1e\+39, should be a finite number"),
         ({"weights_l2": float("inf")}, "weights_l2 is inf, should be a finite number"),
     ],
 )

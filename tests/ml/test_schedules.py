@@ -53,6 +53,7 @@ def test_optimizer_takes_it_from_a_config():
         ({"cut_frac": 1.0}, "cut_frac is 1.0"),
         ({"ratio": 0.5}, "ratio is 0.5"),
         ({"t": -1}, "t is -1"),
+        ({"num_steps": "10"}, "num_steps is '10', should be a number, without quotes"),
     ],
 )
 def test_settings_that_make_no_sense_are_errors_before_the_first_rate(settings, problem):

@@ -66,7 +66,43 @@ def test_other_bilm_can_be_sourced_beside_a_trained_mix_only_if_it_fits():
 def test_a_loader_without_a_path_is_an_error():
     """`elmo init-config` writes paths.bilm = null for a language without a packaged biLM."""
     config = Config().from_str(init_config(pipeline="tagger"), interpolate=False)
-    config["paths"]["bilm"] = None
-    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
-    with pytest.raises(ValueError, match="EL086.*--paths.bilm"):
-        nlp.initialize(lambda: make_examples(nlp))
+    for path in (None, ""):
+        config["paths"]["bilm"] = path
+        nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+        with pytest.raises(ValueError, match="EL086.*--paths.bilm"):
+            nlp.initialize(lambda nlp=nlp: make_examples(nlp))
+
+
+@pytest.mark.parametrize("frozen", [[], ["tagger"]], ids=["trained further", "frozen"])
+def test_sourced_bilm_of_other_sizes_is_an_error_before_training(frozen, tmp_path):
+    """spaCy does not initialize a component with a `source`."""
+    source, wide = make_tagger(LISTENER), spacy.blank("en")
+    source.to_disk(tmp_path / "source")
+    add_elmo(wide, bilm=WIDE)
+    wide.to_disk(tmp_path / "wide")
+    DocBin(docs=[eg.reference for eg in make_examples(source)]).to_disk(tmp_path / "train.spacy")
+    config = Config().from_str(init_config(pipeline="tagger,ner"))
+    config["components"]["tagger"] = {"source": str(tmp_path / "source")}
+    config["components"]["elmo"] = {"source": str(tmp_path / "wide")}
+    config["initialize"]["components"].pop("elmo")
+    config["training"]["frozen_components"] = frozen
+    config["corpora"]["train"]["path"] = config["corpora"]["dev"]["path"] = str(tmp_path / "train.spacy")
+    message = "EL068.*of 'tagger' expects 3 layers of width 16, but found 3 layers of width 24"
+    with pytest.raises(ValueError, match=message):
+        init_nlp(config)
+
+
+def test_wrong_number_of_mix_weights_is_an_error(tmp_path):
+    nlp, message = spacy.blank("en"), r"EL069.*mix.weights of '{}' has 2 weights \(\[1.0, 2.0\]\)"
+    with pytest.raises(ValueError, match=message.format("second")):
+        add_elmo(nlp, "second", prefix="second", mix={"weights": [1.0, 2.0]})
+    nlp = spacy.blank("en")
+    packaged = nlp.add_pipe("elmo", config={"mix": {"weights": [1.0, 2.0]}})
+    with pytest.raises(ValueError, match=message.format("elmo")):
+        packaged.initialize(lambda: [])
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    nlp.to_disk(tmp_path)
+    changed = spacy.load(tmp_path, config={"components.elmo.mix.weights": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=message.format("elmo")):
+        changed("text")

@@ -286,9 +286,35 @@ def test_labels_can_be_given(trained: Language) -> None:
     nlp = spacy.blank("en")
     crf_ner = nlp.add_pipe("crf_ner")
     assert [crf_ner.add_label(label) for label in ("PER", "PER")] == [1, 0]
-    crf_ner.initialize(lambda: _make_examples(nlp), labels=["DATE"])
-    assert crf_ner.labels == crf_ner.label_data == ("PER", "DATE")
-    assert crf_ner.model.get_ref("emit").get_dim("nO") == 9
+    crf_ner.initialize(lambda: _make_examples(nlp), labels=iter(["DATE", "LOC"]))
+    assert crf_ner.labels == crf_ner.label_data == ("PER", "DATE", "LOC")
+    assert crf_ner.model.get_ref("emit").get_dim("nO") == 13
+
+
+def test_labels_of_no_entity_are_told() -> None:
+    nlp = spacy.blank("en")
+    with pytest.warns(UserWarning, match=r"WL068.*'crf_ner' \('B-PER', 'DATE'\).*which have 'LOC', 'PER'"):
+        nlp.add_pipe("crf_ner").initialize(lambda: _make_examples(nlp), labels=["B-PER", "DATE"])
+
+
+@pytest.mark.parametrize("labels", ["PER", {"0": {}, "1": {"PER": -1}}, 3])
+def test_labels_of_another_kind_are_an_error_in_a_pipeline_too(labels: Any) -> None:
+    """That of spaCy's `ner` is a mapping of actions."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("crf_ner")
+    nlp.config["initialize"]["components"]["crf_ner"] = {"labels": labels}
+    with pytest.raises(ValueError, match=r"EL084.*'crf_ner'.*\[initialize.components.crf_ner.labels\]"):
+        nlp.initialize(lambda: _make_examples(nlp))
+    nlp.config["initialize"]["components"]["crf_ner"] = {"labels": ["PER", 1]}
+    with pytest.raises(ValueError, match="EL094.*is 1, should be a text"):
+        nlp.initialize(lambda: _make_examples(nlp))
+    assert nlp.get_pipe("crf_ner").labels == ("PER",)
+
+
+def test_model_of_another_component_is_an_error() -> None:
+    tagger = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}
+    with pytest.raises(ValueError, match=r"EL087.*'crf_ner'.*CRFTagger"):
+        spacy.blank("en").add_pipe("crf_ner", config={"model": tagger})
 
 
 def test_a_second_initialization_starts_anew(trained: Language) -> None:

@@ -364,18 +364,13 @@ def test_initialize_again_keeps_weights_without_a_loader(nlp):
         ({"model": {"contexts": "word", "state": "x"}}, "EL060.*contexts is 'word'.*state is 'x'"),
         ({"model": {"max_tokens": 10, "overlap": 5}}, "EL060.*overlap is 5"),
         ({"model": {"frozen": False, "state": "carry"}}, "EL060.*state is 'carry'"),
+        ({"model": {"max_tokens": "10"}}, "EL060.*max_tokens is '10', should be a number, without quotes"),
+        ({"model": {"layer_cache_mb": "64"}}, "EL060.*layer_cache_mb is '64', should be a number"),
     ],
 )
 def test_invalid_settings_are_an_error(config, message):
     with pytest.raises(ValueError, match=message):
         spacy.blank("en").add_pipe("elmo", config=config)
-
-
-def test_wrong_number_of_mix_weights_is_an_error():
-    nlp = spacy.blank("en")
-    add_elmo(nlp, mix={"weights": [1.0, 2.0]})
-    with pytest.raises(ValueError, match=r"EL069.*mix.weights of the ELMo component has 2 weights \(\[1.0, 2.0\]\)"):
-        nlp("text")
 
 
 def test_analyze_pipes_knows_what_is_assigned(nlp):

@@ -283,6 +283,15 @@ def test_a_schedule_without_an_end_is_an_error_before_training_starts():
         init_nlp(config)
 
 
+def test_unfreezing_after_the_end_of_training_is_told():
+    config = config_with({"frozen": False, "fine_tuning": {**BLOCK, "unfreeze_every": 100}})
+    config["training"]["max_steps"] = 99
+    with pytest.warns(UserWarning, match="WL069.*'elmo'.*unfreeze_every is 100.*after 99 updates"):
+        init_nlp(config)
+    config["training"]["max_steps"] = 100
+    init_nlp(config)
+
+
 def test_weights_without_the_layers_named_leave_everything_as_it_is():
     nlp = make_pipeline(layers=[2], unfreeze_every=1)
     train(nlp, 2)

@@ -208,6 +208,23 @@ def test_settings_that_make_no_sense_are_an_error():
         ElmoTaskEncoder(noop(), noop(), elmo_input=build_listener(), dropout=1.0)
 
 
+@pytest.mark.parametrize(
+    "settings, problem",
+    [
+        ({"elmo_input": EMBED}, r"elmo_input is '.*', which has no ELMo, should be spacy-elmo.ElmoListener.v1"),
+        ({"elmo_input": None, "elmo_output": BILSTM}, "elmo_output is '.*', which has no ELMo"),
+        ({"embed": BILSTM}, "embed is the encoder '.*', should embed words"),
+        ({"encode": EMBED}, "encode is '.*', which reads Docs, should be an encoder of vectors"),
+        ({"dropout": "0.5"}, "dropout is '0.5', should be from 0"),
+        ({"encode": {**BILSTM, "width": "10"}}, "width is '10', should be a number, without quotes"),
+        ({"elmo_input": {**LISTENER, "projection_width": "5"}}, "projection_width is '5', should be a number"),
+    ],
+)
+def test_blocks_in_the_wrong_place_are_an_error(settings, problem):
+    with pytest.raises(ValueError, match=f"EL060.*{problem}"):
+        make_tagger(task_encoder(**settings))
+
+
 def test_wrong_number_of_weights_is_an_error_before_training():
     for block, name in ((INPUT, "elmo_input"), (OUTPUT, "elmo_output")):
         nlp = spacy.blank("en")
