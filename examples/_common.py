@@ -77,6 +77,25 @@ def read_jsonl(path: Path, limit: Optional[int] = None) -> List[Dict[str, Any]]:
     return objects
 
 
+def parse(read: Callable[[Any], Any], lines: Any, folder: Path) -> Any:
+    """RETURNS (Any): What `read` makes of the lines. RAISES (SystemExit): If they lack what the recipe reads."""
+    try:
+        return read(lines)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        told = f"The lines in '{folder}' are not those of this task ({type(error).__name__}: {error})"
+        raise SystemExit(f"{told}: give the folder that examples/README.md names with --data") from error
+
+
+def read_all(arguments: argparse.Namespace, readers: Mapping[str, Callable[[Any], Any]], what: str) -> Dict[str, Any]:
+    """Read the parts of all data sets that are there, before the first is used. RAISES (SystemExit): As the others."""
+    found = {}
+    for name in find_folders(arguments.data, readers):
+        lines = read_parts(arguments.data / name, arguments.limit)
+        found[name] = {part: parse(readers[name], some, arguments.data / name) for part, some in lines.items()}
+        check_parts(found[name], what)
+    return found
+
+
 def check_parts(parts: Mapping[str, Sequence[Any]], what: str) -> None:
     """RAISES (SystemExit): If a part has nothing to train on or to score."""
     for name, items in parts.items():

@@ -8,8 +8,9 @@ BiLSTM. Differs: mentions are GIVEN, singletons included (on GAP the two names);
 
 import math
 from collections import Counter
+from functools import partial
 from itertools import accumulate
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import _common
 import torch
@@ -50,6 +51,10 @@ def read_gap(line: Dict[str, Any]) -> Text:
     sentences = tuple(tuple(words[first:end]) for first, end in zip([0, *ends], ends))
     mentions = tuple((line[name]["first"], line[name]["last"]) for name in ("A", "B", "pronoun"))
     return Text(sentences, mentions, (0, 1, ("A", "B", "neither").index(line["label"])), ((2, (0, 1)),))
+
+
+def read_texts(read: Callable[[Any], Text], lines: Sequence[Any]) -> List[Text]:
+    return [text for text in map(read, lines) if text.anaphors]
 
 
 class MentionRanker(nn.Module):
@@ -221,10 +226,8 @@ def main() -> None:
     """For each data set: read it, compute the layers once, train both conditions."""
     arguments = make_parser("Coreference with and without ELMo", "coref", epochs=12).parse_args()
     tasks = {"litbank": (read_litbank, litbank_scores, 1), "gap": (read_gap, gap_scores, 16)}  # texts of a batch
-    for task in _common.find_folders(arguments.data, tasks):
-        lines = _common.read_parts(arguments.data / task, arguments.limit)
-        texts = {name: [t for t in map(tasks[task][0], part) if t.anaphors] for name, part in lines.items()}
-        _common.check_parts(texts, "texts with anaphors")
+    readers = {task: partial(read_texts, found[0]) for task, found in tasks.items()}
+    for task, texts in _common.read_all(arguments, readers, "texts with anaphors").items():
         sentences = [words for part in texts.values() for text in part for words in text.sentences]
         layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, sentences)
         print(f"{task}: {len(texts['train'])} texts, {sum(len(text.anaphors) for text in texts['train'])} anaphors")
@@ -232,12 +235,10 @@ def main() -> None:
         def run(with_elmo: bool, task: str = task, texts: Any = texts, layers: Any = layers) -> Dict[str, float]:
             model, (_, scores_of, batch_size) = MentionRanker(layers if with_elmo else None), tasks[task]
             train(
-                model,
-                lambda: make_batches(texts["train"], batch_size, lambda one: len(one.words)),
+                model, lambda: make_batches(texts["train"], batch_size, lambda one: len(one.words)),
                 model.loss,
                 lambda: next(iter(scores_of(model, texts["dev"]).values())),
-                epochs=arguments.epochs,
-                rate=2e-3,
+                epochs=arguments.epochs, rate=2e-3,
             )
             with torch.no_grad():
                 return {f"{task}, {name}": score for name, score in scores_of(model.eval(), texts["test"]).items()}

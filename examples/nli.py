@@ -126,11 +126,12 @@ def length_of(pair: Pair) -> int:
 def main() -> None:
     """For each data set: read it, compute the layers once, train both conditions."""
     arguments = make_parser("Entailment with and without ELMo", "nli", epochs=10).parse_args()
-    for task in _common.find_folders(arguments.data, TASKS):
-        lines = _common.read_parts(arguments.data / task, arguments.limit)
-        if task == STRESSED_TASK and (arguments.data / STRESS_TEST).is_dir():
-            lines["stress"] = read_jsonl(arguments.data / STRESS_TEST / "test.jsonl.gz", arguments.limit)
-        pairs = {name: read_pairs(part) for name, part in lines.items()}
+    data = _common.read_all(arguments, dict.fromkeys(TASKS, read_pairs), "pairs")
+    stress = arguments.data / STRESS_TEST
+    if STRESSED_TASK in data and stress.is_dir():
+        lines = read_jsonl(stress / "test.jsonl.gz", arguments.limit)
+        data[STRESSED_TASK]["stress"] = _common.parse(read_pairs, lines, stress)
+    for task, pairs in data.items():
         texts: List[Words] = [text for part in pairs.values() for pair in part for text in pair[:2]]
         layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, texts)
         print(f"{task}: {len(pairs['train'])} pairs")

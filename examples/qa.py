@@ -12,6 +12,7 @@ the scores are lower than the published ones. SQuAD's development set is a secon
 import re
 import string
 from collections import Counter
+from functools import partial
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import _common
@@ -216,13 +217,14 @@ def length_of(paragraph: Paragraph) -> int:
 
 def main() -> None:
     """Read the data, compute the layers once, train both conditions."""
-    parser = make_parser("Question answering with and without ELMo", "qa", epochs=6, every=1)
+    parser = make_parser("Question answering with and without ELMo", "qa", epochs=6, every=3)
     arguments = parser.parse_args()
-    lines = _common.read_parts(arguments.data / DATA, arguments.limit)
+    lines = _common.read_parts(arguments.data / _common.find_folders(arguments.data, [DATA])[0], arguments.limit)
     if (arguments.data / CROSS_DOMAIN).is_dir():
         lines["SQuAD"] = read_jsonl(arguments.data / CROSS_DOMAIN / "test.jsonl.gz", arguments.limit)
-    parts = {name: read_paragraphs(part) for name, part in lines.items() if name != "train"}
-    parts["train"] = read_paragraphs(lines["train"][:: arguments.every], MAX_WORDS)
+    readers = {**dict.fromkeys(lines, read_paragraphs), "train": partial(read_paragraphs, max_words=MAX_WORDS)}
+    lines["train"] = lines["train"][:: arguments.every]
+    parts = {name: _common.parse(readers[name], part, arguments.data / DATA) for name, part in lines.items()}
     _common.check_parts(parts, f"questions (in training, with an answer in the first {MAX_WORDS} words)")
     texts: List[Words] = [one.words for part in parts.values() for one in [*part, *all_questions(part)]]
     layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, texts)
@@ -231,12 +233,10 @@ def main() -> None:
     def run(with_elmo: bool) -> Dict[str, float]:
         model = BiDAF(layers if with_elmo else None)
         train(
-            model,
-            lambda: make_batches(parts["train"], BATCH_SIZE, length_of),
+            model, lambda: make_batches(parts["train"], BATCH_SIZE, length_of),
             model.loss,
             lambda: evaluate(model, parts["dev"])["F1"],
-            epochs=arguments.epochs,
-            rate=LEARNING_RATE,
+            epochs=arguments.epochs, rate=LEARNING_RATE,
         )
         model.eval()
         with torch.no_grad():

@@ -12,11 +12,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 import spacy
 import torch
-from _common import compare, find_folders, load_elmo, make_parser, read_parts
+from _common import compare, find_folders, load_elmo, make_parser, parse, read_parts
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
@@ -124,14 +124,23 @@ def make_doc(nlp: Language, line: Dict[str, Any], labels: List[str]) -> Doc:
     return doc
 
 
+def read_task(task: Task, arguments: argparse.Namespace) -> Tuple[Dict[str, List[Dict[str, Any]]], List[str]]:
+    """RETURNS (Tuple[Dict[str, List[Dict[str, Any]]], List[str]]): The lines of each part; all categories."""
+    folder = arguments.data / task.folder
+    lines = read_parts(folder, arguments.limit)
+    for part in lines.values():  # before anything is trained
+        parse(lambda part: [(line["text"], labels_of(line)) for line in part], part, folder)
+    labels = sorted({label for line in lines["train"] for label in labels_of(line)})
+    if len(labels) < 2:
+        told = f"The part 'train' of '{folder}' has {len(labels)} categories, not two or more"
+        raise SystemExit(f"{told}: raise --limit, or check --data")
+    return lines, labels
+
+
 def write_corpus(task: Task, arguments: argparse.Namespace, folder: Path) -> int:
     """Write all parts in spaCy's format, with the categories of the training part. RETURNS (int): Tokens in it."""
     nlp = spacy.blank("en")
-    lines = read_parts(arguments.data / task.folder, arguments.limit)
-    labels = sorted({label for line in lines["train"] for label in labels_of(line)})
-    if len(labels) < 2:
-        told = f"The part 'train' of '{arguments.data / task.folder}' has {len(labels)} categories, not two or more"
-        raise SystemExit(f"{told}: raise --limit, or check --data")
+    lines, labels = read_task(task, arguments)
     docs = {name: [make_doc(nlp, line, labels) for line in part] for name, part in lines.items()}
     for name, part in docs.items():
         DocBin(docs=part).to_disk(folder / f"{name}.spacy")
@@ -180,7 +189,10 @@ def main() -> None:
     found = find_folders(arguments.data, [TASKS[name].folder for name in wanted])
     if not arguments.without_elmo:
         load_elmo(arguments.bilm)  # a wrong one ends here
-    for name in (name for name in wanted if TASKS[name].folder in found):
+    names = [name for name in wanted if TASKS[name].folder in found]
+    for name in names:
+        read_task(TASKS[name], arguments)  # mistakes in any of them end here
+    for name in names:
         with tempfile.TemporaryDirectory() as folder:
             score_task(name, arguments, Path(folder))
 

@@ -163,7 +163,7 @@ def main() -> None:
     arguments = parser.parse_args()
     sentences = read_parts(arguments.data, arguments.limit)
     sentences["train"] = sentences["train"][:: arguments.every]
-    frames = {name: read_frames(part) for name, part in sentences.items()}
+    frames = {name: _common.parse(read_frames, part, arguments.data) for name, part in sentences.items()}
     _common.check_parts(frames, "frames")
     texts: List[Words] = [frame.words for part in frames.values() for frame in part]
     layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, texts)

@@ -32,6 +32,19 @@ def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
     return found
 
 
+def check_runs(runs: Iterable[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """A check whose time does not depend on the number of words.
+
+    RETURNS (Sequence[Sequence[str]]): The runs, in a list if they are not in a sequence.
+    RAISES (ValueError): EL011 for a run that is a text.
+    """
+    found = runs if isinstance(runs, Sequence) else list(runs)
+    for i, run in enumerate(found):
+        if isinstance(run, str):
+            raise ValueError(Errors.EL011.format(i=i, kind=_kind(run)))
+    return found
+
+
 def check_positive(name: str, value: int) -> None:
     """RAISES (ValueError): EL004 for a value below 1."""
     if value < 1:

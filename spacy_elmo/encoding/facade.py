@@ -216,9 +216,9 @@ class BiLM:
         group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive runs that share a state.
         boundaries (bool): Keep the rows of BOS and EOS.
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
-        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL009 for an unknown state.
+        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL009 for an unknown state, EL011 for runs of text.
         """
-        encoder = self._encoder
+        encoder, runs = self._encoder, checks.check_runs(runs)
         return self._encode(encoder, encoder.runs(runs), state, batch_tokens, group_lengths, boundaries)
 
     @torch.no_grad()
@@ -261,7 +261,7 @@ class BiLM:
         RAISES (ValueError): See `encode`.
         """
         checks.check_positive("batch_tokens", batch_tokens)
-        encoder = self._encoder
+        encoder, runs = self._encoder, checks.check_runs(runs)
         found = encoder.slices(encoder.runs(runs), checks.check_state(state), batch_tokens, group_lengths=group_lengths)
         for start, stop, rows, has_boundaries in found:
             if has_boundaries:
@@ -278,7 +278,7 @@ class BiLM:
         RAISES (ValueError): EL016 in reduced precision.
         """
         checks.require_float32(self.precision, "A gradient", "Load the weights again in float32.")
-        encoder = self._encoder
+        encoder, runs = self._encoder, checks.check_runs(runs)
         return encoder.with_grad(encoder.runs(runs, has_gradients=True), with_boundaries=boundaries)
 
     def encode_ids_with_grad(

@@ -12,6 +12,7 @@ from ..engine.quantization import full_state
 from ..errors import Errors, Warnings
 
 NETWORK, FINGERPRINT = "network.", "fingerprint"
+CHANGED = "weights_have_changed"  # attribute of a network, shared by the modules that use it
 PROBE = "The quick brown fox jumps over the lazy dog .".split()
 MIN_COSINE = 0.98  # of a layer of the same biLM in float32 and in int8
 
@@ -27,10 +28,11 @@ class BiLMModule(nn.Module):
     """Registers the network of a biLM, so that `.to`, `.parameters` and `.state_dict` of a model reach it.
 
     A state dict without the weights has a fingerprint in their place, the layers of one sentence: loading it beside
-    another biLM is an error.
+    another biLM is an error. Weights that were trained, or loaded from a state dict, are nowhere else: they are always
+    stored, also when they are frozen later.
 
     bilm (BiLM): Shared, not copied.
-    is_stored (bool): Whether the weights are part of the state dict while they are frozen.
+    is_stored (bool): Whether weights that are as they were read are part of the state dict.
     """
 
     def __init__(self, bilm: BiLM, *, is_stored: bool) -> None:
@@ -43,6 +45,15 @@ class BiLMModule(nn.Module):
     def is_trained(self) -> bool:
         """RETURNS (bool): Whether a parameter requires a gradient."""
         return any(parameter.requires_grad for parameter in self.network.parameters())
+
+    @property
+    def has_changed(self) -> bool:
+        """RETURNS (bool): Whether the weights were trained or replaced, in any module that shares them."""
+        return bool(vars(self.network).get(CHANGED, False))
+
+    def note_change(self) -> None:
+        """Remember that the weights are no longer those that were read."""
+        vars(self.network)[CHANGED] = True
 
     def train_weights(self, trainable: bool) -> None:
         """Train or freeze the weights, in all modules that share them; WL141 if that changes what another one does.
@@ -64,7 +75,7 @@ class BiLMModule(nn.Module):
     def state_dict(self, *args: Any, prefix: str = "", **rest: Any) -> Dict[str, Any]:  # type: ignore[override]  # torch has overloads for old calls
         """RETURNS (Dict[str, Any]): The weights in float32, or a fingerprint of them."""
         state: Dict[str, Any] = super().state_dict(*args, prefix=prefix, **rest)
-        if self.is_stored or self.is_trained:
+        if self.is_stored or self.is_trained or self.has_changed:
             if self.bilm.precision != "float32":
                 state.update((f"{prefix}{NETWORK}{name}", value) for name, value in full_state(self.network).items())
             return state
@@ -82,7 +93,14 @@ class BiLMModule(nn.Module):
                 state_dict.update((prefix + NETWORK + name, value) for name, value in own.items())
         elif self.bilm.precision != "float32":
             self._load_rounded(state_dict, prefix + NETWORK)
+            self.note_change()
+        elif self._differ(state_dict, prefix + NETWORK):
+            self.note_change()
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def _differ(self, state_dict: Dict[str, Any], prefix: str) -> bool:
+        own = {prefix + name: value for name, value in self.network.state_dict().items()}
+        return any(not torch.equal(own[name], state_dict[name].to(own[name])) for name in own if name in state_dict)
 
     def _load_rounded(self, state_dict: Dict[str, Any], prefix: str) -> None:
         """Load weights into a network in reduced precision, and leave in the state dict what the network now has."""

@@ -6,6 +6,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, nn
 
+from .._settings import find_texts
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
@@ -49,8 +50,8 @@ class Elmo(nn.Module):
         (float): Of each mix, see `ScalarMix`; the norm "allennlp" counts the rows of `<S>` and `</S>`.
     learn_mix (bool): Train the mixes.
     batch_tokens (int): Tokens that a frozen biLM computes at once, which bounds the working memory.
-    store_bilm (bool): Whether `state_dict` has the weights of the biLM while they are frozen. Without them it is
-        small, and can be loaded only beside the same biLM.
+    store_bilm (bool): Whether `state_dict` has the weights of a biLM that is as it was read. Without them it is small,
+        and can be loaded only beside the same biLM. Weights that were trained or loaded are always there.
     RAISES (ValueError): EL060 for invalid settings, EL020 to EL034 for weights that are missing or cannot be read.
     """
 
@@ -205,6 +206,7 @@ class Elmo(nn.Module):
             return False
         if self.state != "reset":
             raise ValueError(Errors.EL253.format(state=self.state))
+        self.encoder.note_change()
         return True
 
 
@@ -221,6 +223,9 @@ def _find_bilm(bilm: Union[BiLM, PathLike]) -> BiLM:
 
 def _problems(bilm: BiLM, n_mixes: int, dropout: float, trainable: bool, state: str, batch_tokens: int) -> List[str]:
     is_count = isinstance(n_mixes, int) and not isinstance(n_mixes, bool) and n_mixes >= 1
+    texts = find_texts(dropout=dropout, batch_tokens=batch_tokens)
+    if texts:
+        return texts
     checks = [
         (is_count, f"num_output_representations is {n_mixes!r}, should be a whole number of 1 or more"),
         (0 <= dropout < 1, f"dropout is {dropout}, should be from 0 to below 1"),

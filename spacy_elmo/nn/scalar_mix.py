@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 import torch
 from torch import Tensor, nn
 
-from .._settings import is_finite
+from .._settings import find_texts, is_finite
 from ..errors import Errors
 
 # Name of the norm -> epsilon under the root. "token" is over the values of one token; the other two are over all tokens
@@ -45,7 +45,9 @@ class ScalarMix(nn.Module):
         if problems:
             raise ValueError(Errors.EL060.format(block="ScalarMix", problems="; ".join(problems)))
         self.layer_norm, self.layer_dropout = layer_norm, layer_dropout
-        weights = torch.zeros(n_layers) if initial_weights is None else torch.tensor(initial_weights).float()
+        weights = torch.zeros(n_layers)
+        if initial_weights is not None:
+            weights = torch.tensor([float(weight) for weight in initial_weights])
         self.weights = nn.Parameter(weights, requires_grad=trainable)  # (L+1,)
         self.gamma = nn.Parameter(torch.tensor([float(initial_gamma)]), requires_grad=trainable)  # (1,)
 
@@ -75,6 +77,8 @@ class ScalarMix(nn.Module):
         dtype = torch.promote_types(self.weights.dtype, torch.float32)
         shares = self._dropped_weights().to(dtype).softmax(dim=0) * self.gamma.to(dtype)
         mixed = torch.zeros((), dtype=dtype, device=parts[0].device)
+        if mask is not None:  # before the product, since the gradient of the shares reads the padding as well
+            parts = [layer.masked_fill(~mask.unsqueeze(-1), 0.0) for layer in parts]
         for share, layer in zip(shares, parts):
             mixed = mixed + share * self._norm(layer.to(dtype), mask)  # (..., D)
         if mask is not None:
@@ -132,6 +136,10 @@ def mix_problems(
     layer_dropout: float,
 ) -> List[str]:
     """RETURNS (List[str]): What is wrong with the settings of a `ScalarMix`."""
+    is_count = isinstance(n_layers, int) and not isinstance(n_layers, bool)
+    texts = find_texts(layer_dropout=layer_dropout)
+    if texts or not is_count:
+        return [*texts, *([] if is_count else [f"n_layers is {n_layers!r}, should be a whole number"])]
     norms = (None, *LAYER_NORMS)
     n_weights = n_layers if initial_weights is None else len(initial_weights)
     has_finite = initial_weights is None or all(map(is_finite, initial_weights))

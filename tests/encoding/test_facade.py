@@ -188,6 +188,8 @@ def test_slices_are_consecutive_and_small(bilm, sentences):
 def test_sentences_can_come_one_by_one(bilm, sentences):
     ours = bilm.embed(iter(tuple(sentence) for sentence in sentences))
     assert all(np.array_equal(x, y) for x, y in zip(ours, bilm.embed(sentences), strict=True))
+    assert torch.equal(bilm.encode(iter(sentences)), bilm.encode(sentences))
+    assert [start for start, _, _ in bilm.iter_encode(iter(sentences), batch_tokens=1)] == list(range(len(sentences)))
 
 
 @pytest.mark.parametrize(
@@ -196,6 +198,10 @@ def test_sentences_can_come_one_by_one(bilm, sentences):
         (lambda b: b.embed(["not tokenized"]), "EL011"),
         (lambda b: b.embed([["a", 3]]), "EL011.*not strings"),
         (lambda b: b.embed([["a"], None]), "EL011.*Sentence 1 is a NoneType, but should be a list of strings"),
+        (lambda b: b.encode(["not tokenized"]), "EL011.*Sentence 0"),
+        (lambda b: b.encode("not tokenized"), "EL011"),
+        (lambda b: list(b.iter_encode([["a"], "not tokenized"])), "EL011.*Sentence 1"),
+        (lambda b: b.encode_with_grad(["not tokenized"]), "EL011"),
         (lambda b: b.embed([["a"]], layers="bottom"), "EL008.*bottom"),
         (lambda b: b.embed([["a"]], layers=3), "EL008.*0 to 2"),
         (lambda b: b.embed([["a"]], layers=True), "EL008.*0 to 2"),

@@ -14,7 +14,7 @@ README = (EXAMPLES / "README.md").read_text(encoding="utf8")
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_recipe_is_short(path):
-    assert len(path.read_text(encoding="utf8").splitlines()) <= (220 if path.stem == "_common" else 250)
+    assert len(path.read_text(encoding="utf8").splitlines()) <= 250
 
 
 def test_readme_has_every_recipe():

@@ -90,6 +90,23 @@ def test_second_data_set_is_checked_before_the_first_is_used(end_of, tmp_path):
     write_parts(tmp_path / "snli-cad", [LINES["nli"]] * 3)
     write_jsonl(write_parts(tmp_path / "sick", [LINES["nli"]] * 3) / "test.jsonl.gz", [])
     assert "sick/test.jsonl.gz' has no lines" in end_of("nli", "--data", tmp_path)
+    write_parts(tmp_path / "sick", [*[LINES["nli"]] * 3, {**LINES["nli"], "label": "maybe"}])  # not in the first line
+    assert "sick' are not those of this task" in end_of("nli", "--data", tmp_path)
+
+
+@every_recipe
+def test_lines_of_another_task_are_told(end_of, tmp_path, name):
+    other = LINES["sentiment" if name == "srl" else "srl"]
+    write_parts(tmp_path / FOLDERS[name], [LINES[name], other, LINES[name]])
+    message = end_of(name, "--data", tmp_path)
+    assert "are not those of this task" in message and "--data" in message
+
+
+def test_second_category_data_are_checked_before_the_first_are_used(end_of, tmp_path):
+    lines = [LINES["sentiment"], {**LINES["sentiment"], "label": "negative"}]
+    write_parts(tmp_path / FOLDERS["sentiment"], lines)
+    write_parts(tmp_path / "goemotions", [{"text": "fine", "labels": ["joy"]}] * 3)
+    assert "goemotions' has 1 categories" in end_of("sentiment", "--data", tmp_path)
 
 
 @pytest.mark.parametrize("content, told", [(b"no gzip", "gzip"), (gzip.compress(b'{"a": 1}\n{"a":\n'), "line 2")])

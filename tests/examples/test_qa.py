@@ -131,7 +131,7 @@ def test_predictions_are_cut_from_the_text(qa, monkeypatch):
 
 def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, tmp_path):
     write_parts(tmp_path / "squadshifts-newwiki", LINES)
-    arguments = ["--data", tmp_path, "--bilm", tiny_bilm, "--epochs", 1, "--seeds", 1]
+    arguments = ["--data", tmp_path, "--bilm", tiny_bilm, "--epochs", 1, "--seeds", 1, "--every", 1]
     printed = run_recipe("qa", *arguments)
     assert "3 questions on 2 paragraphs" in printed and "SQuAD" not in printed
     write_jsonl(tmp_path / "squad-v1.1-dev" / "test.jsonl.gz", LINES)

@@ -1,5 +1,8 @@
 """State dicts of `Elmo`: in full, without the biLM, beside another biLM, in reduced precision."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from nn.tiny import SENTENCES, make_bilm
@@ -57,10 +60,12 @@ def test_state_dict_without_the_bilm_is_small_and_loads_beside_the_same(tmp_path
 
 
 def test_full_state_dict_loads_where_the_bilm_is_not_stored():
-    full, small = Elmo(make_bilm(0)), Elmo(make_bilm(1), store_bilm=False)
-    small.load_state_dict(full.state_dict())
-    assert set(small.state_dict()) == {"encoder.fingerprint", *MIXES}
-    torch.testing.assert_close(*(elmo.eval()(SENTENCES).representations[0] for elmo in (full, small)))
+    full = Elmo(make_bilm(0))
+    for seed, is_small in ((0, True), (1, False)):  # weights that differ from those that were read are nowhere else
+        small = Elmo(make_bilm(seed), store_bilm=False)
+        small.load_state_dict(full.state_dict())
+        assert (set(small.state_dict()) == {"encoder.fingerprint", *MIXES}) == is_small
+        torch.testing.assert_close(*(elmo.eval()(SENTENCES).representations[0] for elmo in (full, small)))
 
 
 def test_another_bilm_under_trained_mixes_is_an_error():
@@ -85,7 +90,21 @@ def test_a_trained_bilm_is_stored_whatever_the_setting():
     elmo = Elmo(make_bilm(0), store_bilm=False, trainable=True)
     assert "encoder.network.char_cnn.embedding" in elmo.state_dict()
     elmo.encoder.requires_grad_(False)
-    assert "encoder.network.char_cnn.embedding" not in elmo.state_dict()
+    assert "encoder.network.char_cnn.embedding" not in elmo.state_dict(), "it was not trained"
+
+
+def test_a_bilm_that_was_trained_is_stored_when_it_is_frozen_again():
+    bilm = make_bilm(0)
+    elmo, other = (Elmo(bilm, store_bilm=False, dropout=0.0, trainable=True) for _ in range(2))
+    optimizer = torch.optim.SGD(elmo.parameters(), lr=0.001)  # so little that the fingerprint would not tell
+    elmo(SENTENCES).representations[0].square().sum().backward()
+    optimizer.step()
+    elmo.encoder.requires_grad_(False)
+    second = Elmo(make_bilm(0), store_bilm=False).eval()
+    second.load_state_dict(elmo.state_dict())
+    torch.testing.assert_close(*(some.eval()(SENTENCES).representations[0] for some in (elmo, second)))
+    for changed in (elmo, other, second, copy.deepcopy(elmo), pickle.loads(pickle.dumps(elmo))):
+        assert "encoder.network.char_cnn.embedding" in changed.state_dict()
 
 
 def test_weights_in_reduced_precision_are_stored_in_float32():

@@ -37,6 +37,17 @@ def test_padding_changes_nothing_and_stays_zero(norm):
 
 
 @pytest.mark.parametrize("norm", NORMS)
+def test_padding_that_is_not_finite_has_no_effect(norm):
+    mix, layers, mask = ScalarMix(3, layer_norm=norm), torch.randn(3, 2, 4, 5), torch.ones(2, 4, dtype=torch.bool)
+    mask[1, 2:] = False
+    clean = layers.masked_fill(~mask.unsqueeze(-1), 0.0).requires_grad_()
+    dirty = layers.masked_fill(~mask.unsqueeze(-1), float("nan")).requires_grad_()
+    found = [torch.autograd.grad(mix(some, mask).square().sum(), (mix.weights, some)) for some in (clean, dirty)]
+    for one, other in zip(*found):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("norm", NORMS)
 def test_gradients_match_finite_differences(norm):
     mix, layers = make_mix(layer_norm=norm).double(), make_layers(3, 2, 3, 4).double()
     mask = torch.tensor([[True, True, True], [True, False, False]])
@@ -104,6 +115,13 @@ def test_all_invalid_settings_are_in_one_error():
         ScalarMix(0)
     with pytest.raises(ValueError, match=r"EL060.*initial_weights is \[nan, 0.0\].*initial_gamma is inf"):
         ScalarMix(2, initial_weights=[float("nan"), 0.0], initial_gamma=float("inf"))
+
+
+def test_settings_of_another_type_are_an_error():
+    for settings, told in ({"n_layers": "3"}, "n_layers is '3'"), ({"layer_dropout": "0.5"}, "layer_dropout is '0.5'"):
+        with pytest.raises(ValueError, match=f"EL060.*{told}"):
+            ScalarMix(**{"n_layers": 3, **settings})
+    assert ScalarMix(2, initial_weights=torch.tensor([1.0, 2.0])).weights.tolist() == [1.0, 2.0]
 
 
 def test_numbers_of_other_libraries_are_settings():
