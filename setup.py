@@ -15,14 +15,19 @@ PACKAGE_DATA = ["py.typed", "models/*/*", "engine/*.pyi", "weights/origins/*.jso
 
 
 class BuildWithConfigs(build_py):
-    """Also copy configs into the package; an editable installation reads them where they are."""
+    """Also copy configs into the package, and model cards beside the weights; an editable installation reads the
+    configs where they are."""
 
     def run(self) -> None:
         """Build as usual, then copy."""
         super().run()
         if self.editable_mode:
             return
-        target = Path(self.build_lib) / "spacy_elmo" / "configs"
+        package = Path(self.build_lib) / "spacy_elmo"
+        for folder in (package / "models").iterdir():
+            card = read_without_links(ROOT / "docs" / f"{folder.name}.md")
+            (folder / "README.md").write_text(card, encoding="utf8")
+        target = package / "configs"
         self.mkpath(str(target))
         for name in CONFIGS:
             self.copy_file(str(ROOT / "configs" / name), str(target / name))
@@ -35,10 +40,9 @@ def read_about() -> Dict[str, str]:
     return about
 
 
-def read_description() -> str:
-    """RETURNS (str): The README; its links into the repository become plain text, a package index has no such files."""
-    readme = (ROOT / "README.md").read_text(encoding="utf8")
-    return re.sub(r"\[([^\]]*)\]\((?!https?://|#)[^)]*\)", r"\1", readme)
+def read_without_links(path: Path) -> str:
+    """RETURNS (str): A page; its links into the repository become plain text, since the files are not there."""
+    return re.sub(r"\[([^\]]*)\]\((?!https?://|#)[^)]*\)", r"\1", path.read_text(encoding="utf8"))
 
 
 def make_extensions() -> List[Extension]:
@@ -67,7 +71,7 @@ def setup_package() -> None:
         license=about["__license__"],
         license_files=["LICENSE"],
         author="The spacy-elmo contributors",
-        long_description=read_description(),
+        long_description=read_without_links(ROOT / "README.md"),
         long_description_content_type="text/markdown",
         packages=find_packages(include=["spacy_elmo", "spacy_elmo.*"]),
         cmdclass={"build_py": BuildWithConfigs},

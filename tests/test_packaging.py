@@ -156,6 +156,7 @@ def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
         in_wheel = {name for name in wheel.namelist() if name.startswith("spacy_elmo/")}
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as sdist:
         in_sdist = {name.partition("/")[2] for name in sdist.getnames()}
+    assert (MODEL.relative_to(ROOT) / "README.md").as_posix() in in_wheel, "the model card"
     wanted = {path.relative_to(ROOT).as_posix() for path in MODEL.iterdir()}
     wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "spacy_elmo").rglob("*.py")}
     wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "spacy_elmo/explorer/static").iterdir()}
