@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
 from paper_tables import SHARE_TASKS, make_table
-from weights_in_use import is_of_packaged
+from weights_in_use import note_earlier
 
 from spacy_elmo.analysis.plots import check_picture
 from spacy_elmo.analysis.speed_plot import draw_speeds
@@ -17,7 +17,7 @@ Record = Dict[str, Any]
 def choice_section(results: Path, image_dir: Path) -> Optional[str]:
     """results (Path): Folder with the measurements.
     image_dir (Path): Folder for the pictures.
-    RETURNS (Optional[str]): Markdown; None if nothing was measured with the packaged weights.
+    RETURNS (Optional[str]): Markdown; None if nothing was measured.
     """
     records = [read_choice(results / f"choice-{task}.json") for task in TITLES]
     parts = [_describe(record, image_dir) for record in records if record is not None]
@@ -25,9 +25,8 @@ def choice_section(results: Path, image_dir: Path) -> Optional[str]:
 
 
 def read_choice(path: Path) -> Optional[Record]:
-    """RETURNS (Optional[Record]): None without the file, or if a row was made with older weights of a packaged biLM."""
-    found: Optional[Record] = srsly.read_json(path) if path.is_file() else None
-    return found if found is not None and all(map(is_of_packaged, _settings_with_bilm(found))) else None
+    """RETURNS (Optional[Record]): None without the file."""
+    return srsly.read_json(path) if path.is_file() else None
 
 
 def name_choices(results: Path) -> Dict[str, Record]:
@@ -68,7 +67,8 @@ def _describe(record: Record, image_dir: Path) -> str:
         f"({record['processor']}); median of {record['repeats']}. For encoders of the RoBERTa size only speed "
         "can be measured: no trained weights were available."
     )
-    return f"{told}\n\n{table}\n\n![{make_title(record)}](images/{name})"
+    notes = dict.fromkeys(note_earlier(settings) for settings in _settings_with_bilm(record))
+    return f"{told}\n\n{table}\n\n![{make_title(record)}](images/{name}){''.join(notes)}"
 
 
 def _cells(row: Record) -> List[str]:

@@ -5,7 +5,7 @@ from typing import Any, Dict, Optional
 
 import srsly
 from paper_tables import make_table
-from weights_in_use import is_of_packaged
+from weights_in_use import note_earlier
 
 CONTEXTS = "contexts.json"
 LABELS = {
@@ -19,11 +19,11 @@ LABELS = {
 
 def contexts_section(results: Path) -> Optional[str]:
     """results (Path): Folder with the scores.
-    RETURNS (Optional[str]): Markdown; None if the comparison has not been made with these weights.
+    RETURNS (Optional[str]): Markdown; None if the comparison has not been made.
     """
     path = results / CONTEXTS
     found: Optional[Dict[str, Any]] = srsly.read_json(path) if path.is_file() else None
-    if found is None or not is_of_packaged(found):
+    if found is None:
         return None
     rows = [
         [
@@ -40,4 +40,4 @@ def contexts_section(results: Path) -> Optional[str]:
         f"of a linear probe of UPOS on the mean of the layers, UD English-EWT: {found['n_train']:,} training tokens, "
         f"{found['n_dev']:,} development tokens; biLM `{found['bilm']}`, `benchmarks/contexts.py`."
     )
-    return f"{told}\n\n{table}"
+    return f"{told}\n\n{table}{note_earlier(found)}"

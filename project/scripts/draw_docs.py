@@ -7,13 +7,13 @@ from typing import Callable, Dict, List, Tuple
 import srsly
 import typer
 from choice_section import draw_choice, read_choice
+from earlier_weights import choose_results, split_missing
 from known_datasets import PROJECT_DIR
 from paper_mixes import draw_mixes
 from paper_plots import draw_shares
-from paper_tables import SHARE_TASKS, schedule_of
+from paper_tables import SHARE_TASKS, make_shares, schedule_of
 from results import read_results
 from wasabi import msg
-from weights_in_use import split_by_weights
 
 from spacy_elmo.analysis.layer_weights import draw_course
 from spacy_elmo.analysis.perplexity_curve import draw_perplexities
@@ -47,9 +47,10 @@ def draw_experiments(images: Path) -> List[str]:
 
     RETURNS (List[str]): Names.
     """
-    results, _ = split_by_weights(read_results(RESULTS))
-    results = [result for result in results if schedule_of(result) == "constant"]
-    drawn = [*draw_mixes(results, images), *(name for _, name in draw_shares(results, images))]
+    results = [result for result in read_results(RESULTS) if schedule_of(result) == "constant"]
+    kept, missing = split_missing(results)
+    chosen, _ = choose_results(make_shares, results)
+    drawn = [*draw_mixes([*kept, *missing], images), *(name for _, name in draw_shares(chosen, images))]
     for task, *_ in SHARE_TASKS:
         record = read_choice(RESULTS / f"choice-{task}.json")
         if record is not None:

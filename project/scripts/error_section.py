@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Optional
 import srsly
 from error_counts import MISSED
 from paper_tables import make_table
-from weights_in_use import is_of_packaged
+from weights_in_use import note_earlier
 
 Record = Dict[str, Any]
 TITLES = {
@@ -19,10 +19,10 @@ N_EXTREMES = 3  # categories with the largest gain and loss
 
 def errors_section(results: Path) -> Optional[str]:
     """results (Path): Folder with the counts.
-    RETURNS (Optional[str]): Markdown; None if nothing was counted with the packaged weights.
+    RETURNS (Optional[str]): Markdown; None if nothing was counted.
     """
     records = [srsly.read_json(path) for path in (results / f"errors-{task}.json" for task in TITLES) if path.is_file()]
-    parts = [_describe(record) for record in records if is_of_packaged(record)]
+    parts = [_describe(record) + note_earlier(record) for record in records]
     return "\n\n".join(parts) or None
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import srsly
-from weights_in_use import is_of_packaged
+from weights_in_use import note_earlier
 
 Row = Dict[str, Any]
 SENSES, POS = "layers-senses.json", "layers-pos.json"
@@ -12,7 +12,7 @@ SENSES, POS = "layers-senses.json", "layers-pos.json"
 
 def senses_section(results: Path) -> str:
     """results (Path): Folder with the scores.
-    RETURNS (str): Markdown; "" if the experiment has not been run with these weights.
+    RETURNS (str): Markdown; "" if the experiment has not been run.
     """
     found = _read(results / SENSES)
     if found is None:
@@ -34,12 +34,12 @@ def senses_section(results: Path) -> str:
     gain = best["gain"]
     verdict = "better than" if gain["low"] > 0 else "worse than" if gain["high"] < 0 else "not significantly other than"
     lines += ["", f"The best layer, {_name(best['layer'])}, is {verdict} the most frequent training sense."]
-    return "\n".join(lines)
+    return "\n".join(lines) + note_earlier(found)
 
 
 def pos_section(results: Path) -> str:
     """results (Path): Folder with the scores.
-    RETURNS (str): Markdown; "" if the experiment has not been run with these weights.
+    RETURNS (str): Markdown; "" if the experiment has not been run.
     """
     found = _read(results / POS)
     if found is None:
@@ -56,13 +56,12 @@ def pos_section(results: Path) -> str:
         control = row.get("control")
         beside = ["", ""] if control is None else [f"{control:.1f}", f"{row['value'] - control:.1f}"]
         lines.append(f"| {' | '.join([_name(row['layer']), _interval(row), *beside])} |")
-    return "\n".join(lines)
+    return "\n".join(lines) + note_earlier(found)
 
 
 def _read(path: Path) -> Optional[Row]:
-    """RETURNS (Optional[Row]): None without the file, or if the packaged weights have changed since."""
-    found: Optional[Row] = srsly.read_json(path) if path.is_file() else None
-    return found if found is None or is_of_packaged(found) else None
+    """RETURNS (Optional[Row]): None without the file."""
+    return srsly.read_json(path) if path.is_file() else None
 
 
 def _name(layer: Any) -> str:

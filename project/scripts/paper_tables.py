@@ -127,7 +127,7 @@ def _describe_source(results: List[Result]) -> List[str]:
     settings = results[0]["settings"]
     source = settings.get("source")
     if settings.get("bilm"):
-        return describe_pretraining(settings["bilm"])
+        return describe_pretraining(settings["bilm"], settings.get("bilm_digest"))
     if not source:
         return ["", "", ""]
     share = "" if source["share"] == 100 else f", {source['share']} %"

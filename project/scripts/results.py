@@ -9,6 +9,7 @@ import srsly
 import typer
 from choice_section import choice_section, name_choices
 from context_tables import CONTEXTS, contexts_section
+from earlier_weights import choose_results, draw_by_row
 from error_section import errors_section, name_errors
 from known_datasets import PROJECT_DIR
 from layer_tables import POS, SENSES, pos_section, senses_section
@@ -28,7 +29,7 @@ from paper_tables import (
     schedule_of,
 )
 from wasabi import msg
-from weights_in_use import describe_weights, split_by_weights
+from weights_in_use import describe_weights
 
 PAGE = PROJECT_DIR.parent / "docs" / "results.md"
 IMAGES = "images"  # beside the page
@@ -44,7 +45,10 @@ SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "shares": ("Sample efficiency", make_shares),
     "updates": ("Updates to the best score of the baseline", make_updates),
 }
-# The same for sections that read files of errors.py, layers.py or benchmarks/contexts.py, from the folder of results.
+# Sections whose rows are not compared with each other: a row may be of earlier weights.
+BY_ROW = ("gains", "layer-weights", "languages", "updates")
+# The same as SECTIONS for sections that read files of errors.py, layers.py or benchmarks/contexts.py, from the folder
+# results.
 FILE_SECTIONS: Dict[str, Tuple[str, Callable[[Path], Optional[str]]]] = {
     "errors": ("Errors", errors_section),
     "senses": ("Word senses by layer", senses_section),
@@ -85,11 +89,12 @@ def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
     text = page.read_text(encoding="utf8") if page.exists() else "# Results\n"
     of_layers = {name: srsly.read_json(folder / name) for name in (SENSES, POS, CONTEXTS) if (folder / name).is_file()}
     of_layers.update({**name_choices(folder), **name_errors(folder)})
-    kept, _ = split_by_weights(results)
     sections = {"weights": describe_weights(results, of_layers)}
-    by_schedule = {name: [result for result in kept if schedule_of(result) == name] for name in SCHEDULES}
-    sections.update({name: make(by_schedule["constant"]) for name, (_, make) in SECTIONS.items()})
-    sections["linear"] = make_gains(by_schedule["linear"])
+    by_schedule = {name: [result for result in results if schedule_of(result) == name] for name in SCHEDULES}
+    for name, (_, make) in SECTIONS.items():
+        draw_section = draw_by_row if name in BY_ROW else _draw_whole
+        sections[name] = draw_section(make, by_schedule["constant"])
+    sections["linear"] = draw_by_row(make_gains, by_schedule["linear"])
     if sections["shares"]:
         sections["shares"] += _draw_plots(by_schedule["constant"], page.parent / IMAGES)
     sections.update({name: make(folder) for name, (_, make) in FILE_SECTIONS.items()})
@@ -116,10 +121,17 @@ def replace_section(text: str, name: str, content: str) -> str:
     return f"{text.rstrip()}\n\n{block}\n" if content else text
 
 
+def _draw_whole(make: Callable[[List[Result]], Optional[str]], results: List[Result]) -> Optional[str]:
+    chosen, note = choose_results(make, results)
+    content = make(chosen)
+    return content and content + note
+
+
 def _draw_plots(results: List[Result], image_dir: Path) -> str:
     from paper_plots import draw_shares  # needs matplotlib, which tables do without
 
-    return "".join(f"\n\n![{title}]({IMAGES}/{name})" for title, name in draw_shares(results, image_dir))
+    chosen, _ = choose_results(make_shares, results)
+    return "".join(f"\n\n![{title}]({IMAGES}/{name})" for title, name in draw_shares(chosen, image_dir))
 
 
 def _read(path: Path) -> Result:

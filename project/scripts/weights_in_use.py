@@ -32,7 +32,7 @@ def find_digests(results: Iterable[Result]) -> Dict[str, Optional[str]]:
 
 def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Optional[str]:
     """layers (Dict[str, Result]): Names and digests of biLMs in other files of results, by the name of the file.
-    RETURNS (Optional[str]): Markdown: the weights that the tables are of, and the results left out; None without any.
+    RETURNS (Optional[str]): Markdown: the weights that the tables are of, and the results of others; None without any.
     """
     records = {name: {"settings": record} for name, record in layers.items()}
     in_use = find_digests([*results, *records.values()])
@@ -40,26 +40,33 @@ def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Option
         return None
     names = "; ".join(f"`{name}` {digest or 'not recorded'}" for name, digest in in_use.items())
     told = f"Weights, first digits of the sha256 of their file: {names}."
-    left_out = [_name(result) for result in results if not _is_of(result["settings"], in_use)]
-    left_out += [name for name, record in records.items() if not _is_of(record["settings"], in_use)]
-    if left_out:
-        told += f" Left out of all tables, since they were made with other weights: {', '.join(sorted(left_out))}."
+    others = [_name(result) for result in results if not _is_of(result["settings"], in_use)]
+    others += [name for name, record in records.items() if not _is_of(record["settings"], in_use)]
+    if others:
+        told += f" Made with other weights, and only in tables that say so: {', '.join(sorted(others))}."
     return told
 
 
-def is_of_packaged(record: Result) -> bool:
-    """record (Result): A file with "bilm" and "bilm_digest".
-    RETURNS (bool): Whether it may be drawn: other than a packaged biLM, or made with the packaged weights of today.
+def note_earlier(record: Result) -> str:
+    """record (Result): With "bilm" and "bilm_digest".
+    RETURNS (str): Markdown, a paragraph if it was made with earlier weights of a packaged biLM; otherwise "".
     """
     digest = _packaged(record["bilm"])
-    return digest is None or record.get("bilm_digest") == digest
+    return "" if digest in (None, record.get("bilm_digest")) else f"\n\n{describe_earlier(record)}"
 
 
-def describe_pretraining(name: str) -> List[str]:
-    """RETURNS (List[str]): Raw text, tokens read (those of all passes) and hours of a packaged biLM, from its meta
-    data; empty cells for others, whose files are not named in a result.
+def describe_earlier(record: Result) -> str:
+    """record (Result): With "bilm" and "bilm_digest", made with earlier weights.
+    RETURNS (str): Markdown that says so.
     """
-    if name not in PACKAGED_NAMES:
+    return f"Measured with earlier weights of `{record['bilm']}` ({record.get('bilm_digest') or 'not recorded'})."
+
+
+def describe_pretraining(name: str, digest: Optional[str]) -> List[str]:
+    """RETURNS (List[str]): Raw text, tokens read (those of all passes) and hours of a packaged biLM, from its meta
+    data; empty cells for other and earlier weights, whose files are not named in a result.
+    """
+    if name not in PACKAGED_NAMES or digest != _packaged(name):
         return ["", "", ""]
     meta: Dict[str, Any] = srsly.read_json(locate(name) / "meta.json")
     training = meta["training"]

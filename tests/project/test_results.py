@@ -105,7 +105,36 @@ def test_only_results_of_the_packaged_weights_are_drawn(script: Any, tmp_path: P
     text = (tmp_path / "results.md").read_text(encoding="utf8")
     assert "| 13.00 ± 3.61 (n = 3) | 26.00 ± 0.00 (n = 2) |" in text
     assert f"`en_elmo_sm` {now}" in text
-    assert "other weights: wnut17-elmo-100pct-seed2, wnut17-elmo-100pct-seed3." in text
+    assert "tables that say so: wnut17-elmo-100pct-seed2, wnut17-elmo-100pct-seed3." in text
+    assert "†" not in text and "earlier weights" not in text
+
+
+def test_rows_without_the_packaged_weights_are_of_earlier_ones_and_marked(script: Any) -> None:
+    same = {"bilm": "en_elmo_sm", "bilm_digest": digest_bilm("en_elmo_sm")}
+    older = {"bilm": "en_elmo_sm", "bilm_digest": "0123456789ab"}
+    parser = [{**_result("elmo", 0, 0.5, task="ewt-parser", **older), "test": {"dep_las": 0.5, "dep_uas": 0.6}}]
+    oldest = _result("elmo", 1, 0.5, task="ewt-parser", bilm="en_elmo_sm", bilm_digest="x")
+    parser[0]["finished_at"], oldest["finished_at"] = "2026-11-24", "2026-11-22"
+    results = [*GAINS[:3], _result("elmo", 0, 0.26, **same), _result("elmo", 1, 0.9, **older), *parser, oldest]
+    table = script.draw_by_row(script.make_gains, results)
+    assert "| WNUT-17, NER F | 13.00 ± 3.61 (n = 3) | 26.00 (n = 1) |" in table
+    assert "| UD EWT, LAS † | - | 50.00 (n = 1) |" in table
+    assert table.endswith("\n\n† Measured with earlier weights of `en_elmo_sm` (0123456789ab).")
+    assert script.draw_by_row(script.make_gains, results[:5]) == script.make_gains(results[:4])
+
+
+def test_compared_rows_are_of_the_same_weights(script: Any) -> None:
+    same = {"bilm": "en_elmo_sm", "bilm_digest": digest_bilm("en_elmo_sm")}
+    older = {"bilm": "en_elmo_sm", "bilm_digest": "0123456789ab"}
+    results = [
+        *GAINS[:3],
+        *(_result(name, 0, 0.2, **older) for name in ("elmo", "mix-mean", "mix-top")),
+        *(_result(name, 0, 0.3, **same) for name in ("elmo", "mix-mean")),
+    ]
+    chosen, note = script.choose_results(script.make_mixes, results)
+    assert chosen == results[:6] and note == "\n\nMeasured with earlier weights of `en_elmo_sm` (0123456789ab)."
+    now = [*results, _result("mix-top", 0, 0.3, **same)]
+    assert script.choose_results(script.make_mixes, now) == ([*now[:3], *now[6:]], "")
 
 
 def test_other_bilms_are_drawn_by_their_newest_result(import_script: Callable[[str], Any]) -> None:
@@ -115,11 +144,13 @@ def test_other_bilms_are_drawn_by_their_newest_result(import_script: Callable[[s
     assert script.split_by_weights([new, old, GAINS[0]]) == ([new, GAINS[0]], [old])
 
 
-def test_layers_of_other_weights_are_left_out(script: Any, tmp_path: Path) -> None:
+def test_layers_of_other_weights_say_so(script: Any, tmp_path: Path) -> None:
     found = srsly.read_json(script.PROJECT_DIR / "results" / "layers-pos.json")
     srsly.write_json(tmp_path / "layers-pos.json", {**found, "bilm_digest": "0123456789ab"})
-    assert script.draw([], tmp_path / "results.md", tmp_path) == ["weights"]
-    assert "other weights: layers-pos.json." in (tmp_path / "results.md").read_text(encoding="utf8")
+    assert script.draw([], tmp_path / "results.md", tmp_path) == ["weights", "pos"]
+    text = (tmp_path / "results.md").read_text(encoding="utf8")
+    assert "tables that say so: layers-pos.json." in text
+    assert "Measured with earlier weights of `en_elmo_sm` (0123456789ab)." in text
 
 
 def test_results_with_a_falling_rate_have_a_table_of_their_own(script: Any, tmp_path: Path) -> None:
