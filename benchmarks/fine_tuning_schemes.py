@@ -35,7 +35,8 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 TUNING = "components.elmo.model.fine_tuning"
 RATES = {f"{TUNING}.top_rate": 0.385, f"{TUNING}.layer_decay": 0.385}
 GRADUAL = {f"{TUNING}.unfreeze_every": 0.25}  # times the updates
-SLANTED = {"training.optimizer.learn_rate.ratio": 32.0}
+LEARN_RATE = "training.optimizer.learn_rate"
+SLANTED = {LEARN_RATE: {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 0.001}}
 # What differs from training the whole biLM at the rate of the task network; None is a frozen biLM, or none at all.
 SCHEMES: Dict[str, Any] = {
     "no ELMo": None,
@@ -118,9 +119,10 @@ def make_config(scheme: str, n_updates: int, seed: int, train: Path, n_docs: int
         name = "baseline_ner.cfg" if scheme == "no ELMo" else "elmo_ner.cfg"
         return Config().from_disk(CONFIGS / name, overrides=paths)
     plain = {f"{TUNING}.{key}": value for key, value in (("top_rate", 1.0), ("layer_decay", 1.0))}
-    slanted = {"training.optimizer.learn_rate.num_steps": n_updates, "training.optimizer.learn_rate.ratio": 1.0}
-    settings = {**paths, **plain, f"{TUNING}.unfreeze_every": 0, **slanted, **changes}
+    settings = {**paths, **plain, f"{TUNING}.unfreeze_every": 0, **changes}
     settings[f"{TUNING}.unfreeze_every"] = int(settings[f"{TUNING}.unfreeze_every"] * n_updates)
+    if LEARN_RATE in settings:
+        settings[LEARN_RATE] = {**settings[LEARN_RATE], "num_steps": n_updates}
     return Config().from_disk(CONFIGS / "elmo_ner_finetune.cfg", overrides=settings)
 
 

@@ -157,14 +157,14 @@ WIKIGOLD = _pair("wikigold", "wikigold", "ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
 # Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
 LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
-# Gradual unfreezing and discriminative rates as in the config; the schedule of the learning rate is that of all runs.
+# Discriminative rates as in the config.
 FINETUNED = Run("wnut17", "wnut17", "elmo-finetuned", "elmo_ner_finetune.cfg")
 FINETUNED_WIKIGOLD = replace(FINETUNED, task="wikigold", dataset="wikigold")
 FINE_TUNING: Settings = (
     ("components.elmo.model.frozen", False),
     (
         "components.elmo.model.fine_tuning",
-        {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385, "unfreeze_every": 100},
+        {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385},
     ),
 )
 FINETUNED_TAGS = replace(EWT_TAGS[1], condition="elmo-finetuned", settings=FINE_TUNING)

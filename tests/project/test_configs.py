@@ -123,7 +123,6 @@ def test_pipelines_name_their_components(tmp_path: Path) -> None:
 
 def _without_fine_tuning(config: Dict[str, Any]) -> Dict[str, Any]:
     config["components"]["elmo"]["model"].update(frozen=True, fine_tuning=None)
-    config["training"]["optimizer"]["learn_rate"] = config["training"]["optimizer"]["learn_rate"]["max_rate"]
     return config
 
 
