@@ -1,4 +1,6 @@
-"""What else raw text can give a network: a pretrained tok2vec or static vectors, each a folder with a record."""
+"""What raw text gives a network within a time limit: a pretrained tok2vec, static vectors or a biLM, each a folder
+with its record.
+"""
 
 import hashlib
 from dataclasses import asdict, dataclass
@@ -11,14 +13,15 @@ from messages import Messages
 
 ALTERNATIVES_DIR = PROJECT_DIR / "training" / "alternatives"
 RECORD = "record.json"
-COMMANDS = {"tok2vec": "pretrain_tok2vec.py", "floret": "train_floret.py"}
+BILM = "bilm"  # folder of the weights, beside the record
+COMMANDS = {"tok2vec": "pretrain_tok2vec.py", "floret": "train_floret.py", "bilm": "pretrain_bilm.py"}
 
 
 @dataclass(frozen=True)
 class Source:
     """How an alternative to ELMo was made.
 
-    kind (str): "tok2vec" or "floret".
+    kind (str): "tok2vec", "floret" or "bilm".
     text (str): Name of the raw text.
     share (int): Percentage of its sentences.
     words (int): Words trained on, those of several passes counted several times.

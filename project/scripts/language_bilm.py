@@ -1,12 +1,11 @@
 """Pretrain a small biLM on the training text of a treebank: the recipe for a language without a biLM."""
 
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import typer
+from call_pretrain import call_pretrain
 from known_datasets import PROJECT_DIR
 from messages import Messages
 from paper_experiments import LANGUAGES
@@ -63,7 +62,6 @@ def pretrain_language(
 
 
 def _pretrain(dataset: str, corpus: Path, run: Path, passes: float) -> None:
-    """Call `elmo pretrain` in a process of its own. RAISES (ValueError): P051 with the end of what it printed."""
     settings = {
         "paths.train": corpus / "train.spacy",
         "paths.valid": corpus / "dev.spacy",
@@ -73,12 +71,7 @@ def _pretrain(dataset: str, corpus: Path, run: Path, passes: float) -> None:
         "meta.name": f"{dataset}_elmo",
         "meta.lang": LANGUAGES[dataset],
     }
-    options = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "spacy_elmo", "pretrain", str(CONFIG), str(run), *options]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf8")
-    if done.returncode:
-        raise ValueError(Messages.P051.format(command="elmo pretrain", output=(done.stdout + done.stderr)[-1000:]))
-    msg.text(done.stdout)
+    call_pretrain(CONFIG, run, settings)
 
 
 if __name__ == "__main__":

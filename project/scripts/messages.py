@@ -62,6 +62,10 @@ class Messages:
         "[P035] One pass over the text takes about {pass_s} s, but only {left_s} s are left. Read less text with "
         "--share or allow more time with --seconds."
     )
+    P036 = (
+        "[P036] The {limit_s} s of --seconds are over before a biLM could be trained. Allow more time, or read less "
+        "text with --share."
+    )
     P040 = "[P040] The speed of '{name}' cannot be measured. Known tasks: {known}."
     P041 = (
         "[P041] There is no pipeline of the task '{task}' with seed {seed} in '{folder}'. Train them with `python "

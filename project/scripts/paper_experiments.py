@@ -38,8 +38,8 @@ class Run:
         the network of the config file.
     settings (Settings): More settings, by their dotted name.
     share (int): Percentage of the training docs, 1 to 100.
-    source (Optional[str]): What was made from raw text instead of a biLM: "tok2vec", pretrained weights, or "floret",
-        static vectors; None for nothing.
+    source (Optional[str]): What was made from raw text within a time limit: "tok2vec", pretrained weights, "floret",
+        static vectors, or "bilm", in place of `Options.bilm`; None for nothing.
     without (Tuple[str, ...]): Components of the config that are left out.
     """
 
@@ -132,10 +132,12 @@ def _placements() -> List[Run]:
 
 
 def _alternatives(pair: List[Run]) -> List[Run]:
-    """The network without ELMo with what else raw text can give, between that without anything and that with ELMo."""
+    """What raw text can give within a time limit, between the network without anything and that with `Options.bilm`: a
+    pretrained tok2vec or static vectors for the first, a biLM for the second.
+    """
     baseline, with_elmo = pair
     others = [replace(baseline, condition=source, source=source) for source in ("tok2vec", "floret")]
-    return [baseline, *others, with_elmo]
+    return [baseline, *others, replace(with_elmo, condition="elmo-timed", source="bilm"), with_elmo]
 
 
 def _language(dataset: str, lang: str) -> List[Run]:
@@ -186,7 +188,7 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "finetuned-wnut17": [*WNUT17, FINETUNED],
     "finetuned-wikigold": [*WIKIGOLD, FINETUNED_WIKIGOLD],
     "finetuned-ewt-tags": [*EWT_TAGS, FINETUNED_TAGS],
-    "choice-wnut17": [*_alternatives(WNUT17), FINETUNED],
+    "choice-wnut17": [*(run for run in _alternatives(WNUT17) if run.source != "bilm"), FINETUNED],
     **{f"language-{dataset}": _language(dataset, lang) for dataset, lang in LANGUAGES.items()},
     "mixes": _mixes(),
     "placements": _placements(),

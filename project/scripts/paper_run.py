@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
-from alternatives import load_source, source_dir
+from alternatives import BILM, load_source, source_dir
 from kept_pipelines import RESULT
 from known_datasets import PROJECT_DIR
 from messages import Messages
@@ -118,8 +118,8 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         "share": run.share,
         "seed": seed,
         "schedule": options.schedule,
-        "bilm": Path(options.bilm).name if run.has_elmo else None,
-        **({"bilm_digest": digest_bilm(options.bilm)} if run.has_elmo else {}),
+        "bilm": Path(options.bilm).name if run.has_elmo and not run.source else None,
+        **({"bilm_digest": digest_bilm(options.bilm)} if run.has_elmo and not run.source else {}),
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
         **options.training_settings(run),
     }
@@ -169,9 +169,9 @@ def make_overrides(run: Run, seed: int, work_dir: Path, corpus_dir: Path, option
         overrides["components.elmo.model.layer_cache_mb"] = LAYER_CACHE_MB
     if run.source:
         folder = source_dir(options.alternatives, run.source, run.config)
-        paths = {"floret": ("vectors", folder), "tok2vec": ("init_tok2vec", folder / WEIGHTS)}
-        name, path = paths[run.source]
-        overrides[f"paths.{name}"] = str(path)
+        paths = {"floret": ("vectors", ""), "tok2vec": ("init_tok2vec", WEIGHTS), "bilm": ("bilm", BILM)}
+        name, file = paths[run.source]
+        overrides[f"paths.{name}"] = str(folder / file)
     return overrides
 
 

@@ -36,6 +36,7 @@ ALTERNATIVES = (
     ("baseline", "without ELMo"),
     ("tok2vec", "without ELMo, tok2vec from `spacy pretrain`"),
     ("floret", "without ELMo, static floret vectors"),
+    ("elmo-timed", "with ELMo, a biLM of the same text and time"),
     ("elmo", "with ELMo"),
     ("elmo-finetuned", "with ELMo, fine-tuned"),
 )

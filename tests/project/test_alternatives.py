@@ -1,11 +1,12 @@
 """What else raw text can give: a pretrained tok2vec and static vectors, within a time limit, in the same network."""
 
+import shutil
 import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Dict, Iterator
 
 import numpy
 import pytest
@@ -14,6 +15,7 @@ import srsly
 import typer
 from typer.testing import CliRunner
 
+from spacy_elmo.weights.identity import digest_bilm
 from spacy_elmo.weights.locate import locate
 
 TIMES = {"limit_s": 60.0, "elapsed_s": 90.0, "cpu_s": 30.0}
@@ -89,14 +91,17 @@ def test_table_says_what_each_was_made_from(import_script: Callable[[str], Any])
 def test_table_says_what_the_bilm_was_made_from(import_script: Callable[[str], Any]) -> None:
     settings = {"task": "wnut17", "share": 100, "seed": 0}
     made = [{**settings, "condition": "tok2vec", "source": RECORD}]
-    made += [{**settings, "condition": "elmo", "bilm": name} for name in ("en_elmo_sm", "tiny")]
-    made[2]["condition"] = "elmo-finetuned"
+    packaged = {"bilm": "en_elmo_sm", "bilm_digest": digest_bilm("en_elmo_sm")}
+    made += [{**settings, "condition": "elmo", **packaged}, {**settings, "condition": "elmo-finetuned", "bilm": "tiny"}]
     tables = import_script("paper_tables")
     table = tables.make_alternatives([{"settings": found, "test": {"ents_f": 0.2}} for found in made])
     meta = srsly.read_json(locate("en_elmo_sm") / "meta.json")
     wanted = f"| with ELMo | {meta['corpus']['name']} | {meta['training']['n_tokens']:,} | "
     assert wanted in table and " h | 20.00" in table
     assert "| with ELMo, fine-tuned |  |  |  | 20.00" in table  # another biLM
+    made[1]["bilm_digest"] = "0123456789ab"
+    table = tables.make_alternatives([{"settings": found, "test": {"ents_f": 0.2}} for found in made])
+    assert "| with ELMo |  |  |  | 20.00" in table  # earlier weights
 
 
 def test_results_of_older_alternatives_are_left_out(import_script: Callable[[str], Any]) -> None:
@@ -158,6 +163,47 @@ def test_floret_needs_its_package_and_time(
     monkeypatch.setattr(script, "find_spec", lambda name: None)
     missing = _invoke(script.floret_cli, text, "--output", tmp_path)
     assert missing.exit_code == 1 and "P034" in missing.output
+
+
+def test_bilm_fills_the_time(
+    import_script: Callable[[str], Any], text: Path, tmp_path: Path, tiny_bilm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = import_script("pretrain_bilm")
+    called = []
+
+    def pretrain(config: Path, run: Path, settings: Dict[str, Any]) -> None:
+        called.append((config.name, settings["pretraining.max_tokens"]))
+        shutil.copytree(tiny_bilm, run / "model-last")
+        rows = [{"n_tokens": n, "tokens_per_s": 50.0} for n in (8, called[-1][1] + 2)]
+        srsly.write_jsonl(run / "log.jsonl", rows)
+
+    monkeypatch.setattr(script, "call_pretrain", pretrain)
+    clock = iter([0.0, 40.0, 130.0, 0.0, 40.0])  # start, after the probe, end; the same without time left
+    monkeypatch.setattr(script, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    source = script.pretrain_bilm([str(text)], tmp_path, limit_s=140)
+    assert called == [("pretrain_en_elmo_sm.cfg", 200_000), ("pretrain_en_elmo_sm.cfg", 4850)]  # 0.97 * 100 s * 50
+    assert (source.words, source.elapsed_s, source.limit_s, source.kind) == (4852, 130.0, 140, "bilm")
+    assert source.digest == digest_bilm(tiny_bilm)
+    assert import_script("alternatives").load_source(tmp_path, "bilm", "elmo_ner.cfg") == asdict(source)
+    kept = _invoke(script.bilm_cli, text, "--output", tmp_path, "--skip-complete")
+    assert "complete, kept" in " ".join(kept.output.split()) and len(called) == 2
+    late = _invoke(script.bilm_cli, text, "--output", tmp_path, "--seconds", 30, "--force")
+    assert late.exit_code == 1 and "P036" in late.output
+
+
+@pytest.mark.slow
+def test_timed_bilm_is_that_of_the_run(import_script: Callable[[str], Any], text: Path, tmp_path: Path) -> None:
+    experiments, script = import_script("paper_experiments"), import_script("paper_run")
+    import_script("prepare_data").prepare("sample", tmp_path / "corpus")
+    pretraining = import_script("pretrain_bilm")
+    pretraining.PROBE_TOKENS = 200
+    small = script.CONFIG_DIR / "pretrain_small_text.cfg"
+    source = pretraining.pretrain_bilm([str(text)], tmp_path, limit_s=30, config=small)
+    run = experiments.Run("sample", "sample", "elmo-timed", "elmo_ner.cfg", source="bilm")
+    options = experiments.Options(max_steps=1, alternatives=tmp_path)
+    result = script.run_experiment(run, 0, tmp_path / "corpus", options, pipeline_dir=tmp_path / "kept")
+    assert result["settings"]["bilm"] is None and result["settings"]["source"]["digest"] == source.digest
+    assert spacy.load(tmp_path / "kept").get_pipe("elmo").model.get_dim("nO") == 128  # en_elmo_sm has 256
 
 
 @pytest.mark.slow
