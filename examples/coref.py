@@ -8,18 +8,18 @@ BiLSTM. Differs: mentions are GIVEN, singletons included (on GAP the two names);
 
 import math
 from collections import Counter
-from functools import partial
 from itertools import accumulate
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-import _common
 import torch
-from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, run_lstm, train
+from _common import BiLSTM, FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
+from _records import Field, read_all, read_sentences
 from torch import Tensor, nn
 
 WORD_WIDTH, LSTM_WIDTH = 100, 100  # LSTM: of one direction
 SPAN_WIDTH, PAIR_WIDTH, N_BUCKETS = 150, 100, 12
 MAX_ANTECEDENTS = 100  # the nearest ones
+GAP_LABELS = ("A", "B", "neither")
 Clusters = Sequence[Set[int]]
 
 
@@ -36,25 +36,23 @@ class Text(NamedTuple):
         return [word for sentence in self.sentences for word in sentence]
 
 
-def read_litbank(line: Dict[str, Any]) -> Text:
-    """All mentions in their order; the candidates of each are the ones before it."""
-    found = sorted((first, last, i) for i, cluster in enumerate(line["clusters"]) for first, last, *_ in cluster)
-    sentences = tuple(tuple(line["words"][first:end]) for first, end in line["sentences"])
-    anaphors = tuple((i, range(max(0, i - MAX_ANTECEDENTS), i)) for i in range(len(found)))
-    return Text(sentences, tuple((a, b) for a, b, _ in found), tuple(entity for *_, entity in found), anaphors)
+def read_litbank(line: Field) -> List[Text]:
+    """All mentions in their order; the candidates of each are the ones before it. None without mentions."""
+    words = line["words"].as_words()
+    sentences, clusters = read_sentences(line["sentences"], words), line["clusters"].as_list()
+    spans = [(mention.as_span(len(words)), i) for i, cluster in enumerate(clusters) for mention in cluster.as_list()]
+    mentions, entities = zip(*sorted(spans)) if spans else ((), ())
+    anaphors = tuple((i, range(max(0, i - MAX_ANTECEDENTS), i)) for i in range(len(mentions)))
+    return [Text(sentences, mentions, entities, anaphors)] if anaphors else []
 
 
-def read_gap(line: Dict[str, Any]) -> Text:
+def read_gap(line: Field) -> List[Text]:
     """Three mentions: A, B and the pronoun. The candidates of the pronoun are A and B; either may follow it."""
-    words = line["words"]
+    words = line["words"].as_words()
     ends = [i + 1 for i, word in enumerate(words) if word in (".", "!", "?") or i == len(words) - 1]
-    sentences = tuple(tuple(words[first:end]) for first, end in zip([0, *ends], ends))
-    mentions = tuple((line[name]["first"], line[name]["last"]) for name in ("A", "B", "pronoun"))
-    return Text(sentences, mentions, (0, 1, ("A", "B", "neither").index(line["label"])), ((2, (0, 1)),))
-
-
-def read_texts(read: Callable[[Any], Text], lines: Sequence[Any]) -> List[Text]:
-    return [text for text in map(read, lines) if text.anaphors]
+    sentences = tuple(words[first:end] for first, end in zip([0, *ends], ends))
+    mentions = tuple(line[name].as_span(len(words)) for name in ("A", "B", "pronoun"))
+    return [Text(sentences, mentions, (0, 1, line["label"].as_label(GAP_LABELS)), ((2, (0, 1)),))]
 
 
 class MentionRanker(nn.Module):
@@ -66,7 +64,7 @@ class MentionRanker(nn.Module):
         self.words = WordFeatures(WORD_WIDTH)
         self.elmo = layers.new_mixes() if layers else None
         input_width = WORD_WIDTH + (self.elmo.output_width if self.elmo else 0)
-        self.lstm = nn.LSTM(input_width, LSTM_WIDTH, batch_first=True, bidirectional=True)
+        self.lstm = BiLSTM(input_width, LSTM_WIDTH)
         self.head = nn.Linear(2 * LSTM_WIDTH, 1)
         self.span = nn.Linear(4 * LSTM_WIDTH + input_width, SPAN_WIDTH)
         self.width = nn.Embedding(N_BUCKETS, SPAN_WIDTH)
@@ -98,7 +96,7 @@ class MentionRanker(nn.Module):
         if self.elmo is not None and self.layers is not None:
             parts += self.elmo.mix(*self.layers(sentences)).representations  # one (B, S, D)
         inputs = self.dropout(torch.cat(parts, dim=2))
-        encoded = run_lstm(self.lstm, inputs, mask)
+        encoded = self.lstm(inputs, mask)
         inputs, encoded = inputs[mask], self.dropout(encoded)[mask]  # (words of all texts, width)
         starts = starts_of([len(text.words) for text in texts])
         first, last = torch.tensor([(n + a, n + b) for n, text in zip(starts, texts) for a, b in text.mentions]).T
@@ -226,8 +224,8 @@ def main() -> None:
     """For each data set: read it, compute the layers once, train both conditions."""
     arguments = make_parser("Coreference with and without ELMo", "coref", epochs=12).parse_args()
     tasks = {"litbank": (read_litbank, litbank_scores, 1), "gap": (read_gap, gap_scores, 16)}  # texts of a batch
-    readers = {task: partial(read_texts, found[0]) for task, found in tasks.items()}
-    for task, texts in _common.read_all(arguments, readers, "texts with anaphors").items():
+    readers = {task: read for task, (read, _, _) in tasks.items()}
+    for task, texts in read_all(arguments, readers, "texts with anaphors").items():
         sentences = [words for part in texts.values() for text in part for words in text.sentences]
         layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, sentences)
         print(f"{task}: {len(texts['train'])} texts, {sum(len(text.anaphors) for text in texts['train'])} anaphors")
@@ -235,10 +233,12 @@ def main() -> None:
         def run(with_elmo: bool, task: str = task, texts: Any = texts, layers: Any = layers) -> Dict[str, float]:
             model, (_, scores_of, batch_size) = MentionRanker(layers if with_elmo else None), tasks[task]
             train(
-                model, lambda: make_batches(texts["train"], batch_size, lambda one: len(one.words)),
+                model,
+                lambda: make_batches(texts["train"], batch_size, lambda one: len(one.words)),
                 model.loss,
                 lambda: next(iter(scores_of(model, texts["dev"]).values())),
-                epochs=arguments.epochs, rate=2e-3,
+                epochs=arguments.epochs,
+                rate=2e-3,
             )
             with torch.no_grad():
                 return {f"{task}, {name}": score for name, score in scores_of(model.eval(), texts["test"]).items()}

@@ -8,9 +8,9 @@ Breaking NLI (Glockner et al. 2018) is the stress test: one word of an SNLI prem
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-import _common
 import torch
-from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_jsonl, train
+from _common import BiLSTM, FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
+from _records import Field, read_all, read_items
 from torch import Tensor, nn
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -28,12 +28,10 @@ class Pair(NamedTuple):
     label: int
 
 
-def read_pairs(lines: Sequence[Dict[str, Any]]) -> List[Pair]:
-    """RETURNS (List[Pair]): A pair for each line."""
-    return [
-        Pair(tuple(line["premise_words"]), tuple(line["hypothesis_words"]), LABELS.index(line["label"]))
-        for line in lines
-    ]
+def read_pairs(line: Field) -> List[Pair]:
+    """A line has one pair."""
+    premise, hypothesis = line["premise_words"].as_words(), line["hypothesis_words"].as_words()
+    return [Pair(premise, hypothesis, line["label"].as_label(LABELS))]
 
 
 class ESIM(nn.Module):
@@ -46,9 +44,9 @@ class ESIM(nn.Module):
         self.elmo = layers.new_mixes(2) if layers else None
         elmo_width = self.elmo.output_width if self.elmo else 0
         encoded_width, composed_width = 2 * LSTM_WIDTH + elmo_width, 2 * LSTM_WIDTH
-        self.encoder = nn.LSTM(WORD_WIDTH + elmo_width, LSTM_WIDTH, batch_first=True, bidirectional=True)
+        self.encoder = BiLSTM(WORD_WIDTH + elmo_width, LSTM_WIDTH)
         self.compare = nn.Linear(4 * encoded_width, LSTM_WIDTH)
-        self.composer = nn.LSTM(LSTM_WIDTH, LSTM_WIDTH, batch_first=True, bidirectional=True)
+        self.composer = BiLSTM(LSTM_WIDTH, LSTM_WIDTH)
         self.hidden = nn.Linear(4 * composed_width, LSTM_WIDTH)
         self.scores = nn.Linear(LSTM_WIDTH, len(LABELS))
         self.dropout = nn.Dropout(0.3)
@@ -65,7 +63,7 @@ class ESIM(nn.Module):
                 look_at(hypotheses, attend(similar.transpose(1, 2), premises, of_premises)),
             ]
         )  # (2B, S, 4 * encoded width)
-        composed = _common.run_lstm(self.composer, self.dropout(torch.relu(self.compare(compared))), mask)
+        composed = self.composer(self.dropout(torch.relu(self.compare(compared))), mask)
         pooled = torch.cat([mean_pool(composed, mask), max_pool(composed, mask)], dim=1)  # (2B, 2 * composed width)
         together = torch.cat(pooled.chunk(2), dim=1)  # (B, 4 * composed width)
         return self.scores(self.dropout(torch.tanh(self.hidden(self.dropout(together)))))
@@ -77,7 +75,7 @@ class ESIM(nn.Module):
         if self.elmo is not None and self.layers is not None:
             at_input, at_output = self.elmo.mix(*self.layers(sentences)).representations
             inputs, beside = [*inputs, at_input], [at_output]
-        encoded = _common.run_lstm(self.encoder, self.dropout(torch.cat(inputs, dim=2)), mask)
+        encoded = self.encoder(self.dropout(torch.cat(inputs, dim=2)), mask)
         return torch.cat([self.dropout(encoded), *beside], dim=2), mask
 
     def loss(self, pairs: Sequence[Pair]) -> Tensor:
@@ -126,11 +124,10 @@ def length_of(pair: Pair) -> int:
 def main() -> None:
     """For each data set: read it, compute the layers once, train both conditions."""
     arguments = make_parser("Entailment with and without ELMo", "nli", epochs=10).parse_args()
-    data = _common.read_all(arguments, dict.fromkeys(TASKS, read_pairs), "pairs")
+    data = read_all(arguments, dict.fromkeys(TASKS, read_pairs), "pairs")
     stress = arguments.data / STRESS_TEST
     if STRESSED_TASK in data and stress.is_dir():
-        lines = read_jsonl(stress / "test.jsonl.gz", arguments.limit)
-        data[STRESSED_TASK]["stress"] = _common.parse(read_pairs, lines, stress)
+        data[STRESSED_TASK]["stress"] = read_items(stress / "test.jsonl.gz", read_pairs, arguments.limit)
     for task, pairs in data.items():
         texts: List[Words] = [text for part in pairs.values() for pair in part for text in pair[:2]]
         layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, texts)

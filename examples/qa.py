@@ -12,12 +12,11 @@ the scores are lower than the published ones. SQuAD's development set is a secon
 import re
 import string
 from collections import Counter
-from functools import partial
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-import _common
 import torch
-from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_jsonl, train
+from _common import BiLSTM, FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
+from _records import Field, check_parts, read_all, read_items
 from nli import attend
 from torch import Tensor, nn
 
@@ -47,19 +46,30 @@ class Paragraph(NamedTuple):
     questions: Tuple[Question, ...]
 
 
-def read_paragraphs(lines: Sequence[Dict[str, Any]], max_words: Optional[int] = None) -> List[Paragraph]:
-    """max_words (Optional[int]): Cut paragraphs, for training; questions without an answer in the rest are left out."""
-    paragraphs = []
-    for line in lines:
-        words, offsets, questions = tuple(line["words"][:max_words]), line["offsets"][:max_words], []
-        for asked in line["qas"]:
-            spans = tuple((answer["first"], answer["last"]) for answer in asked["answers"])
-            inside = tuple(span for span in spans if span[1] < len(words))
-            texts = tuple(answer["text"] for answer in asked["answers"])
-            if inside or max_words is None:
-                questions.append(Question(tuple(asked["question_words"]), texts, inside))
-        paragraphs.append(Paragraph(line["context"], words, tuple(map(tuple, offsets)), tuple(questions)))
-    return [paragraph for paragraph in paragraphs if paragraph.questions]
+def read_paragraphs(line: Field) -> List[Paragraph]:
+    """A line has one paragraph, which is left out if it has no questions."""
+    text, words = line["context"].as_text(), line["words"].as_words()
+    offsets = tuple(offset.as_span(len(text) + 1) for offset in line["offsets"].as_list(len(words)))
+    questions = tuple(read_question(asked, len(words)) for asked in line["qas"].as_list())
+    return [Paragraph(text, words, offsets, questions)] if questions else []
+
+
+def read_question(asked: Field, n_words: int) -> Question:
+    """n_words (int): Of its paragraph. RETURNS (Question): With one answer or more."""
+    answers = asked["answers"].as_list(least=1)
+    texts = tuple(answer["text"].as_text() for answer in answers)
+    spans = tuple(answer.as_span(n_words) for answer in answers)
+    return Question(asked["question_words"].as_words(), texts, spans)
+
+
+def cut_paragraphs(paragraphs: Sequence[Paragraph], max_words: int) -> List[Paragraph]:
+    """RETURNS (List[Paragraph]): Those with questions that have an answer in the first words, cut to these."""
+    found = []
+    for text, words, offsets, questions in paragraphs:
+        inside = [[span for span in question.spans if span[1] < max_words] for question in questions]
+        kept = tuple(question._replace(spans=tuple(spans)) for question, spans in zip(questions, inside) if spans)
+        found += [Paragraph(text, words[:max_words], offsets[:max_words], kept)] if kept else []
+    return found
 
 
 class Similarity(nn.Module):
@@ -85,14 +95,14 @@ class BiDAF(nn.Module):
         self.elmo = layers.new_mixes(2) if layers else None
         elmo_width = self.elmo.output_width if self.elmo else 0
         encoded, width = 2 * LSTM_WIDTH + elmo_width, 2 * LSTM_WIDTH
-        self.encoder = new_lstm(WORD_WIDTH + elmo_width)
+        self.encoder = BiLSTM(WORD_WIDTH + elmo_width, LSTM_WIDTH)
         self.similarity = Similarity(encoded)
         self.merge = nn.Linear(4 * encoded + 1, width)
-        self.reader = new_lstm(width)
+        self.reader = BiLSTM(width, LSTM_WIDTH)
         self.self_similarity = Similarity(width)
         self.self_merge = nn.Linear(3 * width, width)
-        self.first_lstm, self.first = new_lstm(width), nn.Linear(width, 1)
-        self.last_lstm, self.last = new_lstm(2 * width), nn.Linear(width, 1)
+        self.first_lstm, self.first = BiLSTM(width, LSTM_WIDTH), nn.Linear(width, 1)
+        self.last_lstm, self.last = BiLSTM(2 * width, LSTM_WIDTH), nn.Linear(width, 1)
         self.dropout = nn.Dropout(0.2)
 
     def forward(self, paragraphs: Sequence[Paragraph]) -> Tuple[Tensor, Tensor]:
@@ -103,8 +113,8 @@ class BiDAF(nn.Module):
         texts, mask = texts[owners], mask[owners]  # (Q, S, encoded), (Q, S)
         rows = self.attend_to_question(texts, mask, asked, of_asked, find_shared(paragraphs))  # (Q, S, width)
         rows = rows + self.attend_to_self(rows, mask)
-        firsts = self.run(self.first_lstm, rows, mask)
-        lasts = self.run(self.last_lstm, torch.cat([rows, firsts], dim=2), mask)
+        firsts = self.first_lstm(self.dropout(rows), mask)
+        lasts = self.last_lstm(self.dropout(torch.cat([rows, firsts], dim=2)), mask)
         scores = self.first(firsts).squeeze(2), self.last(lasts).squeeze(2)
         return scores[0].masked_fill(~mask, IMPOSSIBLE), scores[1].masked_fill(~mask, IMPOSSIBLE)
 
@@ -115,7 +125,7 @@ class BiDAF(nn.Module):
         if self.elmo is not None and self.layers is not None:
             at_input, at_output = self.elmo.mix(*self.layers(sentences)).representations
             inputs, beside = [*inputs, at_input], [at_output]
-        return torch.cat([self.run(self.encoder, torch.cat(inputs, dim=2), mask), *beside], dim=2), mask
+        return torch.cat([self.encoder(self.dropout(torch.cat(inputs, dim=2)), mask), *beside], dim=2), mask
 
     def attend_to_question(self, texts: Tensor, mask: Tensor, asked: Tensor, of_asked: Tensor, marks: Tensor) -> Tensor:
         """The question for each word, and the words nearest to the question. RETURNS (Tensor): Shape (Q, S, width)."""
@@ -127,14 +137,10 @@ class BiDAF(nn.Module):
 
     def attend_to_self(self, rows: Tensor, mask: Tensor) -> Tensor:
         """Each word to all others but itself. RETURNS (Tensor): Shape (Q, S, width)."""
-        read = self.run(self.reader, rows, mask)
+        read = self.reader(self.dropout(rows), mask)
         itself = torch.eye(rows.shape[1], dtype=torch.bool)
         other = attend(self.self_similarity(read, read).masked_fill(itself, IMPOSSIBLE), read, mask)
         return torch.relu(self.self_merge(torch.cat([read, other, read * other], dim=2)))
-
-    def run(self, lstm: nn.LSTM, rows: Tensor, mask: Tensor) -> Tensor:
-        """RETURNS (Tensor): Shape (B, S, width)."""
-        return _common.run_lstm(lstm, self.dropout(rows), mask)
 
     def loss(self, paragraphs: Sequence[Paragraph]) -> Tensor:
         """Mean of -log p(first) - log p(last); p sums over the annotators' answers (Clark and Gardner, sec. 3)."""
@@ -152,11 +158,6 @@ class BiDAF(nn.Module):
         owners = [paragraph for paragraph in paragraphs for _ in paragraph.questions]
         spans = best_spans(*self(paragraphs)).tolist()
         return [one.text[one.offsets[first][0] : one.offsets[last][1]] for one, (first, last) in zip(owners, spans)]
-
-
-def new_lstm(width: int) -> nn.LSTM:
-    """RETURNS (nn.LSTM): Of both directions, from `width` to 2 * LSTM_WIDTH."""
-    return nn.LSTM(width, LSTM_WIDTH, batch_first=True, bidirectional=True)
 
 
 def all_questions(paragraphs: Sequence[Paragraph]) -> List[Question]:
@@ -203,29 +204,21 @@ def compare_answers(found: str, wanted: str) -> Tuple[float, float]:
 def evaluate(model: BiDAF, paragraphs: Sequence[Paragraph]) -> Dict[str, float]:
     """RETURNS (Dict[str, float]): EM and F1 in percent; of the answers to a question, the one that fits best counts."""
     n, em, f1 = 0, 0.0, 0.0
-    for batch in make_batches(paragraphs, BATCH_SIZE, length_of):
+    for batch in make_batches(paragraphs, BATCH_SIZE, lambda one: len(one.words)):
         for found, question in zip(model.predict(batch), all_questions(batch)):
             exact, f1s = zip(*(compare_answers(found, wanted) for wanted in question.answers))
             n, em, f1 = n + 1, em + max(exact), f1 + max(f1s)
     return {"EM": 100 * em / max(n, 1), "F1": 100 * f1 / max(n, 1)}
 
 
-def length_of(paragraph: Paragraph) -> int:
-    """RETURNS (int): What batches are sorted by."""
-    return len(paragraph.words)
-
-
 def main() -> None:
     """Read the data, compute the layers once, train both conditions."""
-    parser = make_parser("Question answering with and without ELMo", "qa", epochs=6, every=3)
-    arguments = parser.parse_args()
-    lines = _common.read_parts(arguments.data / _common.find_folders(arguments.data, [DATA])[0], arguments.limit)
+    arguments = make_parser("Question answering with and without ELMo", "qa", epochs=6, every=3).parse_args()
+    parts = read_all(arguments, {DATA: read_paragraphs}, "questions", arguments.every)[DATA]
     if (arguments.data / CROSS_DOMAIN).is_dir():
-        lines["SQuAD"] = read_jsonl(arguments.data / CROSS_DOMAIN / "test.jsonl.gz", arguments.limit)
-    readers = {**dict.fromkeys(lines, read_paragraphs), "train": partial(read_paragraphs, max_words=MAX_WORDS)}
-    lines["train"] = lines["train"][:: arguments.every]
-    parts = {name: _common.parse(readers[name], part, arguments.data / DATA) for name, part in lines.items()}
-    _common.check_parts(parts, f"questions (in training, with an answer in the first {MAX_WORDS} words)")
+        parts["SQuAD"] = read_items(arguments.data / CROSS_DOMAIN / "test.jsonl.gz", read_paragraphs, arguments.limit)
+    parts["train"] = cut_paragraphs(parts["train"], MAX_WORDS)
+    check_parts(parts, f"questions (in training, with an answer in the first {MAX_WORDS} words)")
     texts: List[Words] = [one.words for part in parts.values() for one in [*part, *all_questions(part)]]
     layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, texts)
     print(f"{len(all_questions(parts['train']))} questions on {len(parts['train'])} paragraphs")
@@ -233,10 +226,12 @@ def main() -> None:
     def run(with_elmo: bool) -> Dict[str, float]:
         model = BiDAF(layers if with_elmo else None)
         train(
-            model, lambda: make_batches(parts["train"], BATCH_SIZE, length_of),
+            model,
+            lambda: make_batches(parts["train"], BATCH_SIZE, lambda one: len(one.words)),
             model.loss,
             lambda: evaluate(model, parts["dev"])["F1"],
-            epochs=arguments.epochs, rate=LEARNING_RATE,
+            epochs=arguments.epochs,
+            rate=LEARNING_RATE,
         )
         model.eval()
         with torch.no_grad():

@@ -12,11 +12,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import spacy
 import torch
-from _common import compare, find_folders, load_elmo, make_parser, parse, read_parts
+from _common import compare, load_elmo, make_parser
+from _records import Field, Reader, read_all
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
@@ -29,10 +30,28 @@ CONFIG = Path(__file__).parent.parent / "configs" / "task_textcat.cfg"
 BATCH_TOKENS = 500
 
 
+class Text(NamedTuple):
+    """What is classified, and its categories."""
+
+    text: str
+    labels: Tuple[str, ...]
+
+
+def read_sentence(line: Field) -> List[Text]:
+    """RETURNS (List[Text]): One, with one category."""
+    return [Text(line["text"].as_text(), (line["label"].as_text(),))]
+
+
+def read_comment(line: Field) -> List[Text]:
+    """RETURNS (List[Text]): One, with one category or more."""
+    return [Text(line["text"].as_text(), line["labels"].as_words())]
+
+
 class Task(NamedTuple):
-    """A data set and what is special about it: overrides of the config, and the score on the test part."""
+    """A data set and what is special about it: its lines, overrides of the config, and the score on the test part."""
 
     folder: str
+    read: Reader
     overrides: Dict[str, Any]
     score: str  # key in the scores of spaCy
     score_name: str
@@ -40,9 +59,10 @@ class Task(NamedTuple):
 
 TASKS = {
     # For exclusive categories, micro-averaged F1 equals accuracy.
-    "sentence-polarity": Task("sentiment/sentence-polarity", {}, "cats_micro_f", "accuracy"),
+    "sentence-polarity": Task("sentiment/sentence-polarity", read_sentence, {}, "cats_micro_f", "accuracy"),
     "goemotions": Task(
         "goemotions",
+        read_comment,
         {
             "components.textcat.factory": "textcat_multilabel",
             "components.textcat.scorer.@scorers": "spacy.textcat_multilabel_scorer.v2",
@@ -112,36 +132,26 @@ def remove_elmo(config: Config) -> Config:
     return config
 
 
-def labels_of(line: Dict[str, Any]) -> List[str]:
-    """RETURNS (List[str]): The one category of a sentence, or all of a comment."""
-    return line["labels"] if "labels" in line else [line["label"]]
-
-
-def make_doc(nlp: Language, line: Dict[str, Any], labels: List[str]) -> Doc:
-    """RETURNS (Doc): The text, and 1.0 or 0.0 for each category."""
-    doc = nlp.make_doc(line["text"])
-    doc.cats = {label: float(label in labels_of(line)) for label in labels}
-    return doc
-
-
-def read_task(task: Task, arguments: argparse.Namespace) -> Tuple[Dict[str, List[Dict[str, Any]]], List[str]]:
-    """RETURNS (Tuple[Dict[str, List[Dict[str, Any]]], List[str]]): The lines of each part; all categories."""
-    folder = arguments.data / task.folder
-    lines = read_parts(folder, arguments.limit)
-    for part in lines.values():  # before anything is trained
-        parse(lambda part: [(line["text"], labels_of(line)) for line in part], part, folder)
-    labels = sorted({label for line in lines["train"] for label in labels_of(line)})
+def find_labels(texts: Sequence[Text], folder: str) -> List[str]:
+    """RETURNS (List[str]): The categories of the training part. RAISES (SystemExit): If there are fewer than two."""
+    labels = sorted({label for text in texts for label in text.labels})
     if len(labels) < 2:
         told = f"The part 'train' of '{folder}' has {len(labels)} categories, not two or more"
         raise SystemExit(f"{told}: raise --limit, or check --data")
-    return lines, labels
+    return labels
 
 
-def write_corpus(task: Task, arguments: argparse.Namespace, folder: Path) -> int:
+def make_doc(nlp: Language, text: Text, labels: Sequence[str]) -> Doc:
+    """RETURNS (Doc): The text, and 1.0 or 0.0 for each category."""
+    doc = nlp.make_doc(text.text)
+    doc.cats = {label: float(label in text.labels) for label in labels}
+    return doc
+
+
+def write_corpus(task: Task, texts: Mapping[str, Sequence[Text]], folder: Path) -> int:
     """Write all parts in spaCy's format, with the categories of the training part. RETURNS (int): Tokens in it."""
-    nlp = spacy.blank("en")
-    lines, labels = read_task(task, arguments)
-    docs = {name: [make_doc(nlp, line, labels) for line in part] for name, part in lines.items()}
+    nlp, labels = spacy.blank("en"), find_labels(texts["train"], task.folder)
+    docs = {name: [make_doc(nlp, text, labels) for text in part] for name, part in texts.items()}
     for name, part in docs.items():
         DocBin(docs=part).to_disk(folder / f"{name}.spacy")
     print(f"{task.folder}: {len(docs['train'])} texts, {len(labels)} categories", flush=True)
@@ -158,10 +168,10 @@ def train_pipeline(config: Config, folder: Path) -> Language:
     return spacy.load(folder / "model-best")
 
 
-def score_task(name: str, arguments: argparse.Namespace, folder: Path) -> None:
+def score_task(name: str, texts: Mapping[str, Sequence[Text]], arguments: argparse.Namespace, folder: Path) -> None:
     """Write the data in spaCy's format once, train both conditions. folder (Path): For the data and the pipelines."""
     task = TASKS[name]
-    n_tokens = write_corpus(task, arguments, folder)
+    n_tokens = write_corpus(task, texts, folder)
 
     def run(with_elmo: bool) -> Dict[str, float]:
         config = make_config(
@@ -185,16 +195,15 @@ def main() -> None:
     parser = make_parser("Text categories with and without ELMo, by spaCy", ".", epochs=6)
     parser.add_argument("--task", choices=list(TASKS), default=None, help="train this one only")
     arguments = parser.parse_args()
-    wanted = [arguments.task] if arguments.task else list(TASKS)
-    found = find_folders(arguments.data, [TASKS[name].folder for name in wanted])
+    wanted = {TASKS[name].folder: name for name in ([arguments.task] if arguments.task else TASKS)}
+    found = read_all(arguments, {folder: TASKS[name].read for folder, name in wanted.items()}, "texts")
     if not arguments.without_elmo:
         load_elmo(arguments.bilm)  # a wrong one ends here
-    names = [name for name in wanted if TASKS[name].folder in found]
-    for name in names:
-        read_task(TASKS[name], arguments)  # mistakes in any of them end here
-    for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            score_task(name, arguments, Path(folder))
+    for folder, texts in found.items():  # mistakes in any of them end here
+        find_labels(texts["train"], folder)
+    for folder, texts in found.items():
+        with tempfile.TemporaryDirectory() as output:
+            score_task(wanted[folder], texts, arguments, Path(output))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ LSTM can be used. Peters et al. (2018) add ELMo to the word vectors, at the inpu
 """
 
 from collections import Counter
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-import _common
 import torch
-from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, read_parts, train
+from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
+from _records import Field, check_parts, read_parts
 from torch import Tensor, nn
 
 BATCH_SIZE = 64  # frames
@@ -29,12 +29,12 @@ class Frame(NamedTuple):
     tags: Tuple[str, ...]
 
 
-def read_frames(sentences: Sequence[Dict[str, Any]]) -> List[Frame]:
+def read_frames(sentence: Field) -> List[Frame]:
     """A sentence has a frame for each of its predicates."""
+    words = sentence["words"].as_words()
     return [
-        Frame(tuple(sentence["words"]), frame["predicate"], tuple(frame["tags"]))
-        for sentence in sentences
-        for frame in sentence["frames"]
+        Frame(words, frame["predicate"].as_number(0, len(words) - 1), frame["tags"].as_words(len(words)))
+        for frame in sentence["frames"].as_list()
     ]
 
 
@@ -161,15 +161,13 @@ def main() -> None:
     """Read the data, compute the layers once, train both conditions."""
     parser = make_parser("Semantic role labelling with and without ELMo", "srl/ewt-propbank", epochs=8, every=4)
     arguments = parser.parse_args()
-    sentences = read_parts(arguments.data, arguments.limit)
-    sentences["train"] = sentences["train"][:: arguments.every]
-    frames = {name: _common.parse(read_frames, part, arguments.data) for name, part in sentences.items()}
-    _common.check_parts(frames, "frames")
+    frames = read_parts(arguments.data, read_frames, arguments.limit, arguments.every)
+    check_parts(frames, "frames")
     texts: List[Words] = [frame.words for part in frames.values() for frame in part]
     layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, texts)
     counts = Counter(tag for frame in frames["train"] for tag in frame.tags)
     tags = ["O"] + sorted(counts.keys() - {"O"})
-    print(f"{len(frames['train'])} frames of {len(sentences['train'])} sentences, {len(tags)} tags")
+    print(f"{len(frames['train'])} frames, {len(tags)} tags")
 
     def run(with_elmo: bool) -> Dict[str, float]:
         model = RoleLabeller(tags, layers if with_elmo else None)

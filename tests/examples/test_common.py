@@ -4,7 +4,6 @@ import argparse
 
 import pytest
 import torch
-from examples.writing import write_jsonl
 from nn.tiny import SENTENCES
 
 from spacy_elmo.nn import Elmo
@@ -72,17 +71,11 @@ def test_conditions_and_seeds_that_are_run(common, capsys, option, conditions):
     assert capsys.readouterr().out.count("(5") == len(conditions)
 
 
-def test_limit_of_lines(common, tmp_path):
-    write_jsonl(tmp_path / "x.jsonl.gz", [{"i": i} for i in range(5)])
-    assert common.read_jsonl(tmp_path / "x.jsonl.gz", 2) == [{"i": 0}, {"i": 1}]
-    assert len(common.read_jsonl(tmp_path / "x.jsonl.gz")) == 5
-
-
 def test_lstm_equals_packed_sequences(common):
     torch.manual_seed(0)
-    lstm, rows = torch.nn.LSTM(4, 3, batch_first=True, bidirectional=True), torch.randn(3, 9, 4)
+    model, rows = common.BiLSTM(4, 3), torch.randn(3, 9, 4)
     lengths = torch.tensor([9, 2, 5])
     mask = torch.arange(9) < lengths.unsqueeze(1)
     packed = torch.nn.utils.rnn.pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=False)
-    wanted = torch.nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)[0]
-    torch.testing.assert_close(common.run_lstm(lstm, rows, mask), wanted, atol=1e-6, rtol=0)
+    wanted = torch.nn.utils.rnn.pad_packed_sequence(model.lstm(packed)[0], batch_first=True)[0]
+    torch.testing.assert_close(model(rows, mask), wanted, atol=1e-6, rtol=0)

@@ -44,16 +44,16 @@ class Oracle:
         return [self.answers[text] for text in texts]
 
 
-def test_candidates_are_the_mentions_before_each(coref):
-    text = coref.read_litbank(NOVEL)
+def test_candidates_are_the_mentions_before_each(coref, read_lines):
+    text = read_lines(coref.read_litbank, [NOVEL])[0]
     assert text.mentions == ((0, 0), (2, 4), (6, 6), (8, 8), (11, 11), (13, 13))
     assert text.entities == (0, 1, 1, 0, 0, 1)
     assert [(i, list(others)) for i, others in text.anaphors] == [(i, list(range(i))) for i in range(6)]
     assert list(map(len, text.sentences)) == [6, 9] and text.words == NOVEL["words"]
 
 
-def test_pronoun_is_asked_about_both_names(coref):
-    texts = list(map(coref.read_gap, PARAGRAPHS))
+def test_pronoun_is_asked_about_both_names(coref, read_lines):
+    texts = read_lines(coref.read_gap, PARAGRAPHS)
     assert [text.entities for text in texts] == [(0, 1, 0), (0, 1, 1), (0, 1, 2)]
     assert texts[0].sentences == (("Ann", "Lee", "met", "Eve", "."), ("She", "was", "late"))
     assert all(text.anaphors == ((2, (0, 1)),) and text.words == line["words"] for text, line in zip(texts, PARAGRAPHS))
@@ -100,8 +100,8 @@ def test_assignment_is_the_best_of_all(coref):
         assert coref.best_assignment(gains) == best
 
 
-def test_litbank_scores_of_right_and_trivial_answers(coref):
-    text = coref.read_litbank(NOVEL)
+def test_litbank_scores_of_right_and_trivial_answers(coref, read_lines):
+    text = read_lines(coref.read_litbank, [NOVEL])[0]
     right = coref.litbank_scores(Oracle({text: [None, None, 1, 0, 3, 2]}), [text, text])
     assert right == pytest.approx({"CoNLL": 100.0, "muc": 100.0, "b_cubed": 100.0, "ceaf": 100.0})
     alone = coref.litbank_scores(Oracle({text: [None] * 6}), [text])
@@ -111,8 +111,8 @@ def test_litbank_scores_of_right_and_trivial_answers(coref):
     assert everyone == [set(range(6))]
 
 
-def test_gap_scores_by_gender(coref):
-    texts = list(map(coref.read_gap, PARAGRAPHS))
+def test_gap_scores_by_gender(coref, read_lines):
+    texts = read_lines(coref.read_gap, PARAGRAPHS)
     right, nobody = [[0], [1], [None]], [[None]] * 3
     assert coref.gap_scores(Oracle(dict(zip(texts, right))), texts) == dict.fromkeys(
         ("F1", "feminine", "masculine"), 100
@@ -124,9 +124,9 @@ def test_gap_scores_by_gender(coref):
     assert scores == pytest.approx({"F1": 200 / 5, "feminine": 100.0, "masculine": 0.0})
 
 
-def test_scores_do_not_depend_on_the_other_texts(coref, tiny_bilm):
+def test_scores_do_not_depend_on_the_other_texts(coref, read_lines, tiny_bilm):
     torch.manual_seed(0)
-    texts = [*map(coref.read_litbank, [NOVEL, ALONE]), *map(coref.read_gap, PARAGRAPHS)]
+    texts = read_lines(coref.read_litbank, [NOVEL, ALONE]) + read_lines(coref.read_gap, PARAGRAPHS)
     layers = coref.FrozenLayers(str(tiny_bilm), [words for text in texts for words in text.sentences])
     for given in (None, layers):
         model = coref.MentionRanker(given).eval()
@@ -139,9 +139,9 @@ def test_scores_do_not_depend_on_the_other_texts(coref, tiny_bilm):
         assert model.predict(texts)[1] == [None]
 
 
-def test_loss_is_the_marginal_of_all_right_antecedents(coref):
+def test_loss_is_the_marginal_of_all_right_antecedents(coref, read_lines):
     torch.manual_seed(0)
-    texts = [coref.read_litbank(NOVEL), coref.read_gap(PARAGRAPHS[2])]
+    texts = read_lines(coref.read_litbank, [NOVEL]) + read_lines(coref.read_gap, PARAGRAPHS[2:])
     model = coref.MentionRanker(None).eval()
     probs = model(texts).softmax(dim=1)
     right = [[0], [0], [2], [1], [1, 4], [2, 3], [0]]  # columns: 0 is the dummy, j + 1 is mention j

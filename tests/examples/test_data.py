@@ -3,27 +3,8 @@
 import gzip
 
 import pytest
-from examples.writing import write_jsonl, write_parts
+from examples.writing import FOLDERS, LINES, write_jsonl, write_parts
 
-FOLDERS = {  # a folder of each recipe's data below --data
-    "coref": "litbank",
-    "nli": "snli-cad",
-    "qa": "squadshifts-newwiki",
-    "sentiment": "sentiment/sentence-polarity",
-    "srl": ".",
-}
-LINES = {
-    "coref": {"words": ["She", "sings"], "sentences": [[0, 2]], "clusters": [[[0, 0]]]},
-    "nli": {"premise_words": ["She", "sings"], "hypothesis_words": ["Yes"], "label": "neutral"},
-    "qa": {
-        "context": "She sings",
-        "words": ["She", "sings"],
-        "offsets": [[0, 3], [4, 9]],
-        "qas": [{"question_words": ["Who", "?"], "answers": [{"first": 0, "last": 0, "text": "She"}]}],
-    },
-    "sentiment": {"text": "a fine film", "label": "positive"},
-    "srl": {"words": ["She", "sings"], "frames": [{"predicate": 1, "tags": ["B-ARG0", "B-V"]}]},
-}
 # Lines that a recipe reads, but that leave it without anything to train on.
 BARREN = {
     "coref": ({**LINES["coref"], "clusters": []}, "anaphors"),
@@ -32,20 +13,6 @@ BARREN = {
     "srl": ({**LINES["srl"], "frames": []}, "frames"),
 }
 every_recipe = pytest.mark.parametrize("name", FOLDERS)
-
-
-@pytest.fixture
-def end_of(run_recipe, load_recipe, monkeypatch):
-    """Runs a recipe that must end with a message before layers are computed; returns the message."""
-
-    def run(name, *arguments):
-        common = load_recipe("_common")
-        monkeypatch.setattr(common.Elmo, "encode", lambda *_: pytest.fail("layers are computed"))
-        with pytest.raises(SystemExit) as error:
-            run_recipe(name, "--seeds", 1, *arguments)
-        return str(error.value)
-
-    return run
 
 
 @every_recipe
@@ -91,7 +58,7 @@ def test_second_data_set_is_checked_before_the_first_is_used(end_of, tmp_path):
     write_jsonl(write_parts(tmp_path / "sick", [LINES["nli"]] * 3) / "test.jsonl.gz", [])
     assert "sick/test.jsonl.gz' has no lines" in end_of("nli", "--data", tmp_path)
     write_parts(tmp_path / "sick", [*[LINES["nli"]] * 3, {**LINES["nli"], "label": "maybe"}])  # not in the first line
-    assert "sick' are not those of this task" in end_of("nli", "--data", tmp_path)
+    assert "sick/train.jsonl.gz', line 4: 'label' is" in end_of("nli", "--data", tmp_path)
 
 
 @every_recipe
@@ -99,7 +66,7 @@ def test_lines_of_another_task_are_told(end_of, tmp_path, name):
     other = LINES["sentiment" if name == "srl" else "srl"]
     write_parts(tmp_path / FOLDERS[name], [LINES[name], other, LINES[name]])
     message = end_of(name, "--data", tmp_path)
-    assert "are not those of this task" in message and "--data" in message
+    assert "train.jsonl.gz', line 2: '" in message and "is missing, where" in message and "--data" in message
 
 
 def test_second_category_data_are_checked_before_the_first_are_used(end_of, tmp_path):
@@ -114,7 +81,7 @@ def test_damaged_file_is_named(load_recipe, tmp_path, content, told):
     path = tmp_path / "train.jsonl.gz"
     path.write_bytes(content)
     with pytest.raises(SystemExit) as error:
-        load_recipe("_common").read_jsonl(path)
+        load_recipe("_records").read_jsonl(path)
     assert str(path) in str(error.value) and told in str(error.value)
 
 

@@ -19,9 +19,9 @@ def nli(load_recipe):
     return load_recipe("nli")
 
 
-def test_scores_do_not_depend_on_padding(nli, tiny_bilm):
+def test_scores_do_not_depend_on_padding(nli, read_lines, tiny_bilm):
     torch.manual_seed(0)
-    pairs = nli.read_pairs(LINES)
+    pairs = read_lines(nli.read_pairs, LINES)
     layers = nli.FrozenLayers(str(tiny_bilm), [text for pair in pairs for text in pair[:2]])
     for given in (None, layers):
         model = nli.ESIM(given).eval()
@@ -31,8 +31,8 @@ def test_scores_do_not_depend_on_padding(nli, tiny_bilm):
             torch.testing.assert_close(model([pair])[0], scores, atol=1e-5, rtol=0.0)
 
 
-def test_accuracy_by_label(nli):
-    pairs = nli.read_pairs(LINES)
+def test_accuracy_by_label(nli, read_lines):
+    pairs = read_lines(nli.read_pairs, LINES)
     always_neutral = lambda batch: torch.tensor([[0.0, 1.0, 0.0]]).expand(len(batch), 3)  # noqa: E731
     assert nli.accuracy(always_neutral, pairs) == pytest.approx(100 / 3)
     assert nli.accuracy(always_neutral, pairs, "neutral") == 100.0

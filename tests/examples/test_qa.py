@@ -34,9 +34,9 @@ def qa(load_recipe):
     return load_recipe("qa")
 
 
-def test_scores_do_not_depend_on_padding(qa, tiny_bilm):
+def test_scores_do_not_depend_on_padding(qa, read_lines, tiny_bilm):
     torch.manual_seed(0)
-    paragraphs = qa.read_paragraphs(LINES)
+    paragraphs = read_lines(qa.read_paragraphs, LINES)
     texts = [one.words for one in [*paragraphs, *qa.all_questions(paragraphs)]]
     for layers in (None, qa.FrozenLayers(str(tiny_bilm), texts)):
         model = qa.BiDAF(layers).eval()
@@ -55,8 +55,8 @@ def test_scores_do_not_depend_on_padding(qa, tiny_bilm):
         assert len(single) == 3
 
 
-def test_loss_sums_over_the_answers_of_all_annotators(qa, monkeypatch):
-    paragraphs = qa.read_paragraphs(LINES)
+def test_loss_sums_over_the_answers_of_all_annotators(qa, read_lines, monkeypatch):
+    paragraphs = read_lines(qa.read_paragraphs, LINES)
     model = qa.BiDAF(None)
     monkeypatch.setattr(model, "forward", lambda _: (torch.zeros(3, 13), torch.zeros(3, 13)))
     first, last = torch.tensor([2 / 13, 1 / 13, 1 / 13]), torch.tensor([1 / 13, 1 / 13, 1 / 13])
@@ -64,15 +64,17 @@ def test_loss_sums_over_the_answers_of_all_annotators(qa, monkeypatch):
     torch.testing.assert_close(model.loss(paragraphs), wanted)
 
 
-def test_cut_paragraphs_keep_only_questions_with_an_answer(qa):
-    cut = qa.read_paragraphs(LINES, max_words=6)
+def test_cut_paragraphs_keep_only_questions_with_an_answer(qa, read_lines):
+    paragraphs = read_lines(qa.read_paragraphs, LINES)
+    cut = qa.cut_paragraphs(paragraphs, 6)
     assert [len(paragraph.words) for paragraph in cut] == [6, 3]
     assert [question.spans for question in qa.all_questions(cut)] == [((5, 5),), ((2, 2),)]
-    assert len(qa.read_paragraphs(LINES, max_words=2)) == 0
+    assert [len(paragraph.offsets) for paragraph in cut] == [6, 3]
+    assert qa.cut_paragraphs(paragraphs, 2) == []
 
 
-def test_marks_are_on_the_words_of_the_question(qa):
-    marks = qa.find_shared(qa.read_paragraphs(LINES)).squeeze(2)
+def test_marks_are_on_the_words_of_the_question(qa, read_lines):
+    marks = qa.find_shared(read_lines(qa.read_paragraphs, LINES)).squeeze(2)
     assert marks.shape == (3, 13)
     assert marks[0].nonzero().flatten().tolist() == [0, 1, 3, 7]  # The, tower, built, the
     assert marks[2].nonzero().flatten().tolist() == [0, 1]  # Mice, eat
@@ -111,19 +113,19 @@ def test_answers_are_compared_as_in_squad(qa, found, wanted, exact, f1):
     assert qa.compare_answers(found, wanted) == pytest.approx((exact, f1))
 
 
-def test_evaluation_takes_the_answer_that_fits_best(qa):
+def test_evaluation_takes_the_answer_that_fits_best(qa, read_lines):
     class Fixed:
         def predict(self, paragraphs):
             right = {"Who built the tower ?": "Eiffel", "When was it built ?": "in 1889"}
             return [right.get(" ".join(asked.words), "cheese") for asked in qa.all_questions(paragraphs)]
 
-    scores = qa.evaluate(Fixed(), qa.read_paragraphs(LINES))
+    scores = qa.evaluate(Fixed(), read_lines(qa.read_paragraphs, LINES))
     assert scores["EM"] == pytest.approx(100 / 3)
     assert scores["F1"] == pytest.approx(100 * (2 / 3 + 2 / 3 + 1) / 3)  # Gustave Eiffel, not the whole company
 
 
-def test_predictions_are_cut_from_the_text(qa, monkeypatch):
-    paragraphs = qa.read_paragraphs(LINES[1:])
+def test_predictions_are_cut_from_the_text(qa, read_lines, monkeypatch):
+    paragraphs = read_lines(qa.read_paragraphs, LINES[1:])
     model = qa.BiDAF(None)
     monkeypatch.setattr(model, "forward", lambda _: (torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([[0.0, 0.0, 1.0]])))
     assert model.predict(paragraphs) == ["eat  cheese"]

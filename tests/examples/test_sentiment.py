@@ -28,9 +28,9 @@ def sentiment(load_recipe):
 @pytest.mark.parametrize("name", FACTORIES)
 @pytest.mark.parametrize("with_elmo", [False, True])
 def test_network_differs_in_elmo_only(sentiment, tiny_bilm, data, tmp_path, load_recipe, name, with_elmo):
-    parser = load_recipe("_common").make_parser("", ".", epochs=1)
     task = sentiment.TASKS[name]
-    n_tokens = sentiment.write_corpus(task, parser.parse_args(["--data", str(data)]), tmp_path)
+    texts = load_recipe("_records").read_parts(data / task.folder, task.read)
+    n_tokens = sentiment.write_corpus(task, texts, tmp_path)
     config = sentiment.make_config(
         task, with_elmo=with_elmo, corpus=tmp_path, n_tokens=n_tokens, bilm=str(tiny_bilm), seed=3, epochs=1
     )

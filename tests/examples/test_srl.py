@@ -59,7 +59,7 @@ def test_scores_do_not_depend_on_padding(srl, tiny_bilm):
 def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, tmp_path):
     arguments = ["--data", write_data(tmp_path / "data"), "--bilm", tiny_bilm, "--epochs", 1, "--seeds", 1]
     printed = run_recipe("srl", *arguments, "--every", 1)
-    assert "3 frames of 6 sentences" in printed
+    assert "3 frames, 7 tags" in printed
     lines = [line.split() for line in printed.splitlines() if line.startswith("span F1")]
     assert [line[3] for line in lines] == ["without", "with"]
 

@@ -1,0 +1,156 @@
+"""Lines that do not fit end a recipe with file, line, field, the value found and the value needed."""
+
+import json
+
+import pytest
+from examples.writing import FOLDERS, LINES, write_jsonl, write_parts
+
+GAP = {
+    "words": ["Ann", "met", "Eve", ".", "She"],
+    **{"A": {"first": 0, "last": 0}, "B": {"first": 2, "last": 2}, "pronoun": {"first": 4, "last": 4}},
+    "label": "A",
+}
+EMOTION = {"text": "Thanks !", "labels": ["gratitude", "love"]}
+RIGHT = {name: (FOLDERS[name], LINES[name]) for name in FOLDERS}
+RIGHT = {**RIGHT, "coref gap": ("gap", GAP), "sentiment several": ("goemotions", EMOTION)}
+
+
+def frame(**fields):
+    return {"frames": [{"predicate": 1, "tags": ["B-ARG0", "B-V"], **fields}]}
+
+
+def asked(**fields):
+    return {"qas": [{**LINES["qa"]["qas"][0], **fields}]}
+
+
+def answer(**fields):
+    return asked(answers=[{"first": 0, "last": 0, "text": "She", **fields}])
+
+
+TEXT, SOME_WORDS = "a text that is not empty is needed", "a list of 1 or more is needed"
+# Data set, fields that replace those of a line, what the message tells about field, value and need.
+WRONG = [
+    ("srl", frame(tags=["B-V"]), "'frames[0].tags' is a list of 1, where a list of 2 is needed"),
+    ("srl", frame(tags=["O", "B-V", "O"]), "'frames[0].tags' is a list of 3, where a list of 2 is needed"),
+    ("srl", frame(tags=["O", 1]), f"'frames[0].tags[1]' is 1, where {TEXT}"),
+    ("srl", frame(tags="OO"), "'frames[0].tags' is \"OO\", where a list is needed"),
+    ("srl", frame(predicate=2), "'frames[0].predicate' is 2, where a whole number from 0 to 1 is needed"),
+    ("srl", frame(predicate=-1), "'frames[0].predicate' is -1, where a whole number from 0 to 1 is needed"),
+    ("srl", frame(predicate="1"), "'frames[0].predicate' is \"1\", where a whole number from 0 to 1 is needed"),
+    ("srl", frame(predicate=True), "'frames[0].predicate' is true, where a whole number from 0 to 1 is needed"),
+    ("srl", frame(predicate=1.0), "'frames[0].predicate' is 1.0, where a whole number from 0 to 1 is needed"),
+    ("srl", frame(predicate=None), "'frames[0].predicate' is null, where a whole number from 0 to 1 is needed"),
+    ("srl", {"words": []}, f"'words' is a list of 0, where {SOME_WORDS}"),
+    ("srl", {"words": "She"}, "'words' is \"She\", where a list is needed"),
+    ("srl", {"words": ["She", None]}, f"'words[1]' is null, where {TEXT}"),
+    ("srl", {"words": ["", "sings"]}, f"'words[0]' is \"\", where {TEXT}"),
+    ("srl", {"frames": None}, "'frames' is null, where a list is needed"),
+    ("srl", {"frames": ["B-V"]}, "'frames[0]' is \"B-V\", where an object with 'predicate' is needed"),
+    ("coref", {"clusters": [[[0, 0], [1, 2]]]}, "'clusters[0][1][1]' is 2, where 1 is needed"),
+    ("coref", {"clusters": [[[1, 0]]]}, "'clusters[0][0][1]' is 0, where 1 is needed"),
+    ("coref", {"clusters": [[[-1, 0]]]}, "'clusters[0][0][0]' is -1, where a whole number from 0 to 1 is needed"),
+    ("coref", {"clusters": [[[0, 1.0]]]}, "'clusters[0][0][1]' is 1.0, where a whole number from 0 to 1 is needed"),
+    ("coref", {"clusters": [[[0]]]}, "'clusters[0][0]' is a list of 1, where a list of 2 or more is needed"),
+    ("coref", {"clusters": [[0]]}, "'clusters[0][0]' is 0, where a list, or an object with 'first' and 'last',"),
+    ("coref", {"clusters": [0]}, "'clusters[0]' is 0, where a list is needed"),
+    ("coref", {"words": "no"}, "'words' is \"no\", where a list is needed"),
+    ("coref", {"sentences": []}, f"'sentences' is a list of 0, where {SOME_WORDS}"),
+    ("coref", {"sentences": [[0, 1]]}, "'sentences[0][1]' is 1, where 2 is needed"),
+    ("coref", {"sentences": [[1, 2]]}, "'sentences[0][0]' is 1, where 0 is needed"),
+    ("coref", {"sentences": [[0, 3]]}, "'sentences[0][1]' is 3, where a whole number from 1 to 2 is needed"),
+    ("coref", {"sentences": [[0, 0], [0, 2]]}, "'sentences[0][1]' is 0, where a whole number from 1 to 2 is needed"),
+    ("coref", {"sentences": [[0, 2], [1, 2]]}, "'sentences[1][0]' is 1, where 2 is needed"),
+    ("coref", {"sentences": [[0, True], [1, 2]]}, "'sentences[0][1]' is true, where a whole number from 1 to 2"),
+    ("coref", {"sentences": [[0]]}, "'sentences[0]' is a list of 1, where a list of 2 is needed"),
+    ("coref gap", {"A": {"first": 0, "last": 5}}, "'A.last' is 5, where a whole number from 0 to 4 is needed"),
+    ("coref gap", {"B": {"first": 3, "last": 2}}, "'B.last' is 2, where a whole number from 3 to 4 is needed"),
+    ("coref gap", {"pronoun": {"first": 5, "last": 5}}, "'pronoun.first' is 5, where a whole number from 0 to 4"),
+    ("coref gap", {"pronoun": {"first": 4}}, "'pronoun.last' is missing, where 4 is needed"),
+    ("coref gap", {"label": "C"}, "'label' is \"C\", where one of A, B, neither is needed"),
+    ("coref gap", {"label": None}, "'label' is null, where one of A, B, neither is needed"),
+    ("coref gap", {"words": []}, f"'words' is a list of 0, where {SOME_WORDS}"),
+    ("qa", asked(answers=[]), f"'qas[0].answers' is a list of 0, where {SOME_WORDS}"),
+    ("qa", answer(last=2), "'qas[0].answers[0].last' is 2, where a whole number from 0 to 1 is needed"),
+    ("qa", answer(first=1), "'qas[0].answers[0].last' is 0, where 1 is needed"),
+    ("qa", answer(first=-1), "'qas[0].answers[0].first' is -1, where a whole number from 0 to 1 is needed"),
+    ("qa", answer(first=False), "'qas[0].answers[0].first' is false, where a whole number from 0 to 1 is needed"),
+    ("qa", answer(text=None), f"'qas[0].answers[0].text' is null, where {TEXT}"),
+    ("qa", asked(question_words=[]), f"'qas[0].question_words' is a list of 0, where {SOME_WORDS}"),
+    ("qa", asked(question_words="Who?"), "'qas[0].question_words' is \"Who?\", where a list is needed"),
+    ("qa", {"offsets": [[0, 3]]}, "'offsets' is a list of 1, where a list of 2 is needed"),
+    ("qa", {"offsets": [[0, 3], [4, 9], [9, 9]]}, "'offsets' is a list of 3, where a list of 2 is needed"),
+    ("qa", {"offsets": [[0, 3], [4, 10]]}, "'offsets[1][1]' is 10, where a whole number from 4 to 9 is needed"),
+    ("qa", {"offsets": [[0, 3], [4.0, 9]]}, "'offsets[1][0]' is 4.0, where a whole number from 0 to 9 is needed"),
+    ("qa", {"words": "She sings"}, "'words' is \"She sings\", where a list is needed"),
+    ("qa", {"context": None}, f"'context' is null, where {TEXT}"),
+    ("sentiment", {"text": None}, f"'text' is null, where {TEXT}"),
+    ("sentiment", {"text": ["a", "film"]}, f'\'text\' is ["a", "film"], where {TEXT}'),
+    ("sentiment", {"text": " \t"}, f"'text' is \" \\t\", where {TEXT}"),
+    ("sentiment", {"text": "\ud800"}, f"'text' is \"\ud800\", where {TEXT}"),  # no letter: half of one
+    ("sentiment", {"label": None}, f"'label' is null, where {TEXT}"),
+    ("sentiment", {"label": 1}, f"'label' is 1, where {TEXT}"),
+    ("sentiment", {"label": ["positive"]}, f"'label' is [\"positive\"], where {TEXT}"),
+    ("sentiment several", {"text": ""}, f"'text' is \"\", where {TEXT}"),
+    ("sentiment several", {"labels": None}, "'labels' is null, where a list is needed"),
+    ("sentiment several", {"labels": "joy"}, "'labels' is \"joy\", where a list is needed"),
+    ("sentiment several", {"labels": ["joy", 1]}, f"'labels[1]' is 1, where {TEXT}"),
+    ("sentiment several", {"labels": []}, f"'labels' is a list of 0, where {SOME_WORDS}"),
+    ("nli", {"premise_words": []}, f"'premise_words' is a list of 0, where {SOME_WORDS}"),
+    ("nli", {"hypothesis_words": []}, f"'hypothesis_words' is a list of 0, where {SOME_WORDS}"),
+    ("nli", {"premise_words": "She sings"}, "'premise_words' is \"She sings\", where a list is needed"),
+    ("nli", {"hypothesis_words": {"0": "She"}}, '\'hypothesis_words\' is {"0": "She"}, where a list is needed'),
+    ("nli", {"hypothesis_words": [["She"]]}, f"'hypothesis_words[0]' is [\"She\"], where {TEXT}"),
+    ("nli", {"label": "maybe"}, "'label' is \"maybe\", where one of entailment, neutral, contradiction is needed"),
+    ("nli", {"label": 0}, "'label' is 0, where one of entailment, neutral, contradiction is needed"),
+    ("nli", {"label": ["neutral"]}, "'label' is [\"neutral\"], where one of entailment, neutral, contradiction"),
+]
+
+
+@pytest.mark.parametrize("part", ["train", "dev", "test"])
+@pytest.mark.parametrize("name, fields, told", WRONG, ids=[f"{name}-{json.dumps(new)}" for name, new, _ in WRONG])
+def test_wrong_field_is_told(end_of, tmp_path, name, fields, told, part):
+    folder, line = RIGHT[name]
+    path = write_parts(tmp_path / folder, [line] * 3) / f"{part}.jsonl.gz"
+    write_jsonl(path, [line, {**line, **fields}, line])  # line 2, which --every leaves out of training
+    message = end_of(name.split()[0], "--data", tmp_path)
+    assert message.startswith(f"'{path}', line 2: {told}") and "--data" in message
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("line, shown", [([1], "[1]"), ("She", '"She"'), (None, "null")])
+def test_line_that_is_no_object_is_told(end_of, tmp_path, name, line, shown):
+    write_parts(tmp_path / FOLDERS[name], [LINES[name], line])
+    message = end_of(name, "--data", tmp_path)
+    assert f"train.jsonl.gz', line 2: the line is {shown}, where an object with '" in message
+
+
+@pytest.mark.parametrize(
+    "name, folder, fields",
+    [("nli", "breaking-nli", {"label": "maybe"}), ("qa", "squad-v1.1-dev", asked(answers=[]))],
+)
+def test_data_of_the_further_test_are_checked(end_of, tmp_path, name, folder, fields):
+    write_parts(tmp_path / FOLDERS[name], [LINES[name]] * 3)
+    write_jsonl(tmp_path / folder / "test.jsonl.gz", [LINES[name], {**LINES[name], **fields}])
+    assert f"{folder}/test.jsonl.gz', line 2: '" in end_of(name, "--data", tmp_path)
+
+
+def test_long_value_is_cut(end_of, tmp_path):
+    write_parts(tmp_path / "snli-cad", [{**LINES["nli"], "label": "neutral" * 100}])
+    message = end_of("nli", "--data", tmp_path)
+    assert "neutralneu..., where one of" in message and message.count("neutral") == 9  # one of them is the label needed
+
+
+def test_limit_of_lines(load_recipe, tmp_path):
+    read_jsonl = load_recipe("_records").read_jsonl
+    write_jsonl(tmp_path / "x.jsonl.gz", [{"i": i} for i in range(5)])
+    assert read_jsonl(tmp_path / "x.jsonl.gz", 2) == [{"i": 0}, {"i": 1}]
+    assert len(read_jsonl(tmp_path / "x.jsonl.gz")) == 5
+
+
+def test_every_nth_line_of_training(load_recipe, tmp_path):
+    records = load_recipe("_records")
+    write_parts(tmp_path, [{"words": [word] * 2} for word in "abcde"])
+    parts = records.read_parts(tmp_path, lambda line: list(line["words"].as_words()), limit=4, every=3)
+    assert {name: "".join(words) for name, words in parts.items()} == {
+        **{"train": "aadd", "dev": "aabbccdd", "test": "aabbccdd"}
+    }
