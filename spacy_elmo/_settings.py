@@ -5,6 +5,7 @@ The dataclass itself checks ranges.
 
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from numbers import Integral
 from typing import (
     Any,
     Dict,
@@ -75,6 +76,19 @@ def fit_types(cls: Any, given: Mapping[str, Any], *, path: str = "") -> Tuple[Di
 def is_finite(value: Any) -> bool:
     """RETURNS (bool): Whether a value is a number that float32 can hold, neither NaN nor infinite."""
     return isinstance(value, SupportsFloat) and abs(float(value)) <= FLOAT32_MAX
+
+
+def is_whole(value: Any) -> bool:
+    """RETURNS (bool): Whether a value is a whole number, of Python or NumPy; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def find_no_booleans(**settings: Any) -> List[str]:
+    """**settings (Any): Settings that should be True or False, in Python code.
+    RETURNS (List[str]): A problem for each that is not.
+    """
+    found = [(name, value) for name, value in settings.items() if not isinstance(value, bool)]
+    return [f"{name} is {value!r}, should be True or False" for name, value in found]
 
 
 def find_texts(**settings: Any) -> List[str]:

@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import srsly
 
+from .._settings import is_finite, is_whole
 from ..errors import Errors
 from ..ml.task_mixes import TaskMix
 from .plots import COLOURS, STYLES, add_legend, new_figure, save_figure, set_title
@@ -77,7 +78,7 @@ def draw_course(log: Path, path: Path, *, source: str = "") -> None:
     log (Path): What `spacy-elmo.LayerWeightsLogger.v1` wrote.
     path (Path): File to write, .png or .svg.
     source (str): See `save_figure`.
-    RAISES (ValueError): EL231 if the file has no rows of this kind.
+    RAISES (ValueError): EL231 if the file has no rows of this kind, or damaged ones.
     """
     courses = read_course(log)
     figure, panels = new_figure(height=2.6 * len(courses) + 0.6, n_panels=len(courses))
@@ -101,7 +102,8 @@ def draw_course(log: Path, path: Path, *, source: str = "") -> None:
 def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
     """log (Path): What `spacy-elmo.LayerWeightsLogger.v1` wrote.
     RETURNS (Dict[Tuple[str, int], List[Dict[str, Any]]]): The rows of each mix, by component and number.
-    RAISES (ValueError): EL231 if the file has no rows of this kind, or other rows too.
+    RAISES (ValueError): EL231 if the file has no rows of this kind, other rows too, or damaged ones: a line is named
+        with its problems.
     """
     try:
         rows = list(srsly.read_jsonl(log))
@@ -109,12 +111,42 @@ def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
         raise ValueError(Errors.EL231.format(path=log, problem=error)) from error
     courses: Dict[Tuple[str, int], List[Dict[str, Any]]] = {}
     for i, row in enumerate(rows, start=1):
-        if not isinstance(row, dict) or not {"step", "component", "number", "shares"} <= row.keys():
-            raise ValueError(Errors.EL231.format(path=log, problem=f"line {i} is not such a row"))
-        courses.setdefault((row["component"], row["number"]), []).append(row)
+        problems = _row_problems(row)
+        if not problems:
+            course = courses.setdefault((row["component"], row["number"]), [])
+            course.append(row)
+            problems = _length_problems(row["shares"], course[0]["shares"])
+        if problems:
+            raise ValueError(Errors.EL231.format(path=log, problem=f"in line {i}, {'; '.join(problems)}"))
     if not courses:
         raise ValueError(Errors.EL231.format(path=log, problem="it is empty"))
     return courses
+
+
+def _row_problems(row: Any) -> List[str]:
+    needed = ("step", "component", "number", "shares")
+    if not isinstance(row, dict) or not row.keys() >= set(needed):
+        return [f"there is no object with {', '.join(needed)}"]
+    shares, step, number, place = row["shares"], row["step"], row["number"], row.get("place")
+    are_shares = isinstance(shares, list) and len(shares) > 0 and all(map(_is_share, shares))
+    checks = [
+        (are_shares, "shares", "a list of numbers from 0 to 1"),
+        (is_whole(step) and step >= 0, "step", "a whole number of 0 or more"),
+        (isinstance(row["component"], str), "component", "a text"),
+        (is_whole(number) and number >= 1, "number", "a whole number of 1 or more"),
+        (place is None or isinstance(place, str), "place", "a text or null"),
+    ]
+    return [f"{name} is {row.get(name)!r}, should be {wanted}" for is_fine, name, wanted in checks if not is_fine]
+
+
+def _is_share(value: Any) -> bool:
+    return is_finite(value) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _length_problems(shares: Sequence[float], first: Sequence[float]) -> List[str]:
+    found, wanted = len(shares), len(first)
+    same = "as in the first row of this mix"
+    return [] if found == wanted else [f"shares has {found} numbers, should have {wanted}, {same}"]
 
 
 def _name_mix(component: str, number: int, place: Optional[str], n_mixes: int) -> str:
@@ -137,7 +169,7 @@ def _find_change(courses: Sequence[Tuple[Sequence[float], Sequence[float]]]) -> 
     gain, layer = max((gain, layer) for course in gains for layer, gain in enumerate(course))
     if gain < 0.005:
         return "Layer weights stay as they are over the training"
-    name = _with_article(name_layers(len(courses[0][0]))[layer])
+    name = _with_article(name_layer(layer))
     return f"Over the training, {name} gains most: {100 * gain:.1f} points of softmax(w)"
 
 

@@ -59,7 +59,7 @@ class TrainingOutput:
 def read_output(path: Path) -> TrainingOutput:
     """path (Path): The output folder of `spacy train`, or a pipeline.
     RETURNS (TrainingOutput): What is there.
-    RAISES (ValueError): EL430 if there is no pipeline, EL431 for a damaged file.
+    RAISES (ValueError): EL430 if there is no pipeline, EL431 for a damaged file, EL231 for a log of layer weights.
     """
     pipeline = _find_pipeline(path)
     own = _read_run(path)
@@ -143,21 +143,9 @@ def _read_logs(path: Path) -> Tuple[Tuple[Row, ...], Dict[Tuple[str, int], List[
         rows = _read_rows(file)
         if rows and {"step", "component", "number", "shares"} <= rows[0].keys():
             weights = read_course(file)
-            _check_shares(file, weights)
         elif rows and all(_is_score_row(row) for row in rows):
             scores = tuple(rows)
     return scores, weights
-
-
-def _check_shares(path: Path, courses: Dict[Tuple[str, int], List[Row]]) -> None:
-    """RAISES (ValueError): EL431 for shares other than as many numbers in all rows of a mix."""
-    for rows in courses.values():
-        for row in rows:
-            shares, first = row["shares"], rows[0]["shares"]
-            is_list = isinstance(shares, list) and len(shares) == len(first)
-            if not is_list or not all(_is_number(value) for value in (*shares, row["step"])):
-                problem = f"step {row['step']} has the shares {shares}, wanted one number per layer"
-                raise ValueError(Errors.EL431.format(path=path, kind="a log of layer weights", problem=problem))
 
 
 def _is_number(value: Any) -> bool:

@@ -85,10 +85,11 @@ def check_different(pipelines: Sequence[str]) -> None:
 
 
 def check_log(log: Path, pipeline: str, mixes: Sequence[TaskMix]) -> None:
-    """RAISES (ValueError): EL239 if the log is of other mixes than the pipeline has."""
-    logged, known = set(read_course(log)), {(mix.component, mix.number) for mix in mixes}
+    """RAISES (ValueError): EL231 for a damaged log, EL239 if it is of other mixes than the pipeline has."""
+    logged = {(*mix, len(rows[0]["shares"])) for mix, rows in read_course(log).items()}
+    known = {(mix.component, mix.number, len(mix.shares)) for mix in mixes}
     if logged != known:
-        told = [", ".join(f"{name} ({number})" for name, number in sorted(some)) for some in (logged, known)]
+        told = [", ".join(f"{name} ({i}) with {n} layers" for name, i, n in sorted(some)) for some in (logged, known)]
         raise ValueError(Errors.EL239.format(log=log, logged=told[0], pipeline=pipeline, known=told[1]))
 
 

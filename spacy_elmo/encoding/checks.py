@@ -20,8 +20,10 @@ MIN_COLUMNS = 4  # a word, and begin, content and end of its characters
 
 def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
     """RETURNS (List[List[str]]): The words of each sentence.
-    RAISES (ValueError): EL011 for input that is not tokenized.
+    RAISES (ValueError): EL011 for input that is not tokenized, EL019 for what has no sentences at all.
     """
+    if not isinstance(sentences, Iterable):
+        raise ValueError(Errors.EL019.format(kind=_kind(sentences)))
     found: List[List[str]] = []
     for i, sentence in enumerate(sentences):
         is_list = isinstance(sentence, Iterable) and not isinstance(sentence, str)

@@ -12,7 +12,7 @@ class AnalysisErrors(metaclass=Catalogue):
     )
     EL231 = (
         "'{path}' is not a log of layer weights: {problem}. Give the file that spacy-elmo.LayerWeightsLogger.v1 wrote "
-        "during a training."
+        "during a training; from a folder that `elmo report` reads, remove the file."
     )
     EL232 = "A picture cannot be written to '{path}': its suffix should be {suffixes}. Change the file name."
     EL233 = "A picture needs matplotlib, which is not installed. Install it: `pip install matplotlib`."

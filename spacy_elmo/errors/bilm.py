@@ -58,6 +58,10 @@ class BiLMErrors(metaclass=Catalogue):
         "word, to a biLM with character input."
     )
     EL018 = "Position {position} is not in a sentence of {n_words} words. Choose 0 to the number of words minus 1."
+    EL019 = (
+        "The sentences are given as {kind}, but should be a list of lists of strings. Pass tokenized text, one list of "
+        "words per sentence."
+    )
     EL340 = (
         "{wanted} cannot be used: the encoder of this biLM, '{encoder}', has no recurrent state. It reads each "
         "sequence by itself. Use state \"reset\"."

@@ -52,8 +52,8 @@ class PipelineErrors(metaclass=Catalogue):
         "expected {wanted}). Move components that change tokens before the ELMo component."
     )
     EL071 = (
-        "The width of the ELMo listener (upstream = '{upstream}') is unknown. Add a component of the factory 'elmo' "
-        "before the component with the listener, under the name given in `upstream`."
+        "The ELMo listener{owner} (upstream = '{upstream}') has no ELMo component to listen to, so that its width is "
+        "unknown: {problem}. {remedy}."
     )
     EL072 = (
         "The ELMo listener (upstream = '{upstream}') got training Docs without layers, and there is no ELMo component "
@@ -110,13 +110,14 @@ class PipelineErrors(metaclass=Catalogue):
         "use `spacy.Tok2Vec.v2`."
     )
     EL082 = (
-        "The training part has no tokens: '{name}' found no Doc with a token among the training examples. Set "
-        "--paths.train (or the path in [corpora.train]) to a .spacy file, or a folder of them, that has annotated Docs."
+        "The training part has no words: none of the {n_examples} training examples that '{name}' got has a token "
+        "other than white space. Set --paths.train (or the path in [corpora.train]) to a .spacy file, or a folder of "
+        "them, that has annotated Docs.{limit}"
     )
     EL083 = (
         "Components in frozen_components were trained with another biLM ({trained}) than '{name}' has ({found}), and "
-        "cannot adapt to it: {components}. Load that biLM ([initialize.components.{name}.loader], or `weights` of the "
-        "component), or remove them from frozen_components to train them further."
+        "cannot adapt to it: {components}. Load that biLM ([initialize.components.{name}.loader], `weights` of the "
+        "component, or a `source` that has it), or remove them from frozen_components to train them further."
     )
     EL084 = (
         "The labels of '{name}' are {found}, should be a list of texts, as `spacy init labels` writes it for a "

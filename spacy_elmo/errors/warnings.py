@@ -52,6 +52,15 @@ class Warnings(metaclass=Catalogue):
         "updates, before the first layer is unfrozen. Set a smaller unfreeze_every in fine_tuning, more max_steps, or "
         "frozen = true."
     )
+    WL070 = (
+        "The {name} starts after its end: t is {t}, num_steps is {num_steps}, so that all updates have the lowest "
+        "rate, {rate}. Set num_steps to the updates of the whole training, those done before included, and t to the "
+        "updates done before."
+    )
+    WL071 = (
+        "The training goes on after the end of the {name}: num_steps is {num_steps}, so that all further updates have "
+        "the lowest rate, {rate}. Set num_steps to the updates of the whole training, the max_steps of [training]."
+    )
     WL100 = (
         "The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order of "
         "descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in this "

@@ -19,11 +19,11 @@ from thinc.types import Floats2d, Floats3d
 from ..errors import Errors, Warnings
 from .batch_norm import BoundarySums, LayersWithBoundaries, add_boundary_sums
 from .doc_vectors import get_boundary_sums, get_layers, has_layers
+from .missing_upstream import ANY_UPSTREAM, no_upstream
 from .mix_settings import MixSettings, takes_mix_settings
 from .scalar_mix import ScalarMix, get_mix_settings, set_sizes, wrong_sizes
 from .types import ElmoBatch
 
-ANY_UPSTREAM = "*"
 TRAINED_WITH = "bilm"  # Thinc attribute of a listener
 # Takes the gradient of the layers; None if the biLM is frozen.
 LayersBackprop = Optional[Callable[[Floats3d], None]]
@@ -239,7 +239,10 @@ def build_listener(upstream: str = ANY_UPSTREAM, *, settings: MixSettings) -> Mo
 
 
 def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
-    """Take the sizes from upstream and set the initial values of the mix."""
+    """Take the sizes from upstream and set the initial values of the mix.
+
+    RAISES (ValueError): EL071 if the listener has no upstream.
+    """
     model._sample = X  # Thinc infers the sizes of other layers from predictions on it, before upstream has run
     if model.upstream is not None:
         model.upstream.fill()
@@ -247,7 +250,7 @@ def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
             model.mix.set_param("w", None)  # initialized again, possibly with other sizes
             model.set_sizes(*model.upstream.sizes)
     if not model.has_dim("nO") or not model.mix.has_dim("nL"):
-        raise ValueError(Errors.EL071.format(upstream=model.upstream_name))
+        raise no_upstream(model, model.upstream_name)
     model.mix.initialize()
     model.forget_training()
 

@@ -4,13 +4,15 @@ Thinc's own `slanted_triangular.v1` goes on below zero after the last step; this
 """
 
 import math
-from itertools import count
+import warnings
+from itertools import count, islice
 from typing import Iterator
 
 from .._settings import find_texts
-from ..errors import Errors
+from ..errors import Errors, Warnings
 
 NAME = "schedule spacy-elmo.slanted_triangular.v1"
+N_SPARE = 2  # `spacy train` makes max_steps + 1 updates, and asks for a rate after the last one
 
 
 def slanted_triangular(
@@ -23,10 +25,10 @@ def slanted_triangular(
     number where T cut_frac is whole, and falls below the lowest rate where it is not.
 
     max_rate (float): The highest rate.
-    num_steps (int): T, the updates of the training. Later rates are the lowest one.
+    num_steps (int): T, the updates of the training. Later rates are the lowest one, with warning WL071.
     cut_frac (float): Share of the updates in which the rate rises, 0 to below 1.
     ratio (float): The highest rate by the lowest one.
-    t (int): Updates done before, for a training that is resumed.
+    t (int): Updates done before, for a training that is resumed; WL070 if there are none left.
     RETURNS (Iterator[float]): The rate of each update, without end.
     RAISES (ValueError): EL060 for settings that make no sense.
     """
@@ -44,4 +46,18 @@ def slanted_triangular(
         raise ValueError(Errors.EL060.format(block=NAME, problems="; ".join(problems)))
     cut = int(num_steps * cut_frac)
     heights = (step / cut if step < cut else 1.0 - (step - cut) / (num_steps - cut) for step in count(t))
-    return (max_rate * (1.0 + max(0.0, height) * (ratio - 1.0)) / ratio for height in heights)
+    rates = (max_rate * (1.0 + max(0.0, height) * (ratio - 1.0)) / ratio for height in heights)
+    if ratio == 1:  # a constant rate has no end
+        return rates
+    found = {"name": NAME, "num_steps": num_steps, "rate": f"{max_rate / ratio:g}"}
+    if t >= num_steps:
+        warnings.warn(Warnings.WL070.format(t=t, **found), stacklevel=2)
+        return rates
+    return _warn_after(rates, num_steps - t + N_SPARE, Warnings.WL071.format(**found))
+
+
+def _warn_after(rates: Iterator[float], n_rates: int, text: str) -> Iterator[float]:
+    """YIELDS (float): The same rates; a warning comes with the first one after `n_rates`."""
+    yield from islice(rates, n_rates)
+    warnings.warn(text, stacklevel=2)
+    yield from rates

@@ -6,7 +6,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, nn
 
-from .._settings import find_texts
+from .._settings import find_no_booleans, find_texts, is_finite, is_whole
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
@@ -14,7 +14,7 @@ from ..weights.load import load_model
 from ..weights.sources import PathLike
 from .bilm_module import BiLMModule
 from .inputs import IdBatch, Inputs, read_inputs, with_boundaries
-from .scalar_mix import ScalarMix, mix_problems
+from .scalar_mix import ScalarMix, check_mask, mix_problems
 
 STATES = ("reset", "steady")
 
@@ -78,6 +78,7 @@ class Elmo(nn.Module):
         problems = [
             *_problems(loaded, num_output_representations, dropout, trainable, state, batch_tokens),
             *mix_problems(n_layers, initial_weights, initial_gamma, layer_norm, layer_dropout),
+            *find_no_booleans(learn_mix=learn_mix),
         ]
         if problems:
             raise ValueError(Errors.EL060.format(block="Elmo module", problems="; ".join(problems)))
@@ -146,8 +147,8 @@ class Elmo(nn.Module):
         inputs (Inputs): Tokens of each sentence, without boundaries; or their character ids, shape (B, S, C), as
             `batch_to_ids` gives them. A sentence may have no words.
         RETURNS (ElmoOutput): Representations and mask, on the device of the biLM.
-        RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids that do not fit, EL252 for a batch
-            without sentences, EL253 for a trained biLM with another state than "reset".
+        RAISES (ValueError): EL011 and EL019 for input that is not tokenized, EL017 for ids that do not fit, EL252 for a
+            batch without sentences, EL253 for a trained biLM with another state than "reset".
         """
         return self.mix(*self.encode(inputs))
 
@@ -175,6 +176,11 @@ class Elmo(nn.Module):
         RAISES (ValueError): EL250 and EL251 for layers and masks that do not fit.
         """
         mixed = [mix(layers, mask) for mix in self.mixes]
+        check_mask(mask, mixed[0])
+        if mixed[0].shape[-1] != self.output_width:
+            shape = f" (shape {tuple(layers.shape)})" if isinstance(layers, Tensor) else ""
+            wanted, found = f"layers of width {self.output_width}", f"{mixed[0].shape[-1]}{shape}"
+            raise ValueError(Errors.EL250.format(wanted=wanted, found=found))
         if self._reads_boundaries and not self.boundaries:
             mask = mask[:, 2:]  # the rows are shifted by one, and each sentence has two fewer
             mixed = [rows[:, 1:-1].masked_fill(~mask.unsqueeze(-1), 0.0) for rows in mixed]
@@ -222,15 +228,14 @@ def _find_bilm(bilm: Union[BiLM, PathLike]) -> BiLM:
 
 
 def _problems(bilm: BiLM, n_mixes: int, dropout: float, trainable: bool, state: str, batch_tokens: int) -> List[str]:
-    is_count = isinstance(n_mixes, int) and not isinstance(n_mixes, bool) and n_mixes >= 1
-    texts = find_texts(dropout=dropout, batch_tokens=batch_tokens)
-    if texts:
-        return texts
+    problems = find_texts(dropout=dropout, batch_tokens=batch_tokens) + find_no_booleans(trainable=trainable)
+    if problems:
+        return problems
     checks = [
-        (is_count, f"num_output_representations is {n_mixes!r}, should be a whole number of 1 or more"),
-        (0 <= dropout < 1, f"dropout is {dropout}, should be from 0 to below 1"),
+        (_is_count(n_mixes), f"num_output_representations is {n_mixes!r}, should be a whole number of 1 or more"),
+        (is_finite(dropout) and 0 <= dropout < 1, f"dropout is {dropout}, should be from 0 to below 1"),
         (state in STATES, f"state is {state!r}, should be one of {STATES}"),
-        (batch_tokens >= 1, f"batch_tokens is {batch_tokens}, should be 1 or more"),
+        (_is_count(batch_tokens), f"batch_tokens is {batch_tokens!r}, should be a whole number of 1 or more"),
         (not trainable or state == "reset", f"state is {state!r}, should be 'reset' while the biLM is trained"),
         (
             not trainable or bilm.precision == "float32",
@@ -238,3 +243,7 @@ def _problems(bilm: BiLM, n_mixes: int, dropout: float, trainable: bool, state: 
         ),
     ]
     return [text for is_fine, text in checks if not is_fine]
+
+
+def _is_count(value: Any) -> bool:
+    return is_whole(value) and value >= 1

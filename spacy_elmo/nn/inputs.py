@@ -5,11 +5,13 @@ from typing import Iterable, List, NamedTuple, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
+from .._settings import is_whole
 from ..encoding.checks import check_sentences
 from ..errors import Errors
 from ..text.characters import character_ids
 
 Inputs = Union[Tensor, Iterable[Sequence[str]]]
+MIN_CHARACTERS = 4  # begin and end of a word, and a character of two bytes
 
 
 class WordBatch(NamedTuple):
@@ -40,10 +42,13 @@ def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -
     """Character ids of tokenized sentences, as AllenNLP's function of this name gives them.
 
     sentences (Iterable[Sequence[str]]): Tokens of each sentence, without boundaries.
-    max_characters (int): C, ids of a word; what the biLM was trained with.
+    max_characters (int): C, ids of a word; what the biLM was trained with, 4 or more.
     RETURNS (Tensor): Shape (B, S, C), int64; zeros where a sentence has no more words.
-    RAISES (ValueError): EL011 for input that is not tokenized.
+    RAISES (ValueError): EL011 and EL019 for input that is not tokenized, EL060 for an invalid `max_characters`.
     """
+    if not is_whole(max_characters) or max_characters < MIN_CHARACTERS:
+        problem = f"max_characters is {max_characters!r}, should be a whole number of {MIN_CHARACTERS} or more"
+        raise ValueError(Errors.EL060.format(block="function batch_to_ids", problems=problem))
     batch = check_sentences(sentences)
     mask = length_mask([len(words) for words in batch])
     ids = torch.zeros(*mask.shape, max_characters, dtype=torch.long)
@@ -54,8 +59,8 @@ def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -
 def read_inputs(inputs: Inputs) -> Union[WordBatch, IdBatch]:
     """inputs (Inputs): Tokens of each sentence, or character ids with shape (B, S, C).
     RETURNS (Union[WordBatch, IdBatch]): The batch, on the CPU.
-    RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids of another shape or type, EL252 for a
-        batch without sentences.
+    RAISES (ValueError): EL011 and EL019 for input that is not tokenized, EL017 for ids of another shape or type, EL252
+        for a batch without sentences.
     """
     if isinstance(inputs, Tensor):
         return _read_ids(inputs)

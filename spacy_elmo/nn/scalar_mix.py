@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 import torch
 from torch import Tensor, nn
 
-from .._settings import find_texts, is_finite
+from .._settings import find_no_booleans, find_texts, is_finite, is_whole
 from ..errors import Errors
 
 # Name of the norm -> epsilon under the root. "token" is over the values of one token; the other two are over all tokens
@@ -42,6 +42,7 @@ class ScalarMix(nn.Module):
     ) -> None:
         super().__init__()
         problems = mix_problems(n_layers, initial_weights, initial_gamma, layer_norm, layer_dropout)
+        problems += find_no_booleans(trainable=trainable)
         if problems:
             raise ValueError(Errors.EL060.format(block="ScalarMix", problems="; ".join(problems)))
         self.layer_norm, self.layer_dropout = layer_norm, layer_dropout
@@ -73,7 +74,7 @@ class ScalarMix(nn.Module):
         """
         parts = self._check(layers)
         if mask is not None:
-            _check_mask(mask, parts[0])
+            check_mask(mask, parts[0])
         dtype = torch.promote_types(self.weights.dtype, torch.float32)
         shares = self._dropped_weights().to(dtype).softmax(dim=0) * self.gamma.to(dtype)
         mixed = torch.zeros((), dtype=dtype, device=parts[0].device)
@@ -136,26 +137,41 @@ def mix_problems(
     layer_dropout: float,
 ) -> List[str]:
     """RETURNS (List[str]): What is wrong with the settings of a `ScalarMix`."""
-    is_count = isinstance(n_layers, int) and not isinstance(n_layers, bool)
     texts = find_texts(layer_dropout=layer_dropout)
-    if texts or not is_count:
-        return [*texts, *([] if is_count else [f"n_layers is {n_layers!r}, should be a whole number"])]
-    norms = (None, *LAYER_NORMS)
-    n_weights = n_layers if initial_weights is None else len(initial_weights)
-    has_finite = initial_weights is None or all(map(is_finite, initial_weights))
+    if texts or not is_whole(n_layers):
+        return [*texts, *([] if is_whole(n_layers) else [f"n_layers is {n_layers!r}, should be a whole number"])]
+    norms, is_share = (None, *LAYER_NORMS), is_finite(layer_dropout) and 0 <= layer_dropout < 1
     checks = [
         (n_layers >= 1, f"n_layers is {n_layers}, should be 1 or more"),
-        (n_weights == n_layers, f"initial_weights has {n_weights} weights, should have {n_layers}, one per layer"),
-        (has_finite, f"initial_weights is {initial_weights}, should be finite numbers"),
         (is_finite(initial_gamma), f"initial_gamma is {initial_gamma}, should be a finite number"),
         (layer_norm in norms, f"layer_norm is {layer_norm!r}, should be one of {norms}"),
-        (0 <= layer_dropout < 1, f"layer_dropout is {layer_dropout}, should be from 0 to below 1"),
+        (is_share, f"layer_dropout is {layer_dropout}, should be from 0 to below 1"),
     ]
-    return [text for is_fine, text in checks if not is_fine]
+    return [*_weights_problems(initial_weights, n_layers), *(text for is_fine, text in checks if not is_fine)]
 
 
-def _check_mask(mask: Tensor, layer: Tensor) -> None:
+def check_mask(mask: Any, layer: Tensor) -> None:
+    """mask (Any): Should be a tensor (...), bool.
+    layer (Tensor): Shape (..., D).
+    RAISES (ValueError): EL251 if it is not.
+    """
+    wanted = f"shape {tuple(layer.shape[:-1])} and type torch.bool"
+    if not isinstance(mask, Tensor):
+        raise ValueError(Errors.EL251.format(found=f"type {type(mask).__name__}", wanted=wanted))
     if mask.dtype != torch.bool or mask.shape != layer.shape[:-1]:
         found = f"shape {tuple(mask.shape)} and type {mask.dtype}"
-        wanted = f"shape {tuple(layer.shape[:-1])} and type torch.bool"
         raise ValueError(Errors.EL251.format(found=found, wanted=wanted))
+
+
+def _weights_problems(weights: Any, n_layers: int) -> List[str]:
+    if weights is None:
+        return []
+    try:
+        n_weights = len(weights)
+    except TypeError:
+        return [f"initial_weights is {weights!r}, should be a list of {n_layers} numbers, or None"]
+    checks = [
+        (n_weights == n_layers, f"initial_weights has {n_weights} weights, should have {n_layers}, one per layer"),
+        (all(map(is_finite, weights)), f"initial_weights is {weights}, should be finite numbers"),
+    ]
+    return [text for is_fine, text in checks if not is_fine]

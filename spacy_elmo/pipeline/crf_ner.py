@@ -20,6 +20,7 @@ from ..engine.fork import register_fork_handlers
 from ..errors import Errors, Warnings
 from ..ml.biluo import Entity, Mask, Rows, decode_entities, encode_entities, find_words
 from ..ml.crf_tagger import CRFScores, compute_loss, decode, set_label_count
+from .training_part import check_training_part
 
 DEFAULT_CONFIG = """
 [crf_ner]
@@ -172,11 +173,11 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         nlp (Optional[Language]): The pipeline.
         labels (Optional[Iterable[str]]): The labels; without them those of the entities in the examples. Labels that
             were added before stay. WL068 if no entity in the examples has one of them.
-        RAISES (ValueError): EL082 if there is no token to train on, EL084 if `labels` is a text or a mapping, EL093 if
+        RAISES (ValueError): EL082 if there is no word to train on, EL084 if `labels` is a text or a mapping, EL093 if
             there is no label, EL095 for a label that is new to an initialized component.
         """
-        if callable(get_examples) and not any(map(_has_tokens, get_examples())):
-            raise ValueError(Errors.EL082.format(name=self.name))
+        if callable(get_examples):
+            check_training_part(get_examples, nlp, self.name)
         validate_get_examples(get_examples, "CRFNer.initialize")
         reason = "the given list of labels is empty"
         if labels is None:
@@ -252,11 +253,6 @@ def _shorten(value: Any) -> str:
     """RETURNS (str): A value for a message."""
     text = ", ".join(map(repr, value)) if isinstance(value, list) else repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
-def _has_tokens(eg: Any) -> bool:
-    """RETURNS (bool): Whether there is a token to train on; True for what is no Example, which spaCy then reports."""
-    return not isinstance(eg, Example) or len(eg.reference) > 0
 
 
 def _encode_gold(eg: Example, words: Rows, labels: Sequence[str]) -> Rows:

@@ -36,6 +36,7 @@ from .gradient_buffer import GradientBuffer
 from .listened_to import ListenedToPipe
 from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
 from .other_bilm import check_kept_components
+from .training_part import check_training_part
 from .vector_hooks import set_vector_hooks
 
 
@@ -296,8 +297,8 @@ class Elmo(ListenedToPipe):
             EL068 if they differ from those of a listener that stays trained, EL082 if there is nothing to train on,
             EL083 if a frozen component was trained with another biLM (WL067 if it is trained further).
         """
-        if nlp is not None and not any(len(eg.reference) for eg in get_examples()):
-            raise ValueError(Errors.EL082.format(name=self.name))
+        if nlp is not None:
+            check_training_part(get_examples, nlp, self.name)
         if loader is not None:
             self._take(loader(), initialized=() if nlp is None else nlp.pipe_names)
         if self.sizes is None:

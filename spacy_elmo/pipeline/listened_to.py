@@ -7,11 +7,13 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from ..errors import Errors
+from ..ml.calling_pipeline import trained_pipeline
 from ..ml.elmo_model import get_label, get_settings
-from ..ml.listener import ANY_UPSTREAM, ElmoListener, get_listeners, settings_of
+from ..ml.listener import ElmoListener, get_listeners, settings_of
+from ..ml.missing_upstream import ANY_UPSTREAM
 from ..ml.residual_width import infer_residual_widths
 from ..ml.types import ElmoBatch
-from .other_bilm import warn_of_other_bilm
+from .other_bilm import refuse_frozen_components, warn_of_other_bilm
 
 
 class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
@@ -32,9 +34,10 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
 
     def check_bilm(self) -> None:
         """Warn, at the first use after listeners were added or weights loaded, of components that were trained with
-        another biLM: WL066.
+        another biLM: WL066. In `spacy train`, EL083 if they are frozen.
         """
         if not self.is_checked:
+            refuse_frozen_components(trained_pipeline(), self, self.listener_map)
             self.is_checked = True
             warn_of_other_bilm(self, self.listener_map)
 
@@ -55,11 +58,13 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
     @property
     def listening_components(self) -> List[str]:
         """RETURNS (List[str]): Names of the components that listen.
-        RAISES (ValueError): EL068 if one was trained for other sizes. `spacy train` asks for the names before the first
-            update, the only sign of it to a component with a `source`, which is not initialized.
+        RAISES (ValueError): EL068 if one was trained for other sizes, EL083 if one in `frozen_components` was trained
+            with another biLM. `spacy train` asks for the names before the first update, the only sign of it to a
+            component with a `source`, which is not initialized.
         """
         for listener in self.listeners:
             listener.check_sizes()
+        refuse_frozen_components(trained_pipeline(), self, self.listener_map)
         return list(self.listener_map)
 
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:

@@ -51,15 +51,26 @@ def check_kept_components(nlp: Optional[Language], elmo: HasBiLM, listeners: Lis
     if nlp is None:
         warn_of_other_bilm(elmo, listeners)
         return
-    frozen = nlp.config.get("training", {}).get("frozen_components") or ()
     kept = {name: own for name, own in listeners.items() if name not in nlp.pipe_names}
-    found = _find_other(elmo, kept)
-    refused = {name: own for name, own in found.items() if name in frozen}
-    if refused:
-        raise ValueError(Errors.EL083.format(**_describe(elmo, refused)))
-    resumed = _not_told(elmo, found)
+    refuse_frozen_components(nlp, elmo, kept)
+    resumed = _not_told(elmo, _find_other(elmo, kept))
     if resumed:
         warnings.warn(Warnings.WL067.format(**_describe(elmo, resumed)), stacklevel=3)
+
+
+def refuse_frozen_components(nlp: Optional[Language], elmo: HasBiLM, listeners: Listeners) -> None:
+    """Check the components that a training does not change.
+
+    nlp (Optional[Language]): The pipeline that is trained; None if there is no training.
+    elmo (HasBiLM): The ELMo component.
+    listeners (Mapping[str, Sequence[ElmoListener]]): Its listeners, by component.
+    RAISES (ValueError): EL083 if components in `frozen_components` were trained with another biLM.
+    """
+    settings = {} if nlp is None else nlp.config.get("training", {})
+    frozen = settings.get("frozen_components") or ()
+    refused = _find_other(elmo, {name: own for name, own in listeners.items() if name in frozen})
+    if refused:
+        raise ValueError(Errors.EL083.format(**_describe(elmo, refused)))
 
 
 def _find_other(elmo: HasBiLM, listeners: Listeners) -> Found:

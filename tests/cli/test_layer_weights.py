@@ -1,6 +1,8 @@
+import re
 import shutil
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Dict
 
 import pytest
 import spacy
@@ -8,6 +10,7 @@ import srsly
 from spacy.training import Example
 from typer.testing import CliRunner
 
+from spacy_elmo.analysis.layer_weights import draw_course, read_course
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli.layer_weights import shorten
 from spacy_elmo.ml.loaders import make_random_bilm
@@ -80,6 +83,54 @@ def test_other_file_than_a_log_is_refused(pipeline: Path, tmp_path: Path, text: 
     result = CliRunner().invoke(app, ["layer-weights", str(pipeline), "--log", str(log), "--picture", str(path)])
     assert result.exit_code == 1 and "EL231" in result.stderr
     assert not path.exists()
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize(
+    "change, problem",
+    [
+        ({"shares": "abc"}, "shares is 'abc', should be a list of numbers from 0 to 1"),
+        ({"shares": [None, 0.5, 0.5]}, "shares is [None, 0.5, 0.5], should be"),
+        ({"shares": []}, "shares is [], should be"),
+        ({"shares": [0.5, 0.5, 1.5]}, "shares is [0.5, 0.5, 1.5], should be"),
+        ({"shares": [0.5, 0.5]}, "shares has 2 numbers, should have 3, as in the first row"),
+        ({"step": "x"}, "step is 'x', should be a whole number of 0 or more"),
+        ({"step": True}, "step is True, should be"),
+        ({"step": 1.5}, "step is 1.5, should be"),
+        ({"step": -1}, "step is -1, should be"),
+        ({"component": None}, "component is None, should be a text"),
+        ({"component": ["tagger"]}, "component is ['tagger'], should be a text"),
+        ({"number": {}}, "number is {}, should be a whole number of 1 or more"),
+        ({"place": 3}, "place is 3, should be a text or null"),
+        ({"step": "x", "shares": 1}, "shares is 1, should be a list of numbers from 0 to 1; step is 'x'"),
+    ],
+)
+def test_malformed_rows_are_named_with_their_line(tmp_path: Path, change: Dict[str, Any], problem: str) -> None:
+    row = srsly.json_loads(ROW)
+    srsly.write_jsonl(tmp_path / "log.jsonl", [row, {**row, "step": 1, **change}])
+    with pytest.raises(ValueError, match=re.escape(problem)) as caught:
+        read_course(tmp_path / "log.jsonl")
+    assert "EL231" in str(caught.value) and "log.jsonl" in str(caught.value) and "line 2" in str(caught.value)
+
+
+@pytest.mark.issue(16)
+def test_log_of_another_number_of_layers_is_refused(pipeline: Path, tmp_path: Path) -> None:
+    log, path = tmp_path / "log.jsonl", tmp_path / "course.png"
+    log.write_text(ROW.replace("0.2]", "0.1, 0.1]"), encoding="utf8")
+    result = CliRunner().invoke(app, ["layer-weights", str(pipeline), "--log", str(log), "--picture", str(path)])
+    told = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and "EL239" in told and not path.exists()
+    assert "tagger (1) with 4 layers" in told and "tagger (1) with 3 layers" in told
+
+
+@pytest.mark.issue(16)
+def test_course_of_bilms_of_different_depth_is_drawn(tmp_path: Path) -> None:
+    row = srsly.json_loads(ROW)
+    other = {**row, "component": "ner", "shares": [0.4, 0.2, 0.2, 0.2]}
+    later = {**other, "step": 1, "shares": [0.1, 0.2, 0.2, 0.5]}
+    srsly.write_jsonl(tmp_path / "log.jsonl", [row, other, {**row, "step": 1}, later])
+    draw_course(tmp_path / "log.jsonl", tmp_path / "course.svg")
+    assert "layer 3 gains most" in (tmp_path / "course.svg").read_text(encoding="utf8")
 
 
 @pytest.mark.issue(16)

@@ -23,10 +23,37 @@ def test_slanted_triangular_has_the_values_of_eq_3(num_steps, cut_frac, ratio):
     assert max(rates) == rates[int(num_steps * cut_frac)] == pytest.approx(0.01)
 
 
-def test_slanted_triangular_stays_at_the_lowest_rate_after_the_last_step():
-    for num_steps in (1, 2, 15, 100):  # a cut of 0 and 1.5 steps, too
-        rates = list(islice(slanted_triangular(1.0, num_steps), 3 * num_steps))
-        assert max(rates) == 1.0 and min(rates) == rates[num_steps] == rates[-1] == pytest.approx(1 / 32)
+@pytest.mark.parametrize("num_steps", [1, 2, 15, 100])  # a cut of 0 and 1.5 steps, too
+def test_slanted_triangular_stays_at_the_lowest_rate_after_the_last_step(num_steps):
+    with pytest.warns(UserWarning, match=f"WL071.*num_steps is {num_steps},.*lowest rate, 0.03125.*max_steps") as told:
+        rates = list(islice(slanted_triangular(1.0, num_steps), 3 * num_steps + 3))
+    assert max(rates) == 1.0 and min(rates) == rates[num_steps] == rates[-1] == pytest.approx(1 / 32)
+    assert len(told) == 1
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("t", [0, 7])
+def test_a_training_of_num_steps_is_silent(t):
+    """`spacy train` makes max_steps + 1 updates, and asks for a rate after the last one."""
+    rates = slanted_triangular(1.0, 20, t=t)
+    assert len(list(islice(rates, 20 - t + 2))) == 20 - t + 2
+    with pytest.warns(UserWarning, match="WL071"):
+        next(rates)
+    assert next(rates) == 1 / 32
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("t", [20, 50])
+def test_a_resumed_training_after_the_end_of_the_schedule_is_told_at_once(t):
+    with pytest.warns(UserWarning, match=f"WL070.*t is {t}, num_steps is 20,.*lowest rate, 0.03125"):
+        rates = slanted_triangular(1.0, 20, t=t)
+    assert list(islice(rates, 30)) == [1 / 32] * 30
+
+
+@pytest.mark.issue(16)
+def test_a_constant_rate_has_no_end():
+    assert set(islice(slanted_triangular(0.1, 5, ratio=1.0), 20)) == {0.1}
+    assert set(islice(slanted_triangular(0.1, 5, ratio=1.0, t=6), 20)) == {0.1}
 
 
 def test_slanted_triangular_goes_on_where_a_training_stopped():

@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from nn.tiny import CONFIG, N_LAYERS, SENTENCES, WIDTH, make_bilm
@@ -242,6 +243,8 @@ def test_packaged_name():
         (["She", "sat"], "EL011.*Sentence 0 is a string"),
         ([["She"], [1]], "EL011.*Sentence 1 is a list with items that are not strings"),
         ([], "EL252"),
+        (None, "EL019.*given as NoneType"),
+        (3, "EL019.*given as int"),
         (torch.zeros(0, 3, 50, dtype=torch.long), "EL252"),
         (torch.ones(3, 50, dtype=torch.long), r"EL017.*shape \(3, 50\), should have \(B, S, C\)"),
         (torch.ones(1, 3, 49, dtype=torch.long), r"EL017.*\(3, 49\).*50|EL017.*\(1, 49\).*50"),
@@ -268,11 +271,46 @@ def test_invalid_input_is_an_error(inputs, message, trainable):
         ({"initial_weights": [0.0, 1.0]}, "EL060.*initial_weights has 2 weights, should have 3"),
         ({"layer_norm": "batch"}, "EL060.*layer_norm is 'batch'"),
         ({"batch_tokens": 0}, "EL060.*batch_tokens is 0"),
+        ({"batch_tokens": None}, "EL060.*batch_tokens is None, should be a whole number of 1 or more"),
+        ({"batch_tokens": 1.5}, "EL060.*batch_tokens is 1.5, should be a whole number"),
+        ({"batch_tokens": "9"}, "EL060.*batch_tokens is '9', should be a number, without quotes"),
+        ({"dropout": None, "layer_dropout": None}, "EL060.*dropout is None.*layer_dropout is None"),
+        ({"initial_weights": 1.0}, "EL060.*initial_weights is 1.0, should be a list"),
+        ({"learn_mix": None}, "EL060.*learn_mix is None, should be True or False"),
+        ({"trainable": "no", "learn_mix": 1}, "EL060.*trainable is 'no', should be True or False; learn_mix is 1"),
     ],
 )
 def test_invalid_settings_are_an_error(settings, message):
     with pytest.raises(ValueError, match=message):
         Elmo(make_bilm(), **settings)
+
+
+@pytest.mark.issue(16)
+def test_layers_and_masks_that_are_not_from_encode_are_an_error():
+    elmo = make_elmo()
+    layers, mask = elmo.encode(SENTENCES)
+    with pytest.raises(ValueError, match=r"EL250.*layers of width 16, but found 5 \(shape \(3, 4, 6, 5\)\)"):
+        elmo.mix(layers[..., :5], mask)
+    with pytest.raises(ValueError, match="EL250.*layers of width 16, but found 5"):
+        elmo.mix(list(layers[..., :5]), mask)
+    for settings in ({}, {"boundaries": True}, {"layer_norm": "allennlp"}):
+        with pytest.raises(ValueError, match="EL251.*type NoneType.*bool"):
+            make_elmo(**settings).mix(layers, None)
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("max_characters", [0, 3, -1, None, 50.0, "50", True])
+def test_ids_of_no_width_are_an_error(max_characters):
+    with pytest.raises(ValueError, match=f"EL060.*batch_to_ids.*max_characters is {max_characters!r}, should be"):
+        batch_to_ids(SENTENCES, max_characters)
+    with pytest.raises(ValueError, match="EL019"):
+        batch_to_ids(None)
+
+
+@pytest.mark.issue(16)
+def test_whole_numbers_of_numpy_are_settings():
+    elmo = make_elmo(np.int64(2), batch_tokens=np.int32(4))
+    assert len(elmo(batch_to_ids(SENTENCES, np.int64(50))).representations) == 2
 
 
 def test_what_is_no_bilm_is_an_error(tmp_path):

@@ -101,6 +101,7 @@ def test_state_dict_of_allennlp_can_be_loaded():
         (np.zeros((3, 5, 4)), None, "EL250.*ndarray"),
         (torch.zeros(3, 5, 4), torch.ones(4, dtype=torch.bool), r"EL251.*shape \(4,\).*shape \(5,\)"),
         (torch.zeros(3, 5, 4), torch.ones(5), "EL251.*float32.*torch.bool"),
+        (torch.zeros(3, 5, 4), [True] * 5, "EL251.*type list.*torch.bool"),
     ],
 )
 def test_what_cannot_be_mixed_is_an_error(layers, mask, message):
@@ -118,7 +119,15 @@ def test_all_invalid_settings_are_in_one_error():
 
 
 def test_settings_of_another_type_are_an_error():
-    for settings, told in ({"n_layers": "3"}, "n_layers is '3'"), ({"layer_dropout": "0.5"}, "layer_dropout is '0.5'"):
+    cases = [
+        ({"n_layers": "3"}, "n_layers is '3'"),
+        ({"layer_dropout": "0.5"}, "layer_dropout is '0.5'"),
+        ({"layer_dropout": None}, "layer_dropout is None, should be from 0 to below 1"),
+        ({"initial_weights": 1.0}, "initial_weights is 1.0, should be a list of 3 numbers, or None"),
+        ({"initial_weights": torch.tensor(1.0)}, "initial_weights is tensor.*should be a list"),
+        ({"trainable": None}, "trainable is None, should be True or False"),
+    ]
+    for settings, told in cases:
         with pytest.raises(ValueError, match=f"EL060.*{told}"):
             ScalarMix(**{"n_layers": 3, **settings})
     assert ScalarMix(2, initial_weights=torch.tensor([1.0, 2.0])).weights.tolist() == [1.0, 2.0]

@@ -1,5 +1,7 @@
 """Bad input of a training: one error that says what to do, before the first update."""
 
+import re
+
 import pytest
 import spacy
 from spacy.cli.train import train
@@ -9,24 +11,98 @@ from spacy.vocab import Vocab
 from thinc.api import Config
 
 from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.ml.listener import build_listener
 
 from .placements import make_tagger, task_encoder
-from .tiny import BILM, LISTENER, add_elmo, loader_block, make_examples
+from .tiny import BILM, LISTENER, add_elmo, listening, loader_block, make_examples
 
 WIDE = {**BILM, "projection_width": 12}
 
 
-@pytest.mark.parametrize("words", [None, []], ids=["no Doc", "Docs without tokens"])
-def test_empty_training_part_is_an_error(words, tmp_path):
+@pytest.mark.parametrize("words", [None, [], [" ", "\n"]], ids=["no Doc", "Docs without tokens", "Docs of white space"])
+@pytest.mark.parametrize("pipeline", ["tagger,ner", "crf_ner"])
+def test_empty_training_part_is_an_error(words, pipeline, tmp_path):
     docs = [] if words is None else [Doc(Vocab(), words=words)] * 3
-    DocBin(docs=docs).to_disk(tmp_path / "train.spacy")
-    config = Config().from_str(init_config(pipeline="tagger,ner", placement="both"), interpolate=False)
-    config["initialize"]["components"]["elmo"] = loader_block()
-    config.to_disk(tmp_path / "config.cfg", interpolate=False)
-    corpus = str(tmp_path / "train.spacy")
-    with pytest.raises(ValueError, match=r"EL082.*\[corpora\.train\]"):
-        train(tmp_path / "config.cfg", tmp_path / "out", overrides={"paths.train": corpus, "paths.dev": corpus})
+    with pytest.raises(ValueError, match=r"EL082.*\[corpora\.train\]") as caught:
+        train_on(tmp_path, docs, pipeline)
+    assert "max_length" not in str(caught.value)
     assert not list((tmp_path / "out").glob("model-*"))
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("pipeline", ["tagger,ner", "crf_ner"])
+def test_a_max_length_that_drops_all_docs_is_named(pipeline, tmp_path):
+    docs = [Doc(Vocab(), words=["She", "sat"])] * 3
+    with pytest.raises(ValueError, match=r"EL082.*max_length = 1 in \[corpora\.train\].*set it to 0"):
+        train_on(tmp_path, docs, pipeline, {"corpora.train.max_length": 1})
+
+
+def train_on(folder, docs, pipeline, overrides=None):
+    """Run `spacy train`."""
+    DocBin(docs=docs).to_disk(folder / "train.spacy")
+    config = Config().from_str(init_config(pipeline=pipeline, placement="both"), interpolate=False)
+    config["initialize"]["components"]["elmo"] = loader_block()
+    config.to_disk(folder / "config.cfg", interpolate=False)
+    paths = {f"paths.{name}": str(folder / "train.spacy") for name in ("train", "dev")}
+    train(folder / "config.cfg", folder / "out", overrides={**paths, **(overrides or {})})
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("tok2vec", [LISTENER, task_encoder()], ids=["listener", "task encoder"])
+@pytest.mark.parametrize(
+    "pipeline, upstream, message",
+    [
+        (["tagger"], "*", r"the pipeline \(tagger\) has no component of the factory 'elmo'.*before 'tagger'\."),
+        (["tagger"], "bilm", r"has no component of the factory 'elmo'.*before 'tagger', under the name 'bilm'"),
+        (["tagger", "elmo"], "*", r"'elmo' comes after it.*tagger, elmo.*move 'elmo' before 'tagger'"),
+        (["tagger", "elmo"], "elmo", r"'elmo' comes after it.*tagger, elmo.*move 'elmo' before 'tagger'"),
+        (["elmo", "tagger"], "elm", r"are called 'elmo'. Set upstream = \"elmo\".*\[components.tagger.model\]"),
+    ],
+)
+def test_a_listener_without_an_elmo_component_says_what_there_is(pipeline, upstream, message, tok2vec):
+    blocks = {name: {**block, "upstream": upstream} for name, block in tok2vec.items() if name.startswith("elmo_")}
+    tok2vec = {**tok2vec, **(blocks or {"upstream": upstream})}
+    config = Config().from_str(init_config(pipeline="tagger"), interpolate=False)
+    config["components"]["tagger"]["model"]["tok2vec"] = tok2vec
+    config["nlp"]["pipeline"] = pipeline
+    config["initialize"]["components"]["elmo"] = loader_block()
+    if "elmo" not in pipeline:
+        del config["components"]["elmo"], config["initialize"]["components"]["elmo"]
+    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+    with pytest.raises(ValueError, match=f"EL071.*listener of 'tagger' .upstream = '{re.escape(upstream)}'.*{message}"):
+        nlp.initialize(lambda: make_examples(nlp))
+
+
+@pytest.mark.issue(16)
+def test_a_listener_that_was_added_while_elmo_was_disabled_is_told():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.disable_pipe("elmo")
+    nlp.add_pipe("tagger", config=listening())
+    message = r"EL071.*'elmo' was disabled when 'tagger' was added. Call `nlp.enable_pipe\(\"elmo\"\)`"
+    with pytest.raises(ValueError, match=message):
+        nlp.initialize(lambda: make_examples(nlp))
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("num_steps", [1, 4])
+def test_updates_after_the_end_of_the_schedule_are_told(num_steps, tmp_path):
+    rate = {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 0.001, "num_steps": num_steps}
+    settings = {"max_steps": 4, "eval_frequency": 10, "optimizer.learn_rate": rate}
+    overrides = {f"training.{name}": value for name, value in settings.items()}
+    docs = [eg.reference for eg in make_examples(spacy.blank("en"))]
+    if num_steps == 4:
+        train_on(tmp_path, docs, "tagger", overrides)
+    else:
+        with pytest.warns(UserWarning, match="WL071.*num_steps is 1") as told:
+            train_on(tmp_path, docs, "tagger", overrides)
+        assert len(told) == 1
+
+
+@pytest.mark.issue(16)
+def test_a_listener_without_a_pipeline_says_what_is_missing():
+    with pytest.raises(ValueError, match=r"EL071.*upstream = '\*'.*Add a component of the factory 'elmo'"):
+        build_listener().initialize()
 
 
 def test_initialization_without_examples_of_ones_own_is_none():

@@ -132,6 +132,56 @@ def test_training_with_a_sourced_component_and_another_bilm(tmp_path, is_frozen,
             init_nlp(config)
 
 
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("tok2vec", [LISTENER, task_encoder()], ids=["listener", "two listeners"])
+@pytest.mark.parametrize("frozen", [["tagger"], ["tagger", "elmo"]], ids=["elmo is trained", "elmo is frozen"])
+@pytest.mark.parametrize("pipeline", ["tagger", "tagger,ner"])
+def test_a_frozen_component_beside_another_sourced_bilm_is_an_error(tmp_path, pipeline, frozen, tok2vec):
+    """spaCy does not initialize an ELMo component with a `source`."""
+    config = source_both(tmp_path, make_trained(tok2vec), OTHER, pipeline)
+    config["training"].update(frozen_components=frozen, annotating_components=["elmo"])
+    message = r"EL083.*frozen_components.*than 'elmo' has \([0-9a-f]{12}\).*: 'tagger'.*`source` that has it"
+    with pytest.raises(ValueError, match=message):
+        init_nlp(config)
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("frozen, seed", [([], OTHER), (["tagger"], OWN)], ids=["trained further", "the same biLM"])
+def test_a_sourced_bilm_that_components_can_use_is_no_error(tmp_path, frozen, seed):
+    config = source_both(tmp_path, make_trained(), seed, "tagger,ner")
+    config["training"]["frozen_components"] = frozen
+    if seed == OWN:
+        init_nlp(config)
+    else:
+        with pytest.warns(UserWarning, match="WL066.*'tagger'"):
+            init_nlp(config)
+
+
+@pytest.mark.issue(16)
+def test_frozen_components_of_an_earlier_training_are_free_later(other):
+    nlp = make_trained()
+    nlp.config["training"] = {"frozen_components": ["tagger"]}
+    check_load_weights_warns(nlp, other)
+    assert nlp.get_pipe("elmo").listening_components == ["tagger"]
+    nlp.add_pipe("sentencizer")
+    nlp("She sat")
+
+
+def source_both(folder, trained, seed, pipeline):
+    """Config of a training with a trained tagger and an ELMo component of two other pipelines."""
+    bilm = spacy.blank("en")
+    add_elmo(bilm, seed=seed)
+    trained.to_disk(folder / "trained")
+    bilm.to_disk(folder / "bilm")
+    DocBin(docs=[eg.reference for eg in make_examples(trained)]).to_disk(folder / "train.spacy")
+    config = Config().from_str(init_config(pipeline=pipeline))
+    config["components"]["tagger"] = {"source": str(folder / "trained")}
+    config["components"]["elmo"] = {"source": str(folder / "bilm")}
+    config["initialize"]["components"].pop("elmo")
+    config["corpora"]["train"]["path"] = config["corpora"]["dev"]["path"] = str(folder / "train.spacy")
+    return config
+
+
 def to_bytes_and_back(nlp):
     return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
 

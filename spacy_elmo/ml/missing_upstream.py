@@ -1,0 +1,60 @@
+"""The error of a listener without an ELMo component: what the pipeline has instead, and what to change."""
+
+from typing import Any, List, Optional, Tuple
+
+from spacy.language import Language
+from thinc.api import Model
+
+from ..errors import Errors
+from .calling_pipeline import initialized_pipeline
+
+ANY_UPSTREAM = "*"  # the nearest ELMo component upstream
+FACTORY = "elmo"
+
+
+def no_upstream(listener: Model[Any, Any], upstream: str) -> ValueError:
+    """listener (Model): It is initialized, but not linked.
+    upstream (str): Name of the component it should listen to, or "*".
+    RETURNS (ValueError): EL071, with the names in the pipeline if `nlp.initialize` is running.
+    """
+    nlp = initialized_pipeline()
+    owners = [] if nlp is None else [name for name, pipe in nlp.pipeline if _has_layer(pipe, listener)]
+    found = _compare(nlp, owners[0], upstream) if nlp is not None and owners else None
+    problem, remedy = found or (
+        "no component of a pipeline is linked to it",
+        f"Add a component of the factory '{FACTORY}' before the component with the listener, under the name given in "
+        "`upstream`",
+    )
+    owner = "".join(f" of '{name}'" for name in owners[:1])
+    return ValueError(Errors.EL071.format(owner=owner, upstream=upstream, problem=problem, remedy=remedy))
+
+
+def _compare(nlp: Language, owner: str, upstream: str) -> Optional[Tuple[str, str]]:
+    """RETURNS (Optional[Tuple[str, str]]): What is wrong with the pipeline, and what to do; None if nothing is."""
+    names: List[str] = list(nlp.component_names)
+    pipeline = f"the pipeline ({', '.join(names)})"
+    found = [name for name in names if nlp.get_pipe_meta(name).factory == FACTORY]
+    if not found:
+        under = "" if upstream == ANY_UPSTREAM else f", under the name '{upstream}'"
+        return f"{pipeline} has no component of the factory '{FACTORY}'", f"Add one before '{owner}'{under}"
+    named = [name for name in found if upstream in (ANY_UPSTREAM, name)]
+    if not named:
+        block = f"the listener's block below [components.{owner}.model]"
+        remedy = f'Set upstream = "{found[0]}" in {block}, or "*" for the nearest ELMo component before it'
+        return f"the ELMo components of {pipeline} are called {_quote(found)}", remedy
+    earlier = [name for name in named if names.index(name) < names.index(owner)]
+    if not earlier:
+        remedy = f"In `pipeline` of [nlp], move {_quote(named)} before '{owner}'"
+        return f"{_quote(named)} comes after it in {pipeline}", remedy
+    disabled = [name for name in earlier if name in nlp.disabled]
+    remedy = "".join(f'Call `nlp.enable_pipe("{name}")` before `nlp.add_pipe`' for name in disabled[-1:])
+    return (f"{_quote(disabled[-1:])} was disabled when '{owner}' was added", remedy) if disabled else None
+
+
+def _has_layer(pipe: Any, layer: Model[Any, Any]) -> bool:
+    model = getattr(pipe, "model", None)
+    return isinstance(model, Model) and any(node is layer for node in model.walk())
+
+
+def _quote(names: List[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
