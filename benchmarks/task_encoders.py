@@ -18,9 +18,9 @@ from measure import peak_memory_mb
 from spacy.ml.models.tok2vec import MaxoutWindowEncoder
 from thinc.api import LSTM, Adam, Linear, Model, PyTorchLSTM, chain, fix_random_seed, with_array, with_padded
 
+from spacy_elmo.engine.lstm_sequences import run_lstm, run_packed
 from spacy_elmo.ml import bilstm
 from spacy_elmo.ml.bilstm import BiLSTMEncoder
-from spacy_elmo.ml.lstm_sequences import run_lstm, run_packed
 
 REFERENCE = "BiLSTMEncoder"
 PACKED = "always packed"

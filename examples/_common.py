@@ -11,7 +11,6 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import torch
 from torch import Tensor, nn
 
-from spacy_elmo.ml import lstm_sequences
 from spacy_elmo.nn import Elmo
 
 Words = Sequence[str]
@@ -92,24 +91,6 @@ class FrozenLayers:
     def new_mixes(self, n: int = 1, dropout: float = 0.5) -> Elmo:
         """RETURNS (Elmo): New mixes over the same biLM, for one model; its state dict has no biLM."""
         return Elmo(self.elmo.bilm, n, dropout=dropout, store_bilm=False)
-
-
-class BiLSTM(nn.Module):
-    """An LSTM of both directions over each sequence, without its padding: as `nn.LSTM` on packed sequences.
-
-    Those have a slow backward pass on CPUs: on 30 paragraphs of 127 words, 80 ms for both passes in place of 24 ms.
-    """
-
-    def __init__(self, n_in: int, width: int) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(n_in, width, batch_first=True, bidirectional=True)
-
-    def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
-        """rows (Tensor): Shape (B, S, n_in). RETURNS (Tensor): Shape (B, S, 2 * width), zeros at the padding."""
-        weights = [matrix for direction in self.lstm.all_weights for matrix in direction]
-        encoded = rows.new_zeros(*mask.shape, 2 * self.lstm.hidden_size)
-        encoded[mask] = lstm_sequences.run_lstm(rows[mask], mask.sum(dim=1).tolist(), weights)
-        return encoded
 
 
 def pad(rows: Sequence[Tensor]) -> Tensor:

@@ -12,9 +12,11 @@ from itertools import accumulate
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
-from _common import BiLSTM, FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
+from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
 from _records import Field, read_all, read_sentences
 from torch import Tensor, nn
+
+from spacy_elmo.nn import BiLSTM
 
 WORD_WIDTH, LSTM_WIDTH = 100, 100  # LSTM: of one direction
 SPAN_WIDTH, PAIR_WIDTH, N_BUCKETS = 150, 100, 12
@@ -64,8 +66,7 @@ class MentionRanker(nn.Module):
         self.words = WordFeatures(WORD_WIDTH)
         self.elmo = layers.new_mixes() if layers else None
         input_width = WORD_WIDTH + (self.elmo.output_width if self.elmo else 0)
-        self.lstm = BiLSTM(input_width, LSTM_WIDTH)
-        self.head = nn.Linear(2 * LSTM_WIDTH, 1)
+        self.lstm, self.head = BiLSTM(input_width, LSTM_WIDTH), nn.Linear(2 * LSTM_WIDTH, 1)
         self.span = nn.Linear(4 * LSTM_WIDTH + input_width, SPAN_WIDTH)
         self.width = nn.Embedding(N_BUCKETS, SPAN_WIDTH)
         self.of_anaphor = nn.Linear(SPAN_WIDTH, PAIR_WIDTH)  # these four add up to one layer over all of a pair
@@ -224,8 +225,7 @@ def main() -> None:
     """For each data set: read it, compute the layers once, train both conditions."""
     arguments = make_parser("Coreference with and without ELMo", "coref", epochs=12).parse_args()
     tasks = {"litbank": (read_litbank, litbank_scores, 1), "gap": (read_gap, gap_scores, 16)}  # texts of a batch
-    readers = {task: read for task, (read, _, _) in tasks.items()}
-    for task, texts in read_all(arguments, readers, "texts with anaphors").items():
+    for task, texts in read_all(arguments, {name: task[0] for name, task in tasks.items()}, "anaphors").items():
         sentences = [words for part in texts.values() for text in part for words in text.sentences]
         layers = None if arguments.without_elmo else FrozenLayers(arguments.bilm, sentences)
         print(f"{task}: {len(texts['train'])} texts, {sum(len(text.anaphors) for text in texts['train'])} anaphors")

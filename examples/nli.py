@@ -9,9 +9,11 @@ Breaking NLI (Glockner et al. 2018) is the stress test: one word of an SNLI prem
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
-from _common import BiLSTM, FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
+from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
 from _records import Field, read_all, read_items
 from torch import Tensor, nn
+
+from spacy_elmo.nn import BiLSTM
 
 LABELS = ("entailment", "neutral", "contradiction")
 TASKS = ("snli-cad", "sick")

@@ -15,10 +15,12 @@ from collections import Counter
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
-from _common import BiLSTM, FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
+from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
 from _records import Field, check_parts, read_all, read_items
 from nli import attend
 from torch import Tensor, nn
+
+from spacy_elmo.nn import BiLSTM
 
 DATA, CROSS_DOMAIN = "squadshifts-newwiki", "squad-v1.1-dev"
 BATCH_SIZE = 6  # paragraphs, of about five questions each

@@ -23,3 +23,7 @@ class NNErrors(metaclass=Catalogue):
         "The state dict was saved with another biLM: {problem}. Its mixes are of no use here. Make the module with the "
         "biLM it was trained with; to load the other parameters all the same, delete '{key}' and pass strict=False."
     )
+    EL255 = (
+        "The rows of the BiLSTM have shape {found}, but should have (B, S, {width}): sentences, tokens of the longest "
+        "one, input_width. Pass padded vectors of this width."
+    )

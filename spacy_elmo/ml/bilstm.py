@@ -15,9 +15,9 @@ from torch import Tensor
 
 from .._settings import find_texts
 from ..engine.fork import register_fork_handlers
+from ..engine.lstm_sequences import run_lstm
 from ..errors import Errors
 from .dropout import check_dropout, make_dropout
-from .lstm_sequences import run_lstm
 
 Sequences = List[Floats2d]
 # Attribute of an encoder that takes input of any width; others take input that is as wide as their output.

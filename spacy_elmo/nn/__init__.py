@@ -1,7 +1,8 @@
 """ELMo for plain PyTorch: modules that need neither spaCy nor Thinc."""
 
+from .bilstm import BiLSTM
 from .elmo import Elmo, ElmoOutput
 from .inputs import batch_to_ids
 from .scalar_mix import ScalarMix
 
-__all__ = ["Elmo", "ElmoOutput", "ScalarMix", "batch_to_ids"]
+__all__ = ["BiLSTM", "Elmo", "ElmoOutput", "ScalarMix", "batch_to_ids"]

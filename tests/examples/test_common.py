@@ -69,13 +69,3 @@ def test_conditions_and_seeds_that_are_run(common, capsys, option, conditions):
     assert [with_elmo for with_elmo, _ in seen] == [condition for condition in conditions for _ in range(2)]
     assert len({number for _, number in seen}) == 2  # the same two seeds in each condition
     assert capsys.readouterr().out.count("(5") == len(conditions)
-
-
-def test_lstm_equals_packed_sequences(common):
-    torch.manual_seed(0)
-    model, rows = common.BiLSTM(4, 3), torch.randn(3, 9, 4)
-    lengths = torch.tensor([9, 2, 5])
-    mask = torch.arange(9) < lengths.unsqueeze(1)
-    packed = torch.nn.utils.rnn.pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=False)
-    wanted = torch.nn.utils.rnn.pad_packed_sequence(model.lstm(packed)[0], batch_first=True)[0]
-    torch.testing.assert_close(model(rows, mask), wanted, atol=1e-6, rtol=0)

@@ -1,0 +1,50 @@
+"""A bidirectional LSTM over the padded vectors of sentences, for the models of tasks."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from .._settings import is_whole
+from ..engine.lstm_sequences import run_lstm
+from ..errors import Errors
+from .scalar_mix import check_mask
+
+
+class BiLSTM(nn.Module):
+    """`torch.nn.LSTM` in both directions over each sentence, without its padding: the batch changes nothing.
+
+    It computes the same as packed sequences. Their backward pass is slow on CPUs, so that sentences of similar
+    length are computed together in training there.
+
+    input_width (int): Width of the input, nI.
+    width (int): Width of each direction, H. The output has 2H: forward, then backward.
+    RAISES (ValueError): EL060 for invalid settings.
+    """
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__()
+        sizes = {"input_width": input_width, "width": width}
+        wrong = {name: size for name, size in sizes.items() if not _is_count(size)}
+        problems = [f"{name} is {size!r}, should be a whole number of 1 or more" for name, size in wrong.items()]
+        if problems:
+            raise ValueError(Errors.EL060.format(block="BiLSTM", problems="; ".join(problems)))
+        self.lstm = nn.LSTM(input_width, width, batch_first=True, bidirectional=True)
+
+    def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
+        """rows (Tensor): Shape (B, S, nI), float.
+        mask (Tensor): Shape (B, S), bool: which rows are words.
+        RETURNS (Tensor): Shape (B, S, 2H), zeros at the padding.
+        RAISES (ValueError): EL255 for rows of another shape, EL251 for a mask of another shape or type.
+        """
+        if rows.dim() != 3 or rows.shape[-1] != self.lstm.input_size:
+            raise ValueError(Errors.EL255.format(found=tuple(rows.shape), width=self.lstm.input_size))
+        check_mask(mask, rows)
+        encoded = rows.new_zeros(*mask.shape, 2 * self.lstm.hidden_size)
+        if mask.any():
+            weights = [matrix for direction in self.lstm.all_weights for matrix in direction]
+            encoded[mask] = run_lstm(rows[mask], mask.sum(dim=1).tolist(), weights)
+        return encoded
+
+
+def _is_count(value: Any) -> bool:
+    return is_whole(value) and value >= 1
