@@ -192,11 +192,12 @@ def score_task(name: str, texts: Mapping[str, Sequence[Text]], arguments: argpar
 
 def main() -> None:
     """Train and compare both conditions on each task."""
-    parser = make_parser("Text categories with and without ELMo, by spaCy", ".", epochs=6)
+    parser = make_parser("Text categories with and without ELMo, by spaCy", ".", epochs=6, every=1)
     parser.add_argument("--task", choices=list(TASKS), default=None, help="train this one only")
     arguments = parser.parse_args()
     wanted = {TASKS[name].folder: name for name in ([arguments.task] if arguments.task else TASKS)}
-    found = read_all(arguments, {folder: TASKS[name].read for folder, name in wanted.items()}, "texts")
+    readers = {folder: TASKS[name].read for folder, name in wanted.items()}
+    found = read_all(arguments, readers, "texts", arguments.every)
     if not arguments.without_elmo:
         load_elmo(arguments.bilm)  # a wrong one ends here
     for folder, texts in found.items():  # mistakes in any of them end here
