@@ -19,10 +19,12 @@ import typer
 from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, load_bilm
+from spacy_elmo.analysis.intervals import Score, bootstrap_accuracy
 from spacy_elmo.text.windows import split_windows
 from spacy_elmo.weights.identity import digest_bilm
 
-MAX_TOKENS = 256
+# The windows of the component `elmo`.
+MAX_TOKENS = 512
 OVERLAP = 64
 Text = List[List[str]]
 Tagged = Tuple[List[Text], List[str]]
@@ -59,7 +61,9 @@ def main(
 
 
 def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -> List[Dict[str, Any]]:
-    """Print and return a row per pair of contexts and state: forward perplexity, accuracy of the probe (0 to 1)."""
+    """Print and return a row per pair of contexts and state: forward perplexity, accuracy of the probe (0 to 1) with
+    its 95 % interval (bootstrap over sentences).
+    """
     print("contexts   state    forward perplexity   EWT dev UPOS (linear probe)   seconds")
     rows = []
     for contexts, state in PAIRS:
@@ -67,8 +71,9 @@ def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -
         score = _perplexity(bilm, documents, contexts, state)
         accuracy = _probe(bilm, train, dev, contexts, state)
         elapsed = time.perf_counter() - started
-        print(f"{contexts:10} {state:8} {score:18.2f}   {accuracy:27.2%} {elapsed:9.0f}", flush=True)
-        rows.append({"contexts": contexts, "state": state, "perplexity": score, "accuracy": accuracy})
+        print(f"{contexts:10} {state:8} {score:18.2f}   {accuracy.value:27.2%} {elapsed:9.0f}", flush=True)
+        of_probe = {"accuracy": accuracy.value, "low": accuracy.low, "high": accuracy.high}
+        rows.append({"contexts": contexts, "state": state, "perplexity": score, **of_probe})
     return rows
 
 
@@ -138,7 +143,7 @@ def _vectors(bilm: BiLM, documents: Sequence[Text], contexts: str, state: str) -
     return torch.cat([part[start:end] for part, (_, start, end) in zip(parts, runs)])
 
 
-def _probe(bilm: BiLM, train: Tagged, dev: Tagged, contexts: str, state: str) -> float:
+def _probe(bilm: BiLM, train: Tagged, dev: Tagged, contexts: str, state: str) -> Score:
     """Accuracy of one linear layer over the mean of the biLM's layers."""
     torch.manual_seed(0)
     names = sorted(set(train[1]))
@@ -154,7 +159,9 @@ def _probe(bilm: BiLM, train: Tagged, dev: Tagged, contexts: str, state: str) ->
             optimizer.step()
     with torch.no_grad():
         found = probe(_vectors(bilm, dev[0], contexts, state)).argmax(dim=1).tolist()
-    return float(np.mean([names[i] == tag for i, tag in zip(found, dev[1])]))
+    lengths = [len(sentence) for document in dev[0] for sentence in document]
+    correct = [names[i] == tag for i, tag in zip(found, dev[1])]
+    return bootstrap_accuracy(correct, np.repeat(np.arange(len(lengths)), lengths))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def contexts_section(results: Path) -> Optional[str]:
             LABELS[row["contexts"]].format(max_tokens=found["max_tokens"]),
             LABELS[row["state"]],
             f"{row['perplexity']:.1f}",
-            f"{100 * row['accuracy']:.2f}",
+            _describe_accuracy(row),
         ]
         for row in found["rows"]
     ]
@@ -38,6 +38,11 @@ def contexts_section(results: Path) -> Optional[str]:
     told = (
         f"Forward perplexity of {found['n_documents']} held-out documents ({found['n_tokens']:,} tokens), and accuracy "
         f"of a linear probe of UPOS on the mean of the layers, UD English-EWT: {found['n_train']:,} training tokens, "
-        f"{found['n_dev']:,} development tokens; biLM `{found['bilm']}`, `benchmarks/contexts.py`."
+        f"{found['n_dev']:,} development tokens; with 95 % interval; biLM `{found['bilm']}`, `benchmarks/contexts.py`."
     )
     return f"{told}\n\n{table}{note_earlier(found)}"
+
+
+def _describe_accuracy(row: Dict[str, Any]) -> str:
+    value, low, high = (f"{100 * row[name]:.2f}" for name in ("accuracy", "low", "high"))
+    return f"{value} ({low} to {high})"

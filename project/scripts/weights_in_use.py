@@ -40,10 +40,9 @@ def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Option
         return None
     names = "; ".join(f"`{name}` {digest or 'not recorded'}" for name, digest in in_use.items())
     told = f"Weights, first digits of the sha256 of their file: {names}."
-    others = [_name(result) for result in results if not _is_of(result["settings"], in_use)]
-    others += [name for name, record in records.items() if not _is_of(record["settings"], in_use)]
-    if others:
-        told += f" Made with other weights, and only in tables that say so: {', '.join(sorted(others))}."
+    n_others = sum(not _is_of(found["settings"], in_use) for found in (*results, *records.values()))
+    if n_others:
+        told += f" Files of results made with other weights, which are only in tables that say so: {n_others}."
     return told
 
 
@@ -95,8 +94,3 @@ def _newest(results: List[Result]) -> Optional[str]:
     newest = max(results, key=lambda result: str(result.get("finished_at", "")))
     return _identify(newest["settings"])[1]
 
-
-def _name(result: Result) -> str:
-    settings = result["settings"]
-    told = "{task}-{condition}-{share}pct-seed{seed}".format(**settings)
-    return told if settings.get("schedule", "constant") == "constant" else f"{told} ({settings['schedule']})"
