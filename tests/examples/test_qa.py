@@ -145,7 +145,7 @@ def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, tmp_path
 
 @pytest.mark.slow
 def test_recipe_learns_from_a_slice_of_the_real_data(run_recipe, shared_data):
-    arguments = ["--limit", 15, "--epochs", 5, "--seeds", 1, "--with-elmo"]
+    arguments = ["--every", 1, "--limit", 60, "--epochs", 4, "--seeds", 1, "--with-elmo"]
     printed = run_recipe("qa", "--data", shared_data / "qa", *arguments)
     losses = [float(line.split()[3].rstrip(",")) for line in printed.splitlines() if line.startswith("  epoch")]
     assert losses[-1] < 0.8 * losses[0]
