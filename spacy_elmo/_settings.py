@@ -83,6 +83,11 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def is_count(value: Any) -> bool:
+    """RETURNS (bool): Whether a value is a whole number of 1 or more."""
+    return is_whole(value) and value >= 1
+
+
 def find_no_booleans(**settings: Any) -> List[str]:
     """**settings (Any): Settings that should be True or False, in Python code.
     RETURNS (List[str]): A problem for each that is not.

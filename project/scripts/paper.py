@@ -97,7 +97,9 @@ def find_pending(
             path = results / f"{run.name(seed, options.schedule)}.json"
             wanted = describe_settings(run, seed, options)
             for other in results.glob(f"{run.name('*', options.schedule)}.json"):  # the results of all seeds
-                _check_settings(other, wanted)
+                found = _read_settings(other)
+                if _weights(found) == _weights(wanted):  # those of other weights are in no table with these
+                    _check_settings(other, found, wanted)
             if not path.exists():
                 pending.append((run, seed, path))
             elif _weights(_read_settings(path)) != _weights(wanted):
@@ -111,8 +113,7 @@ def find_pending(
     return pending
 
 
-def _check_settings(path: Path, wanted: Dict[str, Any]) -> None:
-    found = _read_settings(path)
+def _check_settings(path: Path, found: Dict[str, Any], wanted: Dict[str, Any]) -> None:
     names = sorted({*found, *wanted} - {"seed", *WEIGHTS})
     if "config_digest" not in found:  # results of the first version
         names.remove("config_digest")

@@ -1,10 +1,8 @@
 """A bidirectional LSTM over the padded vectors of sentences, for the models of tasks."""
 
-from typing import Any
-
 from torch import Tensor, nn
 
-from .._settings import is_whole
+from .._settings import is_count
 from ..engine.lstm_sequences import run_lstm
 from ..errors import Errors
 from .scalar_mix import check_mask
@@ -24,7 +22,7 @@ class BiLSTM(nn.Module):
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__()
         sizes = {"input_width": input_width, "width": width}
-        wrong = {name: size for name, size in sizes.items() if not _is_count(size)}
+        wrong = {name: size for name, size in sizes.items() if not is_count(size)}
         problems = [f"{name} is {size!r}, should be a whole number of 1 or more" for name, size in wrong.items()]
         if problems:
             raise ValueError(Errors.EL060.format(block="BiLSTM", problems="; ".join(problems)))
@@ -44,7 +42,3 @@ class BiLSTM(nn.Module):
             weights = [matrix for direction in self.lstm.all_weights for matrix in direction]
             encoded[mask] = run_lstm(rows[mask], mask.sum(dim=1).tolist(), weights)
         return encoded
-
-
-def _is_count(value: Any) -> bool:
-    return is_whole(value) and value >= 1

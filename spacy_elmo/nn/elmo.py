@@ -6,7 +6,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, nn
 
-from .._settings import find_no_booleans, find_texts, is_finite, is_whole
+from .._settings import find_no_booleans, find_texts, is_count, is_finite
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
@@ -232,10 +232,10 @@ def _problems(bilm: BiLM, n_mixes: int, dropout: float, trainable: bool, state: 
     if problems:
         return problems
     checks = [
-        (_is_count(n_mixes), f"num_output_representations is {n_mixes!r}, should be a whole number of 1 or more"),
+        (is_count(n_mixes), f"num_output_representations is {n_mixes!r}, should be a whole number of 1 or more"),
         (is_finite(dropout) and 0 <= dropout < 1, f"dropout is {dropout}, should be from 0 to below 1"),
         (state in STATES, f"state is {state!r}, should be one of {STATES}"),
-        (_is_count(batch_tokens), f"batch_tokens is {batch_tokens!r}, should be a whole number of 1 or more"),
+        (is_count(batch_tokens), f"batch_tokens is {batch_tokens!r}, should be a whole number of 1 or more"),
         (not trainable or state == "reset", f"state is {state!r}, should be 'reset' while the biLM is trained"),
         (
             not trainable or bilm.precision == "float32",
@@ -243,7 +243,3 @@ def _problems(bilm: BiLM, n_mixes: int, dropout: float, trainable: bool, state: 
         ),
     ]
     return [text for is_fine, text in checks if not is_fine]
-
-
-def _is_count(value: Any) -> bool:
-    return is_whole(value) and value >= 1

@@ -129,6 +129,20 @@ def test_result_of_other_weights_is_not_finished(script: Any, trained: List[str]
     assert srsly.read_json(path)["settings"]["bilm_digest"] not in (before, None)
 
 
+@pytest.mark.issue(16)
+def test_config_may_change_with_the_weights(script: Any, trained: List[str], bilm: Path, tmp_path: Path) -> None:
+    arguments = ("sample", "--seed", 0, "--bilm", bilm, "--results", tmp_path / "results")
+    _invoke(script, *arguments)
+    path = tmp_path / "results" / "sample-elmo-100pct-seed0.json"
+    result = srsly.read_json(path)
+    older = {**result["settings"], "config_digest": "0123456789ab", "bilm_digest": "0123456789ab"}
+    srsly.write_json(path, {**result, "settings": older})
+    again = _invoke(script, *arguments)
+    assert again.exit_code == 0 and trained[2:] == ["sample-elmo-100pct-seed0"], again.output
+    srsly.write_json(path, {**result, "settings": {**result["settings"], "config_digest": "0123456789ab"}})
+    assert "[P021]" in _invoke(script, *arguments).output  # of the same weights
+
+
 def test_weights_that_change_during_a_training_give_no_result(
     import_script: Callable[[str], Any], bilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
