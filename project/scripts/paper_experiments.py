@@ -156,6 +156,7 @@ MACRO_F = (
 )
 WNUT17 = _pair("wnut17", "wnut17", "ner")
 WIKIGOLD = _pair("wikigold", "wikigold", "ner")
+NCBI_CRF = _pair("ncbi-disease-crf", "ncbi_disease", "crf_ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
 # Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
 LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
@@ -169,6 +170,7 @@ FINE_TUNING: Settings = (
         {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385},
     ),
 )
+FINETUNED_NCBI_CRF = replace(NCBI_CRF[1], condition="elmo-finetuned", settings=FINE_TUNING)
 FINETUNED_TAGS = replace(EWT_TAGS[1], condition="elmo-finetuned", settings=FINE_TUNING)
 EXPERIMENTS: Dict[str, List[Run]] = {
     "sample": _pair("sample", "sample", "tagger_ner"),
@@ -177,7 +179,7 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "gains-ncbi": _pair("ncbi-disease", "ncbi_disease", "ner"),
     "gains-wnut17-crf": _pair("wnut17-crf", "wnut17", "crf_ner"),
     "gains-wikigold-crf": _pair("wikigold-crf", "wikigold", "crf_ner"),
-    "gains-ncbi-crf": _pair("ncbi-disease-crf", "ncbi_disease", "crf_ner"),
+    "gains-ncbi-crf": NCBI_CRF,
     "gains-ewt-tags": EWT_TAGS,
     "gains-ewt-parser": _bilstm_pair("ewt-parser", "ud_en_ewt", "task_parser.cfg", "parser"),
     "gains-goemotions": _bilstm_pair(
@@ -187,6 +189,7 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "alternatives-ewt-tags": _alternatives(EWT_TAGS),
     "finetuned-wnut17": [*WNUT17, FINETUNED],
     "finetuned-wikigold": [*WIKIGOLD, FINETUNED_WIKIGOLD],
+    "finetuned-ncbi-crf": [*NCBI_CRF, FINETUNED_NCBI_CRF],
     "finetuned-ewt-tags": [*EWT_TAGS, FINETUNED_TAGS],
     "choice-wnut17": [*(run for run in _alternatives(WNUT17) if run.source != "bilm"), FINETUNED],
     **{f"language-{dataset}": _language(dataset, lang) for dataset, lang in LANGUAGES.items()},

@@ -49,6 +49,7 @@ PLACES = (
 FINETUNED_TASKS = (
     ("wnut17", "WNUT-17, NER F", "ents_f"),
     ("wikigold", "Wikigold, NER F", "ents_f"),
+    ("ncbi-disease-crf", "NCBI-disease, NER F, CRF", "ents_f"),
     ("ewt-tags", "UD EWT, UPOS", "pos_acc"),
 )
 FINETUNED = (("baseline", "without ELMo"), ("elmo", "frozen biLM"), ("elmo-finetuned", "fine-tuned biLM"))
