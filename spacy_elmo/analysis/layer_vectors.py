@@ -61,22 +61,11 @@ def iter_layers(
             yield start, stop, np.concatenate([layers, layers.mean(axis=0, keepdims=True)])
 
 
-def collect_layer(
-    bilm: BiLM, labelled: LabelledDocs, layer: Union[int, str], reading: Optional[ElmoSettings] = None
-) -> Vectors:
-    """Compute the vectors of one layer. All layers together would take (L+2) times the memory.
-
-    layer (Union[int, str]): 0 to L, or "mean".
-    RETURNS (Vectors): Shape (N, D).
-    """
-    vectors: Vectors = collect_layers(bilm, labelled, [layer], reading)[0]
-    return vectors
-
-
 def collect_layers(
     bilm: BiLM, labelled: LabelledDocs, layers: Sequence[Union[int, str]], reading: Optional[ElmoSettings] = None
 ) -> Vectors:
-    """Compute the vectors of some layers, reading the text once.
+    """Compute the vectors of some layers, reading the text once. All layers together would take (L+2) times the memory
+    of one.
 
     layers (Sequence[Union[int, str]]): Each 0 to L, or "mean".
     RETURNS (Vectors): Shape (layers, N, D).

@@ -130,6 +130,7 @@ class AdaptiveHead(LMHead):
     width (int): P.
     cutoffs (Sequence[int]): First word of each cluster, ascending, below V.
     div_value (float): Cluster k has width P / div_value^(k + 1), k from 0.
+    RAISES (ValueError): EL012 for cutoffs that are not ascending between 0 and V, or a divisor below 1.
     """
 
     def __init__(self, n_words: int, width: int, cutoffs: Sequence[int], div_value: float = 4.0) -> None:

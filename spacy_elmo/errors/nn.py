@@ -24,6 +24,6 @@ class NNErrors(metaclass=Catalogue):
         "biLM it was trained with; to load the other parameters all the same, delete '{key}' and pass strict=False."
     )
     EL255 = (
-        "The rows of the BiLSTM have shape {found}, but should have (B, S, {width}): sentences, tokens of the longest "
+        "The rows of the BiLSTM are {found}, but should be a tensor (B, S, {width}): sentences, tokens of the longest "
         "one, input_width. Pass padded vectors of this width."
     )

@@ -51,7 +51,7 @@ def log_partition(emissions: Tensor, lengths: Sequence[int], transitions: Tensor
 def find_best_tags(emissions: Tensor, lengths: Sequence[int], transitions: Tensor) -> Tensor:
     """The Viterbi algorithm: argmax_y score(y).
 
-    The way back finds the best tag before a tag again, which is faster than to store it for all tags on the way there.
+    Backtracking computes the best previous tag again, which is faster than storing backpointers in the forward pass.
 
     emissions, lengths, transitions: See `negative_log_likelihood`.
     RETURNS (Tensor): Shape (T,), one tag per token.

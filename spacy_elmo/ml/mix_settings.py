@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, Callable, List, Optional, TypeVar
 
+from .._choices import LAYER_NORMS
 from .._settings import find_texts, is_finite
 from ..errors import Errors
-from .mixing import LAYER_NORMS
 
 Built = TypeVar("Built")
 MIXES = ("learned", "fixed", "mean", "top")

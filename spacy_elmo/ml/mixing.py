@@ -8,11 +8,8 @@ from typing import Callable, List, Optional, Sequence, Tuple
 from thinc.types import Floats1d, Floats2d, Floats3d
 from thinc.util import get_array_module
 
+from .._choices import LAYER_NORMS
 from .batch_norm import BoundarySums, boundary_columns
-
-# Name of the norm -> epsilon under the root. The two references have different values, and AllenNLP includes BOS and
-# EOS, which changes values by up to 0.6.
-LAYER_NORMS = {"token": 1e-12, "bilm-tf": 1e-12, "allennlp": 1e-13}
 
 
 def softmax(weights: Floats1d) -> Floats1d:

@@ -8,15 +8,13 @@ from typing import Any, Callable, List, Optional, Tuple, Union
 from thinc.api import Linear, Model
 from thinc.types import Floats1d, Floats2d, Floats3d
 
+from .._choices import DROPPED
 from ..errors import Errors
 from .batch_norm import LayersWithBoundaries
 from .mix_settings import MixSettings
 from .mixing import equal_weights, layer_norm, softmax, softmax_backward, weigh
 
 Sizes = Tuple[Optional[int], Optional[int]]
-# Raw weight of a layer with share 0, in place of minus infinity: all layers have equal shares if all are dropped.
-DROPPED = -1e13
-
 
 def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
     """Create the layer. Parameters: `w`, shape (L+1,), and `gamma`, shape (1,).

@@ -111,8 +111,10 @@ class TorchBiLM(Shim):
         params (Dict[Tuple[int, str], FloatsXd]): Weights by (id of the shim, name of the parameter).
         """
         backup = self._swap({name: array for (owner, name), array in params.items() if owner == self.id})
-        yield
-        self._swap(backup)
+        try:
+            yield
+        finally:
+            self._swap(backup)
 
     def _swap(self, arrays: Dict[str, Any]) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): The weights that were replaced."""

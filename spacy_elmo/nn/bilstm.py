@@ -1,5 +1,7 @@
 """A bidirectional LSTM over the padded vectors of sentences, for the models of tasks."""
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from .._settings import is_count
@@ -32,13 +34,21 @@ class BiLSTM(nn.Module):
         """rows (Tensor): Shape (B, S, nI), float.
         mask (Tensor): Shape (B, S), bool: which rows are words.
         RETURNS (Tensor): Shape (B, S, 2H), zeros at the padding.
-        RAISES (ValueError): EL255 for rows of another shape, EL251 for a mask of another shape or type.
+        RAISES (ValueError): EL255 for rows of another type or shape, EL251 for a mask of another shape or type.
         """
-        if rows.dim() != 3 or rows.shape[-1] != self.lstm.input_size:
-            raise ValueError(Errors.EL255.format(found=tuple(rows.shape), width=self.lstm.input_size))
+        self._check(rows)
         check_mask(mask, rows)
-        encoded = rows.new_zeros(*mask.shape, 2 * self.lstm.hidden_size)
-        if mask.any():
-            weights = [matrix for direction in self.lstm.all_weights for matrix in direction]
-            encoded[mask] = run_lstm(rows[mask], mask.sum(dim=1).tolist(), weights)
+        if not mask.any():
+            return rows.new_zeros(*mask.shape, 2 * self.lstm.hidden_size)
+        weights = [matrix for direction in self.lstm.all_weights for matrix in direction]
+        outputs = run_lstm(rows[mask], mask.sum(dim=1).tolist(), weights)  # (T, 2H)
+        encoded = outputs.new_zeros(*mask.shape, outputs.shape[-1])  # of the type that autocast chose
+        encoded[mask] = outputs
         return encoded
+
+    def _check(self, rows: Any) -> None:
+        width = self.lstm.input_size
+        if not isinstance(rows, Tensor):
+            raise ValueError(Errors.EL255.format(found=f"of type {type(rows).__name__}", width=width))
+        if rows.dim() != 3 or rows.shape[-1] != width:
+            raise ValueError(Errors.EL255.format(found=f"of shape {tuple(rows.shape)}", width=width))

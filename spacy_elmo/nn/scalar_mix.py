@@ -5,13 +5,9 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 import torch
 from torch import Tensor, nn
 
+from .._choices import DROPPED, LAYER_NORMS
 from .._settings import find_no_booleans, find_texts, is_finite, is_whole
 from ..errors import Errors
-
-# Name of the norm -> epsilon under the root. "token" is over the values of one token; the other two are over all tokens
-# of the batch, as in the reference programs, which differ in epsilon and in whether BOS and EOS are among the tokens.
-LAYER_NORMS = {"token": 1e-12, "bilm-tf": 1e-12, "allennlp": 1e-13}
-DROPPED = -1e13  # stands for minus infinity, so that a batch with all layers dropped gives equal shares
 
 
 class ScalarMix(nn.Module):

@@ -5,7 +5,6 @@ import pytest
 
 from spacy_elmo.analysis.labelled import LabelledDocs, label_tokens
 from spacy_elmo.analysis.layer_vectors import (
-    collect_layer,
     collect_layers,
     group_layers,
     iter_layers,
@@ -41,7 +40,7 @@ def test_vectors_are_those_of_the_runs(labelled: LabelledDocs, contexts: str, st
     assert found.shape == (N_LAYERS + 1, 4, WIDTH)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     for layer, vectors in zip(name_all(bilm), expected):
-        np.testing.assert_allclose(collect_layer(bilm, labelled, layer, reading), vectors, atol=1e-5)
+        np.testing.assert_allclose(collect_layers(bilm, labelled, [layer], reading)[0], vectors, atol=1e-5)
 
 
 @pytest.mark.issue(16)
@@ -62,7 +61,7 @@ def test_layers_are_numbers_and_their_mean() -> None:
 def test_layers_of_one_reading_equal_single_layers(labelled: LabelledDocs) -> None:
     bilm = make_bilm()
     together = collect_layers(bilm, labelled, ["mean", 1])
-    np.testing.assert_array_equal(together, [collect_layer(bilm, labelled, layer) for layer in ("mean", 1)])
+    np.testing.assert_array_equal(together, [collect_layers(bilm, labelled, [layer])[0] for layer in ("mean", 1)])
 
 
 @pytest.mark.issue(18)

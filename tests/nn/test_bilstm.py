@@ -42,11 +42,25 @@ def test_sentences_without_words_have_zeros_and_others_do_not_depend_on_them():
 
 
 @pytest.mark.issue(16)
+@pytest.mark.parametrize("is_training", [False, True])
+def test_it_runs_in_autocast(is_training):
+    torch.manual_seed(0)
+    model, rows, mask = BiLSTM(4, 3), torch.randn(2, 5, 4), torch.ones(2, 5, dtype=torch.bool)
+    wanted = model(rows, mask)
+    with torch.set_grad_enabled(is_training), torch.autocast("cpu", dtype=torch.bfloat16):
+        found = model(rows, mask)
+    torch.testing.assert_close(found.float(), wanted, atol=2e-2, rtol=0)
+    if is_training:
+        found.float().sum().backward()
+        assert all(weight.grad is not None for weight in model.parameters())
+
+
+@pytest.mark.issue(16)
 def test_bad_sizes_rows_and_masks_are_named():
     with pytest.raises(ValueError, match="EL060.*BiLSTM.*input_width is 0, .*width is 1.5"):
         BiLSTM(0, 1.5)
     model, mask = BiLSTM(4, 3), torch.ones(2, 5, dtype=torch.bool)
-    for wrong in (torch.zeros(2, 5, 3), torch.zeros(10, 4)):
+    for wrong in (torch.zeros(2, 5, 3), torch.zeros(10, 4), [[0.0] * 4]):
         with pytest.raises(ValueError, match=r"EL255.*\(B, S, 4\)"):
             model(wrong, mask)
     for wrong in (mask[:1], mask.long(), None):

@@ -226,6 +226,18 @@ def test_blocked_tokens_get_no_entity(trained: Language) -> None:
     assert _read(trained(doc)) == [("Charles", "PER")]
 
 
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("is_blocked", [True, False])
+def test_white_space_that_is_preset_is_in_no_other_entity(trained: Language, is_blocked: bool) -> None:
+    words = ["Ada", "lives", "in", "New", "York", "\n", "City", "."]
+    assert (3, 7) in [(ent.start, ent.end) for ent in trained(Doc(trained.vocab, words=words)).ents]
+    doc = Doc(trained.vocab, words=words)
+    white = Span(doc, 5, 6, label="" if is_blocked else "PER")
+    doc.set_ents([] if is_blocked else [white], blocked=[white] if is_blocked else [], default="missing")
+    found = [(ent.start, ent.end, ent.label_) for ent in trained(doc).ents if ent.end > 3]
+    assert found == ([] if is_blocked else [(5, 6, "PER")])
+
+
 # Saving
 
 

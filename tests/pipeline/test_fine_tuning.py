@@ -231,6 +231,18 @@ def test_averages_of_a_frozen_layer_are_its_weights():
     assert moved(nlp, after) == []
 
 
+@pytest.mark.issue(16)
+def test_an_error_while_averages_are_used_leaves_the_weights():
+    nlp = make_pipeline()
+    optimizer = Adam(0.01)
+    train(nlp, 2, optimizer)
+    before = get_weights(nlp)
+    with pytest.raises(KeyError, match="mine"), get_shim(nlp).use_params(optimizer.averages):
+        assert moved(nlp, before)
+        raise KeyError("mine")
+    assert moved(nlp, before) == []
+
+
 def test_free_memory_goes_back_while_the_bilm_is_trained(monkeypatch):
     trims = []
     monkeypatch.setattr(memory, "_trim", lambda: trims.append)
