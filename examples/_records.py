@@ -105,6 +105,13 @@ def read_sentences(sentences: Field, words: Sequence[str]) -> Tuple[Tuple[str, .
     return tuple(found)
 
 
+def check_distinct(spans: Field, found: Sequence[Tuple[int, int]]) -> None:
+    """found (Sequence[Tuple[int, int]]): The spans in their order. RAISES (ValueError): If one occurs twice."""
+    for one, other in zip(found, found[1:]):
+        if one == other:
+            spans.fail("each of them once", f"a list with {list(one)} twice")
+
+
 def read_all(
     arguments: argparse.Namespace, readers: Mapping[str, Reader], what: str, every: int = 1
 ) -> Dict[str, Dict[str, List[Any]]]:

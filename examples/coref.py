@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 from _common import FrozenLayers, WordFeatures, Words, compare, make_batches, make_parser, pad, train
-from _records import Field, read_all, read_sentences
+from _records import Field, check_distinct, read_all, read_sentences
 from torch import Tensor, nn
 
 from spacy_elmo.nn import BiLSTM
@@ -31,7 +31,7 @@ class Text(NamedTuple):
     sentences: Tuple[Tuple[str, ...], ...]
     mentions: Tuple[Tuple[int, int], ...]
     entities: Tuple[int, ...]
-    anaphors: Tuple[Tuple[int, Sequence[int]], ...]  # a mention and its candidates
+    anaphors: Tuple[Tuple[int, Sequence[int]], ...]  # mentions that may have an antecedent, and their candidates
 
     @property
     def words(self) -> Words:
@@ -44,6 +44,7 @@ def read_litbank(line: Field) -> List[Text]:
     sentences, clusters = read_sentences(line["sentences"], words), line["clusters"].as_list()
     spans = [(mention.as_span(len(words)), i) for i, cluster in enumerate(clusters) for mention in cluster.as_list()]
     mentions, entities = zip(*sorted(spans)) if spans else ((), ())
+    check_distinct(line["clusters"], mentions)
     anaphors = tuple((i, range(max(0, i - MAX_ANTECEDENTS), i)) for i in range(len(mentions)))
     return [Text(sentences, mentions, entities, anaphors)] if anaphors else []
 
@@ -93,10 +94,10 @@ class MentionRanker(nn.Module):
         """RETURNS (Tensor): Shape (mentions of all texts, span width)."""
         sentences = [words for text in texts for words in text.sentences]
         mask = pad([torch.ones(len(words), dtype=torch.bool) for words in sentences])
-        parts = [self.words(sentences)]
+        parts = [self.dropout(self.words(sentences))]
         if self.elmo is not None and self.layers is not None:
             parts += self.elmo.mix(*self.layers(sentences)).representations  # one (B, S, D)
-        inputs = self.dropout(torch.cat(parts, dim=2))
+        inputs = torch.cat(parts, dim=2)
         encoded = self.lstm(inputs, mask)
         inputs, encoded = inputs[mask], self.dropout(encoded)[mask]  # (words of all texts, width)
         starts = starts_of([len(text.words) for text in texts])
@@ -134,8 +135,7 @@ def bucket(numbers: Tensor) -> Tensor:
 def find_features(texts: Sequence[Text], anaphors: Tensor, candidates: Tensor) -> Tensor:
     """Distance in words and its direction, in sentences, what matches. RETURNS (Tensor): Shape (pairs, 3)."""
     # Of each mention: first and last word, sentence, a number for its words, one for the last.
-    rows: List[List[int]] = []
-    numbers: Dict[Words, int] = {}
+    rows, numbers = [], {}
     for text in texts:
         words = [word.lower() for word in text.words]
         sentence_of = [i for i, sentence in enumerate(text.sentences) for _ in sentence]

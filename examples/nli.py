@@ -61,8 +61,8 @@ class ESIM(nn.Module):
         similar = premises @ hypotheses.transpose(1, 2)  # (B, S, S)
         compared = torch.cat(
             [
-                look_at(premises, attend(similar, hypotheses, of_hypotheses)),
-                look_at(hypotheses, attend(similar.transpose(1, 2), premises, of_premises)),
+                enhance(premises, attend(similar, hypotheses, of_hypotheses)),
+                enhance(hypotheses, attend(similar.transpose(1, 2), premises, of_premises)),
             ]
         )  # (2B, S, 4 * encoded width)
         composed = self.composer(self.dropout(torch.relu(self.compare(compared))), mask)
@@ -73,11 +73,11 @@ class ESIM(nn.Module):
     def encode(self, sentences: Sequence[Words]) -> Tuple[Tensor, Tensor]:
         """RETURNS (Tuple[Tensor, Tensor]): Shape (B, S, encoded width), and the mask (B, S)."""
         mask = pad([torch.ones(len(words), dtype=torch.bool) for words in sentences])
-        inputs, beside = [self.words(sentences)], []
+        inputs, beside = [self.dropout(self.words(sentences))], []
         if self.elmo is not None and self.layers is not None:
             at_input, at_output = self.elmo.mix(*self.layers(sentences)).representations
             inputs, beside = [*inputs, at_input], [at_output]
-        encoded = self.encoder(self.dropout(torch.cat(inputs, dim=2)), mask)
+        encoded = self.encoder(torch.cat(inputs, dim=2), mask)
         return torch.cat([self.dropout(encoded), *beside], dim=2), mask
 
     def loss(self, pairs: Sequence[Pair]) -> Tensor:
@@ -94,8 +94,8 @@ def attend(similar: Tensor, other: Tensor, mask: Tensor) -> Tensor:
     return similar.masked_fill(~mask.unsqueeze(1), -1e9).softmax(dim=2) @ other
 
 
-def look_at(own: Tensor, other: Tensor) -> Tensor:
-    """RETURNS (Tensor): Both, their difference and their product: four times as wide."""
+def enhance(own: Tensor, other: Tensor) -> Tensor:
+    """Enhancement of local inference. RETURNS (Tensor): Both, their difference and product: four times as wide."""
     return torch.cat([own, other, own - other, own * other], dim=2)
 
 

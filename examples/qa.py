@@ -123,19 +123,19 @@ class BiDAF(nn.Module):
     def encode(self, sentences: Sequence[Words]) -> Tuple[Tensor, Tensor]:
         """RETURNS (Tuple[Tensor, Tensor]): Shape (B, S, encoded), and the mask (B, S)."""
         mask = pad([torch.ones(len(words), dtype=torch.bool) for words in sentences])
-        inputs, beside = [self.words(sentences)], []
+        inputs, beside = [self.dropout(self.words(sentences))], []
         if self.elmo is not None and self.layers is not None:
             at_input, at_output = self.elmo.mix(*self.layers(sentences)).representations
             inputs, beside = [*inputs, at_input], [at_output]
-        return torch.cat([self.encoder(self.dropout(torch.cat(inputs, dim=2)), mask), *beside], dim=2), mask
+        return torch.cat([self.encoder(torch.cat(inputs, dim=2), mask), *beside], dim=2), mask
 
-    def attend_to_question(self, texts: Tensor, mask: Tensor, asked: Tensor, of_asked: Tensor, marks: Tensor) -> Tensor:
+    def attend_to_question(self, texts: Tensor, mask: Tensor, asked: Tensor, of_asked: Tensor, exact: Tensor) -> Tensor:
         """The question for each word, and the words nearest to the question. RETURNS (Tensor): Shape (Q, S, width)."""
         similar = self.similarity(texts, asked)  # (Q, S, S')
         seen = attend(similar, asked, of_asked)  # (Q, S, encoded)
         nearest = similar.masked_fill(~of_asked.unsqueeze(1), IMPOSSIBLE).amax(dim=2, keepdim=True)  # (Q, S, 1)
         relevant = attend(nearest.transpose(1, 2), texts, mask)  # (Q, 1, encoded)
-        return torch.relu(self.merge(torch.cat([texts, seen, texts * seen, texts * relevant, marks], dim=2)))
+        return torch.relu(self.merge(torch.cat([texts, seen, texts * seen, texts * relevant, exact], dim=2)))
 
     def attend_to_self(self, rows: Tensor, mask: Tensor) -> Tensor:
         """Each word to all others but itself. RETURNS (Tensor): Shape (Q, S, width)."""

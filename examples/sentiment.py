@@ -132,12 +132,19 @@ def remove_elmo(config: Config) -> Config:
     return config
 
 
-def find_labels(texts: Sequence[Text], folder: str) -> List[str]:
-    """RETURNS (List[str]): The categories of the training part. RAISES (SystemExit): If there are fewer than two."""
-    labels = sorted({label for text in texts for label in text.labels})
+def find_labels(texts: Mapping[str, Sequence[Text]], folder: str) -> List[str]:
+    """RETURNS (List[str]): The categories of the training part.
+    RAISES (SystemExit): If there are fewer than two, or if a text of another part has none of them.
+    """
+    labels = sorted({label for text in texts["train"] for label in text.labels})
+    remedy = "raise --limit, lower --every, or check --data"
     if len(labels) < 2:
-        told = f"The part 'train' of '{folder}' has {len(labels)} categories, not two or more"
-        raise SystemExit(f"{told}: raise --limit, or check --data")
+        raise SystemExit(f"The part 'train' of '{folder}' has {len(labels)} categories, not two or more: {remedy}")
+    for name, part in texts.items():
+        for text in part:
+            if not set(text.labels) & set(labels):
+                told = f"The part '{name}' of '{folder}' has a text of {', '.join(text.labels)}, the part 'train' none"
+                raise SystemExit(f"{told}: {remedy}")
     return labels
 
 
@@ -150,7 +157,7 @@ def make_doc(nlp: Language, text: Text, labels: Sequence[str]) -> Doc:
 
 def write_corpus(task: Task, texts: Mapping[str, Sequence[Text]], folder: Path) -> int:
     """Write all parts in spaCy's format, with the categories of the training part. RETURNS (int): Tokens in it."""
-    nlp, labels = spacy.blank("en"), find_labels(texts["train"], task.folder)
+    nlp, labels = spacy.blank("en"), find_labels(texts, task.folder)
     docs = {name: [make_doc(nlp, text, labels) for text in part] for name, part in texts.items()}
     for name, part in docs.items():
         DocBin(docs=part).to_disk(folder / f"{name}.spacy")
@@ -201,7 +208,7 @@ def main() -> None:
     if not arguments.without_elmo:
         load_elmo(arguments.bilm)  # a wrong one ends here
     for folder, texts in found.items():  # mistakes in any of them end here
-        find_labels(texts["train"], folder)
+        find_labels(texts, folder)
     for folder, texts in found.items():
         with tempfile.TemporaryDirectory() as output:
             score_task(wanted[folder], texts, arguments, Path(output))

@@ -1,6 +1,6 @@
 """Semantic role labelling: who did what to whom, for a given predicate (PropBank roles of UD English-EWT).
 
-He et al. (2017), "Deep Semantic Role Labeling": word vectors and a mark on the predicate, a stack of LSTMs that read in
+He et al. (2017), "Deep Semantic Role Labeling": word vectors and a predicate indicator, a stack of LSTMs that read in
 alternating directions with highway connections, a softmax over BIO tags, and a Viterbi search for the best valid ones.
 Differs: four layers in place of eight, and the highway is around the layer, not in its recurrence, so that PyTorch's
 LSTM can be used. Peters et al. (2018) add ELMo to the word vectors, at the input only.
@@ -19,6 +19,7 @@ WORD_WIDTH, PREDICATE_WIDTH = 100, 32
 LSTM_WIDTH, N_LSTMS = 160, 4
 IMPOSSIBLE = -1e9
 NOT_SCORED = ("V", "C-V")  # the predicate itself is given
+Argument = Tuple[str, Tuple[Tuple[int, int], ...]]  # its role, and start and end of each of its parts
 
 
 class Frame(NamedTuple):
@@ -33,9 +34,19 @@ def read_frames(sentence: Field) -> List[Frame]:
     """A sentence has a frame for each of its predicates."""
     words = sentence["words"].as_words()
     return [
-        Frame(words, frame["predicate"].as_number(0, len(words) - 1), frame["tags"].as_words(len(words)))
+        Frame(words, frame["predicate"].as_number(0, len(words) - 1), read_tags(frame["tags"], len(words)))
         for frame in sentence["frames"].as_list()
     ]
+
+
+def read_tags(tags: Field, n_words: int) -> Tuple[str, ...]:
+    """RETURNS (Tuple[str, ...]): Valid BIO tags, one for each word."""
+    found = tags.as_words(n_words)
+    for before, tag, field in zip(("O", *found), found, tags.as_list()):
+        is_inside = tag[:2] == "I-" and before[:2] in ("B-", "I-") and before[2:] == tag[2:]
+        if not (tag == "O" or is_inside or tag[:2] == "B-" and tag[2:]):
+            field.fail("'O', 'B-ROLE', or 'I-ROLE' after a tag of the same role")
+    return found
 
 
 class HighwayLSTM(nn.Module):
@@ -99,56 +110,59 @@ class RoleLabeller(nn.Module):
     def predict(self, frames: Sequence[Frame]) -> List[List[str]]:
         """RETURNS (List[List[str]]): The best valid tags of each frame."""
         scores, mask = self(frames)
-        starts, moves = self.constraints()
-        paths = viterbi(scores, mask, starts, moves)
+        starts, transitions = self.constraints()
+        paths = viterbi(scores, mask, starts, transitions)
         return [[self.tags[i] for i in path[: len(frame.words)]] for path, frame in zip(paths.tolist(), frames)]
 
     def constraints(self) -> Tuple[Tensor, Tensor]:
         """RETURNS (Tuple[Tensor, Tensor]): 0 or IMPOSSIBLE for first tags (tags,) and pairs of tags (tags, tags)."""
-        starts, moves = torch.zeros(len(self.tags)), torch.zeros(len(self.tags), len(self.tags))
+        starts, transitions = torch.zeros(len(self.tags)), torch.zeros(len(self.tags), len(self.tags))
         for tag, i in self.ids.items():
             if tag.startswith("I-"):  # only after B- or I- of the same role
                 before = [self.ids[first + tag[2:]] for first in ("B-", "I-") if first + tag[2:] in self.ids]
                 starts[i] = IMPOSSIBLE
-                moves[:, i] = IMPOSSIBLE
-                moves[before, i] = 0.0
-        return starts, moves
+                transitions[:, i] = IMPOSSIBLE
+                transitions[before, i] = 0.0
+        return starts, transitions
 
 
-def viterbi(scores: Tensor, mask: Tensor, starts: Tensor, moves: Tensor) -> Tensor:
+def viterbi(scores: Tensor, mask: Tensor, starts: Tensor, transitions: Tensor) -> Tensor:
     """The path with the highest sum of scores.
 
-    scores (Tensor): Shape (B, S, tags). mask (Tensor): Shape (B, S). starts, moves (Tensor): See `constraints`.
+    scores (Tensor): Shape (B, S, tags). mask (Tensor): Shape (B, S). starts, transitions (Tensor): See `constraints`.
     RETURNS (Tensor): Shape (B, S), tags; beyond a sentence its last tag is repeated.
     """
     best = scores[:, 0] + starts  # (B, tags): of the paths that end in each tag
     stay = torch.arange(scores.shape[2]).expand_as(best)
-    backs: List[Tensor] = []
+    backpointers: List[Tensor] = []
     for t in range(1, scores.shape[1]):
-        total, back = (best.unsqueeze(2) + moves).max(dim=1)  # (B, tags)
+        total, previous = (best.unsqueeze(2) + transitions).max(dim=1)  # (B, tags)
         is_word = mask[:, t : t + 1]
         best = torch.where(is_word, total + scores[:, t], best)
-        backs.append(torch.where(is_word, back, stay))
+        backpointers.append(torch.where(is_word, previous, stay))
     path = [best.argmax(dim=1)]
-    for back in reversed(backs):
-        path.append(back.gather(1, path[-1].unsqueeze(1)).squeeze(1))
+    for previous in reversed(backpointers):
+        path.append(previous.gather(1, path[-1].unsqueeze(1)).squeeze(1))
     return torch.stack(path[::-1], dim=1)
 
 
-def find_arguments(tags: Sequence[str]) -> Set[Tuple[str, int, int]]:
-    """RETURNS (Set[Tuple[str, int, int]]): Role, start and end of each argument."""
-    starts = [i for i, tag in enumerate(tags) if tag.startswith("B-")]
-    found = set()
-    for start in starts:
+def find_arguments(tags: Sequence[str]) -> Set[Argument]:
+    """RETURNS (Set[Argument]): Those of a frame. C-X continues the X before it, as in the scorer of CoNLL-2005."""
+    found: List[Tuple[str, List[Tuple[int, int]]]] = []
+    for start in [i for i, tag in enumerate(tags) if tag.startswith("B-")]:
         role, end = tags[start][2:], start + 1
         while end < len(tags) and tags[end] == f"I-{role}":
             end += 1
-        found.add((role, start, end))
-    return {span for span in found if span[0] not in NOT_SCORED}
+        continued = [spans for name, spans in found if role == f"C-{name}"]
+        if continued:
+            continued[-1].append((start, end))
+        else:
+            found.append((role, [(start, end)]))
+    return {(role, tuple(spans)) for role, spans in found if role not in NOT_SCORED}
 
 
 def span_f1(model: RoleLabeller, frames: Sequence[Frame]) -> float:
-    """RETURNS (float): F1 in percent of exact spans with the right role, over all frames."""
+    """RETURNS (float): F1 in percent of arguments whose role and spans are all right, over all frames."""
     n_right = n_found = n_wanted = 0
     for batch in make_batches(frames, 2 * BATCH_SIZE, lambda frame: len(frame.words)):
         for frame, tags in zip(batch, model.predict(batch)):

@@ -151,7 +151,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         """
         for doc, entities in zip(docs, scores):
             is_preset = _find_preset(doc)
-            # An entity that spans a preset token is dropped: such a token may be white space, which the model does not read.
+            # Without those that span a preset token: it may be white space, which the model does not read.
             spans = [Span(doc, *found) for found in entities if not is_preset[found[0] : found[1]].any()]
             is_free = ~is_preset
             for span in spans:

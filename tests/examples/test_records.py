@@ -40,6 +40,12 @@ WRONG = [
     ("srl", frame(predicate=True), "'frames[0].predicate' is true, where a whole number from 0 to 1 is needed"),
     ("srl", frame(predicate=1.0), "'frames[0].predicate' is 1.0, where a whole number from 0 to 1 is needed"),
     ("srl", frame(predicate=None), "'frames[0].predicate' is null, where a whole number from 0 to 1 is needed"),
+    *(
+        ("srl", frame(tags=[tag, "B-V"]), f"'frames[0].tags[0]' is \"{tag}\", where 'O', 'B-ROLE', or 'I-ROLE' after")
+        for tag in ("ARG0", "B-", "I-V", "b-ARG0")
+    ),
+    ("srl", frame(tags=["B-V", "I-ARG0"]), "'frames[0].tags[1]' is \"I-ARG0\", where 'O', 'B-ROLE', or 'I-ROLE' after"),
+    ("coref", {"clusters": [[[0, 1]], [[0, 1]]]}, "'clusters' is a list with [0, 1] twice, where each of them once is"),
     ("srl", {"words": []}, f"'words' is a list of 0, where {SOME_WORDS}"),
     ("srl", {"words": "She"}, "'words' is \"She\", where a list is needed"),
     ("srl", {"words": ["She", None]}, f"'words[1]' is null, where {TEXT}"),

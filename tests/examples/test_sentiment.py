@@ -58,6 +58,13 @@ def test_configs_are_equal_without_their_elmo_blocks(sentiment, tmp_path):
         assert configs[0] == configs[1]
 
 
+@pytest.mark.issue(16)
+def test_category_that_the_training_part_lacks_is_named(sentiment):
+    found, wanted = [sentiment.Text("a", ("good",)), sentiment.Text("b", ("bad",))], [sentiment.Text("c", ("odd",))]
+    with pytest.raises(SystemExit, match="'test' of 'reviews' has a text of odd, the part 'train' none.*--limit"):
+        sentiment.find_labels({"train": found, "dev": found, "test": wanted}, "reviews")
+
+
 def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, data):
     printed = run_recipe("sentiment", "--data", data, "--bilm", tiny_bilm, "--epochs", 2, "--seeds", 1)
     assert printed.count("\naccuracy, sentence-polarity") == printed.count("\nmacro-F1, goemotions") == 2
