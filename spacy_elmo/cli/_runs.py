@@ -58,32 +58,20 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
     settings = check_config(config)
     _common.check_output_folder(output)
     ranks.lanes(settings.pretraining.batch_size)
-    paths, pretraining = settings.paths, settings.pretraining
-    init = load_bilm(paths.init) if paths.init else None
-    sizes = _sizes(settings.bilm, init, str(paths.init))
-    refuse_useless_sparse(pretraining, is_word_input=not sizes.get("char_cnn"))
-    if init is not None and not settings.words.new_head:
-        check_head(init, pretraining.softmax, str(paths.init))
-    tell = _common.msg.info if ranks.is_writer else say_nothing
+    tell, warn = (_common.msg.info, _common.msg.warn) if ranks.is_writer else (say_nothing, say_nothing)
+    init, sizes = _load_init(settings)
     sums = _accumulators(settings, init, tell)
-    warn = _common.msg.warn if ranks.is_writer else say_nothing
-    shards = _texts("train", settings, tell)
-    held_out = _held_out(settings, tell)
-    _look_at("train", _first_sentences(shards), settings, warn)
-    _look_at("valid", held_out, settings, warn)
+    shards, held_out = _read_texts(settings, tell, warn)
     stored = stored_vocabulary(output) if resume and ranks.is_writer else None
     vocabulary, counted = ranks.from_writer(_vocabulary(settings, init, shards, stored) if ranks.is_writer else None)
-    pretraining, n_predictions = _fit(pretraining, vocabulary, counted, shards, tell, warn)
+    pretraining, n_predictions = _fit(settings.pretraining, vocabulary, counted, shards, tell, warn)
     torch.manual_seed(pretraining.seed)
-    if init is None:
-        network = BiLMNetwork(BiLMConfig.from_dict(_with_words(sizes, len(vocabulary))))
-    else:
-        network = init.network
+    network = _new_network(sizes, len(vocabulary)) if init is None else init.network
     network.to(ranks.device)
     head = _head(network, vocabulary, init, pretraining, tell, is_new=settings.words.new_head).to(ranks.device)
     run = Pretraining(
         *(network, head, vocabulary, shards, held_out, pretraining, output),
-        meta={**settings.meta, **({"init": {"path": str(paths.init), "meta": init.meta}} if init is not None else {})},
+        meta=_meta(settings, init),
         text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.words)},
         ranks=ranks,
         n_predictions=n_predictions,
@@ -91,6 +79,27 @@ def make_run(config: Mapping[str, Any], output: Path, ranks: Ranks, *, resume: b
     if sums is not None:
         run.trainer.optimizer.take_accumulators(sums)
     return run
+
+
+def _load_init(settings: RunSettings) -> Tuple[Optional[BiLM], Dict[str, Any]]:
+    """RETURNS (Tuple[Optional[BiLM], Dict[str, Any]]): The biLM to start from, if there is one, and the sizes."""
+    path, pretraining = settings.paths.init, settings.pretraining
+    init = load_bilm(path) if path else None
+    sizes = _sizes(settings.bilm, init, str(path))
+    refuse_useless_sparse(pretraining, is_word_input=not sizes.get("char_cnn"))
+    if init is not None and not settings.words.new_head:
+        check_head(init, pretraining.softmax, str(path))
+    return init, sizes
+
+
+def _meta(settings: RunSettings, init: Optional[BiLM]) -> Dict[str, Any]:
+    if init is None:
+        return dict(settings.meta)
+    return {**settings.meta, "init": {"path": str(settings.paths.init), "meta": init.meta}}
+
+
+def _new_network(sizes: Dict[str, Any], n_words: int) -> BiLMNetwork:
+    return BiLMNetwork(BiLMConfig.from_dict(_with_words(sizes, n_words)))
 
 
 def _accumulators(settings: RunSettings, init: Optional[BiLM], tell: Tell) -> Optional[Dict[str, Any]]:
@@ -143,6 +152,15 @@ def _with_words(sizes: Mapping[str, Any], n_words: int) -> Dict[str, Any]:
     return dict(sizes) if sizes.get("char_cnn") else {**sizes, "n_words": n_words}
 
 
+def _read_texts(settings: RunSettings, tell: Tell, warn: Tell) -> Tuple[List[Shard], List[List[str]]]:
+    """RETURNS (Tuple[List[Shard], List[List[str]]]): The training text and the sentences held out, both checked."""
+    shards = _texts("train", settings, tell)
+    held_out = _held_out(settings, tell)
+    _look_at("train", _first_sentences(shards), settings, warn)
+    _look_at("valid", held_out, settings, warn)
+    return shards, held_out
+
+
 def _texts(name: str, settings: RunSettings, tell: Tell) -> List[Shard]:
     place, corpus = getattr(settings.paths, name), settings.corpus
     if not place:
@@ -152,9 +170,7 @@ def _texts(name: str, settings: RunSettings, tell: Tell) -> List[Shard]:
         raise ValueError(Errors.EL149.format(name=name))
     if corpus.lang is not None:
         make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # its error names the setting
-    return find_shards(
-        places, lang=corpus.lang, format=corpus.format, running_text=corpus.running_text, tell=tell
-    )
+    return find_shards(places, lang=corpus.lang, format=corpus.format, running_text=corpus.running_text, tell=tell)
 
 
 def _held_out(settings: RunSettings, tell: Tell) -> List[List[str]]:
