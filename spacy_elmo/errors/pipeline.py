@@ -52,13 +52,11 @@ class PipelineErrors(metaclass=Catalogue):
         "expected {wanted}). Move components that change tokens before the ELMo component."
     )
     EL071 = (
-        "The ELMo listener{owner} (upstream = '{upstream}') has no ELMo component to listen to, so that its width is "
-        "unknown: {problem}. {remedy}."
+        "The ELMo listener{owner} (upstream = '{upstream}') has no ELMo component to listen to: {problem}. {remedy}."
     )
     EL072 = (
-        "The ELMo listener (upstream = '{upstream}') got training Docs without layers, and there is no ELMo component "
-        "to compute them. Add a component of the factory 'elmo' before the component with the listener, under the "
-        "name given in `upstream`."
+        "The ELMo listener{owner} (upstream = '{upstream}') got training Docs without layers, and has no ELMo "
+        "component to compute them: {problem}. {remedy}."
     )
     EL073 = (
         "The extension attribute '{owner}._.{name}' is already registered by other code. Choose another prefix in the "
@@ -129,8 +127,23 @@ class PipelineErrors(metaclass=Catalogue):
         "the name of a packaged model or the path of weights in any known format, or set the path in this block."
     )
     EL087 = (
-        "The model of '{name}' is '{found}', should be the architecture spacy-elmo.CRFTagger.v1. Change "
-        "[components.{name}.model], or use the factory that this model is for."
+        "The model of '{name}' is '{found}', should be the architecture {wanted}. Change [components.{name}.model], or "
+        "use the factory that this model is for."
+    )
+    EL088 = (
+        "The biLM of '{name}' is trained (frozen = false), but components in frozen_components read its layers, which "
+        "change with each update: {components}. Give each of them a copy of the biLM that does not change "
+        "(replace_listeners = [\"model.tok2vec\"] in [components.{first}], beside its `source`), remove them from "
+        "frozen_components, or set frozen = true in [components.{name}.model]."
+    )
+    EL089 = (
+        "Two biLMs are given for '{name}': weights = \"{weights}\" in [components.{name}], and the loader in "
+        "[initialize.components.{name}.loader]. Remove this block, or set weights = null."
+    )
+    EL099 = (
+        "[initialize.components.{block}.loader] gives a biLM, but the pipeline ({pipeline}) has no component "
+        "'{block}', so that it would not be loaded. Rename the block to [initialize.components.{name}.loader], or "
+        "remove it."
     )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "

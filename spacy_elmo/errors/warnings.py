@@ -15,8 +15,8 @@ class Warnings(metaclass=Catalogue):
         "do not need it; save with format \"native\" (`--to native`) to keep it for perplexity and further training."
     )
     WL060 = (
-        "The ELMo listener (upstream = '{upstream}') found no layers on {n_docs} Docs and uses zeros. Make sure that "
-        "the ELMo component is enabled and comes before the component with the listener."
+        "The ELMo listener{owner} (upstream = '{upstream}') found no layers on {n_docs} Docs and uses zeros: "
+        "{problem}. {remedy}."
     )
     WL061 = (
         "Layers of training Docs could not be cached in '{folder}' ({reason}); later epochs compute them again. Free "
@@ -48,9 +48,9 @@ class Warnings(metaclass=Catalogue):
         "collect the labels from the training data."
     )
     WL069 = (
-        "The biLM of '{name}' will not be trained: unfreeze_every is {every}, and training ends after {max_steps} "
-        "updates, before the first layer is unfrozen. Set a smaller unfreeze_every in fine_tuning, more max_steps, or "
-        "frozen = true."
+        "{layers} of the biLM of '{name}' will not be trained: unfreeze_every is {every}, and training ends after "
+        "{max_steps} updates, before they are unfrozen. Set a smaller unfreeze_every in fine_tuning, or more "
+        "max_steps; if this is intended, name the layers to train in `layers`, or set frozen = true."
     )
     WL070 = (
         "The {name} starts after its end: t is {t}, num_steps is {num_steps}, so that all updates have the lowest "
@@ -60,6 +60,20 @@ class Warnings(metaclass=Catalogue):
     WL071 = (
         "The training goes on after the end of the {name}: num_steps is {num_steps}, so that all further updates have "
         "the lowest rate, {rate}. Set num_steps to the updates of the whole training, the max_steps of [training]."
+    )
+    WL072 = (
+        "The ELMo listener{owner} (upstream = '{upstream}') reads the layers of an ELMo component of another pipeline: "
+        "{problem}. Saved as it is, this pipeline would give other predictions. {remedy}."
+    )
+    WL073 = (
+        "'{name}' has a `source`, so that spaCy ignores {ignored}: its biLM and its settings are those of the source. "
+        "To change them, load the source with other settings (argument `config` of `spacy.load`) or another biLM "
+        "(`nlp.get_pipe(\"{name}\").load_weights(path)`), and save it; or replace `source` by a component of its own."
+    )
+    WL074 = (
+        "paths.bilm is '{path}', but nothing reads it: '{name}' has no loader, and loads the packaged biLM. Add "
+        "[initialize.components.{name}.loader] with @misc = \"spacy-elmo.BiLMLoader.v1\" and this path, or set "
+        "paths.bilm = null."
     )
     WL100 = (
         "The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order of "

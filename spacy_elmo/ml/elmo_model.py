@@ -162,6 +162,15 @@ def is_trained(model: Model[List[Doc], ElmoBatch]) -> bool:
     return _shim(model).is_trained
 
 
+def find_layers_left_frozen(model: Model[List[Doc], ElmoBatch], n_updates: int) -> List[int]:
+    """model (Model): An ELMo model whose training has begun.
+    n_updates (int): Of the training.
+    RETURNS (List[int]): Layers that are to be trained, but will not be unfrozen by then; 0 is the token layer.
+    """
+    tuner = _shim(model).tuner
+    return [] if tuner is None else tuner.find_left_frozen(n_updates)
+
+
 def get_label(model: Model[List[Doc], ElmoBatch]) -> str:
     """model (Model): An ELMo model.
     RETURNS (str): Which biLM it has: fingerprint, and name if there is one; empty without weights.

@@ -84,9 +84,15 @@ class FineTuner:
     @property
     def n_trained(self) -> int:
         """RETURNS (int): Layers that the next update changes."""
-        if not self.settings.unfreeze_every:
-            return len(self._order)
-        return min(len(self._order), self.n_updates // self.settings.unfreeze_every)
+        return self._n_unfrozen(self.n_updates)
+
+    def find_left_frozen(self, n_updates: int) -> List[int]:
+        """RETURNS (List[int]): The layers that no update of so many would change, ascending."""
+        return sorted(self._order[self._n_unfrozen(n_updates) :])
+
+    def _n_unfrozen(self, n_updates: int) -> int:
+        every = self.settings.unfreeze_every
+        return min(len(self._order), n_updates // every) if every else len(self._order)
 
     @property
     def n_pretrained_bytes(self) -> int:
@@ -155,15 +161,15 @@ class FineTuner:
         parameter.grad = None
 
     def _pull(self, optimizer: Optimizer, name: str, weights: Any, gradient: Any, rate: float) -> None:
-        """Add the penalty, l2 / 2 * |w - w0|^2, to the gradient, or shorten w - w0 by the learning rate times l2
-        (decoupled weight decay, Loshchilov & Hutter 2019)."""
+        """Add the penalty, l2 / 2 * |w - w0|^2, to the gradient, or shorten w - w0 by the learning rate times l2,
+        at most to 0 (decoupled weight decay, Loshchilov & Hutter 2019)."""
         if name not in self._pretrained:
             self._pretrained[name] = weights.copy()
-        penalty = self.settings.l2_to_pretrained * (weights - self._pretrained[name])
         if optimizer.L2_is_weight_decay:
-            weights -= optimizer.learn_rate * rate * penalty
+            share = optimizer.learn_rate * rate * self.settings.l2_to_pretrained  # of w - w0; more than 1 would diverge
+            weights -= min(share, 1.0) * (weights - self._pretrained[name])
         else:
-            gradient += penalty
+            gradient += self.settings.l2_to_pretrained * (weights - self._pretrained[name])
 
 
 @contextmanager

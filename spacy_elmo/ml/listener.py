@@ -12,14 +12,16 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol, Sequ
 
 import numpy
 from spacy.attrs import ORTH
+from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors, Warnings
 from .batch_norm import BoundarySums, LayersWithBoundaries, add_boundary_sums
+from .calling_pipeline import using_pipeline
 from .doc_vectors import get_boundary_sums, get_layers, has_layers
-from .missing_upstream import ANY_UPSTREAM, no_upstream
+from .missing_upstream import ANY_UPSTREAM, describe_missing, find_owner, is_before, no_upstream
 from .mix_settings import MixSettings, takes_mix_settings
 from .scalar_mix import ScalarMix, get_mix_settings, set_sizes, wrong_sizes
 from .types import ElmoBatch
@@ -81,6 +83,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self.owner = ""  # name of the component with this listener
         self._upstream: Optional[weakref.ReferenceType[Any]] = None
         self._sample: Any = None
+        self.has_warned = False  # that it reads the layers of another pipeline
         self.forget_training()
         self.forget_batch()
 
@@ -216,7 +219,8 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return copied
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
-        self.follows_bilm, self.warned_of, self.owner = False, "", ""  # not in pickles of earlier versions
+        # Not in pickles of earlier versions.
+        self.follows_bilm, self.warned_of, self.owner, self.has_warned = False, "", "", False
         for name, value in state.items():
             setattr(self, name, value)
         self.attrs.setdefault(TRAINED_WITH, "")
@@ -288,7 +292,7 @@ def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput
         if model._backprop is not None and not model._is_answered:
             raise ValueError(Errors.EL080.format(upstream=model.upstream_name))
         if model.upstream is None:
-            raise ValueError(Errors.EL072.format(upstream=model.upstream_name))
+            raise ValueError(Errors.EL072.format(**describe_missing(model, model.upstream_name, using_pipeline())))
     model.forget_batch()  # received when the component was trained or active
     return _doc_layers(model, docs, is_train=True)
 
@@ -318,12 +322,24 @@ def _doc_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool = False
 
 def _ask_upstream(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Optional[ElmoBatch]:
     """RETURNS (Optional[ElmoBatch]): Layers of Docs without stored ones; None, with a warning, without a component."""
+    nlp = using_pipeline()
     if model.upstream is None:
-        warnings.warn(Warnings.WL060.format(n_docs=len(docs), upstream=model.upstream_name), stacklevel=2)
+        told = describe_missing(model, model.upstream_name, nlp)
+        warnings.warn(Warnings.WL060.format(n_docs=len(docs), **told), stacklevel=2)
         return None
+    _warn_of_borrowed_layers(model, nlp)
     batch = model.upstream.compute(docs, is_train=is_train)
     _check_sizes(model, batch.layers)
     return batch
+
+
+def _warn_of_borrowed_layers(model: ElmoListener, nlp: Optional[Language]) -> None:
+    """Warn, once, if the component upstream is not before the listener in the pipeline that uses it."""
+    owner = find_owner(nlp, model)
+    if nlp is not None and owner and not model.has_warned and not is_before(nlp, model.upstream, owner):
+        model.has_warned = True
+        text = Warnings.WL072.format(**describe_missing(model, model.upstream_name, nlp))
+        warnings.warn(text, stacklevel=2)
 
 
 def _with_boundaries(model: ElmoListener, layers: Floats3d, boundaries: Sequence[Optional[BoundarySums]]) -> MixInput:

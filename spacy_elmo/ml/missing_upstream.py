@@ -1,6 +1,6 @@
 """The error of a listener without an ELMo component: what the pipeline has instead, and what to change."""
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from spacy.language import Language
 from thinc.api import Model
@@ -12,21 +12,41 @@ ANY_UPSTREAM = "*"  # the nearest ELMo component upstream
 FACTORY = "elmo"
 
 
-def no_upstream(listener: Model[Any, Any], upstream: str) -> ValueError:
-    """listener (Model): It is initialized, but not linked.
+def no_upstream(listener: Model[Any, Any], upstream: str, nlp: Optional[Language] = None) -> ValueError:
+    """listener (Model): A listener without an ELMo component before its own component.
     upstream (str): Name of the component it should listen to, or "*".
-    RETURNS (ValueError): EL071, with the names in the pipeline if `nlp.initialize` is running.
+    nlp (Optional[Language]): The pipeline; None for the one that is being initialized.
+    RETURNS (ValueError): EL071, with the names in the pipeline, if it is known.
     """
-    nlp = initialized_pipeline()
-    owners = [] if nlp is None else [name for name, pipe in nlp.pipeline if _has_layer(pipe, listener)]
-    found = _compare(nlp, owners[0], upstream) if nlp is not None and owners else None
+    return ValueError(Errors.EL071.format(**describe_missing(listener, upstream, nlp or initialized_pipeline())))
+
+
+def describe_missing(listener: Model[Any, Any], upstream: str, nlp: Optional[Language]) -> Dict[str, str]:
+    """RETURNS (Dict[str, str]): Fields of a message: `owner`, `upstream`, `problem` and `remedy`."""
+    owner = find_owner(nlp, listener)
+    found = _compare(nlp, owner, upstream) if nlp is not None and owner else None
     problem, remedy = found or (
         "no component of a pipeline is linked to it",
         f"Add a component of the factory '{FACTORY}' before the component with the listener, under the name given in "
         "`upstream`",
     )
-    owner = "".join(f" of '{name}'" for name in owners[:1])
-    return ValueError(Errors.EL071.format(owner=owner, upstream=upstream, problem=problem, remedy=remedy))
+    told = f" of '{owner}'" if owner else ""
+    return {"owner": told, "upstream": upstream, "problem": problem, "remedy": remedy}
+
+
+def find_owner(nlp: Optional[Language], listener: Model[Any, Any]) -> str:
+    """RETURNS (str): Name of the component with the listener; empty if it is not in the pipeline."""
+    components = [] if nlp is None else nlp.components
+    return next((name for name, pipe in components if _has_layer(pipe, listener)), "")
+
+
+def is_before(nlp: Language, upstream: Any, owner: str) -> bool:
+    """upstream (Any): An ELMo component.
+    owner (str): A component of the pipeline.
+    RETURNS (bool): Whether the pipeline has the ELMo component, before the other one.
+    """
+    names = [name for name, pipe in nlp.components if pipe is upstream or name == owner]
+    return len(names) == 2 and names[1] == owner
 
 
 def _compare(nlp: Language, owner: str, upstream: str) -> Optional[Tuple[str, str]]:
@@ -41,7 +61,7 @@ def _compare(nlp: Language, owner: str, upstream: str) -> Optional[Tuple[str, st
     if not named:
         block = f"the listener's block below [components.{owner}.model]"
         remedy = f'Set upstream = "{found[0]}" in {block}, or "*" for the nearest ELMo component before it'
-        return f"the ELMo components of {pipeline} are called {_quote(found)}", remedy
+        return f"{pipeline} has {_quote(found)} of the factory '{FACTORY}'", remedy
     earlier = [name for name in named if names.index(name) < names.index(owner)]
     if not earlier:
         remedy = f"In `pipeline` of [nlp], move {_quote(named)} before '{owner}'"

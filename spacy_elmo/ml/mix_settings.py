@@ -62,7 +62,8 @@ class MixSettings:
 
     def _problems(self) -> List[str]:
         dropouts = {"layer_dropout": self.layer_dropout, "output_dropout": self.output_dropout}
-        texts = find_texts(**dropouts, projection_width=self.projection_width)
+        numbers = {"projection_width": self.projection_width, "initial_gamma": self.initial_gamma}
+        texts = find_texts(**dropouts, **numbers, weights_l2=self.weights_l2)
         if texts:
             return texts
         norms, weights = (None, *LAYER_NORMS), self.initial_weights

@@ -11,6 +11,7 @@ from thinc.types import Floats2d
 
 from ..errors import Errors
 from .batch_norm import LayersWithBoundaries, add_boundary_sums
+from .calling_pipeline import replaced_path
 from .mix_settings import MixSettings, takes_mix_settings
 from .scalar_mix import ScalarMix, get_mix_settings, set_sizes
 from .types import ElmoBatch
@@ -99,15 +100,23 @@ def replace_listener(
 def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) -> Dict[str, Any]:
     """Hook of spaCy: create the config of the layer that replaces a listener.
 
-    spaCy always passes the block `model.tok2vec`. If it contains several listeners, the first one not yet replaced is
-    used, so `replace_listeners` should get their paths in the order of the config.
+    spaCy always passes the block `model.tok2vec`, which may contain several listeners: the one at the path that
+    `nlp.replace_listeners` has come to, or else the first one that is not replaced yet.
     elmo_cfg (Dict[str, Any]): Config of the component's model.
     tok2vec_cfg (Dict[str, Any]): Config of the listener, or of a block that contains it.
     RETURNS (Dict[str, Any]): Config of an `ElmoTok2Vec`.
     """
-    listener_cfg = _find_listener(tok2vec_cfg) or {}
+    listener_cfg = _find_listener(_block_at(tok2vec_cfg, replaced_path())) or {}
     mix_cfg = {name: value for name, value in listener_cfg.items() if name not in ("@architectures", "upstream")}
     return {"@architectures": OWNED, "elmo": dict(elmo_cfg), **mix_cfg}
+
+
+def _block_at(tok2vec_cfg: Dict[str, Any], path: str) -> Dict[str, Any]:
+    """path (str): For instance "model.tok2vec.elmo_output". RETURNS (Dict[str, Any]): The block there, or the whole."""
+    block = tok2vec_cfg
+    for name in path.removeprefix("model.tok2vec").split(".")[1:]:
+        block = block.get(name, {})
+    return block or tok2vec_cfg
 
 
 def _find_listener(block: Any) -> Optional[Dict[str, Any]]:

@@ -9,7 +9,7 @@ from thinc.api import Model
 
 from ..errors import Warnings
 from ..ml.elmo_layers import has_elmo
-from ..ml.elmo_model import get_settings
+from ..ml.elmo_model import find_layers_left_frozen, get_settings
 
 # spaCy's code for a pipeline of several languages.
 ANY_LANGUAGE = "xx"
@@ -37,7 +37,7 @@ def has_loader(nlp: Optional[Language], name: str) -> bool:
 
 
 def warn_of_late_unfreezing(nlp: Optional[Language], name: str, model: Model[Any, Any]) -> None:
-    """Warn if training ends before gradual unfreezing reaches a layer.
+    """Warn if training ends before gradual unfreezing reaches all layers.
 
     nlp (Optional[Language]): The pipeline; None if only the component is initialized.
     name (str): Of the ELMo component.
@@ -45,8 +45,10 @@ def warn_of_late_unfreezing(nlp: Optional[Language], name: str, model: Model[Any
     """
     tuning = get_settings(model).fine_tuning
     max_steps = 0 if nlp is None else nlp.config.get("training", {}).get("max_steps") or 0
-    if tuning is not None and 0 < max_steps < tuning.unfreeze_every:
-        text = Warnings.WL069.format(name=name, every=tuning.unfreeze_every, max_steps=max_steps)
+    frozen = [] if tuning is None else find_layers_left_frozen(model, max_steps)
+    if tuning is not None and max_steps and frozen:
+        layers = f"Layer {frozen[0]}" if len(frozen) == 1 else f"Layers {', '.join(map(str, frozen))}"
+        text = Warnings.WL069.format(name=name, layers=layers, every=tuning.unfreeze_every, max_steps=max_steps)
         warnings.warn(text, stacklevel=4)
 
 

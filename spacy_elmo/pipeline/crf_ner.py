@@ -21,6 +21,7 @@ from ..errors import Errors, Warnings
 from ..ml.biluo import Entity, Mask, Rows, decode_entities, encode_entities, find_words
 from ..ml.crf_tagger import CRFScores, compute_loss, decode, set_label_count
 from .training_part import check_training_part
+from .wrong_model import wrong_model
 
 DEFAULT_CONFIG = """
 [crf_ner]
@@ -100,7 +101,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         self.scorer = scorer
         self.cfg: Dict[str, Any] = {"labels": []}
         if not model.has_ref("crf"):
-            raise ValueError(Errors.EL087.format(name=name, found=model.name))
+            raise wrong_model(name, model, "spacy-elmo.CRFTagger.v1")
         register_fork_handlers()
 
     @property

@@ -36,8 +36,9 @@ from .gradient_buffer import GradientBuffer
 from .listened_to import ListenedToPipe
 from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
 from .other_bilm import check_kept_components
-from .training_part import check_training_part
+from .training_check import check_training
 from .vector_hooks import set_vector_hooks
+from .wrong_model import check_model
 
 
 @Language.factory(
@@ -103,7 +104,7 @@ class Elmo(ListenedToPipe):
     prefix (str): Name of the extension attributes.
     set_vectors (bool): Set `doc.tensor` and vector hooks.
     average_merged (bool): A merged token gets the mean of the vectors of its original tokens.
-    RAISES (ValueError): EL060 for invalid settings, EL073 if the extension names are taken.
+    RAISES (ValueError): EL060 for invalid settings, EL073 if the extension names are taken, EL087 for another model.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Elmo(ListenedToPipe):
         self._has_warned = False
         self._nlp: Optional[weakref.ReferenceType[Language]] = None
         check_settings(self.mix, store, dtype, prefix, weights)
+        check_model(name, model)
         register_extensions(prefix)
         prepare_before_fork(self)
 
@@ -294,11 +296,11 @@ class Elmo(ListenedToPipe):
         loader (Optional[Callable[[], Any]]): Returns the biLM, see `spacy-elmo.BiLMLoader.v1`. Without it, existing
             weights are kept, and an empty component loads those of the setting `weights`, or the packaged ones.
         RAISES (ValueError): EL065 if the loader does not return a biLM, EL066 if its sizes differ from the config,
-            EL068 if they differ from those of a listener that stays trained, EL082 if there is nothing to train on,
-            EL083 if a frozen component was trained with another biLM (WL067 if it is trained further).
+            EL068 if they differ from those of a listener that stays trained, EL083 if a frozen component was
+            trained with another biLM (WL067 if it is trained further). With `nlp` also those of `check_training`.
         """
         if nlp is not None:
-            check_training_part(get_examples, nlp, self.name)
+            check_training(nlp, self, get_examples, has_loader=loader is not None)
         if loader is not None:
             self._take(loader(), initialized=() if nlp is None else nlp.pipe_names)
         if self.sizes is None:

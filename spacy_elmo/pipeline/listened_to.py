@@ -14,6 +14,7 @@ from ..ml.missing_upstream import ANY_UPSTREAM
 from ..ml.residual_width import infer_residual_widths
 from ..ml.types import ElmoBatch
 from .other_bilm import refuse_frozen_components, warn_of_other_bilm
+from .training_check import check_frozen_listeners, check_order, warn_of_ignored_settings
 
 
 class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
@@ -58,13 +59,19 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
     @property
     def listening_components(self) -> List[str]:
         """RETURNS (List[str]): Names of the components that listen.
-        RAISES (ValueError): EL068 if one was trained for other sizes, EL083 if one in `frozen_components` was trained
-            with another biLM. `spacy train` asks for the names before the first update, the only sign of it to a
-            component with a `source`, which is not initialized.
+        RAISES (ValueError): EL068 if one was trained for other sizes, EL071 for a listener in the wrong place, EL083 if
+            one in `frozen_components` was trained with another biLM, EL088 if the biLM of such a one is trained.
+            `spacy train` asks for the names before the first update, the only sign of it to a component with a
+            `source`, which is not initialized.
         """
         for listener in self.listeners:
             listener.check_sizes()
-        refuse_frozen_components(trained_pipeline(), self, self.listener_map)
+        nlp = trained_pipeline()
+        if nlp is not None:
+            check_order(nlp)
+            check_frozen_listeners(nlp, self, self.listener_map)
+            warn_of_ignored_settings(self.name)
+        refuse_frozen_components(nlp, self, self.listener_map)
         return list(self.listener_map)
 
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:

@@ -274,6 +274,8 @@ def test_output_dropout_acts_in_training_only():
     [
         ({"initial_weights": [float("nan"), 0.0, 0.0]}, r"initial_weights is \[nan, 0.0, 0.0\], should be finite"),
         ({"initial_weights": [0.0, "1", 0.0]}, "initial_weights is .*, should be finite"),
+        ({"initial_gamma": "1"}, "initial_gamma is '1', should be a number, without quotes"),
+        ({"weights_l2": "0.1"}, "weights_l2 is '0.1', should be a number, without quotes"),
         ({"initial_gamma": float("inf")}, "initial_gamma is inf, should be a finite number"),
         ({"initial_gamma": 1e39}, r"initial_gamma is 1e\+39, should be a finite number"),
         ({"weights_l2": float("inf")}, "weights_l2 is inf, should be a finite number"),

@@ -56,7 +56,7 @@ def train_on(folder, docs, pipeline, overrides=None):
         (["tagger"], "bilm", r"has no component of the factory 'elmo'.*before 'tagger', under the name 'bilm'"),
         (["tagger", "elmo"], "*", r"'elmo' comes after it.*tagger, elmo.*move 'elmo' before 'tagger'"),
         (["tagger", "elmo"], "elmo", r"'elmo' comes after it.*tagger, elmo.*move 'elmo' before 'tagger'"),
-        (["elmo", "tagger"], "elm", r"are called 'elmo'. Set upstream = \"elmo\".*\[components.tagger.model\]"),
+        (["elmo", "tagger"], "elm", r"of the factory 'elmo'. Set upstream = \"elmo\".*\[components.tagger.model\]"),
     ],
 )
 def test_a_listener_without_an_elmo_component_says_what_there_is(pipeline, upstream, message, tok2vec):
@@ -166,6 +166,96 @@ def test_sourced_bilm_of_other_sizes_is_an_error_before_training(frozen, tmp_pat
     message = "EL068.*of 'tagger' expects 3 layers of width 16, but found 3 layers of width 24"
     with pytest.raises(ValueError, match=message):
         init_nlp(config)
+
+
+def source_both(folder, pipeline, **model):
+    """Config of a training with an ELMo component and a tagger of one pipeline."""
+    source = make_tagger(LISTENER, model=model)
+    source.to_disk(folder / "source")
+    DocBin(docs=[eg.reference for eg in make_examples(source)]).to_disk(folder / "train.spacy")
+    config = Config().from_str(init_config(pipeline="tagger,ner"))
+    config["components"].update({name: {"source": str(folder / "source")} for name in ("elmo", "tagger")})
+    config["components"] = {name: config["components"][name] for name in pipeline}
+    config["nlp"]["pipeline"] = list(pipeline)
+    config["initialize"]["components"].pop("elmo")
+    config["corpora"]["train"]["path"] = config["corpora"]["dev"]["path"] = str(folder / "train.spacy")
+    return config
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("frozen", [[], ["tagger"], ["elmo", "tagger"]])
+def test_sourced_components_in_the_wrong_order_are_an_error_before_training(frozen, tmp_path):
+    """The listener is still linked to the component that it was saved with."""
+    config = source_both(tmp_path, ["tagger", "elmo"])
+    config["training"]["frozen_components"] = frozen
+    with pytest.raises(ValueError, match=r"EL071.*of 'tagger'.*comes after it in the pipeline \(tagger, elmo\).*move"):
+        init_nlp(config)
+
+
+@pytest.mark.issue(16)
+def test_new_elmo_behind_a_sourced_component_is_an_error_before_training(tmp_path):
+    config = source_both(tmp_path, ["tagger", "elmo"])
+    config["components"]["elmo"] = {"factory": "elmo"}
+    config["initialize"]["components"]["elmo"] = loader_block()
+    with pytest.raises(ValueError, match=r"EL071.*of 'tagger'.*comes after it.*move"):
+        init_nlp(config)
+
+
+@pytest.mark.issue(16)
+def test_training_a_sourced_component_without_elmo_says_what_there_is(tmp_path):
+    config = source_both(tmp_path, ["tagger"])
+    nlp = init_nlp(config)
+    with pytest.raises(ValueError, match=r"EL072.*of 'tagger'.*the pipeline \(tagger\) has no component of"):
+        nlp.update(make_examples(nlp))
+
+
+@pytest.mark.issue(16)
+def test_settings_beside_a_source_are_told(tmp_path):
+    config = source_both(tmp_path, ["elmo", "tagger"])
+    config["components"]["elmo"]["model"] = {"@architectures": "spacy-elmo.ElmoModel.v1", "frozen": False}
+    config["initialize"]["components"]["elmo"] = loader_block(seed=4)
+    message = r"WL073.*'elmo' has a `source`.*ignores model in \[components.elmo\] and \[initialize.components"
+    with pytest.warns(UserWarning, match=message):
+        init_nlp(config)
+
+
+@pytest.mark.issue(16)
+def test_a_frozen_component_on_a_bilm_that_is_trained_is_an_error_before_training(tmp_path):
+    config = source_both(tmp_path, ["elmo", "tagger", "ner"], frozen=False)
+    config["training"]["frozen_components"] = ["tagger"]
+    with pytest.raises(ValueError, match=r"EL088.*'elmo'.*: 'tagger'.*replace_listeners.*\[components.tagger\]"):
+        init_nlp(config)
+    config["training"].update(frozen_components=["elmo", "tagger"], annotating_components=["elmo"])
+    init_nlp(config)
+
+
+@pytest.mark.issue(16)
+def test_sentence_contexts_without_boundaries_are_an_error_before_training(tmp_path):
+    docs = [eg.reference for eg in make_examples(spacy.blank("en"))]
+    DocBin(docs=docs).to_disk(tmp_path / "train.spacy")
+    config = Config().from_str(init_config(pipeline="tagger"), interpolate=False)
+    config["components"]["elmo"]["model"]["contexts"] = "sentences"
+    config["initialize"]["components"]["elmo"] = loader_block()
+    config["paths"]["train"] = config["paths"]["dev"] = str(tmp_path / "train.spacy")
+    with pytest.raises(ValueError, match=r"EL061.*'She sat on the bank"):
+        init_nlp(config)
+    config["nlp"]["pipeline"].insert(0, "sentencizer")
+    config["components"]["sentencizer"] = {"factory": "sentencizer"}
+    with pytest.raises(ValueError, match="EL061"):
+        init_nlp(config)
+    config["training"]["annotating_components"] = ["sentencizer"]
+    init_nlp(config)
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("block", ["spacy.HashEmbedCNN.v2", "spacy-elmo.ElmoListener.v1"])
+def test_elmo_with_another_model_is_an_error(block):
+    model = {"@architectures": block}
+    if block.startswith("spacy."):
+        model.update(width=8, depth=1, embed_size=10, window_size=1, maxout_pieces=1, subword_features=True)
+        model["pretrained_vectors"] = None
+    with pytest.raises(ValueError, match=r"EL087.*model of 'elmo' is .*should be the architecture spacy-elmo.Elmo"):
+        spacy.blank("en").add_pipe("elmo", config={"model": model})
 
 
 def test_wrong_number_of_mix_weights_is_an_error(tmp_path):

@@ -107,6 +107,20 @@ def test_missing_layers_without_a_component_are_zeros_and_a_warning():
     assert doc[0].tag_ and doc[0].tag_ == doc[1].tag_
 
 
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("order", [["tagger"], ["tagger", "elmo"], ["elmo", "tagger"]])
+def test_layers_of_a_component_of_another_pipeline_are_told_once(order, recwarn):
+    source = tagger_with(LISTENER)
+    nlp = spacy.blank("en")
+    for name in order:
+        nlp.add_pipe(name, source=source)
+    wanted = [token.tag for token in source("She sat")]
+    assert [token.tag for doc in nlp.pipe(["She sat"] * 2) for token in doc] == wanted * 2
+    told = [str(warning.message) for warning in recwarn if "WL072" in str(warning.message)]
+    problem = "comes after it" if len(order) == 2 else "has no component of the factory 'elmo'"
+    assert len(told) == (order[0] == "tagger") and all("of 'tagger'" in text and problem in text for text in told)
+
+
 def test_training_without_layers_and_without_a_component_is_an_error():
     nlp = tagger_with(LISTENER)
     with pytest.raises(ValueError, match="EL072.*no ELMo component"):

@@ -189,6 +189,15 @@ def test_a_resumed_training_begins_anew_with_the_weights_it_found(tmp_path):
     assert all(numpy.array_equal(tuner._pretrained[name], saved[name]) for name in saved)
 
 
+@pytest.mark.issue(16)
+def test_the_strongest_pull_as_weight_decay_is_back_to_the_pretrained_weights():
+    nlp = make_pipeline(l2_to_pretrained=1e6)
+    before, optimizer = get_weights(nlp), Adam(0.01, L2_is_weight_decay=True)
+    train(nlp, 6, optimizer)
+    largest = max(abs(weights - before[name]).max() for name, weights in get_weights(nlp).items())
+    assert 0 < largest < 0.05  # one step of Adam
+
+
 def test_initializing_again_begins_anew():
     nlp = make_pipeline(unfreeze_every=1, l2_to_pretrained=0.1)
     train(nlp, 4)
@@ -297,11 +306,15 @@ def test_a_schedule_without_an_end_is_an_error_before_training_starts():
 
 def test_unfreezing_after_the_end_of_training_is_told():
     config = config_with({"frozen": False, "fine_tuning": {**BLOCK, "unfreeze_every": 100}})
-    config["training"]["max_steps"] = 99
-    with pytest.warns(UserWarning, match="WL069.*'elmo'.*unfreeze_every is 100.*after 99 updates"):
-        init_nlp(config)
-    config["training"]["max_steps"] = 100
-    init_nlp(config)
+    left = {99: "Layers 0, 1, 2", 100: "Layers 0, 1", 299: "Layer 0", 300: "", 0: ""}
+    for max_steps, layers in left.items():
+        config["training"]["max_steps"] = max_steps
+        if layers:
+            message = f"WL069. {layers} of the biLM of 'elmo' .*unfreeze_every is 100.*after {max_steps} updates"
+            with pytest.warns(UserWarning, match=message.replace("WL069.", r"WL069\]")):
+                init_nlp(config)
+        else:
+            init_nlp(config)
 
 
 def test_weights_without_the_layers_named_leave_everything_as_it_is():

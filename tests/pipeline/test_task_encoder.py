@@ -100,12 +100,13 @@ def test_pipeline_is_restored_into_other_weights(encode, tmp_path):
         train(restored)
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("placement", list(PLACEMENTS))
-def test_replaced_listeners_give_the_same_vectors(placement, tmp_path):
+def test_replaced_listeners_give_the_same_vectors(placement, is_reversed, tmp_path):
     nlp = make_tagger(task_encoder(placement))
     train(nlp)
     wanted = tok2vec_of(nlp).predict([nlp(TEXT)])[0]
-    nlp.replace_listeners("elmo", "tagger", PATHS[placement])
+    nlp.replace_listeners("elmo", "tagger", PATHS[placement][:: -1 if is_reversed else 1])
     assert not nlp.get_pipe("elmo").listeners
     nlp.remove_pipe("elmo")
     nlp.to_disk(tmp_path / "pipeline")

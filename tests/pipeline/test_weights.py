@@ -110,14 +110,33 @@ def test_the_setting_is_filled_in():
     assert nlp.config["components"]["elmo"]["weights"] is None
 
 
-def test_a_loader_of_the_config_takes_precedence(path):
+def test_a_loader_beside_weights_is_an_error(path):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"weights": str(path)})
     nlp.config["initialize"]["components"]["elmo"] = loader_block(seed=3)
     with pytest.raises(ValueError, match=r"EL075.*load_weights\(path\)"):
         nlp(TEXT)
-    nlp.initialize()
-    check(nlp, seed=3)
+    with pytest.raises(ValueError, match=r"EL089.*weights = .*components.elmo.*\[initialize.components.elmo.loader\]"):
+        nlp.initialize()
+
+
+@pytest.mark.issue(16)
+def test_a_loader_of_a_component_that_is_not_there_is_an_error():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", name="bilm")
+    nlp.config["initialize"]["components"]["elmo"] = loader_block(seed=3)
+    with pytest.raises(ValueError, match=r"EL099.*\(bilm\) has no component 'elmo'.*Rename.*components.bilm.loader"):
+        nlp.initialize()
+
+
+@pytest.mark.issue(16)
+def test_a_path_that_no_loader_reads_is_told(path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.config["paths"]["bilm"] = str(path)
+    with pytest.warns(UserWarning, match=r"WL074.*bilm.*'elmo' has no loader"):
+        nlp.initialize()
+    nlp.initialize()  # it has its weights
 
 
 # In a trained pipeline
