@@ -73,9 +73,13 @@ def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, 
 
 
 def shorten_training(config_path: Path, max_steps: int) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Overrides for fewer steps; the decay of the learning rate is shortened too."""
-    overrides = {"training.max_steps": max_steps}
-    learn_rate = load_config(config_path)["training"]["optimizer"]["learn_rate"]
+    """RETURNS (Dict[str, Any]): Overrides for fewer steps. The decay of the learning rate is shortened too, and
+    evaluations are at most `max_steps` apart: otherwise the best pipeline would be the untrained one of step 0.
+    """
+    training = load_config(config_path)["training"]
+    eval_frequency = min(max_steps, training["eval_frequency"])
+    overrides = {"training.max_steps": max_steps, "training.eval_frequency": eval_frequency}
+    learn_rate = training["optimizer"]["learn_rate"]
     if isinstance(learn_rate, dict) and "total_steps" in learn_rate:
         overrides["training.optimizer.learn_rate.total_steps"] = max_steps
     return overrides
