@@ -18,7 +18,7 @@ def _result(
     settings = {"task": task, "condition": condition, "seed": seed, "share": share, **others}
     curve = [[0, 0.0], [200, score / 2], [400, score]]
     best = {"best_dev_score": score, "best_step": 400}
-    cost = {"train_words": 10 * share, "cpu_seconds": 60.0, "last_step": 400}
+    cost = {"train_words": 10 * share, "cpu_seconds": 60.0, "last_step": 400, "processor": "P"}
     return {"settings": settings, "test": {"ents_f": score}, "curve": curve, **cost, **best}
 
 
@@ -89,11 +89,24 @@ def test_fine_tuning_has_gain_and_cost(script: Any) -> None:
     tags = [{**result, "test": {"pos_acc": 0.1}} for result in tags]
     rows = script.make_finetuned([_result("elmo", 1, 0.2, task="wikigold"), tuned, *tags]).splitlines()[2:]
     assert rows == [
-        "| Wikigold, NER F | frozen biLM | 20.00 (n = 1) |  | 1.0 | 150 |",
-        "| Wikigold, NER F | fine-tuned biLM | 30.00 (n = 1) | +10.00 (n = 1) | 1.0 | 150 |",
-        "| UD EWT, UPOS | frozen biLM | 10.00 (n = 1) |  | 1.0 | 150 |",
-        "| UD EWT, UPOS | fine-tuned biLM | 10.00 (n = 1) | +0.00 (n = 1) | 1.0 | 150 |",
+        "| Wikigold, NER F | frozen biLM | 20.00 (n = 1) |  | 1.0 | 150 | P |",
+        "| Wikigold, NER F | fine-tuned biLM | 30.00 (n = 1) | +10.00 (n = 1) | 1.0 | 150 | P |",
+        "| UD EWT, UPOS | frozen biLM | 10.00 (n = 1) |  | 1.0 | 150 | P |",
+        "| UD EWT, UPOS | fine-tuned biLM | 10.00 (n = 1) | +0.00 (n = 1) | 1.0 | 150 | P |",
     ]
+
+
+@pytest.mark.issue(16)
+def test_cpu_times_are_those_of_one_processor(script: Any) -> None:
+    tuned = [_result("elmo-finetuned", seed, 0.3) for seed in (0, 1, 2)]
+    tuned[0].update(processor="Q", cpu_seconds=900.0)
+    tuned[2].update(cpu_seconds=120.0)
+    header, _, row = script.make_finetuned(tuned).splitlines()
+    assert header.endswith("| CPU minutes | CPU seconds per 1,000 updates | processor |")
+    assert row == "| WNUT-17, NER F | fine-tuned biLM | 30.00 ± 0.00 (n = 3) | - | 1.5 | 225 | P (2 of 3) |"
+    for result in tuned[1:]:
+        del result["processor"]  # as results of the first version
+    assert "| 1.5 | 225 | not recorded (2 of 3) |" in script.make_finetuned(tuned)
 
 
 def test_only_results_of_the_packaged_weights_are_drawn(script: Any, tmp_path: Path) -> None:
