@@ -69,7 +69,7 @@ class Messages:
     P040 = "[P040] The speed of '{name}' cannot be measured. Known tasks: {known}."
     P041 = (
         "[P041] There is no pipeline of the task '{task}' with seed {seed} in '{folder}'. Train them with `python "
-        "project/scripts/paper.py choice-{task} --seed {seed} --keep FOLDER`."
+        "project/scripts/paper.py {experiment} --seed {seed} --keep FOLDER`."
     )
     P042 = "[P042] --speed-only is '{found}', wanted NAME=FOLDER with the folder of a pipeline (config.cfg)."
     P043 = (
@@ -80,6 +80,11 @@ class Messages:
     P045 = (
         "[P045] There is no '{missing}' in '{folder}'. Train both pipelines with `python project/scripts/paper.py "
         "{experiment} --seed {seed} --keep FOLDER`."
+    )
+    P046 = (
+        "[P046] Pipelines in '{folder}' were trained with different weights of a biLM: {found}. A ranking needs the "
+        "same weights: train those of other weights again with `python project/scripts/paper.py {experiment} --seed "
+        "{seed} --keep {folder}`."
     )
     P050 = "[P050] There is no treebank '{name}' of another language. Known treebanks: {known}."
     P051 = "[P051] `{command}` failed. Correct what it says:\n{output}"
