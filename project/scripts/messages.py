@@ -7,19 +7,27 @@ class Messages:
     P000 = "[P000] There is no data set '{name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
     P001 = (
         "[P001] The folder of local assets '{assets_dir}' does not exist: it resolves to '{resolved}'. A relative path "
-        "starts at '{project_dir}'.{hint} Correct `--vars.assets_dir`, or leave it out and run `python -m spacy "
-        "project assets {project_dir}`."
+        "starts at '{project_dir}'.{hint} {remedy}"
     )
     P002 = (
         "[P002] Files of the data set '{name}' are missing below '{folder}' (split: names tried): {missing}. "
-        "Download them with `python -m spacy project assets {project_dir}`, or give the folder of local copies with "
-        "`--vars.assets_dir`."
+        "{remedy}"
     )
+    # Remedies of P001 and P002.
+    DOWNLOADED = (
+        "Download the data set with `python -m spacy project assets {project_dir}`, or give the folder of local copies "
+        "with `--vars.assets_dir` (`--assets-dir` of a script)."
+    )
+    LOCAL = (
+        "This data set is not downloaded: give the folder of local copies with `--vars.assets_dir` (`--assets-dir` of "
+        "a script). {project_dir}/README.md has its layout."
+    )
+    OURS = "This data set is part of the repository: restore its files, and leave `--vars.assets_dir` out."
     P003 = "[P003] There is no network '{variant}'. Known networks: {known}."
     P004 = "[P004] There are no scores below '{training_dir}'. Run `python -m spacy project run all` first."
     P005 = (
         "[P005] There is no config '{config}' for the data set '{name}': only `python project/scripts/paper.py` trains "
-        "on it. Choose one of {known}."
+        "on it. Data sets with one: {known}."
     )
     P006 = "[P006] '{path}' is not a gzip file of UTF-8 text: {reason}. Get the file again."
     P007 = (

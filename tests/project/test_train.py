@@ -47,6 +47,17 @@ def test_data_set_without_a_config_names_the_other_command(script: Any) -> None:
         script.find_config("goemotions", "elmo")
 
 
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("variant", ["elmo", "baseline"])
+@pytest.mark.parametrize("name, code", [("goemotions", "P005"), ("fr_sequoia", "P005"), ("conll2003", "P000")])
+def test_known_data_sets_are_those_with_a_config(script: Any, name: str, code: str, variant: str) -> None:
+    with pytest.raises(ValueError, match=code) as error:
+        script.find_config(name, variant)
+    known = str(error.value).rsplit(": ", 1)[1].split(". ")[0]
+    local = ["wikigold (local copies only)", "ncbi_disease (local copies only)"]
+    assert known.rstrip(".").split(", ") == ["sample", "wnut17", "ud_en_ewt", *local]
+
+
 @pytest.mark.parametrize("variant, logger", [("elmo", "spacy.ChainLogger.v1"), ("baseline", "spacy.ConsoleLogger.v3")])
 def test_training_is_logged_anew(script: Any, tmp_path: Path, variant: str, logger: str) -> None:
     folder = tmp_path / "out"
