@@ -66,7 +66,19 @@ DATASETS = {
     "ru_taiga": Dataset("morphologizer", _local_ud("ru_taiga-r2.7")),
     "goemotions": Dataset("textcat", {split: (f"goemotions/{split}.jsonl.gz",) for split in SPLITS}),
 }
-FILES = {name: dataset.files for name, dataset in DATASETS.items()}
+# Read as they are, by layers.py and benchmarks/contexts.py; local copies only.
+CORPORA = {
+    "semcor": {split: (f"wsd/semcor-noad-{split}.jsonl.gz",) for split in ("train", "test")},
+    "contexts": {
+        "documents": ("lm-english/documents.tsv.gz",),
+        "valid": ("lm-english/valid.txt.gz",),
+        **{split: (f"ud/en_ewt/{split}.spacy",) for split in ("train", "dev")},
+    },
+}
+FILES: Dict[str, Dict[str, Tuple[str, ...]]] = {
+    **{name: dataset.files for name, dataset in DATASETS.items()},
+    **CORPORA,
+}
 
 
 def find_dataset(name: str) -> Optional[Dataset]:

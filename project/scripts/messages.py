@@ -61,7 +61,10 @@ class Messages:
         "Run the command again with weights that stay as they are."
     )
     P027 = "[P027] There is no schedule '{name}'. Known schedules: {known}. Choose one with --schedule."
-    P030 = "[P030] There is no sentence in {texts}. Give tokenized text, one sentence per line."
+    P030 = (
+        "[P030] There is no sentence in {texts}. Give tokenized text, one sentence per line; in the project with "
+        "`--vars.raw_text`."
+    )
     P031 = "[P031] '{path}' does not exist. Make it with `python project/scripts/{command} TEXTS`, raw text."
     P032 = "[P032] '{path}' is not a record of an alternative to ELMo: {reason}. Make it again with --force."
     P033 = "[P033] '{path}' is complete. Give another folder with --output, or --force to replace it."
