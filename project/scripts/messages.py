@@ -42,10 +42,6 @@ class Messages:
     LINE = "{path}, line {line}: found {found}, wanted {wanted}."
     P011 = "[P011] '{path}' exists already. Give another output file, or --force to replace it."
     P012 = "[P012] There is no experiment '{name}' on layers. Known experiments: {known}."
-    P013 = (
-        "[P013] Files of this experiment are missing: {missing}. They are not downloaded: give the folder of local "
-        "copies with `--assets-dir`."
-    )
     P014 = "[P014] '{path}' has the scores of the biLM '{found}', not '{wanted}'. Give another file, or --force."
     P015 = "[P015] '{path}' does not have scores of layers: {reason}. Give another file, or --force to replace it."
     P020 = "[P020] There is no experiment '{name}'. Known experiments: {known}."

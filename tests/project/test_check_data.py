@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 PROJECT_DIR = Path(__file__).parents[2] / "project"
 PROJECT = srsly.read_yaml(PROJECT_DIR / "project.yml")
 SCRIPTS: Dict[str, List[str]] = {command["name"]: command["script"] for command in PROJECT["commands"]}
-LAYERS = {"senses": "semcor", "pos": "ud_en_ewt"}
 
 
 @pytest.fixture
@@ -38,8 +37,10 @@ def _find_used(import_script: Callable[[str], Any], workflow: str) -> Set[str]:
             found.add(import_script("errors").TASKS[words[0]].dataset)
         elif file == "choice.py":
             found.add(import_script("choice").DATASETS[words[1]])
-        elif file in ("layers.py", "language_bilm.py"):
-            found.add(LAYERS.get(words[0], words[0]))
+        elif file == "layers.py":
+            found.add(import_script("layers").DATASETS[words[0]])
+        elif file == "language_bilm.py":
+            found.add(words[0])
         elif file == "contexts.py":
             found.add("contexts")
     return found
