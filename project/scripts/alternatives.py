@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterable
 
 import srsly
+from atomic_files import write_json
 from known_datasets import PROJECT_DIR
 from messages import Messages
 
@@ -59,7 +60,7 @@ def load_source(folder: Path, kind: str, config: str) -> Dict[str, Any]:
 
 def save_source(output_dir: Path, source: Source) -> None:
     """Write the record of an alternative, last of its files: a folder with a record is complete."""
-    srsly.write_json(output_dir / RECORD, asdict(source))
+    write_json(output_dir / RECORD, asdict(source))
 
 
 def start_source(output_dir: Path, *, force: bool) -> None:

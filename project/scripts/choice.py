@@ -11,10 +11,11 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import spacy
 import torch
 import typer
+from atomic_files import write_json
 from kept_pipelines import load_kept
 from known_datasets import PROJECT_DIR
 from messages import Messages
-from paper import RESULTS_DIR, write_result
+from paper import RESULTS_DIR
 from paper_run import find_processor
 from paper_tables import SHARE_TASKS
 from prepare_data import prepare
@@ -117,8 +118,7 @@ def measure_choice(
         ]
     record = {"task": task, "seed": seed, "threads": 1, "n_texts": len(texts), "repeats": repeats, "rows": rows}
     versions = {"python": platform.python_version(), "spacy": spacy.__version__, "torch": torch.__version__}
-    results.mkdir(parents=True, exist_ok=True)
-    write_result(results / f"choice-{task}.json", {**record, "processor": find_processor(), "versions": versions})
+    write_json(results / f"choice-{task}.json", {**record, "processor": find_processor(), "versions": versions})
     return rows
 
 

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional
 import spacy
 import srsly
 import typer
+from atomic_files import write_json
 from data_files import find_sources
 from messages import Messages
 from prepare_data import prepare
@@ -67,10 +68,7 @@ def store_scores(
         paths = _find_paths(experiment, assets_dir, Path(folder))
         identity = {"bilm": Path(bilm).name, "bilm_digest": digest_bilm(bilm)}
         found = {"experiment": experiment, **identity, **score(experiment, load_bilm(bilm), paths)}
-    output_path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = output_path.with_suffix(".tmp")
-    srsly.write_json(temporary, found)
-    temporary.replace(output_path)
+    write_json(output_path, found)
     return found
 
 

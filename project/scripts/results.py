@@ -1,12 +1,12 @@
 """Draw the tables and plots of docs/results.md from the stored results; text outside of the markers stays."""
 
-import os
 import re
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
 import srsly
 import typer
+from atomic_files import replace_file
 from choice_section import choice_section, name_choices
 from context_tables import CONTEXTS, contexts_section
 from error_section import errors_section, name_errors
@@ -93,9 +93,8 @@ def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
     contents = make_contents(results, folder, page.parent / IMAGES)
     for name, content in contents.items():
         text = replace_section(text, name, f"## {HEADINGS[name]}\n\n{content}" if content else "")
-    part = page.with_name(f".{page.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf8", newline="\n")
-    os.replace(part, page)
+    with replace_file(page) as part:
+        part.write_text(text, encoding="utf8", newline="\n")
     return [name for name, content in contents.items() if content]
 
 
