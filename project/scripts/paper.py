@@ -20,7 +20,8 @@ from spacy_elmo import load_bilm
 
 RESULTS_DIR = PROJECT_DIR / "results"
 Pending = List[Tuple[Run, int, Path]]
-# Settings that are not compared between the results of a table: results of other weights are made again.
+# Settings that say which weights a result was measured with. If these have changed, the run is trained again; all other
+# settings of results with the same weights have to be equal.
 WEIGHTS = ("bilm_digest", "source")
 
 

@@ -21,7 +21,7 @@ GAINS: Gains = (
     ("ewt-parser", "UD EWT", (("UAS", "dep_uas"), ("LAS", "dep_las"))),
     ("goemotions", "GoEmotions", (("macro F", "cats_macro_f"), ("micro F", "cats_micro_f"))),
 )
-LANGUAGES: Gains = (
+LANGUAGE_GAINS: Gains = (
     ("fr_sequoia-upos", "French, UD Sequoia", (("UPOS", "pos_acc"),)),
     ("ru_taiga-upos", "Russian, UD Taiga", (("UPOS", "pos_acc"),)),
 )
@@ -58,8 +58,8 @@ SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", 
 
 
 def make_languages(results: List[Result]) -> Optional[str]:
-    """RETURNS (Optional[str]): The same for other languages, each with a biLM of the training text of its treebank."""
-    return make_gains(results, LANGUAGES)
+    """RETURNS (Optional[str]): Gains in other languages, each with a biLM of the training text of its treebank."""
+    return make_gains(results, LANGUAGE_GAINS)
 
 
 def make_gains(results: List[Result], gains: Gains = GAINS) -> Optional[str]:
