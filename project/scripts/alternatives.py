@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Dict, Iterable
 
 import srsly
+from atomic_files import write_json
 from known_datasets import PROJECT_DIR
 from messages import Messages
+from wasabi import msg
 
 ALTERNATIVES_DIR = PROJECT_DIR / "training" / "alternatives"
 RECORD = "record.json"
@@ -59,7 +61,7 @@ def load_source(folder: Path, kind: str, config: str) -> Dict[str, Any]:
 
 def save_source(output_dir: Path, source: Source) -> None:
     """Write the record of an alternative, last of its files: a folder with a record is complete."""
-    srsly.write_json(output_dir / RECORD, asdict(source))
+    write_json(output_dir / RECORD, asdict(source))
 
 
 def start_source(output_dir: Path, *, force: bool) -> None:
@@ -68,6 +70,14 @@ def start_source(output_dir: Path, *, force: bool) -> None:
         raise FileExistsError(Messages.P033.format(path=output_dir))
     output_dir.mkdir(parents=True, exist_ok=True)
     (output_dir / RECORD).unlink(missing_ok=True)
+
+
+def is_kept(output_dir: Path, skip: bool) -> bool:
+    """RETURNS (bool): Whether a complete alternative is to be skipped, and kept; then a message says so."""
+    if not (skip and (output_dir / RECORD).exists()):
+        return False
+    msg.info(f"{output_dir} is complete, kept")
+    return True
 
 
 def digest_files(paths: Iterable[Path]) -> str:

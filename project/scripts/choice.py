@@ -11,10 +11,11 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import spacy
 import torch
 import typer
+from atomic_files import write_json
 from kept_pipelines import load_kept
 from known_datasets import PROJECT_DIR
 from messages import Messages
-from paper import RESULTS_DIR, write_result
+from paper import RESULTS_DIR
 from paper_run import find_processor
 from paper_tables import SHARE_TASKS
 from prepare_data import prepare
@@ -25,6 +26,8 @@ from wasabi import msg
 
 PIPELINES_DIR = PROJECT_DIR / "training" / "paper"
 DATASETS = {"wnut17": "wnut17", "ewt-tags": "ud_en_ewt", "sample": "sample"}
+# Experiment of paper.py whose kept pipelines are measured.
+KEPT_BY = {"wnut17": "choice-wnut17", "ewt-tags": "alternatives-ewt-tags", "sample": "sample"}
 KEYS = {**{task: key for task, _, _, key in SHARE_TASKS}, "sample": "ents_f"}
 N_WARM_UP = 50  # texts
 INT8 = {
@@ -89,14 +92,17 @@ def measure_choice(
 
     RETURNS (List[Dict[str, Any]]): The rows written: label, score (0 to 1, None for speed alone), words per second
         (median, lowest, highest) and settings of the run.
-    RAISES (ValueError): P040 for an unknown task, P042 for a wrong --speed-only.
+    RAISES (ValueError): P040 for an unknown task, P042 for a wrong --speed-only, P046 for pipelines with different
+        weights of the biLM.
     RAISES (FileNotFoundError): P041 if no pipeline is there.
     """
     if task not in DATASETS:
         raise ValueError(Messages.P040.format(name=task, known=", ".join(DATASETS)))
     systems = _find_systems(task, seed, pipelines) + [_parse(text) for text in speed_only]
+    _check_weights(task, seed, pipelines, systems)
     if not any(result for _, _, result in systems):
-        raise FileNotFoundError(Messages.P041.format(folder=pipelines, task=task, seed=seed))
+        told = Messages.P041.format(folder=pipelines, task=task, seed=seed, experiment=KEPT_BY[task])
+        raise FileNotFoundError(told)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         prepare(DATASETS[task], Path(folder), assets_dir)
@@ -112,8 +118,7 @@ def measure_choice(
         ]
     record = {"task": task, "seed": seed, "threads": 1, "n_texts": len(texts), "repeats": repeats, "rows": rows}
     versions = {"python": platform.python_version(), "spacy": spacy.__version__, "torch": torch.__version__}
-    results.mkdir(parents=True, exist_ok=True)
-    write_result(results / f"choice-{task}.json", {**record, "processor": find_processor(), "versions": versions})
+    write_json(results / f"choice-{task}.json", {**record, "processor": find_processor(), "versions": versions})
     return rows
 
 
@@ -130,6 +135,16 @@ def _find_systems(task: str, seed: int, pipelines: Path) -> List[Found]:
         else:
             found.append((system, path, result))
     return found
+
+
+def _check_weights(task: str, seed: int, pipelines: Path, systems: List[Found]) -> None:
+    """RAISES (ValueError): P046 if pipelines were trained with different weights of the biLM."""
+    settings = {path.name: result["settings"] for _, path, result in systems if result}
+    digests = {name: found.get("bilm_digest", "not recorded") for name, found in settings.items() if found.get("bilm")}
+    if len(set(digests.values())) > 1:
+        told = ", ".join(f"{name} ({digest})" for name, digest in digests.items())
+        experiment = KEPT_BY[task]
+        raise ValueError(Messages.P046.format(folder=pipelines, found=told, experiment=experiment, seed=seed))
 
 
 def _parse(text: str) -> Found:

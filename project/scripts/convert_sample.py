@@ -3,11 +3,11 @@
 `[LOC New/PROPN York/PROPN] sleeps/VERB ./PUNCT` is one sentence; `# topic:` starts a passage, which becomes one Doc.
 """
 
-import os
 from pathlib import Path
 from typing import List, Tuple
 
 import typer
+from atomic_files import replace_file
 from messages import Messages
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
@@ -50,13 +50,8 @@ def convert_sample(input_path: Path, output_path: Path, *, force: bool = False) 
     if output_path.exists() and not force:
         raise FileExistsError(Messages.P011.format(path=output_path))
     docs = read_sample(input_path)
-    output_path.parent.mkdir(parents=True, exist_ok=True)
-    part_path = output_path.with_name(f"{output_path.name}.{os.getpid()}.part")
-    try:
-        DocBin(docs=docs).to_disk(part_path)
-        part_path.replace(output_path)
-    finally:
-        part_path.unlink(missing_ok=True)
+    with replace_file(output_path) as part:
+        DocBin(docs=docs).to_disk(part)
     return len(docs), sum(len(list(doc.sents)) for doc in docs), sum(len(doc) for doc in docs)
 
 

@@ -7,13 +7,13 @@ from typing import Callable, Dict, List, Tuple
 import srsly
 import typer
 from choice_section import draw_choice, read_choice
-from earlier_weights import choose_results, split_missing
 from known_datasets import PROJECT_DIR
 from paper_mixes import draw_mixes
 from paper_plots import draw_shares
-from paper_tables import SHARE_TASKS, make_shares, schedule_of
+from paper_tables import SHARE_TASKS, Result, schedule_of
 from results import read_results
 from wasabi import msg
+from weights_in_use import split_by_weights
 
 from spacy_elmo.analysis.layer_weights import draw_course
 from spacy_elmo.analysis.perplexity_curve import draw_perplexities
@@ -47,16 +47,20 @@ def draw_experiments(images: Path) -> List[str]:
 
     RETURNS (List[str]): Names.
     """
-    results = [result for result in read_results(RESULTS) if schedule_of(result) == "constant"]
-    kept, missing = split_missing(results)
-    chosen, _ = choose_results(make_shares, results)
-    drawn = [*draw_mixes([*kept, *missing], images), *(name for _, name in draw_shares(chosen, images))]
+    results = read_drawn(RESULTS)
+    drawn = [*draw_mixes(results, images), *(name for _, name in draw_shares(results, images))]
     for task, *_ in SHARE_TASKS:
         record = read_choice(RESULTS / f"choice-{task}.json")
         if record is not None:
             draw_choice(record, images / f"choice_{task}.png")
             drawn.append(f"choice_{task}.png")
     return drawn
+
+
+def read_drawn(folder: Path) -> List[Result]:
+    """RETURNS (List[Result]): The results in pictures: of the weights in use, with a constant learning rate."""
+    kept, _ = split_by_weights(read_results(folder))
+    return [result for result in kept if schedule_of(result) == "constant"]
 
 
 def _draw_course(path: Path, picture: Path, source: str) -> None:

@@ -7,11 +7,12 @@ from typing import Any, Dict, List, NamedTuple
 import spacy
 import srsly
 import typer
+from atomic_files import write_json
 from choice import PIPELINES_DIR
 from error_counts import COUNT, count_categories, score_categories
 from kept_pipelines import RESULT, load_kept
 from messages import Messages
-from paper import RESULTS_DIR, write_result
+from paper import RESULTS_DIR
 from paper_run import MULTILABEL
 from prepare_data import prepare
 from spacy.language import Language
@@ -80,8 +81,7 @@ def store_errors(task: str, seed: int, pipelines: Path, *, assets_dir: str = "",
     settings = srsly.read_json(folders[0] / RESULT)["settings"]
     used = {name: settings[name] for name in ("bilm", "bilm_digest")}
     path = results / f"errors-{task}.json"
-    results.mkdir(parents=True, exist_ok=True)
-    write_result(path, {"task": task, "seed": seed, "kind": TASKS[task].kind, **used, **counts})
+    write_json(path, {"task": task, "seed": seed, "kind": TASKS[task].kind, **used, **counts})
     return path
 
 

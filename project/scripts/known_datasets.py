@@ -17,11 +17,13 @@ class Dataset:
     files (Dict[str, Tuple[str, ...]]): For each split the possible paths below the assets folder, in order of
         preference.
     is_ours (bool): Whether its text is part of this repository.
+    is_downloaded (bool): Whether `spacy project assets` downloads it; others are read from local copies only.
     """
 
     pipeline: str
     files: Dict[str, Tuple[str, ...]]
     is_ours: bool = False
+    is_downloaded: bool = False
 
 
 def _local_ner(folder: str) -> Dict[str, Tuple[str, ...]]:
@@ -43,6 +45,7 @@ DATASETS = {
                 SPLITS, ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"), strict=True
             )
         },
+        is_downloaded=True,
     ),
     "ud_en_ewt": Dataset(
         "tagger_morphologizer",
@@ -55,13 +58,26 @@ DATASETS = {
             )
             for split in SPLITS
         },
+        is_downloaded=True,
     ),
-    # Local copies only.
     "wikigold": Dataset("ner", _local_ner("wikigold")),
     "ncbi_disease": Dataset("ner", _local_ner("ncbi-disease")),
     "fr_sequoia": Dataset("morphologizer", _local_ud("fr_sequoia")),
     "ru_taiga": Dataset("morphologizer", _local_ud("ru_taiga-r2.7")),
     "goemotions": Dataset("textcat", {split: (f"goemotions/{split}.jsonl.gz",) for split in SPLITS}),
+}
+# Read as they are, by layers.py and benchmarks/contexts.py; local copies only.
+CORPORA = {
+    "semcor": {split: (f"wsd/semcor-noad-{split}.jsonl.gz",) for split in ("train", "test")},
+    "contexts": {
+        "documents": ("lm-english/documents.tsv.gz",),
+        "valid": ("lm-english/valid.txt.gz",),
+        **{split: (f"ud/en_ewt/{split}.spacy",) for split in ("train", "dev")},
+    },
+}
+FILES: Dict[str, Dict[str, Tuple[str, ...]]] = {
+    **{name: dataset.files for name, dataset in DATASETS.items()},
+    **CORPORA,
 }
 
 
@@ -70,13 +86,14 @@ def find_dataset(name: str) -> Optional[Dataset]:
     return DATASETS.get(name)
 
 
-def find_files(dataset: Dataset, assets_dir: Path) -> Tuple[Dict[str, Path], List[str]]:
+def find_files(files: Dict[str, Tuple[str, ...]], assets_dir: Path) -> Tuple[Dict[str, Path], List[str]]:
     """Find a file of each split below a folder.
 
+    files (Dict[str, Tuple[str, ...]]): See `Dataset`.
     RETURNS (Tuple[Dict[str, Path], List[str]]): The files by split, and the paths tried for each split without a file.
     """
     found, missing = {}, []
-    for split, names in dataset.files.items():
+    for split, names in files.items():
         paths = [assets_dir / name for name in names if (assets_dir / name).is_file()]
         if paths:
             found[split] = paths[0]

@@ -1,14 +1,18 @@
 """What each layer knows: senses by nearest neighbour, parts of speech by a probe (Peters et al. 2018, sec. 5.3)."""
 
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import spacy
 import srsly
 import typer
+from atomic_files import write_json
+from data_files import find_sources
 from messages import Messages
+from prepare_data import prepare
 from spacy.tokens import DocBin
 from wasabi import msg
 
@@ -21,11 +25,8 @@ from spacy_elmo.corpora.senses import read_senses
 from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.weights.identity import digest_bilm
 
-FILES = {
-    "senses": {"train": "wsd/semcor-noad-train.jsonl.gz", "test": "wsd/semcor-noad-test.jsonl.gz"},
-    "pos": {"train": "ud/en_ewt/train.spacy", "test": "ud/en_ewt/test.spacy"},
-}
-EXPERIMENTS = tuple(FILES)
+DATASETS = {"senses": "semcor", "pos": "ud_en_ewt"}
+EXPERIMENTS = tuple(DATASETS)
 Row = Dict[str, Any]
 
 
@@ -33,31 +34,42 @@ def layers_cli(
     # fmt: off
     experiment: str = typer.Argument(..., help=f"What to look for: {' or '.join(EXPERIMENTS)}"),
     output_path: Path = typer.Argument(..., help="JSON file for the scores", dir_okay=False),
-    assets_dir: Path = typer.Option(..., "--assets-dir", "-a", help="Folder with local copies of the data sets"),
+    assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
     force: bool = typer.Option(False, "--force", "-F", help="Compute the scores again if the file exists"),
     # fmt: on
 ) -> None:
     """Score every layer of a biLM, and the mean of all layers, beside baselines without vectors."""
-    if experiment not in FILES:
-        msg.fail("Cannot score layers", Messages.P012.format(name=experiment, known=", ".join(EXPERIMENTS)), exits=1)
-    paths = {part: assets_dir / name for part, name in FILES[experiment].items()}
     try:
-        if not force and _is_finished(output_path, bilm):
-            msg.info(f"{output_path} exists; --force computes it again")
-            return
-        missing = [str(path) for path in paths.values() if not path.is_file()]
-        if missing:
-            raise FileNotFoundError(Messages.P013.format(missing=", ".join(missing)))
-        identity = {"bilm": Path(bilm).name, "bilm_digest": digest_bilm(bilm)}
-        found = {"experiment": experiment, **identity, **score(experiment, load_bilm(bilm), paths)}
+        found = store_scores(experiment, output_path, assets_dir=assets_dir, bilm=bilm, force=force)
     except (ValueError, OSError) as e:
         msg.fail("Cannot score layers", str(e), exits=1)
-    output_path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = output_path.with_suffix(".tmp")
-    srsly.write_json(temporary, found)
-    temporary.replace(output_path)
-    msg.table([_format(row) for row in found["rows"]], header=["layer", "score", "low", "high"], divider=True)
+    if found is None:
+        msg.info(f"{output_path} exists; --force computes it again")
+    else:
+        msg.table([_format(row) for row in found["rows"]], header=["layer", "score", "low", "high"], divider=True)
+
+
+def store_scores(
+    experiment: str, output_path: Path, *, assets_dir: str = "", bilm: str = "en_elmo_sm", force: bool = False
+) -> Optional[Row]:
+    """Score every layer, and write the scores with name and digest of the biLM.
+
+    assets_dir (str): See `find_sources`.
+    RETURNS (Optional[Row]): What was written; None if the file has the scores of these weights.
+    RAISES (ValueError): P012 for an unknown experiment, P014 or P015 if the file has something else.
+    RAISES (FileNotFoundError): P001 or P002 for missing data, or an error of the package for missing weights.
+    """
+    if experiment not in EXPERIMENTS:
+        raise ValueError(Messages.P012.format(name=experiment, known=", ".join(EXPERIMENTS)))
+    if not force and _is_finished(output_path, bilm):
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        paths = _find_paths(experiment, assets_dir, Path(folder))
+        identity = {"bilm": Path(bilm).name, "bilm_digest": digest_bilm(bilm)}
+        found = {"experiment": experiment, **identity, **score(experiment, load_bilm(bilm), paths)}
+    write_json(output_path, found)
+    return found
 
 
 def score(experiment: str, bilm: BiLM, paths: Dict[str, Path]) -> Row:
@@ -68,6 +80,13 @@ def score(experiment: str, bilm: BiLM, paths: Dict[str, Path]) -> Row:
     """
     run = _score_senses if experiment == "senses" else _score_pos
     return run(bilm, paths)
+
+
+def _find_paths(experiment: str, assets_dir: str, folder: Path) -> Dict[str, Path]:
+    """RETURNS (Dict[str, Path]): Files of "train" and "test"; a treebank is converted to files in `folder`."""
+    if experiment == "senses":
+        return find_sources(DATASETS[experiment], assets_dir)
+    return {path.stem: path for path in prepare(DATASETS[experiment], folder, assets_dir)}
 
 
 def _is_finished(output_path: Path, bilm: str) -> bool:

@@ -7,19 +7,27 @@ class Messages:
     P000 = "[P000] There is no data set '{name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
     P001 = (
         "[P001] The folder of local assets '{assets_dir}' does not exist: it resolves to '{resolved}'. A relative path "
-        "starts at '{project_dir}'.{hint} Correct `--vars.assets_dir`, or leave it out and run `python -m spacy "
-        "project assets {project_dir}`."
+        "starts at '{project_dir}'.{hint} {remedy}"
     )
     P002 = (
         "[P002] Files of the data set '{name}' are missing below '{folder}' (split: names tried): {missing}. "
-        "Download them with `python -m spacy project assets {project_dir}`, or give the folder of local copies with "
-        "`--vars.assets_dir`."
+        "{remedy}"
     )
+    # Remedies of P001 and P002.
+    DOWNLOADED = (
+        "Download the data set with `python -m spacy project assets {project_dir}`, or give the folder of local copies "
+        "with `--vars.assets_dir` (`--assets-dir` of a script)."
+    )
+    LOCAL = (
+        "This data set is not downloaded: give the folder of local copies with `--vars.assets_dir` (`--assets-dir` of "
+        "a script). {project_dir}/README.md has its layout."
+    )
+    OURS = "This data set is part of the repository: restore its files, and leave `--vars.assets_dir` out."
     P003 = "[P003] There is no network '{variant}'. Known networks: {known}."
     P004 = "[P004] There are no scores below '{training_dir}'. Run `python -m spacy project run all` first."
     P005 = (
         "[P005] There is no config '{config}' for the data set '{name}': only `python project/scripts/paper.py` trains "
-        "on it. Choose one of {known}."
+        "on it. Data sets with one: {known}."
     )
     P006 = "[P006] '{path}' is not a gzip file of UTF-8 text: {reason}. Get the file again."
     P007 = (
@@ -34,10 +42,6 @@ class Messages:
     LINE = "{path}, line {line}: found {found}, wanted {wanted}."
     P011 = "[P011] '{path}' exists already. Give another output file, or --force to replace it."
     P012 = "[P012] There is no experiment '{name}' on layers. Known experiments: {known}."
-    P013 = (
-        "[P013] Files of this experiment are missing: {missing}. They are not downloaded: give the folder of local "
-        "copies with `--assets-dir`."
-    )
     P014 = "[P014] '{path}' has the scores of the biLM '{found}', not '{wanted}'. Give another file, or --force."
     P015 = "[P015] '{path}' does not have scores of layers: {reason}. Give another file, or --force to replace it."
     P020 = "[P020] There is no experiment '{name}'. Known experiments: {known}."
@@ -53,7 +57,10 @@ class Messages:
         "Run the command again with weights that stay as they are."
     )
     P027 = "[P027] There is no schedule '{name}'. Known schedules: {known}. Choose one with --schedule."
-    P030 = "[P030] There is no sentence in {texts}. Give tokenized text, one sentence per line."
+    P030 = (
+        "[P030] There is no sentence in {texts}. Give tokenized text, one sentence per line; in the project with "
+        "`--vars.raw_text`."
+    )
     P031 = "[P031] '{path}' does not exist. Make it with `python project/scripts/{command} TEXTS`, raw text."
     P032 = "[P032] '{path}' is not a record of an alternative to ELMo: {reason}. Make it again with --force."
     P033 = "[P033] '{path}' is complete. Give another folder with --output, or --force to replace it."
@@ -69,7 +76,7 @@ class Messages:
     P040 = "[P040] The speed of '{name}' cannot be measured. Known tasks: {known}."
     P041 = (
         "[P041] There is no pipeline of the task '{task}' with seed {seed} in '{folder}'. Train them with `python "
-        "project/scripts/paper.py choice-{task} --seed {seed} --keep FOLDER`."
+        "project/scripts/paper.py {experiment} --seed {seed} --keep FOLDER`."
     )
     P042 = "[P042] --speed-only is '{found}', wanted NAME=FOLDER with the folder of a pipeline (config.cfg)."
     P043 = (
@@ -80,6 +87,11 @@ class Messages:
     P045 = (
         "[P045] There is no '{missing}' in '{folder}'. Train both pipelines with `python project/scripts/paper.py "
         "{experiment} --seed {seed} --keep FOLDER`."
+    )
+    P046 = (
+        "[P046] Pipelines in '{folder}' were trained with different weights of a biLM: {found}. A ranking needs the "
+        "same weights: train those of other weights again with `python project/scripts/paper.py {experiment} --seed "
+        "{seed} --keep {folder}`."
     )
     P050 = "[P050] There is no treebank '{name}' of another language. Known treebanks: {known}."
     P051 = "[P051] `{command}` failed. Correct what it says:\n{output}"

@@ -1,6 +1,5 @@
 """Train the runs of an experiment of the paper, and store each as one JSON file; a finished run is skipped."""
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
@@ -8,6 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import srsly
 import typer
 from alternatives import ALTERNATIVES_DIR
+from atomic_files import write_json
 from kept_pipelines import keep_pipeline, load_kept
 from known_datasets import PROJECT_DIR
 from messages import Messages
@@ -20,7 +20,8 @@ from spacy_elmo import load_bilm
 
 RESULTS_DIR = PROJECT_DIR / "results"
 Pending = List[Tuple[Run, int, Path]]
-# Settings that are not compared between the results of a table: results of other weights are made again.
+# Settings that say which weights a result was measured with. If these have changed, the run is trained again; all other
+# settings of results with the same weights have to be equal.
 WEIGHTS = ("bilm_digest", "source")
 
 
@@ -77,7 +78,7 @@ def train_all(
             msg.divider(path.stem)
             with keep_pipeline(keep and keep / path.stem) as pipeline_dir:
                 result = run_experiment(run, seed, corpora[run.dataset], options, pipeline_dir=pipeline_dir)
-                write_result(path, result)
+                write_json(path, result)
             msg.good(f"{path.name}: {result['cpu_seconds']:.0f} s of CPU time")
     return [path for _, _, path in pending]
 
@@ -135,16 +136,6 @@ def check_writable(results: Path) -> None:
             pass
     except OSError as e:
         raise PermissionError(Messages.P022.format(results=results, reason=e.strerror)) from e
-
-
-def write_result(path: Path, result: Dict[str, Any]) -> None:
-    """Write to a temporary file in the same folder, then rename it: an interrupted run leaves no result."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        srsly.write_json(part, result)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _read_settings(path: Path) -> Dict[str, Any]:

@@ -38,6 +38,7 @@ from spacy_elmo.weights.identity import digest_bilm
 
 CONFIG_DIR = PROJECT_DIR.parent / "configs"
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
+BEST = Path("out", "model-best")  # the best pipeline, in the folder of a training
 LEARN_RATE = "training.optimizer.learn_rate"
 N_DIGITS = 12
 MULTILABEL = "textcat_multilabel"
@@ -59,37 +60,12 @@ def run_experiment(
     """
     settings = describe_settings(run, seed, options)
     with tempfile.TemporaryDirectory() as folder:
-        work_dir = Path(folder)
-        n_docs, n_words = write_share(corpus_dir / "train.spacy", work_dir / "train.spacy", run.share)
-        make_config(run, options).to_disk(work_dir / "config.cfg")
-        start_s = time.process_time()
-        overrides = make_overrides(run, seed, work_dir, corpus_dir, options)
-        train_pipeline(work_dir / "config.cfg", work_dir / "out", overrides)
-        cpu_seconds = time.process_time() - start_s
-        curve = read_curve(work_dir / "log.jsonl")
-        scores = score(work_dir / "out" / "model-best", corpus_dir)
+        measured = _train_and_score(run, seed, Path(folder), corpus_dir, options)
+        _check_weights(run, seed, options, settings)
+        result = {"settings": settings, **measured, **_describe_environment()}
         if pipeline_dir is not None:
-            shutil.copytree(work_dir / "out" / "model-best", pipeline_dir)
-    # A config that is edited meanwhile was read before.
-    if {**describe_settings(run, seed, options), "config_digest": settings["config_digest"]} != settings:
-        raise ValueError(Messages.P026.format(bilm=options.bilm, name=run.name(seed, options.schedule)))
-    best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
-    result = {
-        "settings": settings,
-        **scores,
-        "best_dev_score": best_score,
-        "best_step": best_step,
-        "last_step": curve[-1][0],
-        "curve": curve,
-        "cpu_seconds": round(cpu_seconds, 1),
-        "train_docs": n_docs,
-        "train_words": n_words,
-        "finished_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "processor": find_processor(),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
-    }
-    if pipeline_dir is not None:
-        srsly.write_json(pipeline_dir / RESULT, result)
+            shutil.copytree(Path(folder) / BEST, pipeline_dir)
+            srsly.write_json(pipeline_dir / RESULT, result)
     return result
 
 
@@ -221,6 +197,41 @@ def choose_threshold(nlp: Language, examples: List[Example]) -> float:
     ]
     _, pipe.cfg["threshold"] = max(zip(scores, THRESHOLDS))
     return float(pipe.cfg["threshold"])
+
+
+def _train_and_score(run: Run, seed: int, work_dir: Path, corpus_dir: Path, options: Options) -> Dict[str, Any]:
+    """Leave the best pipeline in `work_dir`. RETURNS (Dict[str, Any]): What was measured."""
+    n_docs, n_words = write_share(corpus_dir / "train.spacy", work_dir / "train.spacy", run.share)
+    make_config(run, options).to_disk(work_dir / "config.cfg")
+    overrides = make_overrides(run, seed, work_dir, corpus_dir, options)
+    start_s = time.process_time()
+    train_pipeline(work_dir / "config.cfg", work_dir / BEST.parent, overrides)
+    cpu_seconds = time.process_time() - start_s
+    sizes = {"train_docs": n_docs, "train_words": n_words}
+    curve = _describe_curve(read_curve(work_dir / "log.jsonl"))
+    return {**score(work_dir / BEST, corpus_dir), **curve, "cpu_seconds": round(cpu_seconds, 1), **sizes}
+
+
+def _describe_curve(curve: List[Tuple[int, float]]) -> Dict[str, Any]:
+    best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
+    return {"best_dev_score": best_score, "best_step": best_step, "last_step": curve[-1][0], "curve": curve}
+
+
+def _check_weights(run: Run, seed: int, options: Options, settings: Dict[str, Any]) -> None:
+    """settings (Dict[str, Any]): Those of before the training. A config that is edited meanwhile was read before.
+    RAISES (ValueError): P026 if the weights of the biLM have changed since.
+    """
+    if {**describe_settings(run, seed, options), "config_digest": settings["config_digest"]} != settings:
+        raise ValueError(Messages.P026.format(bilm=options.bilm, name=run.name(seed, options.schedule)))
+
+
+def _describe_environment() -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Time of now, processor, versions."""
+    return {
+        "finished_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "processor": find_processor(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+    }
 
 
 def _describe_mix(mix: TaskMix) -> Dict[str, Any]:

@@ -1,5 +1,6 @@
 """Tables of the paper's experiments: from stored results to Markdown, or None without any."""
 
+from collections import defaultdict
 from statistics import mean, stdev
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
@@ -20,7 +21,7 @@ GAINS: Gains = (
     ("ewt-parser", "UD EWT", (("UAS", "dep_uas"), ("LAS", "dep_las"))),
     ("goemotions", "GoEmotions", (("macro F", "cats_macro_f"), ("micro F", "cats_micro_f"))),
 )
-LANGUAGES: Gains = (
+LANGUAGE_GAINS: Gains = (
     ("fr_sequoia-upos", "French, UD Sequoia", (("UPOS", "pos_acc"),)),
     ("ru_taiga-upos", "Russian, UD Taiga", (("UPOS", "pos_acc"),)),
 )
@@ -57,8 +58,8 @@ SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", 
 
 
 def make_languages(results: List[Result]) -> Optional[str]:
-    """RETURNS (Optional[str]): The same for other languages, each with a biLM of the training text of its treebank."""
-    return make_gains(results, LANGUAGES)
+    """RETURNS (Optional[str]): Gains in other languages, each with a biLM of the training text of its treebank."""
+    return make_gains(results, LANGUAGE_GAINS)
 
 
 def make_gains(results: List[Result], gains: Gains = GAINS) -> Optional[str]:
@@ -95,18 +96,30 @@ def make_finetuned(results: List[Result]) -> Optional[str]:
             found = [(label, groups[name]) for name, label in FINETUNED if groups[name]]
             rows += [[title, label, *_describe_cost(groups["elmo"], group, key)] for label, group in found]
     gain = "difference from the frozen biLM, same seeds"
-    return make_table(["test score", "network", "score", gain, "CPU minutes", "CPU seconds per 1,000 updates"], rows)
+    cost = ["CPU minutes", "CPU seconds per 1,000 updates", "processor"]
+    return make_table(["test score", "network", "score", gain, *cost], rows)
 
 
 def _describe_cost(frozen: List[Result], results: List[Result], key: str) -> List[str]:
     """key (str): Name of the score.
     RETURNS (List[str]): Score, gain over the frozen biLM, CPU time of a training and of 1,000 updates, evaluations
-    included.
+        included, and the processor. Times of different processors are not averaged: they are those of the most
+        frequent processor alone, whose number of results follows its name if there are others.
     """
     gain = "" if frozen == results else summarize(paired_differences(frozen, results, key), sign="+")
-    minutes = mean(result["cpu_seconds"] / 60 for result in results)
-    seconds = mean(1000 * result["cpu_seconds"] / result["last_step"] for result in results)
-    return [summarize(percents(results, key)), gain, f"{minutes:.1f}", f"{seconds:.0f}"]
+    processor, timed = _most_frequent_processor(results)
+    told = processor if len(timed) == len(results) else f"{processor} ({len(timed)} of {len(results)})"
+    minutes = mean(result["cpu_seconds"] / 60 for result in timed)
+    seconds = mean(1000 * result["cpu_seconds"] / result["last_step"] for result in timed)
+    return [summarize(percents(results, key)), gain, f"{minutes:.1f}", f"{seconds:.0f}", told]
+
+
+def _most_frequent_processor(results: List[Result]) -> Tuple[str, List[Result]]:
+    """RETURNS (Tuple[str, List[Result]]): Its name and its results; of equals that of the lowest seed."""
+    by_processor: Dict[str, List[Result]] = defaultdict(list)
+    for result in results:
+        by_processor[result.get("processor", "not recorded")].append(result)
+    return max(by_processor.items(), key=lambda item: len(item[1]))
 
 
 def make_alternatives(results: List[Result]) -> Optional[str]:

@@ -9,7 +9,8 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 import srsly
 import typer
 from convert_sample import read_sample
-from known_datasets import DATASETS, DOWNLOAD_DIR, PROJECT_DIR, SPLITS, Dataset, find_dataset, find_files
+from data_files import find_sources
+from known_datasets import DATASETS, SPLITS, find_dataset
 from messages import Messages
 from spacy import blank
 from spacy.tokens import Doc, DocBin
@@ -46,10 +47,9 @@ def prepare(name: str, output_dir: Path, assets_dir: str = "") -> Dict[Path, Tup
     RAISES (ValueError): P000 if the data set is not known.
     RAISES (FileNotFoundError): P001 or P002 if its files are not there.
     """
-    dataset = find_dataset(name)
-    if dataset is None:
+    if find_dataset(name) is None:
         raise ValueError(Messages.P000.format(name=name, known=", ".join(DATASETS)))
-    sources = _find_sources(name, dataset, assets_dir)
+    sources = find_sources(name, assets_dir)
     output_dir.mkdir(parents=True, exist_ok=True)
     targets = {split: output_dir / f"{split}.spacy" for split in SPLITS}
     return {target: convert(sources[split], target) for split, target in targets.items()}
@@ -118,25 +118,6 @@ def _read_comment(path: Path, number: int, line: str) -> Dict[str, Any]:
     if not is_object or not all(isinstance(label, str) for label in row["labels"]):
         raise ValueError(Messages.P007.format(path=path, number=number, found=repr(line[:60])))
     return dict(row)
-
-
-def _find_sources(name: str, dataset: Dataset, assets_dir: str) -> Dict[str, Path]:
-    if assets_dir and not (PROJECT_DIR / assets_dir).is_dir():
-        raise FileNotFoundError(_no_folder(assets_dir))
-    folder = PROJECT_DIR / assets_dir if assets_dir else DOWNLOAD_DIR
-    folder = PROJECT_DIR / "assets" / name if dataset.is_ours else folder.resolve()
-    found, missing = find_files(dataset, folder)
-    if missing:
-        told = {"name": name, "folder": folder, "missing": "; ".join(missing), "project_dir": PROJECT_DIR}
-        raise FileNotFoundError(Messages.P002.format(**told))
-    return found
-
-
-def _no_folder(assets_dir: str) -> str:
-    resolved = (PROJECT_DIR / assets_dir).resolve()
-    beside = (PROJECT_DIR.parent / assets_dir).resolve()
-    hint = f" Did you mean '../{assets_dir}' ({beside})?" if beside.is_dir() else ""
-    return Messages.P001.format(assets_dir=assets_dir, resolved=resolved, project_dir=PROJECT_DIR, hint=hint)
 
 
 def _reader(path: Path) -> Callable[[Path], List[Doc]]:

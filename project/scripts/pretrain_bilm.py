@@ -9,7 +9,7 @@ from typing import Any, Dict, List
 
 import srsly
 import typer
-from alternatives import ALTERNATIVES_DIR, BILM, RECORD, Source, save_source, source_dir, start_source
+from alternatives import ALTERNATIVES_DIR, BILM, Source, is_kept, save_source, source_dir, start_source
 from call_pretrain import call_pretrain
 from known_datasets import PROJECT_DIR
 from messages import Messages
@@ -37,14 +37,14 @@ def bilm_cli(
     # fmt: on
 ) -> None:
     """Pretrain with configs/pretrain_en_elmo_sm.cfg, the learning rate falling to zero at the limit."""
-    if skip and (source_dir(output, 'bilm', '') / RECORD).exists():
-        msg.info(f"{source_dir(output, 'bilm', '')} is complete, kept")
+    output_dir = source_dir(output, "bilm", "")
+    if is_kept(output_dir, skip):
         return
     try:
         source = pretrain_bilm(texts, output, limit_s=seconds, share=share, force=force)
     except (ValueError, OSError) as e:
         msg.fail("Cannot pretrain a biLM", str(e), exits=1)
-    msg.good(f"{source_dir(output, 'bilm', '')}: {source.words:,} words in {source.elapsed_s:.0f} s")
+    msg.good(f"{output_dir}: {source.words:,} words in {source.elapsed_s:.0f} s")
 
 
 def pretrain_bilm(

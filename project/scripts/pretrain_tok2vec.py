@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterator, List
 
 import srsly
 import typer
-from alternatives import ALTERNATIVES_DIR, RECORD, Source, digest_files, save_source, source_dir, start_source
+from alternatives import ALTERNATIVES_DIR, Source, digest_files, is_kept, save_source, source_dir, start_source
 from known_datasets import PROJECT_DIR
 from raw_text import name_texts, read_sentences
 from spacy import registry
@@ -52,14 +52,14 @@ def pretrain_cli(
     # fmt: on
 ) -> None:
     """Pretrain with spaCy's character objective and settings, one pass after the other until the limit."""
-    if skip and (source_dir(output, 'tok2vec', config) / RECORD).exists():
-        msg.info(f"{source_dir(output, 'tok2vec', config)} is complete, kept")
+    output_dir = source_dir(output, "tok2vec", config)
+    if is_kept(output_dir, skip):
         return
     try:
         source = pretrain_tok2vec(texts, config, output, limit_s=seconds, share=share, force=force)
     except (ValueError, OSError) as e:
         msg.fail("Cannot pretrain", str(e), exits=1)
-    msg.good(f"{source_dir(output, 'tok2vec', config)}: {source.words:,} words in {source.elapsed_s:.0f} s")
+    msg.good(f"{output_dir}: {source.words:,} words in {source.elapsed_s:.0f} s")
 
 
 def pretrain_tok2vec(

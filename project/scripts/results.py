@@ -1,15 +1,14 @@
 """Draw the tables and plots of docs/results.md from the stored results; text outside of the markers stays."""
 
-import os
 import re
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
 import srsly
 import typer
+from atomic_files import replace_file
 from choice_section import choice_section, name_choices
 from context_tables import CONTEXTS, contexts_section
-from earlier_weights import choose_results, draw_by_row
 from error_section import errors_section, name_errors
 from known_datasets import PROJECT_DIR
 from layer_tables import POS, SENSES, pos_section, senses_section
@@ -29,7 +28,7 @@ from paper_tables import (
     schedule_of,
 )
 from wasabi import msg
-from weights_in_use import describe_weights
+from weights_in_use import describe_weights, split_by_weights
 
 PAGE = PROJECT_DIR.parent / "docs" / "results.md"
 IMAGES = "images"  # beside the page
@@ -45,8 +44,6 @@ SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "shares": ("Sample efficiency", make_shares),
     "updates": ("Updates to the best score of the baseline", make_updates),
 }
-# Sections whose rows are not compared with each other: a row may be of earlier weights.
-BY_ROW = ("gains", "layer-weights", "languages", "updates")
 # The same as SECTIONS for sections that read files of errors.py, layers.py or benchmarks/contexts.py, from the folder
 # results.
 FILE_SECTIONS: Dict[str, Tuple[str, Callable[[Path], Optional[str]]]] = {
@@ -54,6 +51,12 @@ FILE_SECTIONS: Dict[str, Tuple[str, Callable[[Path], Optional[str]]]] = {
     "senses": ("Word senses by layer", senses_section),
     "pos": ("Parts of speech by layer", pos_section),
     "contexts": ("Contexts and states", contexts_section),
+}
+HEADINGS = {
+    **{name: heading for name, (heading, _) in (*SECTIONS.items(), *FILE_SECTIONS.items())},
+    "weights": "Weights",
+    "linear": "Gains with a falling learning rate",
+    "choice": "Score against speed",
 }
 
 
@@ -87,26 +90,28 @@ def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
     RETURNS (List[str]): The sections with content.
     """
     text = page.read_text(encoding="utf8") if page.exists() else "# Results\n"
-    of_layers = {name: srsly.read_json(folder / name) for name in (SENSES, POS, CONTEXTS) if (folder / name).is_file()}
-    of_layers.update({**name_choices(folder), **name_errors(folder)})
-    sections = {"weights": describe_weights(results, of_layers)}
-    by_schedule = {name: [result for result in results if schedule_of(result) == name] for name in SCHEDULES}
-    for name, (_, make) in SECTIONS.items():
-        draw_section = draw_by_row if name in BY_ROW else _draw_whole
-        sections[name] = draw_section(make, by_schedule["constant"])
-    sections["linear"] = draw_by_row(make_gains, by_schedule["linear"])
-    if sections["shares"]:
-        sections["shares"] += _draw_plots(by_schedule["constant"], page.parent / IMAGES)
-    sections.update({name: make(folder) for name, (_, make) in FILE_SECTIONS.items()})
-    sections["choice"] = choice_section(folder, page.parent / IMAGES)
-    headings = {name: section[0] for name, section in (*SECTIONS.items(), *FILE_SECTIONS.items())}
-    headings.update(weights="Weights", linear="Gains with a falling learning rate", choice="Score against speed")
-    for name, content in sections.items():
-        text = replace_section(text, name, f"## {headings[name]}\n\n{content}" if content else "")
-    part = page.with_name(f".{page.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf8", newline="\n")
-    os.replace(part, page)
-    return [name for name, content in sections.items() if content]
+    contents = make_contents(results, folder, page.parent / IMAGES)
+    for name, content in contents.items():
+        text = replace_section(text, name, f"## {HEADINGS[name]}\n\n{content}" if content else "")
+    with replace_file(page) as part:
+        part.write_text(text, encoding="utf8", newline="\n")
+    return [name for name, content in contents.items() if content]
+
+
+def make_contents(results: List[Result], folder: Path, image_dir: Path) -> Dict[str, Optional[str]]:
+    """RETURNS (Dict[str, Optional[str]]): Markdown of each section, empty or None without results. Results of other
+    weights than those in use are left out.
+    """
+    kept, _ = split_by_weights(results)
+    constant, linear = ([result for result in kept if schedule_of(result) == name] for name in SCHEDULES)
+    contents = {"weights": describe_weights(results, _read_identities(folder))}
+    contents.update({name: make(constant) for name, (_, make) in SECTIONS.items()})
+    contents["linear"] = make_gains(linear)
+    if contents["shares"]:
+        contents["shares"] += _draw_plots(constant, image_dir)
+    contents.update({name: make(folder) for name, (_, make) in FILE_SECTIONS.items()})
+    contents["choice"] = choice_section(folder, image_dir)
+    return contents
 
 
 def replace_section(text: str, name: str, content: str) -> str:
@@ -121,17 +126,16 @@ def replace_section(text: str, name: str, content: str) -> str:
     return f"{text.rstrip()}\n\n{block}\n" if content else text
 
 
-def _draw_whole(make: Callable[[List[Result]], Optional[str]], results: List[Result]) -> Optional[str]:
-    chosen, note = choose_results(make, results)
-    content = make(chosen)
-    return content and content + note
+def _read_identities(folder: Path) -> Dict[str, Result]:
+    """RETURNS (Dict[str, Result]): Name and digest of the biLM of each file without a training of its own."""
+    of_layers = {name: srsly.read_json(folder / name) for name in (SENSES, POS, CONTEXTS) if (folder / name).is_file()}
+    return {**of_layers, **name_choices(folder), **name_errors(folder)}
 
 
 def _draw_plots(results: List[Result], image_dir: Path) -> str:
     from paper_plots import draw_shares  # needs matplotlib, which tables do without
 
-    chosen, _ = choose_results(make_shares, results)
-    return "".join(f"\n\n![{title}]({IMAGES}/{name})" for title, name in draw_shares(chosen, image_dir))
+    return "".join(f"\n\n![{title}]({IMAGES}/{name})" for title, name in draw_shares(results, image_dir))
 
 
 def _read(path: Path) -> Result:

@@ -6,7 +6,7 @@ from typing import Any, Dict
 
 import srsly
 import typer
-from known_datasets import DATASETS, PROJECT_DIR, find_dataset
+from known_datasets import DATASETS, PROJECT_DIR, Dataset, find_dataset
 from messages import Messages
 from spacy.cli.train import train as spacy_train
 from spacy.util import load_config
@@ -48,14 +48,14 @@ def find_config(dataset_name: str, variant: str) -> Path:
     """RETURNS (Path): The config file. RAISES (ValueError): P000 or P003 if data set or variant are not known; P005
     if the data set has no config.
     """
-    dataset = find_dataset(dataset_name)
-    if dataset is None:
-        raise ValueError(Messages.P000.format(name=dataset_name, known=", ".join(DATASETS)))
     if variant not in VARIANTS:
         raise ValueError(Messages.P003.format(variant=variant, known=", ".join(VARIANTS)))
-    path = CONFIG_DIR / f"{variant}_{dataset.pipeline}.cfg"
+    dataset = find_dataset(dataset_name)
+    if dataset is None:
+        raise ValueError(Messages.P000.format(name=dataset_name, known=_name_trainable(variant)))
+    path = _config_path(dataset, variant)
     if not path.is_file():
-        known = ", ".join(name for name, other in DATASETS.items() if other.pipeline != dataset.pipeline)
+        known = _name_trainable(variant)
         raise ValueError(Messages.P005.format(config=path.name, name=dataset_name, known=known))
     return path
 
@@ -73,9 +73,13 @@ def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, 
 
 
 def shorten_training(config_path: Path, max_steps: int) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Overrides for fewer steps; the decay of the learning rate is shortened too."""
-    overrides = {"training.max_steps": max_steps}
-    learn_rate = load_config(config_path)["training"]["optimizer"]["learn_rate"]
+    """RETURNS (Dict[str, Any]): Overrides for fewer steps. The decay of the learning rate is shortened too, and
+    evaluations are at most `max_steps` apart: otherwise the best pipeline would be the untrained one of step 0.
+    """
+    training = load_config(config_path)["training"]
+    eval_frequency = min(max_steps, training["eval_frequency"])
+    overrides = {"training.max_steps": max_steps, "training.eval_frequency": eval_frequency}
+    learn_rate = training["optimizer"]["learn_rate"]
     if isinstance(learn_rate, dict) and "total_steps" in learn_rate:
         overrides["training.optimizer.learn_rate.total_steps"] = max_steps
     return overrides
@@ -108,6 +112,17 @@ def train(config_path: Path, output_dir: Path, *, overrides: Dict[str, Any], gpu
     elapsed_s = time.perf_counter() - start_s
     srsly.write_json(output_dir / "timing.json", {"elapsed_s": elapsed_s})
     return elapsed_s
+
+
+def _name_trainable(variant: str) -> str:
+    """RETURNS (str): The data sets with a config, and which of them are not downloaded."""
+    trainable = {name: dataset for name, dataset in DATASETS.items() if _config_path(dataset, variant).is_file()}
+    is_here = {name: dataset.is_ours or dataset.is_downloaded for name, dataset in trainable.items()}
+    return ", ".join(name if is_here[name] else f"{name} (local copies only)" for name in trainable)
+
+
+def _config_path(dataset: Dataset, variant: str) -> Path:
+    return CONFIG_DIR / f"{variant}_{dataset.pipeline}.cfg"
 
 
 if __name__ == "__main__":

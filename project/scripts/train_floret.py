@@ -9,7 +9,7 @@ from typing import Any, List
 
 import spacy
 import typer
-from alternatives import ALTERNATIVES_DIR, RECORD, Source, digest_files, save_source, source_dir, start_source
+from alternatives import ALTERNATIVES_DIR, Source, digest_files, is_kept, save_source, source_dir, start_source
 from messages import Messages
 from raw_text import name_texts, read_sentences
 from spacy.training.initialize import convert_vectors
@@ -35,14 +35,14 @@ def floret_cli(
     # fmt: on
 ) -> None:
     """Train floret vectors and convert them, as `spacy init vectors --mode floret` does."""
-    if skip and (source_dir(output, 'floret', '') / RECORD).exists():
-        msg.info(f"{source_dir(output, 'floret', '')} is complete, kept")
+    output_dir = source_dir(output, "floret", "")
+    if is_kept(output_dir, skip):
         return
     try:
         source = train_floret(texts, output, limit_s=seconds, share=share, lang=lang, force=force)
     except (ValueError, OSError, ImportError) as e:
         msg.fail("Cannot train vectors", str(e), exits=1)
-    msg.good(f"{source_dir(output, 'floret', '')}: {source.words:,} words in {source.elapsed_s:.0f} s")
+    msg.good(f"{output_dir}: {source.words:,} words in {source.elapsed_s:.0f} s")
 
 
 def train_floret(

@@ -1,4 +1,4 @@
-"""Which results belong into one table: those of the weights in use, beside those without a biLM."""
+"""Which results are in tables and plots: those of the weights in use, beside those without a biLM."""
 
 from collections import defaultdict
 from typing import Any, Dict, Iterable, List, Optional, Tuple
@@ -32,7 +32,8 @@ def find_digests(results: Iterable[Result]) -> Dict[str, Optional[str]]:
 
 def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Optional[str]:
     """layers (Dict[str, Result]): Names and digests of biLMs in other files of results, by the name of the file.
-    RETURNS (Optional[str]): Markdown: the weights that the tables are of, and the results of others; None without any.
+    RETURNS (Optional[str]): Markdown: the weights that the tables are of, and how many results are in none; None
+        without any weights.
     """
     records = {name: {"settings": record} for name, record in layers.items()}
     in_use = find_digests([*results, *records.values()])
@@ -40,9 +41,9 @@ def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Option
         return None
     names = "; ".join(f"`{name}` {digest or 'not recorded'}" for name, digest in in_use.items())
     told = f"Weights, first digits of the sha256 of their file: {names}."
-    n_others = sum(not _is_of(found["settings"], in_use) for found in (*results, *records.values()))
+    n_others = sum(not _is_of(result["settings"], in_use) for result in results)
     if n_others:
-        told += f" Files of results made with other weights, which are only in tables that say so: {n_others}."
+        told += f" Files of results made with other weights, which are in no table: {n_others}."
     return told
 
 
@@ -51,14 +52,10 @@ def note_earlier(record: Result) -> str:
     RETURNS (str): Markdown, a paragraph if it was made with earlier weights of a packaged biLM; otherwise "".
     """
     digest = _packaged(record["bilm"])
-    return "" if digest in (None, record.get("bilm_digest")) else f"\n\n{describe_earlier(record)}"
-
-
-def describe_earlier(record: Result) -> str:
-    """record (Result): With "bilm" and "bilm_digest", made with earlier weights.
-    RETURNS (str): Markdown that says so.
-    """
-    return f"Measured with earlier weights of `{record['bilm']}` ({record.get('bilm_digest') or 'not recorded'})."
+    found = record.get("bilm_digest")
+    if digest in (None, found):
+        return ""
+    return f"\n\nMeasured with earlier weights of `{record['bilm']}` ({found or 'not recorded'})."
 
 
 def describe_pretraining(name: str, digest: Optional[str]) -> List[str]:

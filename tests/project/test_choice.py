@@ -56,6 +56,25 @@ def test_kept_pipelines_are_measured(script: Any, tmp_path: Path) -> None:
     assert str(tmp_path) not in (tmp_path / "out" / "choice-sample.json").read_text()
 
 
+@pytest.mark.issue(16)
+def test_pipelines_of_different_weights_are_not_ranked(script: Any, tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    _keep(nlp, tmp_path, "baseline", 0.25)
+    _keep(nlp, tmp_path, "elmo", 0.5, bilm="en_elmo_sm", bilm_digest="of-new")
+    _keep(nlp, tmp_path, "elmo-finetuned", 0.6, bilm="en_elmo_sm", bilm_digest="of-old")
+    result = _invoke(script, "--pipelines", tmp_path, "--results", tmp_path / "out")
+    told = "".join(result.output.split())
+    assert result.exit_code == 1 and "P046" in told and "paper.pysample--seed0--keep" in told
+    assert "sample-elmo-100pct-seed0(of-new),sample-elmo-finetuned-100pct-seed0(of-old)" in told
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.issue(16)
+def test_missing_pipelines_name_an_experiment_that_exists(script: Any, import_script: Callable[[str], Any]) -> None:
+    assert set(script.KEPT_BY) == set(script.DATASETS)
+    assert set(script.KEPT_BY.values()) <= set(import_script("paper_experiments").EXPERIMENTS)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "condition, settings, label",

@@ -47,8 +47,7 @@ def test_plots_are_those_of_their_sources(script: Any, notes: Dict[str, Dict[str
 def test_layer_weights_are_those_of_the_results(
     script: Any, import_script: Callable[[str], Any], notes: Dict[str, Dict[str, str]]
 ) -> None:
-    kept, missing = script.split_missing(script.read_results(script.RESULTS))
-    wanted = import_script("paper_mixes").describe_mixes([*kept, *missing])
+    wanted = import_script("paper_mixes").describe_mixes(script.read_drawn(script.RESULTS))
     assert notes["layer_weights.png"]["Source"] == wanted, "python project/scripts/draw_docs.py draws it again"
 
 

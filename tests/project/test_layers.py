@@ -36,6 +36,7 @@ def assets(tmp_path: Path) -> Path:
     for part in ("train", "test"):
         with gzip.open(tmp_path / "wsd" / f"semcor-noad-{part}.jsonl.gz", "wt") as file:
             file.writelines(srsly.json_dumps(line) + "\n" for line in SENSES)
+    for part in ("train", "dev", "test"):
         DocBin(docs=docs).to_disk(tmp_path / "ud" / "en_ewt" / f"{part}.spacy")
     return tmp_path
 
@@ -75,6 +76,35 @@ def test_parts_of_speech_beside_baselines(script: Any, assets: Path, tmp_path: P
     assert srsly.read_json(output)["n_train"] == 6
 
 
+@pytest.mark.issue(16)
+def test_parts_of_speech_are_read_from_conllu(script: Any, assets: Path, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    save_bilm(make_bilm(), tmp_path / "bilm")
+    for path in (assets / "ud" / "en_ewt").iterdir():
+        rows = [[f"{i}\t{word}\t_\t{tag}" + "\t_" * 6 for i, (word, tag) in enumerate(zip(*s), 1)] for s in TAGGED]
+        path.with_suffix(".conllu").write_text("\n".join("\n".join([*lines, ""]) for lines in rows), encoding="utf8")
+        path.unlink()
+    result = _run(script, "pos", tmp_path / "pos.json", "-a", assets, "-b", tmp_path / "bilm")
+    assert result.exit_code == 0, result.output
+    assert srsly.read_json(tmp_path / "pos.json")["n_train"] == 6
+    assert _scores(tmp_path / "pos.json")["most frequent tag"]["value"] == pytest.approx(100 / 3)
+
+
+@pytest.mark.issue(16)
+def test_relative_folder_starts_at_the_project(
+    script: Any, import_script: Callable[[str], Any], assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_script("data_files"), "PROJECT_DIR", tmp_path / "checkout" / "project")
+    (tmp_path / "checkout" / "project").mkdir(parents=True)
+    save_bilm(make_bilm(), tmp_path / "bilm")
+    result = _run(script, "senses", tmp_path / "out.json", "-a", "../..", "-b", tmp_path / "bilm")
+    assert result.exit_code == 0, result.output
+    from_root = _run(script, "senses", tmp_path / "other.json", "-a", "..", "-b", tmp_path / "bilm")
+    assert from_root.exit_code == 1 and "P002" in from_root.output
+    missing = _run(script, "senses", tmp_path / "other.json", "-a", "../wsd", "-b", tmp_path / "bilm")
+    assert missing.exit_code == 1 and "P001" in missing.output and "'../../wsd'" in missing.output
+
+
 def test_a_finished_experiment_is_kept(script: Any, assets: Path, tmp_path: Path) -> None:
     output = tmp_path / "senses.json"
     save_bilm(make_bilm(), tmp_path / "bilm")
@@ -102,7 +132,7 @@ def test_a_missing_bilm_is_named(script: Any, assets: Path, tmp_path: Path) -> N
     assert result.exit_code == 1 and "EL370" in result.output and "nowhere" in result.output
 
 
-@pytest.mark.parametrize("name, wanted", [("chunks", "P012"), ("senses", "P013")])
+@pytest.mark.parametrize("name, wanted", [("chunks", "P012"), ("senses", "P002"), ("pos", "P002")])
 def test_errors_come_before_the_bilm_is_read(script: Any, tmp_path: Path, name: str, wanted: str) -> None:
     result = _run(script, name, tmp_path / "out.json", "-a", tmp_path, "-b", "no_such_bilm")
     assert result.exit_code == 1 and wanted in result.output and not (tmp_path / "out.json").exists()

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any, Callable, List
 
 import pytest
+import srsly
 import typer
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 from typer.testing import CliRunner
 
 SPLITS = ("train", "dev", "test")
+PROJECT_DIR = Path(__file__).parents[2] / "project"
 # A tab before an empty line, as in the upstream file.
 COLUMNS = "Empire\tB-location\nState\tI-location\nis\tO\n\t\nBack\tO\n\n"
 CONLLU = """# text = Don't go.
@@ -120,13 +122,15 @@ def test_unknown_dataset_lists_the_known_ones(script: Any, tmp_path: Path) -> No
 def test_missing_assets_dir_gives_the_resolved_path(script: Any, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="does not exist") as error:
         script.prepare("wnut17", tmp_path, "../no-such-folder")
-    assert str(script.PROJECT_DIR.parent / "no-such-folder") in str(error.value)
+    assert str(PROJECT_DIR.parent / "no-such-folder") in str(error.value)
 
 
-def test_path_from_the_root_gets_a_hint(script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_from_the_root_gets_a_hint(
+    script: Any, import_script: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "checkout" / "project").mkdir(parents=True)
     (tmp_path / "data").mkdir()
-    monkeypatch.setattr(script, "PROJECT_DIR", tmp_path / "checkout" / "project")
+    monkeypatch.setattr(import_script("data_files"), "PROJECT_DIR", tmp_path / "checkout" / "project")
     with pytest.raises(FileNotFoundError, match="Did you mean '../../data'"):
         script.prepare("wnut17", tmp_path, "../data")
 
@@ -142,6 +146,31 @@ def test_missing_files_are_named(script: Any, tmp_path: Path) -> None:
         script.prepare("wnut17", tmp_path / "out", str(tmp_path))
     assert "dev:" in str(error.value) and "train:" not in str(error.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.issue(16)
+def test_missing_files_are_downloaded_only_where_the_project_can(script: Any, tmp_path: Path) -> None:
+    project = srsly.read_yaml(PROJECT_DIR / "project.yml")
+    downloaded = {Path(asset["dest"]).parts[2] for asset in project["assets"]}
+    for name, dataset in script.DATASETS.items():
+        if dataset.is_ours:
+            continue
+        assert dataset.is_downloaded == (name in downloaded)
+        for folder, code in ((tmp_path, "P002"), (tmp_path / "none", "P001")):
+            with pytest.raises(FileNotFoundError, match=code) as error:
+                script.prepare(name, tmp_path / "out", str(folder))
+            assert ("spacy project assets" in str(error.value)) == dataset.is_downloaded
+            assert ("not downloaded" in str(error.value)) != dataset.is_downloaded
+            assert "`--vars.assets_dir`" in str(error.value) and "`--assets-dir`" in str(error.value)
+
+
+@pytest.mark.issue(16)
+def test_missing_sample_is_a_file_of_the_repository(
+    script: Any, import_script: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_script("data_files"), "PROJECT_DIR", tmp_path)
+    with pytest.raises(FileNotFoundError, match="P002.*part of the repository"):
+        script.prepare("sample", tmp_path / "out")
 
 
 def test_command_fails_with_a_message(script: Any, tmp_path: Path) -> None:

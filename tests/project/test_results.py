@@ -18,7 +18,7 @@ def _result(
     settings = {"task": task, "condition": condition, "seed": seed, "share": share, **others}
     curve = [[0, 0.0], [200, score / 2], [400, score]]
     best = {"best_dev_score": score, "best_step": 400}
-    cost = {"train_words": 10 * share, "cpu_seconds": 60.0, "last_step": 400}
+    cost = {"train_words": 10 * share, "cpu_seconds": 60.0, "last_step": 400, "processor": "P"}
     return {"settings": settings, "test": {"ents_f": score}, "curve": curve, **cost, **best}
 
 
@@ -89,52 +89,70 @@ def test_fine_tuning_has_gain_and_cost(script: Any) -> None:
     tags = [{**result, "test": {"pos_acc": 0.1}} for result in tags]
     rows = script.make_finetuned([_result("elmo", 1, 0.2, task="wikigold"), tuned, *tags]).splitlines()[2:]
     assert rows == [
-        "| Wikigold, NER F | frozen biLM | 20.00 (n = 1) |  | 1.0 | 150 |",
-        "| Wikigold, NER F | fine-tuned biLM | 30.00 (n = 1) | +10.00 (n = 1) | 1.0 | 150 |",
-        "| UD EWT, UPOS | frozen biLM | 10.00 (n = 1) |  | 1.0 | 150 |",
-        "| UD EWT, UPOS | fine-tuned biLM | 10.00 (n = 1) | +0.00 (n = 1) | 1.0 | 150 |",
+        "| Wikigold, NER F | frozen biLM | 20.00 (n = 1) |  | 1.0 | 150 | P |",
+        "| Wikigold, NER F | fine-tuned biLM | 30.00 (n = 1) | +10.00 (n = 1) | 1.0 | 150 | P |",
+        "| UD EWT, UPOS | frozen biLM | 10.00 (n = 1) |  | 1.0 | 150 | P |",
+        "| UD EWT, UPOS | fine-tuned biLM | 10.00 (n = 1) | +0.00 (n = 1) | 1.0 | 150 | P |",
     ]
+
+
+@pytest.mark.issue(16)
+def test_cpu_times_are_those_of_one_processor(script: Any) -> None:
+    tuned = [_result("elmo-finetuned", seed, 0.3) for seed in (0, 1, 2)]
+    tuned[0].update(processor="Q", cpu_seconds=900.0)
+    tuned[2].update(cpu_seconds=120.0)
+    header, _, row = script.make_finetuned(tuned).splitlines()
+    assert header.endswith("| CPU minutes | CPU seconds per 1,000 updates | processor |")
+    assert row == "| WNUT-17, NER F | fine-tuned biLM | 30.00 ± 0.00 (n = 3) | - | 1.5 | 225 | P (2 of 3) |"
+    for result in tuned[1:]:
+        del result["processor"]  # as results of the first version
+    assert "| 1.5 | 225 | not recorded (2 of 3) |" in script.make_finetuned(tuned)
 
 
 def test_only_results_of_the_packaged_weights_are_drawn(script: Any, tmp_path: Path) -> None:
     now = digest_bilm("en_elmo_sm")
     older = _result("elmo", 2, 0.9, bilm="en_elmo_sm", bilm_digest="0123456789ab")
     unknown = _result("elmo", 3, 0.9, bilm="en_elmo_sm")
+    parser = _result("elmo", 0, 0.5, task="ewt-parser", bilm="en_elmo_sm", bilm_digest="0123456789ab")
     same = [_result("elmo", seed, 0.26, bilm="en_elmo_sm", bilm_digest=now) for seed in (0, 1)]
-    script.draw([*GAINS[:3], *same, older, unknown], tmp_path / "results.md", tmp_path)
+    script.draw([*GAINS[:3], *same, older, unknown, parser], tmp_path / "results.md", tmp_path)
     text = (tmp_path / "results.md").read_text(encoding="utf8")
     assert "| 13.00 ± 3.61 (n = 3) | 26.00 ± 0.00 (n = 2) |" in text
     assert f"`en_elmo_sm` {now}" in text
-    assert "tables that say so: 2." in text
-    assert "†" not in text and "earlier weights" not in text
+    assert "Files of results made with other weights, which are in no table: 3." in text
+    assert "90.00" not in text and "UD EWT" not in text and "earlier weights" not in text
 
 
-def test_rows_without_the_packaged_weights_are_of_earlier_ones_and_marked(script: Any) -> None:
-    same = {"bilm": "en_elmo_sm", "bilm_digest": digest_bilm("en_elmo_sm")}
-    older = {"bilm": "en_elmo_sm", "bilm_digest": "0123456789ab"}
-    parser = [{**_result("elmo", 0, 0.5, task="ewt-parser", **older), "test": {"dep_las": 0.5, "dep_uas": 0.6}}]
-    oldest = _result("elmo", 1, 0.5, task="ewt-parser", bilm="en_elmo_sm", bilm_digest="x")
-    parser[0]["finished_at"], oldest["finished_at"] = "2026-11-24", "2026-11-22"
-    results = [*GAINS[:3], _result("elmo", 0, 0.26, **same), _result("elmo", 1, 0.9, **older), *parser, oldest]
-    table = script.draw_by_row(script.make_gains, results)
-    assert "| WNUT-17, NER F | 13.00 ± 3.61 (n = 3) | 26.00 (n = 1) |" in table
-    assert "| UD EWT, LAS † | - | 50.00 (n = 1) |" in table
-    assert table.endswith("\n\n† Measured with earlier weights of `en_elmo_sm` (0123456789ab).")
-    assert script.draw_by_row(script.make_gains, results[:5]) == script.make_gains(results[:4])
-
-
-def test_compared_rows_are_of_the_same_weights(script: Any) -> None:
-    same = {"bilm": "en_elmo_sm", "bilm_digest": digest_bilm("en_elmo_sm")}
+@pytest.mark.issue(16)
+def test_no_table_mixes_weights(script: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    now = {"bilm": "en_elmo_sm", "bilm_digest": digest_bilm("en_elmo_sm")}
     older = {"bilm": "en_elmo_sm", "bilm_digest": "0123456789ab"}
     results = [
         *GAINS[:3],
-        *(_result(name, 0, 0.2, **older) for name in ("elmo", "mix-mean", "mix-top")),
-        *(_result(name, 0, 0.3, **same) for name in ("elmo", "mix-mean")),
+        _result("baseline", 0, 0.05, share=10),
+        *(_result(name, 0, 0.9, **older) for name in ("elmo", "mix-mean", "mix-top", "elmo-finetuned")),
+        *(_result("elmo", 0, 0.9, share=share, **older) for share in (1, 3, 10)),
+        *(_result(name, 0, 0.3, **now) for name in ("elmo", "mix-mean")),
     ]
-    chosen, note = script.choose_results(script.make_mixes, results)
-    assert chosen == results[:6] and note == "\n\nMeasured with earlier weights of `en_elmo_sm` (0123456789ab)."
-    now = [*results, _result("mix-top", 0, 0.3, **same)]
-    assert script.choose_results(script.make_mixes, now) == ([*now[:3], *now[6:]], "")
+    names = script.draw(results, tmp_path / "results.md", tmp_path)
+    text = (tmp_path / "results.md").read_text(encoding="utf8")
+    assert names == ["weights", "gains", "mixes", "shares", "updates"] and "90.00" not in text
+    assert "| mean of the layers | 30.00 (n = 1) |" in text and "top layer" not in text
+    assert "| WNUT-17, NER F | 10 % | 100 | 5.00 (n = 1) | - |" in text and "3 %" not in text
+    assert not list(tmp_path.glob("images/*"))  # with ELMo one share is left, and a line needs two
+
+
+@pytest.mark.issue(16)
+def test_alternatives_are_of_the_newest_source(script: Any, tmp_path: Path) -> None:
+    source = {"kind": "tok2vec", "text": "a.txt", "share": 100, "words": 9000, "elapsed_s": 90.0, "cpu_s": 30.0}
+    made = [_result("tok2vec", seed, 0.9, source={**source, "digest": "old"}) for seed in (0, 1, 2)]
+    made.append(_result("tok2vec", 0, 0.2, source={**source, "words": 7000, "digest": "new"}))
+    made = [{**result, "finished_at": f"2026-11-2{day}"} for day, result in enumerate(made)]
+    script.draw([*GAINS[:3], *made], tmp_path / "results.md", tmp_path)
+    text = (tmp_path / "results.md").read_text(encoding="utf8")
+    assert "`tok2vec for wnut17` new. Files of results made with other weights, which are in no table: 3." in text
+    assert "| a.txt | 7,000 | 1.5 min (0.5) | 20.00 (n = 1) |" in text and "90.00" not in text
 
 
 def test_other_bilms_are_drawn_by_their_newest_result(import_script: Callable[[str], Any]) -> None:
@@ -149,7 +167,7 @@ def test_layers_of_other_weights_say_so(script: Any, tmp_path: Path) -> None:
     srsly.write_json(tmp_path / "layers-pos.json", {**found, "bilm_digest": "0123456789ab"})
     assert script.draw([], tmp_path / "results.md", tmp_path) == ["weights", "pos"]
     text = (tmp_path / "results.md").read_text(encoding="utf8")
-    assert "tables that say so: 1." in text
+    assert "other weights" not in text
     assert "Measured with earlier weights of `en_elmo_sm` (0123456789ab)." in text
 
 
@@ -159,6 +177,13 @@ def test_results_with_a_falling_rate_have_a_table_of_their_own(script: Any, tmp_
     text = (tmp_path / "results.md").read_text(encoding="utf8")
     gains, linear = text.split("## Gains with a falling learning rate")
     assert "50.00" not in gains and "| WNUT-17, NER F | - | 50.00 (n = 1) |" in linear
+
+
+@pytest.mark.issue(16)
+def test_both_schedules_are_drawn_with_the_same_weights(script: Any, tmp_path: Path) -> None:
+    older = {**_result("elmo", 0, 0.9, bilm="tiny", bilm_digest="a"), "finished_at": "2026-11-22"}
+    newer = {**_result("elmo", 0, 0.5, bilm="tiny", bilm_digest="b", schedule="linear"), "finished_at": "2026-11-23"}
+    assert script.draw([older, newer], tmp_path / "results.md", tmp_path) == ["weights", "linear"]
 
 
 def test_sections_change_and_other_text_stays(script: Any, tmp_path: Path) -> None:

@@ -22,8 +22,16 @@ def test_every_data_set_has_its_configs(script: Any, dataset: str, variant: str)
 
 def test_fewer_steps_shorten_a_falling_learning_rate(script: Any) -> None:
     falling = script.shorten_training(script.find_config("sample", "elmo"), 7)
-    assert falling == {"training.max_steps": 7, "training.optimizer.learn_rate.total_steps": 7}
-    assert script.shorten_training(script.find_config("wnut17", "elmo"), 7) == {"training.max_steps": 7}
+    assert falling.pop("training.optimizer.learn_rate.total_steps") == 7
+    constant = script.shorten_training(script.find_config("wnut17", "elmo"), 7)
+    assert falling == constant == {"training.max_steps": 7, "training.eval_frequency": 7}
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("max_steps, eval_frequency", [(1, 1), (49, 49), (50, 50), (300, 50)])
+def test_a_shorter_training_is_evaluated_after_updates(script: Any, max_steps: int, eval_frequency: int) -> None:
+    overrides = script.shorten_training(script.find_config("sample", "baseline"), max_steps)
+    assert overrides["training.eval_frequency"] == eval_frequency
 
 
 @pytest.mark.parametrize("arguments, known", [(["conll2003", "elmo"], "wnut17"), (["sample", "bert"], "baseline")])
@@ -37,6 +45,17 @@ def test_command_lists_what_is_known(script: Any, arguments: Any, known: str, tm
 def test_data_set_without_a_config_names_the_other_command(script: Any) -> None:
     with pytest.raises(ValueError, match=r"P005.*elmo_textcat\.cfg.*goemotions.*paper\.py.*wnut17"):
         script.find_config("goemotions", "elmo")
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("variant", ["elmo", "baseline"])
+@pytest.mark.parametrize("name, code", [("goemotions", "P005"), ("fr_sequoia", "P005"), ("conll2003", "P000")])
+def test_known_data_sets_are_those_with_a_config(script: Any, name: str, code: str, variant: str) -> None:
+    with pytest.raises(ValueError, match=code) as error:
+        script.find_config(name, variant)
+    known = str(error.value).rsplit(": ", 1)[1].split(". ")[0]
+    local = ["wikigold (local copies only)", "ncbi_disease (local copies only)"]
+    assert known.rstrip(".").split(", ") == ["sample", "wnut17", "ud_en_ewt", *local]
 
 
 @pytest.mark.parametrize("variant, logger", [("elmo", "spacy.ChainLogger.v1"), ("baseline", "spacy.ConsoleLogger.v3")])
