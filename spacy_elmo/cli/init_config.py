@@ -18,15 +18,15 @@ STDOUT = "-"
 DEFAULT_PIPELINE = "tagger,parser,ner"  # as `spacy init config`
 PIPELINE_HEADER = """\
 # {pipeline} with ELMo: the config of `spacy init config` for {optimize}, each component with its own mix of layers.
-{network}# python -m spacy train {config_path} --output training --paths.train train.spacy --paths.dev dev.spacy{kb}
+{network}# python -m spacy train {config_path} --output training --paths.train train.spacy --paths.dev dev.spacy{more}
 
 """
 PLACES = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
 NETWORK = "# Differs from it: a BiLSTM over word features, with ELMo {place}.\n"
 COMMANDS = {
-    "pipeline": "python -m spacy train {path} --output training --paths.train train.spacy --paths.dev dev.spacy{kb}",
+    "pipeline": "python -m spacy train {path} --output training --paths.train train.spacy --paths.dev dev.spacy{more}",
     "pretraining": "python -m spacy elmo pretrain {path} runs/mine --paths.train train.txt --paths.valid valid.txt",
-    "adaptation": "python -m spacy elmo pretrain {path} runs/adapted --paths.train train.txt --paths.valid valid.txt",
+    "adaptation": "python -m spacy elmo pretrain {path} runs/adapted --paths.train train.txt --paths.valid valid.txt{more}",
 }
 
 
@@ -100,7 +100,8 @@ def init_config_cli(
             return
         write_text(output_path, text)
     _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", path)
-    _common.msg.info(f"Next, with your data: {COMMANDS[kind].format(path=path, kb=_kb_option(pipeline))}")
+    command = COMMANDS[kind].format(path=path, more=_more_options(kind, pipeline, bilm or _packaged(lang)))
+    _common.msg.info(f"Next, with your data: {command}")
 
 
 def init_config(
@@ -145,14 +146,17 @@ def init_config(
         optimize=optimize,
         network="" if placement is None else NETWORK.format(place=PLACES[placement]),
         config_path=config_path,
-        kb=_kb_option(pipeline),
+        more=_more_options(kind, pipeline, bilm),
     )
     return header + add_comments(config.to_str(interpolate=False))
 
 
-def _kb_option(pipeline: Optional[str]) -> str:
-    """RETURNS (str): What the command that trains also needs, for an entity linker."""
-    return " --paths.kb kb" if LINKER in [name.strip() for name in (pipeline or "").split(",")] else ""
+def _more_options(kind: str, pipeline: Optional[str], bilm: Optional[str]) -> str:
+    """RETURNS (str): What the next command also needs: a biLM if the config names none, data of an entity linker."""
+    if kind == "adaptation":
+        return "" if bilm else " --paths.init BILM"
+    names = [name.strip() for name in (pipeline or "").split(",")]
+    return ("" if bilm else " --paths.bilm BILM") + (" --paths.kb kb" if LINKER in names else "")
 
 
 def _choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
@@ -163,11 +167,15 @@ def _choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
         if bilm not in PACKAGED_NAMES and not Path(bilm).exists():
             warnings.warn(Warnings.WL122.format(bilm=bilm, packaged=", ".join(PACKAGED_NAMES)), stacklevel=2)
         return bilm
-    packaged = [name for name in PACKAGED_NAMES if name.startswith(f"{lang}_")]
-    if not packaged:
+    packaged = _packaged(lang)
+    if packaged is None:
         warnings.warn(Warnings.WL121.format(lang=lang), stacklevel=2)
-        return None
-    return packaged[0]
+    return packaged
+
+
+def _packaged(lang: str) -> Optional[str]:
+    """RETURNS (Optional[str]): The packaged biLM of a language, None if there is none."""
+    return next((name for name in PACKAGED_NAMES if name.startswith(f"{lang}_")), None)
 
 
 def _kind_of(pretraining: bool, adaptation: bool) -> str:

@@ -1,4 +1,4 @@
-"""Errors of the component, the listeners and vectors on Docs. EL060 to EL099, EL375, EL376."""
+"""Errors of the component, the listeners and vectors on Docs. EL060 to EL099, EL375 to EL377."""
 
 from .catalogue import Catalogue
 
@@ -178,6 +178,10 @@ class PipelineErrors(metaclass=Catalogue):
     EL098 = (
         "The component '{name}' is not initialized: it has no weights. Train it (`nlp.initialize`, then `nlp.update`; "
         "or `spacy train`), or load a trained pipeline."
+    )
+    EL377 = (
+        "The component '{name}' cannot be read from '{path}': {reason}. Copy or save the pipeline again, from one that "
+        "is intact."
     )
     EL375 = (
         "There is no surprisal for '{text}' (extension prefix '{name}'). Process the Doc with a pipeline that has a "

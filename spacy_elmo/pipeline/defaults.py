@@ -10,8 +10,8 @@ from ..errors import Errors
 
 DEFAULT_CONFIG = """
 [elmo]
-# Weights of the biLM: a packaged name, or a folder, zip or file in any known format; null for the packaged biLM. A
-# loader in [initialize] takes precedence. A saved pipeline contains its weights and does not read the path again.
+# Weights of the biLM: a packaged name, or a folder, zip or file in any known format; null for the packaged biLM, and
+# where a loader in [initialize] gives them. A saved pipeline contains its weights and does not read the path again.
 weights = null
 # Vectors stored on a Doc: "mixed", "layers" (mixed on access) or "both". If there are listeners, layers are always
 # stored, since listeners read them from the Doc.

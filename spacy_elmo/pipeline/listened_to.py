@@ -2,6 +2,7 @@
 
 from typing import Any, Dict, Iterable, List
 
+from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from thinc.api import Model
@@ -64,15 +65,23 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
             `spacy train` asks for the names before the first update, the only sign of it to a component with a
             `source`, which is not initialized.
         """
+        nlp = trained_pipeline()
+        if nlp is not None:
+            self._find_sourced_listeners(nlp)
         for listener in self.listeners:
             listener.check_sizes()
-        nlp = trained_pipeline()
         if nlp is not None:
             check_order(nlp)
             check_frozen_listeners(nlp, self, self.listener_map)
             warn_of_ignored_settings(self.name)
         refuse_frozen_components(nlp, self, self.listener_map)
         return list(self.listener_map)
+
+    def _find_sourced_listeners(self, nlp: Language) -> None:
+        """Link sourced components again: they are disabled when spaCy links all others at the end of `initialize`."""
+        names = nlp.pipe_names
+        for name in names[names.index(self.name) + 1 :] if self.name in names else ():
+            self.find_listeners(nlp.get_pipe(name))
 
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:
         """listener (ElmoListener): A listener.
@@ -131,3 +140,14 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
         """path (Union[str, Path]): The folder to write."""
         self.complete()
         super().to_disk(path, exclude=exclude)
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "ListenedToPipe":
+        """path (Union[str, Path]): The folder to read.
+        RETURNS (ListenedToPipe): The component.
+        RAISES (ValueError): EL377 if its weights are missing or damaged.
+        """
+        try:
+            super().from_disk(path, exclude=exclude)
+        except (ValueError, FileNotFoundError) as error:
+            raise ValueError(Errors.EL377.format(name=self.name, path=path, reason=error)) from error
+        return self

@@ -207,6 +207,26 @@ def test_language_without_packaged_bilm_is_told() -> None:
     assert config["paths"]["bilm"] is None and config["nlp"]["lang"] == "de"
 
 
+@pytest.mark.issue(16)
+@pytest.mark.parametrize(
+    "options, more",
+    [
+        (["--lang", "de", "--pipeline", "ner"], " --paths.bilm BILM"),
+        (["--lang", "de", "--pipeline", "ner", "--bilm", "en_elmo_sm"], ""),
+        (["--pipeline", "ner,entity_linker"], " --paths.kb kb"),
+        (["--adaptation", "--lang", "de"], " --paths.init BILM"),
+        (["--adaptation"], ""),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*WL12")
+def test_next_command_has_what_the_config_leaves_open(options: List[str], more: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.cfg"
+    told = " ".join(_invoke(path, *options).output.split()).removesuffix("\x1b[0m")
+    assert told.endswith(("dev.spacy" if "--adaptation" not in options else "valid.txt") + more)
+    if "--adaptation" not in options:
+        assert f"dev.spacy{more}\n" in path.read_text()
+
+
 def test_bilm_that_is_not_there_is_told() -> None:
     with pytest.warns(UserWarning, match="WL122.*nowhere"):
         assert 'bilm = "nowhere"' in init_config(pipeline="ner", bilm="nowhere")

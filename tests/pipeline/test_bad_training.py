@@ -4,13 +4,15 @@ import re
 
 import pytest
 import spacy
+import torch
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
 from spacy.training.initialize import init_nlp
 from spacy.vocab import Vocab
-from thinc.api import Config
+from thinc.api import Adam, Config
 
 from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.ml.elmo_model import get_bilm
 from spacy_elmo.ml.listener import build_listener
 
 from .placements import make_tagger, task_encoder
@@ -217,6 +219,23 @@ def test_settings_beside_a_source_are_told(tmp_path):
     message = r"WL073.*'elmo' has a `source`.*ignores model in \[components.elmo\] and \[initialize.components"
     with pytest.warns(UserWarning, match=message):
         init_nlp(config)
+
+
+@pytest.mark.issue(16)
+def test_a_sourced_component_trains_a_new_bilm(tmp_path):
+    """spaCy initializes the new component while the sourced one is disabled."""
+    config = source_both(tmp_path, ["elmo", "tagger"])
+    model = {"@architectures": "spacy-elmo.ElmoModel.v1", "frozen": False}
+    config["components"]["elmo"] = {"factory": "elmo", "model": model}
+    config["initialize"]["components"]["elmo"] = loader_block()
+    nlp = init_nlp(config)
+    assert list(nlp.get_pipe("elmo").listener_map) == ["tagger"]
+    network = get_bilm(nlp.get_pipe("elmo").model).network
+    before = {name: weights.clone() for name, weights in network.state_dict().items()}
+    for _ in range(3):
+        nlp.update(make_examples(nlp), sgd=Adam(0.05))
+    after = network.state_dict()
+    assert not all(torch.equal(weights, after[name]) for name, weights in before.items())
 
 
 @pytest.mark.issue(16)

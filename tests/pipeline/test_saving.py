@@ -209,3 +209,21 @@ def test_loading_into_an_untouched_pipeline_needs_no_packaged_weights():
     fresh.add_pipe("elmo")
     fresh.from_bytes(nlp.to_bytes())
     numpy.testing.assert_allclose(fresh(TEXT)._.elmo, nlp(TEXT)._.elmo, atol=1e-6)
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "overwritten"])
+def test_damaged_weights_of_a_saved_pipeline_are_told(damage, tmp_path):
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    nlp.to_disk(tmp_path)
+    path = tmp_path / "elmo" / "model"
+    data = path.read_bytes()
+    start = data.index(b"projection")
+    damaged = {"empty": b"", "cut": data[:-100], "overwritten": data[:start] + bytes(50) + data[start + 50 :]}
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(damaged[damage])
+    with pytest.raises(ValueError, match=r"EL377.*'elmo' cannot be read from '.*elmo'.*save the pipeline again"):
+        spacy.load(tmp_path)
