@@ -55,7 +55,7 @@ def make_adaptation_config(*, lang: str, bilm: Optional[str], config_path: str) 
     config_path (str): Path of the config, for the command in its header.
     RETURNS (str): A config that continues the training of a biLM, with a comment above each setting.
     """
-    text = _read(ADAPTATION, config_path, name="adapted")
+    text = _read(ADAPTATION, config_path, name="adapted", more="" if bilm else " --paths.init BILM")
     return set_value(set_value(text, "paths", "init", bilm), "meta", "lang", lang)
 
 
@@ -70,7 +70,9 @@ def set_value(text: str, block: str, key: str, value: Any) -> str:
     return text[:start] + line.sub(lambda _: f"{key} = {srsly.json_dumps(value)}", text[start:], count=1)
 
 
-def _read(file_name: str, config_path: str, *, name: str) -> str:
+def _read(file_name: str, config_path: str, *, name: str, more: str = "") -> str:
+    """RETURNS (str): A config of the repository; the command in its header has these paths, and `more` at its end."""
     text = (find_configs() / file_name).read_text(encoding="utf8")
     text = re.sub(r"corpus/(train|valid)\S*\.gz\b", r"\1.txt", text)
-    return re.sub(r"pretrain configs/\S+ runs/\S+", lambda _: f"pretrain {config_path} runs/{name}", text)
+    command = re.compile(r"pretrain configs/\S+ runs/\S+( --paths.*)?")
+    return command.sub(lambda found: f"pretrain {config_path} runs/{name}{found[1] or ''}{more}", text)

@@ -1,4 +1,4 @@
-"""Errors of the component, the listeners and vectors on Docs. EL060 to EL099, EL375 to EL377."""
+"""Errors of the component, the listeners and vectors on Docs. EL060 to EL099, EL375 to EL378."""
 
 from .catalogue import Catalogue
 
@@ -133,7 +133,7 @@ class PipelineErrors(metaclass=Catalogue):
     EL088 = (
         "The biLM of '{name}' is trained (frozen = false), but components in frozen_components read its layers, which "
         "change with each update: {components}. Give each of them a copy of the biLM that does not change "
-        "(replace_listeners = [\"model.tok2vec\"] in [components.{first}], beside its `source`), remove them from "
+        "(replace_listeners = {paths} in [components.{first}], beside its `source`), remove them from "
         "frozen_components, or set frozen = true in [components.{name}.model]."
     )
     EL089 = (
@@ -182,6 +182,10 @@ class PipelineErrors(metaclass=Catalogue):
     EL377 = (
         "The component '{name}' cannot be read from '{path}': {reason}. Copy or save the pipeline again, from one that "
         "is intact."
+    )
+    EL378 = (
+        "replace_listeners names '{path}', which is no listener. The listeners of this component are at {paths}: name "
+        "all of them."
     )
     EL375 = (
         "There is no surprisal for '{text}' (extension prefix '{name}'). Process the Doc with a pipeline that has a "

@@ -49,7 +49,7 @@ class Warnings(metaclass=Catalogue):
     )
     WL069 = (
         "{layers} of the biLM of '{name}' will not be trained: unfreeze_every is {every}, and training ends after "
-        "{max_steps} updates, before they are unfrozen. Set a smaller unfreeze_every in fine_tuning, or more "
+        "{max_steps} updates. Set a smaller unfreeze_every in fine_tuning, or more "
         "max_steps; if this is intended, name the layers to train in `layers`, or set frozen = true."
     )
     WL070 = (

@@ -368,6 +368,12 @@ def get_listeners(model: Model[Any, Any]) -> List[ElmoListener]:
     return [node for node in model.walk() if isinstance(node, ElmoListener)]
 
 
+def find_listeners(component: Any) -> List[ElmoListener]:
+    """RETURNS (List[ElmoListener]): The listeners of a component, none without a model."""
+    model = getattr(component, "model", None)
+    return get_listeners(model) if isinstance(model, Model) else []
+
+
 def settings_of(listener: ElmoListener) -> MixSettings:
     """RETURNS (MixSettings): The mix settings of a listener."""
     return get_mix_settings(listener.mix)

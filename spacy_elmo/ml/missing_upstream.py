@@ -24,7 +24,8 @@ def no_upstream(listener: Model[Any, Any], upstream: str, nlp: Optional[Language
 def describe_missing(listener: Model[Any, Any], upstream: str, nlp: Optional[Language]) -> Dict[str, str]:
     """RETURNS (Dict[str, str]): Fields of a message: `owner`, `upstream`, `problem` and `remedy`."""
     owner = find_owner(nlp, listener)
-    found = _compare(nlp, owner, upstream) if nlp is not None and owner else None
+    is_linked = getattr(listener, "upstream", None) is not None
+    found = _compare(nlp, owner, upstream, is_linked=is_linked) if nlp is not None and owner else None
     problem, remedy = found or (
         "no component of a pipeline is linked to it",
         f"Add a component of the factory '{FACTORY}' before the component with the listener, under the name given in "
@@ -49,8 +50,9 @@ def is_before(nlp: Language, upstream: Any, owner: str) -> bool:
     return len(names) == 2 and names[1] == owner
 
 
-def _compare(nlp: Language, owner: str, upstream: str) -> Optional[Tuple[str, str]]:
-    """RETURNS (Optional[Tuple[str, str]]): What is wrong with the pipeline, and what to do; None if nothing is."""
+def _compare(nlp: Language, owner: str, upstream: str, *, is_linked: bool) -> Optional[Tuple[str, str]]:
+    """is_linked (bool): Whether the listener has a component, which is another one than it should have.
+    RETURNS (Optional[Tuple[str, str]]): What is wrong with the pipeline, and what to do; None if nothing is."""
     names: List[str] = list(nlp.component_names)
     pipeline = f"the pipeline ({', '.join(names)})"
     found = [name for name in names if nlp.get_pipe_meta(name).factory == FACTORY]
@@ -66,6 +68,9 @@ def _compare(nlp: Language, owner: str, upstream: str) -> Optional[Tuple[str, st
     if not earlier:
         remedy = f"In `pipeline` of [nlp], move {_quote(named)} before '{owner}'"
         return f"{_quote(named)} comes after it in {pipeline}", remedy
+    if is_linked:
+        remedy = "Load the pipeline once more for each use (`spacy.load`), instead of sharing its components"
+        return f"'{owner}' was added to that pipeline, too", remedy
     disabled = [name for name in earlier if name in nlp.disabled]
     remedy = "".join(f'Call `nlp.enable_pipe("{name}")` before `nlp.add_pipe`' for name in disabled[-1:])
     return (f"{_quote(disabled[-1:])} was disabled when '{owner}' was added", remedy) if disabled else None

@@ -3,7 +3,7 @@
 `spacy-elmo.ElmoTok2Vec.v1` is this `tok2vec` layer, which needs no ELMo component upstream.
 """
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 from spacy.tokens import Doc
 from thinc.api import Model
@@ -18,6 +18,7 @@ from .types import ElmoBatch
 
 LISTENER = "spacy-elmo.ElmoListener.v1"
 OWNED = "spacy-elmo.ElmoTok2Vec.v1"
+TOK2VEC = "model.tok2vec"  # the block that spaCy passes
 
 
 @takes_mix_settings
@@ -105,24 +106,30 @@ def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) 
     elmo_cfg (Dict[str, Any]): Config of the component's model.
     tok2vec_cfg (Dict[str, Any]): Config of the listener, or of a block that contains it.
     RETURNS (Dict[str, Any]): Config of an `ElmoTok2Vec`.
+    RAISES (ValueError): EL378 if there is no listener at the path.
     """
-    listener_cfg = _find_listener(_block_at(tok2vec_cfg, replaced_path())) or {}
+    paths, path = find_paths(tok2vec_cfg, TOK2VEC), replaced_path()
+    if path.startswith(TOK2VEC) and path not in paths:
+        raise ValueError(Errors.EL378.format(path=path, paths=", ".join(paths)))
+    listener_cfg = _block_at(tok2vec_cfg, path or paths[0])
     mix_cfg = {name: value for name, value in listener_cfg.items() if name not in ("@architectures", "upstream")}
     return {"@architectures": OWNED, "elmo": dict(elmo_cfg), **mix_cfg}
 
 
-def _block_at(tok2vec_cfg: Dict[str, Any], path: str) -> Dict[str, Any]:
-    """path (str): For instance "model.tok2vec.elmo_output". RETURNS (Dict[str, Any]): The block there, or the whole."""
-    block = tok2vec_cfg
-    for name in path.removeprefix("model.tok2vec").split(".")[1:]:
-        block = block.get(name, {})
-    return block or tok2vec_cfg
-
-
-def _find_listener(block: Any) -> Optional[Dict[str, Any]]:
+def find_paths(block: Any, path: str) -> List[str]:
+    """block (Any): A block of a config, or a value. path (str): Its dotted name.
+    RETURNS (List[str]): The dotted names of the listeners in it.
+    """
     if not isinstance(block, dict):
-        return None
+        return []
     if block.get("@architectures") == LISTENER:
-        return block
-    found = (_find_listener(value) for value in block.values())
-    return next((listener for listener in found if listener is not None), None)
+        return [path]
+    return [found for name, value in block.items() for found in find_paths(value, f"{path}.{name}")]
+
+
+def _block_at(tok2vec_cfg: Dict[str, Any], path: str) -> Dict[str, Any]:
+    """path (str): Of a listener, for instance "model.tok2vec.elmo_output". RETURNS (Dict[str, Any]): Its block."""
+    block = tok2vec_cfg
+    for name in path.removeprefix(TOK2VEC).split(".")[1:]:
+        block = block[name]
+    return block

@@ -10,12 +10,15 @@ from thinc.api import Model
 from ..errors import Errors
 from ..ml.calling_pipeline import trained_pipeline
 from ..ml.elmo_model import get_label, get_settings
-from ..ml.listener import ElmoListener, get_listeners, settings_of
+from ..ml.listener import ElmoListener, find_listeners, settings_of
 from ..ml.missing_upstream import ANY_UPSTREAM
 from ..ml.residual_width import infer_residual_widths
 from ..ml.types import ElmoBatch
 from .other_bilm import refuse_frozen_components, warn_of_other_bilm
 from .training_check import check_frozen_listeners, check_order, warn_of_ignored_settings
+
+# Codes of weights that are not those of the native format.
+DAMAGED = ("EL003", "EL022", "EL023", "EL026", "EL028", "EL034", "EL039")
 
 
 class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
@@ -79,9 +82,15 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
 
     def _find_sourced_listeners(self, nlp: Language) -> None:
         """Link sourced components again: they are disabled when spaCy links all others at the end of `initialize`."""
-        names = nlp.pipe_names
+        names, is_nearest = nlp.pipe_names, True
         for name in names[names.index(self.name) + 1 :] if self.name in names else ():
-            self.find_listeners(nlp.get_pipe(name))
+            pipe = nlp.get_pipe(name)
+            is_nearest = is_nearest and not isinstance(pipe, ListenedToPipe)
+            wanted = (ANY_UPSTREAM, self.name) if is_nearest else (self.name,)
+            for listener in find_listeners(pipe):
+                if listener.upstream_name in wanted and listener not in self.listener_map.get(name, ()):
+                    self.add_listener(listener, name)
+                    self.is_checked = False
 
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:
         """listener (ElmoListener): A listener.
@@ -115,11 +124,10 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
         """
         if isinstance(component, ListenedToPipe) and component.prefix == self.prefix:
             raise ValueError(Errors.EL078.format(first=self.name, second=component.name, prefix=self.prefix))
-        if isinstance(getattr(component, "model", None), Model):
-            for listener in get_listeners(component.model):
-                if listener.upstream_name in (ANY_UPSTREAM, self.name):
-                    self.add_listener(listener, component.name)
-                    infer_residual_widths(component.model)
+        for listener in find_listeners(component):
+            if listener.upstream_name in (ANY_UPSTREAM, self.name):
+                self.add_listener(listener, component.name)
+                infer_residual_widths(component.model)
             self.is_checked = False  # later, since an ELMo component that is nearer may take the listeners over
 
     # Saving: a component without weights loads the packaged ones first
@@ -144,10 +152,14 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "ListenedToPipe":
         """path (Union[str, Path]): The folder to read.
         RETURNS (ListenedToPipe): The component.
-        RAISES (ValueError): EL377 if its weights are missing or damaged.
+        RAISES (ValueError): EL377 if its weights are damaged. RAISES (FileNotFoundError): EL377 if they are missing.
         """
         try:
             super().from_disk(path, exclude=exclude)
         except (ValueError, FileNotFoundError) as error:
-            raise ValueError(Errors.EL377.format(name=self.name, path=path, reason=error)) from error
+            reason = str(error).rstrip(".")
+            if reason.startswith("[EL") and reason[1:6] not in DAMAGED:  # of a setting
+                raise
+            kind = FileNotFoundError if isinstance(error, FileNotFoundError) else ValueError
+            raise kind(Errors.EL377.format(name=self.name, path=path, reason=reason)) from error
         return self

@@ -1,5 +1,6 @@
 """Bad input of a training: one error that says what to do, before the first update."""
 
+import json
 import re
 
 import pytest
@@ -170,9 +171,9 @@ def test_sourced_bilm_of_other_sizes_is_an_error_before_training(frozen, tmp_pat
         init_nlp(config)
 
 
-def source_both(folder, pipeline, **model):
+def source_both(folder, pipeline, tok2vec=LISTENER, **model):
     """Config of a training with an ELMo component and a tagger of one pipeline."""
-    source = make_tagger(LISTENER, model=model)
+    source = make_tagger(tok2vec, model=model)
     source.to_disk(folder / "source")
     DocBin(docs=[eg.reference for eg in make_examples(source)]).to_disk(folder / "train.spacy")
     config = Config().from_str(init_config(pipeline="tagger,ner"))
@@ -239,6 +240,52 @@ def test_a_sourced_component_trains_a_new_bilm(tmp_path):
 
 
 @pytest.mark.issue(16)
+@pytest.mark.parametrize("frozen", [[], ["first", "near"], ["elmo", "first", "second", "near"]])
+def test_listeners_of_the_nearest_of_two_sourced_components_train(frozen, tmp_path):
+    source = spacy.blank("en")
+    add_elmo(source)
+    source.add_pipe("tagger", name="first", config=listening(upstream="elmo"))
+    add_elmo(source, "second", prefix="second", bilm=WIDE)
+    source.add_pipe("tagger", name="near", config=listening())
+    source.initialize(lambda: make_examples(source))
+    source.to_disk(tmp_path / "source")
+    DocBin(docs=[eg.reference for eg in make_examples(source)]).to_disk(tmp_path / "train.spacy")
+    config = Config().from_str(init_config(pipeline="tagger"))
+    config["nlp"]["pipeline"] = list(source.pipe_names)
+    config["components"] = {name: {"source": str(tmp_path / "source")} for name in source.pipe_names}
+    config["initialize"]["components"] = {}
+    config["paths"]["bilm"] = None
+    config["training"].update(frozen_components=frozen, annotating_components=["elmo", "second"])
+    config["corpora"]["train"]["path"] = config["corpora"]["dev"]["path"] = str(tmp_path / "train.spacy")
+    nlp = init_nlp(config)
+    found = {name: list(nlp.get_pipe(name).listener_map) for name in ("elmo", "second")}
+    assert found == {"elmo": ["first"], "second": ["near"]}
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("placement", ["input", "output", "both"])
+def test_the_remedy_for_a_frozen_component_on_a_bilm_that_is_trained_works(placement, tmp_path):
+    config = source_both(tmp_path, ["elmo", "tagger", "ner"], task_encoder(placement), frozen=False)
+    config["training"]["frozen_components"] = ["tagger"]
+    with pytest.raises(ValueError, match="EL088") as caught:
+        init_nlp(config)
+    paths = re.search(r"replace_listeners = (\[.*?\])", str(caught.value))[1]
+    config["components"]["tagger"]["replace_listeners"] = json.loads(paths)
+    init_nlp(config).to_disk(tmp_path / "trained")
+    spacy.load(tmp_path / "trained")
+    config["components"]["tagger"]["replace_listeners"] = ["model.tok2vec"] * (2 if placement == "both" else 1)
+    with pytest.raises(ValueError, match=r"EL378.*'model.tok2vec'.*are at model.tok2vec.elmo_"):
+        init_nlp(config)
+
+
+@pytest.mark.issue(16)
+def test_a_bilm_that_no_component_trains_may_have_frozen_listeners(tmp_path):
+    config = source_both(tmp_path, ["elmo", "tagger"], frozen=False)
+    config["training"].update(frozen_components=["tagger"], annotating_components=["elmo"])
+    init_nlp(config)
+
+
+@pytest.mark.issue(16)
 def test_a_frozen_component_on_a_bilm_that_is_trained_is_an_error_before_training(tmp_path):
     config = source_both(tmp_path, ["elmo", "tagger", "ner"], frozen=False)
     config["training"]["frozen_components"] = ["tagger"]
@@ -260,6 +307,9 @@ def test_sentence_contexts_without_boundaries_are_an_error_before_training(tmp_p
         init_nlp(config)
     config["nlp"]["pipeline"].insert(0, "sentencizer")
     config["components"]["sentencizer"] = {"factory": "sentencizer"}
+    with pytest.raises(ValueError, match="EL061"):
+        init_nlp(config)
+    config["training"]["annotating_components"] = ["tagger"]
     with pytest.raises(ValueError, match="EL061"):
         init_nlp(config)
     config["training"]["annotating_components"] = ["sentencizer"]

@@ -212,6 +212,15 @@ def test_loading_into_an_untouched_pipeline_needs_no_packaged_weights():
 
 
 @pytest.mark.issue(16)
+def test_settings_that_do_not_fit_are_no_damage(tmp_path):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, model={"frozen": False, "fine_tuning": {"@misc": "spacy-elmo.FineTuning.v1"}})
+    nlp.to_disk(tmp_path)
+    with pytest.raises(ValueError, match=r"^\[EL085\]"):
+        spacy.load(tmp_path, config={"components.elmo.model.fine_tuning.layers": [7]})
+
+
+@pytest.mark.issue(16)
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "overwritten"])
 def test_damaged_weights_of_a_saved_pipeline_are_told(damage, tmp_path):
     nlp = spacy.blank("en")
@@ -225,5 +234,6 @@ def test_damaged_weights_of_a_saved_pipeline_are_told(damage, tmp_path):
         path.unlink()
     else:
         path.write_bytes(damaged[damage])
-    with pytest.raises(ValueError, match=r"EL377.*'elmo' cannot be read from '.*elmo'.*save the pipeline again"):
+    kind = FileNotFoundError if damage == "missing" else ValueError
+    with pytest.raises(kind, match=r"EL377.*'elmo' cannot be read from '.*elmo'.*save the pipeline again"):
         spacy.load(tmp_path)

@@ -9,9 +9,10 @@ import spacy
 from thinc.api import Config
 
 from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.pipeline.training_check import check_training
 from spacy_elmo.weights import save_bilm
 
-from .tiny import BILM, LISTENER, add_elmo, listening, loader_block, make_examples
+from .tiny import BILM, LISTENER, add_elmo, listening, loader_block, make_example, make_examples
 
 TEXT = "on the bank"
 
@@ -130,6 +131,24 @@ def test_a_loader_of_a_component_that_is_not_there_is_an_error():
 
 
 @pytest.mark.issue(16)
+@pytest.mark.parametrize("loader", [None, {"@misc": "other.Loader.v1"}])
+def test_loaders_of_others_are_no_error(loader):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.config["initialize"]["components"]["other"] = {"loader": loader}
+    check_training(nlp, nlp.get_pipe("elmo"), lambda: [make_example(nlp)], has_loader=False)
+
+
+@pytest.mark.issue(16)
+def test_the_loader_of_an_excluded_component_is_no_error(tmp_path):
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    add_elmo(nlp, "second", prefix="second")
+    nlp.to_disk(tmp_path)
+    spacy.load(tmp_path, exclude=["second"]).initialize()
+
+
+@pytest.mark.issue(16)
 def test_a_path_that_no_loader_reads_is_told(path):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
@@ -137,6 +156,11 @@ def test_a_path_that_no_loader_reads_is_told(path):
     with pytest.warns(UserWarning, match=r"WL074.*bilm.*'elmo' has no loader"):
         nlp.initialize()
     nlp.initialize()  # it has its weights
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.add_pipe("elmo", name="second", config={"prefix": "second", "weights": str(path)})
+    nlp.config["paths"]["bilm"] = str(path)
+    nlp.initialize()  # it is read
 
 
 # In a trained pipeline
