@@ -5,7 +5,7 @@ with a `source`. These functions find it on the call stack, for errors that name
 """
 
 import inspect
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from spacy.language import Language
 from spacy.training.initialize import init_nlp
@@ -31,9 +31,11 @@ def config_of_training() -> Dict[str, Any]:
     return _find_value("raw_config", init_nlp) or {}
 
 
-def replaced_path() -> str:
-    """RETURNS (str): Path, below [components.NAME], of the listener that `nlp.replace_listeners` replaces; else ""."""
-    return _find_value("listener_path", Language.replace_listeners) or ""
+def replaced_listener() -> Tuple[str, str]:
+    """RETURNS (Tuple[str, str]): Component and path of what `nlp.replace_listeners` replaces; empty outside of it."""
+    names = ("pipe_name", "listener_path")
+    component, path = (_find_value(name, Language.replace_listeners) or "" for name in names)
+    return component, path
 
 
 def _find_local(name: str, *functions: Callable[..., Any]) -> Optional[Language]:

@@ -11,7 +11,7 @@ from thinc.types import Floats2d
 
 from ..errors import Errors
 from .batch_norm import LayersWithBoundaries, add_boundary_sums
-from .calling_pipeline import replaced_path
+from .calling_pipeline import replaced_listener
 from .mix_settings import MixSettings, takes_mix_settings
 from .scalar_mix import ScalarMix, get_mix_settings, set_sizes
 from .types import ElmoBatch
@@ -19,6 +19,7 @@ from .types import ElmoBatch
 LISTENER = "spacy-elmo.ElmoListener.v1"
 OWNED = "spacy-elmo.ElmoTok2Vec.v1"
 TOK2VEC = "model.tok2vec"  # the block that spaCy passes
+NO_MIX_SETTINGS = ("@architectures", "upstream", "elmo")
 
 
 @takes_mix_settings
@@ -108,28 +109,43 @@ def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) 
     RETURNS (Dict[str, Any]): Config of an `ElmoTok2Vec`.
     RAISES (ValueError): EL378 if there is no listener at the path.
     """
-    paths, path = find_paths(tok2vec_cfg, TOK2VEC), replaced_path()
+    component, path = replaced_listener()
+    paths = find_paths(tok2vec_cfg, TOK2VEC, component)
     if path.startswith(TOK2VEC) and path not in paths:
         raise ValueError(Errors.EL378.format(path=path, paths=", ".join(paths)))
-    listener_cfg = _block_at(tok2vec_cfg, path or paths[0])
-    mix_cfg = {name: value for name, value in listener_cfg.items() if name not in ("@architectures", "upstream")}
+    listener_cfg = _block_at(tok2vec_cfg, path or paths[0], component)
+    mix_cfg = {name: value for name, value in listener_cfg.items() if name not in NO_MIX_SETTINGS}
     return {"@architectures": OWNED, "elmo": dict(elmo_cfg), **mix_cfg}
 
 
-def find_paths(block: Any, path: str) -> List[str]:
-    """block (Any): A block of a config, or a value. path (str): Its dotted name.
-    RETURNS (List[str]): The dotted names of the listeners in it.
+def find_paths(block: Any, path: str, component: str) -> List[str]:
+    """block (Any): A block of a config, or a value.
+    path (str): Its dotted name, below that of the component.
+    component (str): The component.
+    RETURNS (List[str]): The dotted names of the listeners in it, references to a listener included.
     """
+    if _refers_to(block, component):
+        return [path]
     if not isinstance(block, dict):
         return []
     if block.get("@architectures") == LISTENER:
         return [path]
-    return [found for name, value in block.items() for found in find_paths(value, f"{path}.{name}")]
+    return [found for name, value in block.items() for found in find_paths(value, f"{path}.{name}", component)]
 
 
-def _block_at(tok2vec_cfg: Dict[str, Any], path: str) -> Dict[str, Any]:
-    """path (str): Of a listener, for instance "model.tok2vec.elmo_output". RETURNS (Dict[str, Any]): Its block."""
-    block = tok2vec_cfg
+def _refers_to(value: Any, component: str) -> str:
+    """RETURNS (str): Dotted name of the block of the component's tok2vec that a value refers to; empty for others."""
+    start = f"${{components.{component}."
+    is_reference = isinstance(value, str) and value.startswith(f"{start}{TOK2VEC}.") and value.endswith("}")
+    return value[len(start) : -1] if is_reference else ""
+
+
+def _block_at(tok2vec_cfg: Dict[str, Any], path: str, component: str) -> Dict[str, Any]:
+    """path (str): Of a listener, for instance "model.tok2vec.elmo_output".
+    RETURNS (Dict[str, Any]): Its block, or that which it refers to, which may have been replaced before.
+    """
+    block: Any = tok2vec_cfg
     for name in path.removeprefix(TOK2VEC).split(".")[1:]:
         block = block[name]
-    return block
+    reference = _refers_to(block, component)
+    return _block_at(tok2vec_cfg, reference, component) if reference else dict(block)

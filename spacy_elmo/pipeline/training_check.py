@@ -73,7 +73,7 @@ def check_frozen_listeners(nlp: Language, elmo: HasModel, listeners: Iterable[st
     is_trained = elmo.name not in frozen and not get_settings(elmo.model).frozen and len(found) < len(listeners)
     if found and is_trained:
         names = ", ".join(f"'{name}'" for name in found)
-        paths = srsly.json_dumps(find_paths(nlp.get_pipe_config(found[0]).get("model", {}), "model"))
+        paths = srsly.json_dumps(find_paths(nlp.get_pipe_config(found[0]).get("model", {}), "model", found[0]))
         raise ValueError(Errors.EL088.format(name=elmo.name, components=names, first=found[0], paths=paths))
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Dict
 
+import numpy as np
 import pytest
 import spacy
 from annotated_docs import KB_WIDTH, make_docs, write_kb
@@ -101,9 +102,13 @@ def test_config_trains(file_name: str, overrides: Dict[str, Any], tmp_path: Path
     assert [key for key in changed if LSTM in key], "the gradient has reached the BiLSTM"
     n_mixes = sum(key.endswith(f"{MIX} w") for key in changed)
     assert n_mixes == (0 if file_name == "taglm_ner.cfg" else 2), "and all mixes but that of the top layer"
-    nlp("Ada sings songs.")
+    doc = nlp("Ada sings songs.")
+    wanted = nlp.get_pipe(name).model.get_ref("tok2vec").predict([doc])[0]  # type: ignore[attr-defined]
     paths = [f"model.tok2vec.elmo_{place}" for place in ("input", "output")][: len(listeners)]
     nlp.replace_listeners("elmo", name, paths)
     nlp.remove_pipe("elmo")
     nlp.to_disk(tmp_path / "replaced")
-    spacy.load(tmp_path / "replaced")("Ada sings songs.")
+    replaced = spacy.load(tmp_path / "replaced")
+    replaced("Ada sings songs.")
+    found = replaced.get_pipe(name).model.get_ref("tok2vec").predict([doc])[0]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
