@@ -4,12 +4,16 @@ A page of another site can let its own name point to 127.0.0.1 (DNS rebinding) a
 with its name in the headers Host and Origin. So only the names of this computer are accepted there.
 """
 
+import asyncio
+import contextlib
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import Errors
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HTTP_PORT = 80
+MAX_DRAINED = 65_536  # bytes of the body of a refused request that are read
+DRAIN_SECONDS = 1.0
 # No code, style or picture from anywhere else, none inline, and no strings as HTML.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -75,7 +79,21 @@ class Guard:
         if refusal is None:
             await self._app(scope, receive, send_with_headers)
         else:
+            await _drain(receive)
             await _refuse(refusal, send_with_headers)
+
+
+async def _drain(receive: Any) -> None:
+    """Read a small body: to close a connection with unread data resets it, and the answer may be lost."""
+
+    async def read() -> None:
+        n_read, has_more = 0, True
+        while has_more and n_read < MAX_DRAINED:
+            message = await receive()
+            n_read, has_more = n_read + len(message.get("body", b"")), message.get("more_body", False)
+
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(read(), DRAIN_SECONDS)
 
 
 async def _refuse(message: str, send: Any) -> None:

@@ -1,9 +1,11 @@
 """Which requests are refused, and the headers of every answer."""
 
+import select
+import socket
 from typing import Dict
 
 import pytest
-from explorer.serving import Client, running
+from explorer.serving import SECONDS, Client, running
 
 from spacy_elmo.explorer.guard import HEADERS, find_refusal, list_hosts
 from spacy_elmo.explorer.views import Explorer
@@ -54,6 +56,19 @@ def test_port_80_may_be_left_out() -> None:
 def test_server_refuses_a_foreign_host(client: Client, path: str) -> None:
     status, _, body = client.send("GET", path, headers={"Host": "rebound.example"})
     assert status == 403 and b"EL412" in body and b"rebound.example" in body
+
+
+@pytest.mark.issue(16)
+def test_refusal_reaches_a_client_whose_body_is_late(client: Client) -> None:
+    """A body that arrives after the connection is closed would reset it, and the client might lose the answer."""
+    host, port = client.host.split(":")
+    lines = ["POST /api/tokens HTTP/1.1", f"Host: {client.host}", "Origin: http://evil.example", "Content-Length: 13"]
+    with socket.create_connection((host, int(port)), timeout=SECONDS) as sent:
+        sent.sendall("".join(f"{line}\r\n" for line in [*lines, ""]).encode())
+        assert not select.select([sent], [], [], 0.2)[0], "the server waits for the body"
+        sent.sendall(b'{"text": "a"}')
+        found = b"".join(iter(lambda: sent.recv(4096), b""))
+    assert found.startswith(b"HTTP/1.1 403") and b"EL412" in found
 
 
 def test_server_refuses_a_foreign_origin(client: Client) -> None:
