@@ -13,7 +13,7 @@ from spacy_elmo.ml.task_encoder import ElmoTaskEncoder
 
 from .placements import BILSTM, EMBED, INPUT, OUTPUT, PLACEMENTS, WINDOW, make_full_examples, make_tagger, task_encoder
 from .test_listener import REDUCE, get_bilm_weights
-from .tiny import LISTENER, TEXTS, WIDTH, add_elmo, make_examples
+from .tiny import LISTENER, TEXTS, WIDTH, add_elmo, loader_block, make_examples
 
 TEXT = "She sat on the bank of the river."
 PATHS = {name: [f"model.tok2vec.{key}" for key in blocks] for name, blocks in PLACEMENTS.items()}
@@ -119,6 +119,26 @@ def test_replaced_listeners_give_the_same_vectors(placement, is_reversed, tmp_pa
             name: value for name, value in given.items() if name[0] != "@"
         }
     train(nlp)
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_replaced_listener_may_refer_to_another(is_reversed, tmp_path):
+    """As in `configs/task_*.cfg`: the second of two equal blocks is a reference to the first."""
+    config = spacy.blank("en").config.copy()
+    tok2vec = {**task_encoder("input"), "elmo_output": "${components.tagger.model.tok2vec.elmo_input}"}
+    model = {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}
+    config["nlp"]["pipeline"] = ["elmo", "tagger"]
+    config["components"] = {"elmo": {"factory": "elmo"}, "tagger": {"factory": "tagger", "model": model}}
+    config["initialize"]["components"]["elmo"] = loader_block()
+    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+    nlp.initialize(lambda: make_examples(nlp))
+    wanted = tok2vec_of(nlp).predict([nlp(TEXT)])[0]
+    nlp.replace_listeners("elmo", "tagger", PATHS["both"][:: -1 if is_reversed else 1])
+    nlp.remove_pipe("elmo")
+    nlp.to_disk(tmp_path)
+    found = spacy.load(tmp_path)
+    numpy.testing.assert_allclose(tok2vec_of(found).predict([found(TEXT)])[0], wanted, atol=1e-5)
 
 
 def test_taglm_is_an_encoder_above_an_encoder():
