@@ -1,5 +1,6 @@
 """Checks of the arguments of `BiLM`."""
 
+from numbers import Integral
 from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -48,9 +49,9 @@ def check_runs(runs: Iterable[Sequence[str]]) -> Sequence[Sequence[str]]:
 
 
 def check_positive(name: str, value: int) -> None:
-    """RAISES (ValueError): EL004 for a value below 1."""
-    if value < 1:
-        raise ValueError(Errors.EL004.format(name=name, value=value, wanted="1 or more"))
+    """RAISES (ValueError): EL004 for a value that is no whole number, or below 1."""
+    if not isinstance(value, Integral) or value < 1:
+        raise ValueError(Errors.EL004.format(name=name, value=repr(value), wanted="a whole number of 1 or more"))
 
 
 def check_state(state: Any) -> str:

@@ -179,6 +179,10 @@ class PipelineErrors(metaclass=Catalogue):
         "The component '{name}' is not initialized: it has no weights. Train it (`nlp.initialize`, then `nlp.update`; "
         "or `spacy train`), or load a trained pipeline."
     )
+    EL434 = (
+        "A component has the model spacy-elmo.CRFTagger.v1, but is no 'crf_ner': only that one tells the CRF how many "
+        'tags it has. Set factory = "crf_ner" in the block of the component, or give it another model.'
+    )
     EL377 = (
         "The component '{name}' cannot be read from '{path}': {reason}. Copy or save the pipeline again, from one that "
         "is intact."

@@ -5,7 +5,7 @@ The transitions are a parameter of a Thinc layer. They are saved, averaged and u
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, NoReturn, Sequence, Tuple
 
 import numpy
 import torch
@@ -14,6 +14,7 @@ from thinc.api import Linear, Model, chain, get_array_module, with_array, zero_i
 from thinc.types import Floats2d
 from thinc.util import torch2xp, xp2torch
 
+from ..errors import Errors
 from .biluo import MISSING, Rows, admissible_tags, allowed_transitions, count_tags
 from .crf import FORBIDDEN, find_best_tags, negative_log_likelihood
 
@@ -34,7 +35,7 @@ def CRFTagger(tok2vec: Model[List[Doc], List[Floats2d]]) -> Model[List[Doc], CRF
     """Score tags by a linear layer, and their transitions by a matrix.
 
     tok2vec (Model[List[Doc], List[Floats2d]]): Any layer that gives a vector for each token.
-    RETURNS (Model[List[Doc], CRFScores]): The model of a `crf_ner`.
+    RETURNS (Model[List[Doc], CRFScores]): The model of a `crf_ner`; in another component it raises EL434.
     """
     emit: Model[Floats2d, Floats2d] = Linear(init_W=zero_init)
     crf: Model[List[Floats2d], CRFScores] = Model(
@@ -43,6 +44,7 @@ def CRFTagger(tok2vec: Model[List[Doc], List[Floats2d]]) -> Model[List[Doc], CRF
     model: Model[List[Doc], CRFScores] = chain(tok2vec, with_array(emit), crf)
     for name, layer in (("tok2vec", tok2vec), ("emit", emit), ("crf", crf)):
         model.set_ref(name, layer)
+    model.attrs["resize_output"] = _refuse_component  # what spaCy's `ner` and `parser` call first
     return model
 
 
@@ -57,7 +59,12 @@ def set_label_count(model: Model[List[Doc], CRFScores], n_labels: int) -> None:
 
 
 def init(model: Model[List[Floats2d], CRFScores], X: Any = None, Y: Any = None) -> None:
-    """Set all transitions to zero."""
+    """Set all transitions to zero.
+
+    RAISES (ValueError): EL434 if no component has set the number of tags.
+    """
+    if not model.has_dim("nO"):
+        _refuse_component()
     n_tags = model.get_dim("nO")
     model.set_param("transitions", model.ops.alloc2f(n_tags + 1, n_tags + 1))
 
@@ -146,3 +153,8 @@ def _constrain(transitions: torch.Tensor) -> torch.Tensor:
 def _split(array: Any, lengths: List[int]) -> List[Any]:
     ends = list(accumulate(lengths))
     return [array[end - length : end] for end, length in zip(ends, lengths)]
+
+
+def _refuse_component(*args: Any) -> NoReturn:
+    """RAISES (ValueError): EL434, since the component is another one than `crf_ner`."""
+    raise ValueError(Errors.EL434)

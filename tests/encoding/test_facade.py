@@ -216,3 +216,10 @@ def test_sentences_can_come_one_by_one(bilm, sentences):
 def test_wrong_input_says_what_is_wanted(bilm, call, message):
     with pytest.raises(ValueError, match=message):
         call(bilm)
+
+
+@pytest.mark.parametrize("batch_tokens", [0, "5", 1.5, None])
+def test_batch_tokens_that_are_no_number_of_tokens_are_an_error(bilm, batch_tokens):
+    told = f"EL004.*batch_tokens is {batch_tokens!r}, but should be a whole number of 1 or more"
+    with pytest.raises(ValueError, match=told):
+        bilm.embed([["a"]], batch_tokens=batch_tokens)

@@ -329,6 +329,18 @@ def test_model_of_another_component_is_an_error() -> None:
         spacy.blank("en").add_pipe("crf_ner", config={"model": tagger})
 
 
+@pytest.mark.parametrize("factory", ["ner", "tagger"])
+def test_crf_in_another_component_is_an_error(trained: Language, factory: str) -> None:
+    nlp = spacy.blank("en")
+    crf = {"@architectures": "spacy-elmo.CRFTagger.v1", "tok2vec": BESIDE_WORDS["embed"]}
+    nlp.add_pipe(factory, config={"model": crf})
+    example = _make_example(trained, "Ada slept", ["U-PER", "O"])
+    for token in example.reference:
+        token.tag_ = "X"
+    with pytest.raises(ValueError, match=r'EL434.*no .crf_ner.*Set factory = "crf_ner"'):
+        nlp.initialize(lambda: [example])
+
+
 def test_a_second_initialization_starts_anew(trained: Language) -> None:
     nlp = pickle.loads(pickle.dumps(trained))
     nlp.initialize(lambda: _make_examples(nlp))
