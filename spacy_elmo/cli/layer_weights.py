@@ -10,7 +10,7 @@ import srsly
 from ..analysis.layer_weights import draw_course, draw_layer_weights, join_mixes, name_layers, read_course
 from ..analysis.plots import check_picture
 from ..errors import Errors
-from ..ml.task_mixes import TaskMix, find_task_mixes
+from ..ml.task_mixes import TaskMix, find_task_mixes, find_untrained
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -63,7 +63,7 @@ def layer_weights_cli(
 def load_mixes(pipeline: str) -> List[TaskMix]:
     """pipeline (str): A folder, or the name of an installed package.
     RETURNS (List[TaskMix]): Its mixes.
-    RAISES (ValueError): EL230 if no component mixes layers, EL237 for a folder without a pipeline.
+    RAISES (ValueError): EL230 if no component mixes layers, EL246 if none of those that do is trained, EL237 for a folder without a pipeline.
     """
     if Path(pipeline).is_dir() and not (Path(pipeline) / CONFIG).is_file():
         inside = [str(path.parent) for path in sorted(Path(pipeline).glob(f"*/{CONFIG}"))]
@@ -71,6 +71,9 @@ def load_mixes(pipeline: str) -> List[TaskMix]:
         raise ValueError(Errors.EL237.format(path=pipeline, hint=hint))
     nlp = spacy.load(pipeline)
     mixes = find_task_mixes(nlp)
+    untrained = find_untrained(nlp)
+    if not mixes and untrained:
+        raise ValueError(Errors.EL246.format(pipeline=pipeline, pipes=", ".join(untrained)))
     if not mixes:
         raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))
     return mixes

@@ -48,3 +48,7 @@ class AnalysisErrors(metaclass=Catalogue):
         "A probe cannot be trained on {n_labels} different labels ({labels}): it needs two or more. Give training data "
         "with more labels, or another attribute."
     )
+    EL246 = (
+        "The components of '{pipeline}' that mix the layers of a biLM are not trained, so that they have no weights: "
+        "{pipes}. Name the folder of a trained pipeline, such as model-best."
+    )

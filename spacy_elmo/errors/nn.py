@@ -27,3 +27,7 @@ class NNErrors(metaclass=Catalogue):
         "The rows of the BiLSTM are {found}, but should be a tensor (B, S, {width}): sentences, tokens of the longest "
         "one, input_width. Pass padded vectors of this width."
     )
+    EL256 = (
+        "The state dict has the weights of {found} layers ({key}...), but the scalar mix has {wanted}. Make it with "
+        "n_layers = {found}, the layers that it was trained for."
+    )

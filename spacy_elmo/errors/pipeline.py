@@ -103,7 +103,7 @@ class PipelineErrors(metaclass=Catalogue):
         "the token layer, {top} the top LSTM layer). Correct the list, or set layers = null to train all."
     )
     EL081 = (
-        "The task encoder places no ELMo: elmo_input and elmo_output are both null. Give it a block with "
+        "The task encoder{owner} places no ELMo: elmo_input and elmo_output are both null. Give it a block with "
         "@architectures = \"spacy-elmo.ElmoListener.v1\" at elmo_input, at elmo_output, or one at each; without ELMo, "
         "use `spacy.Tok2Vec.v2`."
     )
@@ -180,8 +180,13 @@ class PipelineErrors(metaclass=Catalogue):
         "or `spacy train`), or load a trained pipeline."
     )
     EL434 = (
-        "A component has the model spacy-elmo.CRFTagger.v1, but is no 'crf_ner': only that one tells the CRF how many "
-        'tags it has. Set factory = "crf_ner" in the block of the component, or give it another model.'
+        "A component has the model spacy-elmo.CRFTagger.v1, but is not a 'crf_ner': only that component tells the CRF "
+        'how many tags it has. Set factory = "crf_ner" in the block of the component, or give it another model.'
+    )
+    EL435 = (
+        "The {batcher} in [training.batcher] makes no batch of the training data for '{name}': with "
+        "discard_oversize = true it drops every example that has more words than size, which is {size}. Raise size, or "
+        "set discard_oversize = false."
     )
     EL377 = (
         "The component '{name}' cannot be read from '{path}': {reason}. Copy or save the pipeline again, from one that "

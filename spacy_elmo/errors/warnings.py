@@ -75,6 +75,15 @@ class Warnings(metaclass=Catalogue):
         "[initialize.components.{name}.loader] with @misc = \"spacy-elmo.BiLMLoader.v1\" and this path, or set "
         "paths.bilm = null."
     )
+    WL075 = (
+        "The training examples have entities with labels that '{name}' does not know: {unknown}. It learns that they "
+        "are no entities. It knows {known}, and no label can be added once it is initialized. If this is not intended, "
+        "train a new component in place of it, or correct the labels of the examples."
+    )
+    WL076 = (
+        "The learning rate will not fall to its lowest value: num_steps of spacy-elmo.slanted_triangular.v1 is "
+        "{num_steps}, but training ends after {max_steps} updates. Set num_steps to the max_steps of [training]."
+    )
     WL100 = (
         "The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order of "
         "descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in this "

@@ -38,6 +38,12 @@ def replaced_listener() -> Tuple[str, str]:
     return component, path
 
 
+def of_component() -> str:
+    """RETURNS (str): " of 'ner'" while spaCy makes that component from its config; empty outside of it."""
+    name = _find_value("name", Language.create_pipe)
+    return f" of '{name}'" if isinstance(name, str) else ""
+
+
 def _find_local(name: str, *functions: Callable[..., Any]) -> Optional[Language]:
     found = _find_value(name, *functions)
     return found if isinstance(found, Language) else None

@@ -16,6 +16,7 @@ from .mixing import equal_weights, layer_norm, softmax, softmax_backward, weigh
 
 Sizes = Tuple[Optional[int], Optional[int]]
 
+
 def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
     """Create the layer. Parameters: `w`, shape (L+1,), and `gamma`, shape (1,).
 
@@ -46,10 +47,7 @@ def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int, *, ow
     known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
     if model.has_param("w") and known != (n_layers, width):
         raise wrong_sizes(owner, known, (n_layers, width))
-    weights = get_mix_settings(model).initial_weights
-    if weights is not None and len(weights) != n_layers:
-        sizes = {"n_weights": len(weights), "weights": list(weights), "n_layers": n_layers}
-        raise ValueError(Errors.EL069.format(setting="initial_weights" + (f" of '{owner}'" if owner else ""), **sizes))
+    _check_count(get_mix_settings(model), n_layers, owner)
     model.set_dim("nL", n_layers, force=True)
     model.set_dim("nI", width, force=True)
     if not model.layers:
@@ -66,6 +64,28 @@ def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any 
     for projection in model.layers:
         projection.set_dim("nI", model.get_dim("nI"))
         projection.initialize()
+
+
+def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
+    """The settings decide, not the parameter, unless the mix is learned: those of a trained pipeline can be changed
+    when it is loaded.
+
+    model (Model): A `ScalarMix` that is initialized.
+    RETURNS (Floats1d): Raw weights, shape (L+1,).
+    RAISES (ValueError): EL069 for another number of initial weights.
+    """
+    settings, weights = get_mix_settings(model), model.get_param("w")
+    if settings.mix == "learned":
+        return weights
+    _check_count(settings, len(weights))
+    return model.ops.asarray1f(_start_weights(settings, len(weights)))
+
+
+def _check_count(settings: MixSettings, n_layers: int, owner: str = "") -> None:
+    weights = settings.initial_weights
+    if weights is not None and len(weights) != n_layers:
+        sizes = {"n_weights": len(weights), "weights": list(weights), "n_layers": n_layers}
+        raise ValueError(Errors.EL069.format(setting="initial_weights" + (f" of '{owner}'" if owner else ""), **sizes))
 
 
 def _start_weights(settings: MixSettings, n_layers: int) -> List[float]:
@@ -106,7 +126,7 @@ def _mix(
 ) -> Tuple[Floats2d, Callable[[Floats2d, bool], Optional[Floats3d]]]:
     layers, boundaries = inputs if isinstance(inputs, LayersWithBoundaries) else (inputs, None)
     settings, xp = get_mix_settings(model), model.ops.xp
-    weights, gamma = model.get_param("w"), model.get_param("gamma")
+    weights, gamma = get_weights(model), model.get_param("gamma")
     backprop_norm: Callable[[Floats3d], Floats3d] = _same
     if settings.layer_norm is not None:
         layers, backprop_norm = layer_norm(layers, settings.layer_norm, boundaries)

@@ -11,6 +11,7 @@ from thinc.types import Floats2d
 
 from ..errors import Errors
 from .bilstm import ANY_WIDTH
+from .calling_pipeline import of_component
 from .dropout import check_dropout, make_dropout
 from .elmo_layers import ELMO_LAYERS, check_elmo
 
@@ -45,9 +46,9 @@ def ElmoTaskEncoder(
     for name, layer in (("elmo_input", elmo_input), ("elmo_output", elmo_output)):
         problems += [] if layer is None else check_elmo(name, layer)
     if problems:
-        raise ValueError(Errors.EL060.format(block="task encoder", problems="; ".join(problems)))
+        raise ValueError(Errors.EL060.format(block=f"task encoder{of_component()}", problems="; ".join(problems)))
     if elmo_input is None and elmo_output is None:
-        raise ValueError(Errors.EL081)
+        raise ValueError(Errors.EL081.format(owner=of_component()))
     joined = embed if elmo_input is None else concatenate(embed, elmo_input)  # [x; ELMo]
     projection = [] if encode.attrs.get(ANY_WIDTH) else [_project(encode)]
     hidden: Tok2Vec = chain(joined, make_dropout(dropout), *projection, encode)  # h

@@ -7,6 +7,7 @@ from spacy.language import Language
 from thinc.api import Model, to_numpy
 
 from .mixing import softmax
+from .scalar_mix import get_weights
 
 MIX = "scalar_mix"
 PLACES = ("input", "output")  # of the encoder of a task, as `ElmoTaskEncoder` refers to them: "elmo_input", ...
@@ -43,11 +44,21 @@ def find_task_mixes(nlp: Language) -> List[TaskMix]:
         model = getattr(pipe, "model", None)
         places = _places_of(model)
         for number, mix in enumerate(_mixes_of(model), start=1):
-            weights = to_numpy(mix.get_param("w")).astype("float64")
+            weights = to_numpy(get_weights(mix)).astype("float64")
             gamma = float(to_numpy(mix.get_param("gamma"))[0])
             shares = tuple(softmax(weights).tolist())
             found.append(TaskMix(name, number, shares, tuple(weights.tolist()), gamma, places.get(mix.id)))
     return found
+
+
+def find_untrained(nlp: Language) -> List[str]:
+    """RETURNS (List[str]): Names of the components with a mix that is not initialized."""
+    models = [(name, getattr(pipe, "model", None)) for name, pipe in nlp.components]
+    return [name for name, model in models if isinstance(model, Model) and any(map(_is_untrained, model.walk()))]
+
+
+def _is_untrained(node: Model[Any, Any]) -> bool:
+    return node.name == MIX and not node.has_param("w")
 
 
 def _mixes_of(model: Any) -> Iterator[Model[Any, Any]]:

@@ -118,9 +118,15 @@ class ScalarMix(nn.Module):
         return (layer - mean) / torch.sqrt(variance + epsilon)
 
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Also take what AllenNLP saves: a parameter `scalar_parameters.k` for each layer."""
-        names = [f"{prefix}scalar_parameters.{k}" for k in range(self.n_layers)]
-        if all(name in state_dict for name in names):
+        """Also take what AllenNLP saves: a parameter `scalar_parameters.k` for each layer.
+
+        RAISES (ValueError): EL256 if there is another number of them.
+        """
+        start = f"{prefix}scalar_parameters."
+        names = sorted((name for name in state_dict if name.startswith(start)), key=lambda name: (len(name), name))
+        if names and len(names) != self.n_layers:
+            raise ValueError(Errors.EL256.format(found=len(names), key=names[0], wanted=self.n_layers))
+        if names:
             state_dict[f"{prefix}weights"] = torch.cat([state_dict.pop(name).reshape(1) for name in names])
         super()._load_from_state_dict(state_dict, prefix, *rest)
 

@@ -100,6 +100,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         self.name = name
         self.scorer = scorer
         self.cfg: Dict[str, Any] = {"labels": []}
+        self._knows_labels = False  # of the training examples, or has warned
         if not model.has_ref("crf"):
             raise wrong_model(name, model, "spacy-elmo.CRFTagger.v1")
         register_fork_handlers()
@@ -195,6 +196,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
             self.add_label(label)
         if not self.labels:
             raise ValueError(Errors.EL093.format(name=self.name, reason=reason))
+        self._knows_labels = True
         set_label_count(self.model, len(self.labels))
         self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_SAMPLES)])
 
@@ -206,16 +208,28 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         examples (Iterable[Example]): The batch.
         scores (CRFScores): What the model gave for it.
         RETURNS (Tuple[float, CRFScores]): The loss and its gradient.
-        RAISES (ValueError): EL097 if the loss is not a finite number.
+        RAISES (ValueError): EL097 if the loss is not a finite number. WL075 if a component that was trained before is
+            trained on other labels.
         """
         examples = list(examples)
         validate_examples(examples, "CRFNer.get_loss")
+        if not self._knows_labels:
+            self._check_labels(examples)
         words = [find_words(eg.predicted) for eg in examples]
         tags = [_encode_gold(eg, found, self.labels) for eg, found in zip(examples, words)]
         loss, d_scores = compute_loss(scores, words, tags)
         if not math.isfinite(loss):
             raise ValueError(Errors.EL097.format(name=self.name, loss=loss))
         return loss, d_scores
+
+    def _check_labels(self, examples: Sequence[Example]) -> None:
+        """Warn, once, of labels in the first batch with entities that are not those of the component: WL075."""
+        found = {ent.label_ for eg in examples for ent in eg.reference.ents}
+        unknown = sorted(found.difference(self.labels))
+        self._knows_labels = bool(found)
+        if unknown:
+            text = Warnings.WL075.format(name=self.name, unknown=_shorten(unknown), known=_shorten(list(self.labels)))
+            warnings.warn(text, stacklevel=4)
 
     def rehearse(
         self,

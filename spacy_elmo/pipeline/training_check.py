@@ -21,6 +21,7 @@ from .training_part import check_training_part
 
 BOUNDARIES = {"doc.sents", "token.is_sent_start"}  # what a component that sets them assigns
 N_EXAMPLES = 100  # whose sentence boundaries are looked for
+SLANTED_TRIANGULAR = "spacy-elmo.slanted_triangular.v1"
 OF_SOURCE = ("source", "component", "replace_listeners")  # settings that spaCy reads beside `source`
 
 
@@ -42,7 +43,7 @@ def check_training(
     has_loader (bool): Whether it was given a loader.
     RAISES (ValueError): EL061 for sentence contexts without sentence boundaries, EL082 if there is nothing to train on,
         EL089 for two biLMs, EL099 for a loader of a component that is not in the pipeline. WL074 if a path is given
-        that nothing reads.
+        that nothing reads, WL076 for a schedule that is longer than the training.
     """
     check_training_part(get_examples, nlp, elmo.name)
     if elmo.weights is not None and config_has_loader(nlp, elmo.name):
@@ -50,6 +51,7 @@ def check_training(
     if not has_loader and elmo.weights is None and not elmo.model.has_dim("nL"):
         _check_that_nothing_is_lost(nlp, elmo.name)
     _check_boundaries(nlp, elmo, get_examples)
+    _warn_of_long_schedule(nlp.config.interpolate()["training"])
 
 
 def check_order(nlp: Language) -> None:
@@ -88,6 +90,15 @@ def warn_of_ignored_settings(name: str) -> None:
         ignored.append(f"[initialize.components.{name}.loader]")
     if ignored:
         warnings.warn(Warnings.WL073.format(name=name, ignored=" and ".join(ignored)), stacklevel=3)
+
+
+def _warn_of_long_schedule(training: Mapping[str, Any]) -> None:
+    rate, max_steps = training.get("optimizer", {}).get("learn_rate"), training.get("max_steps") or 0
+    if isinstance(rate, dict) and rate.get("@schedules") == SLANTED_TRIANGULAR:
+        n_left = rate.get("num_steps", 0) - rate.get("t", 0)
+        if 0 < max_steps < n_left:
+            text = Warnings.WL076.format(num_steps=rate["num_steps"], max_steps=max_steps)
+            warnings.warn(text, stacklevel=5)
 
 
 def _check_that_nothing_is_lost(nlp: Language, name: str) -> None:

@@ -4,22 +4,38 @@ from typing import Any, Callable, Iterable, Optional
 
 from spacy.language import Language
 from spacy.training import Example
+from spacy.util import registry
 
 from ..errors import Errors
+from ..ml.calling_pipeline import trained_pipeline
 
 
 def check_training_part(get_examples: Callable[[], Iterable[Example]], nlp: Optional[Language], name: str) -> None:
     """get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
     nlp (Optional[Language]): The pipeline, whose config may say why there are none.
     name (str): The component.
-    RAISES (ValueError): EL082 if no token is other than white space.
+    RAISES (ValueError): EL082 if no token is other than white space, EL435 if `spacy train` would make no batch, and
+        look for one without end.
     """
     n_examples = 0
     for eg in get_examples():
         if _has_words(eg):
+            _check_batcher(get_examples, nlp, name)
             return
         n_examples += 1
     raise ValueError(Errors.EL082.format(name=name, n_examples=n_examples, limit=_tell_limit(nlp)))
+
+
+def _check_batcher(get_examples: Callable[[], Iterable[Example]], nlp: Optional[Language], name: str) -> None:
+    if nlp is None or trained_pipeline() is not nlp:
+        return
+    block = nlp.config.interpolate()["training"]["batcher"]
+    if not block.get("discard_oversize"):
+        return
+    batcher = registry.resolve({"batcher": block})["batcher"]
+    if next(iter(batcher(get_examples())), None) is None:
+        told = {"batcher": block.get("@batchers"), "size": block.get("size")}
+        raise ValueError(Errors.EL435.format(name=name, **told))
 
 
 def _has_words(eg: Any) -> bool:

@@ -150,6 +150,18 @@ def test_pipeline_without_elmo_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.issue(16)
+def test_pipeline_that_is_not_trained_is_an_error(tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    listener = {"@architectures": "spacy-elmo.ElmoListener.v1"}
+    nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}})
+    nlp.to_disk(tmp_path / "untrained")
+    result = CliRunner().invoke(app, ["layer-weights", str(tmp_path / "untrained")])
+    told = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and "EL246" in told and "are not trained" in told and "tagger" in told
+
+
+@pytest.mark.issue(16)
 def test_arguments_that_do_not_fit_are_told(pipeline: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(ROW.replace("tagger", "ner"), encoding="utf8")

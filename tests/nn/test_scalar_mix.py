@@ -92,6 +92,13 @@ def test_state_dict_of_allennlp_can_be_loaded():
     torch.testing.assert_close(mix(layers), make_mix()(layers))
 
 
+@pytest.mark.parametrize("n_layers", [2, 4])
+def test_state_dict_of_another_number_of_layers_is_an_error(n_layers):
+    state = {**{f"scalar_parameters.{k}": torch.tensor([0.0]) for k in range(3)}, "gamma": torch.tensor([1.0])}
+    with pytest.raises(ValueError, match=f"EL256.*weights of 3 layers.*mix has {n_layers}.*n_layers = 3"):
+        ScalarMix(n_layers).load_state_dict(state)
+
+
 @pytest.mark.parametrize(
     "layers, mask, message",
     [

@@ -40,6 +40,17 @@ def test_a_max_length_that_drops_all_docs_is_named(pipeline, tmp_path):
         train_on(tmp_path, docs, pipeline, {"corpora.train.max_length": 1})
 
 
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("pipeline", ["tagger,ner", "crf_ner"])
+def test_a_batcher_that_drops_all_docs_is_an_error(pipeline, tmp_path):
+    """spaCy's loop would look for a batch without end."""
+    docs = [eg.reference for eg in make_examples(spacy.blank("en"))]
+    batcher = {"@batchers": "spacy.batch_by_words.v1", "discard_oversize": True, "size": 2, "tolerance": 0.0}
+    message = "EL435.*batch_by_words.*discard_oversize = true.*more words than size, which is 2"
+    with pytest.raises(ValueError, match=message):
+        train_on(tmp_path, docs, pipeline, {"training.batcher": batcher})
+
+
 def train_on(folder, docs, pipeline, overrides=None):
     """Run `spacy train`."""
     DocBin(docs=docs).to_disk(folder / "train.spacy")
@@ -88,8 +99,8 @@ def test_a_listener_that_was_added_while_elmo_was_disabled_is_told():
 
 
 @pytest.mark.issue(16)
-@pytest.mark.parametrize("num_steps", [1, 4])
-def test_updates_after_the_end_of_the_schedule_are_told(num_steps, tmp_path):
+@pytest.mark.parametrize("num_steps", [1, 4, 6])
+def test_another_length_of_the_schedule_than_of_the_training_is_told(num_steps, tmp_path):
     rate = {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 0.001, "num_steps": num_steps}
     settings = {"max_steps": 4, "eval_frequency": 10, "optimizer.learn_rate": rate}
     overrides = {f"training.{name}": value for name, value in settings.items()}
@@ -97,7 +108,8 @@ def test_updates_after_the_end_of_the_schedule_are_told(num_steps, tmp_path):
     if num_steps == 4:
         train_on(tmp_path, docs, "tagger", overrides)
     else:
-        with pytest.warns(UserWarning, match="WL071.*num_steps is 1") as told:
+        code = "WL071" if num_steps == 1 else "WL076"
+        with pytest.warns(UserWarning, match=f"{code}.*num_steps.* is {num_steps}") as told:
             train_on(tmp_path, docs, "tagger", overrides)
         assert len(told) == 1
 

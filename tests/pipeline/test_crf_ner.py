@@ -337,8 +337,16 @@ def test_crf_in_another_component_is_an_error(trained: Language, factory: str) -
     example = _make_example(trained, "Ada slept", ["U-PER", "O"])
     for token in example.reference:
         token.tag_ = "X"
-    with pytest.raises(ValueError, match=r'EL434.*no .crf_ner.*Set factory = "crf_ner"'):
+    with pytest.raises(ValueError, match=r'EL434.*not a .crf_ner.*Set factory = "crf_ner"'):
         nlp.initialize(lambda: [example])
+
+
+def test_training_on_labels_that_are_not_known_is_told(trained: Language, tmp_path: Path) -> None:
+    trained.to_disk(tmp_path / "trained")
+    nlp = spacy.load(tmp_path / "trained")
+    with pytest.warns(UserWarning, match="WL075.*labels that 'crf_ner' does not know: 'CITY'. .*It knows 'LOC', 'PER'"):
+        nlp.update([_make_example(nlp, "Ada slept", ["O", "O"]), _make_example(nlp, "Rome fell", ["U-CITY", "O"])])
+    nlp.update([_make_example(nlp, "Rome fell", ["U-CITY", "O"])])  # told once
 
 
 def test_a_second_initialization_starts_anew(trained: Language) -> None:

@@ -8,6 +8,8 @@ import pytest
 import spacy
 from spacy.lang.en import English
 
+from spacy_elmo.ml.task_mixes import find_task_mixes
+
 from .test_listener import TOK2VECS, get_bilm_weights, tagger_with, train
 from .tiny import LISTENER, WIDTH, add_elmo, listening, make_examples
 
@@ -237,3 +239,38 @@ def test_damaged_weights_of_a_saved_pipeline_are_told(damage, tmp_path):
     kind = FileNotFoundError if damage == "missing" else ValueError
     with pytest.raises(kind, match=r"EL377.*'elmo' cannot be read from '.*elmo'.*save the pipeline again"):
         spacy.load(tmp_path)
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize(
+    "settings, shares",
+    [
+        ({"mix": "top"}, [0, 0, 1]),
+        ({"mix": "mean"}, [1 / 3, 1 / 3, 1 / 3]),
+        ({"mix": "fixed", "initial_weights": [0.0, 100.0, 0.0]}, [0, 1, 0]),
+    ],
+)
+def test_a_mix_that_is_changed_on_loading_has_an_effect(settings, shares, tmp_path):
+    nlp = tagger_with({**LISTENER, "layer_norm": None})
+    train(nlp)
+    nlp.to_disk(tmp_path / "one")
+    changed = {f"components.tagger.model.tok2vec.{name}": value for name, value in settings.items()}
+    spacy.load(tmp_path / "one", config=changed).to_disk(tmp_path / "two")
+    for loaded in (spacy.load(tmp_path / "one", config=changed), spacy.load(tmp_path / "two")):
+        (mix,) = find_task_mixes(loaded)
+        numpy.testing.assert_allclose(mix.shares, shares, atol=1e-6)
+        doc = loaded(TEXT)
+        (vectors,) = loaded.get_pipe("tagger").model.get_ref("tok2vec").predict([doc])
+        wanted = mix.gamma * numpy.einsum("l,ltd->td", shares, doc._.elmo_layers)
+        numpy.testing.assert_allclose(vectors, wanted, atol=1e-5)
+
+
+@pytest.mark.issue(16)
+def test_a_fixed_mix_of_another_number_of_layers_is_an_error_on_loading(tmp_path):
+    nlp = tagger_with(LISTENER)
+    train(nlp)
+    nlp.to_disk(tmp_path / "one")
+    block = "components.tagger.model.tok2vec"
+    nlp = spacy.load(tmp_path / "one", config={f"{block}.mix": "fixed", f"{block}.initial_weights": [0.0, 1.0]})
+    with pytest.raises(ValueError, match="EL069.*initial_weights has 2 weights.*3 layers"):
+        nlp(TEXT)
