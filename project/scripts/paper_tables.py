@@ -19,7 +19,11 @@ GAINS: Gains = (
     ("ncbi-disease-crf", "NCBI-disease", (("NER F, CRF", "ents_f"),)),
     ("ewt-tags", "UD EWT", (("UPOS", "pos_acc"), ("XPOS", "tag_acc"), ("morph", "morph_acc"))),
     ("ewt-parser", "UD EWT", (("UAS", "dep_uas"), ("LAS", "dep_las"))),
-    ("goemotions", "GoEmotions", (("macro F", "cats_macro_f"), ("micro F", "cats_micro_f"))),
+    (
+        "goemotions",
+        "GoEmotions",
+        (("macro F", "cats_macro_f"), ("micro F", "cats_micro_f"), ("macro AUC", "cats_macro_auc")),
+    ),
 )
 LANGUAGE_GAINS: Gains = (
     ("fr_sequoia-upos", "French, UD Sequoia", (("UPOS", "pos_acc"),)),
