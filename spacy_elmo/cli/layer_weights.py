@@ -63,7 +63,8 @@ def layer_weights_cli(
 def load_mixes(pipeline: str) -> List[TaskMix]:
     """pipeline (str): A folder, or the name of an installed package.
     RETURNS (List[TaskMix]): Its mixes.
-    RAISES (ValueError): EL230 if no component mixes layers, EL246 if none of those that do is trained, EL237 for a folder without a pipeline.
+    RAISES (ValueError): EL230 if no component mixes layers, EL246 if none of those that do is trained, EL237 for a
+        folder without a pipeline.
     """
     if Path(pipeline).is_dir() and not (Path(pipeline) / CONFIG).is_file():
         inside = [str(path.parent) for path in sorted(Path(pipeline).glob(f"*/{CONFIG}"))]
@@ -71,8 +72,8 @@ def load_mixes(pipeline: str) -> List[TaskMix]:
         raise ValueError(Errors.EL237.format(path=pipeline, hint=hint))
     nlp = spacy.load(pipeline)
     mixes = find_task_mixes(nlp)
-    untrained = find_untrained(nlp)
-    if not mixes and untrained:
+    untrained = [] if mixes else find_untrained(nlp)
+    if untrained:
         raise ValueError(Errors.EL246.format(pipeline=pipeline, pipes=", ".join(untrained)))
     if not mixes:
         raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))

@@ -100,7 +100,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         self.name = name
         self.scorer = scorer
         self.cfg: Dict[str, Any] = {"labels": []}
-        self._knows_labels = False  # of the training examples, or has warned
+        self._has_checked_labels = False  # those of the training examples
         if not model.has_ref("crf"):
             raise wrong_model(name, model, "spacy-elmo.CRFTagger.v1")
         register_fork_handlers()
@@ -196,7 +196,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
             self.add_label(label)
         if not self.labels:
             raise ValueError(Errors.EL093.format(name=self.name, reason=reason))
-        self._knows_labels = True
+        self._has_checked_labels = True
         set_label_count(self.model, len(self.labels))
         self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_SAMPLES)])
 
@@ -213,7 +213,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         """
         examples = list(examples)
         validate_examples(examples, "CRFNer.get_loss")
-        if not self._knows_labels:
+        if not self._has_checked_labels:
             self._check_labels(examples)
         words = [find_words(eg.predicted) for eg in examples]
         tags = [_encode_gold(eg, found, self.labels) for eg, found in zip(examples, words)]
@@ -226,7 +226,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         """Warn, once, of labels in the first batch with entities that are not those of the component: WL075."""
         found = {ent.label_ for eg in examples for ent in eg.reference.ents}
         unknown = sorted(found.difference(self.labels))
-        self._knows_labels = bool(found)
+        self._has_checked_labels = bool(found)
         if unknown:
             text = Warnings.WL075.format(name=self.name, unknown=_shorten(unknown), known=_shorten(list(self.labels)))
             warnings.warn(text, stacklevel=4)

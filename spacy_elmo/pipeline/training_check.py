@@ -95,9 +95,10 @@ def warn_of_ignored_settings(name: str) -> None:
 def _warn_of_long_schedule(training: Mapping[str, Any]) -> None:
     rate, max_steps = training.get("optimizer", {}).get("learn_rate"), training.get("max_steps") or 0
     if isinstance(rate, dict) and rate.get("@schedules") == SLANTED_TRIANGULAR:
-        n_left = rate.get("num_steps", 0) - rate.get("t", 0)
-        if 0 < max_steps < n_left:
-            text = Warnings.WL076.format(num_steps=rate["num_steps"], max_steps=max_steps)
+        num_steps, done = rate.get("num_steps"), rate.get("t", 0)
+        are_whole = isinstance(num_steps, int) and isinstance(done, int)  # of others the schedule itself complains
+        if are_whole and 0 < max_steps < num_steps - done:
+            text = Warnings.WL076.format(num_steps=num_steps, max_steps=max_steps)
             warnings.warn(text, stacklevel=5)
 
 
