@@ -61,8 +61,8 @@ def _describe_kinds(record: Record) -> str:
         wrong = sum(row[name] for row in record["errors"] if row["kind"] != MISSED)
         told.append(f"{right + wrong:,} {name} ELMo, {right:,} of them right")
     return (
-        f"Predicted entities: {'; '.join(told)}. Errors are counted over predicted entities, spurious ones overlap no "
-        "gold entity; only missed ones are counted over gold entities, which no predicted one overlaps."
+        f"Predicted entities: {'; '.join(told)}. A predicted entity that overlaps no gold "
+        "entity is spurious; a gold entity that no predicted one overlaps is missed."
     )
 
 

@@ -6,13 +6,12 @@ from statistics import mean
 from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
-from paper_tables import GAINS, Result, make_table, select
+from paper_tables import GAINS, Result, make_table, name_network, select
 
 from spacy_elmo.ml.task_mixes import TaskMix
 
 PICTURE = "layer_weights.png"
 N_DIGITS = 12
-LABELS = {"UPOS": "tags", "UAS": "parser", "macro F": "categories"}  # of tasks with several scores
 Mixes = List[Dict[str, Any]]
 
 
@@ -32,10 +31,9 @@ def find_mixes(results: List[Result]) -> List[Tuple[str, Mixes]]:
     found = []
     for task, title, scores in GAINS:
         seeds = [result["mixes"] for result in select(results, task, "elmo") if result.get("mixes")]
-        label = LABELS.get(scores[0][0], scores[0][0].replace("NER F", "NER"))
         for number, mix in enumerate(seeds[0] if seeds else []):
             place = f" ({mix['place']})" if mix["place"] else ""
-            found.append((f"{title}, {label}{place}", [mixes[number] for mixes in seeds]))
+            found.append((f"{name_network(title, scores)}{place}", [mixes[number] for mixes in seeds]))
     return found
 
 

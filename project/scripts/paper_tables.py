@@ -25,6 +25,7 @@ GAINS: Gains = (
         (("macro F", "cats_macro_f"), ("micro F", "cats_micro_f"), ("macro AUC", "cats_macro_auc")),
     ),
 )
+NETWORKS = {"UPOS": "tags", "UAS": "parser", "macro F": "categories"}  # of tasks with several scores
 LANGUAGE_GAINS: Gains = (
     ("fr_sequoia-upos", "French, UD Sequoia", (("UPOS", "pos_acc"),)),
     ("ru_taiga-upos", "Russian, UD Taiga", (("UPOS", "pos_acc"),)),
@@ -41,7 +42,7 @@ ALTERNATIVES = (
     ("baseline", "without ELMo"),
     ("tok2vec", "without ELMo, tok2vec from `spacy pretrain`"),
     ("floret", "without ELMo, static floret vectors"),
-    ("elmo-timed", "with ELMo, a biLM of the same text and time"),
+    ("elmo-timed", "with ELMo, a biLM pretrained as long on the same text"),
     ("elmo", "with ELMo"),
     ("elmo-finetuned", "with ELMo, fine-tuned"),
 )
@@ -80,6 +81,15 @@ def make_gains(results: List[Result], gains: Gains = GAINS) -> Optional[str]:
     updates = "updates to the best score, without / with"
     header = ["test score", "without ELMo", "with ELMo", "difference, same seeds", updates]
     return make_table(header, rows)
+
+
+def name_network(title: str, scores: Sequence[Tuple[str, str]]) -> str:
+    """title (str): Title of a data set.
+    scores (Sequence[Tuple[str, str]]): Labels and keys of the scores of a network.
+    RETURNS (str): For tables with one row per network: "UD EWT, tags" for UPOS, XPOS and morph.
+    """
+    label = NETWORKS.get(scores[0][0], scores[0][0].replace("NER F", "NER"))
+    return f"{title}, {label}"
 
 
 def paired_differences(without: List[Result], with_elmo: List[Result], key: str) -> List[float]:
@@ -199,7 +209,7 @@ def make_updates(results: List[Result]) -> Optional[str]:
     same seed and all training data.
     """
     rows = []
-    for task, title in dict.fromkeys((task, title) for task, title, _ in GAINS):
+    for task, title, scores in GAINS:
         for baseline in select(results, task, "baseline"):
             seed = baseline["settings"]["seed"]
             for result in select(results, task, "elmo"):
@@ -207,7 +217,7 @@ def make_updates(results: List[Result]) -> Optional[str]:
                     reached = find_update(result["curve"], baseline["best_dev_score"])
                     told = "not reached" if reached is None else f"{reached:,}"
                     best = f"{baseline['best_dev_score'] * 100:.2f}"
-                    rows.append([f"{title} ({task})", str(seed), best, f"{baseline['best_step']:,}", told])
+                    rows.append([name_network(title, scores), str(seed), best, f"{baseline['best_step']:,}", told])
     header = ["task", "seed", "best development score without ELMo", "updates without ELMo", "updates with ELMo"]
     return make_table(header, rows)
 

@@ -43,7 +43,7 @@ def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Option
     told = f"Weights, first digits of the sha256 of their file: {names}."
     n_others = sum(not _is_of(result["settings"], in_use) for result in results)
     if n_others:
-        told += f" Files of results made with other weights, which are in no table: {n_others}."
+        told += f" Results of other weights, not shown: {n_others}."
     return told
 
 

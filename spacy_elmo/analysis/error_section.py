@@ -1,4 +1,4 @@
-"""The section of a report on errors: how many ELMo fixed and made, and where, in their sentences."""
+"""The section of a report on errors: how many ELMo fixed and introduced, and where, in their sentences."""
 
 from typing import Iterator, List, Sequence, Tuple
 
@@ -9,11 +9,11 @@ from .page_parts import make_table, to_html
 N_SHOWN = 30  # places of a kind
 N_LABELS = 15
 N_AROUND = 25  # tokens of a sentence on each side of a place
-ROWS = ("with ELMo", "without ELMo", "difference", "95 % interval", "fixed", "made", "both right", "both wrong")
+ROWS = ("with ELMo", "without ELMo", "difference", "95 % interval", "fixed", "introduced", "both right", "both wrong")
 INTRODUCTION = (
     "Both pipelines were run on {n_docs:,} Docs, {n_words:,} tokens. An error is <i>fixed</i> where only the pipeline "
-    "with ELMo is right, and <i>made</i> where only the one without is. The interval is a bootstrap over {n_units:,} "
-    "sentences (Docs without sentence boundaries count as one); it does not cover other seeds."
+    "with ELMo is right, and <i>introduced</i> where only the one without is. The interval is a bootstrap over "
+    "{n_units:,} sentences (Docs without sentence boundaries count as one); it does not cover other seeds."
 )
 
 
@@ -69,9 +69,9 @@ def _render_question(change: Changes, docs: Sequence[DocAnswers]) -> str:
     title = QUESTIONS[change.name].title
     labels = change.by_label()
     rows = [[to_html(label), f"{fixed:,}", f"{made:,}"] for label, fixed, made in labels[:N_LABELS]]
-    table = make_table(("right label", "fixed", "made"), rows) if rows else "<p>There is no difference.</p>"
+    table = make_table(("right label", "fixed", "introduced"), rows) if rows else "<p>There is no difference.</p>"
     more = f'<p class="small">{len(labels) - N_LABELS} more labels.</p>' if len(labels) > N_LABELS else ""
-    kinds = (("fixed", change.fixed), ("made", change.made))
+    kinds = (("fixed", change.fixed), ("introduced", change.made))
     lists = "".join(_render_list(kind, places, docs, is_open=change.name == "ents") for kind, places in kinds)
     return f"<h3>{title}</h3>{table}{more}{lists}"
 

@@ -40,7 +40,7 @@ figcaption { margin-bottom: 0.3rem; color: #222; }
 ol.places { list-style: none; padding: 0; margin: 0.4rem 0; }
 ol.places li { border-left: 3px solid #ccc; padding: 0.1rem 0 0.1rem 0.8rem; margin: 0.9rem 0; break-inside: avoid; }
 ol.fixed li { border-color: #009E73; }
-ol.made li { border-color: #D55E00; }
+ol.introduced li { border-color: #D55E00; }
 .context { unicode-bidi: isolate; }
 mark { background: #fdf1c4; padding: 0 0.15em; border-radius: 0.2em; }
 dl { display: grid; grid-template-columns: auto 1fr; gap: 0 0.8rem; margin: 0.2rem 0 0; font-size: 0.9rem; }

@@ -36,7 +36,7 @@ def render_report(report: TrainingReport) -> str:
         make_section("Scores", _render_scores(report), changes),
         make_section("Layer weights", _render_mixes(report)),
         make_section("Curves", _render_curves(report)),
-        make_section("Errors fixed and made", render_errors(report.changes, report.docs)),
+        make_section("Errors fixed and introduced", render_errors(report.changes, report.docs)),
         make_section("Settings", _render_settings(report)),
     ]
     return make_page(title, parts)
@@ -59,7 +59,8 @@ def _summarize(change: Changes) -> str:
     return (
         f"{score} with ELMo, {change.theirs:.2%} without, "
         f"{difference}{_judge(change.difference.low, change.difference.high)}); "
-        f"{len(change.fixed):,} {'error' if len(change.fixed) == 1 else 'errors'} fixed, {len(change.made):,} made."
+        f"{len(change.fixed):,} {'error' if len(change.fixed) == 1 else 'errors'} fixed, "
+        f"{len(change.made):,} introduced."
     )
 
 

@@ -22,7 +22,7 @@ def report_cli(
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Write a page on a training: scores with and without ELMo, errors fixed and made, layer weights, curves, settings.
+    """Write a page about a training run: scores with and without ELMo, errors fixed and introduced, layer weights, curves, settings.
 
     The page is one HTML file that needs no other file. What is missing, such as a baseline, is noted on it. Folders
     beside OUTPUT_DIR whose names differ in the number at the end are taken for other seeds.

@@ -193,8 +193,8 @@ class PipelineErrors(metaclass=Catalogue):
         "is intact."
     )
     EL378 = (
-        "replace_listeners names '{path}', which is no listener. The listeners of this component are at {paths}: name "
-        "all of them."
+        "replace_listeners names '{path}', which is not a listener. The listeners of this component are at {paths}: "
+        "name all of them."
     )
     EL375 = (
         "There is no surprisal for '{text}' (extension prefix '{name}'). Process the Doc with a pipeline that has a "

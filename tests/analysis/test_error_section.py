@@ -20,7 +20,8 @@ def _compare(n_docs: int, *, labels: int = 1) -> "tuple[str, str]":
 
 def test_many_errors_are_shown_evenly() -> None:
     table, errors = _compare(10 * N_SHOWN)
-    assert f"{10 * N_SHOWN} errors fixed by ELMo, {N_SHOWN} of them shown" in errors and "No error was made" in errors
+    assert f"{10 * N_SHOWN} errors fixed by ELMo, {N_SHOWN} of them shown" in errors
+    assert "No error was introduced" in errors
     assert errors.count("<li>") == N_SHOWN
     assert all(f"<mark>&lt;w{10 * i}&gt;</mark>" in errors for i in range(N_SHOWN))
     assert "On &lt;data&gt;" in table and "<td>+100.00</td>" in table and "+100.00 to +100.00" in table

@@ -57,9 +57,10 @@ def test_page_has_every_section(outputs: Path, tmp_path: Path) -> None:
     result = _run(*arguments, "--html", page)
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[-1] == f"Report: {page.resolve()}"
-    assert "1 error fixed, 1 made" in result.stdout
+    assert "1 error fixed, 1 introduced" in result.stdout
     found = Elements(page.read_text(encoding="utf8"))
-    for text in ("Scores", "Layer weights", "Curves", "Errors fixed and made", "Settings", "1 error made by ELMo"):
+    titles = ("Scores", "Layer weights", "Curves", "Errors fixed and introduced", "Settings")
+    for text in (*titles, "1 error introduced by ELMo"):
         assert text in found.text, text
     assert "sha256" in found.text and "spacy-elmo.ElmoListener.v1" in found.text
     assert [file.name for file in page.parent.iterdir()] == ["page.html"]

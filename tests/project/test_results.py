@@ -50,7 +50,7 @@ def test_one_seed_has_no_deviation(script: Any) -> None:
 
 def test_updates_are_those_of_the_same_seed(script: Any) -> None:
     rows = script.make_updates(GAINS).splitlines()[2:]
-    assert rows == ["| WNUT-17 (wnut17) | 0 | 10.00 | 400 | 200 |", "| WNUT-17 (wnut17) | 1 | 12.00 | 400 | 200 |"]
+    assert rows == ["| WNUT-17, NER | 0 | 10.00 | 400 | 200 |", "| WNUT-17, NER | 1 | 12.00 | 400 | 200 |"]
     worse = [_result("baseline", 0, 0.5), _result("elmo", 0, 0.4)]
     assert script.make_updates(worse).endswith("| 400 | not reached |")
 
@@ -119,7 +119,7 @@ def test_only_results_of_the_packaged_weights_are_drawn(script: Any, tmp_path: P
     text = (tmp_path / "results.md").read_text(encoding="utf8")
     assert "| 13.00 ± 3.61 (n = 3) | 26.00 ± 0.00 (n = 2) |" in text
     assert f"`en_elmo_sm` {now}" in text
-    assert "Files of results made with other weights, which are in no table: 3." in text
+    assert "Results of other weights, not shown: 3." in text
     assert "90.00" not in text and "UD EWT" not in text and "earlier weights" not in text
 
 
@@ -151,7 +151,7 @@ def test_alternatives_are_of_the_newest_source(script: Any, tmp_path: Path) -> N
     made = [{**result, "finished_at": f"2026-11-2{day}"} for day, result in enumerate(made)]
     script.draw([*GAINS[:3], *made], tmp_path / "results.md", tmp_path)
     text = (tmp_path / "results.md").read_text(encoding="utf8")
-    assert "`tok2vec for wnut17` new. Files of results made with other weights, which are in no table: 3." in text
+    assert "`tok2vec for wnut17` new. Results of other weights, not shown: 3." in text
     assert "| a.txt | 7,000 | 1.5 min (0.5) | 20.00 (n = 1) |" in text and "90.00" not in text
 
 
