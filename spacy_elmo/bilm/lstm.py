@@ -111,8 +111,8 @@ class LSTMStack(nn.Module):
     def zero_state(self, n_rows: int) -> State:
         """RETURNS (State): For each layer h (d, n_rows, P) and c (d, n_rows, H), all zero."""
         d, config = self.config.n_directions, self.config
-        h = torch.zeros(d, n_rows, config.projection_width, device=self.device)
-        c = torch.zeros(d, n_rows, config.cell_width, device=self.device)
+        h = torch.zeros(d, n_rows, config.projection_width, dtype=torch.float32, device=self.device)
+        c = torch.zeros(d, n_rows, config.cell_width, dtype=torch.float32, device=self.device)
         return State((LSTMState(h, c),) * config.n_layers)
 
     def forward(

@@ -36,6 +36,7 @@ class BiLMNetwork(nn.Module):
             self.word_embedding = nn.Parameter(torch.empty(config.n_words, config.projection_width))
             uniform_(self.word_embedding, -1.0, 1.0)
         self.encoder = make_encoder(config)
+        self.float()  # whatever the default of torch is
 
     @property
     def device(self) -> torch.device:

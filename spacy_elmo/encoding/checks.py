@@ -1,7 +1,7 @@
 """Checks of the arguments of `BiLM`."""
 
 from numbers import Integral
-from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import AbstractSet, Any, Callable, Collection, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from .runs import IdRuns
 from .word_encoder import WordEncoder
 
 MIN_COLUMNS = 4  # a word, and begin, content and end of its characters
+NO_LISTS = (str, bytes, Mapping, AbstractSet)  # that can be iterated, but have no words in their order
 
 
 def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
@@ -27,7 +28,7 @@ def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
         raise ValueError(Errors.EL019.format(kind=_kind(sentences)))
     found: List[List[str]] = []
     for i, sentence in enumerate(sentences):
-        is_list = isinstance(sentence, Iterable) and not isinstance(sentence, str)
+        is_list = isinstance(sentence, Iterable) and not isinstance(sentence, NO_LISTS)
         words = sentence if isinstance(sentence, list) else list(sentence) if is_list else []
         if not is_list or not all(isinstance(word, str) for word in words):
             raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
@@ -36,14 +37,17 @@ def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
 
 
 def check_runs(runs: Iterable[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """A check whose time does not depend on the number of words.
+    """The same for runs, which are not copied.
 
     RETURNS (Sequence[Sequence[str]]): The runs, in a list if they are not in a sequence.
-    RAISES (ValueError): EL011 for a run that is a text.
+    RAISES (ValueError): EL011 for a run that is not a list of words, EL019 for what has no runs at all.
     """
+    if not isinstance(runs, Iterable):
+        raise ValueError(Errors.EL019.format(kind=_kind(runs)))
     found = runs if isinstance(runs, Sequence) else list(runs)
     for i, run in enumerate(found):
-        if isinstance(run, str):
+        is_list = isinstance(run, Collection) and not isinstance(run, NO_LISTS)
+        if not is_list or not all(isinstance(word, str) for word in run):
             raise ValueError(Errors.EL011.format(i=i, kind=_kind(run)))
     return found
 
@@ -174,5 +178,7 @@ def layer_choice(layers: Union[str, int], n_layers: int) -> Callable[[Tensor], T
 def _kind(sentence: Any) -> str:
     if isinstance(sentence, str):
         return "string"
+    if isinstance(sentence, NO_LISTS):
+        return type(sentence).__name__
     items = " with items that are not strings" if isinstance(sentence, Iterable) else ""
     return f"{type(sentence).__name__}{items}"

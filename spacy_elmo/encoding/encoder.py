@@ -153,7 +153,8 @@ class Encoder:
         """
         self._check(runs, "reset")
         if not runs.lengths:
-            return torch.zeros(self.config.n_layers + 1, 0, self.config.output_width, device=self.device)
+            sizes = (self.config.n_layers + 1, 0, self.config.output_width)
+            return torch.zeros(sizes, dtype=torch.float32, device=self.device)
         numbered = runs.number(0, len(runs.lengths))
         vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
         kept = np.arange(len(tokens)) if with_boundaries else inner_places(runs.lengths)

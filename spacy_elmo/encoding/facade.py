@@ -216,7 +216,8 @@ class BiLM:
         group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive runs that share a state.
         boundaries (bool): Keep the rows of BOS and EOS.
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
-        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL009 for an unknown state, EL011 for runs of text.
+        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL009 for an unknown state, EL011 for runs that are not
+            lists of words.
         """
         encoder, runs = self._encoder, checks.check_runs(runs)
         return self._encode(encoder, encoder.runs(runs), state, batch_tokens, group_lengths, boundaries)
@@ -368,7 +369,8 @@ class BiLM:
     ) -> Tensor:
         checks.check_positive("batch_tokens", batch_tokens)
         n_rows = sum(runs.lengths) + 2 * boundaries * len(runs.lengths)
-        layers = torch.empty(self.config.n_layers + 1, n_rows, self.config.output_width, device=self.device)
+        sizes = (self.config.n_layers + 1, n_rows, self.config.output_width)
+        layers = torch.empty(sizes, dtype=torch.float32, device=self.device)
         choices: Dict[str, Any] = {"group_lengths": group_lengths, "with_boundaries": boundaries}
         found = encoder.slices(runs, checks.check_state(state), batch_tokens, **choices)
         return fill_rows(layers, found, runs.lengths, with_boundaries=boundaries)

@@ -33,7 +33,7 @@ class WordCache:
     def __init__(self, max_bytes: int, width: int, device: torch.device) -> None:
         self._max_bytes = max_bytes
         self._slots: OrderedDict[str, int] = OrderedDict()
-        self._table = torch.empty(0, width, device=device)
+        self._table = torch.empty(0, width, dtype=torch.float32, device=device)
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -182,7 +182,8 @@ class WordEncoder:
         RETURNS (Tensor): Shape (U, P); gradients are recorded if they are enabled.
         """
         if not len(char_ids):
-            return torch.zeros(0, self.network.config.projection_width, device=self.network.device)
+            width = self.network.config.projection_width
+            return torch.zeros(0, width, dtype=torch.float32, device=self.network.device)
         order = np.argsort(lengths, kind="stable")  # groups of words of similar length
         device = self.network.device
         compute = self.network.word_vectors if torch.is_grad_enabled() else self._constant_words()

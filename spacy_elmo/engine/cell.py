@@ -46,7 +46,7 @@ def gate_scale(bias: Tensor) -> Tensor:
     """bias (Tensor): Shape (d, 4H).
     RETURNS (Tensor): Shape (4H,), factors to fold into weights and bias of the gates: 2 for the candidate, else 1.
     """
-    scale = torch.ones(4, bias.shape[1] // 4, device=bias.device)
+    scale = torch.ones(4, bias.shape[1] // 4, dtype=torch.float32, device=bias.device)
     scale[1] = 2.0
     return scale.view(-1)
 

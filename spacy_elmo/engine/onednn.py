@@ -89,8 +89,8 @@ def _try(trial: Callable[[], bool]) -> bool:
 
 
 def _float32_works() -> bool:
-    found = linear_plus(torch.ones(2, 3), torch.ones(2, 4), pack(torch.ones(3, 4)))
-    return torch.equal(found, torch.full((2, 4), 4.0))
+    rows, bias, weight = (torch.ones(sizes, dtype=torch.float32) for sizes in ((2, 3), (2, 4), (3, 4)))
+    return torch.equal(linear_plus(rows, bias, pack(weight)), 4 * bias)
 
 
 def _bfloat16_works() -> bool:
@@ -111,8 +111,9 @@ def _are_exact(levels: int) -> bool:
     values[:, 1] = -127
     packed = pack_int8(values)
     rows = torch.full((2, n_in), 2 * levels + 1, dtype=torch.uint8)
-    found = linear_int8(rows, levels + 1, packed, torch.tensor([1.0, 2.0]), torch.zeros(2, dtype=torch.int32))
-    wanted = 127.0 * levels * n_in * torch.tensor([1.0, -2.0])
+    scale = torch.tensor([1.0, 2.0], dtype=torch.float32)
+    found = linear_int8(rows, levels + 1, packed, scale, torch.zeros(2, dtype=torch.int32))
+    wanted = 127.0 * levels * n_in * torch.tensor([1.0, -2.0], dtype=torch.float32)
     return torch.equal(packed.to_dense(), values) and torch.equal(found[1], wanted)
 
 

@@ -76,7 +76,7 @@ class PackedProduct:
 
     def __init__(self, *weights: Tensor, scale: Scale = 1.0) -> None:
         self._weights = [weight[0] for weight in weights]
-        self._scale = torch.as_tensor(scale)
+        self._scale = torch.as_tensor(scale, dtype=torch.float32)
         self._packed: Optional[Tensor] = None
 
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:

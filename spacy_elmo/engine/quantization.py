@@ -81,7 +81,7 @@ class QuantizedLayerHighway(nn.Module):
         super().__init__()
         self.precision = precision
         self.bias = highway.bias
-        self.weight = _quantize(highway.weight, torch.ones(1), precision)
+        self.weight = _quantize(highway.weight, torch.ones(1, dtype=torch.float32), precision)
 
     def dense_weights(self) -> Dict[str, Tensor]:
         """RETURNS (Dict[str, Tensor]): The rounded weights in float32, by the name of the parameter."""
@@ -99,7 +99,7 @@ class QuantizedHighway(nn.Module):
         super().__init__()
         self.precision = precision
         self.bias = highway.bias
-        self.weight = _quantize(highway.weight.t().unsqueeze(0), torch.ones(1), precision)
+        self.weight = _quantize(highway.weight.t().unsqueeze(0), torch.ones(1, dtype=torch.float32), precision)
 
     def dense_weights(self) -> Dict[str, Tensor]:
         """RETURNS (Dict[str, Tensor]): The rounded weights in float32, by the name of the parameter."""

@@ -24,7 +24,8 @@ class BiLMErrors(metaclass=Catalogue):
     )
     EL007 = (
         "This biLM has no {part}, which {what} need. Load it with one (`load_bilm(options=..., weights=..., vocab=..., "
-        "softmax=...)`), or use a biLM pretrained with spacy-elmo."
+        "softmax=...)`), or use a biLM pretrained with spacy-elmo. `spacy_elmo.nn.Elmo(name)` leaves the softmax out: "
+        "take the biLM of `load_bilm(name)`."
     )
     EL008 = "The setting layers is {value!r}, but should be 'all', 'top', 'mean' or an int from 0 to {n_layers}."
     EL009 = (

@@ -2,7 +2,7 @@
 
 import warnings
 import weakref
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +12,12 @@ from ..engine.quantization import full_state
 from ..errors import Errors, Warnings
 
 NETWORK, FINGERPRINT = "network.", "fingerprint"
-CHANGED = "weights_have_changed"  # attribute of a network, shared by the modules that use it
+# Attributes of a network, shared by the modules that use it and copied with it.
+AS_READ = "checksums_as_read"
+REPLACED = "weights_were_replaced"
 PROBE = "The quick brown fox jumps over the lazy dog .".split()
 MIN_COSINE = 0.98  # of a layer of the same biLM in float32 and in int8
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of a number
 
 
 class Users(weakref.WeakSet["BiLMModule"]):
@@ -28,8 +31,8 @@ class BiLMModule(nn.Module):
     """Registers the network of a biLM, so that `.to`, `.parameters` and `.state_dict` of a model reach it.
 
     A state dict without the weights has a fingerprint in their place, the layers of one sentence: loading it beside
-    another biLM is an error. Weights that were trained, or loaded from a state dict, are nowhere else: they are always
-    stored, also when they are frozen later.
+    another biLM is an error. Weights that were changed after the first module was made of them, in whatever way, are
+    nowhere else: they are always stored, also when they are frozen later.
 
     bilm (BiLM): Shared, not copied.
     is_stored (bool): Whether weights that are as they were read are part of the state dict.
@@ -40,6 +43,12 @@ class BiLMModule(nn.Module):
         self.bilm, self.is_stored = bilm, is_stored
         self.network = bilm.network
         self._users.add(self)
+        if bilm.precision == "float32":
+            vars(self.network).setdefault(AS_READ, _checksums(self.network))
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch gives it no types
+        self._users.add(self)  # a copy of modules that share a network shares the copy of it
 
     @property
     def is_trained(self) -> bool:
@@ -48,12 +57,10 @@ class BiLMModule(nn.Module):
 
     @property
     def has_changed(self) -> bool:
-        """RETURNS (bool): Whether the weights were trained or replaced, in any module that shares them."""
-        return bool(vars(self.network).get(CHANGED, False))
-
-    def note_change(self) -> None:
-        """Remember that the weights are no longer those that were read."""
-        vars(self.network)[CHANGED] = True
+        """RETURNS (bool): Whether the weights are others than when the first module was made of them."""
+        attributes = vars(self.network)
+        as_read = attributes.get(AS_READ) if self.bilm.precision == "float32" else None
+        return attributes.get(REPLACED, False) or as_read not in (None, _checksums(self.network))
 
     def train_weights(self, trainable: bool) -> None:
         """Train or freeze the weights, in all modules that share them; WL141 if that changes what another one does.
@@ -93,14 +100,8 @@ class BiLMModule(nn.Module):
                 state_dict.update((prefix + NETWORK + name, value) for name, value in own.items())
         elif self.bilm.precision != "float32":
             self._load_rounded(state_dict, prefix + NETWORK)
-            self.note_change()
-        elif self._differ(state_dict, prefix + NETWORK):
-            self.note_change()
+            vars(self.network)[REPLACED] = True
         super()._load_from_state_dict(state_dict, prefix, *rest)
-
-    def _differ(self, state_dict: Dict[str, Any], prefix: str) -> bool:
-        own = {prefix + name: value for name, value in self.network.state_dict().items()}
-        return any(not torch.equal(own[name], state_dict[name].to(own[name])) for name in own if name in state_dict)
 
     def _load_rounded(self, state_dict: Dict[str, Any], prefix: str) -> None:
         """Load weights into a network in reduced precision, and leave in the state dict what the network now has."""
@@ -139,6 +140,12 @@ class BiLMModule(nn.Module):
                 problem = f"the layers of a test sentence have a cosine of {cosine:.2f}, should be above {MIN_COSINE}"
         if problem:
             raise ValueError(Errors.EL254.format(problem=problem, key=key))
+
+
+def _checksums(network: nn.Module) -> List[int]:
+    """RETURNS (List[int]): Sum of the bits of each tensor, read as whole numbers; equal on every device."""
+    tensors = (tensor.detach() for tensor in network.state_dict().values())
+    return [int(tensor.contiguous().view(BITS[tensor.element_size()]).sum(dtype=torch.int64)) for tensor in tensors]
 
 
 def _sizes(layers: Tensor) -> str:

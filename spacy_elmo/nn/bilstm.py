@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from .._settings import is_count
@@ -52,3 +53,6 @@ class BiLSTM(nn.Module):
             raise ValueError(Errors.EL255.format(found=f"of type {type(rows).__name__}", width=width))
         if rows.dim() != 3 or rows.shape[-1] != width:
             raise ValueError(Errors.EL255.format(found=f"of shape {tuple(rows.shape)}", width=width))
+        wanted = self.lstm.weight_ih_l0.dtype
+        if rows.dtype != wanted and not torch.is_autocast_enabled(rows.device.type):
+            raise ValueError(Errors.EL255.format(found=f"{rows.dtype}, the weights {wanted}", width=width))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from .._settings import find_no_booleans, find_texts, is_count, is_finite
 from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..text.characters import BOW_CHARACTER
 from ..weights import load_bilm
 from ..weights.load import load_model
 from ..weights.sources import PathLike
@@ -17,6 +18,8 @@ from .inputs import IdBatch, Inputs, read_inputs, with_boundaries
 from .scalar_mix import ScalarMix, check_mask, mix_problems
 
 STATES = ("reset", "steady")
+FIRST_ID = BOW_CHARACTER + 1  # of words in UTF-8, shifted by one
+OF_MIXES = ("num_output_representations", "initial_weights", "initial_gamma", "layer_norm")
 
 
 class ElmoOutput(NamedTuple):
@@ -50,8 +53,8 @@ class Elmo(nn.Module):
         (float): Of each mix, see `ScalarMix`; the norm "allennlp" counts the rows of `<S>` and `</S>`.
     learn_mix (bool): Train the mixes.
     batch_tokens (int): Tokens that a frozen biLM computes at once, which bounds the working memory.
-    store_bilm (bool): Whether `state_dict` has the weights of a biLM that is as it was read. Without them it is small,
-        and can be loaded only beside the same biLM. Weights that were trained or loaded are always there.
+    store_bilm (bool): Whether `state_dict` has the weights of a biLM that is as it was given. Without them it is small,
+        and can be loaded only beside the same biLM. Weights that have changed since are always there.
     RAISES (ValueError): EL060 for invalid settings, EL020 to EL034 for weights that are missing or cannot be read.
     """
 
@@ -78,7 +81,7 @@ class Elmo(nn.Module):
         problems = [
             *_problems(loaded, num_output_representations, dropout, trainable, state, batch_tokens),
             *mix_problems(n_layers, initial_weights, initial_gamma, layer_norm, layer_dropout),
-            *find_no_booleans(learn_mix=learn_mix),
+            *find_no_booleans(learn_mix=learn_mix, boundaries=boundaries, store_bilm=store_bilm),
         ]
         if problems:
             raise ValueError(Errors.EL060.format(block="Elmo module", problems="; ".join(problems)))
@@ -114,8 +117,13 @@ class Elmo(nn.Module):
         path (Optional[PathLike]), options (Optional[PathLike]), weights (Optional[PathLike]): See `load_bilm`.
         **settings (Any): Of `Elmo`, except for those of the mixes, which are the model's.
         RETURNS (Elmo): With a mix for each of AllenNLP's, and its layer norm.
-        RAISES (ValueError): EL318 if there are no mixes, or they differ in their norm, and those of `load_bilm`.
+        RAISES (ValueError): EL060 for settings of the mixes, EL318 if there are no mixes, or they differ in their norm,
+            and those of `load_bilm`.
         """
+        given = [name for name in OF_MIXES if name in settings]
+        if given:
+            problem = f"{', '.join(given)} cannot be given, since the mixes are read from the model"
+            raise ValueError(Errors.EL060.format(block="Elmo module from AllenNLP", problems=problem))
         model = load_model(path, options=options, weights=weights)
         mixes, norms = model.mixes, {mix.layer_norm for mix in model.mixes}
         if len(norms) != 1:
@@ -160,7 +168,7 @@ class Elmo(nn.Module):
             and `</S>` where `boundaries` or the norm needs them.
         RAISES (ValueError): See `forward`.
         """
-        batch = read_inputs(inputs)
+        batch = read_inputs(inputs, FIRST_ID if self.bilm.config.char_cnn is not None else None)
         rows = self._encode_ids(batch) if isinstance(batch, IdBatch) else self._encode_words(batch.runs)  # (L+1, N, D)
         mask = with_boundaries(batch.mask) if self._reads_boundaries else batch.mask
         places = mask.flatten().nonzero().squeeze(1).to(rows.device)  # (N,)
@@ -170,7 +178,9 @@ class Elmo(nn.Module):
     def mix(self, layers: Tensor, mask: Tensor) -> ElmoOutput:
         """Mix layers once for each representation.
 
-        layers (Tensor): Shape (L+1, B, S, D), from `encode`; float16 is computed in the type of the mixes.
+        layers (Tensor): Shape (L+1, B, S, D), from `encode` of this module, or of one with the same `boundaries` and
+            `layer_norm`: with others, words would be taken for `<S>` and `</S>`. float16 is computed in the type of the
+            mixes.
         mask (Tensor): Shape (B, S), from `encode`.
         RETURNS (ElmoOutput): Representations and mask; rows of `<S>` and `</S>` only with `boundaries`.
         RAISES (ValueError): EL250 and EL251 for layers and masks that do not fit.
@@ -212,7 +222,6 @@ class Elmo(nn.Module):
             return False
         if self.state != "reset":
             raise ValueError(Errors.EL253.format(state=self.state))
-        self.encoder.note_change()
         return True
 
 

@@ -11,6 +11,7 @@ from ..errors import Errors
 from ..text.characters import character_ids
 
 Inputs = Union[Tensor, Iterable[Sequence[str]]]
+ID_TYPES = (torch.int64, torch.int32, torch.int16)  # 261, the largest id, does not fit into smaller ones
 MIN_CHARACTERS = 4  # begin and end of a word, and a character of two bytes
 
 
@@ -56,14 +57,15 @@ def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -
     return ids
 
 
-def read_inputs(inputs: Inputs) -> Union[WordBatch, IdBatch]:
+def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> Union[WordBatch, IdBatch]:
     """inputs (Inputs): Tokens of each sentence, or character ids with shape (B, S, C).
+    first_id (Optional[int]): The first id of every word, if there is one.
     RETURNS (Union[WordBatch, IdBatch]): The batch, on the CPU.
-    RAISES (ValueError): EL011 and EL019 for input that is not tokenized, EL017 for ids of another shape or type, EL252
-        for a batch without sentences.
+    RAISES (ValueError): EL011 and EL019 for input that is not tokenized, EL017 for ids of another shape or type, or not
+        shifted by one, EL252 for a batch without sentences.
     """
     if isinstance(inputs, Tensor):
-        return _read_ids(inputs)
+        return _read_ids(inputs, first_id)
     runs = check_sentences(inputs)
     if not runs:
         raise ValueError(Errors.EL252)
@@ -87,10 +89,10 @@ def with_boundaries(mask: Tensor) -> Tensor:
     return length_mask((mask.sum(dim=1) + 2).tolist(), mask.shape[1] + 2)
 
 
-def _read_ids(ids: Tensor) -> IdBatch:
-    if ids.dim() != 3:
+def _read_ids(ids: Tensor, first_id: Optional[int]) -> IdBatch:
+    if ids.dim() != 3 or not ids.shape[2]:
         raise ValueError(Errors.EL017.format(problem=f"they have shape {tuple(ids.shape)}, should have (B, S, C)"))
-    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+    if ids.dtype not in ID_TYPES:
         raise ValueError(Errors.EL017.format(problem=f"they are {ids.dtype}, should be torch.int64"))
     if not len(ids):
         raise ValueError(Errors.EL252)
@@ -100,4 +102,8 @@ def _read_ids(ids: Tensor) -> IdBatch:
     if not torch.equal(mask, length_mask(lengths, ids.shape[1])):
         raise ValueError(Errors.EL017.format(problem="a row of zeros, which is padding, comes before the last word"))
     distinct, numbers = torch.unique(ids[mask], dim=0, return_inverse=True)
+    others = distinct[distinct[:, 0] != first_id, 0] if first_id is not None else []
+    if len(others):
+        problem = f"a word begins with {int(others[0])}, should begin with {first_id}, the id of the begin of a word"
+        raise ValueError(Errors.EL017.format(problem=problem))
     return IdBatch(distinct, [part.tolist() for part in numbers.split(lengths)], mask)

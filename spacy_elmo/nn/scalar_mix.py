@@ -139,7 +139,7 @@ def mix_problems(
     layer_dropout: float,
 ) -> List[str]:
     """RETURNS (List[str]): What is wrong with the settings of a `ScalarMix`."""
-    texts = find_texts(layer_dropout=layer_dropout)
+    texts = find_texts(initial_gamma=initial_gamma, layer_dropout=layer_dropout)
     if texts or not is_whole(n_layers):
         return [*texts, *([] if is_whole(n_layers) else [f"n_layers is {n_layers!r}, should be a whole number"])]
     norms, is_share = (None, *LAYER_NORMS), is_finite(layer_dropout) and 0 <= layer_dropout < 1

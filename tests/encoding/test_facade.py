@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+import spacy
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
@@ -202,6 +203,12 @@ def test_sentences_can_come_one_by_one(bilm, sentences):
         (lambda b: b.encode("not tokenized"), "EL011"),
         (lambda b: list(b.iter_encode([["a"], "not tokenized"])), "EL011.*Sentence 1"),
         (lambda b: b.encode_with_grad(["not tokenized"]), "EL011"),
+        (lambda b: list(b.iter_encode(None)), "EL019.*NoneType"),
+        (lambda b: list(b.iter_encode([["a", None]])), "EL011.*Sentence 0 is a list with items that are not strings"),
+        (lambda b: list(b.iter_encode([["a"], [["b"]]])), "EL011.*Sentence 1"),
+        (lambda b: list(b.iter_encode([spacy.blank("en")("She sat.")])), "EL011.*Sentence 0 is a Doc with items"),
+        (lambda b: b.encode([{"words": ["a"]}]), "EL011.*Sentence 0 is a dict, but"),
+        (lambda b: b.embed([{"a", "b"}]), "EL011.*Sentence 0 is a set, but"),
         (lambda b: b.embed([["a"]], layers="bottom"), "EL008.*bottom"),
         (lambda b: b.embed([["a"]], layers=3), "EL008.*0 to 2"),
         (lambda b: b.embed([["a"]], layers=True), "EL008.*0 to 2"),

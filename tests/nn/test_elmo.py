@@ -9,7 +9,7 @@ import pytest
 import torch
 from nn.tiny import CONFIG, N_LAYERS, SENTENCES, WIDTH, make_bilm
 
-from spacy_elmo import BiLM, BiLMConfig, save_bilm
+from spacy_elmo import BiLM, BiLMConfig, load_bilm, save_bilm
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.nn import Elmo, batch_to_ids
 from spacy_elmo.text.vocabulary import Vocabulary
@@ -114,6 +114,15 @@ def test_another_trainable_on_a_shared_bilm_is_told(trainable):
     with pytest.warns(UserWarning, match=f"WL141.*1 other Elmo.*trainable = {not trainable}"):
         Elmo(bilm, trainable=not trainable)
     assert first.encoder.is_trained is not trainable
+
+
+@pytest.mark.issue(16)
+def test_another_trainable_on_a_copied_bilm_is_told():
+    bilm = make_bilm()
+    copied = copy.deepcopy(torch.nn.ModuleList([Elmo(bilm, trainable=True), Elmo(bilm, trainable=True)]))
+    with pytest.warns(UserWarning, match="WL141.*2 other Elmo"):
+        Elmo(copied[0].bilm)
+    assert not copied[0].encoder.is_trained and copied[0].encoder.network is copied[1].encoder.network
 
 
 @pytest.mark.parametrize("trainable", [True, False])
@@ -247,10 +256,16 @@ def test_packaged_name():
         (3, "EL019.*given as int"),
         (torch.zeros(0, 3, 50, dtype=torch.long), "EL252"),
         (torch.ones(3, 50, dtype=torch.long), r"EL017.*shape \(3, 50\), should have \(B, S, C\)"),
-        (torch.ones(1, 3, 49, dtype=torch.long), r"EL017.*\(3, 49\).*50|EL017.*\(1, 49\).*50"),
-        (torch.full((1, 3, 50), 262), "EL017.*262 to 262, should be 0 to 261"),
-        (torch.full((1, 3, 50), -1), "EL017.*-1 to -1"),
+        (torch.full((1, 3, 49), 259), r"EL017.*\(3, 49\).*50|EL017.*\(1, 49\).*50"),
+        (torch.tensor([259, 262]).repeat(25).view(1, 1, 50), "EL017.*259 to 262, should be 0 to 261"),
+        (torch.tensor([259, -1]).repeat(25).view(1, 1, 50), "EL017.*-1 to 259"),
         (torch.ones(1, 3, 50), "EL017.*torch.float32"),
+        (batch_to_ids(SENTENCES).to(torch.uint8), "EL017.*torch.uint8, should be torch.int64"),
+        ((batch_to_ids(SENTENCES) - 1).clamp(min=0), "EL017.*begins with 258, should begin with 259"),
+        (torch.zeros(1, 3, 0, dtype=torch.long), r"EL017.*shape \(1, 3, 0\), should have \(B, S, C\)"),
+        ([{"words": ["a", "b"]}], "EL011.*Sentence 0 is a dict, but"),
+        ([["a"], {"b"}], "EL011.*Sentence 1 is a set, but"),
+        ([b"She"], "EL011.*Sentence 0 is a bytes, but"),
         (torch.tensor([0, 1]).view(1, 2, 1).expand(1, 2, 50), "EL017.*row of zeros"),
     ],
 )
@@ -277,6 +292,9 @@ def test_invalid_input_is_an_error(inputs, message, trainable):
         ({"dropout": None, "layer_dropout": None}, "EL060.*dropout is None.*layer_dropout is None"),
         ({"initial_weights": 1.0}, "EL060.*initial_weights is 1.0, should be a list"),
         ({"learn_mix": None}, "EL060.*learn_mix is None, should be True or False"),
+        ({"boundaries": "False"}, "EL060.*boundaries is 'False', should be True or False"),
+        ({"boundaries": None, "store_bilm": "no"}, "EL060.*boundaries is None.*store_bilm is 'no', should be"),
+        ({"initial_gamma": "1"}, "EL060.*initial_gamma is '1', should be a number, without quotes"),
         ({"trainable": "no", "learn_mix": 1}, "EL060.*trainable is 'no', should be True or False; learn_mix is 1"),
     ],
 )
@@ -343,3 +361,28 @@ def test_module_from_a_model_without_mixes_is_an_error(tmp_path):
     save_bilm(make_bilm(), tmp_path / "native")
     with pytest.raises(ValueError, match="EL318.*has 0 with 0 different norms.*Elmo\\(path\\)"):
         Elmo.from_allennlp(tmp_path / "native")
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("name", ["num_output_representations", "initial_weights", "initial_gamma", "layer_norm"])
+def test_settings_of_mixes_that_are_read_from_allennlp_are_an_error(name, tmp_path):
+    with pytest.raises(ValueError, match=f"EL060.*{name} cannot be given"):
+        Elmo.from_allennlp(tmp_path, **{name: 1})
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_the_default_type_of_torch_changes_no_layer(precision, dtype):
+    bilm = load_bilm("en_elmo_sm", precision=precision)
+    wanted, wanted_losses = bilm.encode(SENTENCES), np.concatenate(bilm.token_losses(SENTENCES), axis=1)
+    torch.set_default_dtype(dtype)
+    try:
+        bilm = load_bilm("en_elmo_sm", precision=precision)
+        layers, nothing = bilm.encode(SENTENCES), bilm.encode([])
+        losses = np.concatenate(bilm.token_losses(SENTENCES), axis=1)
+        layers_with_grad = bilm.encode_with_grad(SENTENCES) if precision == "float32" else layers
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(layers, wanted) and layers.dtype == nothing.dtype == layers_with_grad.dtype == torch.float32
+    assert np.array_equal(losses, wanted_losses)

@@ -107,6 +107,35 @@ def test_a_bilm_that_was_trained_is_stored_when_it_is_frozen_again():
         assert "encoder.network.char_cnn.embedding" in changed.state_dict()
 
 
+def _average(elmo):
+    averaged = torch.optim.swa_utils.AveragedModel(elmo)
+    _step(elmo)
+    averaged.update_parameters(elmo)
+    return averaged.module
+
+
+def _step(elmo):
+    optimizer = torch.optim.SGD(elmo.parameters(), lr=1e-5)
+    elmo.bilm.encode_with_grad(SENTENCES).square().sum().backward()
+    optimizer.step()
+    return elmo
+
+
+def _scale(elmo):
+    with torch.no_grad():
+        elmo.encoder.network.encoder.layers[0].bias.add_(1e-4)
+    return elmo
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("change", [_average, _step, _scale])
+def test_weights_are_stored_however_they_were_changed(change):
+    elmo = Elmo(make_bilm(0), store_bilm=False, trainable=True)
+    _step(elmo)
+    changed = change(elmo).requires_grad_(False)
+    assert "encoder.network.char_cnn.embedding" in changed.state_dict()
+
+
 def test_weights_in_reduced_precision_are_stored_in_float32():
     rounded, exact = Elmo(make_bilm(0).set_precision("int8")), Elmo(make_bilm(1))
     exact.load_state_dict(rounded.state_dict())
