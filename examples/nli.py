@@ -3,6 +3,7 @@
 ESIM of Chen et al. (2017), "Enhanced LSTM for Natural Language Inference": a BiLSTM encodes both sentences, each word
 attends to the other sentence, and a second BiLSTM composes what was compared. Peters et al. (2018, sec. 5.2) put ELMo
 at the input and at the output of the first BiLSTM, so that the attention sees it, too: two mixes of the same layers.
+Differs: learned vectors of word, prefix, suffix and shape in place of GloVe, narrower layers.
 Breaking NLI (Glockner et al. 2018) is the stress test: one word of an SNLI premise was changed.
 """
 
