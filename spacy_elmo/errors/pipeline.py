@@ -113,9 +113,10 @@ class PipelineErrors(metaclass=Catalogue):
         "them, that has annotated Docs.{limit}"
     )
     EL083 = (
-        "Components in frozen_components were trained with another biLM ({trained}) than '{name}' has ({found}), and "
-        "cannot adapt to it: {components}. Load that biLM ([initialize.components.{name}.loader], `weights` of the "
-        "component, or a `source` that has it), or remove them from frozen_components to train them further."
+        "Components that are not trained (in frozen_components, or in `disabled` of [nlp]) were trained with another "
+        "biLM ({trained}) than '{name}' has ({found}), and cannot adapt to it: {components}. Load that biLM "
+        "([initialize.components.{name}.loader], `weights` of the component, or a `source` that has it), or remove "
+        "them from there to train them further."
     )
     EL084 = (
         "The labels of '{name}' are {found}, should be a list of texts, as `spacy init labels` writes it for a "
@@ -131,10 +132,10 @@ class PipelineErrors(metaclass=Catalogue):
         "use the factory that this model is for."
     )
     EL088 = (
-        "The biLM of '{name}' is trained (frozen = false), but components in frozen_components read its layers, which "
-        "change with each update: {components}. Give each of them a copy of the biLM that does not change "
-        "(replace_listeners = {paths} in [components.{first}], beside its `source`), remove them from "
-        "frozen_components, or set frozen = true in [components.{name}.model]."
+        "The biLM of '{name}' is trained (frozen = false), but components that are not trained (in frozen_components, "
+        "or in `disabled` of [nlp]) read its layers, which change with each update: {components}. Give each of them a "
+        "copy of the biLM that does not change (replace_listeners = {paths} in [components.{first}], beside its "
+        "`source`), remove them from there, or set frozen = true in [components.{name}.model]."
     )
     EL089 = (
         "Two biLMs are given for '{name}': weights = \"{weights}\" in [components.{name}], and the loader in "

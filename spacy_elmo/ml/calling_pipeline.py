@@ -16,6 +16,25 @@ def initialized_pipeline() -> Optional[Language]:
     return _find_local("self", Language.initialize)
 
 
+def initialized_component() -> str:
+    """RETURNS (str): Name of the component that `nlp.initialize` initializes; empty outside of it."""
+    name = _find_value("name", Language.initialize)
+    return name if isinstance(name, str) else ""
+
+
+def is_rehearsed() -> bool:
+    """RETURNS (bool): Whether `nlp.rehearse` is running."""
+    return _find_local("self", Language.rehearse) is not None
+
+
+def takes_part(name: str) -> bool:
+    """name (str): A component.
+    RETURNS (bool): Whether the running `nlp.update` updates it: it is neither disabled nor in `exclude`. True outside.
+    """
+    nlp, excluded = _find_local("self", Language.update), _find_value("exclude", Language.update) or ()
+    return nlp is None or (name in nlp.pipe_names and name not in excluded)
+
+
 def trained_pipeline() -> Optional[Language]:
     """RETURNS (Optional[Language]): The pipeline that `spacy train` makes; None outside of it, and until it is made."""
     return _find_local("nlp", init_nlp)
@@ -29,6 +48,12 @@ def using_pipeline() -> Optional[Language]:
 def config_of_training() -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): The config that `spacy train` read, with each `source`; empty outside of it."""
     return _find_value("raw_config", init_nlp) or {}
+
+
+def corpus_of_training() -> Optional[Callable[[Language], Any]]:
+    """RETURNS (Optional[Callable[[Language], Any]]): Gives the training examples of `spacy train`; None outside."""
+    corpus: Optional[Callable[[Language], Any]] = _find_value("train_corpus", init_nlp)
+    return corpus
 
 
 def replaced_listener() -> Tuple[str, str]:

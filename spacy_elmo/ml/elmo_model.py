@@ -7,6 +7,7 @@ from itertools import accumulate, starmap
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
 import numpy
+from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats3d, Ints1d
@@ -18,8 +19,10 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
 from .batch_norm import BoundarySums, compute_boundary_sums
+from .calling_pipeline import initialized_component, initialized_pipeline
 from .contexts import DocRuns, read_docs
 from .fine_tuning import FineTuning
+from .late_training import warn_of_early_end
 from .layer_cache import LayerCache
 from .owned_tok2vec import replace_listener, replace_listener_cfg
 from .settings import ElmoSettings
@@ -106,6 +109,7 @@ def init(model: Model[List[Doc], ElmoBatch], X: Optional[List[Doc]] = None, Y: A
     """Load the packaged biLM if the model has no weights. Fine-tuning begins at its first step."""
     fill(model)
     begin_training(model)
+    check_schedules(model, initialized_pipeline(), initialized_component())
 
 
 def get_settings(model: Model[List[Doc], ElmoBatch]) -> ElmoSettings:
@@ -162,13 +166,16 @@ def is_trained(model: Model[List[Doc], ElmoBatch]) -> bool:
     return _shim(model).is_trained
 
 
-def find_layers_left_frozen(model: Model[List[Doc], ElmoBatch], n_updates: int) -> List[int]:
-    """model (Model): An ELMo model whose training has begun.
-    n_updates (int): Of the training.
-    RETURNS (List[int]): Layers that are to be trained, but will not be unfrozen by then; 0 is the token layer.
+def check_schedules(model: Model[List[Doc], ElmoBatch], nlp: Optional[Language], name: str) -> None:
+    """Warn if the training of a pipeline ends before its schedules do: WL069, WL076.
+
+    model (Model): An ELMo model whose training has begun.
+    nlp (Optional[Language]): The pipeline; None if only a component is initialized.
+    name (str): Of the component with the biLM.
     """
     tuner = _shim(model).tuner
-    return [] if tuner is None else tuner.find_left_frozen(n_updates)
+    find_left_frozen = (lambda n_updates: []) if tuner is None else tuner.find_left_frozen
+    warn_of_early_end(nlp, name, get_settings(model).fine_tuning, find_left_frozen)
 
 
 def get_label(model: Model[List[Doc], ElmoBatch]) -> str:

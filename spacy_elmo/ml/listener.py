@@ -19,9 +19,9 @@ from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors, Warnings
 from .batch_norm import BoundarySums, LayersWithBoundaries, add_boundary_sums
-from .calling_pipeline import using_pipeline
+from .calling_pipeline import is_rehearsed, using_pipeline
 from .doc_vectors import get_boundary_sums, get_layers, has_layers
-from .missing_upstream import ANY_UPSTREAM, describe_missing, find_owner, is_before, no_upstream
+from .missing_upstream import ANY_UPSTREAM, describe_missing, find_owner, is_before, link_late, no_upstream
 from .mix_settings import MixSettings, takes_mix_settings
 from .scalar_mix import ScalarMix, get_mix_settings, set_sizes, wrong_sizes
 from .types import ElmoBatch
@@ -38,6 +38,8 @@ class Upstream(Protocol):
 
     name: str
     prefix: str
+    listener_map: Dict[str, List["ElmoListener"]]
+    is_checked: bool
 
     @property
     def sizes(self) -> Optional[Tuple[int, int]]:
@@ -52,6 +54,9 @@ class Upstream(Protocol):
 
     def compute(self, docs: Sequence[Doc], *, is_train: bool) -> ElmoBatch:
         """Compute the layers of Docs, without a backward pass through the biLM."""
+
+    def add_listener(self, listener: "ElmoListener", component_name: str) -> None:
+        """Register a listener of a component."""
 
     def remove_listener(self, listener: "ElmoListener", component_name: str) -> bool:
         """Unregister a listener of a component."""
@@ -177,7 +182,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         outputs (ElmoBatch): Its layers.
         backprop (LayersBackprop): Takes the gradient of the layers; None if the biLM is frozen.
         """
-        self._docs, self._batch_id = list(docs), self.get_batch_id(docs)
+        self._docs, self._batch_id = _with_tokens(docs), self.get_batch_id(docs)
         self._outputs, self._backprop = outputs, backprop
         self._is_answered = False
 
@@ -187,14 +192,16 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self._is_answered = True
 
     def received(self, docs: Sequence[Doc]) -> Optional[ElmoBatch]:
-        """The stored layers, if the Docs are those of the batch or copies of them, in the same order.
+        """The stored layers, if the Docs are those of the batch or copies of them, in the same order. Docs without
+        tokens, which have no rows in the layers, may be left out.
 
         Copies are recognized by their words, and only until the gradient is returned, since later Docs may have the
         same words.
         RETURNS (Optional[ElmoBatch]): None for other Docs.
         RAISES (ValueError): EL070 if the tokens of the Docs have changed since.
         """
-        if len(docs) != len(self._docs):
+        docs = _with_tokens(docs)
+        if self._outputs is None or len(docs) != len(self._docs):
             return None
         is_changed = self.get_batch_id(docs) != self._batch_id
         if all(doc is other for doc, other in zip(docs, self._docs)):
@@ -289,7 +296,7 @@ def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput
         _check_sizes(model, outputs.layers)
         return _with_boundaries(model, outputs.layers, [outputs.boundaries]), model._backprop
     if not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
-        if model._backprop is not None and not model._is_answered:
+        if model._backprop is not None and not model._is_answered and not is_rehearsed():
             raise ValueError(Errors.EL080.format(upstream=model.upstream_name))
         if model.upstream is None:
             raise ValueError(Errors.EL072.format(**describe_missing(model, model.upstream_name, using_pipeline())))
@@ -299,6 +306,7 @@ def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput
 
 def _doc_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool = False) -> Tuple[MixInput, None]:
     """RETURNS (Tuple[MixInput, None]): Layers stored on the Docs, or computed by the component."""
+    link_late(model)
     bounds = numpy.cumsum([0, *(len(doc) for doc in docs)]).tolist()
     layers = model.ops.alloc3f(model.mix.get_dim("nL"), bounds[-1], model.mix.get_dim("nI"))
     missing: List[int] = []
@@ -357,6 +365,10 @@ def _check_sizes(model: ElmoListener, layers: Floats3d) -> None:
     found = (layers.shape[0], layers.shape[2])
     if wanted != found:
         raise wrong_sizes(model.owner, wanted, found)
+
+
+def _with_tokens(docs: Sequence[Doc]) -> List[Doc]:
+    return [doc for doc in docs if len(doc)]
 
 
 def _has_same_tokens(doc: Doc, other: Doc) -> bool:

@@ -1,4 +1,4 @@
-"""The error of a listener without an ELMo component: what the pipeline has instead, and what to change."""
+"""Listeners without an ELMo component: a late link, or an error that says what the pipeline has instead."""
 
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -6,7 +6,7 @@ from spacy.language import Language
 from thinc.api import Model
 
 from ..errors import Errors
-from .calling_pipeline import initialized_pipeline
+from .calling_pipeline import initialized_pipeline, using_pipeline
 
 ANY_UPSTREAM = "*"  # the nearest ELMo component upstream
 FACTORY = "elmo"
@@ -39,6 +39,31 @@ def find_owner(nlp: Optional[Language], listener: Model[Any, Any]) -> str:
     """RETURNS (str): Name of the component with the listener; empty if it is not in the pipeline."""
     components = [] if nlp is None else nlp.components
     return next((name for name, pipe in components if _has_layer(pipe, listener)), "")
+
+
+def link_late(listener: Any) -> None:
+    """Link the listener of a component that is enabled now, and was disabled when spaCy linked the others.
+
+    listener (ElmoListener): The listener.
+    """
+    if listener.upstream is not None and listener in listener.upstream.listener_map.get(listener.owner, ()):
+        return
+    nlp = using_pipeline()
+    owner = find_owner(nlp, listener)
+    upstream = _find_upstream(nlp, owner, listener.upstream_name) if nlp is not None and owner else None
+    if upstream is not None:
+        upstream.add_listener(listener, owner)
+        upstream.is_checked = False
+        upstream.fill()
+
+
+def _find_upstream(nlp: Language, owner: str, upstream: str) -> Any:
+    """RETURNS (Any): The nearest enabled ELMo component before a component; None if there is none."""
+    names = list(nlp.pipe_names)
+    for name in reversed(names[: names.index(owner)] if owner in names else []):
+        if nlp.get_pipe_meta(name).factory == FACTORY and upstream in (ANY_UPSTREAM, name):
+            return nlp.get_pipe(name)
+    return None
 
 
 def is_before(nlp: Language, upstream: Any, owner: str) -> bool:

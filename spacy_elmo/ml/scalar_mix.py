@@ -59,7 +59,8 @@ def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any 
     if X is not None:
         set_sizes(model, X.shape[0], X.shape[2])
     settings, ops = get_mix_settings(model), model.ops
-    model.set_param("w", ops.asarray1f(_start_weights(settings, model.get_dim("nL"))))
+    # Of "top", too: with `mix = "learned"` in a later training, all layers can gain weight.
+    model.set_param("w", ops.asarray1f(equal_weights(settings.initial_weights, model.get_dim("nL"))))
     model.set_param("gamma", ops.asarray1f([settings.initial_gamma]))
     for projection in model.layers:
         projection.set_dim("nI", model.get_dim("nI"))

@@ -9,7 +9,6 @@ from thinc.api import Model
 
 from ..errors import Warnings
 from ..ml.elmo_layers import has_elmo
-from ..ml.elmo_model import find_layers_left_frozen, get_settings
 
 # spaCy's code for a pipeline of several languages.
 ANY_LANGUAGE = "xx"
@@ -34,22 +33,6 @@ def has_loader(nlp: Optional[Language], name: str) -> bool:
     """
     blocks: Dict[str, Any] = {} if nlp is None else nlp.config["initialize"]["components"]
     return bool(blocks.get(name, {}).get("loader"))
-
-
-def warn_of_late_unfreezing(nlp: Optional[Language], name: str, model: Model[Any, Any]) -> None:
-    """Warn if training ends before gradual unfreezing reaches all layers.
-
-    nlp (Optional[Language]): The pipeline; None if only the component is initialized.
-    name (str): Of the ELMo component.
-    model (Model): Its model.
-    """
-    tuning = get_settings(model).fine_tuning
-    max_steps = 0 if nlp is None else nlp.config.get("training", {}).get("max_steps") or 0
-    frozen = [] if tuning is None else find_layers_left_frozen(model, max_steps)
-    if tuning is not None and max_steps and frozen:
-        layers = f"Layer {frozen[0]}" if len(frozen) == 1 else f"Layers {', '.join(map(str, frozen))}"
-        text = Warnings.WL069.format(name=name, layers=layers, every=tuning.unfreeze_every, max_steps=max_steps)
-        warnings.warn(text, stacklevel=4)
 
 
 LISTENER_BLOCK = """

@@ -17,6 +17,7 @@ from ..ml.batch_norm import add_boundary_sums
 from ..ml.doc_vectors import DocVectors, set_vectors
 from ..ml.elmo_model import (
     begin_training,
+    check_schedules,
     fill,
     get_bilm,
     is_trained,
@@ -28,7 +29,7 @@ from ..ml.elmo_model import (
 from ..ml.listener import ElmoListener, settings_of
 from ..ml.loaders import BiLMLoader
 from ..ml.types import ElmoBatch
-from .advice import has_loader, warn_of_late_unfreezing, warn_of_other_language, warn_without_listener
+from .advice import has_loader, warn_of_other_language, warn_without_listener
 from .defaults import DEFAULT_BLOCKS, check_settings
 from .doc_arrays import alloc_vectors, check_weights, write_rows
 from .extensions import read_only, register_extensions
@@ -183,7 +184,6 @@ class Elmo(ListenedToPipe):
         if self.weights is None:
             fill(self.model)
             self._fit(())
-            self._check_language()
         else:
             self._take(BiLMLoader(self.weights)())
 
@@ -201,7 +201,6 @@ class Elmo(ListenedToPipe):
             if before is not None:
                 set_bilm(self.model, before)
             raise
-        self._check_language()
 
     def _fit(self, names: Iterable[str]) -> None:
         """RAISES (ValueError): EL068 if a listener of these components was trained for other sizes, EL069 for a mix."""
@@ -209,8 +208,6 @@ class Elmo(ListenedToPipe):
             check_weights(self.name, self.mix["weights"], self.sizes[0])
             for listener in chain.from_iterable(self.listener_map[name] for name in names):
                 listener.set_sizes(*self.sizes)
-
-    def _check_language(self) -> None:
         bilm = get_bilm(self.model)
         if bilm is not None:
             warn_of_other_language(self.name, bilm.meta.get("lang"), self.vocab.lang)
@@ -297,7 +294,7 @@ class Elmo(ListenedToPipe):
             weights are kept, and an empty component loads those of the setting `weights`, or the packaged ones.
         RAISES (ValueError): EL065 if the loader does not return a biLM, EL066 if its sizes differ from the config,
             EL068 if they differ from those of a listener that stays trained, EL083 if a frozen component was
-            trained with another biLM (WL067 if it is trained further). With `nlp` also those of `check_training`.
+            trained with another biLM (WL067 if it is trained further), and with `nlp` those of `check_training`.
         """
         if nlp is not None:
             check_training(nlp, self, get_examples, has_loader=loader is not None)
@@ -309,7 +306,7 @@ class Elmo(ListenedToPipe):
         for listener in self.listeners:
             listener.link(self, "")
         check_kept_components(nlp, self, self.listener_map)
-        warn_of_late_unfreezing(nlp, self.name, self.model)
+        check_schedules(self.model, nlp, self.name)
         self._has_warned, self.is_checked = False, True
         self._check_listeners(nlp)
 
@@ -337,6 +334,7 @@ class Elmo(ListenedToPipe):
         self.fill()
         self._check_listeners(None if self._nlp is None else self._nlp())
         self._flush(sgd)  # gradients that arrived after the last update of the weights
+        self.settle_left_out()
         docs = [eg.predicted for eg in examples]
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)

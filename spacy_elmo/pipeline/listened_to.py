@@ -1,6 +1,6 @@
 """Base class of a component with listeners, with the methods that spaCy requires of a Tok2Vec."""
 
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
@@ -8,14 +8,14 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from ..errors import Errors
-from ..ml.calling_pipeline import trained_pipeline
+from ..ml.calling_pipeline import config_of_training, takes_part, trained_pipeline
 from ..ml.elmo_model import get_label, get_settings
 from ..ml.listener import ElmoListener, find_listeners, settings_of
 from ..ml.missing_upstream import ANY_UPSTREAM
 from ..ml.residual_width import infer_residual_widths
 from ..ml.types import ElmoBatch
 from .other_bilm import refuse_frozen_components, warn_of_other_bilm
-from .training_check import check_frozen_listeners, check_order, warn_of_ignored_settings
+from .training_check import check_frozen_listeners, check_order, check_resumed_training
 
 # Codes of weights that are not those of the native format.
 DAMAGED = ("EL003", "EL022", "EL023", "EL026", "EL028", "EL034", "EL039")
@@ -64,33 +64,46 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
     def listening_components(self) -> List[str]:
         """RETURNS (List[str]): Names of the components that listen.
         RAISES (ValueError): EL068 if one was trained for other sizes, EL071 for a listener in the wrong place, EL083 if
-            one in `frozen_components` was trained with another biLM, EL088 if the biLM of such a one is trained.
-            `spacy train` asks for the names before the first update, the only sign of it to a component with a
-            `source`, which is not initialized.
+            one that is frozen or disabled was trained with another biLM, EL088 if the biLM of such a one is trained,
+            EL082 and EL435 if there is nothing to train a component with a `source` on. `spacy train` asks for the
+            names before the first update, the only sign of it to a component with a `source`, which is not initialized.
         """
         nlp = trained_pipeline()
+        disabled: Dict[str, List[ElmoListener]] = {}
         if nlp is not None:
-            self._find_sourced_listeners(nlp)
+            disabled = self._find_more_listeners(nlp)
         for listener in self.listeners:
             listener.check_sizes()
         if nlp is not None:
             check_order(nlp)
-            check_frozen_listeners(nlp, self, self.listener_map)
-            warn_of_ignored_settings(self.name)
-        refuse_frozen_components(nlp, self, self.listener_map)
+            check_frozen_listeners(nlp, self, self.listener_map, disabled)
+            check_resumed_training(nlp, self)
+        refuse_frozen_components(nlp, self, self.listener_map, disabled)
         return list(self.listener_map)
 
-    def _find_sourced_listeners(self, nlp: Language) -> None:
-        """Link sourced components again: they are disabled when spaCy links all others at the end of `initialize`."""
-        names, is_nearest = nlp.pipe_names, True
-        for name in names[names.index(self.name) + 1 :] if self.name in names else ():
+    def _find_more_listeners(self, nlp: Language) -> Dict[str, List[ElmoListener]]:
+        """Link sourced components again: they are disabled when spaCy links all others at the end of `initialize`.
+
+        RETURNS (Dict[str, List[ElmoListener]]): Trained listeners of components that stay disabled, by component.
+        """
+        disabled: Dict[str, List[ElmoListener]] = {}
+        left_out = config_of_training().get("nlp", {}).get("disabled") or ()
+        for name, listener in self._find_own_listeners(nlp):
+            if name in nlp.pipe_names and listener not in self.listener_map.get(name, ()):
+                self.add_listener(listener, name)
+                self.is_checked = False
+            elif name in left_out and name not in nlp.pipe_names and listener.mix.has_param("w"):
+                disabled.setdefault(name, []).append(listener)
+        return disabled
+
+    def _find_own_listeners(self, nlp: Language) -> Iterator[Tuple[str, ElmoListener]]:
+        """YIELDS (Tuple[str, ElmoListener]): Components that listen, or would if they were enabled."""
+        names, is_nearest = list(nlp.component_names), True
+        for name in names[names.index(self.name) + 1 :] if self.name in nlp.pipe_names else ():
             pipe = nlp.get_pipe(name)
-            is_nearest = is_nearest and not isinstance(pipe, ListenedToPipe)
+            is_nearest = is_nearest and not (isinstance(pipe, ListenedToPipe) and name in nlp.pipe_names)
             wanted = (ANY_UPSTREAM, self.name) if is_nearest else (self.name,)
-            for listener in find_listeners(pipe):
-                if listener.upstream_name in wanted and listener not in self.listener_map.get(name, ()):
-                    self.add_listener(listener, name)
-                    self.is_checked = False
+            yield from ((name, listener) for listener in find_listeners(pipe) if listener.upstream_name in wanted)
 
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:
         """listener (ElmoListener): A listener.
@@ -129,6 +142,13 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
                 self.add_listener(listener, component.name)
                 infer_residual_widths(component.model)
             self.is_checked = False  # later, since an ELMo component that is nearer may take the listeners over
+
+    def settle_left_out(self) -> None:
+        """Before an update of the biLM: a component that takes no part in it stays trained with the biLM as it is."""
+        for name, listeners in self.listener_map.items():
+            for listener in listeners:
+                if listener.follows_bilm and not takes_part(name):
+                    listener.settle_bilm(self.bilm_label)
 
     # Saving: a component without weights loads the packaged ones first
 

@@ -58,17 +58,20 @@ def check_kept_components(nlp: Optional[Language], elmo: HasBiLM, listeners: Lis
         warnings.warn(Warnings.WL067.format(**_describe(elmo, resumed)), stacklevel=3)
 
 
-def refuse_frozen_components(nlp: Optional[Language], elmo: HasBiLM, listeners: Listeners) -> None:
+def refuse_frozen_components(
+    nlp: Optional[Language], elmo: HasBiLM, listeners: Listeners, disabled: Optional[Listeners] = None
+) -> None:
     """Check the components that a training does not change.
 
     nlp (Optional[Language]): The pipeline that is trained; None if there is no training.
     elmo (HasBiLM): The ELMo component.
     listeners (Mapping[str, Sequence[ElmoListener]]): Its listeners, by component.
-    RAISES (ValueError): EL083 if components in `frozen_components` were trained with another biLM.
+    disabled (Optional[Mapping[str, Sequence[ElmoListener]]]): Those of disabled components.
+    RAISES (ValueError): EL083 if components that are frozen or disabled were trained with another biLM.
     """
     settings = {} if nlp is None else nlp.config.get("training", {})
     frozen = settings.get("frozen_components") or ()
-    refused = _find_other(elmo, {name: own for name, own in listeners.items() if name in frozen})
+    refused = _find_other(elmo, {name: own for name, own in listeners.items() if name in frozen} | dict(disabled or {}))
     if refused:
         raise ValueError(Errors.EL083.format(**_describe(elmo, refused)))
 

@@ -10,9 +10,9 @@ from spacy.training import Example
 from thinc.api import Model
 
 from ..errors import Errors, Warnings
-from ..ml.calling_pipeline import config_of_training, trained_pipeline
+from ..ml.calling_pipeline import config_of_training, corpus_of_training, trained_pipeline
 from ..ml.contexts import read_docs
-from ..ml.elmo_model import get_settings
+from ..ml.elmo_model import check_schedules, get_settings
 from ..ml.listener import find_listeners
 from ..ml.missing_upstream import is_before, no_upstream
 from ..ml.owned_tok2vec import find_paths
@@ -21,7 +21,6 @@ from .training_part import check_training_part
 
 BOUNDARIES = {"doc.sents", "token.is_sent_start"}  # what a component that sets them assigns
 N_EXAMPLES = 100  # whose sentence boundaries are looked for
-SLANTED_TRIANGULAR = "spacy-elmo.slanted_triangular.v1"
 OF_SOURCE = ("source", "component", "replace_listeners")  # settings that spaCy reads beside `source`
 
 
@@ -43,7 +42,7 @@ def check_training(
     has_loader (bool): Whether it was given a loader.
     RAISES (ValueError): EL061 for sentence contexts without sentence boundaries, EL082 if there is nothing to train on,
         EL089 for two biLMs, EL099 for a loader of a component that is not in the pipeline. WL074 if a path is given
-        that nothing reads, WL076 for a schedule that is longer than the training.
+        that nothing reads.
     """
     check_training_part(get_examples, nlp, elmo.name)
     if elmo.weights is not None and config_has_loader(nlp, elmo.name):
@@ -51,7 +50,6 @@ def check_training(
     if not has_loader and elmo.weights is None and not elmo.model.has_dim("nL"):
         _check_that_nothing_is_lost(nlp, elmo.name)
     _check_boundaries(nlp, elmo, get_examples)
-    _warn_of_long_schedule(nlp.config.interpolate()["training"])
 
 
 def check_order(nlp: Language) -> None:
@@ -65,41 +63,42 @@ def check_order(nlp: Language) -> None:
                 raise no_upstream(listener, listener.upstream_name, nlp)
 
 
-def check_frozen_listeners(nlp: Language, elmo: HasModel, listeners: Iterable[str]) -> None:
+def check_frozen_listeners(nlp: Language, elmo: HasModel, listeners: Iterable[str], disabled: Iterable[str]) -> None:
     """nlp (Language): The pipeline that is trained.
     listeners (Iterable[str]): Names of the components that listen.
-    RAISES (ValueError): EL088 if the biLM is trained, and one of them is frozen.
+    disabled (Iterable[str]): Names of trained components that would listen, but are in `disabled`.
+    RAISES (ValueError): EL088 if the biLM is trained, and one of them is frozen or disabled.
     """
     frozen, listeners = nlp.config["training"].get("frozen_components") or [], list(listeners)
-    found = [name for name in listeners if name in frozen]
-    is_trained = elmo.name not in frozen and not get_settings(elmo.model).frozen and len(found) < len(listeners)
-    if found and is_trained:
+    is_trained = elmo.name not in frozen and not get_settings(elmo.model).frozen
+    found = [*(name for name in listeners if name in frozen), *disabled]
+    if found and is_trained and not all(name in frozen for name in listeners):
         names = ", ".join(f"'{name}'" for name in found)
         paths = srsly.json_dumps(find_paths(nlp.get_pipe_config(found[0]).get("model", {}), "model", found[0]))
         raise ValueError(Errors.EL088.format(name=elmo.name, components=names, first=found[0], paths=paths))
 
 
-def warn_of_ignored_settings(name: str) -> None:
-    """Warn, in `spacy train`, of settings of a component with a `source`: WL073."""
+def check_resumed_training(nlp: Language, elmo: HasModel) -> None:
+    """Check, in `spacy train`, a component with a `source`, which is not initialized.
+
+    nlp (Language): The pipeline that is trained.
+    elmo (HasModel): The ELMo component.
+    RAISES (ValueError): EL082 and EL435 if there is nothing to train on. WL073 for settings that are ignored, WL069 and
+        WL076 if the training ends before its schedules.
+    """
     config = config_of_training()
-    block = config.get("components", {}).get(name, {})
+    block = config.get("components", {}).get(elmo.name, {})
     if "source" not in block:
         return
-    ignored = [f"{setting} in [components.{name}]" for setting in block if setting not in OF_SOURCE]
-    if config.get("initialize", {}).get("components", {}).get(name, {}).get("loader"):
-        ignored.append(f"[initialize.components.{name}.loader]")
+    ignored = [f"{setting} in [components.{elmo.name}]" for setting in block if setting not in OF_SOURCE]
+    if config.get("initialize", {}).get("components", {}).get(elmo.name, {}).get("loader"):
+        ignored.append(f"[initialize.components.{elmo.name}.loader]")
     if ignored:
-        warnings.warn(Warnings.WL073.format(name=name, ignored=" and ".join(ignored)), stacklevel=3)
-
-
-def _warn_of_long_schedule(training: Mapping[str, Any]) -> None:
-    rate, max_steps = training.get("optimizer", {}).get("learn_rate"), training.get("max_steps") or 0
-    if isinstance(rate, dict) and rate.get("@schedules") == SLANTED_TRIANGULAR:
-        num_steps, done = rate.get("num_steps"), rate.get("t", 0)
-        are_whole = isinstance(num_steps, int) and isinstance(done, int)  # of others the schedule itself complains
-        if are_whole and 0 < max_steps < num_steps - done:
-            text = Warnings.WL076.format(num_steps=num_steps, max_steps=max_steps)
-            warnings.warn(text, stacklevel=5)
+        warnings.warn(Warnings.WL073.format(name=elmo.name, ignored=" and ".join(ignored)), stacklevel=3)
+    corpus = corpus_of_training()
+    if corpus is not None:
+        check_training_part(lambda: corpus(nlp), nlp, elmo.name)
+    check_schedules(elmo.model, nlp, elmo.name)
 
 
 def _check_that_nothing_is_lost(nlp: Language, name: str) -> None:
