@@ -160,6 +160,9 @@ WNUT17 = _pair("wnut17", "wnut17", "ner")
 WIKIGOLD = _pair("wikigold", "wikigold", "ner")
 NCBI_CRF = _pair("ncbi-disease-crf", "ncbi_disease", "crf_ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
+GOEMOTIONS = _bilstm_pair(
+    "goemotions", "goemotions", "init-config:textcat_multilabel", "textcat_multilabel", MACRO_F
+)
 # Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
 LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
 # Discriminative rates as in the config.
@@ -174,6 +177,7 @@ FINE_TUNING: Settings = (
 )
 FINETUNED_NCBI_CRF = replace(NCBI_CRF[1], condition="elmo-finetuned", settings=FINE_TUNING)
 FINETUNED_TAGS = replace(EWT_TAGS[1], condition="elmo-finetuned", settings=FINE_TUNING)
+FINETUNED_GOEMOTIONS = replace(GOEMOTIONS[1], condition="elmo-finetuned", settings=(*MACRO_F, *FINE_TUNING))
 EXPERIMENTS: Dict[str, List[Run]] = {
     "sample": _pair("sample", "sample", "tagger_ner"),
     "gains-wnut17": WNUT17,
@@ -184,15 +188,14 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "gains-ncbi-crf": NCBI_CRF,
     "gains-ewt-tags": EWT_TAGS,
     "gains-ewt-parser": _bilstm_pair("ewt-parser", "ud_en_ewt", "task_parser.cfg", "parser"),
-    "gains-goemotions": _bilstm_pair(
-        "goemotions", "goemotions", "init-config:textcat_multilabel", "textcat_multilabel", MACRO_F
-    ),
+    "gains-goemotions": GOEMOTIONS,
     "alternatives-wnut17": _alternatives(WNUT17),
     "alternatives-ewt-tags": _alternatives(EWT_TAGS),
     "finetuned-wnut17": [*WNUT17, FINETUNED],
     "finetuned-wikigold": [*WIKIGOLD, FINETUNED_WIKIGOLD],
     "finetuned-ncbi-crf": [*NCBI_CRF, FINETUNED_NCBI_CRF],
     "finetuned-ewt-tags": [*EWT_TAGS, FINETUNED_TAGS],
+    "finetuned-goemotions": [*GOEMOTIONS, FINETUNED_GOEMOTIONS],
     "choice-wnut17": [*(run for run in _alternatives(WNUT17) if run.source != "bilm"), FINETUNED],
     **{f"language-{dataset}": _language(dataset, lang) for dataset, lang in LANGUAGES.items()},
     "mixes": _mixes(),
