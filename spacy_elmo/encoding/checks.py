@@ -1,7 +1,7 @@
 """Checks of the arguments of `BiLM`."""
 
 from numbers import Integral
-from typing import AbstractSet, Any, Callable, Collection, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Collection, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from .runs import IdRuns
 from .word_encoder import WordEncoder
 
 MIN_COLUMNS = 4  # a word, and begin, content and end of its characters
-NO_LISTS = (str, bytes, Mapping, AbstractSet)  # that can be iterated, but have no words in their order
+NO_LISTS = (str, bytes, Mapping, set, frozenset)  # that can be iterated, but have no words in their order
 
 
 def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:

@@ -233,8 +233,9 @@ def _restore(network: BiLMNetwork, quantized: Any) -> nn.Module:
             module = Highway(len(quantized.bias) // 2)
     for name, parameter in quantized.named_parameters():
         setattr(module, name, parameter)
+    is_trained = any(parameter.requires_grad for parameter in quantized.parameters())
     for name, weight in quantized.dense_weights().items():
-        setattr(module, name, nn.Parameter(weight))
+        setattr(module, name, nn.Parameter(weight, requires_grad=is_trained))
     module.train(quantized.training)
     return module  # type: ignore[no-any-return]  # one of the four
 

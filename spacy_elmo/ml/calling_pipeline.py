@@ -27,12 +27,18 @@ def is_rehearsed() -> bool:
     return _find_local("self", Language.rehearse) is not None
 
 
-def takes_part(name: str) -> bool:
-    """name (str): A component.
-    RETURNS (bool): Whether the running `nlp.update` updates it: it is neither disabled nor in `exclude`. True outside.
+def left_out_components() -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Components that the running `nlp.update` leaves out, by name: those that are disabled,
+    or in its `exclude`. Empty outside of it.
     """
     nlp, excluded = _find_local("self", Language.update), _find_value("exclude", Language.update) or ()
-    return nlp is None or (name in nlp.pipe_names and name not in excluded)
+    taking_part = [] if nlp is None else [name for name in nlp.pipe_names if name not in excluded]
+    return {} if nlp is None else {name: pipe for name, pipe in nlp.components if name not in taking_part}
+
+
+def is_linked() -> bool:
+    """RETURNS (bool): Whether spaCy is linking components, for which Python up to 3.11 reads their properties."""
+    return _find_local("self", Language._link_components) is not None
 
 
 def trained_pipeline() -> Optional[Language]:

@@ -8,7 +8,7 @@ and the entity linker pass Docs that no ELMo component has processed.
 import copy
 import warnings
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, Optional, Protocol, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy
 from spacy.attrs import ORTH
@@ -25,41 +25,14 @@ from .missing_upstream import ANY_UPSTREAM, describe_missing, find_owner, is_bef
 from .mix_settings import MixSettings, takes_mix_settings
 from .scalar_mix import ScalarMix, get_mix_settings, set_sizes, wrong_sizes
 from .types import ElmoBatch
+from .upstream import Upstream
 
 TRAINED_WITH = "bilm"  # Thinc attribute of a listener
+N_TOLERATED = 10  # updates of the biLM that a listener may miss, as in training with one task after the other
 # Takes the gradient of the layers; None if the biLM is frozen.
 LayersBackprop = Optional[Callable[[Floats3d], None]]
 Backprop = Callable[[List[Floats2d]], List[Doc]]
 MixInput = Union[Floats3d, LayersWithBoundaries]
-
-
-class Upstream(Protocol):
-    """Interface of the component that a listener listens to."""
-
-    name: str
-    prefix: str
-    listener_map: Dict[str, List["ElmoListener"]]
-    is_checked: bool
-
-    @property
-    def sizes(self) -> Optional[Tuple[int, int]]:
-        """RETURNS (Optional[Tuple[int, int]]): L+1 and D, None if there are no weights yet."""
-
-    @property
-    def bilm_label(self) -> str:
-        """RETURNS (str): Which biLM it has, see `TorchBiLM.label`; empty if there are no weights yet."""
-
-    def fill(self) -> None:
-        """Load the packaged weights if there are none."""
-
-    def compute(self, docs: Sequence[Doc], *, is_train: bool) -> ElmoBatch:
-        """Compute the layers of Docs, without a backward pass through the biLM."""
-
-    def add_listener(self, listener: "ElmoListener", component_name: str) -> None:
-        """Register a listener of a component."""
-
-    def remove_listener(self, listener: "ElmoListener", component_name: str) -> bool:
-        """Unregister a listener of a component."""
 
 
 class ElmoListener(Model[List[Doc], List[Floats2d]]):
@@ -143,7 +116,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
 
         is_bilm_trained (bool): Whether the update changes the biLM too, so that its label is not known before the end.
         """
-        self.follows_bilm = is_bilm_trained
+        self.follows_bilm, self.n_missed = is_bilm_trained, 0
         self.attrs[TRAINED_WITH] = "" if is_bilm_trained or self.upstream is None else self.upstream.bilm_label
 
     def label_bilm(self, label: str) -> None:
@@ -156,6 +129,18 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self.label_bilm(label)
         self.follows_bilm = False
 
+    def miss_update(self) -> None:
+        """The biLM is about to be updated without this listener. After some such updates the vectors are no longer
+        those it was trained on: it keeps the label of the biLM at the second one, after its own last gradient.
+        """
+        if not self.follows_bilm or self.upstream is None:
+            return
+        self.n_missed += 1
+        if self.n_missed == 2:
+            self.label_missed = self.upstream.bilm_label
+        if self.n_missed > N_TOLERATED:
+            self.settle_bilm(self.label_missed)
+
     def has_other_bilm(self, label: str) -> bool:
         """label (str): Of the biLM upstream.
         RETURNS (bool): Whether it is known to be another one than that of the last update.
@@ -167,7 +152,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
     def forget_training(self) -> None:
         """Forget the biLM of earlier updates: the values are initial ones."""
         self.attrs[TRAINED_WITH] = ""
-        self.follows_bilm = False
+        self.follows_bilm, self.n_missed, self.label_missed = False, 0, ""
         self.warned_of = ""  # label of the biLM that a warning was about
 
     @classmethod
@@ -228,6 +213,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
     def __setstate__(self, state: Dict[str, Any]) -> None:
         # Not in pickles of earlier versions.
         self.follows_bilm, self.warned_of, self.owner, self.has_warned = False, "", "", False
+        self.n_missed, self.label_missed = 0, ""
         for name, value in state.items():
             setattr(self, name, value)
         self.attrs.setdefault(TRAINED_WITH, "")

@@ -2,6 +2,7 @@
 
 import warnings
 import weakref
+import zlib
 from typing import Any, Callable, Dict, List, Tuple
 
 import torch
@@ -13,11 +14,10 @@ from ..errors import Errors, Warnings
 
 NETWORK, FINGERPRINT = "network.", "fingerprint"
 # Attributes of a network, shared by the modules that use it and copied with it.
-AS_READ = "checksums_as_read"
+AS_READ = "precision_and_checksums_as_read"
 REPLACED = "weights_were_replaced"
 PROBE = "The quick brown fox jumps over the lazy dog .".split()
 MIN_COSINE = 0.98  # of a layer of the same biLM in float32 and in int8
-BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of a number
 
 
 class Users(weakref.WeakSet["BiLMModule"]):
@@ -43,8 +43,7 @@ class BiLMModule(nn.Module):
         self.bilm, self.is_stored = bilm, is_stored
         self.network = bilm.network
         self._users.add(self)
-        if bilm.precision == "float32":
-            vars(self.network).setdefault(AS_READ, _checksums(self.network))
+        vars(self.network).setdefault(AS_READ, self._describe_weights())
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch gives it no types
@@ -59,8 +58,14 @@ class BiLMModule(nn.Module):
     def has_changed(self) -> bool:
         """RETURNS (bool): Whether the weights are others than when the first module was made of them."""
         attributes = vars(self.network)
-        as_read = attributes.get(AS_READ) if self.bilm.precision == "float32" else None
-        return attributes.get(REPLACED, False) or as_read not in (None, _checksums(self.network))
+        return bool(attributes.get(REPLACED)) or bool(attributes[AS_READ] != self._describe_weights())
+
+    def _describe_weights(self) -> Tuple[str, List[int]]:
+        """RETURNS (Tuple[str, List[int]]): The precision, and checksums in float32. In another precision weights cannot
+        be trained, and in another precision than at first they count as changed.
+        """
+        is_exact = self.bilm.precision == "float32"
+        return self.bilm.precision, _checksums(self.network) if is_exact else []
 
     def train_weights(self, trainable: bool) -> None:
         """Train or freeze the weights, in all modules that share them; WL141 if that changes what another one does.
@@ -143,9 +148,9 @@ class BiLMModule(nn.Module):
 
 
 def _checksums(network: nn.Module) -> List[int]:
-    """RETURNS (List[int]): Sum of the bits of each tensor, read as whole numbers; equal on every device."""
-    tensors = (tensor.detach() for tensor in network.state_dict().values())
-    return [int(tensor.contiguous().view(BITS[tensor.element_size()]).sum(dtype=torch.int64)) for tensor in tensors]
+    """RETURNS (List[int]): CRC-32 of each tensor; equal on every device."""
+    arrays = (tensor.detach().cpu().contiguous().numpy() for tensor in network.state_dict().values())
+    return [zlib.crc32(array.data) for array in arrays]
 
 
 def _sizes(layers: Tensor) -> str:

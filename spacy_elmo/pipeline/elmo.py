@@ -334,7 +334,8 @@ class Elmo(ListenedToPipe):
         self.fill()
         self._check_listeners(None if self._nlp is None else self._nlp())
         self._flush(sgd)  # gradients that arrived after the last update of the weights
-        self.settle_left_out()
+        if is_trained(self.model):
+            self.settle_left_out()
         docs = [eg.predicted for eg in examples]
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)

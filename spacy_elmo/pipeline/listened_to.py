@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from ..errors import Errors
-from ..ml.calling_pipeline import config_of_training, takes_part, trained_pipeline
+from ..ml.calling_pipeline import config_of_training, is_linked, left_out_components, trained_pipeline
 from ..ml.elmo_model import get_label, get_settings
 from ..ml.listener import ElmoListener, find_listeners, settings_of
 from ..ml.missing_upstream import ANY_UPSTREAM
@@ -66,7 +66,7 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
         RAISES (ValueError): EL068 if one was trained for other sizes, EL071 for a listener in the wrong place, EL083 if
             one that is frozen or disabled was trained with another biLM, EL088 if the biLM of such a one is trained,
             EL082 and EL435 if there is nothing to train a component with a `source` on. `spacy train` asks for the
-            names before the first update, the only sign of it to a component with a `source`, which is not initialized.
+            names before the first update: a component with a `source` is not initialized.
         """
         nlp = trained_pipeline()
         disabled: Dict[str, List[ElmoListener]] = {}
@@ -77,7 +77,8 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
         if nlp is not None:
             check_order(nlp)
             check_frozen_listeners(nlp, self, self.listener_map, disabled)
-            check_resumed_training(nlp, self)
+            if not is_linked():
+                check_resumed_training(nlp, self)
         refuse_frozen_components(nlp, self, self.listener_map, disabled)
         return list(self.listener_map)
 
@@ -98,10 +99,13 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
 
     def _find_own_listeners(self, nlp: Language) -> Iterator[Tuple[str, ElmoListener]]:
         """YIELDS (Tuple[str, ElmoListener]): Components that listen, or would if they were enabled."""
-        names, is_nearest = list(nlp.component_names), True
+        names, nearer = list(nlp.component_names), []
         for name in names[names.index(self.name) + 1 :] if self.name in nlp.pipe_names else ():
-            pipe = nlp.get_pipe(name)
-            is_nearest = is_nearest and not (isinstance(pipe, ListenedToPipe) and name in nlp.pipe_names)
+            pipe, is_enabled = nlp.get_pipe(name), name in nlp.pipe_names
+            if isinstance(pipe, ListenedToPipe):
+                nearer.append(name)
+            # Disabled components are enabled together with their own ELMo component.
+            is_nearest = not any(other in nlp.pipe_names or not is_enabled for other in nearer)
             wanted = (ANY_UPSTREAM, self.name) if is_nearest else (self.name,)
             yield from ((name, listener) for listener in find_listeners(pipe) if listener.upstream_name in wanted)
 
@@ -144,11 +148,11 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
             self.is_checked = False  # later, since an ELMo component that is nearer may take the listeners over
 
     def settle_left_out(self) -> None:
-        """Before an update of the biLM: a component that takes no part in it stays trained with the biLM as it is."""
-        for name, listeners in self.listener_map.items():
-            for listener in listeners:
-                if listener.follows_bilm and not takes_part(name):
-                    listener.settle_bilm(self.bilm_label)
+        """Before an update of the biLM: tell it to the listeners of components that take no part in it."""
+        for pipe in left_out_components().values():
+            for listener in find_listeners(pipe):
+                if listener.upstream is self:
+                    listener.miss_update()
 
     # Saving: a component without weights loads the packaged ones first
 

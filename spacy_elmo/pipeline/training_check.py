@@ -21,6 +21,7 @@ from .training_part import check_training_part
 
 BOUNDARIES = {"doc.sents", "token.is_sent_start"}  # what a component that sets them assigns
 N_EXAMPLES = 100  # whose sentence boundaries are looked for
+STREAM = -1  # max_epochs of data that can be read once
 OF_SOURCE = ("source", "component", "replace_listeners")  # settings that spaCy reads beside `source`
 
 
@@ -96,7 +97,7 @@ def check_resumed_training(nlp: Language, elmo: HasModel) -> None:
     if ignored:
         warnings.warn(Warnings.WL073.format(name=elmo.name, ignored=" and ".join(ignored)), stacklevel=3)
     corpus = corpus_of_training()
-    if corpus is not None:
+    if corpus is not None and nlp.config["training"].get("max_epochs") != STREAM:
         check_training_part(lambda: corpus(nlp), nlp, elmo.name)
     check_schedules(elmo.model, nlp, elmo.name)
 

@@ -136,6 +136,25 @@ def test_weights_are_stored_however_they_were_changed(change):
     assert "encoder.network.char_cnn.embedding" in changed.state_dict()
 
 
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("precisions", [("float32", "int8"), ("int8", "float32")])
+def test_weights_are_stored_after_a_change_of_precision(precisions):
+    elmo = Elmo(make_bilm(0).set_precision(precisions[0]), store_bilm=False)
+    assert "encoder.fingerprint" in elmo.state_dict() and not elmo.encoder.is_trained
+    elmo.bilm.set_precision("float32")
+    _step(elmo.requires_grad_(True)).requires_grad_(False)
+    elmo.bilm.set_precision(precisions[1])
+    assert "encoder.network.char_cnn.embedding" in elmo.state_dict() and not elmo.encoder.is_trained
+
+
+@pytest.mark.issue(16)
+def test_weights_in_another_order_are_stored():
+    elmo = Elmo(make_bilm(0), store_bilm=False)
+    with torch.no_grad():
+        elmo.encoder.network.char_cnn.embedding.copy_(elmo.encoder.network.char_cnn.embedding.flip(0))
+    assert "encoder.network.char_cnn.embedding" in elmo.state_dict()
+
+
 def test_weights_in_reduced_precision_are_stored_in_float32():
     rounded, exact = Elmo(make_bilm(0).set_precision("int8")), Elmo(make_bilm(1))
     exact.load_state_dict(rounded.state_dict())

@@ -10,6 +10,7 @@ from spacy.training.initialize import init_nlp
 from thinc.api import Adam
 
 from spacy_elmo.ml.elmo_model import get_bilm
+from spacy_elmo.ml.listener import N_TOLERATED
 from spacy_elmo.ml.loaders import make_random_bilm
 
 from .placements import task_encoder
@@ -17,6 +18,7 @@ from .test_bad_training import source_both
 from .tiny import BILM, LISTENER, add_elmo, listening, make_examples
 
 OTHER = 7  # seed
+MANY = N_TOLERATED + 2
 
 
 def make_pipeline(**elmo):
@@ -36,14 +38,19 @@ def update(nlp, n=3, **settings):
 
 
 @pytest.mark.issue(16)
-@pytest.mark.parametrize("how", ["select_pipes", "exclude"])
+@pytest.mark.parametrize("how", ["select_pipes", "exclude", "linked again"])
 def test_a_component_left_out_of_updates_of_the_bilm_is_told_after_loading(how, tmp_path):
     nlp = update(make_pipeline(model={"frozen": False}))
     if how == "exclude":
-        update(nlp, exclude=["tagger"])
+        update(nlp, MANY, exclude=["tagger"])
     else:
         with nlp.select_pipes(disable="tagger"):
-            update(nlp)
+            if how == "linked again":
+                nlp.add_pipe("sentencizer")
+            update(nlp, MANY)
+    if how == "linked again":
+        with pytest.warns(UserWarning, match=r"WL066.*: 'tagger'\."):
+            nlp("She sat")
     nlp.to_disk(tmp_path)
     with pytest.warns(UserWarning, match=r"WL066.*with another biLM .*: 'tagger'\."):
         spacy.load(tmp_path)("She sat")
@@ -52,8 +59,32 @@ def test_a_component_left_out_of_updates_of_the_bilm_is_told_after_loading(how, 
 @pytest.mark.issue(16)
 def test_a_component_that_takes_part_again_fits_the_bilm(tmp_path):
     nlp = update(make_pipeline(model={"frozen": False}))
-    update(nlp, exclude=["tagger"])
+    update(nlp, MANY, exclude=["tagger"])
     update(nlp).to_disk(tmp_path)
+    spacy.load(tmp_path)("She sat")
+
+
+@pytest.mark.issue(16)
+def test_one_task_after_the_other_is_no_other_bilm(tmp_path):
+    nlp = update(make_pipeline(model={"frozen": False}))
+    for _ in range(MANY):
+        update(nlp, 1, exclude=["ner"])
+        update(nlp, 1, exclude=["tagger"])
+    nlp.to_disk(tmp_path)
+    spacy.load(tmp_path)("She sat")
+
+
+@pytest.mark.issue(16)
+def test_the_last_gradient_of_a_component_alone_is_no_other_bilm(tmp_path):
+    """It reaches the biLM one update later."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, model={"frozen": False})
+    nlp.add_pipe("tagger", config=listening())
+    nlp.add_pipe("textcat")
+    nlp.initialize(lambda: make_examples(nlp))
+    update(nlp)
+    update(nlp, MANY, exclude=["tagger"])
+    nlp.to_disk(tmp_path)
     spacy.load(tmp_path)("She sat")
 
 
