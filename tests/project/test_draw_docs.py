@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # Drawn from many results, where there are any.
-EXPERIMENTS = re.compile(r"((shares|choice)_\w+|layer_weights)\.png")
+EXPERIMENTS = re.compile(r"((shares|choice)_[\w-]+|layer_weights)\.png")
 
 
 @pytest.fixture
