@@ -1,4 +1,4 @@
-"""Warnings of a training that ends before its schedules do."""
+"""Warnings of training that ends before its schedules do."""
 
 import warnings
 from typing import Callable, List, Optional

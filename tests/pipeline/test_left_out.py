@@ -12,6 +12,7 @@ from thinc.api import Adam
 from spacy_elmo.ml.elmo_model import get_bilm
 from spacy_elmo.ml.listener import N_TOLERATED
 from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.pipeline import listened_to
 
 from .placements import task_encoder
 from .test_bad_training import source_both
@@ -67,9 +68,9 @@ def test_a_component_that_takes_part_again_fits_the_bilm(tmp_path):
 @pytest.mark.issue(16)
 def test_one_task_after_the_other_is_no_other_bilm(tmp_path):
     nlp = update(make_pipeline(model={"frozen": False}))
-    for _ in range(MANY):
-        update(nlp, 1, exclude=["ner"])
-        update(nlp, 1, exclude=["tagger"])
+    for _ in range(2):
+        update(nlp, N_TOLERATED, exclude=["ner"])
+        update(nlp, N_TOLERATED, exclude=["tagger"])
     nlp.to_disk(tmp_path)
     spacy.load(tmp_path)("She sat")
 
@@ -164,6 +165,15 @@ def test_resumed_training_without_a_batch_is_an_error(has_docs, tmp_path):
         config["corpora"]["train"]["max_length"] = 1
     with pytest.raises(ValueError, match="EL435" if has_docs else "EL082.*max_length = 1"):
         init_nlp(config)
+
+
+@pytest.mark.issue(16)
+def test_resumed_training_is_checked_once(monkeypatch, tmp_path):
+    """Not while spaCy links components: the check reads the training part."""
+    checked = []
+    monkeypatch.setattr(listened_to, "check_resumed_training", lambda nlp, elmo: checked.append(elmo.name))
+    init_nlp(source_both(tmp_path, ["elmo", "tagger"]))
+    assert checked == ["elmo"]
 
 
 @pytest.mark.issue(16)
