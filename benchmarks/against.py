@@ -81,8 +81,12 @@ class Side:
 def main(
     # fmt: off
     base: str = typer.Argument(..., help="A commit of this repository."),
-    sizes: Optional[List[str]] = typer.Option(None, "--size", "-s", help=f"Sizes for speed, of {', '.join(SIZES)}; by default the first two."),  # noqa: E501
-    shapes: Optional[List[str]] = typer.Option(None, "--shape", "-p", help=f"Shapes, of {', '.join(SHAPES)}; by default all."),  # noqa: E501
+    sizes: Optional[List[str]] = typer.Option(
+        None, "--size", "-s", help=f"Sizes for speed, of {', '.join(SIZES)}; by default the first two."
+    ),  # noqa: E501
+    shapes: Optional[List[str]] = typer.Option(
+        None, "--shape", "-p", help=f"Shapes, of {', '.join(SHAPES)}; by default all."
+    ),  # noqa: E501
     numbers: bool = typer.Option(True, "--numbers/--no-numbers", help="Compare vectors and losses."),
     rounds: int = typer.Option(5, "--rounds", "-r", help="Interleaved rounds per start; 0 skips the speed."),
     starts: int = typer.Option(3, "--starts", "-n", help="Number of times to start the processes."),

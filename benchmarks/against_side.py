@@ -260,8 +260,6 @@ def count(text: List[Document]) -> int:
     return sum(len(words) for document in text for words in document)
 
 
-
-
 def answer(request: Dict[str, Any]) -> Any:
     """RETURNS (Any): Tokens/s, or nothing where arrays are written."""
     if request["task"] == "numbers":

@@ -39,8 +39,12 @@ def main(
     n_documents: int = typer.Option(150, "--documents", "-d", help="Held-out documents for perplexities."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
     output: Optional[Path] = typer.Option(None, "--json", "-j", help="Write the rows to this file.", dir_okay=False),
-    assets_dir: Optional[Path] = typer.Option(None, "--assets-dir", "-a", help="Folder with `lm-english` and `ud`, instead of `data` in --shared."),  # noqa: E501
-    skip_finished: bool = typer.Option(False, "--skip-finished", "-f", help="Do nothing if the file of --json has the rows of these weights."),  # noqa: E501
+    assets_dir: Optional[Path] = typer.Option(
+        None, "--assets-dir", "-a", help="Folder with `lm-english` and `ud`, instead of `data` in --shared."
+    ),  # noqa: E501
+    skip_finished: bool = typer.Option(
+        False, "--skip-finished", "-f", help="Do nothing if the file of --json has the rows of these weights."
+    ),  # noqa: E501
     # fmt: on
 ) -> None:
     """Compare document with sentence contexts, and the zero state with the steady and the carried one."""

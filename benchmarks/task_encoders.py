@@ -32,7 +32,9 @@ def main(
     width: int = typer.Option(200, "--width", "-w", help="Width of the output, both directions together."),
     depth: int = typer.Option(1, "--depth", "-d", help="Layers of the LSTMs."),
     batch_tokens: int = typer.Option(1000, "--batch-tokens", "-b", help="Tokens per batch; sentences of UD EWT dev."),
-    doc_sentences: int = typer.Option(1, "--doc-sentences", "-s", help="Sentences per sequence; 10 in the Docs of UD EWT."),  # noqa: E501
+    doc_sentences: int = typer.Option(
+        1, "--doc-sentences", "-s", help="Sentences per sequence; 10 in the Docs of UD EWT."
+    ),  # noqa: E501
     n_batches: int = typer.Option(10, "--batches", "-n", help="Batches per round."),
     repeats: int = typer.Option(5, "--repeats", "-r", help="Interleaved rounds; medians are printed."),
     threads: int = typer.Option(1, "--threads", "-t", help="Threads of torch."),

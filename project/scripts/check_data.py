@@ -13,7 +13,9 @@ def check_cli(
     # fmt: off
     names: List[str] = typer.Argument(..., help=f"Data sets: {', '.join(FILES)}"),
     assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
-    raw_text: Optional[str] = typer.Option(None, "--raw-text", "-t", help="Tokenized text that is needed, too: a file, folder or pattern"),  # noqa: E501
+    raw_text: Optional[str] = typer.Option(
+        None, "--raw-text", "-t", help="Tokenized text that is needed, too: a file, folder or pattern"
+    ),  # noqa: E501
     # fmt: on
 ) -> None:
     """Look for the files of all data sets, and name all that are missing."""

@@ -166,9 +166,7 @@ def _measure(path: Path, overrides: Dict[str, Any], texts: Sequence[str]) -> flo
     return n_words / (time.perf_counter() - start_s)
 
 
-def _score(
-    task: str, system: System, path: Path, result: Optional[Dict[str, Any]], test_path: Path
-) -> Optional[float]:
+def _score(task: str, system: System, path: Path, result: Optional[Dict[str, Any]], test_path: Path) -> Optional[float]:
     """RETURNS (Optional[float]): The score of the run; measured again if the pipeline is loaded with other settings."""
     if result is None:
         return None

@@ -10,8 +10,7 @@ class Messages:
         "starts at '{project_dir}'.{hint} {remedy}"
     )
     P002 = (
-        "[P002] Files of the data set '{name}' are missing below '{folder}' (split: names tried): {missing}. "
-        "{remedy}"
+        "[P002] Files of the data set '{name}' are missing below '{folder}' (split: names tried): {missing}. {remedy}"
     )
     # Remedies of P001 and P002.
     DOWNLOADED = (

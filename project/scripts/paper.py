@@ -34,8 +34,20 @@ def paper_cli(
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for the results", file_okay=False),
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
     schedule: str = typer.Option("constant", "--schedule", "-S", help=f"Learning rate: {' or '.join(SCHEDULES)}"),
-    keep: Optional[Path] = typer.Option(None, "--keep", "-k", help="Folder to keep the trained pipelines in; a run without one is trained again", file_okay=False),  # noqa: E501
-    alternatives: Path = typer.Option(ALTERNATIVES_DIR, "--alternatives", "-A", help="Folder of pretrained tok2vec weights and static vectors", file_okay=False),  # noqa: E501
+    keep: Optional[Path] = typer.Option(
+        None,
+        "--keep",
+        "-k",
+        help="Folder to keep the trained pipelines in; a run without one is trained again",
+        file_okay=False,
+    ),  # noqa: E501
+    alternatives: Path = typer.Option(
+        ALTERNATIVES_DIR,
+        "--alternatives",
+        "-A",
+        help="Folder of pretrained tok2vec weights and static vectors",
+        file_okay=False,
+    ),  # noqa: E501
     # fmt: on
 ) -> None:
     """Train, with early stopping, every run of an experiment that has no result yet, and score it on the test data."""

@@ -160,9 +160,7 @@ WNUT17 = _pair("wnut17", "wnut17", "ner")
 WIKIGOLD = _pair("wikigold", "wikigold", "ner")
 NCBI_CRF = _pair("ncbi-disease-crf", "ncbi_disease", "crf_ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
-GOEMOTIONS = _bilstm_pair(
-    "goemotions", "goemotions", "init-config:textcat_multilabel", "textcat_multilabel", MACRO_F
-)
+GOEMOTIONS = _bilstm_pair("goemotions", "goemotions", "init-config:textcat_multilabel", "textcat_multilabel", MACRO_F)
 # Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
 LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
 # Discriminative rates as in the config.

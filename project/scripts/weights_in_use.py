@@ -90,4 +90,3 @@ def _packaged(name: str) -> Optional[str]:
 def _newest(results: List[Result]) -> Optional[str]:
     newest = max(results, key=lambda result: str(result.get("finished_at", "")))
     return _identify(newest["settings"])[1]
-

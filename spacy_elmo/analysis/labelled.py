@@ -51,7 +51,6 @@ class LabelledDocs:
             first += len(doc)
         return words
 
-
     def select(self, numbers: Sequence[int], limit: Optional[int] = None) -> "LabelledDocs":
         """Take some Docs. Sentences keep their numbers.
 

@@ -42,7 +42,6 @@ class Curve(NamedTuple):
     number: Optional[int] = None
 
 
-
 def check_picture(path: Path) -> None:
     """path (Path): File that a picture will be written to.
     RAISES (ValueError): EL232 for another suffix than .png or .svg, EL233 without matplotlib.

@@ -122,9 +122,7 @@ def _render_curves(report: TrainingReport) -> str:
     logs = [(name, _log_of(output)) for name, output in zip(VARIANTS, (report.output, report.baseline))]
     names = _find_logged([rows for _, rows in logs])
     figures = [_draw_score(name, logs) for name in names]
-    courses = [
-        _draw_course(component, number, rows) for (component, number), rows in report.output.weight_log.items()
-    ]
+    courses = [_draw_course(component, number, rows) for (component, number), rows in report.output.weight_log.items()]
     parts = []
     if figures:
         key = draw_key([name for name, rows in logs if rows], is_lines=True)

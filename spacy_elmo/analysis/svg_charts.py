@@ -19,9 +19,7 @@ Points = Sequence[Tuple[float, float]]
 Place = Callable[[float, float], Tuple[float, float]]
 
 
-def draw_lines(
-    lines: Sequence[Tuple[str, Points]], *, label: str, x_label: str = "training steps"
-) -> str:
+def draw_lines(lines: Sequence[Tuple[str, Points]], *, label: str, x_label: str = "training steps") -> str:
     """Draw curves in percent.
 
     lines (Sequence[Tuple[str, Points]]): Name and points (x, y) of each; other than finite numbers are left out.

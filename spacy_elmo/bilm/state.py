@@ -126,4 +126,3 @@ def _concatenate_directions(part: Tensor) -> Tensor:
 def _split_directions(part: Tensor, d: int) -> Tensor:
     """(rows, d * width) to (d, rows, width)."""
     return part.view(part.shape[0], d, -1).transpose(0, 1).contiguous()
-

@@ -49,10 +49,14 @@ REMEDIES: Dict[Optional[int], str] = {
 
 # Arguments and options of several commands.
 BILM_ARG = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM.")
-OPTIONS_OPT = Opt(None, "--options", "-o", help="The options.json of the weights, if it is not in the folder of the weights.")
+OPTIONS_OPT = Opt(
+    None, "--options", "-o", help="The options.json of the weights, if it is not in the folder of the weights."
+)
 VOCAB_OPT = Opt(None, "--vocab", "-v", help="Text file with one word per line, in the order of the softmax rows.")
 SOFTMAX_OPT = Opt(None, "--softmax", "-s", help="HDF5 file with the softmax, if it is not in the weights file.")
-TOKEN_EMBEDDINGS_OPT = Opt(None, "--token-embeddings", "-t", help="HDF5 file with a vector for each word of the vocabulary.")
+TOKEN_EMBEDDINGS_OPT = Opt(
+    None, "--token-embeddings", "-t", help="HDF5 file with a vector for each word of the vocabulary."
+)
 GPU_OPT = Opt(-1, "--gpu-id", "-g", help="Number of the GPU to compute on, -1 for the CPU.")
 LANG_HELP = (
     "Tokenize raw text with spaCy's tokenizer for this language, for instance en. By default tokens are separated by "
@@ -176,9 +180,7 @@ def open_bilm(
     if options is None:
         bilm = load_bilm(path, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings)
     else:
-        bilm = load_bilm(
-            options=options, weights=path, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings
-        )
+        bilm = load_bilm(options=options, weights=path, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings)
     return bilm.to(device_of(gpu_id))
 
 

@@ -22,10 +22,23 @@ MAX_SHOWN = 20  # tensors
 @app.command("compare")
 def compare_cli(
     # fmt: off
-    a_path: str = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM."),
+    a_path: str = Arg(
+        ..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM."
+    ),
     b_path: str = Arg(..., help="The other biLM."),
-    text_path: Optional[Path] = Arg(None, help="Text with one sentence per line, JSONL or DocBin. Defaults to built-in sentences with odd characters and lengths.", exists=True, dir_okay=False),
-    tolerance: float = Opt(TOLERANCE, "--tolerance", "-t", help="Largest absolute difference of a number in a vector that counts as equal.", min=0.0),
+    text_path: Optional[Path] = Arg(
+        None,
+        help="Text with one sentence per line, JSONL or DocBin. Defaults to built-in sentences with odd characters and lengths.",
+        exists=True,
+        dir_okay=False,
+    ),
+    tolerance: float = Opt(
+        TOLERANCE,
+        "--tolerance",
+        "-t",
+        help="Largest absolute difference of a number in a vector that counts as equal.",
+        min=0.0,
+    ),
     lang: Optional[str] = _common.LANG_OPT,
     as_json: bool = _common.JSON_OPT,
     # fmt: on

@@ -36,8 +36,18 @@ def convert_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
     output_path: Path = Arg(..., help="Output folder; for ONNX a file that ends in .onnx."),
-    to: Format = Opt(Format.native, "--to", "-T", help="Output format: native (safetensors), the HDF5 format of bilm-tf and AllenNLP, a model.tar.gz of AllenNLP, or ONNX (the inference graph)."),
-    dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type on disk; int8 (native only) quantizes the large matrices to a quarter of their float32 size."),
+    to: Format = Opt(
+        Format.native,
+        "--to",
+        "-T",
+        help="Output format: native (safetensors), the HDF5 format of bilm-tf and AllenNLP, a model.tar.gz of AllenNLP, or ONNX (the inference graph).",
+    ),
+    dtype: DType = Opt(
+        DType.float32,
+        "--dtype",
+        "-d",
+        help="Number type on disk; int8 (native only) quantizes the large matrices to a quarter of their float32 size.",
+    ),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     softmax: Optional[Path] = _common.SOFTMAX_OPT,

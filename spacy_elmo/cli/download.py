@@ -20,11 +20,26 @@ UNKNOWN = "not documented"
 @app.command("download")
 def download_cli(
     # fmt: off
-    name: Optional[str] = Arg(None, help="Name of a published biLM, see --list, or nlpl-NUMBER for an entry of the NLPL repository."),
+    name: Optional[str] = Arg(
+        None, help="Name of a published biLM, see --list, or nlpl-NUMBER for an entry of the NLPL repository."
+    ),
     dest: Optional[Path] = Opt(None, "--dest", "-d", help="Output folder."),
-    given: Optional[List[Path]] = Opt(None, "--from", "-f", help="File fetched by other means, or a folder with the files; repeat for several files. Nothing is downloaded.", exists=True),
-    mirrors: Optional[List[str]] = Opt(None, "--mirror", "-m", help="Address of a folder with the files under their published names, tried before the documented addresses; repeat for several."),
-    is_list: bool = Opt(False, "--list", "-l", help="List all names with language, size, format and licence, and download nothing."),
+    given: Optional[List[Path]] = Opt(
+        None,
+        "--from",
+        "-f",
+        help="File fetched by other means, or a folder with the files; repeat for several files. Nothing is downloaded.",
+        exists=True,
+    ),
+    mirrors: Optional[List[str]] = Opt(
+        None,
+        "--mirror",
+        "-m",
+        help="Address of a folder with the files under their published names, tried before the documented addresses; repeat for several.",
+    ),
+    is_list: bool = Opt(
+        False, "--list", "-l", help="List all names with language, size, format and licence, and download nothing."
+    ),
     as_json: bool = Opt(False, "--json", "-j", help="Print one JSON object instead of tables."),
     force: bool = _common.FORCE_OPT,
     # fmt: on
@@ -42,9 +57,7 @@ def download_cli(
     with _common.show_errors():
         origin = find_origin(name)
         with tqdm(unit="B", unit_scale=True, unit_divisor=1024, disable=None) as bar:
-            files = download(
-                origin, dest, given=given or (), mirrors=mirrors or (), force=force, on_bytes=bar.update
-            )
+            files = download(origin, dest, given=given or (), mirrors=mirrors or (), force=force, on_bytes=bar.update)
     if as_json:
         print(srsly.json_dumps({"name": origin.name, "folder": str(dest), "files": [asdict(file) for file in files]}))
     else:
@@ -78,7 +91,13 @@ def _print_list(as_json: bool) -> None:
         print(srsly.json_dumps([{**asdict(origin), "size": origin.size} for origin in read_origins()]))
         return
     rows = [
-        (", ".join([origin.name, *origin.aliases]), origin.language or "", origin.size, origin.format, origin.licence or UNKNOWN)
+        (
+            ", ".join([origin.name, *origin.aliases]),
+            origin.language or "",
+            origin.size,
+            origin.format,
+            origin.licence or UNKNOWN,
+        )
         for origin in read_origins()
     ]
     _common.msg.table(rows, header=("Name", "Language", "Size", "Format", "Licence"), divider=True, max_col=60)

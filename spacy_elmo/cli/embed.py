@@ -74,21 +74,46 @@ class Precision(str, Enum):
 def embed_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    input_path: str = Arg(..., help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), a folder or a pattern such as 'corpus/**/*.gz' of these, or - for text from stdin."),
-    output_path: str = Arg(..., help="A file that ends in .npz (arrays), .hdf5 (a dataset per text) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout."),
-    to: OutputFormat = Opt(OutputFormat.auto, "--to", "-T", help="Format of the output; auto infers it from the suffix."),
-    input_format: InputFormat = Opt(InputFormat.auto, "--input-format", "-f", help="Format of the input; auto infers it from the suffix."),
+    input_path: str = Arg(
+        ...,
+        help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), a folder or a pattern such as 'corpus/**/*.gz' of these, or - for text from stdin.",
+    ),
+    output_path: str = Arg(
+        ...,
+        help="A file that ends in .npz (arrays), .hdf5 (a dataset per text) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout.",
+    ),
+    to: OutputFormat = Opt(
+        OutputFormat.auto, "--to", "-T", help="Format of the output; auto infers it from the suffix."
+    ),
+    input_format: InputFormat = Opt(
+        InputFormat.auto, "--input-format", "-f", help="Format of the input; auto infers it from the suffix."
+    ),
     lang: Optional[str] = _common.LANG_OPT,
     is_tokenized: bool = Opt(False, "--tokenized", "-k", hidden=True),  # accepted for compatibility, now the default
     store: Store = Opt(Store.mixed, "--store", "-S", help="Store the mean of the layers, all layers, or both."),
     all_layers: bool = Opt(False, "--all", "-A", help="HDF5 only: store all layers (the default there)."),
     top: bool = Opt(False, "--top", "-U", help="HDF5 only: store the top layer."),
     average: bool = Opt(False, "--average", "-M", help="HDF5 only: store the mean of the layers."),
-    forget_sentences: bool = Opt(False, "--forget-sentences", "-x", help="HDF5 only: leave out sentence_to_index, the texts with their numbers."),
+    forget_sentences: bool = Opt(
+        False, "--forget-sentences", "-x", help="HDF5 only: leave out sentence_to_index, the texts with their numbers."
+    ),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type of the stored vectors."),
-    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="Precision of the computation: reduced precision is less exact, and faster for large biLMs."),
-    batch_size: int = Opt(BATCH_SIZE, "--batch-size", "-b", help="Maximum number of texts per batch. A batch is also limited to about 16,000 tokens. Small batches are slower.", min=1),
-    docs_per_file: int = Opt(DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs per DocBin file in an output folder.", min=1),
+    precision: Precision = Opt(
+        Precision.float32,
+        "--precision",
+        "-p",
+        help="Precision of the computation: reduced precision is less exact, and faster for large biLMs.",
+    ),
+    batch_size: int = Opt(
+        BATCH_SIZE,
+        "--batch-size",
+        "-b",
+        help="Maximum number of texts per batch. A batch is also limited to about 16,000 tokens. Small batches are slower.",
+        min=1,
+    ),
+    docs_per_file: int = Opt(
+        DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs per DocBin file in an output folder.", min=1
+    ),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     token_embeddings: Optional[Path] = _common.TOKEN_EMBEDDINGS_OPT,
@@ -176,7 +201,12 @@ def embed(
     is_hdf5 = format_of(output_path, to) == "hdf5"
     _check_vectors(is_hdf5, vectors, forget_sentences, store)
     chosen = vectors[0] if vectors else "all"
-    layout: Dict[str, Any] = {"to": to, "vectors": chosen, "has_sentences": not forget_sentences, "docs_per_file": docs_per_file}
+    layout: Dict[str, Any] = {
+        "to": to,
+        "vectors": chosen,
+        "has_sentences": not forget_sentences,
+        "docs_per_file": docs_per_file,
+    }
     with open_writer(output_path, STORED[store], force=force, **layout) as writer:
         # The component computes on Thinc's device; on a GPU Thinc requires CuPy.
         if _common.device_of(gpu_id) != "cpu":

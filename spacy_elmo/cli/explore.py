@@ -12,11 +12,29 @@ from ._app import Opt, app
 @app.command("explore")
 def explore_cli(
     # fmt: off
-    bilm_path: Optional[str] = Opt(None, "--bilm", "-b", help="Packaged name or path of a biLM in any known format; by default that of the pipeline, or en_elmo_sm."),
-    index: Optional[Path] = Opt(None, "--index", "-i", help="Index of a corpus, from `elmo index`, for the views Neighbours and Senses.", exists=True),
-    pipeline: Optional[str] = Opt(None, "--pipeline", "-p", help="Trained pipeline whose layer weights the view Compare offers: a folder, or the name of an installed package."),
+    bilm_path: Optional[str] = Opt(
+        None,
+        "--bilm",
+        "-b",
+        help="Packaged name or path of a biLM in any known format; by default that of the pipeline, or en_elmo_sm.",
+    ),
+    index: Optional[Path] = Opt(
+        None,
+        "--index",
+        "-i",
+        help="Index of a corpus, from `elmo index`, for the views Neighbours and Senses.",
+        exists=True,
+    ),
+    pipeline: Optional[str] = Opt(
+        None,
+        "--pipeline",
+        "-p",
+        help="Trained pipeline whose layer weights the view Compare offers: a folder, or the name of an installed package.",
+    ),
     lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),
-    host: str = Opt("127.0.0.1", "--host", "-H", help="Address of this computer to listen on: 127.0.0.1, ::1 or localhost."),
+    host: str = Opt(
+        "127.0.0.1", "--host", "-H", help="Address of this computer to listen on: 127.0.0.1, ::1 or localhost."
+    ),
     port: int = Opt(8765, "--port", "-P", help="Port to listen on, 0 for any free one.", min=0, max=65535),
     # fmt: on
 ) -> None:

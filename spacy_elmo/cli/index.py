@@ -34,15 +34,35 @@ NOTICE = b"\nStopping after this batch. Press Ctrl+C again to stop at once; what
 @app.command("index")
 def index_cli(
     # fmt: off
-    corpus_path: Optional[List[str]] = Arg(None, help="Text (plain, .gz, .xz, .zst), JSONL or DocBin: files, folders, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for text from stdin."),
+    corpus_path: Optional[List[str]] = Arg(
+        None,
+        help="Text (plain, .gz, .xz, .zst), JSONL or DocBin: files, folders, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for text from stdin.",
+    ),
     index_path: Path = Arg(..., help="Folder of the index, new or to be added to."),
-    bilm_path: Optional[str] = Opt(None, "--bilm", "-b", help="Folder, file or zip with biLM weights, or the name of a packaged biLM; by default that of the index, en_elmo_sm for a new one."),
+    bilm_path: Optional[str] = Opt(
+        None,
+        "--bilm",
+        "-b",
+        help="Folder, file or zip with biLM weights, or the name of a packaged biLM; by default that of the index, en_elmo_sm for a new one.",
+    ),
     layer: Optional[str] = LAYER_OPT,
-    content_words: Optional[bool] = Opt(None, "--content-words/--all-words", "-w/-W", help="Store only words with a letter that are not stop words of spaCy for --lang, or for English without it; by default as in the index, all words in a new one."),
-    precision: Optional[Precision] = Opt(None, "--precision", "-p", help="Precision of the computation; by default that of the index, float32 for a new one."),
+    content_words: Optional[bool] = Opt(
+        None,
+        "--content-words/--all-words",
+        "-w/-W",
+        help="Store only words with a letter that are not stop words of spaCy for --lang, or for English without it; by default as in the index, all words in a new one.",
+    ),
+    precision: Optional[Precision] = Opt(
+        None,
+        "--precision",
+        "-p",
+        help="Precision of the computation; by default that of the index, float32 for a new one.",
+    ),
     delete: List[str] = Opt([], "--delete", "-d", help="Delete a document by its name; repeat for several."),
     check: bool = Opt(False, "--check", "-c", help="Report recall@10 against exact search, and the time of a query."),
-    corpus_format: CorpusFormat = Opt(CorpusFormat.auto, "--format", "-f", help="Format of the files, by default what their suffix says."),
+    corpus_format: CorpusFormat = Opt(
+        CorpusFormat.auto, "--format", "-f", help="Format of the files, by default what their suffix says."
+    ),
     lang: Optional[str] = _common.LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
     gpu_id: int = _common.GPU_OPT,
@@ -110,7 +130,11 @@ def change_index(
     reading = {key: corpus[key] for key in ("lang", "running_text")} if places else before["reading"]
     # Another biLM may have other layers.
     default = before["layer"] if before.get("digest") == digest else model.config.n_layers
-    chosen: Dict[str, Any] = {"layer": default if layer is None else to_layer(layer), "content_words": stop_words, "reading": reading}
+    chosen: Dict[str, Any] = {
+        "layer": default if layer is None else to_layer(layer),
+        "content_words": stop_words,
+        "reading": reading,
+    }
     settings = make_settings(model, name=str(name), digest=digest, **chosen)
     differences = find_differences(before, settings) if is_replaced and before else []
     if differences:

@@ -50,14 +50,49 @@ def init_config_cli(
     # fmt: off
     output_path: Path = Arg(..., help="Config file to write, or - for stdout.", allow_dash=True, dir_okay=False),
     lang: str = Opt("en", "--lang", "-l", help="Code of the language."),
-    pipeline: Optional[str] = Opt(None, "--pipeline", "-p", help=f"Names of components, separated by commas, without 'elmo'; {DEFAULT_PIPELINE} if not given."),
-    optimize: Optional[Optimizations] = Opt(None, "--optimize", "-o", help="efficiency (default): components read ELMo alone. accuracy: components read ELMo concatenated with spaCy's word features, through an encoder; slower."),
-    placement: Optional[Placements] = Opt(None, "--placement", "-P", help="Accuracy with a BiLSTM over word features, and ELMo at its input, its output or both. If not given: what --optimize says, with ELMo at the input."),
-    bilm: Optional[str] = Opt(None, "--bilm", "-b", help="Name of a packaged biLM, or path to weights in any known format. Defaults to en_elmo_sm for English, otherwise to null (pass --paths.bilm when training, --paths.init for adaptation)."),
+    pipeline: Optional[str] = Opt(
+        None,
+        "--pipeline",
+        "-p",
+        help=f"Names of components, separated by commas, without 'elmo'; {DEFAULT_PIPELINE} if not given.",
+    ),
+    optimize: Optional[Optimizations] = Opt(
+        None,
+        "--optimize",
+        "-o",
+        help="efficiency (default): components read ELMo alone. accuracy: components read ELMo concatenated with spaCy's word features, through an encoder; slower.",
+    ),
+    placement: Optional[Placements] = Opt(
+        None,
+        "--placement",
+        "-P",
+        help="Accuracy with a BiLSTM over word features, and ELMo at its input, its output or both. If not given: what --optimize says, with ELMo at the input.",
+    ),
+    bilm: Optional[str] = Opt(
+        None,
+        "--bilm",
+        "-b",
+        help="Name of a packaged biLM, or path to weights in any known format. Defaults to en_elmo_sm for English, otherwise to null (pass --paths.bilm when training, --paths.init for adaptation).",
+    ),
     gpu: bool = Opt(False, "--gpu", "-G", help="The pipeline will be trained on a GPU."),
-    pretraining: bool = Opt(False, "--pretraining", "-pt", help="Write a config that trains a biLM from random weights with `elmo pretrain`, not a pipeline config."),
-    adaptation: bool = Opt(False, "--adaptation", "-a", help="Write a config that continues training an existing biLM with `elmo pretrain`, not a pipeline config."),
-    small: bool = Opt(False, "--small", "-s", help="With --pretraining: for a text of a few MB, a smaller biLM and more passes through the text."),
+    pretraining: bool = Opt(
+        False,
+        "--pretraining",
+        "-pt",
+        help="Write a config that trains a biLM from random weights with `elmo pretrain`, not a pipeline config.",
+    ),
+    adaptation: bool = Opt(
+        False,
+        "--adaptation",
+        "-a",
+        help="Write a config that continues training an existing biLM with `elmo pretrain`, not a pipeline config.",
+    ),
+    small: bool = Opt(
+        False,
+        "--small",
+        "-s",
+        help="With --pretraining: for a text of a few MB, a smaller biLM and more passes through the text.",
+    ),
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
@@ -138,9 +173,7 @@ def init_config(
     names = check_pipeline(pipeline, lang)
     bilm = _choose_bilm(bilm, lang)
     optimize = optimize or ("efficiency" if placement is None else "accuracy")
-    config = make_pipeline_config(
-        names, lang=lang, optimize=optimize, placement=placement, bilm=bilm, use_gpu=use_gpu
-    )
+    config = make_pipeline_config(names, lang=lang, optimize=optimize, placement=placement, bilm=bilm, use_gpu=use_gpu)
     header = PIPELINE_HEADER.format(
         pipeline=", ".join(names),
         optimize=optimize,

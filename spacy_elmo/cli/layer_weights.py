@@ -20,9 +20,19 @@ CONFIG = "config.cfg"  # in the folder of a pipeline
 @app.command("layer-weights")
 def layer_weights_cli(
     # fmt: off
-    pipelines: List[str] = Arg(..., metavar="PIPELINE...", help="Trained pipelines with ELMo: folders, or names of installed packages."),  # noqa: E501
-    picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw a bar per component into this file, .png or .svg."),  # noqa: E501
-    log: Optional[Path] = Opt(None, "--log", help="Draw how the weights changed, from this file of spacy-elmo.LayerWeightsLogger.v1, instead of the bars.", exists=True, dir_okay=False),  # noqa: E501
+    pipelines: List[str] = Arg(
+        ..., metavar="PIPELINE...", help="Trained pipelines with ELMo: folders, or names of installed packages."
+    ),  # noqa: E501
+    picture: Optional[Path] = Opt(
+        None, "--picture", "-p", help="Draw a bar per component into this file, .png or .svg."
+    ),  # noqa: E501
+    log: Optional[Path] = Opt(
+        None,
+        "--log",
+        help="Draw how the weights changed, from this file of spacy-elmo.LayerWeightsLogger.v1, instead of the bars.",
+        exists=True,
+        dir_okay=False,
+    ),  # noqa: E501
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
@@ -68,7 +78,9 @@ def load_mixes(pipeline: str) -> List[TaskMix]:
     """
     if Path(pipeline).is_dir() and not (Path(pipeline) / CONFIG).is_file():
         inside = [str(path.parent) for path in sorted(Path(pipeline).glob(f"*/{CONFIG}"))]
-        hint = f"One of these folders in it may be meant: {', '.join(inside)}." if inside else "Name a trained pipeline."
+        hint = (
+            f"One of these folders in it may be meant: {', '.join(inside)}." if inside else "Name a trained pipeline."
+        )
         raise ValueError(Errors.EL237.format(path=pipeline, hint=hint))
     nlp = spacy.load(pipeline)
     mixes = find_task_mixes(nlp)

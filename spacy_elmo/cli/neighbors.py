@@ -32,7 +32,9 @@ def neighbors_cli(
     word: str = Opt(..., "--word", "-w", help="The word whose neighbours are searched."),
     occurrence: int = Opt(1, "--occurrence", "-n", help="Which occurrence of the word, from 1.", min=1),
     k: int = Opt(10, "--k", "-k", help="Number of neighbours.", min=1),
-    same_word: bool = Opt(False, "--same-word/--any-word", "-s/-a", help="Only uses of the same word, or uses of any word."),
+    same_word: bool = Opt(
+        False, "--same-word/--any-word", "-s/-a", help="Only uses of the same word, or uses of any word."
+    ),
     layer: Optional[str] = LAYER_OPT,
     bilm_path: Optional[str] = BILM_OPT,
     lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),

@@ -23,11 +23,25 @@ def package_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
     output_path: Path = Arg(..., help="Folder for the folder of the package."),
-    name: str = Opt(..., "--name", "-n", help="Name of the package without language and 'elmo': news for en_elmo_news."),
-    lang: Optional[str] = Opt(None, "--lang", "-l", help="Language of the pipeline; by default that of the biLM, or xx, for any language."),
+    name: str = Opt(
+        ..., "--name", "-n", help="Name of the package without language and 'elmo': news for en_elmo_news."
+    ),
+    lang: Optional[str] = Opt(
+        None, "--lang", "-l", help="Language of the pipeline; by default that of the biLM, or xx, for any language."
+    ),
     version: str = Opt("1.0.0", "--version", "-r", help="Version of the package."),
-    precision: Precision = Opt(Precision.float32, "--precision", "-p", help="Precision of the computation; int8 also stores the large matrices in a quarter of the size."),
-    build: Build = Opt(Build.wheel, "--build", "-b", help="Build a wheel or an sdist, or none: only the folder, which pip can install too."),
+    precision: Precision = Opt(
+        Precision.float32,
+        "--precision",
+        "-p",
+        help="Precision of the computation; int8 also stores the large matrices in a quarter of the size.",
+    ),
+    build: Build = Opt(
+        Build.wheel,
+        "--build",
+        "-b",
+        help="Build a wheel or an sdist, or none: only the folder, which pip can install too.",
+    ),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     token_embeddings: Optional[Path] = _common.TOKEN_EMBEDDINGS_OPT,

@@ -30,11 +30,27 @@ class PerplexityState(str, Enum):
 def perplexity_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    corpus_path: List[Path] = Arg(..., help="Text (plain, .gz, .xz, .zst) with one sentence per line, JSONL or DocBin; several files are concatenated.", exists=True, dir_okay=False),
+    corpus_path: List[Path] = Arg(
+        ...,
+        help="Text (plain, .gz, .xz, .zst) with one sentence per line, JSONL or DocBin; several files are concatenated.",
+        exists=True,
+        dir_okay=False,
+    ),
     lang: Optional[str] = _common.LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
-    batch_size: int = Opt(32, "--batch-size", "-b", help="Rows per batch: parallel lanes of text with --state carry; otherwise a batch has up to 64 times as many tokens.", min=1),
-    state: Optional[PerplexityState] = Opt(None, "--state", "-S", help="Carry the state from sentence to sentence, as bilm-tf does (the default), or start each sentence from the zero (reset, the default of a transformer) or the steady state."),
+    batch_size: int = Opt(
+        32,
+        "--batch-size",
+        "-b",
+        help="Rows per batch: parallel lanes of text with --state carry; otherwise a batch has up to 64 times as many tokens.",
+        min=1,
+    ),
+    state: Optional[PerplexityState] = Opt(
+        None,
+        "--state",
+        "-S",
+        help="Carry the state from sentence to sentence, as bilm-tf does (the default), or start each sentence from the zero (reset, the default of a transformer) or the steady state.",
+    ),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
     softmax: Optional[Path] = _common.SOFTMAX_OPT,

@@ -52,9 +52,14 @@ def pretrain_cli(
         None, "--format", "-f", help="Format of all files: auto, text, jsonl or docbin. The same as --corpus.format."
     ),
     resume: bool = Opt(
-        False, "--resume", "-R", help="Resume from the newest checkpoint in the output folder, or start if there is none."
+        False,
+        "--resume",
+        "-R",
+        help="Resume from the newest checkpoint in the output folder, or start if there is none.",
     ),
-    force: bool = Opt(False, "--force", "-F", help="Start a new run in a folder that contains one, and remove the old run."),
+    force: bool = Opt(
+        False, "--force", "-F", help="Start a new run in a folder that contains one, and remove the old run."
+    ),
     verbose: bool = Opt(False, "--verbose", "-V", help="Print the complete config."),
     # fmt: on
 ) -> None:

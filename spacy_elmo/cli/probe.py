@@ -25,13 +25,35 @@ from ._text import write_text
 @app.command("probe")
 def probe_cli(
     # fmt: off
-    pipeline: str = Arg(..., help="Pipeline with `elmo` (folder or installed package), or a biLM (path or packaged name)."),
-    data: Path = Arg(..., help="Test data: .spacy or .conllu with annotations, or .jsonl with word senses; also .gz.", exists=True, dir_okay=False),  # noqa: E501
+    pipeline: str = Arg(
+        ..., help="Pipeline with `elmo` (folder or installed package), or a biLM (path or packaged name)."
+    ),
+    data: Path = Arg(
+        ...,
+        help="Test data: .spacy or .conllu with annotations, or .jsonl with word senses; also .gz.",
+        exists=True,
+        dir_okay=False,
+    ),  # noqa: E501
     attr: str = Opt(..., "--attr", "-a", help=f"What to find: {', '.join(ATTRS)}."),
-    train: Optional[Path] = Opt(None, "--train", "-t", help="Training data; by default 80 % of the documents of DATA.", exists=True, dir_okay=False),  # noqa: E501
+    train: Optional[Path] = Opt(
+        None,
+        "--train",
+        "-t",
+        help="Training data; by default 80 % of the documents of DATA.",
+        exists=True,
+        dir_okay=False,
+    ),  # noqa: E501
     layers: Optional[str] = Opt(None, "--layers", help="Layers to probe, for instance 0,2,mean; all by default."),
-    control_seeds: Optional[int] = Opt(None, "--control-seeds", "-n", help=f"Number of control tasks; {len(CONTROL_SEEDS)} by default, none for senses.", min=0),  # noqa: E501
-    limit: Optional[int] = Opt(None, "--limit", "-m", help="Train on this many tokens at most, of documents drawn at random.", min=2),  # noqa: E501
+    control_seeds: Optional[int] = Opt(
+        None,
+        "--control-seeds",
+        "-n",
+        help=f"Number of control tasks; {len(CONTROL_SEEDS)} by default, none for senses.",
+        min=0,
+    ),  # noqa: E501
+    limit: Optional[int] = Opt(
+        None, "--limit", "-m", help="Train on this many tokens at most, of documents drawn at random.", min=2
+    ),  # noqa: E501
     seed: int = Opt(0, "--seed", "-s", help="Seed of the split and of the draw.", min=0),
     max_iter: int = Opt(MAX_ITER, "--max-iter", "-i", help="Limit of the iterations of a probe.", min=1),
     output: Optional[Path] = Opt(None, "--output", "-o", help="Write the scores into this JSON file.", dir_okay=False),
@@ -115,7 +137,9 @@ def make_rows(record: Record) -> List[List[str]]:
     for row in record["layers"]:
         control = f"{mean(row['control']):.1%}" if row["control"] else ""
         selectivity = "" if row["selectivity"] is None else f"{100 * row['selectivity']:.1f}"
-        rows.append([name_layer(row["layer"]), _interval(row["probe"]), _interval(row["nearest"]), control, selectivity])
+        rows.append(
+            [name_layer(row["layer"]), _interval(row["probe"]), _interval(row["nearest"]), control, selectivity]
+        )
     return rows
 
 

@@ -15,10 +15,20 @@ DEFAULT_NAME = "report.html"
 @app.command("report")
 def report_cli(
     # fmt: off
-    output_dir: Path = Arg(..., help="Folder that `spacy train --output` wrote, with model-best; or a trained pipeline."),
+    output_dir: Path = Arg(
+        ..., help="Folder that `spacy train --output` wrote, with model-best; or a trained pipeline."
+    ),
     baseline: Optional[Path] = Opt(None, "--baseline", "-b", help="Folder of the same training without ELMo."),
-    data: Optional[Path] = Opt(None, "--data", "-d", help="Annotated Docs (.spacy), for instance the test data, to run both pipelines on.", exists=True),
-    html: Optional[Path] = Opt(None, "--html", "-H", help=f"File for the page. Default: {DEFAULT_NAME} in the folder of the training."),
+    data: Optional[Path] = Opt(
+        None,
+        "--data",
+        "-d",
+        help="Annotated Docs (.spacy), for instance the test data, to run both pipelines on.",
+        exists=True,
+    ),
+    html: Optional[Path] = Opt(
+        None, "--html", "-H", help=f"File for the page. Default: {DEFAULT_NAME} in the folder of the training."
+    ),
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:

@@ -18,8 +18,12 @@ def same_sense_cli(
     first: str = Arg(..., help="A sentence, in quotation marks."),
     second: str = Arg(..., help="Another sentence."),
     word: str = Opt(..., "--word", "-w", help="The word in both sentences."),
-    second_word: Optional[str] = Opt(None, "--second-word", "-W", help="The word in the second sentence, if it has another form."),
-    bilm_path: str = Opt("en_elmo_sm", "--bilm", "-b", help="Folder, file or zip with biLM weights, or the name of a packaged biLM."),
+    second_word: Optional[str] = Opt(
+        None, "--second-word", "-W", help="The word in the second sentence, if it has another form."
+    ),
+    bilm_path: str = Opt(
+        "en_elmo_sm", "--bilm", "-b", help="Folder, file or zip with biLM weights, or the name of a packaged biLM."
+    ),
     lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),
     gpu_id: int = _common.GPU_OPT,
     as_json: bool = _common.JSON_OPT,

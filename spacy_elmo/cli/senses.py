@@ -30,9 +30,15 @@ def senses_cli(
         help="Number of groups, 1 to 7; by default the number with the highest silhouette.",
         min=1,
     ),
-    match_case: bool = Opt(False, "--match-case", "-c", help="Only uses that are written as the word is, upper and lower case included."),
+    match_case: bool = Opt(
+        False, "--match-case", "-c", help="Only uses that are written as the word is, upper and lower case included."
+    ),
     max_uses: int = Opt(
-        MAX_USES, "--max-uses", "-m", help="Number of uses that are grouped; of more a sample is drawn with a fixed seed, and the output says so.", min=3
+        MAX_USES,
+        "--max-uses",
+        "-m",
+        help="Number of uses that are grouped; of more a sample is drawn with a fixed seed, and the output says so.",
+        min=3,
     ),
     picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw the map into this file, .png or .svg."),
     html: Optional[Path] = Opt(None, "--html", "-H", help="Write an interactive page into this file."),

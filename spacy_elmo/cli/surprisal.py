@@ -43,7 +43,9 @@ def surprisal_cli(
     if as_json:
         print(srsly.json_dumps({"tokens": [_record(text, found) for text, found in rows]}))
     else:
-        _common.msg.table(_rows(rows), header=("token", "forward", "backward", "mean", " "), divider=True, aligns=tuple("lrrrl"))
+        _common.msg.table(
+            _rows(rows), header=("token", "forward", "backward", "mean", " "), divider=True, aligns=tuple("lrrrl")
+        )
     if html is not None:
         _common.msg.good(f"Wrote {html}")
 

@@ -29,14 +29,37 @@ class CorpusFormat(str, Enum):
 @app.command("vocab")
 def vocab_cli(
     # fmt: off
-    corpus_path: List[str] = Arg(..., help="Text (plain, .gz, .xz, .zst), JSONL or DocBin: files, folders, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for text from stdin."),
+    corpus_path: List[str] = Arg(
+        ...,
+        help="Text (plain, .gz, .xz, .zst), JSONL or DocBin: files, folders, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for text from stdin.",
+    ),
     output_path: Path = Arg(..., help="Text file for the words, one per line.", dir_okay=False),
-    n_words: int = Opt(30000, "--n-words", "-n", help="Number of most frequent words to keep, not counting <S>, </S> and <UNK>; 0 keeps all.", min=0),
-    min_count: int = Opt(2, "--min-count", "-m", help="Leave out words that occur less often. With 1, no word may be mapped to <UNK>, so the softmax never learns to predict it.", min=1),
-    corpus_format: CorpusFormat = Opt(CorpusFormat.auto, "--format", "-f", help="Format of the files, by default what their suffix says."),
+    n_words: int = Opt(
+        30000,
+        "--n-words",
+        "-n",
+        help="Number of most frequent words to keep, not counting <S>, </S> and <UNK>; 0 keeps all.",
+        min=0,
+    ),
+    min_count: int = Opt(
+        2,
+        "--min-count",
+        "-m",
+        help="Leave out words that occur less often. With 1, no word may be mapped to <UNK>, so the softmax never learns to predict it.",
+        min=1,
+    ),
+    corpus_format: CorpusFormat = Opt(
+        CorpusFormat.auto, "--format", "-f", help="Format of the files, by default what their suffix says."
+    ),
     lang: Optional[str] = _common.LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
-    max_entries: int = Opt(5_000_000, "--max-entries", "-M", help="Maximum number of distinct words in memory; further counts are written to temporary files in the output's folder.", min=1),
+    max_entries: int = Opt(
+        5_000_000,
+        "--max-entries",
+        "-M",
+        help="Maximum number of distinct words in memory; further counts are written to temporary files in the output's folder.",
+        min=1,
+    ),
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Iterable, Iterator, List, Optional, Sequence
 from ..errors import Warnings
 
 # Without apostrophes and hyphens, since tokenizers do not split them off.
-ENDINGS = frozenset(".,;:!?…)]\"”»。、，！？；：）」』؟،।")
+ENDINGS = frozenset('.,;:!?…)]"”»。、，！？；：）」』؟،।')
 # Tokenized English text has 1 % of such tokens, mostly abbreviations; raw text has 14 %.
 MOST = 0.05
 

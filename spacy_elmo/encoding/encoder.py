@@ -270,9 +270,7 @@ class Encoder:
     ) -> Tuple[Tensor, Optional[State]]:
         tokens = numbered.tokens(with_boundaries=with_boundaries)
         plan = plan_lanes(numbered.lengths(with_boundaries=with_boundaries), MAX_LANES)
-        return self.runner.run(
-            numbered.vectors, (tokens, tokens), plan, start, with_end=with_end, workspace=workspace
-        )
+        return self.runner.run(numbered.vectors, (tokens, tokens), plan, start, with_end=with_end, workspace=workspace)
 
     def _state_after_boundary(self, state: str) -> State:
         """The state after the first boundary, which is the same for every sequence.

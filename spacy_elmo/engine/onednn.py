@@ -60,9 +60,7 @@ def linear_int8(levels: Tensor, zero: int, packed: Tensor, scale: Tensor, shift:
     RETURNS (Tensor): Shape (N, n_out), float32; the sums of integers are exact before scaling.
     """
     multiply = torch.ops.onednn.qlinear_pointwise
-    product: Tensor = multiply(
-        levels, 1.0, zero, packed, scale, shift, None, 1.0, 0, torch.float32, "none", [], ""
-    )
+    product: Tensor = multiply(levels, 1.0, zero, packed, scale, shift, None, 1.0, 0, torch.float32, "none", [], "")
     return product
 
 

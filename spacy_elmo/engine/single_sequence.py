@@ -207,9 +207,7 @@ def _row(state: Tensor, own: int) -> Tensor:
     return state if state.shape[1] == 1 else state[:, own : own + 1]
 
 
-def _with_row(
-    before: Tuple[Tensor, ...], own: int, after: Tuple[Tensor, Tensor], n_rows: int
-) -> Tuple[Tensor, Tensor]:
+def _with_row(before: Tuple[Tensor, ...], own: int, after: Tuple[Tensor, Tensor], n_rows: int) -> Tuple[Tensor, Tensor]:
     """RETURNS (Tuple[Tensor, Tensor]): h (d, n_rows, P) and c (d, n_rows, H); other rows keep their initial state."""
     h, c = (part.expand(-1, n_rows, -1).clone() for part in before)
     h[:, own], c[:, own] = after[0][:, 0], 0.5 * after[1][:, 0]

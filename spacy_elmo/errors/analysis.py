@@ -42,7 +42,7 @@ class AnalysisErrors(metaclass=Catalogue):
     EL243 = "No interval can be computed: {problem}. Change the data or the setting."
     EL244 = (
         "A linear probe needs scikit-learn, which is not installed. Install it: `pip install "
-        "\"spacy-elmo[analysis]\"`, or `pip install scikit-learn`."
+        '"spacy-elmo[analysis]"`, or `pip install scikit-learn`.'
     )
     EL245 = (
         "A probe cannot be trained on {n_labels} different labels ({labels}): it needs two or more. Give training data "

@@ -65,7 +65,7 @@ class BiLMErrors(metaclass=Catalogue):
     )
     EL340 = (
         "{wanted} cannot be used: the encoder of this biLM, '{encoder}', has no recurrent state. It reads each "
-        "sequence by itself. Use state \"reset\"."
+        'sequence by itself. Use state "reset".'
     )
     EL341 = (
         "A sequence has {n_tokens} tokens, BOS and EOS included, but this transformer reads at most {max_positions}, "

@@ -51,7 +51,5 @@ class CorporaErrors(metaclass=Catalogue):
         "The data set '{name}' has no text column: found {found}; wanted {wanted}. Name a column of strings or of "
         "lists of strings: hf:NAME:SPLIT:COLUMN."
     )
-    EL144 = (
-        "The data set '{name}' has no split '{split}', only: {found}. Write hf:NAME:SPLIT with one of its splits."
-    )
+    EL144 = "The data set '{name}' has no split '{split}', only: {found}. Write hf:NAME:SPLIT with one of its splits."
     EL143 = "Unknown format '{format}'. Choose one of: {known}."

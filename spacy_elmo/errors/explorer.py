@@ -10,9 +10,7 @@ class ExplorerErrors(metaclass=Catalogue):
         "The explorer cannot listen on '{host}': it has no passwords, so it listens on this computer only. Choose "
         "127.0.0.1, ::1 or localhost with --host; to reach it from another computer, use an SSH tunnel."
     )
-    EL411 = (
-        "The explorer needs {missing}, which is not installed. Install it: `pip install \"spacy-elmo[explore]\"`."
-    )
+    EL411 = 'The explorer needs {missing}, which is not installed. Install it: `pip install "spacy-elmo[explore]"`.'
     EL412 = (
         "The request was refused: its {header} is '{found}', should be {wanted}. Open the page under the address that "
         "the command printed."

@@ -8,16 +8,16 @@ class ExportErrors(metaclass=Catalogue):
 
     EL350 = (
         "Exporting to ONNX needs the package 'onnx', which is not installed. Install it: `pip install "
-        "\"spacy-elmo[onnx]\"`."
+        '"spacy-elmo[onnx]"`.'
     )
     EL351 = (
         "A biLM in {precision} cannot be exported to ONNX, which computes in float32: the vectors would differ. Load "
-        "it with precision=\"float32\", or call `bilm.set_precision(\"float32\")` first."
+        'it with precision="float32", or call `bilm.set_precision("float32")` first.'
     )
-    EL352 = "This biLM cannot be exported to ONNX: {reason}. Save it in the native format instead (format \"native\")."
+    EL352 = 'This biLM cannot be exported to ONNX: {reason}. Save it in the native format instead (format "native").'
     EL353 = (
         "This biLM cannot be exported to ONNX: its arrays have {n_bytes} bytes, but one ONNX file holds at most "
-        "{max_bytes}. Save it in the native format instead (format \"native\")."
+        '{max_bytes}. Save it in the native format instead (format "native").'
     )
     EL354 = (
         "The output '{path}' does not fit the format {format}: {reason}. Choose a path that ends in .onnx for ONNX, "

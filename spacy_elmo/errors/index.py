@@ -34,10 +34,10 @@ class IndexErrors(metaclass=Catalogue):
     )
     EL397 = (
         "An index of {n_tokens} tokens needs Faiss, which is not installed. Install it: `pip install "
-        "\"spacy-elmo[index]\"`, or `pip install faiss-cpu`."
+        '"spacy-elmo[index]"`, or `pip install faiss-cpu`.'
     )
     EL398 = (
-        "{what} needs scikit-learn, which is not installed. Install it: `pip install \"spacy-elmo[analysis]\"`, or "
+        '{what} needs scikit-learn, which is not installed. Install it: `pip install "spacy-elmo[analysis]"`, or '
         "`pip install scikit-learn`."
     )
     EL399 = (
@@ -50,9 +50,7 @@ class IndexErrors(metaclass=Catalogue):
         "was after its last batch."
     )
     EL402 = "The index '{path}' has no document '{name}'. It has {n} documents, for instance: {known}."
-    EL403 = (
-        "Nothing to do with the index '{path}': {problem}. Name a corpus before it, or choose --check or --delete."
-    )
+    EL403 = "Nothing to do with the index '{path}': {problem}. Name a corpus before it, or choose --check or --delete."
     EL404 = "The uses of '{word}' cannot be clustered: {problem}. Choose another number of senses, or another word."
     EL405 = "--{first} and --{second} would write the same file '{path}'. Choose another path for one of them."
     EL406 = (

@@ -11,8 +11,8 @@ class ManyLangsErrors(metaclass=Catalogue):
         "lexicon: {problems}. Load the biLM with `load_bilm`, or pass `lexicon=` of the model the weights belong to."
     )
     EL302 = (
-        "A biLM with encoder = \"bilstm\" cannot be pretrained and has no perplexity: each of its layers reads both "
-        "directions, so it sees the words that a language model predicts. Set encoder = \"lstm\"."
+        'A biLM with encoder = "bilstm" cannot be pretrained and has no perplexity: each of its layers reads both '
+        'directions, so it sees the words that a language model predicts. Set encoder = "lstm".'
     )
     EL304 = (
         "The architecture '{path}' of an ELMoForManyLangs model is invalid: {problems}. Use the file that came with "
@@ -32,7 +32,7 @@ class ManyLangsErrors(metaclass=Catalogue):
     )
     EL308 = (
         "This biLM cannot be saved in the {format} format: {problems}. The vectors would differ. Save it with format "
-        "\"native\"."
+        '"native".'
     )
     EL309 = (
         "A biLM with words and characters (token_embedder, ELMoForManyLangs) cannot be pretrained further and has no "

@@ -37,7 +37,7 @@ class PipelineErrors(metaclass=Catalogue):
         "The ELMo model has no weights, and the sizes in its `bilm` block differ from those of the packaged biLM "
         "'{name}': {problems}. Specify the weights: `weights` in the config of the component, or "
         "`elmo.load_weights(path)`, or [initialize.components.elmo.loader] with @misc = "
-        "\"spacy-elmo.BiLMLoader.v1\"."
+        '"spacy-elmo.BiLMLoader.v1".'
     )
     EL068 = (
         "The ELMo listener{owner} expects {wanted}, but found {found}. It was trained with another biLM: load that "
@@ -76,8 +76,8 @@ class PipelineErrors(metaclass=Catalogue):
         "already freezes the biLM. If it is in `disabled` of [nlp], remove it there."
     )
     EL076 = (
-        "layer_norm is \"allennlp\", but the biLM is trained (frozen = false). This norm includes the vectors of BOS "
-        "and EOS, which have no gradient. Set layer_norm = \"bilm-tf\" or \"token\", or frozen = true."
+        'layer_norm is "allennlp", but the biLM is trained (frozen = false). This norm includes the vectors of BOS '
+        'and EOS, which have no gradient. Set layer_norm = "bilm-tf" or "token", or frozen = true.'
     )
     EL077 = (
         "layer_norm is \"allennlp\" in a listener (upstream = '{upstream}'), but some Docs have no vectors of BOS and "
@@ -104,7 +104,7 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL081 = (
         "The task encoder{owner} places no ELMo: elmo_input and elmo_output are both null. Give it a block with "
-        "@architectures = \"spacy-elmo.ElmoListener.v1\" at elmo_input, at elmo_output, or one at each; without ELMo, "
+        '@architectures = "spacy-elmo.ElmoListener.v1" at elmo_input, at elmo_output, or one at each; without ELMo, '
         "use `spacy.Tok2Vec.v2`."
     )
     EL082 = (
@@ -153,7 +153,7 @@ class PipelineErrors(metaclass=Catalogue):
     EL091 = (
         "The stored ELMo vectors of the Doc '{text}' (extension prefix '{name}') contain NaN, infinity or very large "
         "values that would overflow. Read the Doc from an intact copy, or compute its vectors again with "
-        "`nlp.get_pipe(\"elmo\")(doc)`."
+        '`nlp.get_pipe("elmo")(doc)`.'
     )
     EL092 = (
         "The Doc '{text}' was joined from Docs whose ELMo vectors (extension prefix '{name}') have different sizes: "

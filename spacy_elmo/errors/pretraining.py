@@ -9,7 +9,7 @@ class PretrainingErrors(metaclass=Catalogue):
     EL100 = "The {block} block is invalid: {problems}. Correct these settings."
     EL102 = (
         "The sampled softmax needs {n_negatives} distinct negatives, but the vocabulary has {n_words} words. In "
-        "[pretraining.softmax], set n_negatives to at most half the vocabulary size, or kind = \"full\"."
+        '[pretraining.softmax], set n_negatives to at most half the vocabulary size, or kind = "full".'
     )
     EL103 = (
         "{what} is not a finite number at step {step}, after {n_tokens} tokens. Resume from the last checkpoint "
@@ -33,7 +33,7 @@ class PretrainingErrors(metaclass=Catalogue):
         "to other settings or another model. Resume with those, or start a new run."
     )
     EL117 = (
-        "[pretraining.softmax] kind is \"{kind}\", but the model has a softmax of class {found}, should be {wanted}. "
+        '[pretraining.softmax] kind is "{kind}", but the model has a softmax of class {found}, should be {wanted}. '
         "Choose the kind of the model, or train a new softmax."
     )
     EL125 = (
@@ -103,11 +103,11 @@ class PretrainingErrors(metaclass=Catalogue):
         "or set paths.vocab to null to count the words of the training text."
     )
     EL176 = (
-        "[pretraining.optimizer] sparse is true, but no gradient would be sparse: with softmax.kind = \"{kind}\" every "
+        '[pretraining.optimizer] sparse is true, but no gradient would be sparse: with softmax.kind = "{kind}" every '
         "row has a gradient, and there is no separate word embedding. Set sparse = false, or softmax.kind = "
-        "\"sampled\"."
+        '"sampled".'
     )
     EL342 = (
-        "[pretraining] does not fit a biLM with encoder = \"transformer\", which has no state to carry and reads whole "
+        '[pretraining] does not fit a biLM with encoder = "transformer", which has no state to carry and reads whole '
         "sentences: {problems}. Correct these settings."
     )

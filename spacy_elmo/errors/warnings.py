@@ -12,7 +12,7 @@ class Warnings(metaclass=Catalogue):
     )
     WL021 = (
         "The adaptive softmax over {n_words} words is not saved: the bilm-tf format has only the full softmax. Vectors "
-        "do not need it; save with format \"native\" (`--to native`) to keep it for perplexity and further training."
+        'do not need it; save with format "native" (`--to native`) to keep it for perplexity and further training.'
     )
     WL060 = (
         "The ELMo listener{owner} (upstream = '{upstream}') found no layers on {n_docs} Docs and uses zeros: "
@@ -25,7 +25,7 @@ class Warnings(metaclass=Catalogue):
     WL064 = (
         "The biLM of '{name}' was trained on the language '{found}', but the language of the pipeline is '{wanted}', "
         "so its vectors will be poor. Load a biLM for '{wanted}' with `elmo.load_weights(path)` or the setting "
-        "`weights`. If the language of this biLM is recorded wrongly, correct \"lang\" in its meta.json."
+        '`weights`. If the language of this biLM is recorded wrongly, correct "lang" in its meta.json.'
     )
     WL065 = (
         "No component listens to '{name}', so its layers have no effect on training: the models of {components} do not "
@@ -68,11 +68,11 @@ class Warnings(metaclass=Catalogue):
     WL073 = (
         "'{name}' has a `source`, so that spaCy ignores {ignored}: its biLM and its settings are those of the source. "
         "To change them, load the source with other settings (argument `config` of `spacy.load`) or another biLM "
-        "(`nlp.get_pipe(\"{name}\").load_weights(path)`), and save it; or replace `source` by a component of its own."
+        '(`nlp.get_pipe("{name}").load_weights(path)`), and save it; or replace `source` by a component of its own.'
     )
     WL074 = (
         "paths.bilm is '{path}', but nothing reads it: '{name}' has no loader, and loads the packaged biLM. Add "
-        "[initialize.components.{name}.loader] with @misc = \"spacy-elmo.BiLMLoader.v1\" and this path, or set "
+        '[initialize.components.{name}.loader] with @misc = "spacy-elmo.BiLMLoader.v1" and this path, or set '
         "paths.bilm = null."
     )
     WL075 = (
@@ -126,7 +126,7 @@ class Warnings(metaclass=Catalogue):
     WL140 = (
         "The biLM of this Elmo module stays in float32, only its mixes become {dtype}, and with them the "
         "representations. To compute in reduced precision, make the module with "
-        "`load_bilm(..., precision=\"bfloat16\")` or \"int8\" (CPUs), or `.set_precision(\"float16\")` (GPUs)."
+        '`load_bilm(..., precision="bfloat16")` or "int8" (CPUs), or `.set_precision("float16")` (GPUs).'
     )
     WL141 = (
         "The biLM is shared with {n_others} other Elmo module(s), which {before} it. With trainable = {trainable} it "
@@ -148,7 +148,7 @@ class Warnings(metaclass=Catalogue):
     )
     WL311 = (
         "The biLM has {n} scalar mixes, but an ElmoTokenEmbedder of AllenNLP has one: the first is saved. Save with "
-        "format \"native\" to keep all."
+        'format "native" to keep all.'
     )
     WL312 = (
         "'{path}' has cached vectors of {n_words} words (vocab_to_cache), and no config says that they were constant. "

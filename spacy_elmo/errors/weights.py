@@ -103,7 +103,7 @@ class WeightsErrors(metaclass=Catalogue):
     )
     EL311 = (
         "This biLM cannot be saved in the allennlp format, since AllenNLP's Elmo is different in {n_problems} "
-        "point(s):{problems}\nSave it with format \"native\"."
+        'point(s):{problems}\nSave it with format "native".'
     )
     EL312 = (
         "'{path}' has {n} biLMs: {names}. Choose one of them by a '#' and its name after the path of the archive: "

@@ -35,9 +35,7 @@ def text_path(tmp_path: Path) -> Path:
 
 def test_embed_writes_rows_of_all_texts(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.npz"
-    result = CliRunner().invoke(
-        app, ["embed", str(bilm_path), str(text_path), str(output), "--store", "both"]
-    )
+    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(text_path), str(output), "--store", "both"])
     assert result.exit_code == 0, result.output
     arrays = _read(output)
     assert arrays["lengths"].tolist() == [7, 0, 3]

@@ -9,8 +9,8 @@ from spacy_elmo.corpora.punctuation import PunctuationCheck
 @pytest.mark.parametrize(
     "text, is_raw",
     [
-        ("He said \"quoted\". She sat, too.", True),
-        ("He said \" quoted \" . She sat , too .", False),
+        ('He said "quoted". She sat, too.', True),
+        ('He said " quoted " . She sat , too .', False),
         ("Das Haus, das er sah, war alt.", True),
         ("Das Haus , das er sah , war alt .", False),
         ("我们坐在河边。 天气很好！", True),

@@ -8,7 +8,11 @@ import pytest
 
 from spacy_elmo.corpora.senses import SenseUse, read_senses
 
-LINE = {"doc": "a", "tokens": ["The", "bank", "lends"], "senses": [[2, "lend", "VERB", "l.1"], [1, "bank", "NOUN", "b.1", ["k"], "m"]]}  # noqa: E501
+LINE = {
+    "doc": "a",
+    "tokens": ["The", "bank", "lends"],
+    "senses": [[2, "lend", "VERB", "l.1"], [1, "bank", "NOUN", "b.1", ["k"], "m"]],
+}  # noqa: E501
 
 
 @pytest.mark.issue(16)

@@ -209,9 +209,7 @@ def forget_trials():
 def test_products_that_overflow_in_pairs_get_half_the_levels(monkeypatch):
     right = onednn.linear_int8
     narrow = onednn.LEVELS[1]
-    monkeypatch.setattr(
-        onednn, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest)
-    )
+    monkeypatch.setattr(onednn, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest))
     assert onednn.most_levels() == narrow and onednn._int8_works()
 
 

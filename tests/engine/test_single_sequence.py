@@ -148,9 +148,7 @@ def test_states_go_in_and_come_out(monkeypatch, path):
 
 def test_empty_sentences_beside_it(monkeypatch):
     bilm = make_bilm()
-    found, wanted = on_paths(
-        monkeypatch, lambda: bilm.embed([[], SENTENCE, []]), Path.SINGLE_TOGETHER, Path.IN_TURN
-    )
+    found, wanted = on_paths(monkeypatch, lambda: bilm.embed([[], SENTENCE, []]), Path.SINGLE_TOGETHER, Path.IN_TURN)
     assert [len(rows[0]) for rows in found] == [0, len(SENTENCE), 0]
     np.testing.assert_allclose(found[1], wanted[1], atol=5e-6)
 

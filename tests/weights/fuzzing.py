@@ -313,9 +313,7 @@ def _read_one(read: Callable[[Path], Any], path: Path, limits: Limits, case: str
     return text[1:6]
 
 
-def _error_of(
-    read: Callable[[Path], Any], path: Path, limits: Limits
-) -> Tuple[Optional[BaseException], List[str]]:
+def _error_of(read: Callable[[Path], Any], path: Path, limits: Limits) -> Tuple[Optional[BaseException], List[str]]:
     """The error, and warnings of libraries; those of this package are UserWarnings."""
     error = None
     with warnings.catch_warnings(record=True) as caught, _limited_memory(limits.n_bytes):

@@ -131,9 +131,7 @@ def test_a_file_that_became_shorter_is_downloaded_again(
 
 @pytest.mark.issue(17)
 @pytest.mark.parametrize("tag", ['"2"', None])
-def test_another_version_is_not_appended(
-    tag: str, origin: Origin, site: Site, model: Path, tmp_path: Path
-) -> None:
+def test_another_version_is_not_appended(tag: str, origin: Origin, site: Site, model: Path, tmp_path: Path) -> None:
     site.cuts = [10_000, 1000, 0, 0]
     with pytest.raises(ValueError, match="EL362"):
         download(origin, tmp_path / "out")
@@ -233,9 +231,7 @@ def test_local_files_are_put_in_place_without_a_connection(origin: Origin, model
 
 
 @pytest.mark.issue(17)
-def test_local_files_are_checked(
-    origin: Origin, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_files_are_checked(origin: Origin, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="EL363"):
         download(with_digest(origin, "00" * 32), tmp_path / "out", given=[model], opener=refuse)
     monkeypatch.setattr(fetch, "MAX_FILE_BYTES", 2000)

@@ -168,9 +168,7 @@ class ElmoLstm(nn.Module):
             self._keep(end, len(index), used)
         return outputs.index_copy(1, used, rows.to(outputs.dtype))
 
-    def _run(
-        self, table: Tensor, index: Tensor, lengths: Tensor, start: BiLMState
-    ) -> Tuple[Tensor, BiLMState]:
+    def _run(self, table: Tensor, index: Tensor, lengths: Tensor, start: BiLMState) -> Tuple[Tensor, BiLMState]:
         """By the engine. RETURNS (Tuple[Tensor, BiLMState]): Layers (L, B, T, 2P) and the states at the ends."""
         mask = index >= 0
         tokens = index[mask].cpu().numpy()

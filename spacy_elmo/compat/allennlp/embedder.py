@@ -78,9 +78,7 @@ class ElmoEmbedder:
         layers = padded.cpu().numpy()
         return [rows[:, :length].copy() for rows, length in zip(layers, mask.sum(dim=1).tolist())]
 
-    def embed_sentences(
-        self, sentences: Iterable[List[str]], batch_size: int = DEFAULT_BATCH_SIZE
-    ) -> Iterator[Array]:
+    def embed_sentences(self, sentences: Iterable[List[str]], batch_size: int = DEFAULT_BATCH_SIZE) -> Iterator[Array]:
         """sentences (Iterable[List[str]]): Tokens of each sentence.
         batch_size (int): Sentences computed at once, which is also the number of rows of the state.
         YIELDS (Array): Shape (L+1, T, 2P) for each sentence.

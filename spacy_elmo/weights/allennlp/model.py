@@ -116,9 +116,7 @@ def _refuse_extras_of_lm(place: str, *, part: Optional[str], **extras: Optional[
         raise ValueError(Errors.EL319.format(path=place, given=given, format="allennlp (a language model)"))
 
 
-def _check_cached_words(
-    module: Module, block: Optional[Block], tensors: Mapping[str, Tensor], place: str
-) -> None:
+def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping[str, Tensor], place: str) -> None:
     """Vectors that AllenNLP computed from the characters once (vocab_to_cache) are computed again: they are equal,
     unless they were trained."""
     name = f"{module.prefix}{CACHE}weight"
