@@ -114,8 +114,8 @@ def test_component_page_has_every_setting_of_crf_ner() -> None:
     assert f"`{srsly.json_dumps(Language.get_factory_meta('crf_ner').default_config['scorer'])}`" in rows["scorer"]
 
 
-def test_readme_has_every_command() -> None:
-    rows = [row.split("|") for row in _section("README.md", "Commands").splitlines() if row.startswith("| ")]
+def test_page_of_commands_has_every_command() -> None:
+    rows = [row.split("|") for row in _section("docs/cli.md", "Commands").splitlines() if row.startswith("| ")]
     found = {row[1].strip(): re.findall(r"`([a-z-]+)`", row[2]) for row in rows[1:] if "---" not in row[1]}
     assert found == {title: list(commands) for title, commands in GROUPS.items()}
 
