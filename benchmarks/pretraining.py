@@ -131,7 +131,7 @@ class Plain:
     def _next_text(self) -> Tuple[torch.Tensor, torch.Tensor]:
         chunk = self.lanes.next_chunk(self.config.unroll_steps)
         assert chunk is not None, "the text is repeated"
-        ids = self.table.characters(chunk.inputs.reshape(-1)).reshape(*chunk.inputs.shape, -1)
+        ids = self.table.characters(chunk.inputs.reshape(-1)).reshape(*chunk.inputs.shape, -1).astype("int64")
         targets = self.table.targets(chunk.targets)
         return torch.from_numpy(ids).to(self.device), torch.from_numpy(targets).to(self.device)
 

@@ -3,6 +3,7 @@
 The dataclass itself checks ranges.
 """
 
+import os
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from numbers import Integral
@@ -27,6 +28,14 @@ SINGULAR = {int: "an integer", float: "a number", bool: "true or false", str: "a
 PLURAL = {int: "integers", float: "numbers", bool: "true or false", str: "strings"}
 NO_FIT = object()
 FLOAT32_MAX = 3.4028234663852886e38
+
+
+def is_on(variable: str, *, default: bool) -> bool:
+    """variable (str): An environment variable that switches something on ("1") or off ("0").
+    default (bool): For other values, or if it is not set.
+    RETURNS (bool): Whether it is on.
+    """
+    return {"0": False, "1": True}.get(os.environ.get(variable, ""), default)
 
 
 def refuse_unknown(cls: Any, given: Any, block: str, *, root: Any = None, path: str = "") -> None:

@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: "list[pytest.Ite
         if (ROOT / "tests" / "parity") in item.path.parents:
             item.add_marker("parity")
         for name in ("slow", "gpu"):
-            if name in item.keywords and not config.getoption(f"--{name}"):
+            if item.get_closest_marker(name) is not None and not config.getoption(f"--{name}"):
                 item.add_marker(pytest.mark.skip(reason=f"needs --{name}"))
 
 

@@ -223,22 +223,24 @@ class BlockStream:
         if self._records is None:
             shard = self.shards[self._order[self._n_shards]]
             self._records = shard.read_records(self.counts, skip=self._n_records)
+        counts, longest = self.counts, self.max_sentence_tokens
         for record in self._records:
             self._n_records += 1
             for tokens in record:
-                self._add_sentence(tokens)
+                if len(tokens) <= longest:
+                    counts.n_tokens += len(tokens)
+                    counts.n_sentences += 1
+                    self._waiting.append(tokens)
+                else:
+                    self._split_sentence(tokens)
             if record:
+                self._is_empty = False
                 return True
         return False
 
-    def _add_sentence(self, tokens: List[str]) -> None:
+    def _split_sentence(self, tokens: List[str]) -> None:
         n_tokens, longest = len(tokens), self.max_sentence_tokens
-        self._is_empty = False
         self.counts.n_tokens += n_tokens
-        if n_tokens <= longest:
-            self.counts.n_sentences += 1
-            self._waiting.append(tokens)
-            return
         segments = [tokens[i : i + longest] for i in range(0, n_tokens, longest)]
         self.counts.n_sentences += len(segments)
         self.counts.n_long += 1

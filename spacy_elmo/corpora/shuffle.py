@@ -36,9 +36,10 @@ class ShuffleBuffer:
         """RETURNS (Optional[Block]): A random block of the buffer; None if it is empty."""
         if not self._blocks:
             return None
-        i = self._random.randrange(len(self._blocks))
-        self._blocks[i], self._blocks[-1] = self._blocks[-1], self._blocks[i]
-        return self._blocks.pop()
+        blocks = self._blocks
+        i = self._random.randrange(len(blocks))
+        blocks[i], blocks[-1] = blocks[-1], blocks[i]
+        return blocks.pop()
 
     def permutation(self, n: int) -> List[int]:
         """RETURNS (List[int]): The numbers below n in a random order."""
@@ -49,7 +50,7 @@ class ShuffleBuffer:
     def state_dict(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): Plain JSON types: the blocks and the state of the generator."""
         version, numbers, gauss = self._random.getstate()
-        return {"blocks": [list(block) for block in self._blocks], "random": [version, list(numbers), gauss]}
+        return {"blocks": list(self._blocks), "random": [version, list(numbers), gauss]}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """state (Dict[str, Any]): From `state_dict`."""

@@ -15,7 +15,7 @@ from ..errors import Errors
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.sentence_lanes import SentenceLanes
 from ..text.vocabulary import Vocabulary
-from .chunks import make_word_table, run_chunk
+from .chunks import make_word_table, prepare_chunk, run_chunk
 from .encoder import Encoder, Slice
 
 STEPS = 64
@@ -146,8 +146,9 @@ def carried_losses(
     network.eval()
     try:
         while (chunk := lanes.next_chunk(STEPS)) is not None:
-            layers, state = run_chunk(network, table, chunk, state, with_resets=False)
-            targets = table.targets(chunk.targets[:d]).reshape(d, -1)
+            prepared = prepare_chunk(table, chunk, d, with_characters=network.char_cnn is not None)
+            layers, state = run_chunk(network, prepared, state, with_resets=False)
+            targets = prepared.targets.reshape(d, -1)
             yield Losses(_score(head, layers[-1].flatten(1, 2), targets), targets)
         yield Losses(np.zeros((d, 0), dtype="float32"), np.zeros((d, 0), dtype="int64"), lanes.n_dropped)
     finally:

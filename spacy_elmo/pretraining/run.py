@@ -135,6 +135,12 @@ class Pretraining:
         RAISES (ValueError): EL101 for a corpus without sentences, EL103 for a loss, a weight or a perplexity that
             is not finite, EL128 if a checkpoint cannot be written.
         """
+        try:
+            yield from self._reports()
+        finally:
+            self.trainer.release()
+
+    def _reports(self) -> Iterator[Report]:
         trainer, config = self.trainer, self.config
         interval = _Interval(self._losses, time.perf_counter(), trainer.n_tokens)
         is_end = trainer.n_tokens >= config.max_tokens or self.best.should_stop(config.patience)
@@ -165,7 +171,6 @@ class Pretraining:
             self._check_weights()
             yield self._report(Update.empty(), interval, is_eval=True)
             self._save_checkpoint()
-        trainer.release()
 
     def _report(self, update: Update, interval: _Interval, is_eval: bool) -> Report:
         trainer, ranks = self.trainer, self.ranks

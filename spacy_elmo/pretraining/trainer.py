@@ -8,21 +8,19 @@ import math
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Sequence, Union
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .._settings import is_on
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
 from ..corpora.shards import BlockStream
-from ..encoding.chunks import make_word_table, run_chunk
-from ..text.sentence_lanes import Chunk, SentenceLanes
+from ..encoding.chunks import PreparedChunk, run_chunk, to_device
+from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.vocabulary import Vocabulary
-from ..text.whole_sentence_lanes import WholeSentenceLanes
-from ..text.word_table import Ids, WordTable
 from ..weights.native.names import current_name, stored_name
 from .checkpoint import Snapshot
 from .checkpoint_checks import lane_problems
@@ -32,8 +30,9 @@ from .encoder_fit import check_encoder_fit
 from .loss_scale import LossScale
 from .objective import make_objective
 from .optimizer import PretrainOptimizer
+from .reader import ReadAhead, TextReader
 
-MAX_WORDS = 200_000  # distinct words in the table; above that, words that are in no lane are removed
+READ_AHEAD = "SPACY_ELMO_READ_AHEAD"  # variable: 0 reads text between updates, 1 in another process; 1 on GPUs
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -74,12 +73,11 @@ class LossModule(nn.Module):
         super().__init__()
         self.network, self.objective, self.config, self.n_ranks = network, objective, config, n_ranks
 
-    def forward(self, table: WordTable, chunk: Chunk, state: State, generator: torch.Generator) -> Any:
+    def forward(self, chunk: PreparedChunk, state: State, generator: torch.Generator) -> Any:
         """RETURNS (Tuple[Tensor, State]): The loss, shape (), and the state after the chunk."""
-        config, d = self.config, self.network.config.n_directions
+        config, d, device = self.config, self.network.config.n_directions, self.network.device
         layers, state = run_chunk(
             self.network,
-            table,
             chunk,
             state,
             with_resets=config.reset_blocks,
@@ -88,10 +86,9 @@ class LossModule(nn.Module):
         )
         outputs = nn.functional.dropout(layers[-1], config.last_dropout).flatten(1, 2)  # (d, S * B, P)
         if chunk.counted is not None:
-            outputs = outputs[:, torch.from_numpy(chunk.counted.reshape(-1)).to(outputs.device)]
+            outputs = outputs[:, to_device(chunk.counted.reshape(-1), device)]
         outputs = outputs.flatten(0, 1)  # (d * predictions, P)
-        targets = torch.from_numpy(table.targets(chunk.counted_targets(d)).reshape(-1)).to(outputs.device)
-        losses = self.objective(outputs, targets, generator)
+        losses = self.objective(outputs, to_device(chunk.targets, device), generator)
         if chunk.counted is None:
             return losses.mean(), state
         # Ranks have different numbers of predictions; the average of their losses is the mean over all predictions.
@@ -120,8 +117,9 @@ class Trainer:
         self.network, self.head, self.stream, self.config, self.ranks = network, head, stream, config, ranks
         check_encoder_fit(config, network.config)
         self.own_lanes = ranks.lanes(config.batch_size)
-        self.table = make_word_table(network.config, vocabulary)
-        self.lanes = self._make_lanes()
+        reader = TextReader(stream, vocabulary, network.config, config, self.own_lanes)
+        is_ahead = is_on(READ_AHEAD, default=ranks.device.type == "cuda") and ReadAhead.is_possible()
+        self.reader: Union[TextReader, ReadAhead] = ReadAhead(reader) if is_ahead else reader
         schedule = replace(config.schedule, warmup_steps=config.warmup_updates)
         self.optimizer = PretrainOptimizer(network, head, config.optimizer, schedule, max_tokens=config.max_tokens)
         objective = make_objective(head, config.softmax, sparse=config.optimizer.sparse).to(ranks.device)
@@ -142,7 +140,7 @@ class Trainer:
         RETURNS (Optional[Update]): Its statistics, None at the end of the text.
         """
         started = time.perf_counter()
-        chunks = self._next_chunks()
+        chunks = self.reader.read().chunks
         data_s = time.perf_counter() - started
         if not chunks:
             return None
@@ -163,12 +161,12 @@ class Trainer:
 
         RETURNS (Snapshot): The complete state for `restore`, the same on all ranks.
         """
-        self._forget_words()
+        lanes, text = self.reader.state_dict()
         moments, optimizer = self.optimizer.state_dict()
         tensors = {f"network.{stored_name(name)}": tensor for name, tensor in self.network.state_dict().items()}
         tensors.update({f"head.{name}": tensor for name, tensor in self.head.state_dict().items()})
         tensors.update({f"optimizer.{_renamed(name, stored_name)}": tensor for name, tensor in moments.items()})
-        tensors.update({f"lanes.{name}": torch.from_numpy(part) for name, part in self.lanes.state_dict().items()})
+        tensors.update({f"lanes.{name}": torch.from_numpy(part) for name, part in lanes.items()})
         for name, part in self.state.named_tensors().items():
             tensors[f"state.{name}"] = self.ranks.gather(part, 1)
         for rank, states in enumerate(self.ranks.gather_objects(_random_states(self.ranks.device))):
@@ -177,8 +175,7 @@ class Trainer:
         record = {
             "step": self.step,
             "n_tokens": self.n_tokens,
-            "words": self.table.words,
-            "stream": self.stream.state_dict(),
+            **text,
             "optimizer": optimizer,
             "loss_scale": self.loss_scale.to_dict(),
             "n_ranks": self.ranks.world_size,
@@ -198,15 +195,13 @@ class Trainer:
         moments = {_renamed(name, current_name): tensor for name, tensor in moments.items()}
         self.optimizer.load_state_dict((moments, record["optimizer"]))
         self.step, self.n_tokens = record["step"], record["n_tokens"]
-        self.stream.load_state_dict(record["stream"])
-        self.table.keep(np.zeros(0, dtype="int64"))
-        self.table.numbers_of(record["words"])
-        self.lanes = self._make_lanes()
         lanes = _under("lanes.", tensors)
-        problems = lane_problems(lanes, n_lanes=self.config.batch_size, n_words=len(self.table))
+        problems = lane_problems(
+            lanes, n_lanes=self.config.batch_size, n_words=len({SENTENCE_BEGIN, SENTENCE_END, *record["words"]})
+        )
         if problems:
             raise ValueError("; ".join(problems))
-        self.lanes.load_state_dict({name: part.numpy() for name, part in lanes.items()})
+        self.reader.load_state_dict({name: part.numpy() for name, part in lanes.items()}, record)
         # Copies, since PyTorch aligns its memory, and products may differ in the last bit for another alignment.
         states = {name: _own(part[:, self.own_lanes], device) for name, part in _under("state.", tensors).items()}
         self.state = self.state.replace_tensors(states)
@@ -223,27 +218,7 @@ class Trainer:
         """Whether a smaller loss scale may help: the loss is finite on all ranks, and the overflow not persistent."""
         return math.isfinite(float(self.ranks.average(loss))) and not self.loss_scale.has_persistent_overflow
 
-    def _next_chunks(self) -> List[Chunk]:
-        """The chunks of one update, this rank's lanes only; fewer at the end of the text."""
-        if len(self.table) > MAX_WORDS:
-            self._forget_words()
-        chunks: List[Chunk] = []
-        for _ in range(self.config.accumulate):
-            chunk = self.lanes.next_chunk(self.config.unroll_steps)
-            if chunk is not None:
-                chunks.append(chunk.of_lanes(self.own_lanes))
-        return chunks
-
-    def _make_lanes(self) -> SentenceLanes:
-        """An encoder without state reads whole sentences only."""
-        kind = SentenceLanes if self.network.config.has_state else WholeSentenceLanes
-        return kind(self._blocks(), self.config.batch_size)
-
-    def _forget_words(self) -> None:
-        """Keep only the words in the lanes, so that memory does not grow with the corpus. Results do not change."""
-        self.lanes.renumber(self.table.keep(self.lanes.held_numbers()))
-
-    def _backward(self, chunks: Sequence[Chunk]) -> Tensor:
+    def _backward(self, chunks: Sequence[PreparedChunk]) -> Tensor:
         """Accumulate the gradients of all chunks.
 
         RETURNS (Tensor): Their mean loss, shape ().
@@ -255,7 +230,7 @@ class Trainer:
             is_last = i == len(chunks) - 1
             with nullcontext() if is_last or module is self.module else module.no_sync():  # type: ignore[operator]  # a DistributedDataParallel
                 with _autocast(config, self.ranks.device):
-                    loss, self.state = module(self.table, chunk, self.state, self.generator)
+                    loss, self.state = module(chunk, self.state, self.generator)
                 (loss * factor).backward()
             total += loss.detach() / len(chunks)
         return total
@@ -268,12 +243,10 @@ class Trainer:
         return self._wrapped
 
     def release(self) -> None:
-        """Release the wrapped module, which keeps the connection to the other ranks open."""
+        """Release the wrapped module, which keeps the connection to the other ranks open, and the process that reads
+        the text."""
         self._wrapped = None
-
-    def _blocks(self) -> Iterator[List[Ids]]:
-        for block in self.stream:
-            yield [self.table.numbers_of(words) for words in block]
+        self.reader.close()
 
 
 def _autocast(config: PretrainConfig, device: torch.device) -> ContextManager[None]:

@@ -25,10 +25,19 @@ def character_ids(words: Sequence[str], max_characters: int = 50) -> Ids:
     max_characters (int): C, ids per row; longer words are truncated to C - 2 bytes.
     RETURNS (Ids): Shape (U, C), shifted by one.
     """
-    rows = np.full((len(words), max_characters), PAD_CHARACTER + 1, dtype="int64")
+    n_words, longest = len(words), max_characters - 2
+    contents = [word[:max_characters].encode("utf8", "ignore")[:longest] for word in words]
+    sizes = np.fromiter(map(len, contents), dtype="int64", count=n_words)
+    rows = np.full((n_words, max_characters), PAD_CHARACTER + 1, dtype="int64")
+    rows[:, 0] = BOW_CHARACTER + 1
+    places = np.repeat(np.arange(n_words) * max_characters + 1 - (np.cumsum(sizes) - sizes), sizes)
+    flat = np.frombuffer(b"".join(contents), dtype="uint8")
+    rows.reshape(-1)[places + np.arange(len(flat))] = flat.astype("int64") + 1
+    rows[np.arange(n_words), sizes + 1] = EOW_CHARACTER + 1
     for row, word in zip(rows, words):
-        ids = word_characters(word, max_characters)
-        row[: len(ids)] = ids
+        if len(word) > longest or word in (SENTENCE_BEGIN, SENTENCE_END):
+            ids = word_characters(word, max_characters)
+            row[: len(ids)], row[len(ids) :] = ids, PAD_CHARACTER + 1
     return rows
 
 

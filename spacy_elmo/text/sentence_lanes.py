@@ -5,6 +5,7 @@ As in bilm-tf a sentence of n words has n + 1 predictions: the forward model rea
 """
 
 import heapq
+from copy import copy
 from dataclasses import dataclass
 from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -71,22 +72,24 @@ class SentenceLanes:
         n_steps (int): S.
         RETURNS (Optional[Chunk]): None at the end; `n_dropped` is then the number of predictions left in other lanes.
         """
-        end = self._now + n_steps
-        while self._free_at[0][0] < end:
-            block = self._next_block()
-            if block is None:
-                end = self._free_at[0][0]
-                break
-            free_at, lane = heapq.heappop(self._free_at)
-            self._waiting[lane].append(block)
-            heapq.heappush(self._free_at, (free_at + block.shape[1], lane))
+        end = min(self._now + n_steps, self._fill_lanes(self._now + n_steps))
         n_ready = end - self._now
         if n_ready <= 0:
             self.n_dropped = sum(block.shape[1] for lane in self._waiting for block in lane)
             return None
         self._now = end
-        rows = np.stack([self._take(lane, n_ready) for lane in range(self.n_lanes)], axis=2)  # (5, S, B)
+        taken = np.empty((self.n_lanes, 5, n_ready), dtype="int64")
+        for lane, waiting in enumerate(self._waiting):
+            _take(waiting, taken[lane])
+        rows = np.ascontiguousarray(taken.transpose(1, 2, 0))  # (5, S, B)
         return Chunk(rows[0:2], rows[2:4], rows[4].astype(bool), rows[0].size)
+
+    def copy(self) -> "SentenceLanes":
+        """RETURNS (SentenceLanes): The same position, for `state_dict`; it shares the arrays and has no more blocks."""
+        other = copy(self)
+        other._blocks = iter(())
+        other._free_at, other._waiting = list(self._free_at), [list(waiting) for waiting in self._waiting]
+        return other
 
     def state_dict(self) -> Dict[str, NDArray[np.int64]]:
         """RETURNS (Dict[str, NDArray]): Positions and contents of the lanes, for `load_state_dict`."""
@@ -111,40 +114,64 @@ class SentenceLanes:
         return np.unique(self.state_dict()["rows"][:4])
 
     def renumber(self, new_numbers: Ids) -> None:
-        """new_numbers (Ids): The new number of each old word number."""
-        for waiting in self._waiting:
-            for block in waiting:
-                block[:4] = new_numbers[block[:4]]
+        """new_numbers (Ids): The new number of each old word number. Copies of the lanes do not change."""
+        self._waiting = [[_renumber(block, new_numbers) for block in waiting] for waiting in self._waiting]
 
-    def _next_block(self) -> Optional[NDArray[np.int64]]:
-        sentences = next(self._blocks, None)
-        if sentences is None:
-            return None
-        block = np.concatenate([read_and_predict(sentence) for sentence in sentences], axis=1)
-        block[4, 0] = 1
-        return block
+    def _fill_lanes(self, end: int) -> int:
+        """Add blocks until all lanes have text up to step `end`; return the step up to which they have."""
+        sentences: List[Ids] = []
+        lanes: List[int] = []
+        sizes: List[int] = []
+        while self._free_at[0][0] < end:
+            block = next(self._blocks, None)
+            if block is None:
+                break
+            free_at, lane = self._free_at[0]
+            sentences += block
+            lanes.append(lane)
+            sizes.append(sum(map(len, block)) + len(block))
+            heapq.heapreplace(self._free_at, (free_at + sizes[-1], lane))
+        if sentences:
+            rows, stops = read_and_predict(sentences), np.cumsum(sizes)
+            rows[4, stops - sizes] = 1
+            for lane, start, stop in zip(lanes, (stops - sizes).tolist(), stops.tolist()):
+                self._waiting[lane].append(rows[:, start:stop])
+        return self._free_at[0][0]
 
-    def _take(self, lane: int, n_steps: int) -> NDArray[np.int64]:
-        taken: List[NDArray[np.int64]] = []
-        waiting = self._waiting[lane]
-        while n_steps > 0:
-            block = waiting.pop(0)
-            taken.append(block[:, :n_steps])
-            if block.shape[1] > n_steps:
-                waiting.insert(0, block[:, n_steps:])
-            n_steps -= taken[-1].shape[1]
-        return np.concatenate(taken, axis=1)
+
+def _take(waiting: List[NDArray[np.int64]], out: NDArray[np.int64]) -> None:
+    """Move the first steps of a lane to `out`, shape (5, S)."""
+    place, n_steps = 0, out.shape[1]
+    while place < n_steps:
+        block = waiting[0]
+        n = min(block.shape[1], n_steps - place)
+        out[:, place : place + n] = block[:, :n]
+        if n == block.shape[1]:
+            del waiting[0]
+        else:
+            waiting[0] = block[:, n:]
+        place += n
 
 
-def read_and_predict(words: Ids) -> NDArray[np.int64]:
-    """words (Ids): Shape (n,), a sentence.
-    RETURNS (NDArray): Shape (5, n + 1): forward and backward inputs, forward and backward targets, and zeros, to be 1
-        where a block begins.
+def _renumber(block: NDArray[np.int64], new_numbers: Ids) -> NDArray[np.int64]:
+    return np.concatenate([new_numbers[block[:4]], block[4:]])
+
+
+def read_and_predict(sentences: Sequence[Ids]) -> NDArray[np.int64]:
+    """sentences (Sequence[Ids]): Of n words each, one sentence or more.
+    RETURNS (NDArray): Shape (5, sum of n + 1): forward and backward inputs, forward and backward targets, and zeros,
+        to be 1 where a block begins.
     """
-    n_words = len(words)
-    rows = np.zeros((5, n_words + 1), dtype="int64")
-    rows[0, 0], rows[0, 1:] = WordTable.BEGIN, words
-    rows[1, 0], rows[1, 1:] = WordTable.END, words[::-1]
-    rows[2, :n_words], rows[2, n_words] = words, WordTable.END
-    rows[3, :n_words], rows[3, n_words] = words[::-1], WordTable.BEGIN
+    sizes = np.fromiter(map(len, sentences), dtype="int64", count=len(sentences)) + 1
+    stops = np.cumsum(sizes)
+    starts = stops - sizes
+    rows = np.zeros((5, stops[-1]), dtype="int64")
+    is_word = np.ones(stops[-1], dtype=bool)
+    is_word[starts] = False
+    rows[0, is_word] = np.concatenate(sentences)
+    mirrored = np.repeat(starts + stops, sizes) - np.arange(stops[-1])  # the last word follows the first place
+    rows[1, is_word] = rows[0, mirrored[is_word]]
+    rows[0, starts], rows[1, starts] = WordTable.BEGIN, WordTable.END
+    rows[2:4, :-1] = rows[:2, 1:]
+    rows[2, stops - 1], rows[3, stops - 1] = WordTable.END, WordTable.BEGIN
     return rows

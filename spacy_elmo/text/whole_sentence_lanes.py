@@ -71,6 +71,15 @@ class WholeSentenceLanes(SentenceLanes):
         """new_numbers (Ids): The new number of each old word number."""
         self._waiting[0] = self._held
         super().renumber(new_numbers)
+        self._held = self._waiting[0]
+
+    def copy(self) -> SentenceLanes:
+        """See `SentenceLanes.copy`."""
+        self._waiting[0] = self._held
+        other = super().copy()
+        assert isinstance(other, WholeSentenceLanes)
+        other._held = other._waiting[0]
+        return other
 
     def _fill(self, n_steps: int) -> None:
         wanted = ROOM_TO_CHOOSE * n_steps * self.n_lanes
@@ -79,5 +88,6 @@ class WholeSentenceLanes(SentenceLanes):
             block = next(self._blocks, None)
             if block is None:
                 return
-            self._held += [read_and_predict(sentence) for sentence in block]
-            n_held += sum(len(sentence) + 1 for sentence in block)
+            rows, stops = read_and_predict(block), np.cumsum([len(sentence) + 1 for sentence in block])
+            self._held += np.split(rows, stops[:-1], axis=1)
+            n_held += rows.shape[1]

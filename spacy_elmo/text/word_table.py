@@ -12,6 +12,22 @@ from .vocabulary import Vocabulary
 Ids = NDArray[np.int64]
 
 
+class _Numbers(Dict[str, int]):
+    """A word that is looked up for the first time gets the next number.
+
+    words (List[str]): The words by number.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: List[str] = []
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self.words)
+        self.words.append(word)
+        return number
+
+
 class WordTable:
     """Numbers words in the order of their first occurrence; `<S>` is 0 and `</S>` is 1.
 
@@ -26,8 +42,7 @@ class WordTable:
     def __init__(self, vocabulary: Optional[Vocabulary] = None, codec: Optional[CharacterCodec] = None) -> None:
         self.vocabulary = vocabulary
         self._codec = make_codec() if codec is None else codec
-        self._numbers: Dict[str, int] = {}
-        self._words: List[str] = []
+        self._numbers = _Numbers()
         self._targets = np.zeros(1024, dtype="int64")
         self._n_columns = self._codec.max_characters or 0
         self._rows = np.zeros((1024, self._n_columns), dtype="int16")
@@ -36,12 +51,17 @@ class WordTable:
         self.numbers_of((SENTENCE_BEGIN, SENTENCE_END))
 
     def __len__(self) -> int:
-        return len(self._words)
+        return len(self._numbers)
 
     @property
     def words(self) -> List[str]:
         """RETURNS (List[str]): The words by number, `<S>` and `</S>` first."""
-        return list(self._words)
+        return list(self._numbers.words)
+
+    @property
+    def words_by_number(self) -> List[str]:
+        """RETURNS (List[str]): The same, not copied: new words are added to it, and `keep` begins another list."""
+        return self._numbers.words
 
     def keep(self, numbers: Ids) -> Ids:
         """Remove all other words, so that the size of the table does not depend on the length of the text.
@@ -50,30 +70,24 @@ class WordTable:
         RETURNS (Ids): The new number of each old number, 0 for removed words.
         """
         kept = np.union1d(numbers, (self.BEGIN, self.END)).astype("int64")
-        new_numbers = np.zeros(len(self._words), dtype="int64")
+        new_numbers = np.zeros(len(self), dtype="int64")
         new_numbers[kept] = np.arange(len(kept))
-        words = [self._words[number] for number in kept]
-        self._numbers.clear()
-        self._words.clear()
+        words = self._numbers.words
+        self._numbers = _Numbers()
         self._n_encoded = 0
-        self.numbers_of(words)
+        self.numbers_of([words[number] for number in kept])
         return new_numbers
 
     def numbers_of(self, words: Sequence[str]) -> Ids:
         """RETURNS (Ids): Shape (n,), the numbers of words; new words are added."""
-        known = self._numbers
-        for word in words:
-            if word not in known:
-                known[word] = len(self._words)
-                self._words.append(word)
-        return np.fromiter((known[word] for word in words), dtype="int64", count=len(words))
+        return np.fromiter(map(self._numbers.__getitem__, words), dtype="int64", count=len(words))
 
-    def characters(self, numbers: Ids) -> Ids:
+    def characters(self, numbers: Ids) -> NDArray[np.int16]:
         """numbers (Ids): Shape (U,).
-        RETURNS (Ids): Shape (U, C) character ids, shifted by one.
+        RETURNS (Ids): Shape (U, C) character ids, shifted by one; int16.
         """
         self._encode_new_words()
-        return self._rows[numbers].astype("int64")
+        return self._rows[numbers]
 
     def lengths(self, numbers: Ids) -> Ids:
         """RETURNS (Ids): Shape (U,), the number of character ids of each word without padding."""
@@ -86,7 +100,7 @@ class WordTable:
         return self._targets[numbers]
 
     def _encode_new_words(self) -> None:
-        n_words = len(self._words)
+        n_words = len(self)
         if n_words == self._n_encoded:
             return
         if n_words > len(self._rows):
@@ -94,7 +108,7 @@ class WordTable:
             self._rows = np.resize(self._rows, (n_rows, self._n_columns))
             self._targets = np.resize(self._targets, n_rows)
             self._lengths = np.resize(self._lengths, n_rows)
-        new = self._words[self._n_encoded :]
+        new = self._numbers.words[self._n_encoded :]
         rows, lengths = self._codec.encode(new)
         self._rows[self._n_encoded : n_words] = rows
         self._lengths[self._n_encoded : n_words] = lengths

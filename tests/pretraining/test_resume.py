@@ -79,12 +79,12 @@ def test_resumed_in_one_process(text, tmp_path, settings):
 
 @pytest.mark.slow
 def test_forgetting_words_changes_nothing(text, tmp_path, monkeypatch):
-    from spacy_elmo.pretraining import trainer as loop
+    from spacy_elmo.pretraining import reader
 
     _train(make_run(tmp_path / "all", text, checkpoint_every=1000))
-    monkeypatch.setattr(loop, "MAX_WORDS", 5)
+    monkeypatch.setattr(reader, "MAX_WORDS", 5)
     run = _train(make_run(tmp_path / "few", text, checkpoint_every=1000))
-    assert _rows(tmp_path / "few") == _rows(tmp_path / "all") and len(run.trainer.table) < 30
+    assert _rows(tmp_path / "few") == _rows(tmp_path / "all") and len(run.trainer.reader.table) < 30
 
 
 @pytest.mark.slow

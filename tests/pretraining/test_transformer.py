@@ -8,7 +8,7 @@ from transformers_tiny import make_transformer
 
 from spacy_elmo import load_bilm
 from spacy_elmo.corpora.shards import Counts, TextShard
-from spacy_elmo.encoding.chunks import make_word_table, run_chunk
+from spacy_elmo.encoding.chunks import make_word_table, prepare_chunk, run_chunk
 from spacy_elmo.encoding.perplexity import sentence_losses
 from spacy_elmo.pretraining.layer_groups import layer_groups
 from spacy_elmo.text.whole_sentence_lanes import WholeSentenceLanes
@@ -78,7 +78,8 @@ def test_losses_in_lanes_equal_those_of_sentences():
     total = n_predictions = 0
     with torch.no_grad():
         while (chunk := lanes.next_chunk(16)) is not None:
-            layers, _ = run_chunk(bilm.network, table, chunk, bilm.network.zero_state(3), with_resets=True)
+            prepared = prepare_chunk(table, chunk, 2, with_characters=True)
+            layers, _ = run_chunk(bilm.network, prepared, bilm.network.zero_state(3), with_resets=True)
             outputs = layers[-1].flatten(1, 2)[:, torch.from_numpy(chunk.counted.reshape(-1))]
             targets = torch.from_numpy(table.targets(chunk.counted_targets(2)))
             total += sum(bilm.head.token_losses(*pair).sum().item() for pair in zip(outputs, targets))
@@ -134,13 +135,14 @@ def test_settings_that_need_a_state_are_refused(text, tmp_path, settings, messag
 def test_losses_of_ranks_average_to_that_of_one(text, tmp_path):
     settings = {**QUICK, "dropout": 0.0, "recurrent_dropout": 0.0, "softmax": {"kind": "full"}}
     trainer = make_run(tmp_path / "out", text, **settings).trainer
-    (chunk,) = trainer._next_chunks()
+    chunk, table = trainer.reader.lanes.next_chunk(QUICK["unroll_steps"]), trainer.reader.table
     counts = [int(chunk.of_lanes(lanes).counted.sum()) for lanes in (slice(0, 2), slice(2, 4))]
     assert sum(counts) == chunk.n_predictions
-    wanted, _ = trainer.module(trainer.table, chunk, trainer.state, trainer.generator)
+    whole, *halves = (
+        prepare_chunk(table, chunk.of_lanes(lanes), 2, with_characters=True)
+        for lanes in (slice(0, 4), slice(0, 2), slice(2, 4))
+    )
+    wanted, _ = trainer.module(whole, trainer.state, trainer.generator)
     trainer.module.n_ranks = 2
-    parts = [
-        trainer.module(trainer.table, chunk.of_lanes(lanes), trainer.state, trainer.generator)[0]
-        for lanes in (slice(0, 2), slice(2, 4))
-    ]
+    parts = [trainer.module(half, trainer.state, trainer.generator)[0] for half in halves]
     assert sum(part.item() for part in parts) / 2 == pytest.approx(wanted.item(), rel=1e-5)

@@ -1,0 +1,130 @@
+"""Speed of the text of pretraining: from a file to the arrays of an update, on one core.
+
+python benchmarks/text_speed.py                  # lanes of en_elmo_sm on a GPU, and a small run
+python benchmarks/text_speed.py --base HEAD~1    # and the same of another commit, in alternate processes
+
+Both sides print a checksum of their arrays, which should be the same.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+import typer
+from corpus import default_shared
+
+from spacy_elmo.corpora.shards import BlockStream, TextShard
+from spacy_elmo.encoding import chunks as preparation
+from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
+from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.word_table import WordTable
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
+SHAPES = {"1024 lanes, blocks": (1024, 32, 50), "1024 lanes, sentences": (1024, 32, 1), "64 lanes": (64, 32, 50)}
+MAX_WORDS = 200_000  # as the trainer: above that, words that are in no lane are removed
+
+
+def main(
+    # fmt: off
+    base: Optional[str] = typer.Option(None, "--base", "-b", help="A commit to compare with."),
+    n_tokens: int = typer.Option(1_500_000, "--tokens", "-n", help="Tokens per measurement."),
+    repeats: int = typer.Option(3, "--repeats", "-r", help="Measurements, each in a process of its own."),
+    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data`.", exists=True),
+    side: bool = typer.Option(False, "--side", help="Measure this process and print JSON."),
+    # fmt: on
+) -> None:
+    """Print tokens/s, the share of each stage, and the ratio to the other commit."""
+    if side:
+        print(json.dumps({name: measure(shared / TEXT, *shape, n_tokens) for name, shape in SHAPES.items()}))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        places = {"here": ROOT}
+        if base is not None:
+            places[base] = _check_out(base, Path(folder))
+        found: Dict[str, List[Any]] = {name: [] for name in places}
+        for _ in range(repeats):
+            for name, place in places.items():
+                found[name].append(_ask(place, n_tokens, shared))
+    for shape in SHAPES:
+        rates = {name: statistics.median(one[shape]["rate"] for one in results) for name, results in found.items()}
+        for name, results in found.items():
+            shares = ", ".join(f"{stage} {share:.0%}" for stage, share in results[-1][shape]["shares"].items())
+            against = f"{rates['here'] / rates[name]:6.2f} x" if name != "here" else ""
+            print(f"{shape:24} {name:12} {rates[name]:12,.0f} tokens/s  ({shares}) {against}")
+        if len({one[shape]["checksum"] for results in found.values() for one in results}) > 1:
+            print(f"{shape}: the arrays differ", file=sys.stderr)
+            raise typer.Exit(1)
+
+
+def measure(text: Path, n_lanes: int, n_steps: int, block_sentences: int, n_tokens: int) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Tokens/s, the share of each stage, a checksum of all arrays."""
+    words = sorted({word for tokens in _sentences(text, 20_000) for word in tokens})
+    table = WordTable(Vocabulary(["<S>", "</S>", "<UNK>", *words[:30_000]]))
+    stream = BlockStream([TextShard(text)], block_sentences=block_sentences, seed=0, shuffle_blocks=1000)
+    blocks = ([table.numbers_of(words) for words in block] for block in stream)
+    lanes = SentenceLanes(blocks, n_lanes)
+    seconds, checksum, n_read, n_timed = {"lanes": 0.0, "arrays": 0.0}, 0, 0, 0
+    n_first = 30 * n_lanes * block_sentences  # fill the shuffle buffer and the lanes
+    while n_read < n_first + n_tokens:
+        began = time.process_time()
+        if len(table) > MAX_WORDS:
+            lanes.renumber(table.keep(lanes.held_numbers()))
+        chunk = lanes.next_chunk(n_steps)
+        assert chunk is not None
+        read = time.process_time()
+        arrays = _prepare(chunk, table)
+        done = time.process_time()
+        if n_read >= n_first:
+            n_timed += chunk.n_predictions
+            seconds["lanes"] += read - began
+            seconds["arrays"] += done - read
+        n_read += chunk.n_predictions
+        for array in arrays:
+            checksum = zlib.crc32(np.ascontiguousarray(array, dtype="int64"), checksum)
+    total = sum(seconds.values())
+    shares = {stage: part / total for stage, part in seconds.items()}
+    return {"rate": n_timed / total, "shares": shares, "checksum": checksum}
+
+
+def _prepare(chunk: Chunk, table: WordTable) -> List[Any]:
+    """RETURNS (List[Any]): Character ids and lengths of the distinct words, their places, the targets."""
+    if hasattr(preparation, "prepare_chunk"):
+        ready = preparation.prepare_chunk(table, chunk, 2, with_characters=True)
+        return [ready.words, ready.lengths, ready.places, ready.targets]
+    numbers, first, index = np.unique(chunk.inputs, return_index=True, return_inverse=True)
+    lengths = table.lengths(numbers)
+    order = np.lexsort((first, lengths))
+    index = np.argsort(order)[index]
+    numbers = numbers[order]
+    targets = table.targets(chunk.counted_targets(2)).reshape(-1)
+    return [table.characters(numbers), lengths[order].tolist(), index.reshape(chunk.inputs.shape), targets]
+
+
+def _sentences(text: Path, n: int) -> Any:
+    stream = BlockStream([TextShard(text)], block_sentences=n, seed=0)
+    return next(stream)
+
+
+def _check_out(commit: str, folder: Path) -> Path:
+    archive = subprocess.run(["git", "archive", commit, "spacy_elmo"], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder
+
+
+def _ask(place: Path, n_tokens: int, shared: Path) -> Any:
+    command = [sys.executable, __file__, "--side", "--tokens", str(n_tokens), "--shared", str(shared)]
+    environ = {**os.environ, "PYTHONPATH": str(place), "OMP_NUM_THREADS": "1"}
+    return json.loads(subprocess.run(command, check=True, env=environ, capture_output=True, text=True).stdout)
+
+
+if __name__ == "__main__":
+    typer.run(main)

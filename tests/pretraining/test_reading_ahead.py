@@ -1,0 +1,160 @@
+"""A run whose text is read ahead in another process equals one that reads between updates, bit for bit."""
+
+import gc
+import gzip
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import srsly
+import torch
+from pretraining.small_run import environment, make_run, write_text
+
+from spacy_elmo import load_bilm
+from spacy_elmo.pretraining import reader
+
+pytestmark = [
+    pytest.mark.issue(41),
+    pytest.mark.skipif(not reader.ReadAhead.is_possible(), reason="processes cannot be forked"),
+]
+VARIABLE = "SPACY_ELMO_READ_AHEAD"
+TIMES = ("elapsed_s", "tokens_per_s", "data_share")
+TRANSFORMER = {
+    "bilm": {"cell_width": 4096, "encoder": "transformer", "transformer": {"feedforward_width": 16, "n_heads": 2}},
+    "unroll_steps": 16,
+    "max_sentence_tokens": 15,
+}
+SETTINGS = {"adam": {}, "accumulated": {"accumulate": 3}, "transformer": TRANSFORMER}
+
+
+@pytest.fixture
+def text(tmp_path):
+    return write_text(tmp_path / "text.txt")
+
+
+def _rows(output):
+    rows = list(srsly.read_jsonl(output / "log.jsonl"))
+    return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
+
+
+def _train(run, n_reports=None, **begin):
+    run.begin(**begin)
+    for number, _ in enumerate(run.reports(), start=1):
+        if number == n_reports:
+            break
+    return run
+
+
+def _children():
+    """Processes of this one that are alive, by name."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid() and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_results_are_those_of_reading_between_updates(text, tmp_path, monkeypatch, settings):
+    monkeypatch.setenv(VARIABLE, "0")
+    _train(make_run(tmp_path / "plain", text, **settings))
+    monkeypatch.setenv(VARIABLE, "1")
+    _train(make_run(tmp_path / "ahead", text, **settings))
+    assert _rows(tmp_path / "ahead") == _rows(tmp_path / "plain")
+    for n_reports in (10, 1, 15):
+        _train(make_run(tmp_path / "parts", text, **settings), n_reports, resume=True)
+    monkeypatch.setenv(VARIABLE, "0")
+    _train(make_run(tmp_path / "parts", text, **settings), resume=True)
+    assert _rows(tmp_path / "parts") == _rows(tmp_path / "plain")
+    weights = [load_bilm(tmp_path / name / "model-last").network.state_dict() for name in ("plain", "ahead", "parts")]
+    assert all(torch.equal(weights[0][name], other[name]) for other in weights[1:] for name in other)
+
+
+def test_checkpoints_are_those_of_reading_between_updates(text, tmp_path, monkeypatch):
+    """Also when words are forgotten at other updates than those of the checkpoints."""
+    monkeypatch.setattr(reader, "MAX_WORDS", 8)
+    found = []
+    for value in "01":
+        monkeypatch.setenv(VARIABLE, value)
+        run = make_run(tmp_path / value, text)
+        run.begin()
+        states = []
+        for _ in range(12):
+            run.trainer.update()
+            states += [run.trainer.snapshot(), run.trainer.snapshot()]
+        run.trainer.release()
+        states.append(run.trainer.snapshot())
+        run.trainer.update()
+        states.append(run.trainer.snapshot())
+        run.trainer.release()
+        found.append(states)
+    for one, other in zip(*found, strict=True):
+        assert one.record == other.record
+        assert all(torch.equal(one.tensors[name], other.tensors[name]) for name in one.tensors | other.tensors)
+
+
+@pytest.mark.parametrize("how", ["to the end", "abandoned", "forgotten"])
+def test_the_process_ends_with_the_run(text, tmp_path, monkeypatch, how):
+    monkeypatch.setenv(VARIABLE, "1")
+    run = make_run(tmp_path / "run", text, max_tokens=32 * 12)
+    run.begin()
+    reports = run.reports()
+    next(reports)
+    assert len(_children()) == 1
+    if how == "to the end":
+        list(reports)
+    elif how == "abandoned":
+        reports.close()
+    else:
+        del run, reports
+        gc.collect()
+    assert not _children()
+
+
+def test_a_run_that_is_killed_leaves_no_process(text, tmp_path):
+    command = [sys.executable, Path(__file__).with_name("small_run.py"), tmp_path / "run", text, "--kill-at", "5"]
+    result = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, env={**environment(), VARIABLE: "1"}
+    )
+    assert result.returncode == -signal.SIGKILL, result.stderr  # its pipes are closed: no process holds them
+
+
+@pytest.mark.slow
+def test_an_error_is_the_same(tmp_path, monkeypatch):
+    numbers = random.Random(0).choices(range(99), k=200_000)  # more than a buffer of the file
+    content = gzip.compress("\n".join(f"{n} {n % 7}" for n in numbers).encode())
+    path = tmp_path / "cut.txt.gz"
+    messages = []
+    for value in "01":
+        path.write_bytes(content)
+        monkeypatch.setenv(VARIABLE, value)
+        run = make_run(tmp_path / value, path, batch_size=128, unroll_steps=100, max_tokens=10**6, eval_every=10**6)
+        path.write_bytes(content[: len(content) // 2])
+        run.begin()
+        with pytest.raises(ValueError, match="EL108") as error:
+            for _ in run.reports():
+                pass
+        messages.append((str(error.value), run.trainer.step))
+        assert not _children()
+    assert messages[0] == messages[1] and messages[0][1] > 0
+
+
+def test_a_killed_process_is_named_with_a_remedy(text, tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "1")
+    run = make_run(tmp_path / "run", text)
+    run.begin()
+    with pytest.raises(RuntimeError, match="exit code -9.*SPACY_ELMO_READ_AHEAD to 0"):
+        for number, _ in enumerate(run.reports()):
+            if number == 3:
+                os.kill(_children()[0], signal.SIGKILL)
+                time.sleep(0.1)
+    assert not _children()
