@@ -9,6 +9,7 @@ from .config import BiLMConfig
 from .highway import LayerHighway
 from .initialization import constant_, uniform_
 from .recurrence import run_recurrence
+from .recurrence_graphs import RecurrenceGraphs
 from .state import LSTMState, State
 
 FORGET_BIAS = 1.0  # added at run time and not part of the stored bias, as in the files of bilm-tf
@@ -18,7 +19,10 @@ class LSTMLayer(nn.Module):
     """The weights of one layer. The first dimension is the direction; columns are in the order i, j (candidate), f, o.
 
     config (BiLMConfig): Sizes and clips.
+    graphs (Optional[RecurrenceGraphs]): Attribute: CUDA graphs of a training loop whose chunks have one shape.
     """
+
+    graphs: Optional[RecurrenceGraphs] = None
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
@@ -74,7 +78,8 @@ class LSTMLayer(nn.Module):
         mask: Optional[Tensor] = None
         if recurrent_dropout and self.training:
             mask = nn.functional.dropout(torch.ones_like(h), recurrent_dropout)  # (d, B, P)
-        return run_recurrence(
+        run = run_recurrence if self.graphs is None else self.graphs.run
+        return run(
             gates,
             self.recurrent_weight,
             self.projection_weight,

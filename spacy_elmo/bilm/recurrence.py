@@ -100,7 +100,7 @@ class _Recurrence(torch.autograd.Function):
         start_h, start_c = h.to(exact), c.to(exact)
         _run_forward(layer, kept, gates, start_h, start_c)
         ctx.save_for_backward(*kept, recurrent, projection, start_h, start_c, mask)
-        ctx.keeps, ctx.clips = layer.keeps, (cell_clip, output_clip)
+        ctx.keeps, ctx.clips, ctx.gates_shape = layer.keeps, (cell_clip, output_clip), gates.shape
         last_c = kept.cells[-1].clone()
         ctx.mark_non_differentiable(last_c)
         ctx.set_materialize_grads(False)
@@ -111,16 +111,10 @@ class _Recurrence(torch.autograd.Function):
         if d_outputs is None:
             return (None,) * 9
         *tensors, recurrent, projection, h, c, mask = ctx.saved_tensors
-        kept, dtype, exact = _Kept(*tensors), recurrent.dtype, h.dtype
+        kept = _Kept(*tensors)
         layer = _Layer(recurrent, projection, ctx.keeps, mask, *ctx.clips)
-        d_gates, d_projected = _run_backward(layer, kept, d_outputs, c)
-        read = _read_outputs(kept.outputs, h, mask, ctx.keeps).to(dtype)  # (d, S * B, R)
-        d_recurrent = torch.bmm(read.transpose(1, 2), d_gates.flatten(1, 2)).to(exact)
-        d_projection: Optional[Tensor] = None
-        if projection is not None:
-            squashed = (kept.acts[:, 3] * kept.tanhs).to(dtype).transpose(0, 1)  # (d, S, B, H)
-            d_projection = torch.bmm(squashed.flatten(1, 2).transpose(1, 2), d_projected.flatten(1, 2)).to(exact)
-        return d_gates, d_recurrent, d_projection, None, None, None, None, None, None
+        gradients = _gradients(layer, kept, d_outputs, h, c, recurrent.new_empty(ctx.gates_shape))
+        return (*gradients, None, None, None, None, None, None)
 
 
 class _Layer(NamedTuple):
@@ -169,10 +163,29 @@ def _project(at: _Kept, layer: _Layer) -> None:
         torch.clamp(at.raw_outputs, -layer.output_clip, layer.output_clip, out=at.outputs)
 
 
-def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor) -> Tuple[Tensor, Tensor]:
-    """RETURNS (Tuple[Tensor, Tensor]): Gradients of the gates (d, S, B, 4H) and of the projections (d, S, B, R)."""
+def _gradients(
+    layer: _Layer, kept: _Kept, d_outputs: Tensor, h: Tensor, c: Tensor, d_gates: Tensor
+) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+    """d_gates (Tensor): Shape (d, S, B, 4H), overwritten.
+    RETURNS (Tuple[Tensor, Tensor, Optional[Tensor]]): Gradients of the gates and of both weights.
+    """
+    dtype = layer.recurrent.dtype
+    d_projected = _run_backward(layer, kept, d_outputs, c, d_gates)
+    read = _read_outputs(kept.outputs, h, layer.mask, layer.keeps).to(dtype)  # (d, S * B, R)
+    d_recurrent = torch.bmm(read.transpose(1, 2), d_gates.flatten(1, 2)).to(h.dtype)
+    d_projection: Optional[Tensor] = None
+    if layer.projection is not None:
+        squashed = (kept.acts[:, 3] * kept.tanhs).to(dtype).transpose(0, 1)  # (d, S, B, H)
+        d_projection = torch.bmm(squashed.flatten(1, 2).transpose(1, 2), d_projected.flatten(1, 2)).to(h.dtype)
+    return d_gates, d_recurrent, d_projection
+
+
+def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_gates: Tensor) -> Tensor:
+    """Set `d_gates`, the gradients of the gates (d, S, B, 4H).
+
+    RETURNS (Tensor): Gradients of the projections (d, S, B, R).
+    """
     recurrent = layer.recurrent
-    d_gates = recurrent.new_empty(*kept.outputs.shape[:3], recurrent.shape[2])
     d_projected = recurrent.new_empty(kept.outputs.shape)
     d_act = torch.empty_like(kept.acts[0])  # (4, d, B, H)
     steps, d_steps, d_pre = kept.by_step(), d_outputs.unbind(1), d_gates.unbind(1)
@@ -193,7 +206,7 @@ def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor) -> T
             d_h = d_h if layer.mask is None else d_h * layer.mask
             if keep is not None:
                 d_h, d_c = d_h * keep, d_c * keep
-    return d_gates, d_projected
+    return d_projected
 
 
 def _unproject(at: _Kept, layer: _Layer, d_h: Tensor, d_projected: Tensor) -> Tensor:

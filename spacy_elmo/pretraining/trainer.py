@@ -14,8 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from .._settings import is_on
+from ..bilm.cuda_graphs import uses_graphs
 from ..bilm.lm_head import LMHead
+from ..bilm.lstm import LSTMStack
 from ..bilm.model import BiLMNetwork
+from ..bilm.recurrence_graphs import RecurrenceGraphs
 from ..bilm.state import State
 from ..corpora.shards import BlockStream
 from ..encoding.chunks import PreparedChunk, run_chunk, to_device
@@ -240,12 +243,20 @@ class Trainer:
         trained = [parameter.requires_grad for parameter in self.module.parameters()]
         if self._wrapped is None or trained != self._wrapped_for:
             self._wrapped, self._wrapped_for = self.ranks.wrap(self.module, self.sparse), trained
+            self._use_graphs(uses_graphs(self.ranks.device))
         return self._wrapped
+
+    def _use_graphs(self, is_wanted: bool) -> None:
+        if isinstance(self.network.encoder, LSTMStack):
+            graphs = RecurrenceGraphs(self.ranks.device) if is_wanted else None
+            for layer in self.network.encoder.layers:
+                layer.graphs = graphs  # type: ignore[assignment]  # ModuleList knows Modules
 
     def release(self) -> None:
         """Release the wrapped module, which keeps the connection to the other ranks open, and the process that reads
         the text."""
         self._wrapped = None
+        self._use_graphs(False)
         self.reader.close()
 
 

@@ -77,6 +77,25 @@ def test_resumed_in_one_process(text, tmp_path, settings):
     _same_models(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.issue(41)
+@pytest.mark.parametrize("settings", [{}, {"precision": "bfloat16", "accumulate": 2}], ids=["float32", "accumulated"])
+def test_graphs_of_the_recurrence_change_nothing(text, tmp_path, monkeypatch, settings):
+    """On a CPU their functions are called."""
+    monkeypatch.setenv("SPACY_ELMO_CUDA_GRAPHS", "0")
+    _train(make_run(tmp_path / "loop", text, **settings))
+    monkeypatch.setenv("SPACY_ELMO_CUDA_GRAPHS", "1")
+    run = make_run(tmp_path / "graphs", text, **settings)
+    run.begin()
+    for number, _ in enumerate(run.reports()):
+        assert number < 2 or all(any(layer.graphs._found.values()) for layer in run.trainer.network.encoder.layers)
+    assert all(layer.graphs is None for layer in run.trainer.network.encoder.layers)
+    for n_reports in (10, 15, None):
+        _train(make_run(tmp_path / "parts", text, **settings), n_reports, resume=True)
+    assert _rows(tmp_path / "graphs") == _rows(tmp_path / "loop") == _rows(tmp_path / "parts")
+    _same_models(tmp_path / "loop", tmp_path / "graphs")
+    _same_models(tmp_path / "loop", tmp_path / "parts")
+
+
 @pytest.mark.slow
 def test_forgetting_words_changes_nothing(text, tmp_path, monkeypatch):
     from spacy_elmo.pretraining import reader
