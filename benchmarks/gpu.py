@@ -98,7 +98,7 @@ def read(
     if is_cold:
         bilm.word_cache.max_bytes = 0
         bilm.word_cache.max_bytes = CACHE_BYTES
-    with patch.object(encoder, "MAX_LANES", n_lanes):
+    with patch.multiple(encoder, MAX_LANES=n_lanes, GPU_MAX_LANES=n_lanes):
         if to_host:
             bilm.embed(text, batch_tokens=batch_tokens)
         else:

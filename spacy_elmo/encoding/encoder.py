@@ -10,7 +10,7 @@ from ..bilm.bilstm import BiLSTM
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
 from ..bilm.transformer import check_lengths
-from ..engine.dispatch import MAX_LANES
+from ..engine.dispatch import GPU_MAX_LANES, MAX_LANES
 from ..engine.fork import register_fork_handlers
 from ..engine.memory import HeapTrimmer
 from ..engine.runner import Runner, make_runner
@@ -251,7 +251,7 @@ class Encoder:
         firsts = stops - lengths
         # The token that the backward direction reads at each position, counted down from the end of each sequence.
         reading = np.repeat(stops - 1 + firsts, lengths) - np.arange(len(tokens))
-        plan = plan_lanes([int(part.sum()) for part in np.split(lengths, np.cumsum(sizes)[:-1])], MAX_LANES)
+        plan = plan_lanes([int(part.sum()) for part in np.split(lengths, np.cumsum(sizes)[:-1])], self._max_lanes)
         forward = plan.slots()
         slots = (forward, forward[np.argsort(reading)])
         rows, end = self.runner.run(
@@ -269,7 +269,7 @@ class Encoder:
         workspace: Optional[Workspace] = None,
     ) -> Tuple[Tensor, Optional[State]]:
         tokens = numbered.tokens(with_boundaries=with_boundaries)
-        plan = plan_lanes(numbered.lengths(with_boundaries=with_boundaries), MAX_LANES)
+        plan = plan_lanes(numbered.lengths(with_boundaries=with_boundaries), self._max_lanes)
         return self.runner.run(numbered.vectors, (tokens, tokens), plan, start, with_end=with_end, workspace=workspace)
 
     def _state_after_boundary(self, state: str) -> State:
@@ -294,6 +294,10 @@ class Encoder:
                 return state if new is None else new
             state = new
         return state
+
+    @property
+    def _max_lanes(self) -> int:
+        return MAX_LANES if self.device.type == "cpu" else GPU_MAX_LANES
 
     def _boundaries(self) -> Tensor:
         """RETURNS (Tensor): Shape (2, P), the vectors of `<S>` and `</S>`."""

@@ -5,10 +5,12 @@ from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 import torch
 from torch import Tensor
 
+from ..bilm.cuda_graphs import uses_graphs
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import LSTMState, State
 from ..text.lanes import Ids, LanePlan
 from .dispatch import Path, Sizes, choose_path
+from .lane_graphs import LaneGraphs
 from .lanes import LaneRun, Schedule
 from .packed import LayerCombiner, PackedLayer, Pairs, Stack, split_directions
 from .products import has_packing
@@ -69,6 +71,9 @@ class LSTMRunner:
             for part in split_directions(layers[0])
         ]
         self._workspaces = WorkspacePool(self.device, len(self._stacks))
+        self._graphs: Optional[LaneGraphs] = None
+        if uses_graphs(self.device) and len(self._stacks) == 1 and not self._has_packing:
+            self._graphs = LaneGraphs(self._stacks[0], self.device)
         self._unpacked: Optional[Stack] = None
         if self.device.type == "cpu" and self.precision == "float32":
             packed: Any = zip(*(stack.layers for stack in self._stacks))  # by layer
@@ -99,6 +104,10 @@ class LSTMRunner:
                 stack, vectors, words, plan, start, slots, layers, is_together=is_together, with_end=with_end
             )
             return layers, end
+        if path is Path.BATCHED and self._graphs is not None and not with_end:
+            with self._workspaces.borrow() as own:
+                if self._graphs.run(plan, vectors, words, slots, list(start.layers), layers, own):
+                    return layers, None
         ends = self._run_lanes(path, Schedule(plan, self.device, with_end), vectors, words, slots, start, layers)
         return layers, _join_directions(ends) if with_end else None
 

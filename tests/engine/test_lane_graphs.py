@@ -1,0 +1,100 @@
+"""Vectors by CUDA graphs are those of the loop. On a CPU a graph calls its function: all but the capture is tested."""
+
+import numpy
+import pytest
+import torch
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.engine import onednn
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])]
+KINDS = {
+    "skip": {},
+    "highway": {"has_skip": False, "highway_between": True},
+    "clipped": {"cell_clip": 0.05, "projection_clip": 0.02},
+    "one width": {"cell_width": 8},
+}
+pytestmark = pytest.mark.issue(41)
+
+
+@pytest.fixture(autouse=True)
+def without_packing(monkeypatch):
+    """As on a GPU, and in builds of torch without oneDNN."""
+    monkeypatch.setattr(onednn, "works", lambda precision: False)
+
+
+def make_bilm(device, **sizes):
+    characters = {"embedding_width": 4, "filters": [[1, 8], [3, 8]], "n_highway": 1}
+    torch.manual_seed(0)
+    config = {"char_cnn": characters, "cell_width": 24, "projection_width": 8, "n_layers": 2, **sizes}
+    return BiLM(BiLMNetwork(BiLMConfig.from_dict(config))).to(device)
+
+
+def make_sentences(n, seed=0, longest=45):
+    random = numpy.random.default_rng(seed)
+    return [[f"w{k}" for k in random.integers(0, 50, random.integers(0, longest))] for _ in range(n)]
+
+
+def embed(monkeypatch, bilm, is_on, batches, **choices):
+    monkeypatch.setenv("SPACY_ELMO_CUDA_GRAPHS", "1" if is_on else "0")
+    bilm.refresh()
+    return [array for sentences in batches for array in bilm.embed(sentences, **choices)]
+
+
+def n_graphs(bilm):
+    graphs = bilm._encoder.runner._graphs
+    return 0 if graphs is None else sum(block is not None for block in graphs._blocks.values())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
+def test_vectors_are_those_of_the_loop(monkeypatch, device, kind, state):
+    bilm = make_bilm(device, **kind)
+    batches = [make_sentences(n, seed=n) for n in (40, 40, 1, 33, 200, 1, 90)]
+    wanted = embed(monkeypatch, bilm, False, batches, state=state)
+    assert n_graphs(bilm) == 0
+    found = embed(monkeypatch, bilm, True, batches, state=state)
+    assert (n_graphs(bilm) > 0) == (state != "carry")
+    for one, other in zip(found, wanted, strict=True):
+        numpy.testing.assert_allclose(one, other, atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_vectors_with_boundaries_and_of_a_long_sentence(monkeypatch, device):
+    bilm = make_bilm(device)
+    batches = [[["sea"] * 300, ["a"], []]] * 3
+    wanted = embed(monkeypatch, bilm, False, batches, boundaries=True)
+    found = embed(monkeypatch, bilm, True, batches, boundaries=True)
+    for one, other in zip(found, wanted, strict=True):
+        numpy.testing.assert_allclose(one, other, atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_vectors_in_reduced_precision_are_those_of_the_loop(monkeypatch, precision):
+    bilm = make_bilm("cuda").set_precision(precision)
+    batches = [make_sentences(40)] * 3
+    wanted = embed(monkeypatch, bilm, False, batches)
+    found = embed(monkeypatch, bilm, True, batches)
+    assert n_graphs(bilm) > 0
+    for one, other in zip(found, wanted, strict=True):
+        numpy.testing.assert_allclose(one, other, atol=2e-3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_new_weights_are_used(monkeypatch, device):
+    bilm, sentences = make_bilm(device), make_sentences(20)
+    embed(monkeypatch, bilm, True, [sentences] * 3)
+    with torch.no_grad():
+        for parameter in bilm.network.parameters():
+            parameter.mul_(1.5)
+    bilm.refresh()
+    found = [bilm.embed(sentences) for _ in range(3)][-1]
+    wanted = embed(monkeypatch, bilm, False, [sentences])
+    for one, other in zip(found, wanted, strict=True):
+        numpy.testing.assert_allclose(one, other, atol=2e-6, rtol=1e-5)
