@@ -3,8 +3,12 @@
 `torch.nn.init` also works on the meta device, but then imports torch._dynamo, which takes longer than reading a model.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+
+from .tf32 import no_tf32, no_tf32_in_backward
 
 
 def uniform_(tensor: Tensor, low: float, high: float) -> None:
@@ -29,7 +33,15 @@ class Linear(nn.Linear):
 
 
 class LSTM(nn.LSTM):
-    """PyTorch's LSTM, not initialized on the meta device."""
+    """PyTorch's LSTM, not initialized on the meta device, and without TF32 on a GPU."""
+
+    def forward(self, *inputs: Any) -> Any:
+        """See `torch.nn.LSTM`; the first input may be a packed sequence."""
+        device: Any = self.weight_ih_l0.device
+        with no_tf32(device):
+            outputs, state = super().forward(*inputs)
+        no_tf32_in_backward(outputs.data if isinstance(outputs, nn.utils.rnn.PackedSequence) else outputs)
+        return outputs, state
 
     def reset_parameters(self) -> None:
         """Initialize the weights."""

@@ -17,8 +17,8 @@ from ..text.lanes import LanePlan
 # slower still.
 MAX_LANES = 256
 
-# The same on a GPU, and the sizes of a block that a CUDA graph computes: at most GRAPH_STEPS steps, fewer if their gates
-# take more bytes in one layer; at least GRAPH_MIN_LANES lanes. On an H100 2,048 lanes were 1.1 times as fast as 512
+# The same on a GPU, and the sizes of a block that a CUDA graph computes: at most GRAPH_STEPS steps, fewer if the gates
+# of a layer take more bytes; at least GRAPH_MIN_LANES lanes. On an H100 2,048 lanes were 1.1 times as fast as 512
 # without graphs; not measured with them.
 GPU_MAX_LANES = 1024
 GRAPH_STEPS = 16

@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..bilm.tf32 import no_tf32, no_tf32_in_backward
+
 Rows = NDArray[numpy.int64]
 N_MATRICES = 4  # of one direction: weights of input and state, two biases
 
@@ -103,11 +105,12 @@ def _call(inputs: Tensor, batch_sizes: Optional[Tensor], n_sequences: int, matri
     zeros = inputs.new_zeros(len(matrices) // N_MATRICES, n_sequences, matrices[1].shape[1])
     state = (zeros, zeros)
     outputs: Tensor
-    if batch_sizes is None:
-        outputs = torch.lstm(inputs, state, matrices, True, 1, 0.0, is_training, is_bidirectional, False)[0]
-    else:
-        outputs = torch.lstm(inputs, batch_sizes, state, matrices, True, 1, 0.0, is_training, is_bidirectional)[0]
-    return outputs
+    with no_tf32(inputs.device):
+        if batch_sizes is None:
+            outputs = torch.lstm(inputs, state, matrices, True, 1, 0.0, is_training, is_bidirectional, False)[0]
+        else:
+            outputs = torch.lstm(inputs, batch_sizes, state, matrices, True, 1, 0.0, is_training, is_bidirectional)[0]
+    return no_tf32_in_backward(outputs)
 
 
 def _invert(places: Rows, n_rows: int) -> Rows:

@@ -12,7 +12,8 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.encoding.facade import BiLM
-from spacy_elmo.engine import runner
+from spacy_elmo.engine.lanes import LaneRun
+from spacy_elmo.nn import BiLSTM
 from spacy_elmo.text.vocabulary import Vocabulary
 
 from .placements import make_tagger, task_encoder
@@ -102,16 +103,18 @@ def test_embed_gives_the_vectors_of_the_cpu(state):
 
 
 def test_steps_do_not_wait_for_the_device(monkeypatch):
-    block = runner._Run.block
+    def watch(run):
+        def watched(*arguments):
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                return run(*arguments)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
 
-    def watched(run, first, end):
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            block(run, first, end)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
+        return watched
 
-    monkeypatch.setattr(runner._Run, "block", watched)
+    monkeypatch.setenv("SPACY_ELMO_CUDA_GRAPHS", "0")
+    monkeypatch.setattr(LaneRun, "run", watch(LaneRun.run))
     bilm = make_bilm()
     wanted = bilm.embed(SENTENCES)
     for found, layers in zip(bilm.to("cuda").embed(SENTENCES), wanted):
@@ -149,6 +152,26 @@ def test_task_encoder_gives_the_vectors_of_the_cpu_and_learns(gpu):
     for _ in range(3):
         losses = nlp.update(make_examples(nlp))
     assert numpy.isfinite(losses["tagger"])
+
+
+@pytest.mark.issue(41)
+def test_task_encoders_use_no_tf32_and_keep_the_flags_of_the_caller():
+    """Forward and backward pass; TF32 has errors of 1e-3 of the largest value here."""
+    torch.manual_seed(0)
+    module, rows, mask = BiLSTM(256, 256), torch.randn(8, 40, 256), torch.ones(8, 40, dtype=torch.bool)
+    d_rows = torch.randn(8, 40, 512)
+    found = []
+    for device in ("cpu", "cuda"):
+        module.to(device).zero_grad()
+        inputs = rows.to(device).requires_grad_()
+        before = torch.backends.cudnn.allow_tf32
+        outputs = module(inputs, mask.to(device))
+        outputs.backward(d_rows.to(device))
+        assert torch.backends.cudnn.allow_tf32 == before
+        gradients = [inputs.grad, *(parameter.grad for parameter in module.parameters())]
+        found.append([tensor.detach().cpu().clone() for tensor in (outputs, *gradients)])
+    for one, other in zip(*found, strict=True):
+        assert (one - other).abs().max() < 1e-5 * other.abs().max()
 
 
 def test_crf_finds_the_entities_of_the_cpu(gpu):
