@@ -94,3 +94,26 @@ def test_autocast_leaves_the_sums_exact():
     char_ids, _ = _words()
     with torch.autocast("cpu", torch.bfloat16):
         assert cnn._pool_with_grad([char_ids]).dtype == torch.float32
+
+
+@pytest.mark.issue(41)
+def test_one_product_for_all_filters_gives_the_same(monkeypatch):
+    """As on a GPU, for words of all lengths, the longest of which leave no room for padding."""
+    config = CharCNNConfig(embedding_width=4, filters=((1, 5), (3, 4), (6, 7)), max_characters=20)
+    torch.manual_seed(0)
+    cnn = CharCNN(config, 16).double()
+    words = sorted((chr(97 + n % 26) * (n % 23) + "b" for n in range(400)), key=len)
+    ids = torch.from_numpy(character_ids(words, 20))
+    arguments = ids, (ids != 261).sum(dim=1).tolist()
+    found = []
+    for is_at_once in (False, True):
+        if is_at_once:
+            monkeypatch.setattr(cnn, "_pool_with_grad", lambda parts: cnn._pool_at_once(parts, 20))
+        cnn.zero_grad()
+        features = cnn(*arguments)
+        (features * torch.linspace(-1, 1, features.numel()).view_as(features)).sum().backward()
+        found.append([features.detach(), *(parameter.grad.clone() for parameter in cnn.parameters())])
+    torch.testing.assert_close(found[0][0], found[1][0])
+    torch.testing.assert_close(cnn._pool_at_once(cnn._cut(*arguments), 20), cnn._pool(ids))
+    for one, other in zip(found[0][1:], found[1][1:], strict=True):
+        torch.testing.assert_close(one, other)
