@@ -4,7 +4,7 @@ A step of an LSTM has about ten small kernels, and launching them one by one tak
 reads and writes tensors of fixed addresses, so inputs are copied into them. On a CPU a graph calls its function.
 """
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Tuple
 
 import torch
 
@@ -28,35 +28,38 @@ class Graph:
     """
 
     def __init__(self, function: Callable[[], Any], device: torch.device, pool: Any = None) -> None:
-        self._function = function
-        self._graph: Optional[torch.cuda.CUDAGraph] = None
-        self._result: Any = None
+        self._function: Optional[Callable[[], Any]] = None  # a captured one is not kept: it may refer to this object
         if device.type == "cuda":
             with torch.cuda.device(device), torch.no_grad(), torch.autocast("cuda", enabled=False):
-                self._capture(pool)
+                self._graph, self._result = _capture(function, pool)
+        else:
+            self._function = function
 
     def replay(self) -> Any:
         """RETURNS (Any): What the function returns; its tensors are valid until the next call."""
-        if self._graph is None:
+        if self._function is not None:
             with torch.no_grad(), torch.autocast("cpu", enabled=False):
                 return self._function()
         self._graph.replay()
         return self._result
 
-    def _capture(self, pool: Any) -> None:
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(N_WARM_UPS):
-                self._function()
-        torch.cuda.current_stream().wait_stream(stream)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            self._result = self._function()
-        self._graph = graph
-
 
 def make_pool(device: torch.device) -> Any:
     """RETURNS (Any): Memory for several graphs; None on a CPU."""
     return torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+
+
+def _capture(function: Callable[[], Any], pool: Any) -> Tuple[Any, Any]:
+    """RETURNS (Tuple[CUDAGraph, Any]): The graph, and what the function returned while it was captured."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(N_WARM_UPS):
+            function()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    # Other threads may use the device meanwhile.
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        result = function()
+    return graph, result

@@ -66,6 +66,7 @@ def make_run(output, text, *, bilm=None, tied=False, ranks=Ranks(), meta=None, *
     network = BiLMNetwork(sizes)
     head = SoftmaxHead.tied(network.word_embedding) if tied else SoftmaxHead(len(vocabulary), sizes.projection_width)
     held_out = read_held_out(shards, config.eval_sentences)
+    network.to(ranks.device), head.to(ranks.device)
     return Pretraining(network, head, vocabulary, shards, held_out, config, Path(output), meta=meta, ranks=ranks)
 
 
