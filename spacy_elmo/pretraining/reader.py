@@ -2,6 +2,7 @@
 or ahead of the training in a process of its own.
 """
 
+import atexit
 import multiprocessing
 import os
 import pickle
@@ -213,6 +214,7 @@ class ReadAhead:
             self._process.start()
         requests.close(), answers.close()
         self._finalizer = weakref.finalize(self, _end, self._process, self._connection, received)
+        atexit.register(self._finalizer)  # before multiprocessing waits for a process that ignores its signal
         self._n_read = 0
         for _ in range(N_AHEAD):
             self._request("read")
@@ -237,6 +239,7 @@ class ReadAhead:
 
     def _stop(self) -> None:
         if self._connection is not None:
+            atexit.unregister(self._finalizer)
             self._finalizer()
             self._connection = None
             self._received.clear()
@@ -258,8 +261,8 @@ def _serve(
     reader: TextReader, requests: Connection, answers: Connection, others: Tuple[Connection, ...], parent: int
 ) -> None:
     """Answer requests, in order: "read" for a batch, or the number of batches after which the state is wanted."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches both processes: the run decides when to stop
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):  # they reach both processes: the run decides when to stop
+        signal.signal(number, signal.SIG_IGN)
     for connection in others:
         connection.close()
     outgoing: queue.SimpleQueue[bytes] = queue.SimpleQueue()

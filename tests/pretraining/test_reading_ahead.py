@@ -17,6 +17,7 @@ from pretraining.small_run import environment, make_run, write_text
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining import reader
+from spacy_elmo.pretraining.checkpoint import list_checkpoints
 
 pytestmark = [
     pytest.mark.issue(41),
@@ -126,6 +127,29 @@ def test_a_run_that_is_killed_leaves_no_process(text, tmp_path):
         list(map(str, command)), capture_output=True, text=True, env={**environment(), VARIABLE: "1"}
     )
     assert result.returncode == -signal.SIGKILL, result.stderr  # its pipes are closed: no process holds them
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_processes_leaves_the_decision_to_the_run(text, tmp_path, monkeypatch, number):
+    monkeypatch.setenv(VARIABLE, "1")
+    run = make_run(tmp_path / "run", text)
+    run.begin()
+    for report in run.reports():
+        if report.step == 10:
+            os.kill(_children()[0], number)
+            time.sleep(0.1)
+            run.stop()
+    assert run.is_stopped and _rows(tmp_path / "run")[-1]["step"] == 10
+    assert list_checkpoints(tmp_path / "run")[0].name == "step-00000010" and not _children()
+
+
+@pytest.mark.slow
+def test_a_process_that_exits_without_the_end_of_its_run_is_not_held_up(text, tmp_path):
+    code = f"import sys; from small_run import make_run; r = make_run('{tmp_path}/run', '{text}'); r.begin()\n"
+    code += "sys.kept = r.reports(); next(sys.kept)"
+    path = os.pathsep.join([str(Path(__file__).parent), environment()["PYTHONPATH"]])
+    variables = {**environment(), "PYTHONPATH": path, VARIABLE: "1"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=variables, timeout=200)
 
 
 @pytest.mark.slow
