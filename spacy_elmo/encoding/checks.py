@@ -30,7 +30,7 @@ def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
     for i, sentence in enumerate(sentences):
         is_list = isinstance(sentence, Iterable) and not isinstance(sentence, NO_LISTS)
         words = sentence if isinstance(sentence, list) else list(sentence) if is_list else []
-        if not is_list or not all(isinstance(word, str) for word in words):
+        if not is_list or not _are_words(words):
             raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
         found.append(words)
     return found
@@ -47,9 +47,14 @@ def check_runs(runs: Iterable[Sequence[str]]) -> Sequence[Sequence[str]]:
     found = runs if isinstance(runs, Sequence) else list(runs)
     for i, run in enumerate(found):
         is_list = isinstance(run, Collection) and not isinstance(run, NO_LISTS)
-        if not is_list or not all(isinstance(word, str) for word in run):
+        if not is_list or not _are_words(run):
             raise ValueError(Errors.EL011.format(i=i, kind=_kind(run)))
     return found
+
+
+def _are_words(words: Iterable[Any]) -> bool:
+    """Whether all are strings; a set of the types is several times as fast as a look at each word."""
+    return {str}.issuperset(map(type, words)) or all(isinstance(word, str) for word in words)
 
 
 def check_positive(name: str, value: int) -> None:

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
+from ..engine.memory import to_device
 from ..errors import Errors
 from ..text.codecs import make_codec
 from ..text.sentence_lanes import Chunk
@@ -113,11 +113,3 @@ def run_chunk(
         recurrent_dropout=recurrent_dropout,
     )
     return layers, after
-
-
-def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
-    """array (NDArray): Any; it must not change afterwards.
-    RETURNS (Tensor): On the device. A copy to a GPU is from pinned memory, so that nothing waits for it.
-    """
-    tensor = torch.from_numpy(np.ascontiguousarray(array))
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..engine.memory import to_host
 from .encoder import Slice, inner_places
 
 
@@ -38,7 +39,7 @@ def to_arrays(
     arrays: List[NDArray[np.float32]] = []
     for start, stop, rows, has_boundaries in found:
         sizes = [n + 2 * has_boundaries for n in lengths[start:stop]]
-        chosen = choose(rows).cpu()  # (N, D) or (L+1, N, D), at once: one wait for a GPU
+        chosen = to_host(choose(rows))  # (N, D) or (L+1, N, D), at once: one wait for a GPU
         for part in chosen.split(sizes, dim=-2):
             kept = part[..., 1:-1, :] if has_boundaries and not with_boundaries else part
             arrays.append(kept.numpy().astype("float32", copy=True))

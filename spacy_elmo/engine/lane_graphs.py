@@ -15,6 +15,7 @@ from torch import Tensor
 from ..bilm.cuda_graphs import Graph, make_pool
 from ..text.lanes import Ids, LanePlan
 from .dispatch import GRAPH_GATE_BYTES, GRAPH_MIN_LANES, GRAPH_STEPS
+from .memory import to_device
 from .packed import Pairs, Stack
 from .workspace import Workspace
 
@@ -112,8 +113,7 @@ class LaneGraphs:
                 torch.index_select(part[k].flatten(0, 1), 0, place_of, out=layers[number, :, columns])
 
     def _send(self, array: Any) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-        return tensor.pin_memory().to(self._device, non_blocking=True) if self._device.type == "cuda" else tensor
+        return to_device(array, self._device)
 
 
 class _Block:

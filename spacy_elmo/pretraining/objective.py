@@ -6,10 +6,12 @@ logits corrected by the log of the expected count, the target masked out of the 
 
 from typing import Optional
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
+from ..engine.memory import to_device
 from ..errors import Errors
 from .config import SoftmaxConfig
 from .scores import gather_rows, log_sum_scores, own_scores
@@ -63,7 +65,7 @@ class SampledSoftmax(nn.Module):
         RETURNS (Tensor): Shape (N,), losses in nats, an estimate of those of the full softmax.
         """
         log_counts: Tensor = self.log_counts  # type: ignore[assignment]  # a buffer
-        negatives = self.sample(generator).to(outputs.device)  # (K,)
+        negatives = to_device(self.sample(generator).numpy(), outputs.device)  # (K,)
         return sampled_losses(
             outputs,
             self.head.weight,
@@ -81,9 +83,9 @@ class SampledSoftmax(nn.Module):
         RETURNS (Tensor): Shape (K,) int64, distinct words; K varies from call to call.
         """
         uniform = torch.rand(self.n_tries, generator=generator, dtype=torch.float64)
-        ranks = torch.exp(uniform * self.log_range).long() - 1
-        distinct: Tensor = torch.unique(ranks.clamp_(0, self.head.n_words - 1))
-        return distinct
+        # NumPy, since torch wakes its threads for so few numbers, which takes milliseconds while a GPU waits.
+        ranks = np.exp(uniform.numpy() * self.log_range).astype("int64") - 1
+        return torch.from_numpy(np.unique(ranks.clip(0, self.head.n_words - 1)))
 
 
 def sampled_losses(

@@ -163,7 +163,7 @@ def test_task_encoders_use_no_tf32_and_keep_the_flags_of_the_caller():
     found = []
     for device in ("cpu", "cuda"):
         module.to(device).zero_grad()
-        inputs = rows.to(device).requires_grad_()
+        inputs = rows.detach().to(device, copy=True).requires_grad_()
         before = torch.backends.cudnn.allow_tf32
         outputs = module(inputs, mask.to(device))
         outputs.backward(d_rows.to(device))
