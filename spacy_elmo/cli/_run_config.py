@@ -98,7 +98,7 @@ def read_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     for name, value in overrides.items():
         block = reduce(lambda inner, part: {part: inner}, reversed(name.split(".")), value)
         refuse_unknown(RunConfig, block, NAME)
-    text = path.read_text(encoding="utf8")
+    text = path.read_text(encoding="utf-8-sig")
     return Config().from_str(text + _missing_blocks(text, overrides), overrides=dict(overrides))
 
 

@@ -3,6 +3,7 @@
 Syntactic words are tokens: lines of multiword tokens (1-2) and of empty nodes (1.1) are not read.
 """
 
+import sys
 from pathlib import Path
 from typing import Iterator, List, NamedTuple
 
@@ -10,7 +11,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from ..errors import Errors
-from .lines import decode, open_bytes
+from .lines import decode, open_bytes, read_lines
 
 N_COLUMNS = 10
 NEW_DOCUMENT = "# newdoc"
@@ -40,7 +41,7 @@ def read_conllu(path: Path, vocab: Vocab) -> Iterator[Doc]:
     has_documents = False
     with open_bytes(path) as file:
         words: List[Word] = []
-        for number, raw in enumerate(file, start=1):
+        for number, raw in enumerate(read_lines(file, longest=sys.maxsize), start=1):
             line = _decode(raw, f"{path}:{number}")
             if line.startswith("#"):
                 if line.startswith(NEW_DOCUMENT):
@@ -61,7 +62,7 @@ def _decode(raw: bytes, where: str) -> str:
     line, n_undecodable = decode(raw)
     if n_undecodable:
         raise ValueError(Errors.EL421.format(where=where, problem="it is not UTF-8"))
-    return line.removeprefix("\ufeff").rstrip("\r\n")
+    return line.rstrip("\r\n")
 
 
 def _parse(line: str, where: str) -> List[Word]:

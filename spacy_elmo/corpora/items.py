@@ -5,13 +5,12 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, cast
 
-import srsly
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..errors import Errors
 from .files import Tell, find_files, kind_of, say_nothing
-from .lines import REPLACEMENT, open_bytes, read_lines
+from .lines import REPLACEMENT, open_bytes, parse_line, read_lines
 from .shards import Counts
 
 # A text to tokenize, a list of words, or a Doc.
@@ -67,7 +66,7 @@ def parse_json(line: str, where: str) -> Tuple[Item, int]:
     if not line.strip():
         return "", 0
     try:
-        record = srsly.json_loads(line)
+        record = parse_line(line)
     except ValueError as error:
         raise ValueError(Errors.EL130.format(where=where, reason=error)) from error
     item = _item_of(record) if isinstance(record, dict) else None

@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import json
 import lzma
 import sys
 import zlib
@@ -13,10 +14,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Iterator, Tuple, TypeVar, cast
 
+import srsly
+
 from .. import _compat
 from ..errors import Errors
 
 COMPRESSED = (".gz", ".xz", ".zst")
+MAGIC = (b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")  # first bytes of these
 STDIN = Path("-")
 # Bytes. Files without line ends, such as text8, must not become one string.
 LONGEST_LINE = 1 << 20
@@ -28,11 +32,12 @@ ItemT = TypeVar("ItemT")
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, decompressed according to its suffix: .gz, .xz, .zst (requires `zstandard`).
+    """Open a file, decompressed according to its suffix or first bytes: .gz, .xz, .zst (requires `zstandard`).
 
     path (Path): The file; "-" for stdin, which is not decompressed.
     YIELDS (BinaryIO): Its content.
-    RAISES (ValueError): EL106 if `zstandard` is missing, EL108 while reading a truncated or damaged file.
+    RAISES (ValueError): EL106 if `zstandard` is missing, EL108 while reading a truncated or damaged file; for text in
+        UTF-16 or UTF-32.
     """
     if path == STDIN:
         yield sys.stdin.buffer
@@ -40,7 +45,9 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     damages = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, _zstd_error())
     with path.open("rb", buffering=READ_AHEAD) as file:
         try:
-            yield _decompress(file, path)
+            content = _decompress(cast(BufferedReader, file), path)
+            _refuse_wide_text(content.peek(4)[:4], path)
+            yield cast(BinaryIO, content)
         except damages as error:
             raise ValueError(Errors.EL108.format(path=path, reason=error)) from error
 
@@ -83,6 +90,21 @@ def decode(line: bytes) -> Tuple[str, int]:
         return text, text.count(REPLACEMENT) - line.count(REPLACEMENT.encode("utf8"))
 
 
+def parse_line(line: str) -> Any:
+    """line (str): JSON.
+    RETURNS (Any): Its value.
+    RAISES (ValueError): With the column if it is not JSON.
+    """
+    try:
+        return srsly.json_loads(line)
+    except ValueError:  # it says no position
+        pass
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"column {error.pos + 1}: {error.msg}") from error
+
+
 def skip_items(items: Iterator[ItemT], n_items: int, *, name: str) -> Iterator[ItemT]:
     """Skip the first items.
 
@@ -97,18 +119,28 @@ def skip_items(items: Iterator[ItemT], n_items: int, *, name: str) -> Iterator[I
     return items
 
 
-def _decompress(file: BinaryIO, path: Path) -> BinaryIO:
+def _decompress(file: BufferedReader, path: Path) -> BufferedReader:
+    start = file.peek(6)
+    suffix = next((known for known, magic in zip(COMPRESSED, MAGIC) if start.startswith(magic)), path.suffix)
     # Both classes read lines in Python; the buffer around them does it in C.
-    if path.suffix == ".gz":
-        return cast(BinaryIO, BufferedReader(cast(Any, gzip.GzipFile(fileobj=file)), READ_AHEAD))
-    if path.suffix == ".xz":
-        return cast(BinaryIO, BufferedReader(cast(Any, lzma.LZMAFile(file)), READ_AHEAD))
-    if path.suffix == ".zst":
+    if suffix == ".gz":
+        return BufferedReader(cast(Any, gzip.GzipFile(fileobj=file)), READ_AHEAD)
+    if suffix == ".xz":
+        return BufferedReader(cast(Any, lzma.LZMAFile(file)), READ_AHEAD)
+    if suffix == ".zst":
         if not _compat.has_zstandard:
             raise ValueError(Errors.EL106.format(path=path, package="zstandard"))
         reader = import_module("zstandard").ZstdDecompressor().stream_reader(file, read_across_frames=True)
-        return cast(BinaryIO, BufferedReader(reader, READ_AHEAD))
+        return BufferedReader(reader, READ_AHEAD)
     return file
+
+
+def _refuse_wide_text(start: bytes, path: Path) -> None:
+    """RAISES (ValueError): For a byte order mark of UTF-16 or UTF-32; that of UTF-8 is skipped by `read_lines`."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
+        name = "UTF-32" if start in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE) else "UTF-16"
+        remedy = f"Save it as UTF-8 (`iconv -f {name} -t UTF-8 OLD > NEW`)"
+        raise ValueError(f"'{path}' is text in {name}, by its byte order mark, but should be UTF-8. {remedy}.")
 
 
 def _zstd_error() -> Any:

@@ -4,14 +4,13 @@ A line is an object with `doc` (name of the document), `tokens` (list of strings
 a list that begins with its position, lemma, part of speech and sense. What follows in that list is not read.
 """
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator, List
 
-import srsly
-
 from ..errors import Errors
-from .lines import decode, open_bytes
+from .lines import decode, open_bytes, parse_line, read_lines
 
 # Types of the first items of an annotation.
 ANNOTATION = (int, str, str, str)
@@ -54,14 +53,14 @@ def read_senses(path: Path) -> Iterator[SenseSentence]:
     RAISES (ValueError): EL240 for a line in another format, EL106 or EL108 if the file cannot be decompressed.
     """
     with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(read_lines(file, longest=sys.maxsize), start=1):
             if line.strip():
                 yield _parse(decode(line)[0], f"{path}:{number}")
 
 
 def _parse(line: str, where: str) -> SenseSentence:
     try:
-        record = srsly.json_loads(line)
+        record = parse_line(line)
     except ValueError as error:
         raise ValueError(Errors.EL240.format(where=where, problem=f"it is not valid JSON ({error})")) from error
     problem = _find_problem(record)

@@ -59,3 +59,11 @@ def test_other_lines_are_named(tmp_path: Path, line: str, problem: str) -> None:
     path.write_text(f"\ufeff{FIRST}\n{line}\n", encoding="utf8", errors="surrogateescape")
     with pytest.raises(ValueError, match=rf"EL421.*a.conllu:8.*{problem}"):
         list(read_conllu(path, Vocab()))
+
+
+@pytest.mark.issue(37)
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    for content in (FIRST, SECOND, f"# newdoc\n{FIRST}"):
+        (tmp_path / "a.conllu").write_text(content, encoding="utf-8-sig")
+        (doc,) = read_conllu(tmp_path / "a.conllu", Vocab())
+        assert doc[0].text in ("do", "Go")

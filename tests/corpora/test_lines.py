@@ -24,6 +24,24 @@ def test_files_are_decompressed_by_suffix(tmp_path, suffix, compress):
         assert list(read_lines(file)) == TEXT.splitlines(keepends=True)
 
 
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_files_are_decompressed_by_their_first_bytes(tmp_path, compress):
+    (tmp_path / "text.txt").write_bytes(compress(TEXT))
+    with open_bytes(tmp_path / "text.txt") as file:
+        assert file.read() == TEXT
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_text_in_another_encoding_is_named_with_what_to_do(tmp_path, encoding, compress):
+    (tmp_path / "text.txt").write_bytes(compress(TEXT.decode().encode(encoding)))
+    with pytest.raises(ValueError, match=rf"text.txt' is text in {encoding.upper()}.*Save it as UTF-8"):
+        with open_bytes(tmp_path / "text.txt"):
+            pass
+
+
 def test_several_members_of_one_file_are_all_read(tmp_path):
     for suffix, compress in ((".gz", gzip.compress), (".xz", lzma.compress)):
         path = tmp_path / f"text{suffix}"

@@ -1,5 +1,6 @@
 """Sentences with word senses are read as they are written, and wrong lines named."""
 
+import codecs
 import gzip
 import json
 from pathlib import Path
@@ -20,6 +21,7 @@ LINE = {
 def test_sentences_have_tokens_and_uses_in_order(tmp_path: Path, suffix: str) -> None:
     content = (json.dumps(LINE) + "\n\n" + json.dumps({**LINE, "senses": []}) + "\n").encode("utf8")
     path = tmp_path / f"senses{suffix}"
+    content = codecs.BOM_UTF8 + content
     path.write_bytes(gzip.compress(content) if suffix.endswith(".gz") else content)
     first, second = read_senses(path)
     assert first.document == "a" and first.tokens == ["The", "bank", "lends"] and second.uses == []
