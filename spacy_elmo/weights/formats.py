@@ -3,9 +3,9 @@
 A new format needs a folder next to native/ and bilm_tf/, and a row here.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from .._choices import DTYPES
 from ..encoding.facade import BiLM
@@ -124,13 +124,13 @@ def _read_allennlp(files: AllenNLPFiles, extras: Extras) -> LoadedModel:
     return LoadedModel(*read_allennlp(files, **settings))
 
 
+def _words_of(extras: Extras) -> Dict[str, Any]:
+    """The files of words that a user adds to a model of bilm-tf."""
+    return {name: getattr(extras, name) for name in ("vocab", "token_embeddings", "softmax")}
+
+
 def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
-    files = replace(
-        files,
-        vocab=extras.vocab or files.vocab,
-        token_embeddings=extras.token_embeddings or files.token_embeddings,
-    )
-    return LoadedModel(read_bilm_tf(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None))
+    return LoadedModel(read_bilm_tf(files, **_words_of(extras)))
 
 
 def _refuse_bilm_tf(bilm: BiLM) -> Optional[str]:
@@ -143,17 +143,11 @@ def _read_manylangs(files: ManyLangsFiles, extras: Extras) -> LoadedModel:
 
 
 def _read_tf_checkpoint(files: CheckpointFiles, extras: Extras) -> LoadedModel:
-    files = replace(
-        files,
-        vocab=extras.vocab or files.vocab,
-        token_embeddings=extras.token_embeddings or files.token_embeddings,
-    )
-    return LoadedModel(read_tf_checkpoint(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None))
+    return LoadedModel(read_tf_checkpoint(files, **_words_of(extras)))
 
 
 def _read_tf_hub(files: HubFiles, extras: Extras) -> LoadedModel:
-    files = replace(files, vocab=extras.vocab, token_embeddings=extras.token_embeddings)
-    hub = read_tf_hub(files, softmax=extras.softmax, is_vocab_given=extras.vocab is not None)
+    hub = read_tf_hub(files, **_words_of(extras))
     return LoadedModel(hub.bilm, (LoadedMix(hub.mix_weights, hub.mix_scale),) if hub.mix_weights else ())
 
 

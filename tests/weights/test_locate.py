@@ -3,9 +3,11 @@ import zipfile
 
 import pytest
 from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
+from reference.tensorflow_files import write_checkpoint
 
 import spacy_elmo.weights.locate
 from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.compat.bilm import dump_token_embeddings
 
 
 @pytest.fixture
@@ -167,3 +169,34 @@ def test_packaged_name(folder, tmp_path, monkeypatch):
         load_bilm("en_elmo_sm")
     save_bilm(load_bilm(folder), tmp_path / "models" / "en_elmo_sm")
     assert_is_model(load_bilm("en_elmo_sm"), folder)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("place", ["folder", "options.json", "weights.hdf5", "zip", "checkpoint"])
+def test_token_embeddings_beside_are_used_only_if_they_are_given(place, folder, tmp_path):
+    """Words outside the vocabulary would have one vector, of <UNK>."""
+    path = folder if place == "folder" else folder / place
+    if place == "checkpoint":
+        options = make_options()
+        path = write_checkpoint(tmp_path / "training", options, make_arrays(options), WORDS)
+    table = (folder if place != "checkpoint" else path) / "token_embeddings.hdf5"
+    dump_token_embeddings(folder / "vocab.txt", folder / "options.json", folder / "weights.hdf5", table)
+    if place == "zip":
+        path = tmp_path / "a.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in folder.iterdir():
+                archive.write(file, file.name)
+    with pytest.warns(UserWarning, match="not used.*reads the characters of each word.*pass token_embeddings="):
+        bilm = load_bilm(path)
+    assert_is_model(bilm, folder)
+    cat, dog = load_bilm(path, token_embeddings=table).embed([["the", "cat"], ["the", "dog"]])  # without a warning
+    assert (cat == dog).all()
+
+
+@pytest.mark.issue(37)
+def test_token_embeddings_that_were_saved_with_a_bilm_are_used_without_a_warning(folder, tmp_path):
+    table = tmp_path / "table.hdf5"
+    dump_token_embeddings(folder / "vocab.txt", folder / "options.json", folder / "weights.hdf5", table)
+    bilm = load_bilm(folder, token_embeddings=table)
+    save_bilm(bilm, tmp_path / "copy", format="bilm-tf")
+    assert (load_bilm(tmp_path / "copy").token_embeddings == bilm.token_embeddings).all()

@@ -45,6 +45,7 @@ from .layout import (
 from .options import read_options, write_options
 
 SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
+EMBEDDINGS_KEY = "token_embeddings"  # of options, written here: the file whose vectors replace the characters
 
 
 ArrayReader = Callable[[Source], Dict[str, Array]]
@@ -53,16 +54,19 @@ ArrayReader = Callable[[Source], Dict[str, Array]]
 def read_bilm_tf(
     files: TFFiles,
     *,
+    vocab: Optional[Source] = None,
+    token_embeddings: Optional[Source] = None,
     softmax: Optional[Source] = None,
-    is_vocab_given: bool = False,
     read_arrays: ArrayReader = read_hdf5,
 ) -> BiLM:
     """Read a model of bilm-tf.
 
     files (TFFiles): Its files.
-    softmax (Optional[Source]): HDF5 file with the softmax, if it is not in the weights.
-    is_vocab_given (bool): The user specified the vocabulary, so it must be valid; an invalid one found next to the
+    vocab (Optional[Source]): A vocabulary that the user specifies, which must be valid. An invalid one next to the
         weights may be ignored.
+    token_embeddings (Optional[Source]): Vectors of its words that the user specifies. A file of them next to the
+        weights is used only if the options name it.
+    softmax (Optional[Source]): HDF5 file with the softmax, if it is not in the weights.
     read_arrays (ArrayReader): Reads the arrays of a file under the names of bilm-tf.
     RETURNS (BiLM): float32, whatever the dtype in the files.
     RAISES (ValueError): EL020 to EL029, EL036, EL038, or EL034 with all problems of several files.
@@ -70,7 +74,7 @@ def read_bilm_tf(
     faults = Faults()
     arrays, is_forward_dump = faults.attempt(_read_regular, files.weights, read_arrays) or (None, False)
     settings = faults.attempt(_read_options, files.options, arrays or {}, is_forward_dump)
-    config, says_shared = settings or (None, False)
+    config, says_shared, says_embeddings = settings or (None, False, False)
     head_arrays: Optional[Dict[str, Array]] = {}
     if arrays is not None:
         head_arrays = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
@@ -78,10 +82,19 @@ def read_bilm_tf(
         head_arrays = faults.attempt(read_arrays, softmax)
     is_shared = says_shared and WORD_TABLE in (arrays or {}) and SOFTMAX_WEIGHT not in (head_arrays or {})
     _check_fit(faults, config, arrays, head_arrays, is_shared, files, softmax)
-    embeddings = faults.attempt(_read_token_embeddings, files.token_embeddings, config, read_arrays)
+    beside = None if token_embeddings is not None else files.token_embeddings
+    table = token_embeddings or (beside if says_embeddings else None)
+    embeddings = faults.attempt(_read_token_embeddings, table, config, read_arrays)
     rows = table_rows((arrays or {}).get(WORD_TABLE), (head_arrays or {}).get(SOFTMAX_BIAS), embeddings)
-    vocabulary = faults.attempt(_read_words, files, rows, is_vocab_given)
+    vocabulary = faults.attempt(_read_words, vocab or files.vocab, vocab is not None, table, rows)
     faults.raise_together(files.weights)
+    if beside is not None and table is None:
+        text = (
+            f"The word vectors in '{beside}' are not used, since no option names them: the biLM reads the characters "
+            "of each word. To read these vectors instead, with all words outside the vocabulary as <UNK>, pass "
+            "token_embeddings=... (`--token-embeddings`)."
+        )
+        warnings.warn(text, stacklevel=2)
     return _build(cast(BiLMConfig, config), arrays or {}, head_arrays or {}, is_shared, vocabulary, embeddings)
 
 
@@ -125,6 +138,8 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     options = write_options(bilm.config, n_vocabulary)
     if is_head_shared(bilm.network, head):
         options["share_embedding_softmax"] = True
+    if bilm.token_embeddings is not None:
+        options[EMBEDDINGS_KEY] = TOKEN_EMBEDDINGS_NAME
     _write_files(bilm, folder, options, arrays, dtype)
 
 
@@ -185,8 +200,10 @@ def _read_regular(weights: Source, read_arrays: ArrayReader) -> "tuple[Dict[str,
     return arrays, any(name.startswith(FORWARD_ONLY_PREFIX) for name in found)
 
 
-def _read_options(source: Source, arrays: Dict[str, Array], is_forward_dump: bool) -> Tuple[BiLMConfig, bool]:
-    """The config, and whether the options say that the softmax shares the word table."""
+def _read_options(source: Source, arrays: Dict[str, Array], is_forward_dump: bool) -> Tuple[BiLMConfig, bool, bool]:
+    """The config, and whether the options say that the softmax shares the word table, and that words are read from the
+    token embeddings beside the weights.
+    """
     options = read_json(source)
     table = arrays.get(WORD_TABLE)
     config = read_options(
@@ -196,7 +213,7 @@ def _read_options(source: Source, arrays: Dict[str, Array], is_forward_dump: boo
         n_words=None if table is None or not table.shape else len(table),
         forward_only=is_forward_dump,
     )
-    return config, bool(options.get("share_embedding_softmax"))
+    return config, bool(options.get("share_embedding_softmax")), options.get(EMBEDDINGS_KEY) == TOKEN_EMBEDDINGS_NAME
 
 
 def _check_fit(
@@ -272,11 +289,13 @@ def _read_token_embeddings(
     return table
 
 
-def _read_words(files: TFFiles, rows: Dict[str, int], is_given: bool) -> Optional[Vocabulary]:
+def _read_words(
+    source: Optional[Source], is_given: bool, token_embeddings: Optional[Source], rows: Dict[str, int]
+) -> Optional[Vocabulary]:
     """The vocabulary, checked against the sizes of the tables that it belongs to."""
-    if files.vocab is None and files.token_embeddings is not None:
+    if source is None and token_embeddings is not None:
         problems = "a vocabulary is missing: pass vocab=... (`--vocab`), one word per line in the order of the rows"
-        raise ValueError(Errors.EL029.format(path=files.token_embeddings, problems=problems))
-    vocabulary = read_vocabulary(files.vocab, is_given or bool(rows)) if files.vocab is not None else None
+        raise ValueError(Errors.EL029.format(path=token_embeddings, problems=problems))
+    vocabulary = read_vocabulary(source, is_given or bool(rows)) if source is not None else None
     check_vocabulary(vocabulary, rows)
     return vocabulary

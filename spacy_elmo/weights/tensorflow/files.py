@@ -52,13 +52,9 @@ class HubFiles:
     """The files of a TF-Hub module.
 
     file (Path): The index of its variables.
-    vocab (Optional[Source]): Vocabulary, one word per line.
-    token_embeddings (Optional[Source]): Precomputed word vectors.
     """
 
     file: Path
-    vocab: Optional[Source] = None
-    token_embeddings: Optional[Source] = None
 
 
 def open_checkpoint(file: Path) -> Checkpoint:

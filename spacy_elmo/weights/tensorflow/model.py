@@ -36,40 +36,47 @@ class HubModel:
 
 
 def read_tf_checkpoint(
-    files: CheckpointFiles, *, softmax: Optional[Source] = None, is_vocab_given: bool = False
+    files: CheckpointFiles,
+    *,
+    vocab: Optional[Source] = None,
+    token_embeddings: Optional[Source] = None,
+    softmax: Optional[Source] = None,
 ) -> BiLM:
     """Read a checkpoint of bilm-tf, with its softmax.
 
     files (CheckpointFiles): Its files.
-    softmax (Optional[Source]): HDF5 file with another softmax.
-    is_vocab_given (bool): The user specified the vocabulary, so it must be valid.
+    vocab (Optional[Source]), token_embeddings (Optional[Source]), softmax (Optional[Source]): See `read_bilm_tf`.
     RETURNS (BiLM): float32, on the CPU.
     RAISES (ValueError): EL320 to EL323 for files of the checkpoint; see `read_bilm_tf` for all others.
     """
     checkpoint = open_checkpoint(files.file)
     arrays = _read_arrays(checkpoint, files.file)
     pair = TFFiles(files.options, Source(files.file), files.vocab, files.token_embeddings)
-    reader = _reader(files.file, arrays)
-    bilm = read_bilm_tf(pair, softmax=softmax, is_vocab_given=is_vocab_given, read_arrays=reader)
+    given = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
+    bilm = read_bilm_tf(pair, **given, read_arrays=_reader(files.file, arrays))
     bilm.meta = {"source_format": "tf-checkpoint", "checkpoint": files.file.name, **_read_step(checkpoint)}
     return bilm
 
 
-def read_tf_hub(files: HubFiles, *, softmax: Optional[Source] = None, is_vocab_given: bool = False) -> HubModel:
+def read_tf_hub(
+    files: HubFiles,
+    *,
+    vocab: Optional[Source] = None,
+    token_embeddings: Optional[Source] = None,
+    softmax: Optional[Source] = None,
+) -> HubModel:
     """Read a module of TF-Hub. Its graph is not opened, so nothing in it is executed.
 
     files (HubFiles): Its files.
-    softmax (Optional[Source]): HDF5 file with a softmax.
-    is_vocab_given (bool): The user specified the vocabulary, so it must be valid.
+    vocab (Optional[Source]), token_embeddings (Optional[Source]), softmax (Optional[Source]): See `read_bilm_tf`.
     RETURNS (HubModel): The biLM and the mix.
     RAISES (ValueError): EL320 to EL323 and EL325 for files of the module; see `read_bilm_tf` for all others.
     """
     checkpoint = open_checkpoint(files.file)
     arrays = _read_arrays(checkpoint, files.file)
-    options = derive_options(arrays, Source(files.file))
-    pair = TFFiles(options, Source(files.file), files.vocab, files.token_embeddings)
-    reader = _reader(files.file, arrays)
-    bilm = read_bilm_tf(pair, softmax=softmax, is_vocab_given=is_vocab_given, read_arrays=reader)
+    pair = TFFiles(derive_options(arrays, Source(files.file)), Source(files.file))
+    given = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
+    bilm = read_bilm_tf(pair, **given, read_arrays=_reader(files.file, arrays))
     mix = _read_mix(checkpoint, files.file, bilm.config.n_layers + 1)
     bilm.meta = {"source_format": "tf-hub"}
     if mix is None:
