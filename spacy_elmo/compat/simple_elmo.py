@@ -11,6 +11,7 @@ from ..encoding.checks import check_sentences
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
+from ..weights.sources import list_sources
 from .arguments import ConfigurationError, PathLike, check_count, check_no_url
 
 LAYERS = {"average": "mean", "top": "top", "all": "all"}  # value of `layers` -> that of `BiLM.embed`
@@ -148,9 +149,9 @@ class ElmoModel:
 
 
 def _load(directory: PathLike) -> BiLM:
-    folder = Path(directory)
-    weights = sorted(folder.glob("*.hdf5")) if (folder / OPTIONS_NAME).is_file() else []
-    if len(weights) > 1:  # load_bilm refuses to choose one
-        preferred = folder / WEIGHTS_NAME
-        return load_bilm(options=folder / OPTIONS_NAME, weights=preferred if preferred in weights else weights[0])
+    sources = list_sources(Path(directory)) if Path(directory).is_dir() else {}
+    weights = [name for name in sources if name.endswith(".hdf5")]
+    if len(weights) > 1 and OPTIONS_NAME in sources:  # load_bilm refuses to choose one
+        chosen = WEIGHTS_NAME if WEIGHTS_NAME in weights else weights[0]
+        return load_bilm(options=sources[OPTIONS_NAME].path, weights=sources[chosen].path)
     return load_bilm(directory)

@@ -15,10 +15,7 @@ class WeightsErrors(metaclass=Catalogue):
         "`load_bilm(options=..., weights=...)`, or on the command line the path of the weights and `--options`; for a "
         "command without `--options`, copy them into a folder of their own."
     )
-    EL022 = (
-        "'{path}' cannot be read as {kind}: {reason}. The file is truncated, damaged or in another format. Compare its "
-        "size with that of the original, and download it again."
-    )
+    EL022 = "'{path}' cannot be read as {kind}: {reason}. {remedy}."
     EL023 = (
         "'{path}' does not contain valid settings of a biLM: {problems}. Correct them, or use the file that came with "
         "the weights."

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 from .._choices import DTYPES
 from ..encoding.facade import BiLM
 from ..errors import Errors
-from .allennlp.files import ARCHIVE_NAME, AllenNLPFiles, detect_allennlp
+from .allennlp.files import ARCHIVE_NAME, AllenNLPFiles, detect_allennlp, detect_state_dict
 from .allennlp.files import WANTED as ALLENNLP_WANTED
 from .allennlp.files import WEIGHTS_NAMES as ALLENNLP_WEIGHTS
 from .allennlp.model import read_allennlp
@@ -112,12 +112,12 @@ def _refuse_extras(path: Path, format: str, extras: Extras, *names: str) -> None
 def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
     _refuse_extras(files.folder, "native", extras, "token_embeddings", "softmax")
     vocabulary = None if extras.vocab is None else read_vocabulary(extras.vocab, True)
-    bilm = read_native(files.folder, vocabulary)
+    bilm = read_native(files, vocabulary)
     return LoadedModel(bilm, mixes_from_meta(bilm.meta, bilm.config.n_layers))
 
 
 def _read_allennlp(files: AllenNLPFiles, extras: Extras) -> LoadedModel:
-    place = files.files.place(files.weights)
+    place = files.place(files.weights)
     if extras.token_embeddings is not None:
         raise ValueError(Errors.EL319.format(path=place, given="token_embeddings", format="allennlp"))
     settings = {name: getattr(extras, name) for name in ("part", "options", "vocab", "softmax")}
@@ -238,6 +238,9 @@ def detect_format(path: Path) -> Tuple[Format, Any]:
         files = format.detect(path)
         if files is not None:
             return format, files
+    state = detect_state_dict(path)
+    if state is not None:
+        return ALLENNLP, state
     archive = only_archive(path)
     if archive is not None:
         return detect_format(archive)

@@ -30,14 +30,15 @@ def load_bilm(
 ) -> BiLM:
     """Load a biLM from one path, or from the two files of bilm-tf and AllenNLP.
 
-    path (Optional[PathLike]): A folder in native format or with options.json and one .hdf5 file, an .hdf5 file next to
-        its options, a .zip with both (read without unpacking), a folder or .zip of ELMoForManyLangs, an AllenNLP
-        archive or state dict (with "#" and a name for one of several biLMs in it), a TensorFlow checkpoint of bilm-tf,
-        the folder of a TF-Hub module, or a packaged name such as "en_elmo_sm".
+    path (Optional[PathLike]): A folder in native format or with options.json and one HDF5 file, an HDF5 file next to
+        its options, a zip with both (read without unpacking), a folder or zip of ELMoForManyLangs, an AllenNLP archive,
+        folder of a training or state dict (with "#" and a name for one of several biLMs in it), a TensorFlow checkpoint
+        of bilm-tf, the folder of a TF-Hub module, or a packaged name such as "en_elmo_sm". Files may have any suffix.
     options (Optional[PathLike]): options.json of bilm-tf, with `weights` instead of `path`.
     weights (Optional[PathLike]): HDF5 file or TensorFlow checkpoint of bilm-tf, or an AllenNLP archive or state dict.
     vocab (Optional[PathLike]): One word per line, in the order of the rows of softmax, word table or token embeddings.
-    token_embeddings (Optional[PathLike]): HDF5 file with precomputed vectors of the vocabulary's words.
+    token_embeddings (Optional[PathLike]): HDF5 file with precomputed vectors of the vocabulary's words, which are read
+        instead of characters. A file of them beside the weights is not used unless the options name it.
     softmax (Optional[PathLike]): HDF5 file with softmax/W and softmax/b, if they are not in `weights`.
     precision (str): Precision of the computation, "float32", "bfloat16" or "int8", see `BiLM.set_precision`.
     RETURNS (BiLM): The model, in evaluation mode, on the CPU.

@@ -1,6 +1,5 @@
 """Say which files of a format are missing at a path, and where files with similar names are."""
 
-import zipfile
 from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
@@ -8,7 +7,7 @@ from shlex import quote
 from typing import Dict, List, Optional, Sequence
 
 from .allennlp.tar import is_tar, scan_tar
-from .sources import is_zip
+from .sources import is_hidden, is_zip, list_sources
 
 Listing = Dict[str, List[str]]  # names of files by folder
 
@@ -64,7 +63,8 @@ def only_archive(path: Path) -> Optional[Path]:
     """
     if not path.is_dir():
         return None
-    archives = [file for file in sorted(path.iterdir()) if file.is_file() and file.name.endswith(ARCHIVE_SUFFIXES)]
+    files = (file for file in sorted(path.iterdir()) if file.is_file() and not is_hidden(file.name))
+    archives = [file for file in files if file.name.endswith(ARCHIVE_SUFFIXES)]
     return archives[0] if len(archives) == 1 else None
 
 
@@ -85,14 +85,10 @@ def list_files(path: Path) -> Optional[Listing]:
 def _members(path: Path) -> List[PurePosixPath]:
     """Members of an archive; their folders do not matter, since readers ignore them."""
     try:
-        if is_zip(path):
-            with zipfile.ZipFile(path) as archive:
-                names = archive.namelist()[:MAX_NAMES]
-        else:
-            names = scan_tar(path, lambda name: False).names[:MAX_NAMES]
-    except Exception:  # zipfile raises many types for a damaged file, which the readers report
+        names = list(list_sources(path)) if is_zip(path) else scan_tar(path, lambda name: False).names
+    except ValueError:  # a damaged file, which the readers report
         return []
-    return [PurePosixPath(name) for name in names if not name.endswith("/")]
+    return [PurePosixPath(name) for name in names[:MAX_NAMES] if not is_hidden(name)]
 
 
 def _files_below(path: Path) -> List[PurePosixPath]:
@@ -103,7 +99,11 @@ def _files_below(path: Path) -> List[PurePosixPath]:
             inner = sorted(place.iterdir()) if place.is_dir() else [place]
         except OSError:
             continue
-        found += [PurePosixPath(file.relative_to(path).as_posix()) for file in inner if file.is_file()]
+        found += [
+            PurePosixPath(file.relative_to(path).as_posix())
+            for file in inner
+            if file.is_file() and not is_hidden(file.name)
+        ]
         if len(found) > MAX_NAMES:
             break
     return found[:MAX_NAMES]

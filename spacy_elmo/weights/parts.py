@@ -80,7 +80,7 @@ def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
     """
     try:
         # Only a line feed ends a line, since words may contain other line separators of Unicode.
-        lines = source.read_text_bytes().decode("utf8").split("\n")
+        lines = source.read_text().split("\n")
         return Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
     except ValueError as error:
         if is_needed:

@@ -7,6 +7,7 @@ from typing import Collection, Iterable, Optional, Set
 from ..errors import Errors
 from .formats import ALLENNLP, BILM_TF, FORMATS, NATIVE, Format
 from .limits import shorten
+from .sources import is_hidden
 
 PATTERNS = [part for known in FORMATS for pattern in known.required for part in pattern.split("|")]
 NAMES = {name for known in FORMATS for name in known.file_names}
@@ -42,7 +43,7 @@ def check_source(source: str, target: Path) -> None:
 
 
 def _belongs_to_a_model(name: str) -> bool:
-    return name in NAMES or any(fnmatchcase(name, pattern) for pattern in PATTERNS)
+    return name in NAMES or (not is_hidden(name) and any(fnmatchcase(name, pattern) for pattern in PATTERNS))
 
 
 def _is_whole(found: Set[str], format: Format) -> bool:

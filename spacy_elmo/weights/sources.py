@@ -1,4 +1,4 @@
-"""Read files on disk and members of a zip, with limits on their size; errors of decoders; JSON."""
+"""Read the files of a biLM: on disk or in a zip, plain or gzip, with limits on their size. Texts, JSON, first bytes."""
 
 import gzip
 import io
@@ -6,15 +6,31 @@ import json
 import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Iterator, List, Optional, Union
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from ..errors import Errors
-from .limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, expanded_limit
+from .limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MIB, expanded_limit
 
-GZIP_SUFFIX = ".gz"
+GZIP_SUFFIX, GZIP_MAGIC = ".gz", b"\x1f\x8b"
+ZIP_MAGIC = b"PK\x03\x04"
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+TORCH_MAGIC = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the number that begins files of torch before version 1.6
+USTAR_MAGIC, USTAR_OFFSET = b"ustar", 257
+HEAD_BYTES = 512
+MAX_HEADER_BYTES = 64 * MIB  # of safetensors
+RESOURCE_FORKS = "__MACOSX"  # folder of zips made on macOS
+DAMAGED = (
+    "The file is truncated, damaged or in another format. Compare its size with that of the original, and download it "
+    "again"
+)
 
 PathLike = Union[str, Path]
+
+
+def unreadable(path: object, kind: str, reason: object, remedy: str = DAMAGED) -> ValueError:
+    """RETURNS (ValueError): EL022: a file cannot be read as a file of its kind, why, and what to do."""
+    return ValueError(Errors.EL022.format(path=path, kind=kind, reason=str(reason).rstrip("."), remedy=remedy))
 
 
 @contextmanager
@@ -30,37 +46,82 @@ def decoding(path: object, kind: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # all of them: see above
-        reason = str(error) or type(error).__name__
-        raise ValueError(Errors.EL022.format(path=path, kind=kind, reason=reason)) from error
+        raise unreadable(path, kind, str(error) or type(error).__name__) from error
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file on disk, or a member of a zip.
+    """A file on disk, or a member of a zip; either may be compressed with gzip.
 
     path (Path): The file, or the zip.
-    member (Optional[str]): Name inside the zip.
+    member (Optional[str]): Name inside the zip, as it is stored there.
     """
 
     path: Path
     member: Optional[str] = None
 
     @property
+    def stored_name(self) -> str:
+        """RETURNS (str): The last part of the name. In zips made on Windows it may come after a backslash."""
+        return self.path.name if self.member is None else PurePosixPath(self.member.replace("\\", "/")).name
+
+    @property
     def name(self) -> str:
-        """RETURNS (str): The last part of the name."""
-        return Path(self.member or self.path).name
+        """RETURNS (str): The last part of the name, without `.gz`."""
+        return _plain_name(self.stored_name)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.member}" if self.member else str(self.path)
 
     def read_bytes(self, max_bytes: Optional[int] = None) -> bytes:
-        """Read the content, without unpacking a zip. The size is checked before anything is read.
+        """Read the content, decompressed if it is gzip by its name or first bytes. Sizes are checked before.
 
-        max_bytes (Optional[int]): Maximum size; None limits only the expansion of a member of a zip.
+        max_bytes (Optional[int]): Maximum size; None limits only the expansion of what is compressed.
         RETURNS (bytes): The content.
-        RAISES (ValueError): EL020 if there is no such file, EL022 if the zip is damaged, EL036 if it is too large.
+        RAISES (ValueError): EL020 if there is no such file, EL022 if the zip or gzip is damaged, EL036 if it is too
+            large.
         RAISES (OSError): EL037 if the operating system cannot read it.
         """
+        content = self._read_stored(max_bytes)
+        if not self.stored_name.endswith(GZIP_SUFFIX) and not content.startswith(GZIP_MAGIC):
+            return content
+        limit = expanded_limit(len(content))
+        limit = limit if max_bytes is None else min(limit, max_bytes)
+        with decoding(self, "gzip"), gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            content = file.read(limit + 1)
+        check_size(self, len(content), limit)
+        return content
+
+    def is_gzip(self) -> bool:
+        """RETURNS (bool): Whether a file on disk is compressed with gzip, by its name or first bytes."""
+        if self.stored_name.endswith(GZIP_SUFFIX) or not self.path.is_file():
+            return self.path.is_file()
+        with self.path.open("rb") as file:
+            return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+
+    def read_text(self, max_bytes: Optional[int] = None) -> str:
+        """max_bytes (Optional[int]): Maximum size; None limits only the expansion of what is compressed.
+        RETURNS (str): The content of a text file, see `decode_text`.
+        RAISES (ValueError, OSError): See `read_bytes` and `decode_text`.
+        """
+        return decode_text(self.read_bytes(max_bytes))
+
+    def kind(self) -> str:
+        """RETURNS (str): The format by the first bytes, see `kind_of`; "" for a file that cannot be read."""
+        return kind_of(self.read_head())
+
+    def read_head(self, n_bytes: int = HEAD_BYTES) -> bytes:
+        """RETURNS (bytes): The first bytes, after gzip; none of a file that cannot be read, as its reader will tell."""
+        try:
+            if self.member is None:
+                with self.path.open("rb") as file:
+                    return _read_head(file, n_bytes)
+            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+                return _read_head(stream, n_bytes)
+        except Exception:  # many kinds, of zipfile and gzip
+            return b""
+
+    def _read_stored(self, max_bytes: Optional[int]) -> bytes:
         if self.member is not None:
             return self._read_member(max_bytes)
         require_file(self.path)
@@ -70,19 +131,6 @@ class Source:
         except OSError as error:
             raise OSError(Errors.EL037.format(path=self, reason=error.strerror or error)) from error
 
-    def read_text_bytes(self) -> bytes:
-        """RETURNS (bytes): The content, decompressed if the name ends in `.gz`.
-        RAISES (ValueError, OSError): See `read_bytes`; EL022 if the compressed data are damaged.
-        """
-        content = self.read_bytes()
-        if not self.name.endswith(GZIP_SUFFIX):
-            return content
-        limit = expanded_limit(len(content))
-        with decoding(self, "gzip"), gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            content = file.read(limit + 1)
-        check_size(self, len(content), limit)
-        return content
-
     def _read_member(self, max_bytes: Optional[int]) -> bytes:
         with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
             member = archive.getinfo(self.member or "")
@@ -90,6 +138,66 @@ class Source:
         check_size(self, member.file_size, limit if max_bytes is None else min(limit, max_bytes))
         with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
             return archive.read(member)
+
+
+def list_sources(path: Path, inner: Sequence[str] = ()) -> Dict[str, Source]:
+    """List the files of a folder or zip, without hidden ones, which macOS writes beside each file, and folders.
+
+    path (Path): A folder, or a zip.
+    inner (Sequence[str]): Folders in the folder whose files are listed, too; of a zip all are.
+    RETURNS (Dict[str, Source]): By name relative to the path, with slashes and without `.gz`, sorted. Of a file and the
+        same with `.gz` only the first is listed.
+    RAISES (ValueError): EL022 for a damaged zip.
+    """
+    found: Dict[str, Source] = {}
+    if path.is_dir():
+        folders = [folder for folder in (path, *(path / name for name in inner)) if folder.is_dir()]
+        files = [file for folder in folders for file in folder.iterdir() if file.is_file()]
+        found = {file.relative_to(path).as_posix(): Source(file) for file in files}
+    else:
+        with decoding(path, "zip"), zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if not name.endswith(("/", "\\"))]
+        found = {str(PurePosixPath(name.replace("\\", "/"))): Source(path, name) for name in names}
+    shown = sorted(name for name in found if not is_hidden(name))
+    plain = {_plain_name(name): found[name] for name in shown}
+    plain.update({name: found[name] for name in shown if name in plain})
+    return dict(sorted(plain.items()))
+
+
+def is_hidden(name: str) -> bool:
+    """name (str): Name of a file, with slashes.
+    RETURNS (bool): Whether it is not data: `._NAME` and the folder `__MACOSX` of macOS, `.DS_Store` and the like.
+    """
+    parts = PurePosixPath(name).parts
+    return RESOURCE_FORKS in parts or any(part.startswith(".") for part in parts[-1:])
+
+
+def kind_of(head: bytes) -> str:
+    """head (bytes): The first bytes of a file, 512 or more.
+    RETURNS (str): "hdf5", "torch", "safetensors", "zip" or "tar"; "" for another format.
+    """
+    if head.startswith(ZIP_MAGIC):
+        n_name = int.from_bytes(head[26:28], "little")
+        return "torch" if head[30 : 30 + n_name].endswith(b"/data.pkl") else "zip"
+    if head.startswith(HDF5_MAGIC):
+        return "hdf5"
+    if head.startswith(b"\x80") and TORCH_MAGIC in head[:32]:
+        return "torch"
+    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES:
+        return "safetensors"
+    return "tar" if head[USTAR_OFFSET:].startswith(USTAR_MAGIC) else ""
+
+
+def _plain_name(name: str) -> str:
+    return name if name.endswith(".tar.gz") else name.removesuffix(GZIP_SUFFIX)
+
+
+def _read_head(file: IO[bytes], n_bytes: int) -> bytes:
+    head = file.read(n_bytes)
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    file.seek(0)
+    return gzip.GzipFile(fileobj=file).read(n_bytes)
 
 
 def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
@@ -116,26 +224,55 @@ def require_file(path: Path) -> None:
         raise ValueError(Errors.EL020.format(path=path, reason="there is no such file", wanted="a file with this name"))
 
 
-def read_json(source: Source) -> Any:
-    """source (Source): A JSON file, UTF-8.
+def decode_text(content: bytes) -> str:
+    """content (bytes): Text in UTF-8, or in UTF-16 or UTF-32 with its byte order mark, as editors of Windows write it.
+    RETURNS (str): The text, without a mark.
+    RAISES (ValueError): With the line and the encoding if it is not valid.
+    """
+    encoding = json.detect_encoding(content[:4])
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        name = "UTF-8" if encoding.startswith("utf-8") else encoding.upper()
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = content[error.start : error.start + 1].hex()
+        raise ValueError(f"it is not {name}: line {line:,} has the byte 0x{byte}. Save it as UTF-8.") from error
+
+
+def read_json(source: Source, max_bytes: int = MAX_JSON_BYTES) -> Any:
+    """source (Source): A JSON file.
+    max_bytes (int): Its maximum size.
     RETURNS (Any): Its value.
     RAISES (ValueError): EL020, EL022 or EL036.
     """
-    return parse_json(source.read_bytes(MAX_JSON_BYTES), source)
+    return parse_json(source.read_bytes(max_bytes), source)
 
 
 def parse_json(content: Union[bytes, str], path: object) -> Any:
-    """content (Union[bytes, str]): JSON, UTF-8.
+    """content (Union[bytes, str]): JSON.
     path (object): Its source, for messages.
     RETURNS (Any): Its value.
-    RAISES (ValueError): EL022 if it is not JSON, or nested deeper than `MAX_JSON_DEPTH` levels.
+    RAISES (ValueError): EL022 if it is not JSON, with line and column, or nested deeper than `MAX_JSON_DEPTH` levels.
     """
-    with decoding(path, "JSON"):
-        value = json.loads(content.decode("utf8") if isinstance(content, bytes) else content)
+    try:
+        text = decode_text(content) if isinstance(content, bytes) else content
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno:,}, column {error.colno:,}"
+        reason = f"{where}: {error.msg}" if text.strip() else "it is empty"
+        raise unreadable(path, "JSON", reason, "Correct it there, or use the original file") from error
+    except ValueError as error:
+        raise unreadable(path, "JSON", error, "Correct it, or use the original file") from error
+    except RecursionError as error:
+        raise _too_deep(path) from error
     if _is_deeper(value, MAX_JSON_DEPTH):
-        reason = f"it is nested deeper than {MAX_JSON_DEPTH} levels"
-        raise ValueError(Errors.EL022.format(path=path, kind="JSON", reason=reason))
+        raise _too_deep(path)
     return value
+
+
+def _too_deep(path: object) -> ValueError:
+    reason = f"it is nested deeper than {MAX_JSON_DEPTH} levels"
+    return unreadable(path, "JSON", reason, "Use the original file")
 
 
 def _is_deeper(value: Any, n_levels: int) -> bool:

@@ -3,14 +3,13 @@
 import io
 import warnings
 import zipfile
-from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Mapping
+from typing import Any, Dict, List, Mapping
 
 import torch
 
 from ..errors import Errors
 from .limits import MIB, listed
-from .sources import Source, decoding, require_file
+from .sources import Source, decoding
 from .tensor_map import Array
 from .torch_scan import PickleScan, Refused, Storage, find_problems, inner_state
 
@@ -31,8 +30,7 @@ def read_state_dict(source: Source) -> Dict[str, Array]:
         declares more than it has.
     RAISES (OSError): EL037 if the operating system cannot read it.
     """
-    with _open(source) as file:
-        return to_float_arrays(_load(file, source))
+    return to_float_arrays(read_tensors(source.read_bytes(), source))
 
 
 def read_tensors(content: bytes, where: object) -> Dict[str, torch.Tensor]:
@@ -63,20 +61,6 @@ def _load(file: Any, where: object) -> Dict[str, torch.Tensor]:
         warnings.simplefilter("ignore")  # of torch, on old storages
         found: Any = torch.load(file, map_location="cpu", weights_only=True)
     return dict(inner_state(found))
-
-
-@contextmanager
-def _open(source: Source) -> Iterator[Any]:
-    if source.member is not None:
-        yield io.BytesIO(source.read_bytes())
-        return
-    require_file(source.path)
-    try:
-        file = source.path.open("rb")
-    except OSError as error:
-        raise OSError(Errors.EL037.format(path=source, reason=error.strerror or error)) from error
-    with file:
-        yield file
 
 
 def _scan(file: Any) -> List[str]:

@@ -20,7 +20,7 @@ from reference.seeded_manylangs import (
 
 from spacy_elmo import load_bilm
 from spacy_elmo.weights.manylangs.architecture import read_architecture
-from spacy_elmo.weights.manylangs.files import ManyLangsFiles, detect_manylangs
+from spacy_elmo.weights.manylangs.files import detect_manylangs
 from spacy_elmo.weights.manylangs.symbols import read_symbols
 from spacy_elmo.weights.sources import Source
 
@@ -153,7 +153,7 @@ def test_bad_architectures(changes, wanted, folder):
 def test_architecture_is_found_within_the_folder_alone(folder, tmp_path):
     shutil.copy(folder / "network.json", tmp_path / "secret.json")
     (folder / "network.json").rename(folder / "odd.json")
-    files = ManyLangsFiles(folder, frozenset(path.name for path in folder.iterdir()))
+    files = detect_manylangs(folder)
     for path in (str(tmp_path / "secret.json"), "../secret.json", "a/../../secret.json", None, 5, "", "."):
         (folder / "config.json").write_text(json.dumps({"config_path": path}))
         assert read_architecture(files).where == str(folder / "odd.json")

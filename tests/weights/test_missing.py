@@ -48,8 +48,8 @@ CASES = {
     ),
     "config of AllenNLP alone": (["config.json"], ["allennlp: weights.th or best.th is missing;"]),
     "state dict of another name": (
-        ["model_state_epoch_3.th"],
-        ["allennlp: weights.th or best.th is missing (there is model_state_epoch_3.th: a wrong name?)"],
+        ["training_state_epoch_3.th"],
+        ["allennlp: weights.th or best.th is missing (there is training_state_epoch_3.th: a wrong name?)"],
     ),
     "another format deeper": (
         ["elmo/options.json", "elmo/weights.h5"],

@@ -1,5 +1,6 @@
 """`Vocabulary`, `UnicodeCharsVocabulary`, `Batcher` and `TokenBatcher` of bilm-tf: words to arrays of ids."""
 
+from io import StringIO
 from typing import Dict, List, Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from ...text.characters import BOS_CHARACTER, BOW_CHARACTER, EOS_CHARACTER, EOW_
 from ...text.characters import SENTENCE_BEGIN as BOS
 from ...text.characters import SENTENCE_END as EOS
 from ...text.vocabulary import UNKNOWN as UNK
+from ...weights.sources import Source
 from ..arguments import ConfigurationError, PathLike, check_count, check_file
 
 MIN_WORD_LENGTH = 3  # begin of word, one character, end of word
@@ -26,8 +28,8 @@ class Vocabulary:
     """
 
     def __init__(self, filename: PathLike, validate_file: bool = False) -> None:
-        with check_file("vocabulary file", filename).open(encoding="utf8") as file:
-            words = [line.strip() for line in file]
+        text = Source(check_file("vocabulary file", filename)).read_text()
+        words = [line.strip() for line in StringIO(text, newline=None)]
         self._id_to_word = [word for word in words if word != SKIPPED]
         self._word_to_id: Dict[str, int] = {word: i for i, word in enumerate(self._id_to_word)}
         self._bos, self._eos, self._unk = (self._word_to_id.get(word, -1) for word in (BOS, EOS, UNK))

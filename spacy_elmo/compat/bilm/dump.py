@@ -1,9 +1,11 @@
 """`dump_bilm_embeddings` and `dump_token_embeddings` of bilm-tf: files of vectors."""
 
+from io import StringIO
 from typing import List
 
 import numpy as np
 
+from ...weights.sources import Source
 from ..arguments import PathLike, check_file
 from ..hdf5 import new_hdf5
 from .data import Batcher, UnicodeCharsVocabulary
@@ -25,11 +27,11 @@ def dump_bilm_embeddings(
     outfile (PathLike): HDF5 file to write.
     RAISES (ValueError): See `BidirectionalLanguageModel`.
     """
-    text = check_file("dataset_file", dataset_file)
+    text = Source(check_file("dataset_file", dataset_file)).read_text()
     model = BidirectionalLanguageModel(options_file, weight_file, max_batch_size=1)
     batcher = Batcher(vocab_file, _max_characters(model))
-    with text.open(encoding="utf8") as lines, new_hdf5(outfile) as file:
-        for number, line in enumerate(lines):
+    with new_hdf5(outfile) as file:
+        for number, line in enumerate(StringIO(text, newline=None)):
             layers = model(batcher.batch_sentences([line.split()]))["lm_embeddings"][0]
             file.create_dataset(str(number), data=layers, dtype="float32")
 

@@ -1,117 +1,68 @@
 """Find the files of an AllenNLP model: in a tar archive, in a folder, or next to a state dict."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, List, Optional, Union
+from typing import Any, Iterable, List, Mapping, Optional, Tuple
 
+from ...errors import Errors
 from ..limits import MAX_JSON_BYTES
-from ..sources import Source, check_size, parse_json
+from ..native.files import has_network
+from ..sources import Source, is_hidden, list_sources, parse_json
 from .jsonnet import to_json
-from .tar import TarScan, is_tar, read_member, scan_tar
+from .tar import TarMember, is_tar, scan_tar
 
 CONFIG_NAME = "config.json"
 OPTIONS_NAME = "options.json"
 ARCHIVE_NAME = "model.tar.gz"
 WEIGHTS_NAMES = ("weights.th", "best.th")  # in an archive; in the folder of a training
+# Of the epochs of a training: model_state_epoch_3.th; in AllenNLP 2 model_state_e3_b0.th.
+EPOCH_PATTERN = re.compile(r"model_state_e.*\.th")
+TRAINING_STATE = "training_state_"  # the optimizer
 STATE_SUFFIXES = (".th", ".pt", ".pth")
 INNER_FOLDERS = ("vocabulary", "fta")
 WANTED = (
-    "an AllenNLP model.tar.gz or its folder, with weights.th or best.th (config.json is read if there is one), or a "
-    "state dict (.th, .pt, .pth)"
+    "an AllenNLP model.tar.gz or its folder, with weights.th, best.th or model_state_epoch_N.th (config.json is read "
+    "if there is one), or a state dict: a file of `torch.save` or safetensors, of any name"
 )
-
-
-@dataclass(frozen=True)
-class FolderFiles:
-    """Files in a folder.
-
-    path (Path): The folder.
-    """
-
-    path: Path
-
-    @property
-    def names(self) -> List[str]:
-        """RETURNS (List[str]): Names of its files, and of those in the folders that AllenNLP writes."""
-        found = [file.name for file in sorted(self.path.iterdir()) if file.is_file()]
-        for name in INNER_FOLDERS:
-            if (self.path / name).is_dir():
-                found += [f"{name}/{file.name}" for file in sorted((self.path / name).iterdir()) if file.is_file()]
-        return found
-
-    def read(self, name: str, max_bytes: Optional[int] = None) -> bytes:
-        """RETURNS (bytes): The content of a file.
-        RAISES (ValueError, OSError): See `Source.read_bytes`.
-        """
-        return Source(self.path / name).read_bytes(max_bytes)
-
-    def place(self, name: str) -> str:
-        """RETURNS (str): A file, for messages."""
-        return str(self.path / name)
-
-
-@dataclass(frozen=True)
-class TarFiles:
-    """Files in a tar archive whose headers were checked.
-
-    path (Path): The archive.
-    root (str): Folder in it with the model, "" for none.
-    scan (TarScan): Its names and small files.
-    """
-
-    path: Path
-    root: str
-    scan: TarScan
-
-    @property
-    def names(self) -> List[str]:
-        """RETURNS (List[str]): Names of its files, relative to the root."""
-        return [name[len(self.root) :] for name in self.scan.names if name.startswith(self.root)]
-
-    def read(self, name: str, max_bytes: Optional[int] = None) -> bytes:
-        """RETURNS (bytes): The content of a file; its size was checked against that of the archive.
-        RAISES (ValueError): EL036 if it has more than `max_bytes`, EL022 or EL036 if the archive has changed.
-        """
-        content = self.scan.contents.get(self.root + name)
-        if content is None:
-            return read_member(self.path, self.root + name, max_bytes)
-        check_size(self.place(name), len(content), max_bytes)
-        return content
-
-    def place(self, name: str) -> str:
-        """RETURNS (str): A file, for messages."""
-        return f"{self.path}:{self.root}{name}"
 
 
 @dataclass(frozen=True)
 class AllenNLPFiles:
     """The files of an AllenNLP model.
 
-    files (Union[FolderFiles, TarFiles]): Where they are.
+    base (str): Beginning of the path of a file, for messages: the folder and "/", or the archive and ":".
+    sources (Mapping[str, Source]): All files, by name relative to the base.
     weights (str): Name of the state dict.
     """
 
-    files: Union[FolderFiles, TarFiles]
+    base: str
+    sources: Mapping[str, Source]
     weights: str
 
-    def has(self, name: str) -> bool:
-        """RETURNS (bool): Whether there is a file of this name."""
-        return name in self.files.names
+    def place(self, name: str) -> str:
+        """RETURNS (str): A file, for messages."""
+        return str(self.sources.get(name, f"{self.base}{name}"))
 
     def read_json(self, name: str) -> Any:
         """RETURNS (Any): The value of a JSON file, in which AllenNLP allows some Jsonnet.
         RAISES (ValueError): EL022 or EL036.
         """
-        place = self.files.place(name)
-        content = self.files.read(name, MAX_JSON_BYTES)
+        content = self.sources[name].read_bytes(MAX_JSON_BYTES)
         try:
-            return parse_json(content, place)
-        except ValueError:
-            return parse_json(to_json(content), place)
+            return parse_json(content, self.place(name))
+        except ValueError as error:
+            changed = to_json(content)
+            if changed == content:
+                raise
+            try:
+                return parse_json(changed, self.place(name))
+            except ValueError:
+                raise error from None  # with the position in the file
 
     def read_config(self) -> Any:
         """RETURNS (Any): The config, {} if there is none."""
-        return self.read_json(CONFIG_NAME) if self.has(CONFIG_NAME) else {}
+        return self.read_json(CONFIG_NAME) if CONFIG_NAME in self.sources else {}
 
 
 def detect_allennlp(path: Path) -> Optional[AllenNLPFiles]:
@@ -120,24 +71,65 @@ def detect_allennlp(path: Path) -> Optional[AllenNLPFiles]:
     RAISES (ValueError): EL022, EL036 or EL310 for a tar archive that is damaged or refused.
     """
     if path.is_dir():
-        own = next((name for name in WEIGHTS_NAMES if (path / name).is_file()), None)
-        if own is not None:
-            return AllenNLPFiles(FolderFiles(path), own)
-        return detect_allennlp(path / ARCHIVE_NAME) if (path / ARCHIVE_NAME).is_file() else None
-    if path.suffix in STATE_SUFFIXES:
-        return AllenNLPFiles(FolderFiles(path.parent), path.name)
+        sources = list_sources(path, INNER_FOLDERS)
+        if not any(name in sources for name in WEIGHTS_NAMES) and (path / ARCHIVE_NAME).is_file():
+            return detect_allennlp(path / ARCHIVE_NAME)
+        own = _choose_weights(sources)
+        return None if own is None else AllenNLPFiles(f"{path}/", sources, own)
+    source = Source(path)
+    if _is_state_dict(source) or (source.name.endswith(STATE_SUFFIXES) and not source.kind()):
+        beside = list_sources(path.parent, INNER_FOLDERS)
+        return AllenNLPFiles(f"{path.parent}/", {**beside, source.name: source}, source.name)
     return _in_tar(path) if path.is_file() and is_tar(path) else None
 
 
+def detect_state_dict(path: Path) -> Optional[AllenNLPFiles]:
+    """path (Path): A folder in no other format.
+    RETURNS (Optional[AllenNLPFiles]): Its files, if there is a state dict of any name among them.
+    RAISES (ValueError): EL021 if there are several.
+    """
+    sources = list_sources(path, INNER_FOLDERS) if path.is_dir() else {}
+    names = [name for name in sources if "/" not in name and not name.startswith(TRAINING_STATE)]
+    found = [name for name in names if _is_state_dict(sources[name])]
+    if len(found) > 1:
+        raise ValueError(Errors.EL021.format(path=path, n=len(found), kind="state dicts", names=", ".join(found)))
+    return AllenNLPFiles(f"{path}/", sources, found[0]) if found else None
+
+
+def _is_state_dict(source: Source) -> bool:
+    kind = source.kind()
+    return kind == "torch" or (kind == "safetensors" and not has_network(source))
+
+
+def _choose_weights(names: Iterable[str]) -> Optional[str]:
+    """The state dict of a training: the best one, else that of the newest epoch."""
+    found = list(names)
+    own = [name for name in WEIGHTS_NAMES if name in found]
+    epochs = sorted((name for name in found if EPOCH_PATTERN.fullmatch(name)), key=_epoch)
+    return next(iter([*own, *reversed(epochs)]), None)
+
+
+def _epoch(name: str) -> List[int]:
+    """RETURNS (List[int]): Epoch, and what follows: a batch or the time of day."""
+    return [int(number) for number in re.findall(r"\d{1,18}", name)]
+
+
 def _in_tar(path: Path) -> Optional[AllenNLPFiles]:
-    """The state dict in the outermost folder that has one; weights.th before best.th."""
+    """The state dict in the outermost folder that has one."""
     scan = scan_tar(path, _is_small)
-    found = [PurePosixPath(name) for name in scan.names if PurePosixPath(name).name in WEIGHTS_NAMES]
+    names = [name for name in scan.names if not is_hidden(name)]
+    found: List[Tuple[int, str, str]] = []
+    for folder in {str(PurePosixPath(name).parent) for name in names}:
+        root = "" if folder == "." else f"{folder}/"
+        own = _choose_weights(name[len(root) :] for name in names if name.startswith(root))
+        if own is not None:
+            found.append((root.count("/"), root, own))
     if not found:
         return None
-    best = min(found, key=lambda name: (len(name.parts), WEIGHTS_NAMES.index(name.name)))
-    root = "" if best.parent == PurePosixPath(".") else f"{best.parent}/"
-    return AllenNLPFiles(TarFiles(path, root, scan), best.name)
+    _, root, own = min(found)
+    inside = [name for name in names if name.startswith(root)]
+    sources = {name[len(root) :]: TarMember(path, name, scan.contents.get(name)) for name in inside}
+    return AllenNLPFiles(f"{path}:{root}", sources, own)
 
 
 def _is_small(name: str) -> bool:

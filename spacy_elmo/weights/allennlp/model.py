@@ -4,7 +4,7 @@ import warnings
 from typing import Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
-from torch import Tensor, from_numpy, nn
+from torch import from_numpy, nn
 
 from ...bilm.config import BiLMConfig
 from ...bilm.lm_head import SoftmaxHead
@@ -12,7 +12,7 @@ from ...bilm.model import BiLMNetwork
 from ...encoding.facade import BiLM
 from ...errors import Errors, Warnings
 from ...text.vocabulary import Vocabulary
-from ..bilm_tf.hdf5 import read_hdf5, read_hdf5_bytes
+from ..bilm_tf.hdf5 import read_hdf5
 from ..bilm_tf.layout import SOFTMAX_BIAS, SOFTMAX_WEIGHT, state_shapes
 from ..limits import listed
 from ..mixes import LoadedMix, mixes_to_meta
@@ -47,17 +47,16 @@ def read_allennlp(
     RETURNS (Tuple[BiLM, Tuple[LoadedMix, ...]]): The biLM, float32, and the mixes, which are in its meta data, too.
     RAISES (ValueError): EL020 to EL028, EL036, EL303, and EL310 to EL316, EL344.
     """
-    place = files.files.place(files.weights)
-    tensors = read_tensors(files.files.read(files.weights), place)
+    place = files.place(files.weights)
+    tensors = to_float_arrays(read_tensors(files.sources[files.weights].read_bytes(), place))
     modules = find_modules(tensors)
     if not modules and is_language_model(tensors):
         _refuse_extras_of_lm(place, part=part, options=options, vocab=vocab, softmax=softmax)
-        arrays = to_float_arrays(tensors)
-        return read_language_model(files.read_config(), arrays, _words_of(files), place), ()
+        return read_language_model(files.read_config(), tensors, _words_of(files), place), ()
     module = _choose(modules, part, place)
     config = files.read_config()
     block = find_block(config, module)
-    own = to_float_arrays({name: tensors[key] for name, key in bilm_tensors(module, tensors).items()})
+    own = {name: tensors[key] for name, key in bilm_tensors(module, tensors).items()}
     shapes = {name: array.shape for name, array in own.items()}
     bilm_config, source = read_bilm_config(files, module, block, shapes, options)
     mixes, mix_problems = _read_mixes(module, block, tensors, bilm_config.n_layers + 1)
@@ -91,7 +90,7 @@ def _refuse(problems: List[str], place: str, source: str) -> None:
 
 
 def _read_mixes(
-    module: Module, block: Optional[Block], tensors: Mapping[str, Tensor], n_layers: int
+    module: Module, block: Optional[Block], tensors: Mapping[str, Array], n_layers: int
 ) -> Tuple[List[LoadedMix], List[str]]:
     """The scalar mixes, in order, and all problems with their tensors."""
     norm = "allennlp" if block is not None and block.settings.get("do_layer_norm") is True else None
@@ -99,7 +98,7 @@ def _read_mixes(
     problems: List[str] = []
     while f"{(base := f'{module.mixes}scalar_mix_{len(mixes)}.')}gamma" in tensors and not problems:
         names = [base + "gamma", *(f"{base}scalar_parameters.{k}" for k in range(n_layers))]
-        own = to_float_arrays({key: tensor for key, tensor in tensors.items() if key.startswith(base)})
+        own = {key: array for key, array in tensors.items() if key.startswith(base)}
         problems = find_misfits(dict.fromkeys(names, (1,)), own)
         if not problems:
             gamma, *weights = (float(np.float32(own[name][0])) for name in names)
@@ -116,7 +115,7 @@ def _refuse_extras_of_lm(place: str, *, part: Optional[str], **extras: Optional[
         raise ValueError(Errors.EL319.format(path=place, given=given, format="allennlp (a language model)"))
 
 
-def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping[str, Tensor], place: str) -> None:
+def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping[str, Array], place: str) -> None:
     """Vectors that AllenNLP computed from the characters once (vocab_to_cache) are computed again: they are equal,
     unless they were trained."""
     name = f"{module.prefix}{CACHE}weight"
@@ -124,14 +123,14 @@ def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping
         return
     is_trained = None if block is None else block.settings.get("requires_grad", False)
     if is_trained is not False:
-        n_words = len(tensors[name]) if tensors[name].dim() else 0
+        n_words = len(tensors[name]) if tensors[name].shape else 0
         warnings.warn(Warnings.WL312.format(path=place, n_words=n_words), stacklevel=2)
 
 
 def _read_original(files: AllenNLPFiles, block: Optional[Block]) -> Dict[str, Array]:
     """Arrays of the HDF5 file of the biLM, if the archive has it."""
     name = find_member(files, block, "weight_file")
-    return {} if name is None else read_hdf5_bytes(files.files.read(name), files.files.place(name))
+    return {} if name is None else read_hdf5(files.sources[name])
 
 
 def _build_network(config: BiLMConfig, own: Mapping[str, Array], original: Mapping[str, Array]) -> BiLMNetwork:
@@ -155,33 +154,23 @@ def _read_head(
         own = {name: arrays[name] for name in (SOFTMAX_WEIGHT, SOFTMAX_BIAS) if name in arrays}
         n_words = len(own[SOFTMAX_BIAS]) if SOFTMAX_BIAS in own and own[SOFTMAX_BIAS].shape else 0
         wanted = {SOFTMAX_WEIGHT: (n_words, config.projection_width), SOFTMAX_BIAS: (n_words,)}
-        where = str(softmax or files.files.place("its HDF5 file"))
-        _refuse(find_misfits(wanted, own), where, files.files.place(files.weights))
+        where = str(softmax or files.place("its HDF5 file"))
+        _refuse(find_misfits(wanted, own), where, files.place(files.weights))
         weight = nn.Parameter(from_numpy(as_float32(own[SOFTMAX_WEIGHT])))
         head = build_head(weight, as_float32(own[SOFTMAX_BIAS]))
-    words = read_vocabulary(vocab, True) if vocab is not None else _own_words(files, is_needed=head is not None)
+    found = vocab or files.sources.get(VOCAB_NAME)
+    words = None if found is None else read_vocabulary(found, vocab is not None or head is not None)
     check_vocabulary(words, table_rows(softmax_bias=None if head is None else head.bias.detach().numpy()))
     return head, words
 
 
-def _own_words(files: AllenNLPFiles, *, is_needed: bool) -> Optional[Vocabulary]:
-    if not files.has(VOCAB_NAME):
-        return None
-    place = files.files.place(VOCAB_NAME)
-    try:
-        lines = files.files.read(VOCAB_NAME).decode("utf8").split("\n")
-        return Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
-    except ValueError as error:
-        if is_needed:
-            raise ValueError(Errors.EL027.format(path=place, reason=error)) from error
-        warnings.warn(Warnings.WL020.format(path=place, reason=error), stacklevel=2)
-    return None
-
-
 def _words_of(files: AllenNLPFiles) -> Optional[List[str]]:
     """The words of AllenNLP's vocabulary, without padding, for a language model."""
-    name = "vocabulary/tokens.txt"
-    if not files.has(name):
+    source = files.sources.get("vocabulary/tokens.txt")
+    if source is None:
         return None
-    lines = files.files.read(name).decode("utf8", errors="replace").split("\n")
+    try:
+        lines = source.read_text().split("\n")
+    except ValueError as error:
+        raise ValueError(Errors.EL027.format(path=source, reason=error)) from error
     return lines[:-1] if not lines[-1] else lines

@@ -69,7 +69,7 @@ def read_bilm_config(
     RAISES (ValueError): EL020, EL022, EL023 or EL314.
     """
     options, source = _find_options(files, block, given)
-    place = files.files.place(files.weights)
+    place = files.place(files.weights)
     if options is None:
         options, source = _merge(read_sizes(shapes, place), ASSUMED), f"shapes of {place}"
         if not _is_official(block):
@@ -90,15 +90,15 @@ def _find_options(files: AllenNLPFiles, block: Optional[Block], given: Optional[
         return read_json(given), str(given)
     stated = None if block is None else block.settings.get("options_file")
     if block is not None and isinstance(stated, Mapping):
-        return stated, f"{files.files.place(CONFIG_NAME)}, {block.path}.options_file"
+        return stated, f"{files.place(CONFIG_NAME)}, {block.path}.options_file"
     name = find_member(files, block, "options_file")
-    if name is None and not _is_official(block) and files.has(OPTIONS_NAME):
+    if name is None and not _is_official(block) and OPTIONS_NAME in files.sources:
         name = OPTIONS_NAME
     if name is not None:
-        return files.read_json(name), files.files.place(name)
+        return files.read_json(name), files.place(name)
     config = files.read_config()
     if isinstance(config, Mapping) and "lstm" in config:  # options under the name of a config
-        return config, files.files.place(CONFIG_NAME)
+        return config, files.place(CONFIG_NAME)
     return None, ""
 
 
@@ -114,8 +114,7 @@ def find_member(files: AllenNLPFiles, block: Optional[Block], key: str) -> Optio
     if isinstance(stated, str):
         inner = stated.replace("\\", "/").rpartition("!")[2]
         names += [inner.removeprefix("./"), PurePosixPath(inner).name]
-    known = files.files.names
-    return next((name for name in names if name in known), None)
+    return next((name for name in names if name in files.sources), None)
 
 
 def _is_official(block: Optional[Block]) -> bool:

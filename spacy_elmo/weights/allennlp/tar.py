@@ -4,15 +4,15 @@ import gzip
 import io
 import tarfile
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Union
 
 from ...errors import Errors
 from ..limits import MIB, expanded_limit, listed, shorten
-from ..sources import check_size, decoding
+from ..sources import GZIP_MAGIC, Source, check_size, decoding
 
-GZIP_MAGIC = b"\x1f\x8b"
-USTAR_MAGIC, USTAR_OFFSET = b"ustar", 257
+SUFFIXES = (".tar", ".tar.gz", ".tgz")
 BLOCK = 512
 MAX_MEMBERS = 1000
 MAX_HEADER_BYTES = MIB  # long names and attributes of a member
@@ -38,12 +38,29 @@ class TarScan(NamedTuple):
     contents: Dict[str, bytes]
 
 
+@dataclass(frozen=True)
+class TarMember(Source):
+    """A file in an archive that `scan_tar` accepted, so that its size was checked against that of the archive.
+
+    content (Optional[bytes]): Its content, if it was kept.
+    """
+
+    content: Optional[bytes] = None
+
+    def _read_stored(self, max_bytes: Optional[int]) -> bytes:
+        if self.content is None:
+            return read_member(self.path, self.member or "", max_bytes)
+        check_size(self, len(self.content), max_bytes)
+        return self.content
+
+
 def is_tar(path: Path) -> bool:
-    """RETURNS (bool): Whether a file is meant as a tar archive, by its first bytes or name."""
-    with path.open("rb") as file:
-        head = file.read(BLOCK)
-    is_plain = head[USTAR_OFFSET:].startswith(USTAR_MAGIC) or path.suffix == ".tar"
-    return is_plain or head.startswith(GZIP_MAGIC)
+    """RETURNS (bool): Whether a file is meant as a tar archive, plain or gzip, by its first bytes or its name. A gzip
+    that cannot be decompressed is.
+    """
+    if Source(path).kind() == "tar" or path.name.endswith(SUFFIXES):
+        return True
+    return Source(path).is_gzip() and not Source(path).read_head()
 
 
 def scan_tar(path: Path, is_small: IsSmall) -> TarScan:

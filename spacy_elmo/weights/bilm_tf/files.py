@@ -1,19 +1,16 @@
 """Find the files of a bilm-tf model: in a folder, in a zip, or an HDF5 file with its options in the same folder."""
 
 import re
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterable, List, Optional, Sequence
+from typing import Dict, Iterable, List, Optional, Sequence
 
 from ...errors import Errors
-from ..sources import Source, decoding
+from ..sources import Source, list_sources
 
-ZIP_MAGIC = b"PK\x03\x04"
-HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 HDF5_SUFFIXES = (".hdf5", ".h5")
 TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
-VOCAB_NAMES = ("vocab.txt", "vocab.txt.gz")  # zips of NLPL have the latter
+VOCAB_NAME = "vocab.txt"  # in zips of NLPL with .gz
 WANTED = "a folder with options.json and one .hdf5 file; an .hdf5 file next to its options.json; a .zip with both"
 
 
@@ -40,86 +37,61 @@ def detect_bilm_tf(path: Path) -> Optional[TFFiles]:
         damaged zip.
     """
     if path.is_dir():
-        files = [Source(own) for own in sorted(path.iterdir()) if own.is_file()]
-        return _pick(str(path), files)
-    if path.suffix in HDF5_SUFFIXES or _has_magic(path, HDF5_MAGIC):
-        return _beside_weights(path)
-    if path.name.endswith("options.json"):
-        return _beside_options(path)
-    return _in_zip(path) if _is_meant_as_zip(path) else None
+        return _pick(str(path), list_sources(path))
+    source, kind = Source(path), Source(path).kind()
+    if kind == "hdf5" or source.name.endswith(HDF5_SUFFIXES):
+        return _beside_weights(source)
+    if source.name.endswith("options.json"):
+        return _beside_options(source)
+    # By name, too, since zipfile does not recognize a truncated zip.
+    return _pick(str(path), list_sources(path)) if kind == "zip" or path.suffix == ".zip" else None
 
 
-def _is_meant_as_zip(path: Path) -> bool:
-    """By name or first bytes, since zipfile does not recognize a truncated zip."""
-    return path.suffix == ".zip" or _has_magic(path, ZIP_MAGIC)
+def find_options(sources: Iterable[Source]) -> List[Source]:
+    """RETURNS (List[Source]): The files whose names end in options.json."""
+    return [source for source in sources if source.name.endswith("options.json")]
 
 
-def _has_magic(path: Path, magic: bytes) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(magic)) == magic
-
-
-def _is_readable_hdf5(path: Path) -> bool:
-    try:
-        return _has_magic(path, HDF5_MAGIC)
-    except OSError:  # a file that the user may not read
-        return False
-
-
-def _in_zip(path: Path) -> Optional[TFFiles]:
-    with decoding(path, "zip"), zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-    members = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX")]
-    return _pick(str(path), [Source(path, member) for member in sorted(members)])
-
-
-def _beside_weights(weights: Path) -> TFFiles:
+def _beside_weights(weights: Source) -> TFFiles:
     """The options with the same prefix as the weights, else options.json, else the only options in the folder."""
-    prefix = re.sub(r"(weights|model)$", "", weights.stem)
-    names = [f"{prefix}options.json", f"{weights.stem}_options.json", f"{weights.stem}.json", "options.json"]
-    options = _first_file(weights.parent, names)
+    stem = Path(weights.name).stem
+    prefix = re.sub(r"(weights|model)$", "", stem)
+    beside = list_sources(weights.path.parent)
+    names = [f"{prefix}options.json", f"{stem}_options.json", f"{stem}.json", "options.json"]
+    options = next((beside[name] for name in names if name in beside), None)
     if options is None:
-        found = _options_of([Source(path) for path in sorted(weights.parent.glob("*.json"))])
-        options = _only(found, str(weights), "options", names)
-    vocab = _first_file(weights.parent, [f"{prefix}vocab.txt", *VOCAB_NAMES])
-    embeddings = _first_file(weights.parent, [TOKEN_EMBEDDINGS_NAME])
-    return TFFiles(options, Source(weights), vocab, embeddings)
+        options = _only(find_options(beside.values()), str(weights), "options", names)
+    vocab = beside.get(f"{prefix}{VOCAB_NAME}", beside.get(VOCAB_NAME))
+    return TFFiles(options, weights, vocab, beside.get(TOKEN_EMBEDDINGS_NAME))
 
 
-def _beside_options(options: Path) -> Optional[TFFiles]:
+def _beside_options(options: Source) -> Optional[TFFiles]:
     """The files in the folder of the options: those with the same prefix, if weights are among them."""
     prefix = options.name.removesuffix("options.json")
-    others = [path for path in sorted(options.parent.iterdir()) if path.is_file()]
-    others = [path for path in others if not path.name.endswith("options.json")]
-    named = [path for path in others if path.name.startswith(prefix) or path.suffix not in HDF5_SUFFIXES]
-    is_named = any(path.suffix in HDF5_SUFFIXES for path in named)
-    return _pick(str(options), [Source(path) for path in (options, *(named if is_named else others))])
+    beside = list_sources(options.path.parent)
+    others = {name: source for name, source in beside.items() if not name.endswith("options.json")}
+    named = {name: others[name] for name in others if name.startswith(prefix) or not name.endswith(HDF5_SUFFIXES)}
+    is_named = any(name.endswith(HDF5_SUFFIXES) for name in named)
+    return _pick(str(options), {options.name: options, **(named if is_named else others)})
 
 
-def _pick(where: str, sources: Sequence[Source]) -> Optional[TFFiles]:
+def _pick(where: str, sources: Dict[str, Source]) -> Optional[TFFiles]:
     """Exactly one options file and one weights file among the files of a folder or zip, or None."""
-    embeddings = [source for source in sources if source.name == TOKEN_EMBEDDINGS_NAME]
-    weights = [source for source in sources if source.name.endswith(HDF5_SUFFIXES) and source not in embeddings]
-    options = _options_of(sources)
+    found = sources.values()
+    options = find_options(found)
+    others = [source for source in found if not source.name.endswith(TOKEN_EMBEDDINGS_NAME)]
+    named = [source for source in others if source.name.endswith(HDF5_SUFFIXES)]
+    weights = [source for source in named if source.kind() in ("hdf5", "")]  # damaged ones, too, for their error
     if options and not weights:  # another suffix
-        plain = [source for source in sources if source.member is None and source not in embeddings]
-        weights = [source for source in plain if _is_readable_hdf5(source.path)]
+        weights = [source for source in others if source.kind() == "hdf5"]
     if not weights or not options:
         return None
     return TFFiles(
         _only(options, where, "options", ["options.json"]),
         _only(weights, where, "HDF5 weights", ["weights.hdf5"]),
-        next((source for name in VOCAB_NAMES for source in sources if source.name == name), None),
-        next(iter(embeddings), None),
+        next((source for source in found if source.name == VOCAB_NAME), None),
+        next((source for source in found if source.name == TOKEN_EMBEDDINGS_NAME), None),
     )
-
-
-def _options_of(sources: Iterable[Source]) -> List[Source]:
-    return [source for source in sources if source.name.endswith("options.json")]
-
-
-def _first_file(folder: Path, names: Iterable[str]) -> Optional[Source]:
-    return next((Source(folder / name) for name in names if (folder / name).is_file()), None)
 
 
 def _only(found: Sequence[Source], where: str, kind: str, wanted: Iterable[str]) -> Source:

@@ -32,40 +32,34 @@ def read_hdf5(source: Source) -> Dict[str, Array]:
     RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or not HDF5, EL038 for anything but plain
         datasets: links, external and virtual storage, shapes larger than the file.
     """
-    if source.member is not None:
-        return read_hdf5_bytes(source.read_bytes(), source)
-    require_file(source.path)
-    return _read(source.path, source.path.stat().st_size, source)
+    place, n_bytes = _open_place(source)
+    with decoding(source, "HDF5"), h5py.File(place, "r") as file:
+        datasets, problems = _scan(file, expanded_limit(n_bytes))
+        arrays = {} if problems else {name: np.asarray(dataset[()]) for name, dataset in datasets.items()}
+    _refuse(problems, source)
+    return arrays
 
 
 def read_shapes(source: Source) -> Dict[str, Shape]:
-    """source (Source): A file on disk.
+    """source (Source): A file, or a member of a zip.
     RETURNS (Dict[str, Shape]): Shapes of all datasets by their path in the file; no values are read.
     RAISES (ValueError): EL020, EL022 or EL038, see `read_hdf5`.
     """
-    require_file(source.path)
-    with decoding(source, "HDF5"), h5py.File(source.path, "r") as file:
-        datasets, problems = _scan(file, expanded_limit(source.path.stat().st_size))
+    place, n_bytes = _open_place(source)
+    with decoding(source, "HDF5"), h5py.File(place, "r") as file:
+        datasets, problems = _scan(file, expanded_limit(n_bytes))
         shapes = {name: tuple(dataset.shape) for name, dataset in datasets.items()}
     _refuse(problems, source)
     return shapes
 
 
-def read_hdf5_bytes(content: bytes, where: object) -> Dict[str, Array]:
-    """content (bytes): An HDF5 file.
-    where (object): Its source, for messages.
-    RETURNS (Dict[str, Array]): Arrays by their path in the file.
-    RAISES (ValueError): EL022 or EL038, see `read_hdf5`.
-    """
-    return _read(io.BytesIO(content), len(content), where)
-
-
-def _read(place: Any, n_bytes: int, where: object) -> Dict[str, Array]:
-    with decoding(where, "HDF5"), h5py.File(place, "r") as file:
-        datasets, problems = _scan(file, expanded_limit(n_bytes))
-        arrays = {} if problems else {name: np.asarray(dataset[()]) for name, dataset in datasets.items()}
-    _refuse(problems, where)
-    return arrays
+def _open_place(source: Source) -> Tuple[Any, int]:
+    """RETURNS (Tuple[Any, int]): What h5py opens, and its size; members of archives and gzip are read into memory."""
+    if source.member is None and not source.is_gzip():
+        require_file(source.path)
+        return source.path, source.path.stat().st_size
+    content = source.read_bytes()
+    return io.BytesIO(content), len(content)
 
 
 def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:

@@ -4,7 +4,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from ...errors import Errors
 from ..limits import MAX_SHOWN, MIB, listed
-from ..sources import Source
+from ..sources import Source, decode_text
 
 BLANK = "\u3000"  # what a line without a visible symbol means
 MAX_BYTES = 32 * MIB
@@ -17,10 +17,11 @@ def read_symbols(source: Source, needed: Sequence[str]) -> Tuple[Optional[str], 
     RETURNS (Tuple[Optional[str], ...]): Symbols by id; None for blank ones that a later line replaces.
     RAISES (ValueError): EL305 with all problems, EL020 or EL036 if it is missing or too large.
     """
+    content = source.read_bytes(MAX_BYTES)
     try:
-        lines = source.read_bytes(MAX_BYTES).decode("utf8").split("\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(_refusal(source, [f"it is not UTF-8: {error}"])) from error
+        lines = decode_text(content).split("\n")
+    except ValueError as error:
+        raise ValueError(_refusal(source, [str(error)])) from error
     lines = lines[:-1] if not lines[-1].strip() else lines  # only a line feed ends a line
     ids: Dict[str, int] = {}
     symbols: Dict[int, str] = {}

@@ -4,10 +4,9 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from ...bilm.config import BiLMConfig
 from ...encoding.word_encoder import make_lexicon_codec
-from ...errors import Errors
 from ...text.lexicon import Lexicon
 from ..limits import MIB
-from ..sources import Source, parse_json
+from ..sources import Source, read_json, unreadable
 
 MAX_BYTES = 256 * MIB
 NAMES = ("characters", "words")
@@ -23,7 +22,7 @@ def read_lexicon(source: Source) -> Lexicon:
     RETURNS (Lexicon): The symbols.
     RAISES (ValueError): EL022 if it is not a lexicon, EL036 if it is too large.
     """
-    return parse_lexicon(parse_json(source.read_bytes(MAX_BYTES), source), str(source))
+    return parse_lexicon(read_json(source, MAX_BYTES), str(source))
 
 
 def parse_lexicon(record: Any, where: str) -> Lexicon:
@@ -36,7 +35,7 @@ def parse_lexicon(record: Any, where: str) -> Lexicon:
     is_fine = bool(tables) and all(isinstance(table, list) and all(map(_is_symbol, table)) for table in tables)
     if not is_fine:
         reason = f"it does not have the lists of strings {' and '.join(NAMES)}"
-        raise ValueError(Errors.EL022.format(path=where, kind="lexicon", reason=reason))
+        raise unreadable(where, "lexicon", reason)
     return Lexicon(*tables)
 
 

@@ -29,9 +29,9 @@ from ..parts import (
     write_vocabulary,
 )
 from ..problems import Faults
-from ..sources import Source, check_size, decoding, read_json
+from ..sources import Source, check_size, decoding, read_json, unreadable
 from ..tensor_map import Array, Shape, find_misfits
-from .files import LEXICON_NAME
+from .files import CONFIG_NAME, LEXICON_NAME, META_NAME, NETWORK_PREFIX, VOCAB_NAME, NativeFiles
 from .int8 import decode_int8, encode_int8
 from .lexicon import check_lexicon, lexicon_record, parse_lexicon, read_lexicon
 from .names import current_name, stored_name
@@ -44,29 +44,27 @@ from .softmax_head import (
     n_rows,
 )
 
-NETWORK_PREFIX = "bilm."
 EMBEDDINGS_KEY = "token_embeddings"
 STEADY_KEYS = ("steady.h", "steady.c")
 BYTES = "bytes"  # name in messages of a model that is not in a file
 
 
-def read_native(folder: Path, vocabulary: Optional[Vocabulary] = None) -> BiLM:
+def read_native(files: NativeFiles, vocabulary: Optional[Vocabulary] = None) -> BiLM:
     """Read a folder in native format.
 
-    folder (Path): Contains config.json and weights.safetensors, optionally meta.json and vocab.txt.
+    files (NativeFiles): config.json and the weights, optionally meta.json and vocab.txt.
     vocabulary (Optional[Vocabulary]): Replaces vocab.txt.
     RETURNS (BiLM): float32, whatever the dtype in the file.
     RAISES (ValueError): EL020, EL022, EL023, EL026 to EL028, or EL034 with all problems of several files.
     """
-    faults = Faults()
-    settings = faults.attempt(_read_settings, folder)
-    arrays = faults.attempt(_read_weights, folder / "weights.safetensors")
-    meta = faults.attempt(_read_meta, folder / "meta.json") if (folder / "meta.json").is_file() else {}
-    if vocabulary is None and (folder / "vocab.txt").is_file():
-        vocabulary = faults.attempt(read_vocabulary, Source(folder / "vocab.txt"), True)
-    source = Source(folder / LEXICON_NAME)
-    lexicon = faults.attempt(read_lexicon, source) if source.path.is_file() else None
-    return _build(faults, settings, arrays, vocabulary, meta or {}, str(folder), lexicon)
+    faults, sources, where = Faults(), files.sources, str(files.folder)
+    settings = faults.attempt(_read_settings, sources[CONFIG_NAME], where)
+    arrays = faults.attempt(_read_weights, files.weights)
+    meta = faults.attempt(_read_meta, sources[META_NAME]) if META_NAME in sources else {}
+    if vocabulary is None and VOCAB_NAME in sources:
+        vocabulary = faults.attempt(read_vocabulary, sources[VOCAB_NAME], True)
+    lexicon = faults.attempt(read_lexicon, sources[LEXICON_NAME]) if LEXICON_NAME in sources else None
+    return _build(faults, settings, arrays, vocabulary, meta or {}, where, lexicon)
 
 
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
@@ -180,12 +178,12 @@ def _build(
     )
 
 
-def _read_settings(folder: Path) -> Settings:
-    return read_config(read_json(Source(folder / "config.json")), str(folder))
+def _read_settings(source: Source, where: str) -> Settings:
+    return read_config(read_json(source), where)
 
 
-def _read_weights(path: Path) -> Dict[str, Array]:
-    return _load(Source(path).read_bytes(), str(path))
+def _read_weights(source: Source) -> Dict[str, Array]:
+    return _load(source.read_bytes(), str(source))
 
 
 def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: str) -> None:
@@ -218,11 +216,10 @@ def _build_steady(arrays: Dict[str, Array]) -> Optional[BiLMState]:
     return None if h is None or c is None else BiLMState(from_numpy(h), from_numpy(c))
 
 
-def _read_meta(path: Path) -> Dict[str, Any]:
-    meta = read_json(Source(path))
+def _read_meta(source: Source) -> Dict[str, Any]:
+    meta = read_json(source)
     if not isinstance(meta, dict):
-        reason = f"it contains a {type(meta).__name__} instead of an object {{...}}"
-        raise ValueError(Errors.EL022.format(path=path, kind="meta data", reason=reason))
+        raise unreadable(source, "meta data", f"it contains a {type(meta).__name__} instead of an object {{...}}")
     return meta
 
 
@@ -230,5 +227,5 @@ def _load(content: bytes, where: str) -> Dict[str, Array]:
     with decoding(where, "safetensors"):
         arrays, problems = decode_int8(load(content))
     if problems:
-        raise ValueError(Errors.EL022.format(path=where, kind="int8 weights", reason=shorten("; ".join(problems))))
+        raise unreadable(where, "int8 weights", shorten("; ".join(problems)))
     return arrays

@@ -8,7 +8,7 @@ from ...encoding.facade import BiLM
 from ...errors import Errors
 from ..limits import MAX_CUTOFFS, MAX_WORDS, find_excess, shorten
 from ..parts import is_head_shared
-from ..sources import parse_json
+from ..sources import parse_json, unreadable
 from .softmax_head import empty_adaptive_head, head_record
 
 FORMAT_VERSION = 1
@@ -72,7 +72,7 @@ def read_header(content: bytes, where: str) -> Dict[str, Any]:
     length = int.from_bytes(content[:8], "little")
     metadata = parse_json(content[8 : 8 + length], where).get(METADATA_KEY) or {}
     if BYTES_KEY not in metadata:
-        raise ValueError(Errors.EL022.format(path=where, kind="biLM", reason="no settings in the header"))
+        raise unreadable(where, "biLM", "no settings in the header")
     record = parse_json(metadata[BYTES_KEY], where)
     problems = _header_problems(record)
     if problems:

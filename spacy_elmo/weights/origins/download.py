@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 from ...errors import Errors
 from ..replacing import find_replaceable
+from ..sources import is_hidden
 from .facts import check_facts
 from .fetch import check_file, digest_of, fetch_file, note_of
 from .http import Opener, check_url, open_url
@@ -110,7 +111,7 @@ def match_given(origin: Origin, given: Sequence[Path]) -> Dict[str, Path]:
     """
     paths = [path for place in given for path in (sorted(place.iterdir()) if place.is_dir() else [place])]
     absent = [f"'{path}' does not exist" for path in paths if not path.is_file() and not path.is_dir()]
-    paths = [path for path in paths if path.is_file()]
+    paths = [path for path in paths if path.is_file() and (path in given or not is_hidden(path.name))]
     found = {file.name: _candidates(file, paths, len(origin.files)) for file in origin.files}
     problems = absent + [_problem(file, found[file.name]) for file in origin.files if len(found[file.name]) != 1]
     if problems:

@@ -6,6 +6,7 @@ RFC 9110, sec. 14: a range request with If-Range continues the same version of a
 import hashlib
 import json
 import re
+from codecs import BOM_UTF8
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
@@ -90,7 +91,7 @@ def check_file(path: Path, name: str, sha256: Optional[str], n_bytes: Optional[i
         raise ValueError(Errors.EL364.format(name=name, n_bytes=f"{found_bytes:,}", max_bytes=f"{max_bytes:,}"))
     wanted = BEGINNINGS.get(Path(name).suffix)
     with path.open("rb") as file:
-        start = file.read(64).lstrip() if name.endswith(".json") else file.read(64)
+        start = file.read(64).removeprefix(BOM_UTF8).lstrip() if name.endswith(".json") else file.read(64)
     if wanted is not None and not start.startswith(wanted):
         raise ValueError(Errors.EL366.format(name=name, found=repr(start[:24]), wanted=repr(wanted)))
     if sha256 is not None and (found := digest_of(path)) != sha256:

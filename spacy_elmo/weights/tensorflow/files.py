@@ -1,14 +1,15 @@
 """Find the files of a TensorFlow checkpoint or of a TF-Hub module."""
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple, Union
+from typing import List, Optional, Tuple, Union
 
 from ...errors import Errors
-from ..bilm_tf.files import HDF5_SUFFIXES, TOKEN_EMBEDDINGS_NAME, VOCAB_NAMES
+from ..bilm_tf.files import HDF5_SUFFIXES, TOKEN_EMBEDDINGS_NAME, VOCAB_NAME, find_options
 from ..limits import MIB
-from ..sources import Source
+from ..sources import Source, list_sources
 from .bundle import INDEX_SUFFIX, Bundle
 from .damage import Damaged, reading
 from .saved_slices import SavedSlices
@@ -131,12 +132,13 @@ def detect_tf_hub(path: Path) -> Optional[HubFiles]:
 
 def _has_hdf5_weights(path: Path) -> bool:
     """Whether this is a folder that is read as bilm-tf: a dump may lie beside the checkpoint that it was made from."""
-    names = [file.name for file in path.iterdir()] if path.is_dir() else []
-    return any(name.endswith(HDF5_SUFFIXES) and name != TOKEN_EMBEDDINGS_NAME for name in names)
+    names = list_sources(path) if path.is_dir() else ()
+    return any(name.endswith(HDF5_SUFFIXES) and not name.endswith(TOKEN_EMBEDDINGS_NAME) for name in names)
 
 
 def _in_folder(folder: Path) -> Optional[Path]:
-    state, indices = folder / STATE_NAME, sorted(folder.glob(f"*{INDEX_SUFFIX}"))
+    state = folder / STATE_NAME
+    indices = [folder / name for name in list_sources(folder) if name.endswith(INDEX_SUFFIX)]
     indices = [file for file in indices if _data_files(file)]
     if state.is_file():
         name = _newest(state)
@@ -157,7 +159,7 @@ def _newest(state: Path) -> Optional[str]:
         content = file.read(MAX_STATE_BYTES + 1)
         if len(content) > MAX_STATE_BYTES:
             raise Damaged(f"it has more than {MAX_STATE_BYTES:,} bytes")
-        match = NEWEST.search(content)
+        match = NEWEST.search(content.removeprefix(BOM_UTF8))
         if match is None:
             return None
         try:
@@ -201,9 +203,10 @@ def _matching(prefix: Path, ending: str) -> List[Path]:
 
 def _options_beside(file: Path) -> Source:
     """options.json, else the only file that ends so."""
-    if (file.parent / "options.json").is_file():
-        return Source(file.parent / "options.json")
-    found = sorted(file.parent.glob("*options.json"))
+    beside = list_sources(file.parent)
+    if "options.json" in beside:
+        return beside["options.json"]
+    found = find_options(beside.values())
     if not found:
         reason = "it is a TensorFlow checkpoint without options.json in the same folder"
         wanted = "the options.json of the training, or a file given by `options=...` (`--options`)"
@@ -211,20 +214,14 @@ def _options_beside(file: Path) -> Source:
     if len(found) > 1:
         names = ", ".join(option.name for option in found)
         raise ValueError(Errors.EL021.format(path=file.parent, n=len(found), kind="options", names=names))
-    return Source(found[0])
+    return found[0]
 
 
 def _words_beside(file: Path) -> Tuple[Optional[Source], Optional[Source]]:
-    """Vocabulary and token embeddings."""
-    vocab, embeddings = _first(file.parent, VOCAB_NAMES), _first(file.parent, [TOKEN_EMBEDDINGS_NAME])
-    return vocab or _only_vocabulary(file.parent), embeddings
-
-
-def _first(folder: Path, names: Sequence[str]) -> Optional[Source]:
-    return next((Source(folder / name) for name in names if (folder / name).is_file()), None)
-
-
-def _only_vocabulary(folder: Path) -> Optional[Source]:
-    """The only file with a name such as vocab-2016-09-10.txt, the one of the released models."""
-    found = sorted(folder.glob("vocab*.txt"))
-    return Source(found[0]) if len(found) == 1 else None
+    """Vocabulary and token embeddings. The vocabulary is vocab.txt, else the only file with a name such as
+    vocab-2016-09-10.txt, the one of the released models.
+    """
+    beside = list_sources(file.parent)
+    named = [name for name in beside if name.startswith("vocab") and name.endswith(".txt")]
+    only = beside[named[0]] if len(named) == 1 else None
+    return beside.get(VOCAB_NAME, only), beside.get(TOKEN_EMBEDDINGS_NAME)

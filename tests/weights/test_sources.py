@@ -1,0 +1,241 @@
+"""Files as people have them, all read alike: byte order marks, gzip, any name, files of macOS, zips of Windows."""
+
+import codecs
+import gzip
+import json
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference.allennlp_state import elmo_state, make_config, to_bytes
+from reference.seeded_manylangs import make_architecture, write_manylangs
+from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
+from reference.tensorflow_files import write_checkpoint
+
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.compat.allennlp import Elmo
+from spacy_elmo.compat.bilm import Vocabulary
+from spacy_elmo.compat.simple_elmo import ElmoModel
+from spacy_elmo.weights.sources import list_sources
+
+OPTIONS = make_options()
+ARRAYS = {**make_arrays(OPTIONS), **make_softmax(OPTIONS)}
+RESOURCE_FORK = b"\0\5\x16\7\0\2\0\0Mac OS X        "
+FORMATS = ("bilm-tf", "native", "manylangs", "allennlp", "tf-checkpoint")
+TEXTS = [
+    *[("bilm-tf", "options.json"), ("bilm-tf", "vocab.txt"), ("allennlp", "config.json"), ("allennlp", "options.json")],
+    *[("native", "config.json"), ("native", "meta.json"), ("native", "vocab.txt"), ("native", "lexicon.json")],
+    *[
+        ("manylangs", "config.json"),
+        ("manylangs", "network.json"),
+        ("manylangs", "char.dic"),
+        ("manylangs", "word.dic"),
+    ],
+    *[("tf-checkpoint", "options.json"), ("tf-checkpoint", "vocab.txt")],
+]
+MARKED = {"UTF-8": "utf-8-sig", "UTF-16": "utf-16", "UTF-32": "utf-32"}
+
+
+def make(kind: str, folder: Path) -> Path:
+    """A folder with a biLM in a format. The native one has a lexicon."""
+    if kind == "bilm-tf":
+        return write_model(folder, OPTIONS, ARRAYS, WORDS)
+    if kind == "tf-checkpoint":
+        return write_checkpoint(folder, OPTIONS, ARRAYS, WORDS)
+    if kind == "manylangs":
+        write_manylangs(folder, make_architecture())
+        return folder
+    if kind == "native":
+        return save_bilm(load_bilm(make("bilm-tf", folder.with_name("source"))), folder) or folder
+    folder.mkdir()
+    (folder / "weights.th").write_bytes(to_bytes(elmo_state(ARRAYS, OPTIONS)))
+    (folder / "config.json").write_text(json.dumps(make_config()))
+    (folder / "options.json").write_text(json.dumps(OPTIONS))
+    return folder
+
+
+def assert_same(path, wanted, **settings):
+    found = load_bilm(path, **settings)
+    for one, other in zip(found.embed(SENTENCES), wanted.embed(SENTENCES)):
+        np.testing.assert_array_equal(one, other)
+    assert (found.head is None, found.vocabulary, found.meta) == (wanted.head is None, wanted.vocabulary, wanted.meta)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("encoding", MARKED)
+@pytest.mark.parametrize("kind, name", TEXTS)
+def test_texts_with_a_byte_order_mark_are_read(kind, name, encoding, tmp_path):
+    folder = make(kind, tmp_path / "model")
+    if name == "lexicon.json":
+        save_bilm(load_bilm(make("manylangs", tmp_path / "zh")), folder, force=True)
+    wanted = load_bilm(folder)
+    text = (folder / name).read_text(encoding="utf8")
+    (folder / name).write_bytes(text.encode(MARKED[encoding]))
+    assert_same(folder, wanted)
+
+
+@pytest.mark.issue(37)
+def test_texts_of_replacements_may_have_a_byte_order_mark(tmp_path):
+    folder = make("bilm-tf", tmp_path / "model")
+    wanted = Elmo(folder / "options.json", folder / "weights.hdf5", 1).state_dict()
+    for name in ("options.json", "vocab.txt"):
+        (folder / name).write_bytes(codecs.BOM_UTF8 + (folder / name).read_bytes())
+    found = Elmo(folder / "options.json", folder / "weights.hdf5", 1).state_dict()
+    assert all((tensor == wanted[name]).all() for name, tensor in found.items())
+    assert Vocabulary(folder / "vocab.txt", validate_file=True).word_to_id("<S>") == 0
+    assert ElmoModel().load(folder)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("kind, name", [text for text in TEXTS if text[1].endswith(".json")])
+@pytest.mark.parametrize(
+    "content, where",
+    [(b'{\n  "a": 1,\n  "b" 2\n}', "line 3, column 7"), (b"", "it is empty"), (b'{"a":\n "\xe9"}', "line 2 .*0xe9")],
+)
+def test_bad_json_says_where(kind, name, content, where, tmp_path):
+    folder = make(kind, tmp_path / "model")
+    (folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"(?s){name}.*{where}") as error:
+        load_bilm(folder)
+    assert "download" not in str(error.value)
+
+
+@pytest.mark.issue(37)
+def test_a_vocabulary_that_is_not_utf8_says_where(tmp_path):
+    folder = make("bilm-tf", tmp_path / "model")
+    (folder / "vocab.txt").write_bytes("<S>\n</S>\n<UNK>\ncaf\u00e9\n".encode("latin1"))
+    with pytest.raises(ValueError, match="not UTF-8: line 4 has the byte 0xe9"):
+        load_bilm(folder)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_file_may_be_in_gzip(kind, tmp_path):
+    folder = make(kind, tmp_path / "model")
+    wanted = load_bilm(folder)
+    for file in list(folder.iterdir()):
+        if file.name == "checkpoint" or ".ckpt" in file.name:  # tables of TensorFlow are read in places
+            continue
+        file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        if len(file.name) % 2:  # of a file and its copy in gzip the file is read
+            file.unlink()
+    assert_same(folder, wanted)
+    for file in [file for file in folder.glob("*.gz") if file.with_suffix("").is_file()]:
+        file.with_suffix("").unlink()
+    assert_same(folder, wanted)
+
+
+@pytest.mark.issue(37)
+def test_files_in_gzip_may_be_named_apart(tmp_path):
+    folder = make("bilm-tf", tmp_path / "model")
+    wanted = load_bilm(folder)
+    for name in ("options.json", "weights.hdf5", "vocab.txt"):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes()))
+    named = {"options": "options.json.gz", "weights": "weights.hdf5.gz", "vocab": "vocab.txt.gz"}
+    assert_same(None, wanted, **{key: tmp_path / name for key, name in named.items()})
+    for name in named.values():
+        (tmp_path / name).rename(tmp_path / name.removesuffix(".gz"))  # gzip by its first bytes
+    assert_same(tmp_path / "weights.hdf5", wanted)
+    assert_same(tmp_path / "options.json", wanted)
+
+
+def add_resource_forks(folder: Path) -> None:
+    for file in [file for file in folder.rglob("*") if file.is_file()]:
+        (file.parent / f"._{file.name}").write_bytes(RESOURCE_FORK)
+    (folder / ".DS_Store").write_bytes(b"\0\0\0\1Bud1")
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_hidden_files_are_not_data(kind, tmp_path):
+    folder = make(kind, tmp_path / "model")
+    wanted = load_bilm(folder)
+    add_resource_forks(folder)
+    assert_same(folder, wanted)
+    assert not [name for name in list_sources(folder) if name.startswith(".")]
+    if kind == "bilm-tf":
+        assert_same(folder / "options.json", wanted)
+        assert_same(folder / "weights.hdf5", wanted)
+        (folder / "options.json").rename(folder / "big_options.json")
+        (folder / "._options.json").unlink()
+        assert_same(folder / "weights.hdf5", wanted)
+        shutil.copy(folder / "weights.hdf5", folder / "a.hdf5")
+        (folder / "big_options.json").rename(folder / "options.json")
+        assert ElmoModel().load(folder)
+        (folder / "a.hdf5").unlink()
+        save_bilm(wanted, folder, format="bilm-tf", force=True)
+    if kind == "allennlp":
+        with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+            archive.add(folder, ".")
+        assert_same(tmp_path / "model.tar.gz", wanted)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("kind", ["bilm-tf", "manylangs"])
+@pytest.mark.parametrize("inner", ["", "elmo\\", ".\\a\\b\\", "a\\b/"])
+@pytest.mark.parametrize("name", ["144.zip", "elmo.bin", "elmo"])
+def test_zips_of_windows_and_of_macos_are_read(kind, inner, name, tmp_path):
+    folder = make(kind, tmp_path / "model")
+    wanted = load_bilm(folder)
+    with zipfile.ZipFile(tmp_path / name, "w") as archive:
+        archive.writestr(inner or "elmo/", b"")
+        for file in folder.iterdir():
+            archive.write(file, inner + file.name)
+            archive.writestr(f"{inner}._{file.name}", RESOURCE_FORK)
+            archive.writestr(f"__MACOSX/{inner}{file.name}", RESOURCE_FORK)
+    assert_same(tmp_path / name, wanted)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("name", ["elmo.bin", "elmo.ckpt", "elmo", "elmo.th"])
+def test_hdf5_is_read_under_any_name(name, tmp_path):
+    folder = make("bilm-tf", tmp_path / "model")
+    wanted = load_bilm(folder)
+    (folder / "weights.hdf5").rename(folder / name)
+    assert_same(folder, wanted)
+    assert_same(folder / name, wanted)
+    vocab = folder / "vocab.txt"
+    assert_same(None, wanted, options=folder / "options.json", weights=folder / name, vocab=vocab)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for file in folder.iterdir():
+            archive.write(file, file.name)
+    assert_same(tmp_path / "a.zip", wanted)
+
+
+@pytest.mark.issue(37)
+def test_word_vectors_of_bilm_tf_are_no_weights(tmp_path):
+    folder = make("bilm-tf", tmp_path / "model")
+    wanted = load_bilm(folder)
+    shutil.copy(folder / "weights.hdf5", folder / "elmo_token_embeddings.hdf5")  # the name in the example of bilm-tf
+    assert_same(folder, wanted)
+    assert_same(folder / "options.json", wanted)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("name", ["model.safetensors", "elmo.bin", "elmo"])
+def test_safetensors_are_read_under_any_name(name, tmp_path):
+    folder = make("native", tmp_path / "model")
+    wanted = load_bilm(folder)
+    (folder / "weights.safetensors").rename(folder / name)
+    assert_same(folder, wanted)
+    assert_same(folder / name, wanted)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("name", ["model", "model.bin", "model.tar.gz.part"])
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_tars_are_read_under_any_name(name, mode, tmp_path):
+    folder = make("allennlp", tmp_path / "other")
+    with tarfile.open(tmp_path / name, mode) as archive:
+        archive.add(folder, "run")
+    assert_same(tmp_path / name, load_bilm(folder))
+
+
+@pytest.mark.issue(37)
+def test_either_file_of_elmoformanylangs_stands_for_the_folder(tmp_path):
+    folder = make("manylangs", tmp_path / "model")
+    for name in ("encoder.pkl", "token_embedder.pkl"):
+        assert_same(folder / name, load_bilm(folder))
