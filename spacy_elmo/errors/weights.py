@@ -92,7 +92,8 @@ class WeightsErrors(metaclass=Catalogue):
     )
     EL303 = (
         "'{path}' cannot be read as a state dict of PyTorch, it has {n_problems} problem(s):{problems}\nOnly tensors "
-        "are read, and no code is run. Compare the file with the original, or download it again."
+        "by name are read, at the top or under the key state_dict, model_state_dict or model, and no code is run. "
+        "Save `model.state_dict()`, or compare the file with the original."
     )
     EL310 = (
         "The archive '{path}' is refused, it has {n_problems} problem(s):{problems}\nDownload it again, or pack "

@@ -19,7 +19,7 @@ from ..mixes import LoadedMix, mixes_to_meta
 from ..parts import as_float32, build_head, build_network, check_vocabulary, read_vocabulary, table_rows
 from ..sources import Source
 from ..tensor_map import Array, find_misfits, import_arrays
-from ..torch_files import read_tensors, to_float_arrays
+from ..torch_files import read_state_dict
 from .exact_bias import restore_forget_biases
 from .files import AllenNLPFiles
 from .language_model import is_language_model, read_language_model
@@ -48,7 +48,7 @@ def read_allennlp(
     RAISES (ValueError): EL020 to EL028, EL036, EL303, and EL310 to EL316, EL344.
     """
     place = files.place(files.weights)
-    tensors = to_float_arrays(read_tensors(files.sources[files.weights].read_bytes(), place))
+    tensors = read_state_dict(files.sources[files.weights])
     modules = find_modules(tensors)
     if not modules and is_language_model(tensors):
         _refuse_extras_of_lm(place, part=part, options=options, vocab=vocab, softmax=softmax)

@@ -1,0 +1,230 @@
+"""State dicts of torch as people save them: keys around them, other objects beside them, protocols, names, epochs."""
+
+import collections
+import gzip
+import json
+import pickle
+import warnings
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from reference.allennlp_state import elmo_state, make_config, to_bytes
+from reference.seeded_weights import SENTENCES, make_arrays, make_options
+from safetensors.torch import save_file
+
+from spacy_elmo import load_bilm, load_mixes
+from spacy_elmo.nn import Elmo
+from spacy_elmo.weights.sources import Source
+from spacy_elmo.weights.torch_files import read_state_dict, read_tensors
+
+OPTIONS = make_options()
+STATE = elmo_state(make_arrays(OPTIONS), OPTIONS)
+FORMS = [{"_use_new_zipfile_serialization": is_zip} for is_zip in (True, False)]
+NAMES = ["elmo.pt", "pytorch_model.bin", "last.ckpt", "elmo", "model.zip", "weights.hdf5"]
+
+
+@pytest.fixture
+def options(tmp_path):
+    (tmp_path / "options.json").write_text(json.dumps(OPTIONS))
+    return tmp_path / "options.json"
+
+
+@pytest.fixture
+def wanted(tmp_path, options):
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "weights.th").write_bytes(to_bytes(STATE))
+    return load_bilm(options=options, weights=tmp_path / "plain" / "weights.th").embed(SENTENCES)
+
+
+def assert_same(bilm, wanted):
+    for one, other in zip(bilm.embed(SENTENCES), wanted):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("settings", FORMS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_state_dict_is_read_under_any_name(name, settings, options, wanted, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(to_bytes(STATE, **settings))
+    assert_same(load_bilm(options=options, weights=path), wanted)
+    assert_same(load_bilm(path), wanted)
+    assert_same(load_bilm(tmp_path), wanted)
+    assert Elmo.from_allennlp(path) and len(load_mixes(path)) == 1
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    assert_same(load_bilm(path), wanted)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("name", ["model.safetensors", "elmo.bin", "elmo"])
+def test_a_state_dict_may_be_in_safetensors(name, options, wanted, tmp_path):
+    save_file({key: tensor.bfloat16() for key, tensor in STATE.items()}, tmp_path / name)
+    rounded = load_bilm(tmp_path / name).embed(SENTENCES)
+    assert max(np.abs(one - other).max(initial=0.0) for one, other in zip(rounded, wanted)) < 0.2
+    save_file(STATE, tmp_path / name)
+    assert_same(load_bilm(tmp_path), wanted)
+    assert_same(load_bilm(options=options, weights=tmp_path / name), wanted)
+
+
+def lightning(state):
+    """What a checkpoint of Lightning has beside the state dict."""
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.Adam([parameter])
+    parameter.sum().backward()
+    optimizer.step()
+    return {
+        "epoch": 3,
+        "global_step": 10**12,
+        "pytorch-lightning_version": "2.1.0",
+        "state_dict": state,
+        "loops": {"fit_loop": {"state_dict": {}, "seen": {1, 2}, "frozen": frozenset("a")}},
+        "callbacks": {
+            "ModelCheckpoint{'monitor': None}": {"best_model_path": Path("a.ckpt"), "score": torch.tensor(1.0)}
+        },
+        "optimizer_states": [optimizer.state_dict()],
+        "hyper_parameters": Namespace(lr=0.1, words=("a", b"b"), counts=collections.Counter("abc")),
+        "array": np.arange(3),
+    }
+
+
+CHECKPOINTS = {
+    "state_dict": lambda state: {"state_dict": state, "epoch": 3},
+    "model_state_dict": lambda state: {"epoch": 3, "model_state_dict": state, "loss": 0.5, "optimizer_state_dict": {}},
+    "model": lambda state: {"model": state},
+    "one in another": lambda state: {"model": {"state_dict": state, "config": {}}, "epoch": 3},
+    "the other in the one": lambda state: {"state_dict": {"model": state}},
+    "lightning": lightning,
+    "ordered": lambda state: {"state_dict": collections.OrderedDict(state)},
+    "parameters": lambda state: {name: torch.nn.Parameter(tensor) for name, tensor in state.items()},
+}
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("settings", FORMS)
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("kind", CHECKPOINTS)
+def test_checkpoints_of_every_pickle_protocol_are_read(kind, protocol, settings, options, wanted, tmp_path):
+    path = tmp_path / "last.ckpt"
+    path.write_bytes(to_bytes(CHECKPOINTS[kind](STATE), pickle_protocol=protocol, **settings))
+    assert_same(load_bilm(path), wanted)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("settings", FORMS)
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_tensors_are_those_of_torch_bit_for_bit(protocol, settings):
+    draw = torch.Generator().manual_seed(0)
+    table = torch.randn(7, 5, generator=draw)
+    marked = torch.nn.Parameter(table[3])
+    marked.note = "an attribute"
+    state = {
+        "view": table[2:5, 1:4],
+        "transposed": table.t(),
+        "strided": table[::2, ::3],
+        "repeated": table[:1].expand(7, 5),
+        "number": torch.tensor(3.5),
+        "empty": torch.zeros(0, 4),
+        "half": table.half(),
+        "double": table.double().requires_grad_(),
+        "brain": table.bfloat16(),
+        "long": torch.arange(5),
+        "bool": table > 0,
+        "marked": marked,
+    }
+    found = read_tensors(to_bytes(state, pickle_protocol=protocol, **settings), "a.pt")
+    assert list(found) == list(state)
+    for name, tensor in state.items():
+        values = tensor.detach().float().numpy() if name == "brain" else tensor.detach().numpy()
+        np.testing.assert_array_equal(found[name], values, strict=True)
+
+
+class Attack:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("settings", FORMS)
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_what_lies_beside_a_state_dict_is_not_run(protocol, settings, options, wanted, tmp_path):
+    path, ran = tmp_path / "a.pt", tmp_path / "ran"
+    for state in ({"state_dict": STATE, "more": [Attack(ran)]}, {"state_dict": {**STATE, "x": Attack(ran)}}):
+        path.write_bytes(to_bytes(state, pickle_protocol=protocol, **settings))
+        if "more" in state:
+            assert_same(load_bilm(path), wanted)
+        else:
+            with pytest.raises(ValueError, match="(?s)EL303.*x is an object .it names .*no code is run"):
+                load_bilm(path)
+        assert not ran.exists()
+
+
+@pytest.mark.issue(37)
+def test_other_objects_are_named_with_what_to_save(tmp_path):
+    path = tmp_path / "a.pt"
+    torch.save(torch.nn.Linear(2, 2), path)
+    with pytest.raises(ValueError, match="(?s)it names torch.nn.modules.linear Linear.*Save `model.state_dict"):
+        load_bilm(path)
+    torch.save({"weights": {"a": torch.ones(2)}, "epoch": 3}, path)
+    with pytest.raises(ValueError, match="(?s)weights is a dict.*under the key state_dict, model_state_dict or model"):
+        load_bilm(path)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80\x02(" + b"\x85" * 900_000 + b"X\x01\x00\x00\x00aKs}.",  # a key nested so deep that its hash has no stack
+        b"\x80\x04" + b")" + b"\x85" * 900_000 + b"\x94}h\x00K\x01s.",
+        b"\x80\x02K\x01r\xff\xff\xff\x7f.",  # a memo of 16 GB
+        b"\x80\x04\x96\xff\xff\xff\xff\xff\x00\x00\x00.",  # a byte array of 1 TB
+        b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fK\x01.",
+        b"\x80\x02" + b"2" * 100,
+    ],
+    ids=range(6),
+)
+def test_pickles_of_another_kind_cost_nothing(content, tmp_path):
+    """In a file of the old form, whose first three pickles are valid."""
+    start = b"".join(pickle.dumps(value, 2) for value in (0x1950A86A20F9469CFC6C, 1001, {}))
+    path = tmp_path / "a.th"
+    path.write_bytes(start + content + pickle.dumps([], 2))
+    with pytest.raises(ValueError, match="EL303"):
+        read_state_dict(Source(path))
+
+
+EPOCHS = [
+    (["model_state_epoch_2.th", "model_state_epoch_10.th", "model_state_epoch_9.th"], "model_state_epoch_10.th"),
+    (["model_state_e0_b0.th", "model_state_e1_b20.th", "model_state_e1_b3.th"], "model_state_e1_b20.th"),
+    (["model_state_epoch_1.2019-02-03-04.th", "model_state_epoch_0.th"], "model_state_epoch_1.2019-02-03-04.th"),
+    (["model_state_epoch_3.th", "best.th"], "best.th"),
+    (["model_state_epoch_3.th", "best.th", "weights.th"], "weights.th"),
+]  # fmt: skip
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("names, chosen", EPOCHS)
+def test_the_best_or_newest_epoch_of_a_training_is_read(names, chosen, options, wanted, tmp_path):
+    other = elmo_state(make_arrays(OPTIONS, seed=5), OPTIONS)
+    (tmp_path / "config.json").write_text(json.dumps(make_config()))
+    for name in names:
+        (tmp_path / name).write_bytes(to_bytes(STATE if name == chosen else other))
+        (tmp_path / name.replace("model_state", "training_state")).write_bytes(to_bytes({"optimizer": {}}))
+        (tmp_path / f"._{name}").write_bytes(b"\0\5\x16\7")
+    (tmp_path / chosen).write_bytes(to_bytes(STATE))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(load_bilm(tmp_path), wanted)
+        assert_same(load_bilm(tmp_path / chosen), wanted)
+
+
+@pytest.mark.issue(37)
+def test_several_state_dicts_are_ambiguous(options, tmp_path):
+    for name in ("a.bin", "b.bin"):
+        (tmp_path / name).write_bytes(to_bytes(STATE))
+    with pytest.raises(ValueError, match="EL021.*2 files with state dicts .a.bin, b.bin."):
+        load_bilm(tmp_path)
