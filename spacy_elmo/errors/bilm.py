@@ -9,9 +9,9 @@ class BiLMErrors(metaclass=Catalogue):
     EL001 = "Unknown setting in {block}: {unknown}. Known settings: {known}. Correct the name or remove it."
     EL002 = "The {block} is invalid: {problems}. Correct these settings."
     EL003 = (
-        "The vocabulary is invalid: missing special words: {missing}; duplicate words: {n_repeated} (first: "
-        "{repeated}). Correct it: a vocabulary has one word per line, each once, and includes `<S>`, `</S>` and "
-        "`<UNK>`."
+        "The vocabulary is invalid, missing special words: {missing}. A vocabulary has one word per line, among them "
+        "`<S>`, `</S>` and `<UNK>`. Use the one that the model was trained with, or create one with `python -m spacy "
+        "elmo vocab`."
     )
     EL004 = "The {name} is {value}, but should be {wanted}."
     EL005 = (

@@ -15,20 +15,17 @@ BYTE_ORDER_MARK = "\ufeff"
 class Vocabulary:
     """Words and their ids.
 
-    words (Sequence[str]): In the order of the ids; includes `<S>`, `</S>` and `<UNK>`, by convention first.
-    RAISES (ValueError): EL003 if one of the three is missing or a word is duplicated.
+    words (Sequence[str]): In the order of the ids; includes `<S>`, `</S>` and `<UNK>`, by convention first. A word that
+        is there twice has the later id, as in bilm-tf.
+    RAISES (ValueError): EL003 if one of the three is missing.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words: List[str] = list(words)
         self._ids: Dict[str, int] = {word: i for i, word in enumerate(self.words)}
         missing = [word for word in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN) if word not in self._ids]
-        n_repeated = len(self.words) - len(self._ids)
-        if missing or n_repeated:
-            repeated = _first_repeated(self.words) if n_repeated else "none"
-            raise ValueError(
-                Errors.EL003.format(missing=", ".join(missing) or "none", n_repeated=n_repeated, repeated=repeated)
-            )
+        if missing:
+            raise ValueError(Errors.EL003.format(missing=", ".join(missing)))
         self.bos_id = self._ids[SENTENCE_BEGIN]
         self.eos_id = self._ids[SENTENCE_END]
         self.unk_id = self._ids[UNKNOWN]
@@ -53,12 +50,3 @@ class Vocabulary:
     def ids(self, words: Iterable[str]) -> NDArray[np.int64]:
         """RETURNS (NDArray[np.int64]): The id of each word; unknown words have the id of `<UNK>`."""
         return np.fromiter((self._ids.get(word, self.unk_id) for word in words), dtype="int64")
-
-
-def _first_repeated(words: Sequence[str]) -> str:
-    seen = set()
-    for word in words:
-        if word in seen:
-            return repr(word)
-        seen.add(word)
-    return "none"

@@ -81,12 +81,28 @@ def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
     try:
         # Only a line feed ends a line, since words may contain other line separators of Unicode.
         lines = source.read_text().split("\n")
-        return Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
+        vocabulary = Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
     except ValueError as error:
         if is_needed:
             raise ValueError(Errors.EL027.format(path=source, reason=error)) from error
         warnings.warn(Warnings.WL020.format(path=source, reason=error), stacklevel=2)
-    return None
+        return None
+    _warn_of_repeated(vocabulary.words, source)
+    return vocabulary
+
+
+def _warn_of_repeated(words: List[str], source: Source) -> None:
+    """bilm-tf reads such vocabularies, too: a word is trained, and looked up, in the last of its rows."""
+    n_repeated = len(words) - len(set(words))
+    if n_repeated:
+        lines: Dict[str, int] = {}
+        first = next(i for i, word in enumerate(words) if lines.setdefault(word, i) != i)
+        text = (
+            f"The vocabulary '{source}' repeats {n_repeated:,} word(s), first {words[first]!r} in the lines "
+            f"{lines[words[first]] + 1:,} and {first + 1:,}. As in bilm-tf, a word has the last of its rows. Remove no "
+            "line: lines are the rows of the weights."
+        )
+        warnings.warn(text, stacklevel=3)
 
 
 def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:

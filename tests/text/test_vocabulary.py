@@ -14,11 +14,17 @@ def test_ids_follow_the_order_and_unknown_words_are_unk():
     assert "cat" in vocabulary and "dog" not in vocabulary and len(vocabulary) == 5
 
 
+@pytest.mark.issue(37)
+def test_a_word_that_is_there_twice_has_the_later_id():
+    vocabulary = Vocabulary([*MARKS, "the", "cat", "the", "<UNK>"])
+    assert vocabulary.ids(["the", "cat", "dog"]).tolist() == [5, 4, 6] and len(vocabulary) == 7
+
+
 def test_special_words_may_have_any_position():
     assert Vocabulary(["the", "</S>", "<UNK>", "<S>"]).bos_id == 3
 
 
-@pytest.mark.parametrize("words", [["<S>", "</S>", "the"], [*MARKS, "the", "the"], []])
+@pytest.mark.parametrize("words", [["<S>", "</S>", "the"], []])
 def test_unusable_vocabulary_is_an_error(words):
     with pytest.raises(ValueError, match="EL003"):
         Vocabulary(words)

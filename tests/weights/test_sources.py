@@ -239,3 +239,20 @@ def test_either_file_of_elmoformanylangs_stands_for_the_folder(tmp_path):
     folder = make("manylangs", tmp_path / "model")
     for name in ("encoder.pkl", "token_embedder.pkl"):
         assert_same(folder / name, load_bilm(folder))
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("kind", ["bilm-tf", "native", "tf-checkpoint"])
+def test_a_repeated_word_has_the_later_row_of_the_softmax(kind, tmp_path):
+    folder = make(kind, tmp_path / "model")
+    words = WORDS[:3] + ["river"] + WORDS[4:]  # instead of "the"
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf8")
+    with pytest.warns(UserWarning, match="repeats 1 word.*'river' in the lines 4 and 7"):
+        bilm = load_bilm(folder)
+    assert bilm.vocabulary.ids(["river", "bank"]).tolist() == [6, 4] and bilm.head.n_words == len(WORDS)
+    original = load_bilm(make(kind, tmp_path / "original"))
+    text = [["She", "sat", ".", "river"]] * 5
+    assert bilm.perplexity(text).forward == original.perplexity(text).forward
+    save_bilm(bilm, tmp_path / "copy")
+    with pytest.warns(UserWarning, match="repeats 1 word"):
+        assert load_bilm(tmp_path / "copy").vocabulary == bilm.vocabulary
