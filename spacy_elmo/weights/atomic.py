@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Iterator, Sequence
 
 from ..errors import Errors
+from .sources import is_hidden
 
 
 @contextmanager
@@ -26,7 +27,7 @@ def atomic_folder(path: Path, *, force: bool, own_names: Sequence[str]) -> Itera
     RAISES (ValueError): EL025 if the folder is not empty and `force` is not set, or if the path is a file.
     """
     heal_folder(path)
-    if path.is_file() or (path.is_dir() and not force and any(path.iterdir())):
+    if path.is_file() or (path.is_dir() and not force and not _is_empty(path)):
         raise ValueError(Errors.EL025.format(path=path, kind="file" if path.is_file() else "folder with files"))
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
@@ -102,6 +103,11 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a folder has no files but hidden ones, which macOS writes into each folder that is opened."""
+    return all(is_hidden(file.name) for file in path.iterdir())
 
 
 def _umask() -> int:

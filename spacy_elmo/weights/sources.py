@@ -61,20 +61,16 @@ class Source:
     member: Optional[str] = None
 
     @property
-    def stored_name(self) -> str:
-        """RETURNS (str): The last part of the name. In zips made on Windows it may come after a backslash."""
-        return self.path.name if self.member is None else PurePosixPath(self.member.replace("\\", "/")).name
-
-    @property
     def name(self) -> str:
-        """RETURNS (str): The last part of the name, without `.gz`."""
-        return _plain_name(self.stored_name)
+        """RETURNS (str): The last part of the name, without `.gz`. In zips of Windows it may come after a backslash."""
+        stored = self.path.name if self.member is None else PurePosixPath(self.member.replace("\\", "/")).name
+        return _plain_name(stored)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.member}" if self.member else str(self.path)
 
     def read_bytes(self, max_bytes: Optional[int] = None) -> bytes:
-        """Read the content, decompressed if it is gzip by its name or first bytes. Sizes are checked before.
+        """Read the content, decompressed if it is gzip by its first bytes. Sizes are checked before.
 
         max_bytes (Optional[int]): Maximum size; None limits only the expansion of what is compressed.
         RETURNS (bytes): The content.
@@ -83,7 +79,7 @@ class Source:
         RAISES (OSError): EL037 if the operating system cannot read it.
         """
         content = self._read_stored(max_bytes)
-        if not self.stored_name.endswith(GZIP_SUFFIX) and not content.startswith(GZIP_MAGIC):
+        if not content.startswith(GZIP_MAGIC):  # whatever its name: browsers decompress without renaming
             return content
         limit = expanded_limit(len(content))
         limit = limit if max_bytes is None else min(limit, max_bytes)
@@ -93,9 +89,9 @@ class Source:
         return content
 
     def is_gzip(self) -> bool:
-        """RETURNS (bool): Whether a file on disk is compressed with gzip, by its name or first bytes."""
-        if self.stored_name.endswith(GZIP_SUFFIX) or not self.path.is_file():
-            return self.path.is_file()
+        """RETURNS (bool): Whether a file on disk is compressed with gzip."""
+        if not self.path.is_file():
+            return False
         with self.path.open("rb") as file:
             return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 

@@ -333,7 +333,7 @@ def test_vocabulary_must_fit_the_softmax(make):
 @pytest.mark.issue(15)
 def test_damaged_vocabulary_is_named_with_what_it_means(make):
     folder = make(vocab=None)
-    (folder / "vocab.txt.gz").write_bytes(b"junk")
+    (folder / "vocab.txt.gz").write_bytes(b"\x1f\x8bjunk")
     with pytest.warns(UserWarning, match=r"WL020.*vocab\.txt\.gz' .*cannot be read as gzip.*without a vocabulary"):
         assert load_bilm(folder).vocabulary is None
 

@@ -24,6 +24,15 @@ def other(tmp_path):
     return load_bilm(write_model(tmp_path / "other", options, make_arrays(options)))
 
 
+@pytest.mark.issue(37)
+def test_a_folder_with_hidden_files_only_is_empty(bilm, tmp_path):
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / ".DS_Store").write_bytes(b"Bud1")
+    save_bilm(bilm, tmp_path / "target")
+    assert load_bilm(tmp_path / "target").vocabulary == bilm.vocabulary
+    assert (tmp_path / "target" / ".DS_Store").is_file()
+
+
 @pytest.mark.parametrize("kind", ["native", "bilm-tf"])
 def test_save_never_overwrites_without_force(kind, bilm, other, tmp_path):
     target = tmp_path / "deep" / "er"

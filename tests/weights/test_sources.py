@@ -140,6 +140,9 @@ def test_files_in_gzip_may_be_named_apart(tmp_path):
         (tmp_path / name).rename(tmp_path / name.removesuffix(".gz"))  # gzip by its first bytes
     assert_same(tmp_path / "weights.hdf5", wanted)
     assert_same(tmp_path / "options.json", wanted)
+    for file in folder.iterdir():
+        file.rename(file.with_name(f"{file.name}.gz"))  # a browser decompressed it
+    assert_same(folder, wanted)
 
 
 def add_resource_forks(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Iterable, List, Mapping, Optional, Tuple
 from ...errors import Errors
 from ..limits import MAX_JSON_BYTES
 from ..native.files import has_network
-from ..sources import Source, is_hidden, list_sources, parse_json
+from ..sources import Source, decode_text, is_hidden, list_sources, parse_json
 from .jsonnet import to_json
 from .tar import TarMember, is_tar, scan_tar
 
@@ -52,11 +52,8 @@ class AllenNLPFiles:
         try:
             return parse_json(content, self.place(name))
         except ValueError as error:
-            changed = to_json(content)
-            if changed == content:
-                raise
             try:
-                return parse_json(changed, self.place(name))
+                return parse_json(to_json(decode_text(content).encode("utf8")), self.place(name))
             except ValueError:
                 raise error from None  # with the position in the file
 
