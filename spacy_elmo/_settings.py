@@ -1,4 +1,4 @@
-"""Checks of settings from a file against the fields of a dataclass: names and types.
+"""Checks of settings from a file against the fields of a dataclass: names and types; paths.
 
 The dataclass itself checks ranges.
 """
@@ -7,6 +7,7 @@ import os
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from numbers import Integral
+from pathlib import Path
 from typing import (
     Any,
     Dict,
@@ -36,6 +37,15 @@ def is_on(variable: str, *, default: bool) -> bool:
     RETURNS (bool): Whether it is on.
     """
     return {"0": False, "1": True}.get(os.environ.get(variable, ""), default)
+
+
+def to_path(path: Union[str, bytes, "os.PathLike[str]"]) -> Path:
+    """Every path of a user is read by this function.
+
+    path (Union[str, bytes, os.PathLike[str]]): A path; `~` and `~USER` at its start are home folders, as in a shell.
+    RETURNS (Path): The path; unchanged for a user that does not exist.
+    """
+    return Path(os.path.expanduser(os.fsdecode(path)))
 
 
 def refuse_unknown(cls: Any, given: Any, block: str, *, root: Any = None, path: str = "") -> None:

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from .._settings import to_path
 from ..encoding.checks import check_positive, check_sentences
 from ..encoding.facade import BiLM
 from ..errors import Errors
@@ -64,7 +65,7 @@ class NeighborIndex:
         RAISES (ValueError): EL390 for anything else, EL391 if it is not complete, EL392 if it is damaged, EL397 without
             Faiss, EL401 if it is being written, EL406 without its search file.
         """
-        store = TokenStore(Path(path))
+        store = TokenStore(to_path(path))
         try:
             return cls(store, *read_state(store))
         except ValueError:

@@ -1,5 +1,7 @@
 """The typer app of `elmo`. A command's module is imported when the command is called, not before."""
 
+import os
+from copy import copy
 from importlib import import_module
 from typing import Any, Dict, List
 
@@ -43,6 +45,8 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "report": "Write a page on a training: scores with and without ELMo, errors, layer weights, settings.",
     },
 }
+# Paths among the arguments that are strings, since they can be names, too; beside those that end in "_path".
+TEXT_PATHS = ("bilm", "pipeline", "pipelines")
 COMMANDS: Dict[str, str] = {name: help for group in GROUPS.values() for name, help in group.items()}
 
 
@@ -62,13 +66,30 @@ class LazyGroup(TyperGroup):
         import_module(f"{__package__}.{cmd_name.replace('-', '_')}")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.registered_commands = [info for info in app.registered_commands if info.name == cmd_name]
-        return get_command(single)
+        return _with_home(get_command(single))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands in the help text, without importing them."""
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl(list(commands.items()))
+
+
+def _with_home(command: Any) -> Any:
+    """Let `~` at the start of a path be the home folder, also where no shell has replaced it, as in `--options=~/FILE`.
+
+    command (Command): Changed in place.
+    RETURNS (Command): The same.
+    """
+    for param in command.params:
+        if hasattr(param.type, "resolve_path") or param.name.endswith("_path") or param.name in TEXT_PATHS:
+            param.type = copy(param.type)
+            param.type.convert = _convert_home(param.type.convert)
+    return command
+
+
+def _convert_home(convert: Any) -> Any:
+    return lambda value, *rest: convert(os.path.expanduser(value), *rest)
 
 
 app = typer.Typer(name="elmo", cls=LazyGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)

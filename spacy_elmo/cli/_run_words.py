@@ -1,8 +1,8 @@
 """Vocabulary and softmax of a run: from the biLM it starts from, from a file, or new."""
 
-from pathlib import Path
 from typing import List, Optional, cast
 
+from .._settings import to_path
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..corpora.counting import SPECIAL
@@ -112,9 +112,9 @@ def _n_rows(init: Optional[BiLM], is_new_head: bool) -> Optional[int]:
 
 
 def _read_words(path: str) -> Vocabulary:
-    if not Path(path).is_file():
+    if not to_path(path).is_file():
         raise ValueError(Errors.EL175.format(path=path))
-    return cast(Vocabulary, read_vocabulary(Source(Path(path)), is_needed=True))
+    return cast(Vocabulary, read_vocabulary(Source(to_path(path)), is_needed=True))
 
 
 def _check_lines(given: Optional[Vocabulary], path: str) -> Optional[Vocabulary]:

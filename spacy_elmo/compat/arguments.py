@@ -1,12 +1,13 @@
 """Checks of arguments that all replacements share."""
 
+import os
 import re
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
+from .._settings import to_path
 from ..errors import Errors
-
-PathLike = Union[str, Path]
+from ..weights.sources import PathLike as PathLike
 
 
 class ConfigurationError(ValueError):
@@ -19,15 +20,16 @@ def check_file(name: str, path: Any) -> Path:
     RETURNS (Path): The path, which exists.
     RAISES (ConfigurationError): EL330 for a URL, EL332 for a value that is not a path, EL333 if nothing is there.
     """
-    if not isinstance(path, (str, Path)):
+    if not isinstance(path, (str, bytes, os.PathLike)):
         raise ConfigurationError(Errors.EL332.format(name=name, value=repr(path), wanted="the path of a file"))
     check_no_url(name, path)
-    if not Path(path).exists():
+    found = to_path(path)
+    if not found.exists():
         raise ConfigurationError(Errors.EL333.format(name=name, path=path))
-    return Path(path)
+    return found
 
 
-def check_no_url(name: str, path: PathLike) -> None:
+def check_no_url(name: str, path: Any) -> None:
     """RAISES (ConfigurationError): EL330 for a URL."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(path)) and not re.match(r"[A-Za-z]:/", str(path)):
         raise ConfigurationError(Errors.EL330.format(name=name, url=path))

@@ -8,6 +8,7 @@ from typing import Iterator
 
 import h5py
 
+from .._settings import to_path
 from .arguments import PathLike, check_no_url
 
 
@@ -20,7 +21,7 @@ def new_hdf5(path: PathLike) -> Iterator[h5py.File]:
     RAISES (ValueError): EL330 for a URL.
     """
     check_no_url("output file", path)
-    target = Path(path)
+    target = to_path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     number, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     os.close(number)

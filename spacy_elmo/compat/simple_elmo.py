@@ -1,11 +1,11 @@
 """`ElmoModel` of simple_elmo, after its public documentation: padded NumPy arrays of sentences."""
 
-from pathlib import Path
 from typing import Any, Iterator, List, NoReturn, Optional, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._settings import to_path
 from ..bilm.state import BiLMState
 from ..encoding.checks import check_sentences
 from ..encoding.facade import BiLM
@@ -149,7 +149,8 @@ class ElmoModel:
 
 
 def _load(directory: PathLike) -> BiLM:
-    sources = list_sources(Path(directory)) if Path(directory).is_dir() else {}
+    folder = to_path(directory)
+    sources = list_sources(folder) if folder.is_dir() else {}
     weights = [name for name in sources if name.endswith(".hdf5")]
     if len(weights) > 1 and OPTIONS_NAME in sources:  # load_bilm refuses to choose one
         chosen = WEIGHTS_NAME if WEIGHTS_NAME in weights else weights[0]

@@ -1,5 +1,6 @@
 """Shards from data sets of the Hugging Face `datasets` package, streamed."""
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional
@@ -40,6 +41,7 @@ class DatasetShard(Shard):
         self.place = place
         named = place.startswith(PREFIX)
         name, split, column, *_ = [*(place.removeprefix(PREFIX).split(":") if named else [place]), "", ""]
+        name = os.path.expanduser(name)
         self.name = f"{PREFIX}{Path(name).name if Path(name).is_dir() else name}:{split or TRAIN}"
         self._cutter = cutter
         self._column: Optional[str] = column or None

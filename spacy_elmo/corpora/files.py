@@ -4,6 +4,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
+from .._settings import to_path
 from ..errors import Errors
 from .lines import COMPRESSED, STDIN
 
@@ -23,13 +24,13 @@ def find_files(place: str, tell: Tell = say_nothing) -> List[Path]:
     RETURNS (List[Path]): Sorted by name.
     RAISES (ValueError): EL133 if there are no files.
     """
-    path = Path(place)
+    path = to_path(place)
     if path == STDIN or (path.exists() and not path.is_dir()):
         return [path]
     if path.is_dir():
         found = _search_folder(path, tell)
     else:
-        found = [file for file in map(Path, glob(place, recursive=True)) if file.is_file()]
+        found = [file for file in map(Path, glob(str(path), recursive=True)) if file.is_file()]
     if not found:
         suffixes = ", ".join([*SUFFIXES, *COMPRESSED])
         raise ValueError(Errors.EL133.format(path=place, suffixes=suffixes))

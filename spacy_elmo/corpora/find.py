@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import List, Optional, Sequence, Set, Union
 
+from .._settings import to_path
 from ..errors import Errors
 from .datasets import PREFIX, DatasetShard, is_saved_dataset
 from .files import Tell, find_files, kind_of, name_some, say_nothing
@@ -42,7 +43,7 @@ def find_shards(
     seen: Set[str] = set()
     repeated: List[str] = []
     for place in map(str, [places] if isinstance(places, (str, Path)) else places):
-        is_dataset = place.startswith(PREFIX) or is_saved_dataset(Path(place))
+        is_dataset = place.startswith(PREFIX) or is_saved_dataset(to_path(place))
         for path in [place] if is_dataset else map(str, find_files(place, tell)):
             _refuse_other_encodings(path)
             known = path if path.startswith(PREFIX) else str(Path(path).resolve())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._compat import has_onnx
+from .._settings import to_path
 from ..about import __title__, __version__
 from ..encoding.facade import BiLM
 from ..errors import Errors
@@ -47,7 +48,7 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
         precision, EL352 for one with modules that have no ONNX form, EL353 above 2 GB, EL354 for another suffix.
     RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
     """
-    target = Path(path)
+    target = to_path(path)
     _check_target(target, force)
     content = to_onnx(bilm).SerializeToString()
     try:

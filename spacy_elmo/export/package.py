@@ -14,6 +14,7 @@ from spacy.cli.package import has_build, package
 from spacy.language import Language
 from spacy.util import get_minor_version_range
 
+from .._settings import to_path
 from ..about import __title__, __version__
 from ..corpora.sentences import make_nlp
 from ..encoding.facade import BiLM
@@ -58,7 +59,7 @@ def package_bilm(
         for an invalid name or version, EL356 if the build fails, EL357 without the package build.
     """
     check_package(path, name=name, lang=lang, version=version, build=build, force=force)
-    folder = Path(path)
+    folder = to_path(path)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".package.", dir=folder) as work:
         nlp = make_pipeline(bilm, lang, name=name, version=version, precision=precision)
@@ -82,7 +83,7 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
     wanted = "lower-case letters a-z, digits and single underscores between them (PEP 503)"
     _check(NAME, "name", name, wanted, "news or de_wiki_2018")
     _check(VERSION, "version", version, "a version as in PEP 440, in its normal form", "1.0.0 or 2.1rc1")
-    target = Path(path) / f"{lang}_elmo_{name}-{version}"
+    target = to_path(path) / f"{lang}_elmo_{name}-{version}"
     if target.exists() and (not force or not target.is_dir()):
         raise ValueError(Errors.EL025.format(path=target, kind="folder" if target.is_dir() else "file"))
     if build != "none" and not has_build():

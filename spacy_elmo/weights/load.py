@@ -6,6 +6,7 @@ from typing import List, Optional
 
 import torch
 
+from .._settings import to_path
 from ..encoding.facade import BiLM
 from ..engine.quantization import check_precision
 from ..errors import Errors
@@ -84,7 +85,7 @@ def load_model(
     place, part = split_part(path or weights or "")
     extras = Extras(**{name: _source(value) for name, value in files.items()}, part=part)
     if path is None:
-        return _load_pair(Path(place), Source(Path(options or "")), extras)
+        return _load_pair(to_path(place), Source(to_path(options or "")), extras)
     format, found = detect_format(locate(place))
     _check_part(format, place, part)
     return format.read(found, extras)
@@ -119,4 +120,4 @@ def _load_pair(weights: Path, options: Source, extras: Extras) -> LoadedModel:
 
 
 def _source(path: Optional[PathLike]) -> Optional[Source]:
-    return None if path is None else Source(Path(path))
+    return None if path is None else Source(to_path(path))

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Optional, Tuple
 
+from .._settings import to_path
 from ..errors import Errors
 from .atomic import aside_of
 from .native.files import detect_native
@@ -18,7 +19,7 @@ def split_part(path: PathLike) -> Tuple[PathLike, Optional[str]]:
     RETURNS (Tuple[PathLike, Optional[str]]): The path, and the name if the "#" is not part of the path.
     """
     whole, mark, part = str(path).rpartition(PART_MARK)
-    return (whole, part) if mark and whole and not Path(path).exists() else (path, None)
+    return (whole, part) if mark and whole and not to_path(path).exists() else (path, None)
 
 
 def locate(path: PathLike) -> Path:
@@ -28,7 +29,7 @@ def locate(path: PathLike) -> Path:
     """
     if isinstance(path, str) and path in PACKAGED_NAMES:
         return _packaged(path)
-    path = Path(path)
+    path = to_path(path)
     # Another process is replacing the folder, or was killed while it did.
     return aside_of(path) if not path.exists() and aside_of(path).is_dir() else path
 

@@ -1,10 +1,10 @@
 """`save_bilm`: save a `BiLM` to a folder in native, bilm-tf or allennlp format."""
 
-from pathlib import Path
 from typing import Sequence
 
 from safetensors import SafetensorError
 
+from .._settings import to_path
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from .atomic import atomic_folder
@@ -34,7 +34,7 @@ def save_bilm(
     _check("format", format, list(by_name))
     chosen, write = by_name[format]
     _check("dtype", dtype, chosen.dtypes)
-    target = Path(path)
+    target = to_path(path)
     replaced = find_replaceable(target, chosen) if force and target.is_dir() else set()
     try:
         with atomic_folder(target, force=force, own_names=[*replaced]) as folder:

@@ -5,7 +5,9 @@ import os
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from spacy_elmo.cli._app import app
 from spacy_elmo.cli._common import check_output_folder, counted, show_errors
 
 
@@ -45,3 +47,29 @@ def test_a_folder_below_a_file_is_refused(tmp_path):
 @pytest.mark.parametrize("n, wanted", [(0, "0 texts"), (1, "1 text"), (2000, "2,000 texts")])
 def test_a_number_agrees_with_its_noun(n, wanted):
     assert counted(n, "text") == wanted
+
+
+@pytest.mark.issue(37)
+def test_a_tilde_that_no_shell_has_replaced_is_the_home_folder(bilm_path, monkeypatch):
+    home = bilm_path.parent
+    monkeypatch.setenv("HOME", str(home))
+    (home / "corpus").mkdir()
+    (home / "corpus" / "a.txt").write_text("the cat sat\nthe cat\n")
+    for arguments in (
+        ("convert", "~/bilm", "~/tf", "--to", "bilm-tf"),
+        ("inspect", "~/tf/weights.hdf5", "--options=~/tf/options.json", "--vocab", "~/tf/vocab.txt"),
+        ("compare", "~/bilm", "~/tf", "~/corpus/a.txt"),
+        ("perplexity", "~/bilm", "~/corpus/a.txt"),
+        ("embed", "~/bilm", "~/corpus/*.txt", "~/vectors.npz"),
+        ("vocab", "~/corpus", "~/words.txt"),
+        ("init-config", "~/pretrain.cfg", "--pretraining"),
+    ):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, (arguments, result.output)
+    assert {"tf", "vectors.npz", "words.txt", "pretrain.cfg"} <= {path.name for path in home.iterdir()}
+
+
+@pytest.mark.issue(37)
+def test_a_text_that_begins_with_a_tilde_stays_as_it_is(bilm_path):
+    result = CliRunner().invoke(app, ["surprisal", str(bilm_path), "~/ is home", "--json"])
+    assert result.exit_code == 0 and "~" in result.stdout, result.output

@@ -233,3 +233,10 @@ def test_names_that_are_not_utf8_are_told(tmp_path, name):
         name = str(tmp_path)
     with pytest.raises(ValueError, match=r"EL139.*caf\\\\udce9"):
         find_shards(name)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("place", ["~/corpus", "~/corpus/b.txt", "~/corp*/b.txt"])
+def test_a_tilde_is_the_home_folder(folder, monkeypatch, place):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert "b.txt" in [shard.name for shard in find_shards(place)]

@@ -241,3 +241,16 @@ def test_listeners_of_an_untouched_component_get_the_width_of_its_weights(path):
     nlp.initialize(lambda: make_examples(nlp))
     nlp.update(make_examples(nlp))
     check(nlp)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("name", ["elmo", "elmo_surprisal"])
+def test_a_tilde_in_the_setting_is_the_home_folder(path, monkeypatch, name):
+    monkeypatch.setenv("HOME", str(path.parent))
+    nlp = spacy.blank("en")
+    nlp.add_pipe(name, config={"weights": f"~/{path.name}"})
+    if name == "elmo":
+        assert nlp(TEXT)[0]._.elmo.shape == (16,)
+    else:  # it is read, and has no softmax
+        with pytest.raises(ValueError, match="EL007"):
+            nlp(TEXT)

@@ -1,5 +1,6 @@
 import shutil
 import zipfile
+from pathlib import Path
 
 import pytest
 from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
@@ -8,6 +9,7 @@ from reference.tensorflow_files import write_checkpoint
 import spacy_elmo.weights.locate
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.compat.bilm import dump_token_embeddings
+from spacy_elmo.weights.identity import digest_bilm
 
 
 @pytest.fixture
@@ -200,3 +202,15 @@ def test_token_embeddings_that_were_saved_with_a_bilm_are_used_without_a_warning
     bilm = load_bilm(folder, token_embeddings=table)
     save_bilm(bilm, tmp_path / "copy", format="bilm-tf")
     assert (load_bilm(tmp_path / "copy").token_embeddings == bilm.token_embeddings).all()
+
+
+def test_a_tilde_is_the_home_folder(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert_is_model(load_bilm("~/model"), folder)
+    assert_is_model(load_bilm(Path("~/model")), folder)
+    files = {"options": "~/model/options.json", "weights": "~/model/weights.hdf5", "vocab": "~/model/vocab.txt"}
+    assert_is_model(load_bilm(**files), folder)
+    save_bilm(load_bilm("~/model"), "~/copy")
+    assert digest_bilm("~/copy") == digest_bilm(folder.parent / "copy")
+    with pytest.raises(ValueError, match="EL020.*~nobody-of-this-name/model"):
+        load_bilm("~nobody-of-this-name/model")

@@ -1,10 +1,10 @@
 """Adagrad's accumulators (sums of squared gradients) in a training checkpoint of bilm-tf, in our layout."""
 
-from pathlib import Path
 from typing import Dict, Optional
 
 import numpy as np
 
+from ..._settings import to_path
 from ...encoding.facade import BiLM
 from ...errors import Errors
 from ..bilm_tf.layout import SOFTMAX_BIAS, SOFTMAX_WEIGHT, regular_name, state_shapes, tf_datasets
@@ -55,7 +55,7 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
 
 
 def _open(path: PathLike) -> Optional[Checkpoint]:
-    file = find_checkpoint(Path(path))
+    file = find_checkpoint(to_path(path))
     return None if file is None else open_checkpoint(file)
 
 
