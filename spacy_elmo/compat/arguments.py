@@ -3,9 +3,10 @@
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable, List, Sequence
 
 from .._settings import to_path
+from ..encoding.checks import check_sentences
 from ..errors import Errors
 from ..weights.sources import PathLike as PathLike
 
@@ -25,7 +26,7 @@ def check_file(name: str, path: Any) -> Path:
     check_no_url(name, path)
     found = to_path(path)
     if not found.exists():
-        raise ConfigurationError(Errors.EL333.format(name=name, path=path))
+        raise ConfigurationError(Errors.EL333.format(name=name, path=found))
     return found
 
 
@@ -33,6 +34,18 @@ def check_no_url(name: str, path: Any) -> None:
     """RAISES (ConfigurationError): EL330 for a URL."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(path)) and not re.match(r"[A-Za-z]:/", str(path)):
         raise ConfigurationError(Errors.EL330.format(name=name, url=path))
+
+
+def read_sentences(batch: Iterable[Sequence[str]]) -> List[List[str]]:
+    """A string is a sentence of characters, as in the original programs. Scripts for Chinese and for proteins pass it.
+
+    batch (Iterable[Sequence[str]]): Tokens of each sentence.
+    RETURNS (List[List[str]]): The same in lists.
+    RAISES (ValueError): EL011 for other input that is not tokenized, also for a string in place of the batch; EL019 for
+        what has no sentences at all.
+    """
+    is_batch = isinstance(batch, Iterable) and not isinstance(batch, str)
+    return check_sentences([list(part) if isinstance(part, str) else part for part in batch] if is_batch else batch)
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:

@@ -1,23 +1,30 @@
 """`ElmoModel` of simple_elmo, after its public documentation: padded NumPy arrays of sentences."""
 
-from typing import Any, Iterator, List, NoReturn, Optional, Sequence
+import logging
+from typing import Any, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._settings import to_path
 from ..bilm.state import BiLMState
-from ..encoding.checks import check_sentences
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
 from ..weights.sources import list_sources
-from .arguments import ConfigurationError, PathLike, check_count, check_no_url
+from .arguments import ConfigurationError, PathLike, check_count, check_no_url, read_sentences
+from .bilm.data import Batcher
 
 LAYERS = {"average": "mean", "top": "top", "all": "all"}  # value of `layers` -> that of `BiLM.embed`
 WEIGHTS_NAME, OPTIONS_NAME = "model.hdf5", "options.json"
 
 Array = NDArray[np.float64]
+
+
+class Placeholder(NamedTuple):
+    """What stands for ids of a TensorFlow graph. Nothing can be fed to it."""
+
+    shape: Tuple[Optional[int], ...]
 
 
 class ElmoModel:
@@ -28,11 +35,18 @@ class ElmoModel:
 
     batch_size (int): Sentences computed at once.
     bilm (Optional[BiLM]): The biLM, None before `load`.
+    logger (Logger): That of this package.
+    batcher (Optional[Batcher]): Makes character ids as wide as the biLM reads them; None before `load`, and for a biLM
+        that does not read UTF-8.
+    sentence_character_ids (Optional[Placeholder]): Has the shape of the ids of `batcher`, (None, None, C).
     """
 
     def __init__(self) -> None:
         self.batch_size = 32
         self.bilm: Optional[BiLM] = None
+        self.logger = logging.getLogger("spacy_elmo")
+        self.batcher: Optional[Batcher] = None
+        self.sentence_character_ids: Optional[Placeholder] = None
 
     def load(self, directory: PathLike, max_batch_size: int = 32, limit: int = 100, full: bool = False) -> str:
         """directory (PathLike): Folder with options.json and an HDF5 file (`model.hdf5`, else the first), a zip from
@@ -53,6 +67,11 @@ class ElmoModel:
         if not full:
             bilm.head = None
         self.bilm, self.batch_size = bilm, max_batch_size
+        characters = bilm.config.char_cnn
+        self.batcher = self.sentence_character_ids = None
+        if characters is not None and characters.codec == "utf8":
+            self.batcher = Batcher(None, characters.max_characters)
+            self.sentence_character_ids = Placeholder((None, None, characters.max_characters))
         return f"Loaded {directory}: {self.n_layers} layers of {self.vector_size} dimensions."
 
     @property
@@ -75,14 +94,14 @@ class ElmoModel:
     def get_elmo_vectors(
         self, texts: Sequence[Sequence[str]], warmup: bool = True, layers: str = "average", session: None = None
     ) -> Array:
-        """texts (Sequence[Sequence[str]]): Tokens of each sentence.
+        """texts (Sequence[Sequence[str]]): Tokens of each sentence; a string is a sentence of characters.
         warmup (bool): Compute the first batch once before, and start from the state after it.
         layers (str): "average", "top" or "all".
         session (None): Only None: there are no TensorFlow sessions.
         RETURNS (Array): Shape (sentences, T, D), with "all" (sentences, L+1, T, D); zeros behind the end of a sentence.
         RAISES (ValueError): EL011 for input that is not tokenized, EL332 for invalid arguments, EL334 before `load`.
         """
-        sentences = check_sentences(texts)
+        sentences = read_sentences(texts)
         longest = max(map(len, sentences), default=0)
         n_rows = self._check("get_elmo_vectors", warmup, layers, session)
         padded = np.zeros((len(sentences), n_rows, longest, self.vector_size))
@@ -98,7 +117,7 @@ class ElmoModel:
             "all" (sentences, L+1, D), each matrix divided by its norm. A sentence without words has zeros.
         RAISES (ValueError): See `get_elmo_vectors`.
         """
-        sentences = check_sentences(texts)
+        sentences = read_sentences(texts)
         n_rows = self._check("get_elmo_vector_average", warmup, layers, session)
         means = np.zeros((len(sentences), n_rows, self.vector_size))
         for row, vectors in zip(means, self._embed(sentences, warmup, layers)):

@@ -11,7 +11,7 @@ from .._choices import STATES
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
 from ..errors import Errors
-from ..text.codecs import CharacterCodec
+from ..text.codecs import CharacterCodec, Utf8Codec
 from ..text.vocabulary import Vocabulary
 from .runs import IdRuns
 from .word_encoder import WordEncoder
@@ -152,7 +152,9 @@ def _id_problem(ids: NDArray[np.int64], numbers: List[int], codec: Optional[Char
         return "this biLM reads whole words"
     width = codec.max_characters
     if ids.ndim != 2 or (ids.shape[1] != width if width else ids.shape[1] < MIN_COLUMNS):
-        return f"they have shape {ids.shape}, should have (words, {width or 'ids of a word'})"
+        remedy = f", as `batch_to_ids(sentences, max_characters={width})` makes them"
+        is_utf8 = isinstance(codec, Utf8Codec)
+        return f"they have shape {ids.shape}, should have (words, {width or 'ids of a word'}){remedy * is_utf8}"
     largest = codec.largest_ids(ids.shape[1])
     if ids.size and not (0 <= ids.min() and (ids <= largest).all()):
         columns = "" if isinstance(largest, int) else " in the first column, 0 to its number of characters in others"

@@ -100,7 +100,7 @@ def test_bad_input_of_files_is_refused(embedder, files, tmp_path):
     with pytest.raises(ConfigurationError, match="EL332.*input_file is a str"):
         embedder.embed_file("text.txt", tmp_path / "out.hdf5")
     with pytest.raises(ValueError, match="EL011"):
-        embedder.embed_sentence("not tokenized")
+        embedder.embed_batch("not tokenized")
     with pytest.raises(ValueError, match="EL252"):
         embedder.embed_batch([])
     with pytest.raises(ConfigurationError, match="EL330"):

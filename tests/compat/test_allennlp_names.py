@@ -1,11 +1,27 @@
-"""Names of AllenNLP's API: keywords, attributes, `ElmoLstm.load_weights`."""
+"""AllenNLP's API: keywords, attributes, forms of arguments, widths of ids, `ElmoLstm.load_weights`."""
+
+import io
+from types import MappingProxyType
 
 import h5py
+import numpy as np
 import pytest
 import torch
-from compat.tiny import BATCHES
+from compat.tiny import BATCHES, CONFIG, make_bilm, save_files
 
-from spacy_elmo.compat.allennlp import ElmoBiLm, ELMoCharacterMapper, ElmoLstm, batch_to_ids
+from spacy_elmo import BiLMConfig
+from spacy_elmo.compat.allennlp import (
+    ConfigurationError,
+    Elmo,
+    ElmoBiLm,
+    ElmoCharacterEncoder,
+    ELMoCharacterMapper,
+    ElmoEmbedder,
+    ElmoLstm,
+    ELMoTokenCharactersIndexer,
+    ElmoTokenEmbedder,
+    batch_to_ids,
+)
 from spacy_elmo.nn import batch_to_ids as own_batch_to_ids
 
 SETTINGS = {"memory_cell_clip_value": 0.5, "state_projection_clip_value": 0.3}
@@ -19,7 +35,7 @@ def make_lstm(hidden_size=8, num_layers=2, **settings):
 def test_batch_to_ids_has_the_keyword_of_allennlp():
     assert torch.equal(batch_to_ids(batch=BATCHES[0]), own_batch_to_ids(sentences=BATCHES[0]))
     with pytest.raises(ValueError, match="EL011"):
-        batch_to_ids(batch=["not tokenized"])
+        batch_to_ids(batch="not tokenized")
 
 
 @pytest.mark.issue(17)
@@ -84,3 +100,137 @@ def test_load_weights_reads_inputs_of_another_width(files, tmp_path):
     inputs, mask = torch.randn(2, 4, 5), torch.ones(2, 4).bool()
     padded = torch.cat([torch.zeros(2, 4, 3), inputs], dim=2)
     torch.testing.assert_close(lstm(inputs, mask).detach(), wanted(padded, mask), atol=1e-5, rtol=0.0)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("text", ["\u6578\u4f4d\u5b78", "MALLHS", "a b", "\N{GRINNING FACE}e\u0301", ""])
+def test_a_string_is_a_sentence_of_characters(files, text):
+    tokens = list(text)
+    assert torch.equal(batch_to_ids([text, "ab"]), batch_to_ids([tokens, ["a", "b"]]))
+    first, second = (ElmoEmbedder(files.options, files.weights) for _ in range(2))
+    for name, argument, wanted in (
+        ("embed_sentence", text, tokens),
+        ("embed_batch", [text, "ab"], [tokens, ["a", "b"]]),
+        ("embed_batch", (text,), [tokens]),
+    ):
+        found = getattr(first, name)(argument), getattr(second, name)(wanted)
+        for rows, other in zip(*found, strict=True):
+            assert (rows == other).all()
+    streams = (
+        embedder.embed_sentences(iter(part), 2) for embedder, part in ((first, [text] * 3), (second, [tokens] * 3))
+    )
+    assert all((rows == other).all() for rows, other in zip(*streams, strict=True))
+    if text:
+        padded, _ = first.batch_to_embeddings([text])
+        assert torch.equal(padded, second.batch_to_embeddings([tokens])[0])
+    indexer = ELMoTokenCharactersIndexer()
+    assert indexer.tokens_to_indices(text) == indexer.tokens_to_indices(tokens)
+
+
+class AllenNLPVocabulary:
+    """The one method of AllenNLP's class that is used."""
+
+    def get_token_to_index_vocabulary(self, namespace):
+        return {"tokens": {"@@PADDING@@": 0, "@@UNKNOWN@@": 1, "bank": 2}}[namespace]
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("cls", [Elmo, ElmoTokenEmbedder])
+def test_from_params_takes_the_forms_of_all_versions(files, cls):
+    params = {"type": "elmo_token_embedder", "options_file": str(files.options), "weight_file": str(files.weights)}
+    params.update({"num_output_representations": 1} if cls is Elmo else {"projection_dim": 5})
+    width = 16 if cls is Elmo else 5
+    vocab, before = AllenNLPVocabulary(), dict(params)
+    for call in (
+        lambda: cls.from_params(params),
+        lambda: cls.from_params(params=params),
+        lambda: cls.from_params(None, params),
+        lambda: cls.from_params(vocab, params),
+        lambda: cls.from_params(vocab=vocab, params=params),
+        lambda: cls.from_params(params, vocab=vocab),
+        lambda: cls.from_params(MappingProxyType(params), extra=1),
+    ):
+        assert call().get_output_dim() == width
+    assert params == before
+    cached = {**params, "namespace_to_cache": "tokens"}
+    for module in (cls.from_params(vocab, cached), cls.from_params(cached, vocab=vocab)):
+        found = module(torch.zeros(1, 1, 50, dtype=torch.long), torch.tensor([[2]]))
+        wanted = module(batch_to_ids([["bank"]]))
+        assert type(found) is type(wanted)
+    for bad in (lambda: cls.from_params(vocab), lambda: cls.from_params(None, cached)):
+        with pytest.raises(ConfigurationError, match="params|vocabulary"):
+            bad()
+
+
+@pytest.fixture(scope="module")
+def of_width(files, tmp_path_factory):
+    """Make a biLM that reads another number of characters for each word, as many biLMs for Chinese do."""
+
+    def make(width):
+        characters = {**CONFIG.to_dict()["char_cnn"], "max_characters": width}
+        bilm = make_bilm(BiLMConfig.from_dict({**CONFIG.to_dict(), "char_cnn": characters}))
+        return save_files(bilm, tmp_path_factory.mktemp("width"))
+
+    return make
+
+
+LONG = [["a", "cat", "internationalization", "\u570b\u969b\u5316" * 3, "", "<S>"], [], ["\u6578" * 14]]
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("width", [4, 10, 16, 64])
+def test_words_are_spelled_in_the_width_of_the_bilm(of_width, width):
+    files = of_width(width)
+    wanted = files.bilm.embed(LONG, state=None)
+    for rows, layers in zip(ElmoEmbedder(files.options, files.weights).embed_batch(LONG), wanted, strict=True):
+        np.testing.assert_allclose(rows, layers, atol=1e-5)
+    indices = ELMoTokenCharactersIndexer().tokens_to_indices(LONG[0])
+    by_indexer = ELMoTokenCharactersIndexer().as_padded_tensor_dict(indices, {"elmo_tokens": 6})["elmo_tokens"]
+    for ids, mine in (
+        (batch_to_ids(LONG), wanted),
+        (batch_to_ids(LONG, width), wanted),
+        (batch_to_ids(LONG, max_characters=70), wanted),
+        (by_indexer[None], wanted[:1]),
+    ):
+        output = Elmo(files.options, files.weights, 1, dropout=0.0)(ids)
+        rows, mask = output["elmo_representations"][0].detach(), output["mask"]
+        np.testing.assert_allclose(rows[mask], np.concatenate([part.mean(axis=0) for part in mine]), atol=1e-5)
+        assert ElmoTokenEmbedder(files.options, files.weights)(ids).shape == rows.shape
+        vectors = ElmoCharacterEncoder(files.options, files.weights)(ids)["token_embedding"]
+        assert vectors.shape == (len(mine), ids.shape[1] + 2, 8)
+
+
+@pytest.mark.issue(37)
+def test_ids_that_cannot_be_read_in_another_width_say_what_to_pass(of_width):
+    wide, narrow = of_width(64), of_width(10)
+    for files, ids, width in (
+        (wide, batch_to_ids([["a" * 60]]), 64),  # truncated: what comes behind is not known
+        (narrow, torch.full((1, 2, 50), 5), 10),  # no words
+    ):
+        with pytest.raises(ValueError, match=f"max_characters_per_token.*batch_to_ids.*max_characters={width}"):
+            Elmo(files.options, files.weights, 1)(ids)
+    assert wide.bilm.embed([["a" * 60]])[0].shape == (3, 1, 16)
+    Elmo(wide.options, wide.weights, 1)(batch_to_ids([["a" * 60]], max_characters=64))
+
+
+@pytest.mark.issue(37)
+def test_the_width_of_the_mapper_can_be_changed_as_in_allennlp(of_width, monkeypatch):
+    files = of_width(10)
+    monkeypatch.setattr(ELMoCharacterMapper, "max_word_length", 10)
+    assert batch_to_ids(LONG).shape == (3, 6, 10)
+    assert len(ELMoCharacterMapper({"<first>": 1}).convert_word_to_char_ids("<first>")) == 10
+    Elmo(files.options, files.weights, 1)(batch_to_ids(LONG))
+
+
+@pytest.mark.issue(37)
+def test_a_tilde_is_the_home_folder(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(files.options.parent))
+    paths = "~/options.json", f"~/{files.weights.name}"
+    embedder = ElmoEmbedder(*paths)
+    assert Elmo(*paths, 1).get_output_dim() == ElmoTokenEmbedder(*paths).get_output_dim() == 16
+    Elmo(None, "~", 1)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    embedder.embed_file(io.StringIO("a b"), "~/vectors.hdf5")
+    assert (tmp_path / "vectors.hdf5").is_file()
+    with pytest.raises(ConfigurationError, match=f"EL333.*{tmp_path}"):
+        ElmoEmbedder(*paths)

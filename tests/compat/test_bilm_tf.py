@@ -126,7 +126,7 @@ def test_bad_arguments_are_refused(files, tmp_path):
     with pytest.raises(ValueError, match="EL252"):
         compat.Batcher(files.vocab, 50).batch_sentences([])
     with pytest.raises(ValueError, match="EL011"):
-        compat.TokenBatcher(files.vocab).batch_sentences(["the bank"])
+        compat.TokenBatcher(files.vocab).batch_sentences("the bank")
     with pytest.raises(ValueError, match="EL333.*dataset_file"):
         compat.dump_bilm_embeddings(files.vocab, "no.txt", files.options, files.weights, tmp_path / "out.hdf5")
     with pytest.raises(NotImplementedError, match="EL335.*weight_layers.*spacy_elmo.nn.ScalarMix"):
@@ -153,3 +153,46 @@ def test_a_bilm_without_projection_runs(tmp_path):
     files = save_files(make_bilm(BiLMConfig.from_dict({**CONFIG.to_dict(), "cell_width": 8})), tmp_path)
     found = make_model(files)(compat.Batcher(files.vocab, 50).batch_sentences([["the"]]))["lm_embeddings"][0]
     np.testing.assert_allclose(found, files.bilm.embed([["the"]])[0], atol=1e-5)
+
+
+@pytest.mark.issue(37)
+def test_a_string_is_a_sentence_of_characters(files):
+    for batcher in (compat.Batcher(files.vocab, 50), compat.TokenBatcher(files.vocab)):
+        found, wanted = batcher.batch_sentences(["\u6578\u4f4d", "bank"]), [list("\u6578\u4f4d"), list("bank")]
+        np.testing.assert_array_equal(found, batcher.batch_sentences(wanted))
+    chars, words = compat.UnicodeCharsVocabulary(files.vocab, 10), compat.Vocabulary(files.vocab)
+    np.testing.assert_array_equal(chars.encode_chars("ab", split=False), chars.encode_chars(["a", "b"], split=False))
+    np.testing.assert_array_equal(words.encode("ab", split=False), words.encode(["a", "b"], split=False))
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("width", [4, 10, 64])
+def test_ids_have_the_width_of_the_bilm(tmp_path, width):
+    characters = {**CONFIG.to_dict()["char_cnn"], "max_characters": width}
+    files = save_files(make_bilm(BiLMConfig.from_dict({**CONFIG.to_dict(), "char_cnn": characters})), tmp_path)
+    text = [["a", "internationalization", "\u570b\u969b\u5316" * 7]]
+    found = make_model(files)(compat.Batcher(files.vocab, width).batch_sentences(text))["lm_embeddings"][0]
+    np.testing.assert_allclose(found, files.bilm.embed(text)[0], atol=1e-5)
+    with pytest.raises(ValueError, match=f"EL017.*{width}.*Batcher\\(vocab_file, {width}\\)"):
+        make_model(files)(compat.Batcher(files.vocab, 50).batch_sentences(text))
+
+
+@pytest.mark.issue(37)
+def test_character_ids_need_no_vocabulary(files):
+    text = [*BATCHES[0], ["<S>", "</S>", "<UNK>"]]
+    found, wanted = (compat.Batcher(path, 50).batch_sentences(text) for path in (None, files.vocab))
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.issue(37)
+def test_a_tilde_is_the_home_folder(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(files.vocab.parent))
+    (files.vocab.parent / "text.txt").write_text("the bank\n")
+    paths = "~/bilm/options.json", f"~/bilm/{files.weights.name}"
+    compat.dump_bilm_embeddings("~/vocab.txt", "~/text.txt", *paths, tmp_path / "a.hdf5")
+    compat.dump_token_embeddings("~/vocab.txt", *paths, tmp_path / "b.hdf5")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    model = compat.BidirectionalLanguageModel(
+        files.options, files.weights, use_character_inputs=False, embedding_weight_file="~/b.hdf5"
+    )
+    assert model(compat.TokenBatcher(files.vocab).batch_sentences([["the"]]))["lm_embeddings"].shape[2] == 1

@@ -1,5 +1,6 @@
 """`compat.elmoformanylangs`: order, batches by length, state from call to call, padding, layers, bad input."""
 
+import json
 import random
 
 import numpy as np
@@ -131,10 +132,58 @@ def test_bad_input_is_refused(files):
         with pytest.raises(ValueError, match="EL332.*output_layer.*0 to 2"):
             embedder.sents2elmo([["a"]], output_layer=layer)
     with pytest.raises(ValueError, match="EL011"):
-        embedder.sents2elmo(["not tokenized"])
+        embedder.sents2elmo("not tokenized")
     with pytest.raises(ValueError, match="EL332.*batch_size"):
         Embedder(files.weights.parent, batch_size=0)
     with pytest.raises(ValueError, match="EL330"):
         Embedder("http://vectors.nlpl.eu/repository/11/144.zip")
     with pytest.raises(ValueError, match="EL020"):
         Embedder("nowhere")
+
+
+@pytest.mark.issue(37)
+def test_a_string_is_a_sentence_of_characters(files):
+    texts = ["\u6578\u4f4d\u5b78", "MALLHS", ["a", "word"], ""]
+    first, second = (Embedder(files.weights.parent) for _ in range(2))
+    assert_close(first.sents2elmo(texts), second.sents2elmo([list(text) for text in texts]))
+
+
+ARCHITECTURES = [{}, {"token_embedder": {"word_dim": 0}}, {"token_embedder": {"name": "lstm"}}, PLAIN]
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("changes", ARCHITECTURES, ids=["cnn", "characters", "lstm words", "lstm encoder"])
+def test_config_has_the_settings_of_the_file(make_manylangs, changes):
+    folder, _ = make_manylangs(**changes)
+    record = json.loads((folder / "config.json").read_text())
+    wanted = json.loads((folder / record["config_path"].rsplit("/", 1)[-1]).read_text())
+    found = Embedder(folder).config
+    for block in ("encoder", "token_embedder"):
+        used = {name: value for name, value in wanted[block].items() if name in found[block]}
+        assert {name: found[block][name] for name in used} == used
+        assert {"encoder": "projection_dim", "token_embedder": "char_dim"}[block] in used
+
+
+@pytest.mark.issue(37)
+def test_attributes_of_a_bilm_of_another_program(files):
+    embedder = Embedder(files.weights.parent)
+    assert embedder.config["encoder"] == {
+        "name": "elmo", "projection_dim": 8, "dim": 16, "n_layers": 2, "cell_clip": 0.5, "proj_clip": 0.3
+    }  # fmt: skip
+    assert embedder.config["token_embedder"]["max_characters_per_token"] == 50
+    assert (embedder.char_lexicon, embedder.word_lexicon) == ({}, {})
+
+
+@pytest.mark.issue(37)
+def test_the_model_is_a_module(make_manylangs):
+    folder, _ = make_manylangs()
+    embedder = Embedder(folder)
+    before = embedder.sents2elmo([["a", "b"]])
+    assert embedder.model.eval().to("cpu") is embedder.model and not embedder.model.training
+    assert embedder.word_lexicon["<oov>"] >= 0 and embedder.char_lexicon["<eow>"] >= 0
+    embedder.model.requires_grad_(False)
+    with torch.no_grad():
+        for parameter in embedder.model.parameters():
+            parameter.zero_()
+    assert before[0].any() and Embedder(folder).model is not embedder.model
+    assert not embedder.sents2elmo([["a", "b"]], 0)[0].any()

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from compat.tiny import BATCHES, N_LAYERS, WIDTH
 
+from spacy_elmo.compat.bilm import BidirectionalLanguageModel
+from spacy_elmo.compat.elmoformanylangs import Embedder
 from spacy_elmo.compat.simple_elmo import ElmoModel
 
 TEXTS = [words for batch in BATCHES for words in batch]
@@ -122,7 +124,7 @@ def test_bad_input_is_refused(model, files):
         with pytest.raises(ValueError, match="EL332.*session is .*None.*no TensorFlow sessions"):
             method([["a"]], session=object())
     with pytest.raises(ValueError, match="EL011"):
-        model.get_elmo_vectors(["not tokenized"])
+        model.get_elmo_vectors("not tokenized")
     with pytest.raises(ValueError, match="EL330"):
         model.load("http://vectors.nlpl.eu/repository/20/193.zip")
     with pytest.raises(ValueError, match="EL332.*max_batch_size"):
@@ -133,3 +135,39 @@ def test_bad_input_is_refused(model, files):
         model.load("nowhere")
     with pytest.raises(NotImplementedError, match="EL335.*find_substitutes"):
         model.get_elmo_substitutes(["a text"])
+
+
+@pytest.mark.issue(37)
+def test_a_string_is_a_sentence_of_characters(model):
+    texts = ["\u6578\u4f4d\u5b78", "MALLHS", ["a", "word"]]
+    for method in (model.get_elmo_vectors, model.get_elmo_vector_average):
+        np.testing.assert_array_equal(method(texts), method([list(text) for text in texts]))
+
+
+@pytest.mark.issue(37)
+def test_attributes_that_scripts_read(model, files, monkeypatch):
+    ids = model.batcher.batch_sentences([["the", "bank"], "abc"])
+    assert ids.shape == (2, 5, model.max_chars) and ids.shape[2] == model.sentence_character_ids.shape[2]
+    layers = BidirectionalLanguageModel(files.options, files.weights)(ids)["lm_embeddings"]
+    np.testing.assert_allclose(layers, model.get_elmo_vectors([["the", "bank"], "abc"], False, "all"), atol=1e-5)
+    assert {model.sentence_character_ids: ids}  # a key of a dictionary, as in feed_dict
+    model.logger.setLevel(model.logger.level)
+    assert ElmoModel().batcher is None
+
+
+@pytest.mark.issue(37)
+def test_attributes_of_a_bilm_with_symbols_of_its_own(make_manylangs):
+    folder, _ = make_manylangs()
+    model = ElmoModel()
+    model.load(folder)
+    assert model.batcher is None and model.sentence_character_ids is None
+    assert model.get_elmo_vectors(["ab"]).shape[1] == 2
+
+
+@pytest.mark.issue(37)
+def test_a_tilde_is_the_home_folder(files, monkeypatch):
+    monkeypatch.setenv("HOME", str(files.weights.parent.parent))
+    model = ElmoModel()
+    model.load("~/bilm")
+    assert model.get_elmo_vectors([["the"]]).shape == (1, 1, WIDTH)
+    assert Embedder("~/bilm").sents2elmo([["the"]])[0].shape == (1, WIDTH)

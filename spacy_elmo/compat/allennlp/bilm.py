@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import Errors
-from ...nn.inputs import batch_to_ids
 from ...text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..arguments import ConfigurationError, PathLike
 from .boundaries import boundary_index, gather_rows
 from .character_encoder import ElmoCharacterEncoder
 from .elmo_lstm import ElmoLstm
 from .files import load_network
+from .indexer import batch_to_ids
 
 logger = logging.getLogger("spacy_elmo")
 
@@ -50,6 +50,11 @@ class ElmoBiLm(nn.Module):
         self._elmo_lstm = ElmoLstm.from_network(network, requires_grad)
         self.num_layers = network.config.n_layers + 1
 
+    @property
+    def max_characters(self) -> int:
+        """RETURNS (int): C, `max_characters_per_token` of the options: ids of a word."""
+        return int(self._token_embedder.max_characters)
+
     def get_output_dim(self) -> int:
         """RETURNS (int): 2P."""
         return 2 * self._token_embedder.get_output_dim()
@@ -73,8 +78,7 @@ class ElmoBiLm(nn.Module):
         tokens (List[str]): Words in the order of their indices. The first stands for padding: its vector is zero.
         """
         boundaries = [SENTENCE_BEGIN, SENTENCE_END]
-        max_characters = self._token_embedder._config.max_characters
-        ids = batch_to_ids([[*boundaries, *tokens]], max_characters)
+        ids = batch_to_ids([[*boundaries, *tokens]], self.max_characters)
         rows = self._token_embedder(ids)["token_embedding"][0, 1:-1]
         self._bos_embedding, self._eos_embedding = rows[0], rows[1]
         weight = rows[2:].clone()

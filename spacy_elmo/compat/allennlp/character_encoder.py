@@ -14,7 +14,7 @@ from ...encoding.word_encoder import WORDS_AT_ONCE
 from ...engine.words import ConstantCharCNN
 from ...errors import Errors
 from ...nn.inputs import IdBatch, read_inputs
-from ...text.characters import SENTENCE_BEGIN, SENTENCE_END, character_ids
+from ...text.characters import EOW_CHARACTER, PAD_CHARACTER, SENTENCE_BEGIN, SENTENCE_END, character_ids
 from ..arguments import PathLike
 from ..derived import Derived
 from .boundaries import boundary_index, gather_rows
@@ -72,12 +72,18 @@ class ElmoCharacterEncoder(nn.Module):
         self.requires_grad_(requires_grad)
         self._derived: Derived[ConstantCharCNN] = Derived()
 
+    @property
+    def max_characters(self) -> int:
+        """RETURNS (int): C, ids of a word."""
+        return self._config.max_characters
+
     def get_output_dim(self) -> int:
         """RETURNS (int): P."""
         return self.output_dim
 
     def forward(self, inputs: Tensor) -> Dict[str, Tensor]:
-        """inputs (Tensor): Shape (B, T, C), character ids; rows of zeros are padding.
+        """inputs (Tensor): Shape (B, T, C), character ids; rows of zeros are padding. From ids of another width than C,
+            such as the 50 of `batch_to_ids`, words are read as if they had been spelled for C.
         RETURNS (Dict[str, Tensor]): `token_embedding` (B, T + 2, P), zeros for padding, and `mask` (B, T + 2).
         RAISES (ValueError): EL017 for invalid ids, EL252 for a batch without sentences.
         """
@@ -142,10 +148,32 @@ def _read_ids(inputs: Tensor, config: CharCNNConfig) -> IdBatch:
     batch = read_inputs(inputs)
     assert isinstance(batch, IdBatch)
     ids, width, largest = batch.char_ids, config.max_characters, config.n_characters
-    if inputs.shape[2] != width:
-        problem = f"they have shape {tuple(inputs.shape)}, should have (B, T, {width})"
-        raise ValueError(Errors.EL017.format(problem=problem))
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) <= largest:
         problem = f"they are {int(ids.min())} to {int(ids.max())}, should be 0 to {largest}"
         raise ValueError(Errors.EL017.format(problem=problem))
-    return IdBatch(ids.long(), batch.rows, batch.mask)
+    return IdBatch(_of_width(ids.long(), width), batch.rows, batch.mask)
+
+
+def _of_width(ids: Tensor, width: int) -> Tensor:
+    """ids (Tensor): Shape (U, C'), of words in UTF-8.
+    width (int): C.
+    RETURNS (Tensor): Shape (U, C), the ids that the words have in rows of this width.
+    RAISES (ValueError): EL017 for rows of another width that are not words or that may be truncated.
+    """
+    n_ids = ids.shape[1]
+    if n_ids == width:
+        return ids
+    lengths = ((ids != PAD_CHARACTER + 1) * torch.arange(1, n_ids + 1)).amax(dim=1)  # (U,)
+    last = ids.gather(1, (lengths - 1).clamp_min(0).unsqueeze(1)).squeeze(1)
+    is_cut = lengths == n_ids if n_ids < width else lengths == 0
+    if bool(((last != EOW_CHARACTER + 1) | is_cut).any()):
+        problem = (
+            f"they have {n_ids} for each word, this biLM reads {width} (max_characters_per_token), and a word has no "
+            f"end or fills all {n_ids}; should be `batch_to_ids(sentences, max_characters={width})`"
+        )
+        raise ValueError(Errors.EL017.format(problem=problem))
+    n_kept = min(n_ids, width)
+    rows = ids.new_full((len(ids), width), PAD_CHARACTER + 1)
+    rows[:, :n_kept] = ids[:, :n_kept]
+    rows[lengths > width, -1] = EOW_CHARACTER + 1
+    return rows

@@ -1,7 +1,7 @@
 """`Elmo` and `ElmoTokenEmbedder` of AllenNLP 0.9 to 2.10."""
 
 import logging
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from torch import Tensor, nn
 
@@ -69,12 +69,14 @@ class Elmo(nn.Module):
             self.add_module(f"scalar_mix_{k}", mix)
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any], **extras: Any) -> "Elmo":
-        """params (Mapping[str, Any]): The arguments, as a block of an AllenNLP config has them.
-        extras (Any): Ignored, such as `vocab`.
+    def from_params(cls, *args: Any, **extras: Any) -> "Elmo":
+        """args (Any), extras (Any): `params`, the arguments as a block of an AllenNLP config has them, and maybe
+            `vocab`, by position or by name, in any order: (params) and (params, vocab=vocab) of AllenNLP 2,
+            (vocab, params) of 0.9. Other extras are ignored.
         RETURNS (Elmo): The module.
+        RAISES (ConfigurationError): EL332 without `params`, or for `namespace_to_cache` without a vocabulary.
         """
-        return cls(**{name: value for name, value in dict(params).items() if name != "type"})
+        return cls(**_to_arguments(args, extras))
 
     @property
     def _scalar_mixes(self) -> List[nn.Module]:
@@ -154,9 +156,9 @@ class ElmoTokenEmbedder(nn.Module):
             self.output_dim = projection_dim
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any], **extras: Any) -> "ElmoTokenEmbedder":
-        """See `Elmo.from_params`."""
-        return cls(**{name: value for name, value in dict(params).items() if name != "type"})
+    def from_params(cls, *args: Any, **extras: Any) -> "ElmoTokenEmbedder":
+        """See `Elmo.from_params`. With `namespace_to_cache` the words of this namespace of `vocab` are cached."""
+        return cls(**_to_arguments(args, extras))
 
     def get_output_dim(self) -> int:
         """RETURNS (int): `projection_dim`, or 2P without a projection."""
@@ -169,6 +171,23 @@ class ElmoTokenEmbedder(nn.Module):
         """
         vectors: Tensor = self._elmo(elmo_tokens, word_inputs)["elmo_representations"][0]
         return vectors if self._projection is None else self._projection(vectors)
+
+
+def _to_arguments(args: Sequence[Any], extras: Mapping[str, Any]) -> Dict[str, Any]:
+    """See `Elmo.from_params`. RETURNS (Dict[str, Any]): The arguments of the module."""
+    params = next((value for value in (extras.get("params"), *args) if isinstance(value, Mapping)), None)
+    if params is None:
+        wanted = "the arguments by their names, in a dictionary or in Params of AllenNLP"
+        raise ConfigurationError(Errors.EL332.format(name="params of `from_params`", value="missing", wanted=wanted))
+    arguments = {name: params[name] for name in params if name != "type"}
+    namespace = arguments.pop("namespace_to_cache", None)
+    if namespace is not None:
+        vocab = extras.get("vocab", next((value for value in args if value is not params), None))
+        if not hasattr(vocab, "get_token_to_index_vocabulary"):
+            name, wanted = "vocab", "a vocabulary of AllenNLP, since `namespace_to_cache` is given"
+            raise ConfigurationError(Errors.EL332.format(name=name, value=repr(vocab), wanted=wanted))
+        arguments["vocab_to_cache"] = list(vocab.get_token_to_index_vocabulary(namespace))
+    return arguments
 
 
 def _outer_shape(inputs: Tensor, word_inputs: Optional[Tensor]) -> Tuple[int, ...]:

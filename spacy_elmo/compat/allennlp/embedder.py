@@ -10,14 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...encoding.checks import check_sentences
 from ...errors import Errors
-from ...nn.inputs import batch_to_ids
-from ..arguments import ConfigurationError, PathLike, check_count
+from ..arguments import ConfigurationError, PathLike, check_count, read_sentences
 from ..hdf5 import new_hdf5
 from .bilm import ElmoBiLm
 from .boundaries import remove_sentence_boundaries
 from .files import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
+from .indexer import ELMoTokenCharactersIndexer, batch_to_ids
 
 DEFAULT_BATCH_SIZE = 64
 OUTPUT_FORMATS = ("all", "top", "average")
@@ -41,6 +40,7 @@ class ElmoEmbedder:
         weight_file: Optional[PathLike] = DEFAULT_WEIGHT_FILE,
         cuda_device: int = -1,
     ) -> None:
+        self.indexer = ELMoTokenCharactersIndexer()
         self.elmo_bilm = ElmoBiLm(options_file, weight_file)
         self.cuda_device = cuda_device
         if cuda_device >= 0:
@@ -50,36 +50,37 @@ class ElmoEmbedder:
             self.elmo_bilm.cuda(cuda_device)
 
     def batch_to_embeddings(self, batch: List[List[str]]) -> Tuple[Tensor, Tensor]:
-        """batch (List[List[str]]): Tokens of each sentence.
+        """batch (List[List[str]]): Tokens of each sentence; a string is a sentence of characters.
         RETURNS (Tuple[Tensor, Tensor]): Padded layers (B, L+1, T, 2P) and the mask (B, T).
         RAISES (ValueError): EL011 for input that is not tokenized, EL252 for a batch without sentences.
         """
         with torch.no_grad():
-            output = self.elmo_bilm(batch_to_ids(batch))
+            output = self.elmo_bilm(batch_to_ids(batch, self.elmo_bilm.max_characters))
         pairs = [remove_sentence_boundaries(layer, output["mask"]) for layer in output["activations"]]
         return torch.stack([rows for rows, _ in pairs], dim=1), pairs[0][1]
 
     def embed_sentence(self, sentence: List[str]) -> Array:
-        """sentence (List[str]): Tokens.
+        """sentence (List[str]): Tokens, or a string: a sentence of characters.
         RETURNS (Array): Shape (L+1, T, 2P).
         RAISES (ValueError): EL011 for input that is not tokenized.
         """
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: List[List[str]]) -> List[Array]:
-        """batch (List[List[str]]): Tokens of each sentence. A batch with nothing but one empty sentence does not change
-            the state.
+        """batch (List[List[str]]): See `batch_to_embeddings`. A batch with nothing but one empty sentence does not
+            change the state.
         RETURNS (List[Array]): Shape (L+1, T, 2P) for each sentence.
         RAISES (ValueError): EL011 for input that is not tokenized, EL252 for a batch without sentences.
         """
-        if len(batch) == 1 and len(check_sentences(batch)[0]) == 0:
+        batch = read_sentences(batch)
+        if batch == [[]]:
             return [np.zeros((self.elmo_bilm.num_layers, 0, self.elmo_bilm.get_output_dim()), dtype="float32")]
         padded, mask = self.batch_to_embeddings(batch)
         layers = padded.cpu().numpy()
         return [rows[:, :length].copy() for rows, length in zip(layers, mask.sum(dim=1).tolist())]
 
     def embed_sentences(self, sentences: Iterable[List[str]], batch_size: int = DEFAULT_BATCH_SIZE) -> Iterator[Array]:
-        """sentences (Iterable[List[str]]): Tokens of each sentence.
+        """sentences (Iterable[List[str]]): See `batch_to_embeddings`.
         batch_size (int): Sentences computed at once, which is also the number of rows of the state.
         YIELDS (Array): Shape (L+1, T, 2P) for each sentence.
         RAISES (ValueError): EL011 for input that is not tokenized, EL332 for a batch size below 1.

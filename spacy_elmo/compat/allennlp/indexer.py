@@ -17,23 +17,27 @@ from ...text.characters import (
     SENTENCE_END,
     character_ids,
 )
-from ..arguments import ConfigurationError
+from ..arguments import ConfigurationError, read_sentences
 
 MAX_WORD_LENGTH = 50
 
 
-def batch_to_ids(batch: Iterable[Sequence[str]]) -> Tensor:
-    """batch (Iterable[Sequence[str]]): Tokens of each sentence, without boundaries.
-    RETURNS (Tensor): Shape (B, S, 50), int64; zeros where a sentence has no more words.
-    RAISES (ValueError): EL011 for input that is not tokenized.
+def batch_to_ids(batch: Iterable[Sequence[str]], max_characters: Optional[int] = None) -> Tensor:
+    """batch (Iterable[Sequence[str]]): Tokens of each sentence, without boundaries; a string is a sentence of
+        characters.
+    max_characters (Optional[int]): C, ids of a word; by default 50, `ELMoCharacterMapper.max_word_length`. The modules
+        also take ids of another width than theirs.
+    RETURNS (Tensor): Shape (B, S, C), int64; zeros where a sentence has no more words.
+    RAISES (ValueError): EL011 for input that is not tokenized, EL060 for an invalid `max_characters`.
     """
-    return inputs.batch_to_ids(batch, MAX_WORD_LENGTH)
+    width = ELMoCharacterMapper.max_word_length if max_characters is None else max_characters
+    return inputs.batch_to_ids(read_sentences(batch), width)
 
 
-def _spell(character: int) -> List[int]:
-    """RETURNS (List[int]): 50 ids, not shifted, of a word with one character."""
+def _spell(character: int, n_ids: int = MAX_WORD_LENGTH) -> List[int]:
+    """RETURNS (List[int]): Ids, not shifted, of a word with one character."""
     ids = [BOW_CHARACTER, character, EOW_CHARACTER]
-    return ids + [PAD_CHARACTER] * (MAX_WORD_LENGTH - len(ids))
+    return ids + [PAD_CHARACTER] * (n_ids - len(ids))
 
 
 class ELMoCharacterMapper:
@@ -63,7 +67,7 @@ class ELMoCharacterMapper:
         if word not in self.tokens_to_add:
             row: List[int] = character_ids([word], self.max_word_length)[0].tolist()
             return row
-        return [number + 1 for number in _spell(self.tokens_to_add[word])]
+        return [number + 1 for number in _spell(self.tokens_to_add[word], self.max_word_length)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ELMoCharacterMapper) and self.tokens_to_add == other.tokens_to_add

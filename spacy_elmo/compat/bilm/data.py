@@ -1,19 +1,18 @@
 """`Vocabulary`, `UnicodeCharsVocabulary`, `Batcher` and `TokenBatcher` of bilm-tf: words to arrays of ids."""
 
 from io import StringIO
-from typing import Dict, List, Sequence
+from typing import Dict, List, Optional, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...encoding.checks import check_sentences
 from ...errors import Errors
 from ...text.characters import BOS_CHARACTER, BOW_CHARACTER, EOS_CHARACTER, EOW_CHARACTER, PAD_CHARACTER
 from ...text.characters import SENTENCE_BEGIN as BOS
 from ...text.characters import SENTENCE_END as EOS
 from ...text.vocabulary import UNKNOWN as UNK
 from ...weights.sources import Source
-from ..arguments import ConfigurationError, PathLike, check_count, check_file
+from ..arguments import ConfigurationError, PathLike, check_count, check_file, read_sentences
 
 MIN_WORD_LENGTH = 3  # begin of word, one character, end of word
 SKIPPED = "!!!MAXTERMID"  # a line of old vocabulary files that is not a word
@@ -22,14 +21,17 @@ SKIPPED = "!!!MAXTERMID"  # a line of old vocabulary files that is not a word
 class Vocabulary:
     """Words and their ids: the numbers of the lines.
 
-    filename (PathLike): One word per line, UTF-8, with `<S>`, `</S>` and `<UNK>`.
+    filename (Optional[PathLike]): One word per line, UTF-8, with `<S>`, `</S>` and `<UNK>`; None for these three words,
+        which is enough for character ids.
     validate_file (bool): Require these three; otherwise the id of a missing one is -1.
     RAISES (ValueError): EL330 to EL333 for a path without a file, EL332 for a file without one of the three words.
     """
 
-    def __init__(self, filename: PathLike, validate_file: bool = False) -> None:
-        text = Source(check_file("vocabulary file", filename)).read_text()
-        words = [line.strip() for line in StringIO(text, newline=None)]
+    def __init__(self, filename: Optional[PathLike], validate_file: bool = False) -> None:
+        words = [BOS, EOS, UNK]
+        if filename is not None:
+            text = Source(check_file("vocabulary file", filename)).read_text()
+            words = [line.strip() for line in StringIO(text, newline=None)]
         self._id_to_word = [word for word in words if word != SKIPPED]
         self._word_to_id: Dict[str, int] = {word: i for i, word in enumerate(self._id_to_word)}
         self._bos, self._eos, self._unk = (self._word_to_id.get(word, -1) for word in (BOS, EOS, UNK))
@@ -85,7 +87,7 @@ class Vocabulary:
 class UnicodeCharsVocabulary(Vocabulary):
     """A vocabulary with character ids. As in bilm-tf these are not shifted by one, unlike those of `Batcher`.
 
-    filename (PathLike), validate_file (bool): See `Vocabulary`.
+    filename (Optional[PathLike]), validate_file (bool): See `Vocabulary`.
     max_word_length (int): C, ids per word; longer words are truncated to C - 2 bytes.
     RAISES (ValueError): See `Vocabulary`; EL332 for a `max_word_length` below 3.
     """
@@ -93,7 +95,7 @@ class UnicodeCharsVocabulary(Vocabulary):
     bos_char, eos_char, bow_char, eow_char = BOS_CHARACTER, EOS_CHARACTER, BOW_CHARACTER, EOW_CHARACTER
     pad_char = PAD_CHARACTER
 
-    def __init__(self, filename: PathLike, max_word_length: int, validate_file: bool = False) -> None:
+    def __init__(self, filename: Optional[PathLike], max_word_length: int, validate_file: bool = False) -> None:
         super().__init__(filename, validate_file)
         self._max_word_length = check_count("max_word_length", max_word_length, MIN_WORD_LENGTH)
         self.bos_chars, self.eos_chars = self._row([BOS_CHARACTER]), self._row([EOS_CHARACTER])
@@ -141,17 +143,18 @@ class UnicodeCharsVocabulary(Vocabulary):
 class Batcher:
     """Sentences to character ids.
 
-    lm_vocab_file (PathLike): See `Vocabulary`.
-    max_token_length (int): C.
+    lm_vocab_file (Optional[PathLike]): See `Vocabulary`.
+    max_token_length (int): C, `max_characters_per_token` of the options.
     RAISES (ValueError): See `UnicodeCharsVocabulary`.
     """
 
-    def __init__(self, lm_vocab_file: PathLike, max_token_length: int) -> None:
+    def __init__(self, lm_vocab_file: Optional[PathLike], max_token_length: int) -> None:
         self._lm_vocab = UnicodeCharsVocabulary(lm_vocab_file, max_token_length)
         self._max_token_length = max_token_length
 
     def batch_sentences(self, sentences: List[List[str]]) -> NDArray[np.int64]:
-        """sentences (List[List[str]]): Tokens of each sentence, without boundaries.
+        """sentences (List[List[str]]): Tokens of each sentence, without boundaries; a string is a sentence of
+            characters.
         RETURNS (NDArray[np.int64]): Shape (B, T + 2, C), ids shifted by one, with those of `<S>` and `</S>`; zeros for
             padding.
         RAISES (ValueError): EL011 for input that is not tokenized, EL252 for a batch without sentences.
@@ -174,7 +177,8 @@ class TokenBatcher:
         self._lm_vocab = Vocabulary(lm_vocab_file)
 
     def batch_sentences(self, sentences: List[List[str]]) -> NDArray[np.int64]:
-        """sentences (List[List[str]]): Tokens of each sentence, without boundaries.
+        """sentences (List[List[str]]): Tokens of each sentence, without boundaries; a string is a sentence of
+            characters.
         RETURNS (NDArray[np.int64]): Shape (B, T + 2), ids shifted by one, with those of `<S>` and `</S>`; zeros for
             padding.
         RAISES (ValueError): EL011 for input that is not tokenized, EL252 for a batch without sentences.
@@ -191,7 +195,7 @@ def _words(sentence: Sequence[str], split: bool) -> Sequence[str]:
 
 
 def _check_batch(sentences: List[List[str]]) -> List[List[str]]:
-    batch = check_sentences(sentences)
+    batch = read_sentences(sentences)
     if not batch:
         raise ValueError(Errors.EL252)
     return batch

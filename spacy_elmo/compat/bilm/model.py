@@ -114,7 +114,8 @@ class BidirectionalLanguageModel:
         if table is not None:
             wanted, largest, is_fit = "(B, T + 2)", len(table), ids.ndim == 2
         if not is_fit:
-            raise _invalid(f"they have shape {ids.shape}, should have {wanted}")
+            remedy = "" if table is not None else f", as `Batcher(vocab_file, {characters.max_characters})` makes them"
+            raise _invalid(f"they have shape {ids.shape}, should have {wanted}{remedy}")
         if ids.dtype.kind not in "iu":
             raise _invalid(f"they are {ids.dtype}, should be int64")
         if not len(ids):
