@@ -1,6 +1,6 @@
 """`_ElmoCharacterEncoder` of AllenNLP: a vector for each word from its characters."""
 
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from ..arguments import PathLike
 from ..derived import Derived
 from .boundaries import boundary_index, gather_rows
 from .files import load_network
-from .parameters import from_char_cnn, to_char_cnn
+from .parameters import are_parameters, current_weights, from_char_cnn, own_copy, to_char_cnn
 
 
 class Highway(nn.Module):
@@ -67,8 +67,9 @@ class ElmoCharacterEncoder(nn.Module):
                 self.add_module(f"char_conv_{i}", nn.Conv1d(config.embedding_width, n, width))
             self._highways = Highway(config.n_filters, config.n_highway)
             self._projection = nn.Linear(config.n_filters, self.output_dim)
-        weights = from_char_cnn(char_cnn.state_dict())
-        self.load_state_dict({name: value.clone() for name, value in weights.items()}, assign=True)
+        weights = own_copy(from_char_cnn(char_cnn.state_dict()))
+        self.load_state_dict(weights, assign=True)
+        self._names: List[str] = list(weights)
         self.requires_grad_(requires_grad)
         self._derived: Derived[ConstantCharCNN] = Derived()
 
@@ -123,19 +124,21 @@ class ElmoCharacterEncoder(nn.Module):
 
     def _compute_some(self, char_ids: Tensor, lengths: Sequence[int]) -> Tensor:
         char_ids = char_ids.to(self._char_embedding_weights.device)
-        if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters()):
-            parameters = to_char_cnn(dict(self.named_parameters()))
-            return functional_call(self._empty_cnn(), parameters, (char_ids, lengths))  # type: ignore[no-any-return]  # torch gives Any
-        return self._derived.get(self, self._derive)(char_ids, lengths).to(self._char_embedding_weights.dtype)
+        weights = current_weights(self, self._names)
+        if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights.values()):
+            return functional_call(self._empty_cnn(), to_char_cnn(weights), (char_ids, lengths))  # type: ignore[no-any-return]  # torch gives Any
+        is_kept = are_parameters([*weights.values()])
+        constant = self._derived.get(self, lambda: self._derive(weights)) if is_kept else self._derive(weights)
+        return constant(char_ids, lengths).to(self._char_embedding_weights.dtype)
 
     def _empty_cnn(self) -> CharCNN:
         with torch.device("meta"):
             return CharCNN(self._config, self.output_dim)
 
-    def _derive(self) -> ConstantCharCNN:
+    def _derive(self, weights: Dict[str, Tensor]) -> ConstantCharCNN:
         char_cnn = self._empty_cnn()
         with torch.no_grad():
-            parameters = {name: value.detach().float() for name, value in self.named_parameters()}
+            parameters = {name: weight.detach().float() for name, weight in weights.items()}
             char_cnn.load_state_dict(to_char_cnn(parameters), assign=True)
         return ConstantCharCNN(char_cnn)
 

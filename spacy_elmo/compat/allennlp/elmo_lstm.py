@@ -18,9 +18,11 @@ from ..derived import Derived
 from .boundaries import PADDING
 from .lstm_weights import read_cells
 from .padded_lstm import run_padded
-from .parameters import LayerWeights, join_cells, split_cell
+from .parameters import LayerWeights, are_parameters, current_weights, join_cells, own_copy, split_cell
 
 DIRECTIONS = ("forward", "backward")
+WEIGHTS = ("input_linearity.weight", "state_linearity.weight", "state_linearity.bias", "state_projection.weight")
+Weights = List[List[Dict[str, Tensor]]]  # of each layer, forward and backward
 
 
 class Cell(nn.Module):
@@ -89,8 +91,7 @@ class ElmoLstm(nn.Module):
             module._init_from(network.config, network.config.projection_width, requires_grad)
         for layer, cells in zip(network.encoder.layers, module._cells()):  # type: ignore[attr-defined]  # an LSTMStack, checked by `check_fit`
             for direction, cell in enumerate(cells):
-                weights = split_cell(layer.state_dict(), direction)
-                cell.load_state_dict({name: value.clone() for name, value in weights.items()}, assign=True)
+                cell.load_state_dict(own_copy(split_cell(layer.state_dict(), direction)), assign=True)
         module.requires_grad_(requires_grad)
         return module
 
@@ -160,20 +161,27 @@ class ElmoLstm(nn.Module):
         outputs = table.new_zeros(self.num_layers, *index.shape, 2 * self.hidden_size)
         if not len(used):
             return outputs
-        start = self._start(len(index), used)
-        has_gradient = table.requires_grad or any(parameter.requires_grad for parameter in self.parameters())
-        needs_graph = (torch.is_grad_enabled() and has_gradient) or self.input_size != self.hidden_size
-        rows, end = (self._run_with_grad if needs_graph else self._run)(table, index[used], lengths[used], start)
+        start, weights = self._start(len(index), used), self._weights()
+        every = [weight for pair in weights for cell in pair for weight in cell.values()]
+        has_gradient = any(weight.requires_grad for weight in [table, *every])
+        if (torch.is_grad_enabled() and has_gradient) or self.input_size != self.hidden_size:
+            vectors = nn.functional.embedding(index[used].clamp_min(0), table)  # (B, T, P)
+            rows, end = run_padded(self.config, [join_cells(pair) for pair in weights], vectors, lengths[used], start)
+        else:
+            is_kept = are_parameters(every)
+            runner = self._derived.get(self, lambda: self._derive(weights)) if is_kept else self._derive(weights)
+            rows, end = self._run(runner, table, index[used], lengths[used], start)
         if self.stateful:
             self._keep(end, len(index), used)
         return outputs.index_copy(1, used, rows.to(outputs.dtype))
 
-    def _run(self, table: Tensor, index: Tensor, lengths: Tensor, start: BiLMState) -> Tuple[Tensor, BiLMState]:
+    def _run(
+        self, runner: Runner, table: Tensor, index: Tensor, lengths: Tensor, start: BiLMState
+    ) -> Tuple[Tensor, BiLMState]:
         """By the engine. RETURNS (Tuple[Tensor, BiLMState]): Layers (L, B, T, 2P) and the states at the ends."""
         mask = index >= 0
         tokens = index[mask].cpu().numpy()
         plan = plan_lanes(lengths.tolist(), MAX_LANES)
-        runner = self._derived.get(self, self._derive)
         vectors = table.detach().float()
         rows, end = runner.run(vectors, (tokens, tokens), plan, start.to_state(self.config), with_end=True)
         assert end is not None  # asked for
@@ -181,23 +189,16 @@ class ElmoLstm(nn.Module):
         outputs[:, mask] = rows[1:]  # the first layer is the table
         return outputs, BiLMState.from_state(end)
 
-    def _run_with_grad(
-        self, table: Tensor, index: Tensor, lengths: Tensor, start: BiLMState
-    ) -> Tuple[Tensor, BiLMState]:
-        vectors = nn.functional.embedding(index.clamp_min(0), table)  # (B, T, P)
-        layers = [join_cells(pair) for pair in self._parameters_of_cells()]
-        return run_padded(self.config, layers, vectors, lengths, start)
-
     def _cells(self) -> List[Tuple[nn.Module, ...]]:
         """RETURNS (List[Tuple[nn.Module, ...]]): The forward and the backward cell of each layer."""
         return list(zip(self.forward_layers, self.backward_layers))
 
-    def _parameters_of_cells(self) -> List[List[Dict[str, Tensor]]]:
-        return [[dict(cell.named_parameters()) for cell in pair] for pair in self._cells()]
+    def _weights(self) -> Weights:
+        return [[current_weights(cell, WEIGHTS) for cell in pair] for pair in self._cells()]
 
     @torch.no_grad()
-    def _derive(self) -> Runner:
-        layers: List[LayerWeights] = [join_cells(pair) for pair in self._parameters_of_cells()]
+    def _derive(self, weights: Weights) -> Runner:
+        layers: List[LayerWeights] = [join_cells(pair) for pair in weights]
         stored = [{name: value.float() for name, value in layer.stored().items()} for layer in layers]
         with torch.device("meta"):
             network = BiLMNetwork(self.config)

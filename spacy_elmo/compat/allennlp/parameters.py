@@ -10,12 +10,42 @@
 All functions are differentiable. They map both ways, except for the rounding of the forget bias.
 """
 
-from typing import Dict, NamedTuple, Sequence
+from typing import Any, Dict, NamedTuple, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...bilm.lstm import FORGET_BIAS
+
+
+def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor]:
+    """Read weights as a forward pass of their modules would. They are parameters, or are computed from parameters by
+    `torch.nn.utils` (`prune`, `parametrize`, `weight_norm`), or belong to a replica of `nn.DataParallel`.
+
+    names (Sequence[str]): Dotted names in the module.
+    RETURNS (Dict[str, Tensor]): The weights by these names, attached to the graph.
+    """
+    found: Dict[str, Tensor] = {}
+    for name in names:
+        *path, last = name.split(".")
+        owner: Any = module
+        for part in path:
+            owner = owner._modules[part]
+        for hook in owner._forward_pre_hooks.values():
+            if type(hook).__module__.startswith("torch.nn.utils."):
+                hook(owner, ())  # sets the attribute anew
+        found[name] = getattr(owner, last)
+    return found
+
+
+def are_parameters(weights: Sequence[Tensor]) -> bool:
+    """RETURNS (bool): Whether all are parameters, so that what is derived from them can be kept until they change."""
+    return all(isinstance(weight, nn.Parameter) for weight in weights)
+
+
+def own_copy(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
+    """RETURNS (Dict[str, Tensor]): Copies with contiguous rows, as in AllenNLP: optimizers and files rely on it."""
+    return {name: weight.clone(memory_format=torch.contiguous_format) for name, weight in weights.items()}
 
 
 class LayerWeights(NamedTuple):
