@@ -14,7 +14,7 @@ from ..weights import load_bilm
 from ..weights.load import load_model
 from ..weights.sources import PathLike
 from .bilm_module import BiLMModule
-from .inputs import IdBatch, Inputs, read_inputs, with_boundaries
+from .inputs import IdBatch, Inputs, is_original, pad_rows, read_inputs, which_are_words, with_boundaries
 from .scalar_mix import ScalarMix, check_mask, mix_problems
 
 STATES = ("reset", "steady")
@@ -150,7 +150,8 @@ class Elmo(nn.Module):
         return self.bilm.config.output_width
 
     def forward(self, inputs: Inputs) -> ElmoOutput:
-        """Compute the vectors of a batch: `encode`, then `mix`.
+        """Compute the vectors of a batch: `encode`, then `mix`. Padding is added at the end: memory is needed for the
+        representations, the layers of the tokens without padding, and `batch_tokens`.
 
         inputs (Inputs): Tokens of each sentence, without boundaries; or their character ids, shape (B, S, C), as
             `batch_to_ids` gives them. A sentence may have no words.
@@ -158,7 +159,14 @@ class Elmo(nn.Module):
         RAISES (ValueError): EL011 and EL019 for input that is not tokenized, EL017 for ids that do not fit, EL252 for a
             batch without sentences, EL253 for a trained biLM with another state than "reset".
         """
-        return self.mix(*self.encode(inputs))
+        if not all(is_original(mix, ScalarMix) for mix in self.mixes):
+            return self.mix(*self.encode(inputs))
+        rows, mask = self._encode(inputs)
+        mixed = [mix(rows) for mix in self.mixes]  # (N, D) each
+        if self._reads_boundaries and not self.boundaries:
+            is_word = which_are_words(mask).to(rows.device)
+            mixed, mask = [vectors[is_word] for vectors in mixed], mask[:, 2:]
+        return ElmoOutput([self.dropout(pad_rows(vectors, mask)) for vectors in mixed], mask.to(rows.device))
 
     def encode(self, inputs: Inputs) -> Tuple[Tensor, Tensor]:
         """The layers before they are mixed. Those of a frozen biLM can be computed once and kept for all epochs.
@@ -168,12 +176,8 @@ class Elmo(nn.Module):
             and `</S>` where `boundaries` or the norm needs them.
         RAISES (ValueError): See `forward`.
         """
-        batch = read_inputs(inputs, FIRST_ID if self.bilm.config.char_cnn is not None else None)
-        rows = self._encode_ids(batch) if isinstance(batch, IdBatch) else self._encode_words(batch.runs)  # (L+1, N, D)
-        mask = with_boundaries(batch.mask) if self._reads_boundaries else batch.mask
-        places = mask.flatten().nonzero().squeeze(1).to(rows.device)  # (N,)
-        padded = rows.new_zeros(rows.shape[0], mask.numel(), rows.shape[2]).index_copy(1, places, rows)
-        return padded.view(rows.shape[0], *mask.shape, rows.shape[2]), mask.to(rows.device)
+        rows, mask = self._encode(inputs)
+        return pad_rows(rows, mask), mask.to(rows.device)
 
     def mix(self, layers: Tensor, mask: Tensor) -> ElmoOutput:
         """Mix layers once for each representation.
@@ -199,6 +203,12 @@ class Elmo(nn.Module):
     def extra_repr(self) -> str:
         """RETURNS (str): Settings, for `print`."""
         return f"state={self.state!r}, boundaries={self.boundaries}, output_width={self.output_width}"
+
+    def _encode(self, inputs: Inputs) -> Tuple[Tensor, Tensor]:
+        """RETURNS (Tuple[Tensor, Tensor]): Layers of all tokens (L+1, N, D), and their mask (B, S), on the CPU."""
+        batch = read_inputs(inputs, FIRST_ID if self.bilm.config.char_cnn is not None else None)
+        rows = self._encode_ids(batch) if isinstance(batch, IdBatch) else self._encode_words(batch.runs)
+        return rows, with_boundaries(batch.mask) if self._reads_boundaries else batch.mask
 
     def _encode_words(self, runs: List[List[str]]) -> Tensor:
         if self._has_gradient():

@@ -1,9 +1,9 @@
 """Batches as they come in: token lists, or character ids in the form of AllenNLP's `batch_to_ids`."""
 
-from typing import Iterable, List, NamedTuple, Optional, Sequence, Union
+from typing import Iterable, List, NamedTuple, Optional, Sequence, Type, Union
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .._settings import is_whole
 from ..encoding.checks import check_sentences
@@ -87,6 +87,32 @@ def with_boundaries(mask: Tensor) -> Tensor:
     RETURNS (Tensor): Shape (B, S + 2), True for `<S>`, words and `</S>`.
     """
     return length_mask((mask.sum(dim=1) + 2).tolist(), mask.shape[1] + 2)
+
+
+def which_are_words(mask: Tensor) -> Tensor:
+    """mask (Tensor): Shape (B, S + 2), True for `<S>`, words and `</S>`.
+    RETURNS (Tensor): Shape (N,), of these in their order: True for words.
+    """
+    is_word = torch.zeros_like(mask)
+    is_word[:, 1:-1] = mask[:, 2:]  # the rows are shifted by one, and each sentence has two fewer
+    return is_word[mask]
+
+
+def pad_rows(rows: Tensor, mask: Tensor) -> Tensor:
+    """rows (Tensor): Shape (..., N, D), the tokens of all sequences, one after the other.
+    mask (Tensor): Shape (B, S), True at the N places where a token is.
+    RETURNS (Tensor): Shape (..., B, S, D), zeros where no token is.
+    """
+    places = mask.flatten().nonzero().squeeze(1).to(rows.device)  # (N,)
+    padded = rows.new_zeros(*rows.shape[:-2], mask.numel(), rows.shape[-1])
+    padded.index_copy_(-2, places, rows)
+    return padded.view(*rows.shape[:-2], *mask.shape, rows.shape[-1])
+
+
+def is_original(module: nn.Module, kind: Type[nn.Module]) -> bool:
+    """RETURNS (bool): Whether a module is of exactly this class, and nobody reads or changes what goes in and out."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return type(module) is kind and not any(hooks)
 
 
 def _read_ids(ids: Tensor, first_id: Optional[int]) -> IdBatch:

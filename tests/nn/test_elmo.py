@@ -386,3 +386,35 @@ def test_the_default_type_of_torch_changes_no_layer(precision, dtype):
         torch.set_default_dtype(torch.float32)
     assert torch.equal(layers, wanted) and layers.dtype == nothing.dtype == layers_with_grad.dtype == torch.float32
     assert np.array_equal(losses, wanted_losses)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("layer_norm", [None, "token", "bilm-tf", "allennlp"])
+@pytest.mark.parametrize("boundaries", [False, True])
+@pytest.mark.parametrize("trainable", [False, True])
+def test_a_mix_without_padding_is_the_mix_of_padded_layers(layer_norm, boundaries, trainable):
+    settings = {"layer_norm": layer_norm, "boundaries": boundaries, "trainable": trainable}
+    elmo = make_elmo(2, initial_weights=[0.3, -1.0, 2.0], **settings)
+    (first, _), mask = elmo(SENTENCES)
+    (second, _), other = elmo.mix(*elmo.encode(SENTENCES))
+    assert_close(first, second)
+    assert torch.equal(mask, other)
+    grads = [torch.autograd.grad(rows.square().sum(), elmo.mixes[0].weights)[0] for rows in (first, second)]
+    torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.issue(37)
+def test_modules_and_hooks_in_place_of_a_mix_see_padded_layers():
+    elmo, seen = make_elmo(2), []
+    elmo.mixes[0].register_forward_hook(lambda module, inputs, output: seen.append(output.shape))
+    wanted = elmo(SENTENCES).representations[0]
+    assert seen == [(4, 6, WIDTH)]
+
+    class Top(torch.nn.Module):
+        def forward(self, layers, mask):
+            return layers[-1] * mask.unsqueeze(-1)
+
+    elmo.mixes[1] = Top()
+    found = elmo(SENTENCES).representations
+    assert_close(found[0], wanted)
+    assert_close(found[1], elmo.encode(SENTENCES)[0][-1])

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import Errors
+from ...nn.inputs import pad_rows
 from ...text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..arguments import ConfigurationError, PathLike
-from .boundaries import boundary_index, gather_rows
+from .boundaries import boundary_index
 from .character_encoder import ElmoCharacterEncoder
 from .elmo_lstm import ElmoLstm
 from .files import load_network
@@ -66,10 +67,20 @@ class ElmoBiLm(nn.Module):
         RETURNS (Dict[str, Any]): `activations`, L+1 tensors (B, T + 2, 2P), and `mask` (B, T + 2).
         RAISES (ValueError): EL017 for invalid ids, EL252 for a batch without sentences.
         """
+        layers, mask = self.encode(inputs, word_inputs)
+        return {"activations": [pad_rows(rows, mask) for rows in layers], "mask": mask}
+
+    def encode(self, inputs: Tensor, word_inputs: Optional[Tensor] = None) -> Tuple[List[Tensor], Tensor]:
+        """Compute the layers without padding.
+
+        inputs (Tensor), word_inputs (Optional[Tensor]): See `forward`.
+        RETURNS (Tuple[List[Tensor], Tensor]): L+1 tensors (N, 2P), the rows of one sentence after the other, and the
+            mask (B, T + 2), which is True at N places.
+        RAISES (ValueError): See `forward`.
+        """
         table, index, mask = self._look_up(word_inputs) or self._token_embedder.encode(inputs)
-        first = gather_rows(table, index)  # (B, T + 2, P)
-        layers = self._elmo_lstm.run(table, index)  # (L, B, T + 2, 2P)
-        return {"activations": [torch.cat([first, first], dim=-1), *layers], "mask": mask}
+        first = table[index[mask]]  # (N, P)
+        return [torch.cat([first, first], dim=-1), *self._elmo_lstm.encode(table, index)], mask
 
     @torch.no_grad()
     def create_cached_cnn_embeddings(self, tokens: List[str]) -> None:

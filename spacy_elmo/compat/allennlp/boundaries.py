@@ -26,15 +26,6 @@ def boundary_index(numbers: Tensor, mask: Tensor) -> Tuple[Tensor, Tensor]:
     return index, new_mask
 
 
-def gather_rows(table: Tensor, index: Tensor) -> Tensor:
-    """table (Tensor): Shape (U, P).
-    index (Tensor): Shape (B, T), rows of the table, or `PADDING`.
-    RETURNS (Tensor): Shape (B, T, P), zeros for padding.
-    """
-    rows = torch.nn.functional.embedding(index.clamp_min(0), table)
-    return rows.masked_fill((index < 0).unsqueeze(-1), 0.0)
-
-
 def remove_sentence_boundaries(tensor: Tensor, mask: Tensor) -> Tuple[Tensor, Tensor]:
     """tensor (Tensor): Shape (B, T + 2, D), with rows of `<S>` and `</S>`.
     mask (Tensor): Shape (B, T + 2), True for tokens and boundaries.

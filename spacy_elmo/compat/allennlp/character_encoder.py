@@ -13,11 +13,11 @@ from ...bilm.model import BiLMNetwork
 from ...encoding.word_encoder import WORDS_AT_ONCE
 from ...engine.words import ConstantCharCNN
 from ...errors import Errors
-from ...nn.inputs import IdBatch, read_inputs
+from ...nn.inputs import IdBatch, pad_rows, read_inputs
 from ...text.characters import EOW_CHARACTER, PAD_CHARACTER, SENTENCE_BEGIN, SENTENCE_END, character_ids
 from ..arguments import PathLike
 from ..derived import Derived
-from .boundaries import boundary_index, gather_rows
+from .boundaries import boundary_index
 from .files import load_network
 from .parameters import are_parameters, current_weights, from_char_cnn, own_copy, to_char_cnn
 
@@ -89,7 +89,7 @@ class ElmoCharacterEncoder(nn.Module):
         RAISES (ValueError): EL017 for invalid ids, EL252 for a batch without sentences.
         """
         table, index, mask = self.encode(inputs)
-        return {"token_embedding": gather_rows(table, index), "mask": mask}
+        return {"token_embedding": pad_rows(table[index[mask]], mask), "mask": mask}
 
     def encode(self, inputs: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
         """Compute each distinct word once.

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from torch import Tensor, nn
 
 from ...errors import Errors
+from ...nn.inputs import is_original, pad_rows, which_are_words
 from ..arguments import ConfigurationError, PathLike, check_count
 from .bilm import ElmoBiLm
 from .boundaries import remove_sentence_boundaries
@@ -97,17 +98,38 @@ class Elmo(nn.Module):
             raise ValueError(Errors.EL017.format(problem=f"they are a {type(inputs).__name__}, should be a tensor"))
         shape = _outer_shape(inputs, word_inputs)
         flat = inputs.reshape(-1, *inputs.shape[-2:]) if inputs.dim() > 3 else inputs
-        output = self._elmo_lstm(flat, self._flat_words(word_inputs))
-        layers, mask = output["activations"], output["mask"]
-        mixed = [mix(layers, mask) for mix in self._scalar_mixes]
-        if not self._keep_sentence_boundaries:
-            mixed = [remove_sentence_boundaries(rows, mask)[0] for rows in mixed]
-            mask = mask[:, 2:] != 0
+        mixes, words = self._scalar_mixes, self._flat_words(word_inputs)
+        if is_original(self._elmo_lstm, ElmoBiLm) and all(map(self._leaves_padding_zero, mixes)):
+            mixed, mask = self._mix_packed(mixes, *self._elmo_lstm.encode(flat, words))
+        else:
+            output = self._elmo_lstm(flat, words)
+            layers, mask = output["activations"], output["mask"]
+            mixed = [mix(layers, mask) for mix in mixes]
+            if not self._keep_sentence_boundaries:
+                mixed = [remove_sentence_boundaries(rows, mask)[0] for rows in mixed]
+                mask = mask[:, 2:] != 0
         dropped = [self._dropout(rows) for rows in mixed]
         if shape:
             mask = mask.view(*shape, -1)
             dropped = [rows.view(*shape, *rows.shape[1:]) for rows in dropped]
         return {"elmo_representations": dropped, "mask": mask}
+
+    def _leaves_padding_zero(self, mix: Any) -> bool:
+        """In AllenNLP the layer norm also shifts and scales the padding, which is cut off with the boundaries."""
+        return is_original(mix, ScalarMix) and not (mix.do_layer_norm and self._keep_sentence_boundaries)
+
+    def _mix_packed(self, mixes: List[nn.Module], layers: List[Tensor], mask: Tensor) -> Tuple[List[Tensor], Tensor]:
+        """Mix without padding, which would take more memory than all else where lengths differ much.
+
+        layers (List[Tensor]): L+1 tensors (N, 2P).
+        mask (Tensor): Shape (B, T + 2).
+        RETURNS (Tuple[List[Tensor], Tensor]): Padded representations and their mask.
+        """
+        mixed = [mix(layers, mask[mask]) for mix in mixes]
+        if not self._keep_sentence_boundaries:
+            is_word = which_are_words(mask)
+            mixed, mask = [rows[is_word] for rows in mixed], mask[:, 2:]
+        return [pad_rows(rows, mask) for rows in mixed], mask
 
     def _flat_words(self, word_inputs: Optional[Tensor]) -> Optional[Tensor]:
         if word_inputs is None or self._has_cached_vocab:

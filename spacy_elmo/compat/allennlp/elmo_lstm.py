@@ -12,6 +12,7 @@ from ...bilm.state import BiLMState
 from ...engine.dispatch import MAX_LANES
 from ...engine.runner import Runner, make_runner
 from ...errors import Errors
+from ...nn.inputs import pad_rows
 from ...text.lanes import plan_lanes
 from ..arguments import ConfigurationError, PathLike, check_file
 from ..derived import Derived
@@ -148,46 +149,44 @@ class ElmoLstm(nn.Module):
         mask (Tensor): Shape (B, T), True for the first elements of each row; a row may have none.
         RETURNS (Tensor): Shape (L, B, T, 2P), zeros for padding.
         """
-        index = torch.arange(mask.numel(), device=mask.device).view(mask.shape)
-        return self.run(inputs.flatten(0, 1), index.masked_fill(mask == 0, PADDING))
+        index = torch.arange(mask.numel(), device=mask.device).view(mask.shape).masked_fill(mask == 0, PADDING)
+        return pad_rows(self.encode(inputs.flatten(0, 1), index), index >= 0)
 
-    def run(self, table: Tensor, index: Tensor) -> Tensor:
-        """table (Tensor): Shape (U, P), vectors of distinct words.
+    def encode(self, table: Tensor, index: Tensor) -> Tensor:
+        """Compute the layers without padding.
+
+        table (Tensor): Shape (U, P), vectors of distinct words.
         index (Tensor): Shape (B, T), rows of the table, `PADDING` behind the end of a row.
-        RETURNS (Tensor): Shape (L, B, T, 2P), zeros for padding.
+        RETURNS (Tensor): Shape (L, N, 2P), the rows of one sequence after the other.
         """
         lengths = (index >= 0).sum(dim=1)  # (B,)
         used = lengths.nonzero().squeeze(1)
-        outputs = table.new_zeros(self.num_layers, *index.shape, 2 * self.hidden_size)
         if not len(used):
-            return outputs
+            return table.new_zeros(self.num_layers, 0, 2 * self.hidden_size)
         start, weights = self._start(len(index), used), self._weights()
         every = [weight for pair in weights for cell in pair for weight in cell.values()]
         has_gradient = any(weight.requires_grad for weight in [table, *every])
         if (torch.is_grad_enabled() and has_gradient) or self.input_size != self.hidden_size:
-            vectors = nn.functional.embedding(index[used].clamp_min(0), table)  # (B, T, P)
-            rows, end = run_padded(self.config, [join_cells(pair) for pair in weights], vectors, lengths[used], start)
+            layers = [join_cells(pair) for pair in weights]
+            rows, end = run_padded(self.config, layers, table, index[used], start)
         else:
             is_kept = are_parameters(every)
             runner = self._derived.get(self, lambda: self._derive(weights)) if is_kept else self._derive(weights)
             rows, end = self._run(runner, table, index[used], lengths[used], start)
         if self.stateful:
             self._keep(end, len(index), used)
-        return outputs.index_copy(1, used, rows.to(outputs.dtype))
+        return rows.to(table.dtype)
 
     def _run(
         self, runner: Runner, table: Tensor, index: Tensor, lengths: Tensor, start: BiLMState
     ) -> Tuple[Tensor, BiLMState]:
-        """By the engine. RETURNS (Tuple[Tensor, BiLMState]): Layers (L, B, T, 2P) and the states at the ends."""
-        mask = index >= 0
-        tokens = index[mask].cpu().numpy()
+        """By the engine. RETURNS (Tuple[Tensor, BiLMState]): Layers (L, N, 2P) and the states at the ends."""
+        tokens = index[index >= 0].cpu().numpy()
         plan = plan_lanes(lengths.tolist(), MAX_LANES)
         vectors = table.detach().float()
         rows, end = runner.run(vectors, (tokens, tokens), plan, start.to_state(self.config), with_end=True)
         assert end is not None  # asked for
-        outputs = rows.new_zeros(self.num_layers, *index.shape, rows.shape[-1])
-        outputs[:, mask] = rows[1:]  # the first layer is the table
-        return outputs, BiLMState.from_state(end)
+        return rows[1:], BiLMState.from_state(end)  # the first layer is the table
 
     def _cells(self) -> List[Tuple[nn.Module, ...]]:
         """RETURNS (List[Tuple[nn.Module, ...]]): The forward and the backward cell of each layer."""

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import Errors
+from ...nn.inputs import which_are_words
 from ..arguments import ConfigurationError, PathLike, check_count, read_sentences
 from ..hdf5 import new_hdf5
 from .bilm import ElmoBiLm
-from .boundaries import remove_sentence_boundaries
 from .files import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
 from .indexer import ELMoTokenCharactersIndexer, batch_to_ids
 
@@ -54,10 +54,11 @@ class ElmoEmbedder:
         RETURNS (Tuple[Tensor, Tensor]): Padded layers (B, L+1, T, 2P) and the mask (B, T).
         RAISES (ValueError): EL011 for input that is not tokenized, EL252 for a batch without sentences.
         """
-        with torch.no_grad():
-            output = self.elmo_bilm(batch_to_ids(batch, self.elmo_bilm.max_characters))
-        pairs = [remove_sentence_boundaries(layer, output["mask"]) for layer in output["activations"]]
-        return torch.stack([rows for rows, _ in pairs], dim=1), pairs[0][1]
+        layers, mask = self._encode(batch)
+        padded = layers[0].new_zeros(len(mask), len(layers), mask.shape[1], layers[0].shape[1])
+        for k, rows in enumerate(layers):
+            padded[:, k][mask] = rows
+        return padded, mask
 
     def embed_sentence(self, sentence: List[str]) -> Array:
         """sentence (List[str]): Tokens, or a string: a sentence of characters.
@@ -75,9 +76,16 @@ class ElmoEmbedder:
         batch = read_sentences(batch)
         if batch == [[]]:
             return [np.zeros((self.elmo_bilm.num_layers, 0, self.elmo_bilm.get_output_dim()), dtype="float32")]
-        padded, mask = self.batch_to_embeddings(batch)
-        layers = padded.cpu().numpy()
-        return [rows[:, :length].copy() for rows, length in zip(layers, mask.sum(dim=1).tolist())]
+        layers, mask = self._encode(batch)
+        sentences = torch.stack(layers).cpu().split(mask.sum(dim=1).tolist(), dim=1)
+        return [rows.numpy().copy() for rows in sentences]
+
+    @torch.no_grad()
+    def _encode(self, batch: List[List[str]]) -> Tuple[List[Tensor], Tensor]:
+        """RETURNS (Tuple[List[Tensor], Tensor]): L+1 tensors (N, 2P), all words, and the mask (B, T)."""
+        layers, mask = self.elmo_bilm.encode(batch_to_ids(batch, self.elmo_bilm.max_characters))
+        is_word = which_are_words(mask)
+        return [rows[is_word] for rows in layers], mask[:, 2:]
 
     def embed_sentences(self, sentences: Iterable[List[str]], batch_size: int = DEFAULT_BATCH_SIZE) -> Iterator[Array]:
         """sentences (Iterable[List[str]]): See `batch_to_embeddings`.

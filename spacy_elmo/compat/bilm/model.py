@@ -73,14 +73,16 @@ class BidirectionalLanguageModel:
         distinct, numbers = np.unique(ids[mask], axis=0, return_inverse=True)
         vectors, tokens = self._encode(distinct), numbers.reshape(-1).astype("int64")
         rows = self._run(vectors, tokens, lengths)  # (L+1, N, D)
-        padded = np.zeros((len(rows), *mask.shape, rows.shape[2]), dtype="float32")
-        padded[:, mask] = rows
-        layers = padded.transpose(1, 0, 2, 3)[:, :, 1:-1]  # (B, L+1, T, D), with `</S>` in shorter rows
-        inner = mask[:, 2:]
+        inner = mask[:, 2:]  # the rows are shifted by one, and each sentence has two fewer
+        is_word = np.zeros_like(mask)
+        is_word[:, 1:-1] = inner
+        layers = np.zeros((len(mask), len(rows), inner.shape[1], rows.shape[2]), dtype="float32")
+        for k, layer in enumerate(rows):
+            layers[:, k][inner] = layer[is_word[mask]]
         embeddings = np.zeros((*mask.shape, vectors.shape[1]), dtype="float32")
         embeddings[mask] = vectors.numpy()[tokens]
         return {
-            "lm_embeddings": layers * inner[:, None, :, None],
+            "lm_embeddings": layers,
             "lengths": lengths - 2,
             "token_embeddings": embeddings,
             "mask": inner,
