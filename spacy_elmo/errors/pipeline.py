@@ -177,8 +177,8 @@ class PipelineErrors(metaclass=Catalogue):
         "[training.optimizer]."
     )
     EL098 = (
-        "The component '{name}' is not initialized: it has no weights. Train it (`nlp.initialize`, then `nlp.update`; "
-        "or `spacy train`), or load a trained pipeline."
+        "The component '{name}' is not initialized: it has no weights (as spaCy's E109). Train it (`nlp.initialize`, "
+        "then `nlp.update`; or `spacy train`), load a trained pipeline, or disable the component."
     )
     EL434 = (
         "A component has the model spacy-elmo.CRFTagger.v1, but is not a 'crf_ner': only that component tells the CRF "

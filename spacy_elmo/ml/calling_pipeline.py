@@ -36,6 +36,16 @@ def left_out_components() -> Dict[str, Any]:
     return {} if nlp is None else {name: pipe for name, pipe in nlp.components if name not in taking_part}
 
 
+def running_components() -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Components that the running `nlp(...)`, `nlp.pipe` or `nlp.update` calls, by name,
+    without those that are disabled or excluded. Empty outside of them.
+    """
+    calls = (Language.__call__, Language.pipe, Language.update)
+    left_out = [*(_find_value("disable", *calls) or ()), *(_find_value("exclude", *calls) or ())]
+    nlp = _find_local("self", *calls)
+    return {} if nlp is None else {name: pipe for name, pipe in nlp.pipeline if name not in left_out}
+
+
 def is_linked() -> bool:
     """RETURNS (bool): Whether spaCy is linking components, for which Python up to 3.11 reads their properties."""
     return _find_local("self", Language._link_components) is not None

@@ -21,7 +21,15 @@ from ..errors import Errors, Warnings
 from .batch_norm import BoundarySums, LayersWithBoundaries, add_boundary_sums
 from .calling_pipeline import is_rehearsed, using_pipeline
 from .doc_vectors import get_boundary_sums, get_layers, has_layers
-from .missing_upstream import ANY_UPSTREAM, describe_missing, find_owner, is_before, link_late, no_upstream
+from .missing_upstream import (
+    ANY_UPSTREAM,
+    describe_missing,
+    find_owner,
+    is_before,
+    link_late,
+    no_upstream,
+    not_initialized,
+)
 from .mix_settings import MixSettings, takes_mix_settings
 from .scalar_mix import ScalarMix, get_mix_settings, set_sizes, wrong_sizes
 from .types import ElmoBatch
@@ -71,6 +79,11 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return self.layers[0]
 
     @property
+    def is_initialized(self) -> bool:
+        """RETURNS (bool): Whether its mix has values: initial or trained ones."""
+        return bool(self.mix.has_param("w"))
+
+    @property
     def upstream(self) -> Optional[Upstream]:
         """RETURNS (Optional[Upstream]): The component it listens to, None if it is not linked."""
         return None if self._upstream is None else self._upstream()
@@ -87,7 +100,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self._upstream = weakref.ref(upstream)
         self.prefix, self.owner = upstream.prefix, component_name or self.owner
         # Sizes of a trained listener are kept; they are checked when vectors arrive.
-        if upstream.sizes is not None and not self.mix.has_param("w"):
+        if upstream.sizes is not None and not self.is_initialized:
             self.set_sizes(*upstream.sizes)
 
     def set_sizes(self, n_layers: int, width: int) -> None:
@@ -102,7 +115,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         """RAISES (ValueError): EL068 if the mix was trained for other sizes than those of the biLM upstream."""
         sizes = None if self.upstream is None else self.upstream.sizes
         known = (self.mix.maybe_get_dim("nL"), self.mix.maybe_get_dim("nI"))
-        if sizes is not None and self.mix.has_param("w") and known != sizes:
+        if sizes is not None and self.is_initialized and known != sizes:
             raise wrong_sizes(self.owner, known, sizes)
 
     @property
@@ -256,7 +269,10 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
     """docs (Sequence[Doc]): The Docs.
     is_train (bool): Whether they are the received batch, or have annotations of a frozen component.
     RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the backward pass.
+    RAISES (ValueError): EL098 if the component of the listener is not initialized.
     """
+    if not model.is_initialized:
+        raise not_initialized(model, model.owner)
     lengths = [len(doc) for doc in docs]
     find_layers = _training_layers if is_train else _doc_layers
     layers, backprop_layers = find_layers(model, docs)

@@ -21,6 +21,14 @@ def no_upstream(listener: Model[Any, Any], upstream: str, nlp: Optional[Language
     return ValueError(Errors.EL071.format(**describe_missing(listener, upstream, nlp or initialized_pipeline())))
 
 
+def not_initialized(layer: Model[Any, Any], owner: str = "") -> ValueError:
+    """layer (Model): A layer with a mix that has no weights.
+    owner (str): Name of its component, if it is known.
+    RETURNS (ValueError): EL098, as spaCy's E109.
+    """
+    return ValueError(Errors.EL098.format(name=owner or find_owner(using_pipeline(), layer) or layer.name))
+
+
 def describe_missing(listener: Model[Any, Any], upstream: str, nlp: Optional[Language]) -> Dict[str, str]:
     """RETURNS (Dict[str, str]): Fields of a message: `owner`, `upstream`, `problem` and `remedy`."""
     owner = find_owner(nlp, listener)

@@ -12,6 +12,7 @@ from thinc.types import Floats2d
 from ..errors import Errors
 from .batch_norm import LayersWithBoundaries, add_boundary_sums
 from .calling_pipeline import replaced_listener
+from .missing_upstream import not_initialized
 from .mix_settings import MixSettings, takes_mix_settings
 from .scalar_mix import ScalarMix, get_mix_settings, set_sizes
 from .types import ElmoBatch
@@ -62,8 +63,11 @@ def forward(
     """docs (List[Doc]): The Docs.
     is_train (bool): Whether there will be a backward pass.
     RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the backward pass.
+    RAISES (ValueError): EL098 if the layer is not initialized.
     """
     elmo, mix = model.layers
+    if not mix.has_param("w"):
+        raise not_initialized(model)
     batch, backprop_elmo = elmo(docs, is_train)
     layers: Any = batch.layers
     if get_mix_settings(mix).needs_boundaries:

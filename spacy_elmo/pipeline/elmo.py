@@ -122,9 +122,7 @@ class Elmo(ListenedToPipe):
         set_vectors: bool = False,
         average_merged: bool = False,
     ) -> None:
-        self.vocab = vocab
-        self.model = model
-        self.name = name
+        self.vocab, self.model, self.name = vocab, model, name
         self.cfg: Dict[str, Any] = {}
         self.weights = weights
         self.mix = {"weights": None, "gamma": 1.0, "layer_norm": None, **(mix or {})}
@@ -224,6 +222,7 @@ class Elmo(ListenedToPipe):
         RETURNS (List[DocVectors]): The vectors of each Doc, in separate arrays.
         """
         docs = list(docs)
+        self.check_initialized(docs)
         self.fill()
         check_weights(self.name, self.mix["weights"], self.model.get_dim("nL"))
         found = [self._alloc(len(doc)) for doc in docs]
@@ -331,6 +330,7 @@ class Elmo(ListenedToPipe):
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, "Elmo.update")
+        self.check_initialized(examples)
         self.fill()
         self._check_listeners(None if self._nlp is None else self._nlp())
         self._flush(sgd)  # gradients that arrived after the last update of the weights

@@ -1,6 +1,6 @@
 """Base class of a component with listeners, with the methods that spaCy requires of a Tok2Vec."""
 
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Sequence, Sized, Tuple
 
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
@@ -8,7 +8,13 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from ..errors import Errors
-from ..ml.calling_pipeline import config_of_training, is_linked, left_out_components, trained_pipeline
+from ..ml.calling_pipeline import (
+    config_of_training,
+    is_linked,
+    left_out_components,
+    running_components,
+    trained_pipeline,
+)
 from ..ml.elmo_model import get_label, get_settings
 from ..ml.listener import ElmoListener, find_listeners, settings_of
 from ..ml.missing_upstream import ANY_UPSTREAM
@@ -45,6 +51,19 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
             refuse_frozen_components(trained_pipeline(), self, self.listener_map)
             self.is_checked = True
             warn_of_other_bilm(self, self.listener_map)
+
+    def check_initialized(self, batch: Sequence[Sized]) -> None:
+        """Refuse a listening component without weights that the pipeline is about to call: spaCy or Thinc could stop at
+        it with another error before its listener is called.
+
+        batch (Sequence[Sized]): Docs or examples. Components accept those without tokens before they are initialized.
+        RAISES (ValueError): EL098.
+        """
+        if all(listener.is_initialized for listener in self.listeners) or not any(map(len, batch)):
+            return
+        for name, pipe in running_components().items():
+            if any(node.upstream is self and not node.is_initialized for node in find_listeners(pipe)):
+                raise ValueError(Errors.EL098.format(name=name))
 
     def fill(self) -> None:
         """Load weights if there are none."""
@@ -93,7 +112,7 @@ class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is c
             if name in nlp.pipe_names and listener not in self.listener_map.get(name, ()):
                 self.add_listener(listener, name)
                 self.is_checked = False
-            elif name in left_out and name not in nlp.pipe_names and listener.mix.has_param("w"):
+            elif name in left_out and name not in nlp.pipe_names and listener.is_initialized:
                 disabled.setdefault(name, []).append(listener)
         return disabled
 
