@@ -1,6 +1,7 @@
 """The typer app of `elmo`. A command's module is imported when the command is called, not before."""
 
 import os
+import sys
 from copy import copy
 from importlib import import_module
 from typing import Any, Dict, List
@@ -98,3 +99,15 @@ app = typer.Typer(name="elmo", cls=LazyGroup, no_args_is_help=True, rich_markup_
 @app.callback()
 def elmo_cli() -> None:
     """ELMo: inspect, convert and pretrain biLMs, and compute contextual vectors."""
+    for stream in (sys.stdout, sys.stderr):
+        _escape_unencodable(stream)
+
+
+def _escape_unencodable(stream: Any) -> None:
+    """Write characters that a console or a redirected output cannot encode (cp1252 on Windows, ASCII) as `\\u6f22`,
+    instead of stopping. UTF-8 output does not change, nor do error handlers that the user chose.
+    """
+    is_utf8 = str(getattr(stream, "encoding", None)).lower().replace("-", "") == "utf8"
+    handlers = ("strict",) if is_utf8 else ("strict", "surrogateescape")
+    if getattr(stream, "errors", None) in handlers and hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")

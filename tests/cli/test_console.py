@@ -1,0 +1,106 @@
+"""Consoles and redirected outputs that are not UTF-8, for instance cp1252 on Windows: words are escaped."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List
+
+import pytest
+from typer.testing import CliRunner
+
+from spacy_elmo.cli._app import app
+
+TEXT = "l'affaire est tr\xe8s \u6f22\u5b57 ."
+pytestmark = pytest.mark.issue(37)
+
+
+def _run(charset: str, *args: Any) -> Any:
+    result = CliRunner(charset=charset).invoke(app, [str(arg) for arg in args])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(french: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus with such words, and its index."""
+    folder = tmp_path_factory.mktemp("\u6f22\u5b57")
+    (folder / "corpus.txt").write_text(f"{TEXT}\n" * 4, encoding="utf8")
+    _run("utf8", "index", folder / "corpus.txt", folder / "index", "--bilm", french)
+    return folder
+
+
+COMMANDS: Dict[str, List[Any]] = {
+    "surprisal": ["surprisal", "BILM", TEXT],
+    "substitutes": ["substitutes", "BILM", TEXT, "--word", "tr\xe8s", "--k", 10],
+    "index": ["index", "INDEX", "--check"],
+    "neighbors": ["neighbors", "INDEX", TEXT, "--word", "tr\xe8s"],
+    "senses": ["senses", "INDEX", "tr\xe8s"],
+    "same-sense": ["same-sense", TEXT, TEXT, "--word", "\u6f22\u5b57", "--bilm", "BILM"],
+    "inspect": ["inspect", "BILM"],
+    "perplexity": ["perplexity", "BILM", "CORPUS"],
+    "compare": ["compare", "BILM", "BILM", "CORPUS"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_words_are_escaped_where_they_cannot_be_encoded(name: str, folder: Path, french: Path) -> None:
+    if name == "senses":
+        pytest.importorskip("sklearn")
+    places = {"BILM": french, "INDEX": folder / "index", "CORPUS": folder / "corpus.txt"}
+    call = [places.get(str(part), part) for part in COMMANDS[name]]
+    shown = {charset: _run(charset, *call) for charset in ("utf8", "cp1252", "ascii")}
+    for charset in ("cp1252", "ascii"):
+        # Wide tables differ only in these characters, and where the escapes move columns.
+        assert "Traceback" not in shown[charset] and len(shown[charset].splitlines()) == len(shown["utf8"].splitlines())
+    if "\u6f22\u5b57" in shown["utf8"]:
+        assert r"\u6f22\u5b57" in shown["cp1252"] and r"\u6f22\u5b57" in shown["ascii"]
+    if "tr\xe8s" in shown["utf8"]:
+        assert "tr\xe8s" in shown["cp1252"] and r"tr\xe8s" in shown["ascii"]
+
+
+def test_json_is_the_same_on_every_console(french: Path) -> None:
+    shown = {_run(charset, "surprisal", french, TEXT, "--json") for charset in ("utf8", "cp1252", "ascii")}
+    assert len(shown) == 1 and json.loads(shown.pop())["tokens"][-2]["token"] == "\u6f22\u5b57"
+
+
+def test_files_are_utf8_on_every_console(folder: Path, french: Path) -> None:
+    pages = {charset: folder / f"{charset}.html" for charset in ("utf8", "ascii")}
+    for charset, page in pages.items():
+        _run(charset, "surprisal", french, TEXT, "--html", page)
+    contents = {page.read_bytes() for page in pages.values()}
+    assert len(contents) == 1 and "\u6f22\u5b57" in contents.pop().decode("utf8")
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+def test_stdin_is_utf8_on_every_console(mark: bytes, french: Path) -> None:
+    arguments = ["surprisal", str(french), "-", "--json"]
+    result = CliRunner(charset="ascii").invoke(app, arguments, input=mark + TEXT.encode("utf8"))
+    assert result.exit_code == 0, result.output
+    assert [token["token"] for token in json.loads(result.stdout)["tokens"]][-2] == "\u6f22\u5b57"
+    latin = CliRunner().invoke(app, arguments, input="tr\xe8s".encode("latin1"))
+    assert latin.exit_code == 1 and "not valid UTF-8" in latin.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["spacy", "elmo"], ["spacy_elmo"]], ids=" ".join)
+def test_process_with_another_encoding_prints_the_table(command: List[str], french: Path) -> None:
+    call = [sys.executable, "-m", *command, "surprisal", str(french), TEXT]
+    shown: Dict[str, bytes] = {}
+    for encoding in ("utf8", "cp1252", "ascii", "ascii:replace"):
+        done = subprocess.run(call, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
+        assert done.returncode == 0, done.stderr
+        shown[encoding] = done.stdout
+    assert "tr\xe8s" in shown["utf8"].decode("utf8") and "tr\xe8s" in shown["cp1252"].decode("cp1252")
+    assert rb"tr\xe8s" in shown["ascii"] and rb"\u6f22\u5b57" in shown["cp1252"]
+    assert b"tr?s" in shown["ascii:replace"]  # what the user chose
+
+
+@pytest.mark.slow
+def test_other_commands_of_spacy_keep_their_streams() -> None:
+    source = "import sys, spacy.cli, spacy_elmo.cli.plugin; print(sys.stdout.errors, sys.stderr.errors)"
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "cp1252"}
+    )
+    assert done.stdout.split() == ["strict", "backslashreplace"], done.stderr
