@@ -18,7 +18,7 @@ from .labelled import ATTRIBUTES, LabelledDocs, label_senses, label_tokens
 
 SENSE = "sense"
 ATTRS = (*ATTRIBUTES, SENSE)
-TAG_SUFFIXES, SENSE_SUFFIXES = (".spacy", ".conllu"), (".jsonl", ".ndjson")
+TAG_SUFFIXES, SENSE_SUFFIXES = (".spacy", ".conllu"), (".jsonl", ".ndjson", ".json")
 TEST_SHARE = 0.2  # of the documents, if there are no training data
 N_EXAMPLES = 5  # labels in a message
 

@@ -48,6 +48,15 @@ def kind_of(file: Path) -> Optional[str]:
     return SUFFIXES.get(inner) if inner else "text"
 
 
+def format_of(file: Path) -> str:
+    """file (Path): A file that was named or found.
+    RETURNS (str): Its format. A `.json` file, which folders are not searched for, is read as `jsonl`; files with other
+        suffixes are text.
+    """
+    name = file.with_suffix("") if file.suffix in COMPRESSED else file
+    return "jsonl" if name.suffix == ".json" else kind_of(file) or "text"
+
+
 def name_some(names: Sequence[str]) -> str:
     """RETURNS (str): The first names and the number of others."""
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""

@@ -6,7 +6,7 @@ from typing import List, Optional, Sequence, Set, Union
 from .._settings import to_path
 from ..errors import Errors
 from .datasets import PREFIX, DatasetShard, is_saved_dataset
-from .files import Tell, find_files, kind_of, name_some, say_nothing
+from .files import Tell, find_files, format_of, name_some, say_nothing
 from .records import DocBinShard, JsonShard, RawTextShard
 from .sentences import SentenceCutter
 from .shards import Counts, Shard, TextShard
@@ -76,7 +76,7 @@ def _refuse_other_encodings(name: str) -> None:
 
 
 def _make_shard(path: Path, format: str, cutter: SentenceCutter) -> Shard:
-    kind = format if format != "auto" else kind_of(path) or "text"
+    kind = format if format != "auto" else format_of(path)
     if kind == "docbin":
         return DocBinShard(path, cutter)
     if kind == "jsonl":

@@ -1,15 +1,17 @@
 """Stream the texts for `elmo embed` from plain text, JSONL, DocBin or stdin."""
 
+import json
 import re
 import sys
+from itertools import chain
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, cast
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple, Union, cast
 
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..errors import Errors
-from .files import Tell, find_files, kind_of, say_nothing
+from .files import Tell, find_files, format_of, say_nothing
 from .lines import REPLACEMENT, open_bytes, parse_line, read_lines
 from .shards import Counts
 
@@ -41,7 +43,7 @@ def read_items(
         of JSON, EL132 for an invalid DocBin, EL133 for a path without texts, EL138 for a line that is not UTF-8.
     """
     for file in map(str, find_files(path, tell)):
-        kind = format if format != "auto" else kind_of(Path(file)) or "text"
+        kind = format if format != "auto" else format_of(Path(file))
         if kind == "docbin":
             yield from read_docbin(file, nlp)
         else:
@@ -55,6 +57,30 @@ def to_doc(item: Item, nlp: Language) -> Doc:
     if isinstance(item, Doc):
         return item
     return nlp.make_doc(item) if isinstance(item, str) else Doc(nlp.vocab, words=[word or " " for word in item])
+
+
+def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
+    """Stream JSON lines, or the elements of a JSON array, which is held in memory as a whole.
+
+    file (BinaryIO): At its start.
+    path (object): Its name.
+    YIELDS (Tuple[str, bytes]): Place of a record, for errors, and the record; blank lines are records of JSON lines.
+    RAISES (ValueError): EL130 for an array that is not valid.
+    """
+    lines, start = read_lines(file, longest=sys.maxsize), []
+    for line in lines:
+        start.append(line)
+        if line.strip():
+            break
+    if not start or not start[-1].lstrip().startswith(b"["):
+        yield from ((f"{path}:{number}", line) for number, line in enumerate(chain(start, lines), start=1))
+        return
+    try:
+        records = json.loads(b"".join(chain(start, lines)))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(Errors.EL130.format(where=f"{path}:{len(start)}", reason=error)) from error
+    for number, record in enumerate(records, start=1):
+        yield f"{path}, element {number}", json.dumps(record).encode("ascii")
 
 
 def parse_json(line: str, where: str) -> Tuple[Item, int]:
@@ -93,8 +119,10 @@ def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
 def _read_lines(file: str, kind: str, is_tokenized: bool, counts: Counts) -> Iterator[Item]:
     with open_bytes(Path(file)) as content:
         # A text of any length is one item.
-        for number, line in enumerate(read_lines(content, longest=sys.maxsize), start=1):
-            where = f"{file}:{number}"
+        lines = enumerate(read_lines(content, longest=sys.maxsize), start=1)
+        for where, line in (
+            read_json(content, file) if kind == "jsonl" else ((f"{file}:{number}", line) for number, line in lines)
+        ):
             text = _decode(line, where).rstrip("\r\n")
             item, n_replaced = parse_json(text, where) if kind == "jsonl" else (text, 0)
             counts.n_undecodable += n_replaced

@@ -1,10 +1,9 @@
 """Shards of raw text, JSONL and DocBin, split into tokens and sentences by spaCy."""
 
-import sys
 from pathlib import Path
 from typing import Iterable, Iterator, Tuple
 
-from .items import parse_json, read_docbin
+from .items import parse_json, read_docbin, read_json
 from .lines import STDIN, decode, open_bytes, read_lines, skip_items
 from .sentences import Read, SentenceCutter, make_nlp
 from .shards import Counts, Record, Shard
@@ -41,14 +40,13 @@ class RawTextShard(_CutShard):
 
 
 class JsonShard(_CutShard):
-    """A file with one JSON object per line, with `text`, `words` or `tokens`; an empty line is an empty record."""
+    """JSON objects with `text`, `words` or `tokens`, in an array or one per line; an empty line is an empty record."""
 
     def _read_items(self, skip: int) -> Iterator[Read]:
         with open_bytes(self.path) as file:
-            lines = skip_items(read_lines(file, longest=sys.maxsize), skip, name=self.name)
-            for number, line in enumerate(lines, start=skip + 1):
+            for where, line in skip_items(read_json(file, self.path), skip, name=self.name):
                 text, n_replaced = decode(line)
-                item, n_surrogates = parse_json(text.strip(), f"{self.path}:{number}")
+                item, n_surrogates = parse_json(text.strip(), where)
                 yield item, n_replaced + n_surrogates
 
 

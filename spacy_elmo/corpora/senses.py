@@ -4,13 +4,13 @@ A line is an object with `doc` (name of the document), `tokens` (list of strings
 a list that begins with its position, lemma, part of speech and sense. What follows in that list is not read.
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator, List
 
 from ..errors import Errors
-from .lines import decode, open_bytes, parse_line, read_lines
+from .items import read_json
+from .lines import decode, open_bytes, parse_line
 
 # Types of the first items of an annotation.
 ANNOTATION = (int, str, str, str)
@@ -48,14 +48,14 @@ class SenseSentence:
 def read_senses(path: Path) -> Iterator[SenseSentence]:
     """Stream the sentences of a file.
 
-    path (Path): JSON lines, plain or compressed (.gz, .xz, .zst). Empty lines are skipped.
+    path (Path): JSON lines or an array, plain or compressed (.gz, .xz, .zst). Empty lines are skipped.
     YIELDS (SenseSentence): In the order of the file.
     RAISES (ValueError): EL240 for a line in another format, EL106 or EL108 if the file cannot be decompressed.
     """
     with open_bytes(path) as file:
-        for number, line in enumerate(read_lines(file, longest=sys.maxsize), start=1):
+        for where, line in read_json(file, path):
             if line.strip():
-                yield _parse(decode(line)[0], f"{path}:{number}")
+                yield _parse(decode(line)[0], where)
 
 
 def _parse(line: str, where: str) -> SenseSentence:

@@ -24,7 +24,10 @@ class CorporaErrors(metaclass=Catalogue):
         "'{name}' ends before record {n_items}, the position in it at which the run stopped. The file has changed "
         "since then. Restore the file the run was started with, or start a new run."
     )
-    EL130 = "Line {where} is not valid JSON: {reason}. Correct it: every line of a .jsonl file is one JSON object."
+    EL130 = (
+        "Line {where} is not valid JSON: {reason}. Correct it: a .jsonl file has one JSON object per line, or is "
+        "one JSON array of objects."
+    )
     EL131 = (
         "Line {where} is '{found}', but should be a JSON object with 'text' (a string) or 'words' (a list of strings). "
         "Correct the line."

@@ -79,8 +79,10 @@ def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
     RAISES (ValueError): EL027 if it is needed and invalid.
     """
     try:
-        # Only a line feed ends a line, since words may contain other line separators of Unicode.
-        lines = source.read_text().split("\n")
+        # Only a line feed (in a file without any, a carriage return) ends a line, since words may contain other line
+        # separators of Unicode.
+        text = source.read_text()
+        lines = text.split("\n" if "\n" in text else "\r")
         vocabulary = Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
     except ValueError as error:
         if is_needed:

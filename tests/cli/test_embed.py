@@ -1,5 +1,6 @@
 import gzip
 import io
+import json
 import lzma
 import os
 from pathlib import Path
@@ -275,3 +276,26 @@ def test_embed_splits_on_white_space_like_other_commands_and_notices_raw_text(bi
     assert told == {"": True, "--tokenized": True, "--lang=en": False}
     result = CliRunner().invoke(app, [*arguments, "--tokenized", "--lang", "en"])
     assert result.exit_code == 1 and "EL200" in result.stderr
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_embed_reads_the_line_ends_of_every_system(end: str, bilm_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_bytes(end.join(["the cat", "", "sat on the mat", "."]).encode("utf8"))
+    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz")])
+    assert result.exit_code == 0, result.output
+    assert _read(tmp_path / "out.npz")["lengths"].tolist() == [2, 0, 4, 1]
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("name, format", [("in.json", "auto"), ("in.jsonl", "auto"), ("-", "jsonl")])
+def test_embed_reads_the_elements_of_an_array(name: str, format: str, bilm_path: Path, tmp_path: Path) -> None:
+    content = json.dumps([{"text": "the cat"}, {"words": ["sat", "", "mat"]}, {"text": "a \\ud800"}], indent=2)
+    content = content.replace("\\\\ud800", "\\ud800")  # a lone surrogate
+    place = name if name == "-" else str(tmp_path / name)
+    if name != "-":
+        (tmp_path / name).write_text(content, encoding="utf8")
+    arguments = ["embed", str(bilm_path), place, str(tmp_path / "out.npz"), "--input-format", format]
+    result = CliRunner().invoke(app, arguments, input=content)
+    assert result.exit_code == 0, result.output
+    assert _read(tmp_path / "out.npz")["lengths"].tolist() == [2, 3, 2] and "1 unpaired surrogates" in result.stderr

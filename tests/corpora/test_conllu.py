@@ -67,3 +67,10 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
         (tmp_path / "a.conllu").write_text(content, encoding="utf-8-sig")
         (doc,) = read_conllu(tmp_path / "a.conllu", Vocab())
         assert doc[0].text in ("do", "Go")
+
+
+def test_line_ends_of_every_system_are_read(tmp_path: Path) -> None:
+    for end in ("\n", "\r\n", "\r"):
+        content = f"{FIRST}\n{SECOND}".replace("\r\n", "\n").replace("\n", end)
+        (tmp_path / "a.conllu").write_bytes(content.encode("utf8"))
+        assert [len(doc) for doc in read_conllu(tmp_path / "a.conllu", Vocab())] == [3, 1]

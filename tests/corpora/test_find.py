@@ -18,7 +18,7 @@ from spacy_elmo.corpora.find import describe_counts, find_shards
 from spacy_elmo.corpora.items import read_items
 from spacy_elmo.corpora.records import JsonShard
 from spacy_elmo.corpora.sentences import SentenceCutter
-from spacy_elmo.corpora.shards import BlockStream, Counts, TextShard
+from spacy_elmo.corpora.shards import BlockStream, Counts, TextShard, read_shards
 
 RUNNING = "She sat on the bank. It was late!\nNobody came."
 TOKENIZED = "she sat .\nit was late ."
@@ -240,3 +240,45 @@ def test_names_that_are_not_utf8_are_told(tmp_path, name):
 def test_a_tilde_is_the_home_folder(folder, monkeypatch, place):
     monkeypatch.setenv("HOME", str(folder.parent))
     assert "b.txt" in [shard.name for shard in find_shards(place)]
+
+
+RECORDS = [{"words": ["the", "cat"]}, {"text": "sat on"}, {"tokens": ["m\u00e4t"]}, {"text": ""}]
+WANTED = [["the", "cat"], ["sat", "on"], ["m\u00e4t"]]
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("indent", [None, 2], ids=["one line", "several lines"])
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.ndjson", "a.json.gz"])
+def test_array_of_objects_is_read_like_json_lines(tmp_path, name, indent):
+    content = ("\n " + json.dumps(RECORDS, indent=indent, ensure_ascii=False)).encode("utf8")
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    (shard,) = find_shards(tmp_path / name)
+    assert list(read_shards([shard])) == WANTED
+    assert len(list(shard.read_records(Counts(), skip=1))) == 3
+    with pytest.raises(ValueError, match="EL109"):
+        list(shard.read_records(Counts(), skip=5))
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        ('[{"text": "a"}, 5]', r"element 2 is '5'"),
+        ('["a", "b"]', r"element 1 is '\"a\"'"),
+        ('[{"text": "a"}\n', "array of objects"),
+        ('[{"text": "a"}]\n[{"text": "b"}]', "array of objects"),
+        ("[" * 5000, "array of objects"),
+        ('{\n"text": "a"\n}', "one JSON object per line"),
+    ],
+)
+def test_other_json_is_an_error_that_says_what_is_read(tmp_path, content, told):
+    (tmp_path / "a.json").write_text(content, encoding="utf8")
+    with pytest.raises(ValueError, match=told):
+        list(read_shards(find_shards(tmp_path / "a.json")))
+
+
+@pytest.mark.issue(37)
+def test_folder_is_not_searched_for_json_files(tmp_path):
+    (tmp_path / "a.txt").write_text("the cat", encoding="utf8")
+    (tmp_path / "settings.json").write_text('{"a": 1}', encoding="utf8")
+    assert [shard.name for shard in find_shards(tmp_path)] == ["a.txt"]

@@ -119,3 +119,19 @@ def test_skip_items_wants_enough_items():
     assert list(skip_items(iter("abc"), 3, name="text")) == []
     with pytest.raises(ValueError, match="EL109.*'text' .*record 4"):
         skip_items(iter("abc"), 4, name="text")
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("longest", [1 << 20, 4, 3, 2])
+@pytest.mark.parametrize(
+    "content", [b"a b\rc\r\rd", b"a\r\nb\rc\n", b"a\r\r\nb\r", b"\r\n\r\n", b"\r", b"caf\xc3\xa9\r\nx"]
+)
+def test_lines_end_in_cr_lf_or_both_as_python_reads_them(content, longest):
+    found = _lines(content, longest=longest)
+    assert b"".join(found) == content
+    if longest > len(content):
+        assert [line.rstrip(b"\r\n").decode() for line in found] == [
+            line.rstrip("\n") for line in io.TextIOWrapper(io.BytesIO(content), encoding="utf8")
+        ]
+    else:  # no chunk has the ends of two lines
+        assert all(len(chunk.splitlines()) == 1 for chunk in found)
