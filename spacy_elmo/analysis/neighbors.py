@@ -11,6 +11,7 @@ from .._settings import to_path
 from ..encoding.checks import check_positive, check_sentences
 from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..weights import load_bilm
 from .token_store import BLOCK, Ids, TokenStore, Use, Vectors, to_units
 from .vector_search import VectorSearch, open_search
 
@@ -71,6 +72,27 @@ class NeighborIndex:
         except ValueError:
             store.close()
             raise
+
+    @property
+    def lang(self) -> Optional[str]:
+        """RETURNS (Optional[str]): Language whose tokenizer read the texts; None for tokenized texts, or if an index of
+        an earlier version does not say.
+        """
+        lang: Optional[str] = (self.settings.get("reading") or {}).get("lang")
+        return lang
+
+    def load_bilm(self, path: Optional[str] = None) -> BiLM:
+        """path (Optional[str]): Where the biLM of the index is now; None for where it was.
+        RETURNS (BiLM): It, in float32. It is not compared with the index, see `check_bilm`.
+        RAISES (ValueError): If it cannot be read.
+        """
+        if path is not None:
+            return load_bilm(path)
+        try:
+            return load_bilm(self.settings["bilm"])
+        except (ValueError, OSError) as error:
+            remedy = "If this biLM is in another place now, give its path (on the command line --bilm)."
+            raise ValueError(f"The biLM of the index '{self.path}' cannot be read. {error} {remedy}") from error
 
     def close(self) -> None:
         """Close the files."""

@@ -7,7 +7,7 @@ import warnings
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Type
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Type
 
 import torch
 import typer
@@ -15,6 +15,7 @@ from wasabi import Printer
 
 from ..corpora.files import Tell
 from ..corpora.punctuation import PunctuationCheck
+from ..corpora.sentences import choose_lang
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
@@ -100,13 +101,20 @@ def _describe_system_error(error: OSError) -> str:
     return Errors.EL177.format(path=path, reason=error.strerror, remedy=remedy)
 
 
-def warn_of_raw_text(check: PunctuationCheck, places: Sequence[object], lang: Optional[str], warn: Tell) -> None:
+def warn_of_raw_text(
+    check: PunctuationCheck,
+    places: Sequence[object],
+    lang: Optional[str],
+    warn: Tell,
+    meta: Optional[Mapping[str, Any]] = None,
+) -> None:
     """check (PunctuationCheck): Contains the first tokens.
     places (Sequence[object]): Source of the text.
     lang (Optional[str]): Language of the tokenizer; with one there is no warning.
     warn (Tell): Called with a warning if the text looks like raw text.
+    meta (Optional[Mapping[str, Any]]): Of the biLM, whose language the warning proposes.
     """
-    warning = check.warning(places)
+    warning = check.warning(places, choose_lang(None, (meta or {}).get("lang")))
     if warning is not None and lang is None:
         warn(warning)
 

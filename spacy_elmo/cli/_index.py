@@ -36,8 +36,8 @@ def open_bilm_of(index: NeighborIndex, bilm_path: Optional[str], gpu_id: int = -
     RETURNS (BiLM): The biLM.
     RAISES (ValueError): EL394 if it is another one.
     """
-    path = bilm_path or index.settings["bilm"]
-    bilm, digest = _common.open_bilm(path, gpu_id=gpu_id), digest_bilm(path)
+    path, device = bilm_path or index.settings["bilm"], _common.device_of(gpu_id)
+    bilm, digest = index.load_bilm(bilm_path).to(device), digest_bilm(path)
     if digest != index.bilm_digest:
         difference = f"'{path}' has the digest {digest}, that of the index {index.bilm_digest}"
         raise ValueError(Errors.EL394.format(path=index.path, difference=difference, bilm=index.settings["bilm"]))

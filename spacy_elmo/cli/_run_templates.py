@@ -33,8 +33,9 @@ def find_configs() -> Path:
     return packaged if packaged.is_dir() else PACKAGE.parent / "configs"
 
 
-def make_pretraining_config(*, lang: str, is_small: bool, config_path: str) -> str:
+def make_pretraining_config(*, lang: str, tokenizer: Optional[str], is_small: bool, config_path: str) -> str:
     """lang (str): Language of the text.
+    tokenizer (Optional[str]): Language whose tokenizer reads raw text; None for tokenized text.
     is_small (bool): Whether it is for a small text.
     config_path (str): Path of the config, for the command in its header.
     RETURNS (str): A config that trains a biLM from random weights, with a comment above each setting.
@@ -46,17 +47,20 @@ def make_pretraining_config(*, lang: str, is_small: bool, config_path: str) -> s
             text = set_value(text, block, key, value)
     for key, name in (("name", f"{lang}_elmo"), ("lang", lang), ("license", None)):
         text = set_value(text, "meta", key, name)
-    return text
+    return set_value(text, "corpus", "lang", tokenizer)
 
 
-def make_adaptation_config(*, lang: str, bilm: Optional[str], config_path: str) -> str:
+def make_adaptation_config(*, lang: str, tokenizer: Optional[str], bilm: Optional[str], config_path: str) -> str:
     """lang (str): Language of the text.
+    tokenizer (Optional[str]): Language whose tokenizer reads raw text; None for tokenized text.
     bilm (Optional[str]): The biLM to continue; None if it will be given for training.
     config_path (str): Path of the config, for the command in its header.
     RETURNS (str): A config that continues the training of a biLM, with a comment above each setting.
     """
     text = _read(ADAPTATION, config_path, name="adapted", more="" if bilm else " --paths.init BILM")
-    return set_value(set_value(text, "paths", "init", bilm), "meta", "lang", lang)
+    for block, key, value in (("paths", "init", bilm), ("corpus", "lang", tokenizer), ("meta", "lang", lang)):
+        text = set_value(text, block, key, value)
+    return text
 
 
 def set_value(text: str, block: str, key: str, value: Any) -> str:

@@ -197,7 +197,7 @@ def _look_at(name: str, sentences: Sequence[List[str]], settings: RunSettings, w
     check = PunctuationCheck()
     for tokens in sentences:
         check.add(tokens)
-    _common.warn_of_raw_text(check, [f"[paths] {name}"], settings.corpus.lang, warn)
+    _common.warn_of_raw_text(check, [f"[paths] {name}"], settings.corpus.lang, warn, settings.meta)
 
 
 def _vocabulary(

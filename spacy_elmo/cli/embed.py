@@ -13,6 +13,7 @@ from ..corpora.items import Item, read_items, to_doc
 from ..corpora.punctuation import PunctuationCheck
 from ..corpora.sentences import make_nlp
 from ..corpora.shards import Counts
+from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..export.vectors_hdf5 import VECTORS
 from ..ml.elmo_model import set_bilm
@@ -212,7 +213,8 @@ def embed(
         if _common.device_of(gpu_id) != "cpu":
             require_gpu(gpu_id)
         settings = {"store": VECTORS[chosen] if is_hdf5 else store, "dtype": dtype, "model": {"precision": precision}}
-        nlp = _make_pipeline(bilm_path, lang or "xx", settings, files or {})
+        bilm = _common.open_bilm(bilm_path, **(files or {}))
+        nlp = _make_pipeline(bilm, lang or "xx", settings)
         writer.begin(nlp(""))
         counts, cutter, check = Counts(), Cutter(batch_size), PunctuationCheck()
         items = read_items(input_path, nlp, counts, format=input_format, is_tokenized=lang is None, tell=tell)
@@ -227,7 +229,7 @@ def embed(
                         n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
                         progress.update(len(doc))
                 cutter.learn(batch, n_tokens - before)
-    _common.warn_of_raw_text(check, [input_path], lang, warn)
+    _common.warn_of_raw_text(check, [input_path], lang, warn, bilm.meta)
     if counts.n_undecodable:
         tell(f"{counts.n_undecodable:,} unpaired surrogates, which are not valid characters, were replaced by U+FFFD")
     return n_docs, n_tokens
@@ -283,9 +285,8 @@ class Cutter:
             self._characters = max(1.0, n_characters / max(1, n_tokens))
 
 
-def _make_pipeline(bilm_path: str, lang: str, settings: Dict[str, Any], files: Dict[str, Any]) -> Language:
+def _make_pipeline(bilm: BiLM, lang: str, settings: Dict[str, Any]) -> Language:
     nlp = make_nlp(lang)
-    bilm = _common.open_bilm(bilm_path, **files)
     elmo = nlp.add_pipe("elmo", config=settings)
     set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]  # an Elmo component
     return nlp

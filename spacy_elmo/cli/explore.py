@@ -16,7 +16,7 @@ def explore_cli(
         None,
         "--bilm",
         "-b",
-        help="Packaged name or path of a biLM in any known format; by default that of the pipeline, or en_elmo_sm.",
+        help="Packaged name or path of a biLM in any known format; by default that of the pipeline, of the index, or en_elmo_sm.",
     ),
     index: Optional[Path] = Opt(
         None,
@@ -31,7 +31,12 @@ def explore_cli(
         "-p",
         help="Trained pipeline whose layer weights the view Compare offers: a folder, or the name of an installed package.",
     ),
-    lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),
+    lang: Optional[str] = Opt(
+        None,
+        "--lang",
+        "-l",
+        help="Language of spaCy's tokenizer and sentence splitter; by default that of the index, of the biLM, or en.",
+    ),
     host: str = Opt(
         "127.0.0.1", "--host", "-H", help="Address of this computer to listen on: 127.0.0.1, ::1 or localhost."
     ),

@@ -2,22 +2,31 @@
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
-import spacy
 import srsly
 import typer
 from tqdm import tqdm
 
-from ..analysis.index_build import IndexBuilder, find_differences, find_documents, make_settings, open_for_writing
+from ..analysis.index_build import (
+    Document,
+    IndexBuilder,
+    find_differences,
+    find_documents,
+    make_settings,
+    open_for_writing,
+)
 from ..analysis.index_replace import replace_index, start_replacement
 from ..analysis.neighbors import NeighborIndex
 from ..analysis.recall import check_recall
 from ..analysis.token_store import FILE, LockedError, TokenStore
 from ..analysis.vector_search import repair_search
 from ..corpora.find import find_shards
-from ..corpora.shards import Counts
+from ..corpora.punctuation import PunctuationCheck
+from ..corpora.sentences import choose_lang, make_nlp
+from ..corpora.shards import Counts, Record
 from ..errors import Errors, Warnings
 from ..weights.identity import digest_bilm
 from . import _common
@@ -50,7 +59,7 @@ def index_cli(
         None,
         "--content-words/--all-words",
         "-w/-W",
-        help="Store only words with a letter that are not stop words of spaCy for --lang, or for English without it; by default as in the index, all words in a new one.",
+        help="Store only words with a letter that are not stop words of spaCy for --lang, or without it for the language of the biLM (or English); by default as in the index, all words in a new one.",
     ),
     precision: Optional[Precision] = Opt(
         None,
@@ -118,16 +127,16 @@ def change_index(
     RETURNS (bool): Whether everything was read: False if it was asked to stop.
     RAISES (ValueError): See `open_for_writing`, `start_replacement`, `find_shards` and `IndexBuilder.delete`.
     """
-    shards = find_shards(places, tell=_common.msg.info, **corpus) if places else []
     is_replaced = force and bool(places)
     before = _read_kept(path) if is_replaced else read_settings(path, is_needed=not places)
+    reading = _choose_reading(corpus, before, is_added=not is_replaced) if places else before.get("reading") or {}
+    shards = find_shards(places, tell=_common.msg.info, **{**corpus, **reading}) if places else []
     name = bilm or before.get("bilm", BILM)
     digest = digest_bilm(name)
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
     stop_words = before.get("content_words", "")
     if content_words is not None:
-        stop_words = corpus["lang"] or "en" if content_words else ""
-    reading = {key: corpus[key] for key in ("lang", "running_text")} if places else before["reading"]
+        stop_words = choose_lang(corpus["lang"], stop_words, model.meta.get("lang")) if content_words else ""
     # Another biLM may have other layers.
     default = before["layer"] if before.get("digest") == digest else model.config.n_layers
     chosen: Dict[str, Any] = {
@@ -143,7 +152,9 @@ def change_index(
     try:
         store = open_for_writing(target, settings)
         try:
-            is_complete = _fill(IndexBuilder(store, model, keep=make_filter(stop_words)), shards, delete)
+            check = PunctuationCheck()
+            is_complete = _fill(IndexBuilder(store, model, keep=make_filter(stop_words)), shards, delete, check)
+            _common.warn_of_raw_text(check, places, reading.get("lang"), _common.msg.warn, model.meta)
         finally:
             store.close()
         if is_complete and target != path:
@@ -180,13 +191,22 @@ def _read_kept(path: Path) -> Dict[str, Any]:
         return {}
 
 
+def _choose_reading(corpus: Dict[str, Any], before: Dict[str, Any], *, is_added: bool) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): How texts are split: as the user says, or else as those of the index that they are
+    added to.
+    """
+    given = {key: corpus[key] for key in ("lang", "running_text")}
+    kept = (before.get("reading") or {}) if is_added else {}
+    return {key: value or kept.get(key, value) for key, value in given.items()}
+
+
 def make_filter(stop_words: str) -> Any:
     """stop_words (str): Language of the stop words; "" to keep all words.
     RETURNS (Callable[[str], bool]): Whether a word is stored.
     """
     if not stop_words:
         return None
-    stops = spacy.blank(stop_words).Defaults.stop_words
+    stops = make_nlp(stop_words).Defaults.stop_words
     return lambda word: word.lower() not in stops and any(map(str.isalpha, word))
 
 
@@ -206,7 +226,7 @@ def _describe_stop(*, force: bool, has_index: bool) -> str:
     return "Stopped. The index is as it was." if has_index else "Stopped. The same command without --force continues."
 
 
-def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
+def _fill(builder: IndexBuilder, shards: Any, delete: List[str], check: PunctuationCheck) -> bool:
     counts = Counts()
     names = list(dict.fromkeys(delete))
     for name in names:
@@ -215,7 +235,8 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
         _common.msg.info(f"Deleted {_common.counted(builder.delete(name), 'token')} of '{name}'")
     with stop_on_signals(builder.stop, NOTICE):
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr) as bar:
-            builder.add(find_documents(shards, counts, builder.delete_above), bar.update)
+            documents = find_documents(shards, counts, builder.delete_above)
+            builder.add((replace(document, read=_watch(document, check)) for document in documents), bar.update)
         if builder.is_stopped:
             return False
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr, desc="search") as bar:
@@ -230,6 +251,18 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str]) -> bool:
             _common.msg.warn("The corpus has no tokens.")
         _common.msg.info(f"Read {_common.counted(builder.n_read, 'token')}{also}")
     return True
+
+
+def _watch(document: Document, check: PunctuationCheck) -> Callable[[int], Iterator[Record]]:
+    """RETURNS (Callable[[int], Iterator[Record]]): Reads the document; its first tokens are added to the check."""
+
+    def read(n_skipped: int) -> Iterator[Record]:
+        for record in document.read(n_skipped):
+            for sentence in record:
+                check.add(sentence)
+            yield record
+
+    return read
 
 
 def _report(path: Path, *, check: bool, as_json: bool) -> None:

@@ -4,10 +4,12 @@ import os
 import warnings
 from enum import Enum
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
+from ..corpora.sentences import choose_lang, make_nlp
 from ..errors import Errors, Warnings
-from ..weights.locate import PACKAGED_NAMES
+from ..weights.locate import PACKAGED_NAMES, locate
+from ..weights.sources import Source, read_json
 from . import _common
 from ._app import Arg, Opt, app
 from ._config_comments import add_comments
@@ -49,7 +51,12 @@ class Optimizations(str, Enum):
 def init_config_cli(
     # fmt: off
     output_path: Path = Arg(..., help="Config file to write, or - for stdout.", allow_dash=True, dir_okay=False),
-    lang: str = Opt("en", "--lang", "-l", help="Code of the language."),
+    lang: Optional[str] = Opt(
+        None,
+        "--lang",
+        "-l",
+        help="Code of the language, by default that of --bilm, or en. For pretraining and adaptation also corpus.lang: raw text is tokenized.",
+    ),
     pipeline: Optional[str] = Opt(
         None,
         "--pipeline",
@@ -135,7 +142,7 @@ def init_config_cli(
             return
         write_text(output_path, text)
     _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", path)
-    command = COMMANDS[kind].format(path=path, more=_more_options(kind, pipeline, bilm or _packaged(lang)))
+    command = COMMANDS[kind].format(path=path, more=_more_options(kind, pipeline, bilm or _packaged(choose_lang(lang))))
     _common.msg.info(f"Next, with your data: {command}")
 
 
@@ -143,7 +150,7 @@ def init_config(
     kind: str = "pipeline",
     *,
     pipeline: str = DEFAULT_PIPELINE,
-    lang: str = "en",
+    lang: Optional[str] = None,
     optimize: Optional[str] = None,
     placement: Optional[str] = None,
     bilm: Optional[str] = None,
@@ -156,7 +163,8 @@ def init_config(
     kind (str): "pipeline", "pretraining" or "adaptation".
     pipeline (str): Names of components, separated by commas. This, `optimize`, `placement` and `use_gpu` are for a
         pipeline only.
-    lang (str): Language code.
+    lang (Optional[str]): Language code; None for that of the biLM, or "en". If it is given, a run of pretraining or
+        adaptation tokenizes raw text by the rules of this language.
     optimize (Optional[str]): "efficiency" or "accuracy"; None for accuracy with a placement, otherwise efficiency.
     placement (Optional[str]): ELMo at the "input", the "output" or "both" of a BiLSTM; None as `optimize` says.
     bilm (Optional[str]): Name or path of a biLM; None: the packaged one of the language, or null.
@@ -166,10 +174,13 @@ def init_config(
     RETURNS (str): The text of the config.
     RAISES (ValueError): EL210 for an invalid pipeline, EL212 for an unknown language.
     """
+    tokenizer = None if lang is None or kind == "pipeline" else _find_tokenizer(lang)
+    lang = choose_lang(lang, _lang_of(bilm))
     if kind == "pretraining":
-        return make_pretraining_config(lang=lang, is_small=is_small, config_path=config_path)
+        return make_pretraining_config(lang=lang, tokenizer=tokenizer, is_small=is_small, config_path=config_path)
     if kind == "adaptation":
-        return make_adaptation_config(lang=lang, bilm=_choose_bilm(bilm, lang), config_path=config_path)
+        bilm = _choose_bilm(bilm, lang)
+        return make_adaptation_config(lang=lang, tokenizer=tokenizer, bilm=bilm, config_path=config_path)
     names = check_pipeline(pipeline, lang)
     bilm = _choose_bilm(bilm, lang)
     optimize = optimize or ("efficiency" if placement is None else "accuracy")
@@ -204,6 +215,24 @@ def _choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
     if packaged is None:
         warnings.warn(Warnings.WL121.format(lang=lang), stacklevel=2)
     return packaged
+
+
+def _lang_of(bilm: Optional[str]) -> Any:
+    """RETURNS (Any): Language in the meta data of a biLM in native format; None for others, which have none."""
+    meta = None if bilm is None else locate(bilm) / "meta.json"
+    record = read_json(Source(meta)) if meta is not None and meta.is_file() else None
+    return record.get("lang") if isinstance(record, dict) else None
+
+
+def _find_tokenizer(lang: str) -> Optional[str]:
+    """RETURNS (Optional[str]): The language, None with a warning if spaCy cannot tokenize it."""
+    try:
+        make_nlp(lang)
+    except ValueError as error:
+        text = f"corpus.lang is null, so that tokens are separated by white space. {error}"
+        warnings.warn(text, stacklevel=2)
+        return None
+    return lang
 
 
 def _packaged(lang: str) -> Optional[str]:

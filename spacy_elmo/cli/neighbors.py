@@ -6,6 +6,7 @@ from typing import List, Optional, Tuple
 import srsly
 
 from ..analysis.neighbors import Neighbor, NeighborIndex, to_key
+from ..corpora.sentences import choose_lang, make_splitter
 from ..errors import Errors
 from . import _common
 from ._app import Opt, app
@@ -20,7 +21,7 @@ from ._index import (
     to_printable,
     to_record,
 )
-from ._text import TEXT_ARG, read_text
+from ._text import LANG_OPT, TEXT_ARG, read_text
 from .substitutes import find_word
 
 
@@ -37,7 +38,7 @@ def neighbors_cli(
     ),
     layer: Optional[str] = LAYER_OPT,
     bilm_path: Optional[str] = BILM_OPT,
-    lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),
+    lang: Optional[str] = LANG_OPT,
     gpu_id: int = _common.GPU_OPT,
     as_json: bool = _common.JSON_OPT,
     # fmt: on
@@ -45,10 +46,11 @@ def neighbors_cli(
     """Show the uses of words in an index that are most similar to a word in its sentence, with their cosines."""
     with _common.show_errors():
         index = open_index(index_path, layer)
-        words, position = find_word(read_text(text), word, occurrence, lang)
-        if same_word:
-            check_word(index, word)
         bilm = open_bilm_of(index, bilm_path, gpu_id)
+        nlp = make_splitter(choose_lang(lang, index.lang, bilm.meta.get("lang")))
+        words, position = find_word(nlp, read_text(text), word, occurrence)
+        if same_word:
+            check_word(index, words[position])
         found = index.find(bilm, words, position, k, uses="same" if same_word else "any")
         stored = index.layer
         index.close()

@@ -129,6 +129,6 @@ def perplexity(
     counts, check = Counts() if counts is None else counts, PunctuationCheck()
     shards = find_shards(corpus_paths, lang=lang, running_text=running_text, tell=tell)
     sentences = list(check.watch(read_shards(shards, counts)))
-    _common.warn_of_raw_text(check, corpus_paths, lang, warn)
+    _common.warn_of_raw_text(check, corpus_paths, lang, warn, bilm.meta)
     with tqdm(total=counts.n_tokens + counts.n_sentences, disable=None, unit="tok", unit_scale=True) as bar:
         return bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)

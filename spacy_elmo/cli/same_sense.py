@@ -5,10 +5,11 @@ from typing import Optional
 import srsly
 
 from ..analysis.same_sense import CALIBRATIONS, SameSense, compare_uses
+from ..corpora.sentences import choose_lang, make_splitter
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app
-from ._text import read_text
+from ._text import LANG_OPT, read_text
 from .substitutes import find_word
 
 
@@ -24,7 +25,7 @@ def same_sense_cli(
     bilm_path: str = Opt(
         "en_elmo_sm", "--bilm", "-b", help="Folder, file or zip with biLM weights, or the name of a packaged biLM."
     ),
-    lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),
+    lang: Optional[str] = LANG_OPT,
     gpu_id: int = _common.GPU_OPT,
     as_json: bool = _common.JSON_OPT,
     # fmt: on
@@ -36,8 +37,11 @@ def same_sense_cli(
     """
     with _common.show_errors():
         texts = [read_text(first), read_text(second)]
-        places = [find_word(text, one, 1, lang) for text, one in zip(texts, (word, second_word or word))]
         bilm = _common.open_bilm(bilm_path, gpu_id=gpu_id)
+        nlp = make_splitter(choose_lang(lang, bilm.meta.get("lang")))
+        names = ("The first sentence", "The second sentence")
+        words = (word, second_word or word)
+        places = [find_word(nlp, text, one, name=name) for text, one, name in zip(texts, words, names)]
         calibration = CALIBRATIONS.get(digest_bilm(bilm_path))
         found = compare_uses(bilm, *places[0], *places[1], calibration=calibration)
     if as_json:

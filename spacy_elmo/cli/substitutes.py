@@ -4,14 +4,15 @@ import math
 from typing import List, Optional, Tuple
 
 import srsly
+from spacy.language import Language
 from spacy.tokens import Span
 
-from ..corpora.sentences import make_nlp
+from ..corpora.sentences import choose_lang, make_splitter
 from ..encoding.substitutes import Substitute, find_substitutes
 from ..errors import Errors
 from . import _common
 from ._app import Opt, app
-from ._text import TEXT_ARG, read_text
+from ._text import LANG_OPT, TEXT_ARG, read_text, to_unicode
 
 
 @app.command("substitutes")
@@ -22,7 +23,7 @@ def substitutes_cli(
     word: str = Opt(..., "--word", "-w", help="The word to replace."),
     occurrence: int = Opt(1, "--occurrence", "-n", help="Which occurrence of the word, from 1.", min=1),
     k: int = Opt(10, "--k", "-k", help="Number of words to show.", min=1),
-    lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),
+    lang: Optional[str] = LANG_OPT,
     as_json: bool = _common.JSON_OPT,
     # fmt: on
 ) -> None:
@@ -32,7 +33,8 @@ def substitutes_cli(
     """
     with _common.show_errors():
         bilm = _common.open_bilm(bilm_path)
-        sentence, position = find_word(read_text(text), word, occurrence, lang)
+        nlp = make_splitter(choose_lang(lang, bilm.meta.get("lang")))
+        sentence, position = find_word(nlp, read_text(text), word, occurrence)
         found = find_substitutes(bilm, sentence, position, k=k)
     if as_json:
         records = [{key: _number(value) for key, value in one._asdict().items()} for one in found]
@@ -42,22 +44,23 @@ def substitutes_cli(
     _common.msg.table([_row(one) for one in found], header=header, divider=True, aligns=tuple("lrrr"))
 
 
-def find_word(text: str, word: str, occurrence: int, lang: str) -> Tuple[List[str], int]:
-    """text (str): Raw text.
+def find_word(
+    nlp: Language, text: str, word: str, occurrence: int = 1, name: str = "The text"
+) -> Tuple[List[str], int]:
+    """nlp (Language): See `make_splitter`.
+    text (str): Raw text.
     word (str): A token of it.
     occurrence (int): Which of the equal tokens, from 1.
-    lang (str): Language of the tokenizer.
+    name (str): Of the text, for the error.
     RETURNS (Tuple[List[str], int]): The words of its sentence, and its position among them.
-    RAISES (ValueError): EL137 for an unknown language, EL381 if the word does not occur so often.
+    RAISES (ValueError): EL381 if the word does not occur so often.
     """
-    nlp = make_nlp(lang, instead="choose en")
-    nlp.add_pipe("sentencizer")
-    doc = nlp(text)
+    doc, word = nlp(text), to_unicode(word)
     places = [token for token in doc if token.text == word]
     if len(places) < occurrence:
         tokens = ", ".join(token.text for token in doc if not token.is_space)
         found = _common.counted(len(places), "occurrence")
-        raise ValueError(Errors.EL381.format(word=word, found=found, wanted=occurrence, tokens=tokens[:200]))
+        raise ValueError(Errors.EL381.format(text=name, word=word, found=found, wanted=occurrence, tokens=tokens[:200]))
     token = places[occurrence - 1]
     sentence: Span = token.sent
     words = [other for other in sentence if not other.is_space]

@@ -8,11 +8,12 @@ import srsly
 from spacy.tokens import Doc
 
 from ..analysis.highlight import render_surprisal
-from ..corpora.sentences import make_nlp
+from ..corpora.sentences import choose_lang, make_splitter
 from ..ml.surprisal import Surprisal
+from ..pipeline.surprisal import ElmoSurprisal
 from . import _common
 from ._app import Opt, app
-from ._text import TEXT_ARG, read_text, write_text
+from ._text import LANG_OPT, TEXT_ARG, read_text, write_text
 
 
 @app.command("surprisal")
@@ -20,7 +21,7 @@ def surprisal_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
     text: str = TEXT_ARG,
-    lang: str = Opt("en", "--lang", "-l", help="Language of spaCy's tokenizer and sentence splitter."),
+    lang: Optional[str] = LANG_OPT,
     html: Optional[Path] = Opt(None, "--html", "-H", help="Write a page with highlighted text into this file."),
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
@@ -50,17 +51,15 @@ def surprisal_cli(
         _common.msg.good(f"Wrote {html}")
 
 
-def annotate(bilm_path: str, text: str, lang: str) -> Doc:
+def annotate(bilm_path: str, text: str, lang: Optional[str] = None) -> Doc:
     """bilm_path (str): A biLM with softmax and vocabulary.
     text (str): Raw text.
-    lang (str): Language of the tokenizer.
+    lang (Optional[str]): Language of the tokenizer; None for that of the biLM.
     RETURNS (Doc): With surprisal; its sentences are read one by one.
     RAISES (ValueError): EL007 without a softmax or a vocabulary, EL137 for an unknown language.
     """
-    nlp = make_nlp(lang, instead="choose en")
-    nlp.add_pipe("sentencizer")
-    nlp.add_pipe("elmo_surprisal", config={"weights": bilm_path})
-    return nlp(text)
+    component = ElmoSurprisal(weights=bilm_path)
+    return component(make_splitter(choose_lang(lang, component.bilm.meta.get("lang")))(text))
 
 
 def _rows(rows: List[Tuple[str, Surprisal]]) -> List[Tuple[str, ...]]:

@@ -39,8 +39,9 @@ class PunctuationCheck:
             self.add(tokens)
             yield tokens
 
-    def warning(self, places: Sequence[object]) -> Optional[str]:
+    def warning(self, places: Sequence[object], lang: str = "en") -> Optional[str]:
         """places (Sequence[object]): Source of the text.
+        lang (str): Language whose tokenizer the warning proposes.
         RETURNS (Optional[str]): WL103 if more than `MOST` of the tokens end in punctuation.
         """
         if self.n_attached <= MOST * self.n_tokens:
@@ -49,4 +50,5 @@ class PunctuationCheck:
             share=f"{self.n_attached / self.n_tokens:.0%}",
             source=", ".join(map(str, places)),
             example=self.example,
+            lang=lang,
         )

@@ -1,7 +1,7 @@
 """Split texts into tokens and sentences with spaCy, in bounded memory."""
 
 import sys
-from typing import Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Iterable, Iterator, List, Optional, Tuple, Union
 
 import spacy
 from spacy.language import Language
@@ -73,6 +73,24 @@ def make_nlp(lang: str, *, option: str = "--lang", instead: str = "leave it out"
         raise ValueError(Errors.EL137.format(lang=lang, reason=error, option=option, instead=instead)) from error
     nlp.max_length = sys.maxsize  # the default limit is for parsers
     return nlp
+
+
+def make_splitter(lang: str) -> Language:
+    """lang (str): Code of a language.
+    RETURNS (Language): A pipeline with its tokenizer and spaCy's rule-based sentence splitter.
+    RAISES (ValueError): EL137 for an unknown language.
+    """
+    nlp = make_nlp(lang, instead="choose en")
+    nlp.add_pipe("sentencizer")
+    return nlp
+
+
+def choose_lang(given: Optional[str], *known: Any) -> str:
+    """given (Optional[str]): Language that the user asks for.
+    *known (Any): Languages in an index, then in the meta data of a biLM; anything but a text is passed over.
+    RETURNS (str): The first that is there, "en" without any.
+    """
+    return given or next((lang for lang in known if isinstance(lang, str) and lang.strip()), "en")
 
 
 def _words_of(span: Union[Doc, Span]) -> List[str]:

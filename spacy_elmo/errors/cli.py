@@ -46,6 +46,6 @@ class CLIErrors(metaclass=Catalogue):
     )
     EL380 = "The text is empty. Give a text in quotation marks, or - and a text on stdin."
     EL381 = (
-        "The text has {found} of the word '{word}', fewer than the {wanted} asked for. Its tokens are: {tokens}. Give "
-        "one of them as it is written, or an earlier occurrence."
+        "{text} has {found} of the word '{word}', fewer than the {wanted} asked for. Its tokens are: {tokens}. Give "
+        "one of them as it is written, or an earlier occurrence, or another language with --lang."
     )

@@ -101,7 +101,7 @@ class Warnings(metaclass=Catalogue):
     )
     WL103 = (
         "{share} of the tokens of {source} end in punctuation ('{example}'), so it may be raw text. If it is, tokenize "
-        "it with spaCy: --lang en for English."
+        "it with spaCy: --lang {lang}, or the code of another language."
     )
     WL104 = (
         "The run reads the text {n_passes} times, and a biLM overfits after a few passes. Lower max_tokens, set "

@@ -1,13 +1,15 @@
 """What the explorer shows: a biLM, the learned mixes of a pipeline, and an index."""
 
+from functools import partial
 from pathlib import Path
-from typing import List, Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
 import numpy
 import spacy
 from spacy.language import Language
 
 from ..analysis.neighbors import NeighborIndex
+from ..corpora.sentences import choose_lang
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..ml.elmo_model import PACKAGED_BILM, get_bilm
@@ -23,41 +25,58 @@ MIN_COSINE = 0.999  # a pipeline may compute in reduced precision
 
 
 def open_explorer(
-    *, bilm: Optional[str] = None, index: Optional[Path] = None, pipeline: Optional[str] = None, lang: str = "en"
+    *,
+    bilm: Optional[str] = None,
+    index: Optional[Path] = None,
+    pipeline: Optional[str] = None,
+    lang: Optional[str] = None,
 ) -> Explorer:
     """Load what the explorer shows.
 
-    bilm (Optional[str]): Packaged name or path. By default the biLM of the pipeline, or the packaged one without a
-        pipeline; and the packaged one also if it is that of the pipeline, since it has the softmax.
+    bilm (Optional[str]): Packaged name or path. By default the biLM of the pipeline, or without a pipeline that of the
+        index, or else the packaged one; that of the index or the packaged one also if it is that of the pipeline, since
+        it has the softmax.
     index (Optional[Path]): From `elmo index`.
     pipeline (Optional[str]): A trained pipeline: a folder, or the name of an installed package.
-    lang (str): Language of the tokenizer and the sentence splitter.
+    lang (Optional[str]): Language of the tokenizer and the sentence splitter; by default that of the index, or else of
+        the biLM, or else "en".
     RETURNS (Explorer): The explorer.
     RAISES (ValueError): EL230 if no component of the pipeline mixes layers, EL418 if it mixes layers of another biLM,
         EL137 for an unknown language, EL394 for an index of another biLM; errors of reading the files.
     """
-    reader = TextReader(lang)
-    name, mixes = bilm or PACKAGED_BILM, list[TaskMix]()
-    if pipeline is None:
-        found = load_bilm(name)
-    else:
-        found, name, mixes = _open_pipeline(pipeline, bilm)
     stored = None if index is None else NeighborIndex.open(index)
+    name = bilm or (PACKAGED_BILM if stored is None else str(stored.settings["bilm"]))
+    load = partial(load_bilm, name) if stored is None else partial(stored.load_bilm, bilm)
+    mixes: List[TaskMix] = []
+    if pipeline is None:
+        found = load()
+    else:
+        found, name, mixes = _open_pipeline(pipeline, name, load, is_default=bilm is None)
+    reader = TextReader(choose_lang(lang, stored and stored.lang, found.meta.get("lang")))
     if stored is not None:
         stored.check_bilm(found)
     return Explorer(found, name, reader=reader, index=stored, mixes=mixes)
 
 
-def _open_pipeline(pipeline: str, bilm: Optional[str]) -> Tuple[BiLM, str, List[TaskMix]]:
+def _open_pipeline(
+    pipeline: str, name: str, load: Callable[[], BiLM], *, is_default: bool
+) -> Tuple[BiLM, str, List[TaskMix]]:
+    """RETURNS (Tuple[BiLM, str, List[TaskMix]]): The named biLM, or that of the pipeline if the name is the default and
+    means another one; its name; and the mixes of the pipeline.
+    """
     nlp = spacy.load(pipeline)
     mixes = find_task_mixes(nlp)
     if not mixes:
         raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))
     own = _find_bilm(nlp)
-    name = bilm or PACKAGED_BILM
-    loaded = load_bilm(name)
+    try:
+        loaded = load()
+    except ValueError:
+        if own is None or not is_default:
+            raise
+        return own, f"the biLM of {pipeline}", mixes
     problem = _compare_bilms(own, loaded)
-    if bilm is None and own is not None and problem:
+    if is_default and own is not None and problem:
         return own, f"the biLM of {pipeline}", mixes
     if problem:
         raise ValueError(Errors.EL418.format(pipeline=pipeline, bilm=name, problem=problem))

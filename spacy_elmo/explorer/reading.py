@@ -7,10 +7,9 @@ from typing import Iterator, List, Optional, Tuple
 import numpy
 from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE
-from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..corpora.sentences import make_nlp
+from ..corpora.sentences import make_splitter
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..ml.contexts import read_docs
@@ -45,7 +44,7 @@ class TextReader:
 
     def __init__(self, lang: str = "en") -> None:
         self._lang = lang
-        self._nlp = _make_pipeline(lang)
+        self._nlp = make_splitter(lang)
 
     def read(self, text: str, limit: int = MAX_TOKENS) -> Doc:
         """text (str): Any text.
@@ -54,7 +53,7 @@ class TextReader:
         RAISES (ValueError): EL414 for more tokens.
         """
         if len(self._nlp.vocab.strings) > MAX_STRINGS:
-            self._nlp = _make_pipeline(self._lang)
+            self._nlp = make_splitter(self._lang)
         words, spaces = zip(*found) if (found := list(self._split(text))) else ((), ())
         check_length(len(words), "tokens", limit)
         doc = Doc(self._nlp.vocab, words=list(words), spaces=list(spaces))
@@ -75,12 +74,6 @@ class TextReader:
 
     def _tokenize(self, text: str) -> Iterator[Tuple[str, bool]]:
         yield from ((token.text, bool(token.whitespace_)) for token in self._nlp.make_doc(text))
-
-
-def _make_pipeline(lang: str) -> Language:
-    nlp = make_nlp(lang, instead="choose en")
-    nlp.add_pipe("sentencizer")
-    return nlp
 
 
 def find_contexts(doc: Doc) -> List[Context]:

@@ -1,0 +1,194 @@
+"""The language of a text: from --lang, else from the index, else from the biLM, else English."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import pytest
+from thinc.api import Config
+from typer.testing import CliRunner
+
+from spacy_elmo import load_bilm
+from spacy_elmo.analysis.neighbors import NeighborIndex
+from spacy_elmo.analysis.token_store import TokenStore
+from spacy_elmo.cli._app import app
+from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.weights import save_bilm
+
+# One token for the English rules, two for the French ones, which the vocabulary of the fixture has.
+TEXT = "l'affaire est tr\xe8s bonne. L'\u0153uvre aussi."
+ENGLISH = ["l'affaire", "est", "tr\xe8s", "bonne", "."]
+FRENCH = ["l'", "affaire", "est", "tr\xe8s", "bonne", "."]
+pytestmark = pytest.mark.issue(37)
+
+
+def _run(*args: Any) -> Any:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def _json(*args: Any) -> Any:
+    result = _run(*args, "--json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    return json.loads(result.stdout)
+
+
+def _other(path: Path, french: Path, **meta: Any) -> Path:
+    """The same biLM with other meta data."""
+    bilm = load_bilm(french)
+    bilm.meta = meta
+    save_bilm(bilm, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("raw") / "raw.txt"
+    path.write_text(f"{TEXT}\n" * 3, encoding="utf8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def indexes(french: Path, raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Path]:
+    """Indexes of the text, built with --lang and of tokenized text."""
+    folder = tmp_path_factory.mktemp("indexes")
+    tokenized = folder / "tokenized.txt"
+    tokenized.write_text(" ".join(FRENCH), encoding="utf8")
+    for name, call in {"fr": [raw, "--lang", "fr"], "en": [raw, "--lang", "en"], "none": [tokenized]}.items():
+        result = _run("index", call[0], folder / name, *call[1:], "--bilm", french)
+        assert result.exit_code == 0, result.output
+    return {name: folder / name for name in ("fr", "en", "none")}
+
+
+@pytest.mark.parametrize("lang, wanted", [(None, FRENCH), ("en", ENGLISH), ("fr", FRENCH)])
+def test_text_is_tokenized_in_the_language_of_the_bilm(lang: Optional[str], wanted: List[str], french: Path) -> None:
+    option = [] if lang is None else ["--lang", lang]
+    tokens = [token["token"] for token in _json("surprisal", french, TEXT, *option)["tokens"]]
+    assert tokens[: len(wanted)] == wanted
+    assert _json("substitutes", french, TEXT, "--word", "est", *option)["sentence"] == wanted
+    first = _run("same-sense", TEXT, TEXT, "--word", wanted[0], "--bilm", french, *option)
+    assert first.exit_code == 0, first.output
+
+
+@pytest.mark.parametrize("meta", [{}, {"lang": None}, {"lang": ""}, {"lang": 5}, {"lang": ["fr"]}])
+def test_a_bilm_without_a_language_is_english(meta: Dict[str, Any], french: Path, tmp_path: Path) -> None:
+    path = _other(tmp_path / "bilm", french, **meta)
+    assert _json("substitutes", path, TEXT, "--word", "est")["sentence"] == ENGLISH
+
+
+def test_a_language_that_spacy_does_not_have_is_an_error_with_a_remedy(french: Path, tmp_path: Path) -> None:
+    path = _other(tmp_path / "bilm", french, lang="frr")
+    result = _run("substitutes", path, TEXT, "--word", "est")
+    assert result.exit_code == 1 and "'frr'" in result.output and "Set --lang" in " ".join(result.output.split())
+    assert _json("substitutes", path, TEXT, "--word", "est", "--lang", "xx")["position"] == 1
+
+
+@pytest.mark.parametrize("name, lang, wanted", [("fr", None, FRENCH), ("en", None, ENGLISH), ("none", None, FRENCH)])
+def test_query_is_tokenized_in_the_language_of_the_index(
+    name: str, lang: Optional[str], wanted: List[str], indexes: Dict[str, Path]
+) -> None:
+    assert _json("neighbors", indexes[name], TEXT, "--word", "est")["sentence"] == wanted
+    assert _json("neighbors", indexes[name], TEXT, "--word", "est", "--lang", "en")["sentence"] == ENGLISH
+
+
+@pytest.mark.parametrize("reading", [{}, None], ids=["without a language", "without the field"])
+def test_an_index_that_does_not_say_its_language_opens(
+    reading: Any, indexes: Dict[str, Path], raw: Path, french: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(indexes["none"], tmp_path / "old")
+    store = TokenStore(tmp_path / "old", can_write=True)
+    settings = {**store.read_meta()["settings"], "reading": reading}
+    if reading is None:
+        del settings["reading"]
+    with store.change():
+        store.write_meta(settings=settings)
+    store.close()
+    assert _json("neighbors", tmp_path / "old", TEXT, "--word", "est")["sentence"] == FRENCH
+    assert _run("index", tmp_path / "old", "--check").exit_code == 0
+    if reading is None:
+        assert _run("index", raw, tmp_path / "old", "--lang", "fr").exit_code == 0
+
+
+def test_texts_are_added_to_an_index_in_its_language(indexes: Dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "more.txt").write_text("l'affaire", encoding="utf8")
+    before = _json("index", indexes["fr"], "--check")["tokens"]
+    assert _json("index", tmp_path / "more.txt", indexes["fr"])["tokens"] == before + 2
+    other = _run("index", tmp_path / "more.txt", indexes["fr"], "--lang", "en")
+    assert other.exit_code == 1 and "EL393" in other.output
+
+
+def test_content_words_are_those_of_the_language_of_the_bilm(french: Path, raw: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("les affaires sont the end", encoding="utf8")
+    call = ["index", tmp_path / "a.txt", tmp_path / "index", "--bilm", french, "--content-words"]
+    _json(*call)
+    index = NeighborIndex.open(tmp_path / "index")
+    assert set(index.words) == {"affaires", "the", "end"}
+    index.close()
+    assert _run(*call).exit_code == 0  # the same as in the index, whatever the default
+    assert _run(*call, "--lang", "en", "--force").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["index", "RAW", "OUT/index", "--bilm", "BILM"],
+        ["perplexity", "BILM", "RAW"],
+        ["embed", "BILM", "RAW", "OUT/a.npz"],
+    ],
+    ids=lambda call: call[0],
+)
+def test_raw_text_is_warned_of_and_the_language_proposed(
+    call: List[str], french: Path, raw: Path, tmp_path: Path
+) -> None:
+    places = {"RAW": str(raw), "BILM": str(french)}
+    call = [places.get(part, part.replace("OUT", str(tmp_path))) for part in call]
+    told = " ".join(_run(*call).stderr.split())
+    assert "WL103" in told and "--lang fr" in told
+    assert "WL103" not in _run(*call, "--lang", "fr", *(["--force"] if call[0] != "perplexity" else [])).stderr
+
+
+def test_explorer_takes_bilm_and_language_of_the_index(indexes: Dict[str, Path], french: Path, tmp_path: Path) -> None:
+    pytest.importorskip("starlette")
+    from spacy_elmo.explorer.opening import open_explorer
+
+    def tokens(**settings: Any) -> List[str]:
+        explorer = open_explorer(**settings)
+        answer = explorer.answer("tokens", json.dumps({"text": "l'affaire"}).encode())
+        return [token["text"] for token in answer["tokens"]]
+
+    assert tokens(index=indexes["fr"]) == ["l'", "affaire"] == tokens(bilm=str(french))
+    assert tokens(index=indexes["fr"], lang="en") == ["l'affaire"] == tokens(index=indexes["en"])
+    assert open_explorer(index=indexes["fr"]).name == str(french)
+    with pytest.raises(ValueError, match="EL394"):
+        open_explorer(index=indexes["fr"], bilm="en_elmo_sm")
+
+
+def test_a_bilm_of_an_index_that_has_moved_is_named(french: Path, raw: Path, tmp_path: Path) -> None:
+    bilm = _other(tmp_path / "old", french, lang="fr")
+    assert _run("index", raw, tmp_path / "index", "--bilm", bilm, "--lang", "fr").exit_code == 0
+    bilm.rename(tmp_path / "new")
+    call = ["neighbors", tmp_path / "index", TEXT, "--word", "est"]
+    told = " ".join(_run(*call).output.split())
+    assert "The biLM of the index" in told and "--bilm" in told
+    assert _json(*call, "--bilm", tmp_path / "new")["sentence"] == FRENCH
+
+
+@pytest.mark.parametrize("kind", ["pretraining", "adaptation"])
+def test_config_of_a_run_tokenizes_raw_text_in_the_language_that_is_given(kind: str, french: Path) -> None:
+    bilm = str(french) if kind == "adaptation" else None
+    given = Config().from_str(init_config(kind, lang="de", bilm=bilm))
+    assert given["corpus"]["lang"] == "de" == given["meta"]["lang"]
+    default = Config().from_str(init_config(kind, bilm=bilm))
+    assert default["corpus"]["lang"] is None  # nothing says that the text is raw
+    assert default["meta"]["lang"] == ("en" if bilm is None else "fr")
+    with pytest.warns(UserWarning, match="no tokenizer for the language 'frr'"):
+        unknown = Config().from_str(init_config(kind, lang="frr", bilm=bilm))
+    assert unknown["corpus"]["lang"] is None and unknown["meta"]["lang"] == "frr"
+
+
+@pytest.mark.parametrize("lang, wanted", [(None, "fr"), ("de", "de")])
+def test_config_of_a_pipeline_is_in_the_language_of_the_bilm(lang: Optional[str], wanted: str, french: Path) -> None:
+    config = Config().from_str(init_config(pipeline="ner", lang=lang, bilm=str(french)), interpolate=False)
+    assert config["nlp"]["lang"] == wanted
+    packaged = Config().from_str(init_config(pipeline="ner", bilm="en_elmo_sm"), interpolate=False)
+    assert packaged["nlp"]["lang"] == "en"
