@@ -20,6 +20,8 @@ from .neighbors import Layer
 from .token_store import to_units
 
 Cosines = NDArray[np.float64]
+# The tokens of a sentence, and the position of a word in it, from 0.
+Place = Tuple[Sequence[str], int]
 
 
 class Calibration(NamedTuple):
@@ -87,19 +89,36 @@ def compare_uses(
     RETURNS (SameSense): Cosines of all layers.
     RAISES (ValueError): EL011 for input that is not tokenized, EL018 for a position that is not in its sentence.
     """
-    sentences = check_sentences([first, second])
-    places = [first_position, second_position]
-    for words, position in zip(sentences, places):
+    (found,) = compare_pairs(bilm, [((first, first_position), (second, second_position))], calibration=calibration)
+    return found
+
+
+def compare_pairs(
+    bilm: BiLM, pairs: Sequence[Tuple[Place, Place]], *, calibration: Optional[Calibration] = None
+) -> List[SameSense]:
+    """Compare words in many pairs of sentences, which are computed together.
+
+    bilm (BiLM): Computes the vectors; each sentence is read by itself.
+    pairs (Sequence[Tuple[Place, Place]]): For both words of a pair, the tokens of the sentence and the position.
+    calibration (Optional[Calibration]): For the probability, see `CALIBRATIONS`.
+    RETURNS (List[SameSense]): One per pair.
+    RAISES (ValueError): See `compare_uses`.
+    """
+    places = [place for pair in pairs for place in pair]
+    sentences = check_sentences([words for words, _ in places])
+    for words, (_, position) in zip(sentences, places):
         if not 0 <= position < len(words):
             raise ValueError(Errors.EL018.format(position=position, n_words=len(words)))
-    pair = Pair((0, first_position), (1, second_position), True)
-    row = pair_cosines(bilm, sentences, [pair])[:, 0]
+    uses = [(number, position) for number, (_, position) in enumerate(places)]
+    compared = [Pair(first, second, True) for first, second in zip(uses[::2], uses[1::2])]
+    rows: Any = pair_cosines(bilm, sentences, compared) if compared else []
     names = [*map(str, range(bilm.config.n_layers + 1)), "mean"]
-    cosines = {name: float(cosine) for name, cosine in zip(names, row)}
-    if calibration is None:
-        return SameSense(cosines, None, None)
-    probability = calibration.probability(cosines[str(calibration.layer)])
-    return SameSense(cosines, probability, probability >= 0.5)
+    found = []
+    for column in zip(*rows):
+        cosines = {name: float(cosine) for name, cosine in zip(names, column)}
+        probability = None if calibration is None else calibration.probability(cosines[str(calibration.layer)])
+        found.append(SameSense(cosines, probability, None if probability is None else probability >= 0.5))
+    return found
 
 
 def pair_cosines(bilm: BiLM, sentences: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> Cosines:
