@@ -12,7 +12,7 @@ Bounds = Dict[str, float]
 # Scores of a layer, with their names; each has its colour in all pictures.
 KINDS = (("probe", "linear probe"), ("nearest", "nearest neighbour (1-NN)"), ("control", "control task"))
 NAMES = {"pos": "UPOS", "tag": "Tags", "morph": "Morphology", "dep": "Dependency labels", "ent_type": "Entity types"}
-SENSES = "Word senses"
+SENSES, NEAREST_SENSE = "Word senses", "nearest mean"  # of the uses of a sense, see `SenseVectors`
 DODGE = 0.06  # between the points of one layer, in layers
 
 
@@ -27,6 +27,7 @@ def draw_probe(record: Record, path: Path, *, source: str = "") -> None:
     layers = [row["layer"] for row in record["layers"]]
     numbered = [i for i, layer in enumerate(layers) if layer != MEAN]
     for number, (kind, label) in enumerate(KINDS):
+        label = NEAREST_SENSE if kind == "nearest" and "probe" not in record["layers"][0] else label
         found = [_find_bounds(row, kind) for row in record["layers"]]
         draw_curves(axes, _make_curves(found, numbered, label, number))
         mean = [i for i in range(len(layers)) if i not in numbered]
@@ -49,7 +50,7 @@ def make_title(record: Record) -> str:
     single = [row for row in record["layers"] if row["layer"] != MEAN] or record["layers"]
     best = max(single, key=lambda row: float(row[kind]["value"]))
     score, baseline = best[kind], baseline if " " in baseline else f"{baseline} baseline"
-    how = "linear probe" if kind == "probe" else "1-NN"
+    how = "linear probe" if kind == "probe" else f"the {NEAREST_SENSE}"
     told = f"{name} by {how}: {name_layer(best['layer'])} scores highest, {100 * score['value']:.1f} %"
     gap = 100 * abs(score["value"] - limit["value"])
     if score["low"] > limit["high"]:

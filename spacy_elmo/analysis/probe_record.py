@@ -46,7 +46,7 @@ def probe_data(
     max_iter: int = MAX_ITER,
     watch: Watch = iter,
 ) -> Record:
-    """Score layers of a biLM beside baselines: senses by nearest neighbour, other labels by a linear probe too.
+    """Score layers of a biLM beside baselines: senses by the nearest mean, other labels by a linear probe too.
 
     bilm (BiLM): The biLM.
     found (ProbeData): Training and test data.

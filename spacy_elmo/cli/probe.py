@@ -12,7 +12,7 @@ from ..about import __version__
 from ..analysis.layer_weights import name_layer
 from ..analysis.pipeline_bilm import open_pipeline
 from ..analysis.plots import check_picture
-from ..analysis.probe_curve import draw_probe
+from ..analysis.probe_curve import NEAREST_SENSE, draw_probe
 from ..analysis.probe_data import ATTRS, SENSE, ProbeData, load_probe_data
 from ..analysis.probe_record import Record, parse_layers, probe_data
 from ..analysis.probes import CONTROL_SEEDS, MAX_ITER
@@ -65,7 +65,7 @@ def probe_cli(
     """Score what each layer of a biLM knows of a label: the accuracy of a linear probe and of the nearest training token.
 
     Beside them stand baselines that see no vector, and control tasks, in which each word has a random label: the gap to
-    them is the selectivity of a probe (Hewitt and Liang 2019). Word senses are found by nearest neighbour alone.
+    them is the selectivity of a probe (Hewitt and Liang 2019). Word senses are found by the nearest mean of the uses of a sense alone.
     """
     with _common.show_errors():
         _common.check_output_files(output=output, picture=picture, force=force)
@@ -146,7 +146,7 @@ def make_rows(record: Record) -> List[List[str]]:
 def make_header(record: Record) -> List[str]:
     """RETURNS (List[str]): Titles of the columns."""
     if record["attr"] == SENSE:
-        return ["layer", "1-NN, F1", "several senses", "difference from baseline"]
+        return ["layer", f"{NEAREST_SENSE}, F1", "several senses", "difference from baseline"]
     return ["layer", "linear probe", "1-NN", "control task", "selectivity"]
 
 

@@ -107,7 +107,9 @@ def test_stored_senses_become_a_record() -> None:
     rows = [{"layer": "first sense", **percent}, {"layer": 0, **percent, "value": 50.0, "high": 51.0}]
     record = from_percent({"n_test": 3, "rows": rows})
     assert record["baselines"]["most frequent sense"]["value"] == pytest.approx(0.7)
-    assert probe_title(record).startswith("Word senses by 1-NN: token layer scores highest, 50.0 %, 20.0 points below")
+    assert probe_title(record).startswith(
+        "Word senses by the nearest mean: token layer scores highest, 50.0 %, 20.0 points below"
+    )
 
 
 @pytest.mark.issue(18)

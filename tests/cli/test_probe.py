@@ -87,6 +87,7 @@ def test_senses_by_nearest_neighbour(bilm_path: Path, tmp_path: Path) -> None:
     result = _run(bilm_path, path, "--attr", "sense")
     assert result.exit_code == 0, result.output
     assert "most frequent training sense" in result.stdout and "several senses" in result.stdout
+    assert "nearest mean" in result.stdout and "1-NN" not in result.stdout
     assert "EL427" in _run(bilm_path, path, "--attr", "sense", "--control-seeds", 2).stderr
 
 
