@@ -10,6 +10,8 @@ from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
+from ..weights.locate import AnyPath as AnyPath
+from ..weights.locate import resolve as resolve
 
 Loader = Callable[[], BiLM]
 
@@ -21,7 +23,7 @@ def BiLMLoader(
     vocab: Optional[str] = None,
     token_embeddings: Optional[str] = None,
 ) -> Loader:
-    """Load a biLM from files.
+    """Load a biLM from files. Relative paths start in the working directory of this call.
 
     path (Optional[str]): A packaged name, or a folder, zip or file in any known format; null if `weights` is given.
     options (Optional[str]): An options file, if it is not in the folder of the weights.
@@ -31,9 +33,9 @@ def BiLMLoader(
     RETURNS (Callable[[], BiLM]): The loader; it opens the files when it is called. RAISES (ValueError): When it is
         called, EL086 if neither `path` nor `weights` is given; others as `load_bilm`.
     """
-    names = ("options", "weights", "vocab", "token_embeddings")
-    given: Dict[str, Any] = dict(zip(names, (options, weights, vocab, token_embeddings)))
-    return partial(_load_given, path if weights is None else None, **given)
+    given = {"options": options, "weights": weights, "vocab": vocab, "token_embeddings": token_embeddings}
+    files = {name: None if file is None else resolve(file) for name, file in given.items()}
+    return partial(_load_given, None if path is None or weights is not None else resolve(path), **files)
 
 
 def _load_given(path: Optional[str], **files: Any) -> BiLM:

@@ -3,8 +3,7 @@
 import weakref
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -27,7 +26,7 @@ from ..ml.elmo_model import (
     write_layers,
 )
 from ..ml.listener import ElmoListener, settings_of
-from ..ml.loaders import BiLMLoader
+from ..ml.loaders import AnyPath, BiLMLoader, resolve
 from ..ml.types import ElmoBatch
 from .advice import has_loader, warn_of_other_language, warn_without_listener
 from .defaults import DEFAULT_BLOCKS, check_settings
@@ -124,7 +123,7 @@ class Elmo(ListenedToPipe):
     ) -> None:
         self.vocab, self.model, self.name = vocab, model, name
         self.cfg: Dict[str, Any] = {}
-        self.weights = weights
+        self.weights, self._read = weights, None if weights is None else BiLMLoader(weights)
         self.mix = {"weights": None, "gamma": 1.0, "layer_norm": None, **(mix or {})}
         self.store, self.dtype, self.prefix, self.set_vectors = store, dtype, prefix, set_vectors
         self.average_merged = average_merged
@@ -155,16 +154,17 @@ class Elmo(ListenedToPipe):
 
     # Weights
 
-    def load_weights(self, path: Union[str, Path], **files: Optional[str]) -> None:
+    def load_weights(self, path: AnyPath, **files: Optional[AnyPath]) -> None:
         """Load the weights of a biLM from files. Trained components do not change; WL066 names those that were trained
         with another biLM.
 
-        path (Union[str, Path]): A packaged name, or a folder, zip or file in any known format.
-        **files (Optional[str]): `options`, `weights`, `vocab`, `token_embeddings`, see `spacy-elmo.BiLMLoader.v1`.
+        path (AnyPath): A packaged name, or a folder, zip or file in any known format.
+        **files (Optional[AnyPath]): `options`, `weights`, `vocab`, `token_embeddings`, see `spacy-elmo.BiLMLoader.v1`.
         RAISES (ValueError): EL020 and others if there is no biLM at the path, EL066 if its sizes differ from the
             config, EL068 if a trained listener has other sizes.
         """
-        self._take(BiLMLoader(str(path), **files)())
+        given = {name: None if file is None else resolve(file) for name, file in files.items()}
+        self._take(BiLMLoader(resolve(path), **given)())
         self.check_bilm()
 
     def fill(self) -> None:
@@ -179,11 +179,11 @@ class Elmo(ListenedToPipe):
     def _load(self) -> None:
         if has_loader(None if self._nlp is None else self._nlp(), self.name):
             raise ValueError(Errors.EL075.format(name=self.name))
-        if self.weights is None:
+        if self._read is None:
             fill(self.model)
             self._fit(())
         else:
-            self._take(BiLMLoader(self.weights)())
+            self._take(self._read())
 
     def _take(self, bilm: Any, *, initialized: Sequence[str] = ()) -> None:
         """bilm (Any): From a loader.

@@ -13,6 +13,7 @@ from thinc.types import Floats2d
 
 from ..engine.fork import register_fork_handlers
 from ..errors import Errors
+from ..ml.loaders import resolve
 from ..ml.surprisal import (
     Reading,
     Surprisal,
@@ -98,6 +99,7 @@ class ElmoSurprisal:
             raise ValueError(Errors.EL060.format(block="component elmo_surprisal", problems=problems))
         self.name = name
         self.weights = weights
+        self._path = None if weights is None else resolve(weights)
         self.reading = reading or Reading()
         self.prefix = prefix
         self._bilm: Any = None
@@ -110,7 +112,7 @@ class ElmoSurprisal:
         RAISES (ValueError): EL007 without a softmax or a vocabulary; errors of reading the files.
         """
         if self._bilm is None:
-            self._bilm = load_language_model(self.weights)
+            self._bilm = load_language_model(self._path)
         return self._bilm
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], *, nlp: Optional[Language] = None) -> None:

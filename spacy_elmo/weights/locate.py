@@ -1,7 +1,8 @@
 """Convert a packaged name or a path to the path of a biLM."""
 
+import os
 from pathlib import Path
-from typing import Optional, Tuple
+from typing import Optional, Tuple, Union
 
 from .._settings import to_path
 from ..errors import Errors
@@ -12,6 +13,7 @@ from .sources import PathLike
 MODELS_DIR = Path(__file__).parent.parent / "models"
 PACKAGED_NAMES = ("en_elmo_sm",)
 PART_MARK = "#"
+AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 def split_part(path: PathLike) -> Tuple[PathLike, Optional[str]]:
@@ -20,6 +22,17 @@ def split_part(path: PathLike) -> Tuple[PathLike, Optional[str]]:
     """
     whole, mark, part = str(path).rpartition(PART_MARK)
     return (whole, part) if mark and whole and not to_path(path).exists() else (path, None)
+
+
+def resolve(path: AnyPath) -> str:
+    """Let a path that is read later mean the same file after `os.chdir`.
+
+    path (AnyPath): A path, or the name of a packaged model.
+    RETURNS (str): The path from the root, or from the working directory of now; a name or a blank text as it is.
+    """
+    name = os.path.expanduser(os.fsdecode(path))
+    is_path = name.strip() and name not in PACKAGED_NAMES and not os.path.isabs(name)
+    return str(Path.cwd() / name) if is_path else name
 
 
 def locate(path: PathLike) -> Path:

@@ -1,14 +1,17 @@
 """Weights of the component by name: the setting `weights`, `load_weights`, `initialize` with a loader."""
 
+import os
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy
 import pytest
 import spacy
 from thinc.api import Config
 
-from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.ml.loaders import BiLMLoader, make_random_bilm
+from spacy_elmo.pipeline.surprisal import ElmoSurprisal
 from spacy_elmo.pipeline.training_check import check_training
 from spacy_elmo.weights import save_bilm
 
@@ -254,3 +257,69 @@ def test_a_tilde_in_the_setting_is_the_home_folder(path, monkeypatch, name):
     else:  # it is read, and has no softmax
         with pytest.raises(ValueError, match="EL007"):
             nlp(TEXT)
+
+
+# Another working directory
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Go to the folder of the biLM, and later to another one."""
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return lambda: monkeypatch.chdir(tmp_path / "other")
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("name", ["bilm", "./bilm", "other/../bilm"])
+def test_a_relative_path_of_the_config_means_the_same_in_another_folder(name, path, elsewhere, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": name})
+    elsewhere()
+    check(nlp)
+    assert nlp.config["components"]["elmo"]["weights"] == name  # the config stays portable
+    nlp.to_disk(tmp_path / "saved")
+    assert Config().from_disk(tmp_path / "saved" / "config.cfg")["components"]["elmo"]["weights"] == name
+    check(spacy.load(tmp_path / "saved"))
+
+
+@pytest.mark.issue(37)
+def test_a_relative_path_is_kept_by_copies_and_loaders(path, elsewhere):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": "bilm"})
+    copied = spacy.blank("en")
+    elsewhere()
+    copied.add_pipe("elmo", source=nlp)
+    check(copied)
+    check(pickle.loads(pickle.dumps(nlp)))
+
+
+@pytest.mark.issue(37)
+def test_a_loader_reads_the_files_of_the_folder_where_it_was_made(path, elsewhere):
+    loader = BiLMLoader("bilm")
+    surprisal = ElmoSurprisal(weights="bilm")
+    elsewhere()
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo").initialize(lambda: [make_example(nlp)], loader=loader)
+    check(nlp)
+    with pytest.raises(ValueError, match="EL007"):  # read, and without a softmax
+        surprisal.bilm  # noqa: B018
+
+
+@pytest.mark.issue(37)
+def test_a_path_that_is_not_there_is_named_in_full(elsewhere, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"weights": "absent"})
+    elsewhere()
+    with pytest.raises(ValueError, match=f"EL020.*{tmp_path}.absent"):
+        nlp(TEXT)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize(
+    "convert", [os.fsencode, Path, str, os.path.relpath], ids=["bytes", "Path", "text", "relative"]
+)
+def test_weights_are_loaded_from_paths_of_every_type(convert, path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo").load_weights(convert(path))
+    check(nlp)
