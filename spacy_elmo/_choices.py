@@ -1,5 +1,10 @@
-"""Allowed values of settings that several rings share."""
+"""Allowed values of settings and types of arguments that several rings share."""
 
+import os
+from typing import Union
+
+# A path as Python programs have it: text, bytes (`os.fsencode`), `pathlib.Path`. `os.fsdecode` makes it text.
+AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 # State of the LSTMs at the beginning of a sequence.
 STATES = ("reset", "steady", "carry")
 # Part of a Doc that the biLM reads as one sequence.

@@ -1,11 +1,13 @@
 """The biLM that a question is asked of: weights, or what a pipeline reads Docs with."""
 
+import os
 from pathlib import Path
 from typing import NamedTuple, Optional
 
 import spacy
 from spacy.util import is_package
 
+from .._choices import AnyPath
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..ml.elmo_model import fill, get_settings
@@ -27,11 +29,12 @@ class OpenedBiLM(NamedTuple):
     digest: Optional[str]
 
 
-def open_pipeline(name: str) -> OpenedBiLM:
-    """name (str): A pipeline with `elmo` (folder or installed package), or a biLM (packaged name or path).
+def open_pipeline(name: AnyPath) -> OpenedBiLM:
+    """name (AnyPath): A pipeline with `elmo` (folder or installed package), or a biLM (packaged name or path).
     RETURNS (OpenedBiLM): The biLM, and how it reads Docs; of several components `elmo` the first.
     RAISES (ValueError): EL426 for a pipeline without `elmo`; OSError if there is nothing of this name.
     """
+    name = os.fsdecode(name)
     if not is_pipeline(name):
         return OpenedBiLM(load_bilm(name), None, _find_digest(name))
     nlp = spacy.load(name)

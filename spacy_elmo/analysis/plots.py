@@ -3,10 +3,12 @@
 All pictures go through this module; those beside it know what they show: layer weights, probes, perplexities.
 """
 
+import os
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple
 
+from .._choices import AnyPath
 from .._compat import has_matplotlib
 from ..errors import Errors
 
@@ -123,11 +125,12 @@ def add_legend(figure: "Figure", axes: Any, *, n_columns: int) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=n_columns, frameon=False)
 
 
-def save_figure(figure: "Figure", path: Path, *, source: str = "") -> None:
+def save_figure(figure: "Figure", path: AnyPath, *, source: str = "") -> None:
     """figure (Figure): What to save.
-    path (Path): Where; the file is complete or not there. SVG files hold no date.
+    path (AnyPath): Where; the file is complete or not there. SVG files hold no date.
     source (str): What the picture was drawn from, noted in the file.
     """
+    path = Path(os.fsdecode(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.stem}.part{path.suffix}")
     noted = {"Source": source} if source else {}

@@ -1,5 +1,6 @@
 """Training and test data of a probe, from files: annotated Docs, CoNLL-U, or sentences with word senses."""
 
+import os
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc
 
+from .._choices import AnyPath
 from ..corpora.conllu import read_conllu
 from ..corpora.items import read_docbin
 from ..corpora.lines import COMPRESSED
@@ -41,13 +43,13 @@ class ProbeData:
 
 
 def load_probe_data(
-    path: Path, attr: str, *, train: Optional[Path] = None, limit: Optional[int] = None, seed: int = 0
+    path: AnyPath, attr: str, *, train: Optional[AnyPath] = None, limit: Optional[int] = None, seed: int = 0
 ) -> ProbeData:
     """Read the data of a probe; without training data, split the documents of the file.
 
-    path (Path): Test data: `.spacy` or `.conllu`, for senses `.jsonl`, each also .gz, .xz or .zst.
+    path (AnyPath): Test data: `.spacy` or `.conllu`, for senses `.jsonl`, each also .gz, .xz or .zst.
     attr (str): "pos", "tag", "morph", "dep", "ent_type" or "sense".
-    train (Optional[Path]): Training data in one of these formats.
+    train (Optional[AnyPath]): Training data in one of these formats.
     limit (Optional[int]): Train on this many labelled tokens at most, of documents drawn at random.
     seed (int): Of the split and of the draw.
     RETURNS (ProbeData): With at least two training labels.
@@ -57,6 +59,7 @@ def load_probe_data(
     """
     if attr not in ATTRS:
         raise ValueError(Errors.EL241.format(attr=attr, known=", ".join(ATTRS)))
+    path, train = Path(os.fsdecode(path)), None if train is None else Path(os.fsdecode(train))
     if train is not None and train.resolve() == path.resolve():
         raise ValueError(Errors.EL424.format(path=path))
     asked = read_labelled(path, attr)

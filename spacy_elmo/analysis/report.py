@@ -4,6 +4,7 @@ Notes say what is missing, and what the numbers cannot tell.
 """
 
 import hashlib
+import os
 import platform
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -13,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional
 import spacy
 from spacy.language import Language
 
+from .._choices import AnyPath
 from ..errors import Errors
 from ..ml.task_mixes import TaskMix, find_task_mixes
 from ..ml.torch_bilm import TorchBiLM
@@ -77,16 +79,17 @@ class TrainingReport:
     notes: List[str]
 
 
-def make_report(path: Path, *, baseline: Optional[Path] = None, data: Optional[Path] = None) -> TrainingReport:
-    """path (Path): The output folder of a training.
-    baseline (Optional[Path]): That of the same training without ELMo.
-    data (Optional[Path]): Annotated Docs to run both pipelines on.
+def make_report(path: AnyPath, *, baseline: Optional[AnyPath] = None, data: Optional[AnyPath] = None) -> TrainingReport:
+    """path (AnyPath): The output folder of a training.
+    baseline (Optional[AnyPath]): That of the same training without ELMo.
+    data (Optional[AnyPath]): Annotated Docs to run both pipelines on.
     RETURNS (TrainingReport): With a note for each thing that is missing.
     RAISES (ValueError): EL430 or EL431 for folders without a pipeline or with damaged files, EL432 for other data,
         EL433 if the baseline is the pipeline.
     """
-    output = read_output(path)
-    other = None if baseline is None else read_output(baseline)
+    output = read_output(Path(os.fsdecode(path)))
+    other = None if baseline is None else read_output(Path(os.fsdecode(baseline)))
+    data = None if data is None else Path(os.fsdecode(data))
     if other is not None and other.pipeline.resolve() == output.pipeline.resolve():
         raise ValueError(Errors.EL433.format(baseline=baseline))
     nlp = spacy.load(output.pipeline)

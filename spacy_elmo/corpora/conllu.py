@@ -3,13 +3,14 @@
 Syntactic words are tokens: lines of multiword tokens (1-2) and of empty nodes (1.1) are not read.
 """
 
+import os
 import sys
-from pathlib import Path
 from typing import Iterator, List, NamedTuple
 
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from .._choices import AnyPath
 from ..errors import Errors
 from .lines import decode, open_bytes, read_lines
 
@@ -29,26 +30,26 @@ class Word(NamedTuple):
     dep: str
 
 
-def read_conllu(path: Path, vocab: Vocab) -> Iterator[Doc]:
+def read_conllu(path: AnyPath, vocab: Vocab) -> Iterator[Doc]:
     """Stream the documents of a file, or its sentences if the file does not mark documents (`# newdoc`).
 
-    path (Path): CoNLL-U in UTF-8, plain or compressed (.gz, .xz, .zst).
+    path (AnyPath): CoNLL-U in UTF-8, plain or compressed (.gz, .xz, .zst).
     vocab (Vocab): Of the Docs.
     YIELDS (Doc): With sentence boundaries, `pos_`, `tag_`, `morph` and `dep_`; heads are not read.
     RAISES (ValueError): EL421 for a line in another format, EL106 or EL108 if the file cannot be decompressed.
     """
     document: List[List[Word]] = []
-    has_documents = False
+    has_documents, name = False, os.fsdecode(path)
     with open_bytes(path) as file:
         words: List[Word] = []
         for number, raw in enumerate(read_lines(file, longest=sys.maxsize), start=1):
-            line = _decode(raw, f"{path}:{number}")
+            line = _decode(raw, f"{name}:{number}")
             if line.startswith("#"):
                 if line.startswith(NEW_DOCUMENT):
                     yield from _make_docs(document, vocab, is_one=has_documents)
                     document, has_documents = [], True
             elif line.strip():
-                words += _parse(line, f"{path}:{number}")
+                words += _parse(line, f"{name}:{number}")
             elif words:
                 document, words = [*document, words], []
                 if not has_documents:

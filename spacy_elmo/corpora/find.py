@@ -1,8 +1,10 @@
 """Find the shards of a corpus: files, folders, patterns and data sets."""
 
+import os
 from pathlib import Path
 from typing import List, Optional, Sequence, Set, Union
 
+from .._choices import AnyPath
 from .._settings import to_path
 from ..errors import Errors
 from .datasets import PREFIX, DatasetShard, is_saved_dataset
@@ -12,11 +14,10 @@ from .sentences import SentenceCutter
 from .shards import Counts, Shard, TextShard
 
 FORMATS = ("auto", "text", "jsonl", "docbin")
-Place = Union[str, Path]
 
 
 def find_shards(
-    places: Union[Place, Sequence[Place]],
+    places: Union[AnyPath, Sequence[AnyPath]],
     *,
     lang: Optional[str] = None,
     format: str = "auto",
@@ -25,8 +26,8 @@ def find_shards(
 ) -> List[Shard]:
     """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
 
-    places (Union[Place, Sequence[Place]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each also
-        .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder saved by
+    places (Union[AnyPath, Sequence[AnyPath]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each
+        also .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder saved by
         `datasets`; "-" for text from stdin, which can be read once.
     lang (Optional[str]): Language of the tokenizer of plain texts; None: tokens are separated by white space.
     format (str): "text", "jsonl" or "docbin" for all files; "auto" infers it from the suffix.
@@ -42,7 +43,7 @@ def find_shards(
     shards: List[Shard] = []
     seen: Set[str] = set()
     repeated: List[str] = []
-    for place in map(str, [places] if isinstance(places, (str, Path)) else places):
+    for place in map(os.fsdecode, [places] if isinstance(places, (str, bytes, os.PathLike)) else places):
         is_dataset = place.startswith(PREFIX) or is_saved_dataset(to_path(place))
         for path in [place] if is_dataset else map(str, find_files(place, tell)):
             _refuse_other_encodings(path)

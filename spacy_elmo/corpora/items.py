@@ -1,6 +1,7 @@
 """Stream the texts for `elmo embed` from plain text, JSONL, DocBin or stdin."""
 
 import json
+import os
 import re
 import sys
 from itertools import chain
@@ -10,6 +11,7 @@ from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple, Union, 
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
+from .._choices import AnyPath
 from ..errors import Errors
 from .files import Tell, find_files, format_of, say_nothing
 from .lines import REPLACEMENT, open_bytes, parse_line, read_lines
@@ -22,7 +24,7 @@ SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_items(
-    path: str,
+    path: AnyPath,
     nlp: Language,
     counts: Counts,
     *,
@@ -32,7 +34,7 @@ def read_items(
 ) -> Iterator[Item]:
     """Stream the texts of a file, of all files of a folder or a pattern, or of stdin.
 
-    path (str): See `find_files`.
+    path (AnyPath): See `find_files`.
     nlp (Language): Its vocabulary is that of the Docs.
     counts (Counts): The number of unpaired surrogates replaced by U+FFFD is added to it.
     format (str): "text", "jsonl" or "docbin"; "auto" infers it from the suffix, stdin and others are text.
@@ -42,7 +44,7 @@ def read_items(
     RAISES (ValueError): EL106 or EL108 for a file that cannot be decompressed, EL130 or EL131 for an invalid line
         of JSON, EL132 for an invalid DocBin, EL133 for a path without texts, EL138 for a line that is not UTF-8.
     """
-    for file in map(str, find_files(path, tell)):
+    for file in map(str, find_files(os.fsdecode(path), tell)):
         kind = format if format != "auto" else format_of(Path(file))
         if kind == "docbin":
             yield from read_docbin(file, nlp)

@@ -4,6 +4,7 @@ import codecs
 import gzip
 import json
 import lzma
+import os
 import sys
 import zlib
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any, BinaryIO, Iterator, Tuple, TypeVar, cast
 import srsly
 
 from .. import _compat
+from .._choices import AnyPath
 from ..errors import Errors
 
 COMPRESSED = (".gz", ".xz", ".zst")
@@ -32,14 +34,15 @@ ItemT = TypeVar("ItemT")
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
+def open_bytes(path: AnyPath) -> Iterator[BinaryIO]:
     """Open a file, decompressed according to its suffix or first bytes: .gz, .xz, .zst (requires `zstandard`).
 
-    path (Path): The file; "-" for stdin, which is not decompressed.
+    path (AnyPath): The file; "-" for stdin, which is not decompressed.
     YIELDS (BinaryIO): Its content.
     RAISES (ValueError): EL106 if `zstandard` is missing, EL108 while reading a truncated or damaged file; for text in
         UTF-16 or UTF-32.
     """
+    path = Path(os.fsdecode(path))
     if path == STDIN:
         yield sys.stdin.buffer
         return

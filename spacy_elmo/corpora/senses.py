@@ -4,10 +4,11 @@ A line is an object with `doc` (name of the document), `tokens` (list of strings
 a list that begins with its position, lemma, part of speech and sense. What follows in that list is not read.
 """
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Iterator, List
 
+from .._choices import AnyPath
 from ..errors import Errors
 from .items import read_json
 from .lines import decode, open_bytes, parse_line
@@ -45,15 +46,15 @@ class SenseSentence:
     uses: List[SenseUse]
 
 
-def read_senses(path: Path) -> Iterator[SenseSentence]:
+def read_senses(path: AnyPath) -> Iterator[SenseSentence]:
     """Stream the sentences of a file.
 
-    path (Path): JSON lines or an array, plain or compressed (.gz, .xz, .zst). Empty lines are skipped.
+    path (AnyPath): JSON lines or an array, plain or compressed (.gz, .xz, .zst). Empty lines are skipped.
     YIELDS (SenseSentence): In the order of the file.
     RAISES (ValueError): EL240 for a line in another format, EL106 or EL108 if the file cannot be decompressed.
     """
     with open_bytes(path) as file:
-        for where, line in read_json(file, path):
+        for where, line in read_json(file, os.fsdecode(path)):
             if line.strip():
                 yield _parse(decode(line)[0], where)
 

@@ -10,7 +10,6 @@ from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
-from ..weights.locate import AnyPath as AnyPath
 from ..weights.locate import resolve as resolve
 
 Loader = Callable[[], BiLM]

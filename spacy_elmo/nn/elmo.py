@@ -1,6 +1,6 @@
 """ELMo as a PyTorch module: sentences in, padded vectors and a mask out (Peters et al. 2018, eq. 1 and sec. 3.3)."""
 
-from pathlib import Path
+import os
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
@@ -238,10 +238,10 @@ class Elmo(nn.Module):
 def _find_bilm(bilm: Union[BiLM, PathLike]) -> BiLM:
     if isinstance(bilm, BiLM):
         return bilm
-    if not isinstance(bilm, (str, Path)):
+    if not isinstance(bilm, (str, bytes, os.PathLike)):
         problem = f"bilm is a {type(bilm).__name__}, should be a BiLM, a packaged name or a path"
         raise ValueError(Errors.EL060.format(block="Elmo module", problems=problem))
-    loaded = load_bilm(bilm)
+    loaded = load_bilm(os.fsdecode(bilm))
     loaded.head = None  # vectors do not need the softmax
     return loaded
 

@@ -11,6 +11,7 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
+from .._choices import AnyPath
 from ..errors import Errors
 from ..ml.batch_norm import add_boundary_sums
 from ..ml.doc_vectors import DocVectors, set_vectors
@@ -26,7 +27,7 @@ from ..ml.elmo_model import (
     write_layers,
 )
 from ..ml.listener import ElmoListener, settings_of
-from ..ml.loaders import AnyPath, BiLMLoader, resolve
+from ..ml.loaders import BiLMLoader, resolve
 from ..ml.types import ElmoBatch
 from .advice import has_loader, warn_of_other_language, warn_without_listener
 from .defaults import DEFAULT_BLOCKS, check_settings

@@ -2,8 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Optional, Tuple, Union
+from typing import Optional, Tuple
 
+from .._choices import AnyPath
 from .._settings import to_path
 from ..errors import Errors
 from .atomic import aside_of
@@ -13,7 +14,6 @@ from .sources import PathLike
 MODELS_DIR = Path(__file__).parent.parent / "models"
 PACKAGED_NAMES = ("en_elmo_sm",)
 PART_MARK = "#"
-AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 def split_part(path: PathLike) -> Tuple[PathLike, Optional[str]]:

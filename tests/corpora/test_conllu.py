@@ -1,6 +1,7 @@
 """CoNLL-U becomes Docs: syntactic words, documents where they are marked."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -73,4 +74,4 @@ def test_line_ends_of_every_system_are_read(tmp_path: Path) -> None:
     for end in ("\n", "\r\n", "\r"):
         content = f"{FIRST}\n{SECOND}".replace("\r\n", "\n").replace("\n", end)
         (tmp_path / "a.conllu").write_bytes(content.encode("utf8"))
-        assert [len(doc) for doc in read_conllu(tmp_path / "a.conllu", Vocab())] == [3, 1]
+        assert [len(doc) for doc in read_conllu(os.fsencode(tmp_path / "a.conllu"), Vocab())] == [3, 1]

@@ -4,8 +4,10 @@ import gzip
 import io
 import json
 import lzma
+import os
 import sys
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import spacy
@@ -282,3 +284,14 @@ def test_folder_is_not_searched_for_json_files(tmp_path):
     (tmp_path / "a.txt").write_text("the cat", encoding="utf8")
     (tmp_path / "settings.json").write_text('{"a": 1}', encoding="utf8")
     assert [shard.name for shard in find_shards(tmp_path)] == ["a.txt"]
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("convert", [os.fsencode, str, Path, lambda path: [os.fsencode(path), str(path)]])
+def test_places_are_paths_of_every_type(tmp_path, convert):
+    (tmp_path / "a.txt").write_text("the cat", encoding="utf8")
+    assert list(read_shards(find_shards(convert(tmp_path / "a.txt")))) == [["the", "cat"]]
+    assert list(read_shards(find_shards(convert(tmp_path / "*.txt")))) == [["the", "cat"]]
+    if not isinstance(convert(tmp_path), list):
+        items = read_items(convert(tmp_path / "a.txt"), spacy.blank("xx"), Counts(), is_tokenized=True)
+        assert list(items) == [["the", "cat"]]

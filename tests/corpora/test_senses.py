@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -56,4 +57,4 @@ def test_wrong_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
 @pytest.mark.parametrize("content", [json.dumps([LINE, LINE], indent=1), "\r".join([json.dumps(LINE)] * 2)])
 def test_arrays_and_old_line_ends_are_read(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.json").write_bytes(b"\xef\xbb\xbf" + content.encode("utf8"))
-    assert [sentence.tokens for sentence in read_senses(tmp_path / "a.json")] == [LINE["tokens"]] * 2
+    assert [sentence.tokens for sentence in read_senses(os.fsencode(tmp_path / "a.json"))] == [LINE["tokens"]] * 2

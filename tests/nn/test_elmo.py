@@ -2,7 +2,9 @@
 
 import copy
 import gc
+import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -418,3 +420,10 @@ def test_modules_and_hooks_in_place_of_a_mix_see_padded_layers():
     found = elmo(SENTENCES).representations
     assert_close(found[0], wanted)
     assert_close(found[1], elmo.encode(SENTENCES)[0][-1])
+
+
+@pytest.mark.parametrize("convert", [str, os.fsencode, Path])
+def test_weights_are_read_from_paths_of_every_type(convert, tmp_path):
+    save_bilm(make_bilm(), tmp_path / "bilm")
+    found, _ = Elmo(convert(tmp_path / "bilm"), dropout=0.0)(SENTENCES)
+    assert_close(found[0], make_elmo()(SENTENCES)[0][0])
