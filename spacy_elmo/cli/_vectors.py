@@ -7,19 +7,18 @@ import tempfile
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Dict, Iterator, List, Optional, Protocol, Tuple, cast
+from typing import IO, Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.tokens import Doc, DocBin
-from thinc.api import to_numpy
 
 from ..errors import Errors
-from ..export.vectors_hdf5 import Hdf5Writer
+from ..export.vectors_hdf5 import Hdf5Writer, read_vectors
 from ._common import check_output_file
 
 STDOUT = "-"
 DOCS_PER_FILE = 1000
+POOLED = {"mixed": "elmo_pooled", "layers": "elmo_pooled_layers"}  # keys in `doc.user_data`
 # Formats of vectors, with the suffixes of their files; "" is a folder.
 SUFFIXES: Dict[str, Tuple[str, ...]] = {"npz": (".npz",), "docbin": (".spacy", ""), "hdf5": (".hdf5", ".h5")}
 
@@ -30,8 +29,10 @@ class Writer(Protocol):
     def begin(self, doc: Doc) -> None:
         """doc (Doc): A processed Doc without tokens, for the widths and dtypes of the vectors."""
 
-    def add(self, doc: Doc) -> None:
-        """doc (Doc): A Doc with vectors. The writer stores no reference to it."""
+    def add(self, doc: Doc, user_data: Optional[Mapping[Any, Any]] = None) -> None:
+        """doc (Doc): A Doc with vectors. The writer stores no reference to it.
+        user_data (Optional[Mapping[Any, Any]]): What the Doc had before it was processed.
+        """
 
 
 class NpzWriter:
@@ -39,10 +40,11 @@ class NpzWriter:
 
     folder (Path): A temporary folder.
     arrays (Tuple[str, ...]): "mixed" (T, D) and/or "layers" (L+1, T, D); "lengths" is always written.
+    pool (Optional[str]): One row per text instead of one per token, see `read_vectors`.
     """
 
-    def __init__(self, folder: Path, arrays: Tuple[str, ...]) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, arrays: Tuple[str, ...], pool: Optional[str] = None) -> None:
+        self.folder, self.pool = folder, pool
         self.lengths: List[int] = []
         self._files: Dict[str, List[IO[bytes]]] = {name: [] for name in arrays}
         self._headers: Dict[str, Tuple[Any, Tuple[int, ...]]] = {}
@@ -50,17 +52,19 @@ class NpzWriter:
     def begin(self, doc: Doc) -> None:
         """doc (Doc): A Doc without tokens. Without further Docs, the arrays have no rows."""
         for name, files in self._files.items():
-            values = _values_of(doc, name)
+            values = read_vectors(doc, name)
             self._headers[name] = (values.dtype, values.shape)
             n_files = 1 if values.ndim == 2 else len(values)
             files += [(self.folder / f"{name}.{i}").open("wb") for i in range(n_files)]
 
-    def add(self, doc: Doc) -> None:
-        """doc (Doc): A Doc with vectors."""
+    def add(self, doc: Doc, user_data: Optional[Mapping[Any, Any]] = None) -> None:
+        """doc (Doc): A Doc with vectors.
+        user_data (Optional[Mapping[Any, Any]]): Not used.
+        """
         self.lengths.append(len(doc))
         for name, files in self._files.items():
-            values = _values_of(doc, name)
-            for file, rows in zip(files, values.reshape(len(files), *values.shape[-2:]), strict=True):
+            values = read_vectors(doc, name, self.pool)
+            for file, rows in zip(files, values.reshape(len(files), -1, values.shape[-1]), strict=True):
                 file.write(np.ascontiguousarray(rows).data)
 
     def close(self) -> None:
@@ -82,7 +86,7 @@ class NpzWriter:
         header = {
             "descr": np.lib.format.dtype_to_descr(dtype),
             "fortran_order": False,
-            "shape": (*n_layers, sum(self.lengths), width),
+            "shape": (*n_layers, sum(self.lengths) if self.pool is None else len(self.lengths), width),
         }
         with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
             np.lib.format.write_array_header_1_0(cast(Any, member), header)
@@ -96,19 +100,28 @@ class DocBinWriter:
 
     folder (Path): Output folder.
     docs_per_file (int): Docs per DocBin, 0 for one DocBin with all Docs.
+    arrays (Tuple[str, ...]): "mixed" and/or "layers", of which a pooled vector is stored.
+    pool (Optional[str]): Store one vector per text under `POOLED` instead of those of the tokens, see `read_vectors`.
     """
 
-    def __init__(self, folder: Path, docs_per_file: int) -> None:
-        self.folder = folder
-        self.docs_per_file = docs_per_file
+    def __init__(
+        self, folder: Path, docs_per_file: int, arrays: Tuple[str, ...] = (), pool: Optional[str] = None
+    ) -> None:
+        self.folder, self.docs_per_file = folder, docs_per_file
+        self.arrays, self.pool = arrays, pool
         self.n_files = 0
         self._docs = DocBin(store_user_data=True)
 
     def begin(self, doc: Doc) -> None:
         """doc (Doc): Not used."""
 
-    def add(self, doc: Doc) -> None:
-        """doc (Doc): A Doc with vectors."""
+    def add(self, doc: Doc, user_data: Optional[Mapping[Any, Any]] = None) -> None:
+        """doc (Doc): A Doc with vectors; with `pool` they are replaced.
+        user_data (Optional[Mapping[Any, Any]]): What the Doc had before it was processed.
+        """
+        if self.pool is not None:
+            pooled = {POOLED[name]: read_vectors(doc, name, self.pool) for name in self.arrays}
+            doc.user_data = {**(user_data or {}), **pooled}
         self._docs.add(doc)
         if len(self._docs) == self.docs_per_file:
             self.flush()
@@ -147,6 +160,7 @@ def open_writer(
     to: str = "auto",
     vectors: str = "all",
     has_sentences: bool = True,
+    pool: Optional[str] = None,
     docs_per_file: int = DOCS_PER_FILE,
     force: bool = False,
 ) -> Iterator[Writer]:
@@ -157,6 +171,7 @@ def open_writer(
     to (str): See `format_of`.
     vectors (str): Vectors in an HDF5 file, see `Hdf5Writer`.
     has_sentences (bool): Whether an HDF5 file has the texts.
+    pool (Optional[str]): One vector per text, see `read_vectors`.
     docs_per_file (int): Docs per DocBin in a folder.
     force (bool): Replace an existing output.
     YIELDS (Writer): The writer.
@@ -168,21 +183,23 @@ def open_writer(
         target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".embed.", dir=None if target is None else target.parent) as name:
         if target is None or format == "npz":
-            with _open_npz(Path(name), arrays, target) as npz:
+            with _open_npz(Path(name), arrays, target, pool) as npz:
                 yield npz
         elif format == "hdf5":
-            with _open_hdf5(Path(name) / "result", target, vectors, has_sentences) as hdf5:
+            with _open_hdf5(Path(name) / "result", target, vectors, has_sentences, pool) as hdf5:
                 yield hdf5
         else:
-            parts = DocBinWriter(Path(name), 0 if target.suffix == ".spacy" else docs_per_file)
+            parts = DocBinWriter(Path(name), 0 if target.suffix == ".spacy" else docs_per_file, arrays, pool)
             yield parts
             parts.finish()
             _put_parts(Path(name), target)
 
 
 @contextmanager
-def _open_npz(folder: Path, arrays: Tuple[str, ...], target: Optional[Path]) -> Iterator[NpzWriter]:
-    npz = NpzWriter(folder, arrays)
+def _open_npz(
+    folder: Path, arrays: Tuple[str, ...], target: Optional[Path], pool: Optional[str]
+) -> Iterator[NpzWriter]:
+    npz = NpzWriter(folder, arrays, pool)
     try:
         yield npz
     finally:
@@ -196,20 +213,16 @@ def _open_npz(folder: Path, arrays: Tuple[str, ...], target: Optional[Path]) -> 
 
 
 @contextmanager
-def _open_hdf5(part: Path, target: Path, vectors: str, has_sentences: bool) -> Iterator[Hdf5Writer]:
-    hdf5 = Hdf5Writer(part, vectors, has_sentences=has_sentences)
+def _open_hdf5(
+    part: Path, target: Path, vectors: str, has_sentences: bool, pool: Optional[str]
+) -> Iterator[Hdf5Writer]:
+    hdf5 = Hdf5Writer(part, vectors, has_sentences=has_sentences, pool=pool)
     try:
         yield hdf5
         hdf5.finish()
     finally:
         hdf5.close()
     os.replace(part, target)
-
-
-def _values_of(doc: Doc, name: str) -> NDArray[Any]:
-    """RETURNS (NDArray): "mixed" (T, D) or "layers" (L+1, T, D) of a Doc."""
-    values: NDArray[Any] = to_numpy(doc._.elmo if name == "mixed" else doc._.elmo_layers)
-    return values
 
 
 def _check_target(target: Path, force: bool) -> None:

@@ -55,6 +55,15 @@ class OutputFormat(str, Enum):
     hdf5 = "hdf5"
 
 
+class Pool(str, Enum):
+    """Ways to make one vector of those of the tokens."""
+
+    mean = "mean"
+    first = "first"
+    last = "last"
+    max = "max"
+
+
 class DType(str, Enum):
     """Number types of the stored vectors."""
 
@@ -98,6 +107,12 @@ def embed_cli(
     forget_sentences: bool = Opt(
         False, "--forget-sentences", "-x", help="HDF5 only: leave out sentence_to_index, the texts with their numbers."
     ),
+    pool: Optional[Pool] = Opt(
+        None,
+        "--pool",
+        "-P",
+        help="Store one vector per text: the mean, the first, the last or the largest value of its tokens.",
+    ),
     dtype: DType = Opt(DType.float32, "--dtype", "-d", help="Number type of the stored vectors."),
     precision: Precision = Opt(
         Precision.float32,
@@ -129,7 +144,7 @@ def embed_cli(
     vectors: after `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Texts are streamed,
     so memory does not grow with their number. But a DocBin file, as input or output, is held in memory as a whole: use
     an output folder for large corpora. An HDF5 file is that of AllenNLP's command elmo: a dataset per text, named by its
-    number, and sentence_to_index.
+    number, and sentence_to_index. With --pool there is one row per text instead of one per token.
     """
     with _common.show_errors():
         chosen = {"all": all_layers, "top": top, "average": average}
@@ -145,6 +160,7 @@ def embed_cli(
             vectors=[name for name, is_chosen in chosen.items() if is_chosen],
             forget_sentences=forget_sentences,
             store=store.value,
+            pool=None if pool is None else pool.value,
             dtype=dtype.value,
             precision=precision.value,
             batch_size=batch_size,
@@ -171,6 +187,7 @@ def embed(
     vectors: Sequence[str] = (),
     forget_sentences: bool = False,
     store: str = "mixed",
+    pool: Optional[str] = None,
     dtype: str = "float32",
     precision: str = "float32",
     batch_size: int = BATCH_SIZE,
@@ -191,6 +208,7 @@ def embed(
     vectors (Sequence[str]): For HDF5, at most one of "all" (default), "top" and "average".
     forget_sentences (bool): For HDF5, leave out the texts.
     store (str): For other formats, "mixed", "layers" or "both".
+    pool (Optional[str]): One vector per text, see `read_vectors`.
     precision (str): See `BiLM.set_precision`.
     batch_size (int): Maximum number of Docs per batch; a batch has at most about 16,000 tokens or a single Doc.
     tell (Tell): Called with messages on files of a folder that are not read and on replaced characters.
@@ -206,6 +224,7 @@ def embed(
         "to": to,
         "vectors": chosen,
         "has_sentences": not forget_sentences,
+        "pool": pool,
         "docs_per_file": docs_per_file,
     }
     with open_writer(output_path, STORED[store], force=force, **layout) as writer:
@@ -223,8 +242,10 @@ def embed(
                 before = n_tokens
                 # Remove words that only this batch has from the vocabulary afterwards.
                 with nlp.memory_zone():
-                    for doc in nlp.pipe((to_doc(item, nlp) for item in batch), batch_size=len(batch)):
-                        writer.add(doc)
+                    docs = [to_doc(item, nlp) for item in batch]
+                    given = [dict(doc.user_data) for doc in docs]
+                    for doc, user_data in zip(nlp.pipe(docs, batch_size=len(batch)), given):
+                        writer.add(doc, user_data)
                         check.add(token.text for token in doc)
                         n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
                         progress.update(len(doc))

@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 from typing import Any, List
 
+import h5py
 import numpy as np
 import pytest
 import spacy
 import srsly
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 from typer.testing import CliRunner
 
 from spacy_elmo import register_extensions
@@ -299,3 +300,91 @@ def test_embed_reads_the_elements_of_an_array(name: str, format: str, bilm_path:
     result = CliRunner().invoke(app, arguments, input=content)
     assert result.exit_code == 0, result.output
     assert _read(tmp_path / "out.npz")["lengths"].tolist() == [2, 3, 2] and "1 unpaired surrogates" in result.stderr
+
+
+POOLS = {
+    "mean": lambda rows: rows.mean(axis=-2),
+    "first": lambda rows: rows[..., 0, :],
+    "last": lambda rows: rows[..., -1, :],
+    "max": lambda rows: rows.max(axis=-2),
+}
+
+
+def _pooled(bilm_path: Path, pool: str) -> List[Any]:
+    """By text, shape (L+1, D): zeros for the second, which has no words."""
+    layers = load_bilm(bilm_path).embed([line.split() for line in LINES])
+    return [POOLS[pool](rows) if rows.shape[1] else np.zeros((3, 16), dtype="float32") for rows in layers]
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("pool", POOLS)
+def test_embed_pools_the_vectors_of_each_text(pool: str, bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    call = ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.npz"), "--pool", pool, "--store", "both"]
+    result = CliRunner().invoke(app, call)
+    assert result.exit_code == 0, result.output
+    arrays, wanted = _read(tmp_path / "out.npz"), _pooled(bilm_path, pool)
+    assert arrays["lengths"].tolist() == [7, 0, 3] and arrays["layers"].shape == (3, 3, 16)
+    np.testing.assert_allclose(arrays["layers"], np.stack(wanted, axis=1), atol=1e-6)
+    mixed = [POOLS[pool](rows.mean(axis=0)) if rows.shape[1] else np.zeros(16) for rows in _layers(bilm_path)]
+    np.testing.assert_allclose(arrays["mixed"], np.stack(mixed), atol=1e-6)
+
+
+def _layers(bilm_path: Path) -> List[Any]:
+    return load_bilm(bilm_path).embed([line.split() for line in LINES])
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("option, select", [("--all", slice(None)), ("--top", -1), ("--average", None)])
+def test_embed_pools_into_hdf5(option: str, select: Any, bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    call = ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.h5"), "--pool", "mean", option]
+    assert CliRunner().invoke(app, call).exit_code == 0
+    with h5py.File(tmp_path / "out.h5", "r") as file:
+        assert len(file) == 4
+        for number, wanted in enumerate(_pooled(bilm_path, "mean")):
+            wanted = wanted.mean(axis=0) if select is None else wanted[select]
+            np.testing.assert_allclose(file[str(number)][()], wanted, atol=1e-6)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("output", ["out.spacy", "folder"])
+@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
+def test_embed_pools_into_docs(output: str, store: str, bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    nlp = spacy.blank("xx")
+    docs = [Doc(nlp.vocab, words=line.split()) for line in LINES]
+    docs[0].user_data["source"] = "mine"
+    DocBin(store_user_data=True, docs=docs).to_disk(tmp_path / "in.spacy")
+    options = ["--pool", "max", "--store", store, "--dtype", "float16"]
+    call = ["embed", str(bilm_path), str(tmp_path / "in.spacy"), str(tmp_path / output), *options]
+    result = CliRunner().invoke(app, call)
+    assert result.exit_code == 0, result.output
+    file = tmp_path / output if output.endswith(".spacy") else tmp_path / output / "part-000000.spacy"
+    found = list(DocBin().from_disk(file).get_docs(nlp.vocab))
+    keys = {"mixed": ["elmo_pooled"], "layers": ["elmo_pooled_layers"], "both": ["elmo_pooled", "elmo_pooled_layers"]}
+    for i, (doc, layers) in enumerate(zip(found, _pooled(bilm_path, "max"))):
+        assert sorted(doc.user_data) == sorted([*keys[store], *(["source"] if i == 0 else [])])
+        if store != "mixed":
+            assert doc.user_data["elmo_pooled_layers"].dtype == np.float16
+            np.testing.assert_allclose(doc.user_data["elmo_pooled_layers"], layers, atol=2e-3)
+        if store != "layers":
+            assert doc.user_data["elmo_pooled"].shape == (16,)
+
+
+@pytest.mark.issue(37)
+def test_words_that_are_not_read_are_not_pooled(bilm_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(
+        '{"words": [" ", "the", "cat", ""]}\n{"words": ["the", "cat"]}\n', encoding="utf8"
+    )
+    for pool in POOLS:
+        call = ["embed", str(bilm_path), str(tmp_path / "in.jsonl"), str(tmp_path / f"{pool}.npz"), "--pool", pool]
+        assert CliRunner().invoke(app, call).exit_code == 0
+        first, second = _read(tmp_path / f"{pool}.npz")["mixed"]
+        np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+@pytest.mark.issue(37)
+def test_pooling_nothing_gives_no_rows(bilm_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_bytes(b"")
+    call = ["embed", str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz"), "--pool", "mean"]
+    assert CliRunner().invoke(app, call).exit_code == 0
+    assert _read(tmp_path / "out.npz")["mixed"].shape == (0, 16)
+    assert CliRunner().invoke(app, [*call[:-1], "sum", "--force"]).exit_code == 2
