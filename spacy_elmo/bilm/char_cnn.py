@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from .config import CharCNNConfig
 from .highway import Highway
-from .initialization import Linear, constant_, normal_, uniform_
+from .initialization import Linear, constant_, new_parameter, normal_, uniform_
 from .layer_norm import LayerNorm
 
 N_BUCKETS = 6  # maximum number of groups of words of similar length, each computed by separate products
@@ -26,8 +26,8 @@ class CharFilter(nn.Module):
 
     def __init__(self, width: int, n: int, embedding_width: int, activation: str) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(n, embedding_width, width))
-        self.bias = nn.Parameter(torch.zeros(n))
+        self.weight = new_parameter(n, embedding_width, width)
+        self.bias = nn.Parameter(torch.zeros(n, dtype=torch.float32))
         if activation == "relu":
             uniform_(self.weight, -0.05, 0.05)
         else:
@@ -71,7 +71,7 @@ class CharCNN(nn.Module):
     def __init__(self, config: CharCNNConfig, output_width: int) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Parameter(torch.empty(config.n_characters + 1, config.embedding_width))
+        self.embedding = new_parameter(config.n_characters + 1, config.embedding_width)
         self.filters = nn.ModuleList(
             CharFilter(width, n, config.embedding_width, config.activation) for width, n in config.filters
         )

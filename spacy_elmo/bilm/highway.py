@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .initialization import constant_, normal_
+from .initialization import constant_, new_parameter, normal_
 
 GATE_BIAS = -2.0  # initial value, with which a highway mostly carries its input (bilm-tf)
 
@@ -19,8 +19,8 @@ class Highway(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(2 * width, width))
-        self.bias = nn.Parameter(torch.empty(2 * width))
+        self.weight = new_parameter(2 * width, width)
+        self.bias = new_parameter(2 * width)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -57,8 +57,8 @@ class LayerHighway(nn.Module):
 
     def __init__(self, n_directions: int, width: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_directions, width, width))
-        self.bias = nn.Parameter(torch.empty(n_directions, width))
+        self.weight = new_parameter(n_directions, width, width)
+        self.bias = new_parameter(n_directions, width)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -1,5 +1,6 @@
-"""Random initial weights. Tensors on the meta device are skipped, since they are replaced when weights are read.
+"""New parameters, float32 whatever the default of torch is, and random initial weights.
 
+Tensors on the meta device are not initialized, since they are replaced when weights are read.
 `torch.nn.init` also works on the meta device, but then imports torch._dynamo, which takes longer than reading a model.
 """
 
@@ -9,6 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from .tf32 import no_tf32, no_tf32_in_backward
+
+
+def new_parameter(*shape: int) -> nn.Parameter:
+    """RETURNS (nn.Parameter): Not initialized."""
+    return nn.Parameter(torch.empty(*shape, dtype=torch.float32))
 
 
 def uniform_(tensor: Tensor, low: float, high: float) -> None:
@@ -26,6 +32,9 @@ def normal_(tensor: Tensor, std: float) -> None:
 class Linear(nn.Linear):
     """A linear layer that is not initialized on the meta device."""
 
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__(n_in, n_out, dtype=torch.float32)
+
     def reset_parameters(self) -> None:
         """Initialize the weights."""
         if not self.weight.is_meta:
@@ -42,6 +51,9 @@ class LSTM(nn.LSTM):
             outputs, state = super().forward(*inputs)
         no_tf32_in_backward(outputs.data if isinstance(outputs, nn.utils.rnn.PackedSequence) else outputs)
         return outputs, state
+
+    def __init__(self, *sizes: int, **settings: Any) -> None:
+        super().__init__(*sizes, dtype=torch.float32, **settings)
 
     def reset_parameters(self) -> None:
         """Initialize the weights."""

@@ -1,9 +1,8 @@
 """Layer normalization (Ba et al. 2016)."""
 
-import torch
 from torch import Tensor, nn
 
-from .initialization import constant_
+from .initialization import constant_, new_parameter
 
 # Added to the variance. AllenNLP adds 1e-13 to the standard deviation, which is equal within float32 rounding.
 NORM_EPS = 1e-12
@@ -17,8 +16,8 @@ class LayerNorm(nn.Module):
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(*shape))
-        self.bias = nn.Parameter(torch.empty(*shape))
+        self.weight = new_parameter(*shape)
+        self.bias = new_parameter(*shape)
         constant_(self.weight, 1.0)
         constant_(self.bias, 0.0)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Errors
-from .initialization import normal_
+from .initialization import new_parameter, normal_
 
 
 class LMHead(nn.Module):
@@ -58,7 +58,7 @@ class SoftmaxHead(LMHead):
 
     def __init__(self, n_words: int, width: int) -> None:
         super().__init__(n_words, width)
-        self.weight = nn.Parameter(torch.empty(n_words, width, dtype=torch.float32))
+        self.weight = new_parameter(n_words, width)
         self.bias = nn.Parameter(torch.zeros(n_words, dtype=torch.float32))
         normal_(self.weight, width**-0.5)
 
@@ -107,8 +107,8 @@ class AdaptiveTail(nn.Module):
 
     def __init__(self, n_words: int, width: int, tail_width: int) -> None:
         super().__init__()
-        self.narrow = nn.Parameter(torch.empty(tail_width, width, dtype=torch.float32))
-        self.weight = nn.Parameter(torch.empty(n_words, tail_width, dtype=torch.float32))
+        self.narrow = new_parameter(tail_width, width)
+        self.weight = new_parameter(n_words, tail_width)
         self.bias = nn.Parameter(torch.zeros(n_words, dtype=torch.float32))
         normal_(self.narrow, width**-0.5)
         normal_(self.weight, tail_width**-0.5)
@@ -141,7 +141,7 @@ class AdaptiveHead(LMHead):
         if not self.cutoffs or sorted(set(bounds)) != bounds or self.div_value < 1:
             raise ValueError(Errors.EL012.format(cutoffs=list(cutoffs), div_value=div_value, n_words=n_words))
         n_first = self.cutoffs[0] + len(self.cutoffs)
-        self.weight = nn.Parameter(torch.empty(n_first, width, dtype=torch.float32))
+        self.weight = new_parameter(n_first, width)
         self.bias = nn.Parameter(torch.zeros(n_first, dtype=torch.float32))
         normal_(self.weight, width**-0.5)
         self.tails = nn.ModuleList(

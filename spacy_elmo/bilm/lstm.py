@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from .config import BiLMConfig
 from .highway import LayerHighway
-from .initialization import constant_, uniform_
+from .initialization import constant_, new_parameter, uniform_
 from .recurrence import run_recurrence
 from .recurrence_graphs import RecurrenceGraphs
 from .state import LSTMState, State
@@ -29,12 +29,12 @@ class LSTMLayer(nn.Module):
         d, cell_width, width = config.n_directions, config.cell_width, config.projection_width
         self.cell_clip = config.cell_clip
         self.projection_clip = config.projection_clip if config.has_projection else None
-        self.input_weight = nn.Parameter(torch.empty(d, width, 4 * cell_width))
-        self.recurrent_weight = nn.Parameter(torch.empty(d, width, 4 * cell_width))
-        self.bias = nn.Parameter(torch.empty(d, 4 * cell_width))
+        self.input_weight = new_parameter(d, width, 4 * cell_width)
+        self.recurrent_weight = new_parameter(d, width, 4 * cell_width)
+        self.bias = new_parameter(d, 4 * cell_width)
         self.projection_weight: Optional[nn.Parameter] = None
         if config.has_projection:
-            self.projection_weight = nn.Parameter(torch.empty(d, cell_width, width))
+            self.projection_weight = new_parameter(d, cell_width, width)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

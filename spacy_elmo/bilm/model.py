@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from .char_cnn import CharCNN
 from .config import BiLMConfig
 from .encoder import make_encoder
-from .initialization import uniform_
+from .initialization import new_parameter, uniform_
 from .state import State
 from .token_embedder import TokenEmbedder
 
@@ -33,10 +33,9 @@ class BiLMNetwork(nn.Module):
         elif config.token_embedder is not None:
             self.token_embedder = TokenEmbedder(config.token_embedder, config.projection_width)
         elif config.n_words is not None:
-            self.word_embedding = nn.Parameter(torch.empty(config.n_words, config.projection_width))
+            self.word_embedding = new_parameter(config.n_words, config.projection_width)
             uniform_(self.word_embedding, -1.0, 1.0)
         self.encoder = make_encoder(config)
-        self.float()  # whatever the default of torch is
 
     @property
     def device(self) -> torch.device:

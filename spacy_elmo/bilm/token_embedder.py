@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from .char_cnn import CharCNN
 from .config import TokenEmbedderConfig
-from .initialization import LSTM, Linear, constant_, uniform_
+from .initialization import LSTM, Linear, constant_, new_parameter, uniform_
 
 
 class CharLSTM(nn.Module):
@@ -19,7 +19,7 @@ class CharLSTM(nn.Module):
 
     def __init__(self, n_characters: int, width: int) -> None:
         super().__init__()
-        self.embedding = nn.Parameter(torch.empty(n_characters + 1, width))
+        self.embedding = new_parameter(n_characters + 1, width)
         reset_table(self.embedding)
         self.lstm = LSTM(width, width, bidirectional=True, batch_first=True)
 
@@ -52,7 +52,7 @@ class TokenEmbedder(nn.Module):
         self.char_cnn: Optional[CharCNN] = None
         self.char_lstm: Optional[CharLSTM] = None
         if config.n_words:
-            self.word_embedding = nn.Parameter(torch.empty(config.n_words + 1, config.word_width))
+            self.word_embedding = new_parameter(config.n_words + 1, config.word_width)
             reset_table(self.word_embedding)
         if config.char_cnn is not None:
             self.char_cnn = CharCNN(config.char_cnn, config.char_cnn.n_filters)  # without a projection of its own

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..errors import Errors
 from .attention import Ids, SequenceGroups, attend, group_sequences
 from .config import BiLMConfig
-from .initialization import constant_, uniform_
+from .initialization import constant_, new_parameter, uniform_
 from .layer_norm import LayerNorm, normalize
 from .state import State
 from .transformer_config import TransformerConfig
@@ -39,16 +39,16 @@ class TransformerLayer(nn.Module):
         sizes = transformer_of(config)
         d, width, hidden = config.n_directions, config.projection_width, sizes.feedforward_width
         self.n_heads = sizes.n_heads
-        self.input_weight = nn.Parameter(torch.empty(d, width, 3 * width))
-        self.input_bias = nn.Parameter(torch.empty(d, 3 * width))
-        self.output_weight = nn.Parameter(torch.empty(d, width, width))
-        self.output_bias = nn.Parameter(torch.empty(d, width))
-        self.up_weight = nn.Parameter(torch.empty(d, width, hidden))
-        self.up_bias = nn.Parameter(torch.empty(d, hidden))
-        self.down_weight = nn.Parameter(torch.empty(d, hidden, width))
-        self.down_bias = nn.Parameter(torch.empty(d, width))
-        self.norm_weight = nn.Parameter(torch.empty(d, 2, width))
-        self.norm_bias = nn.Parameter(torch.empty(d, 2, width))
+        self.input_weight = new_parameter(d, width, 3 * width)
+        self.input_bias = new_parameter(d, 3 * width)
+        self.output_weight = new_parameter(d, width, width)
+        self.output_bias = new_parameter(d, width)
+        self.up_weight = new_parameter(d, width, hidden)
+        self.up_bias = new_parameter(d, hidden)
+        self.down_weight = new_parameter(d, hidden, width)
+        self.down_bias = new_parameter(d, width)
+        self.norm_weight = new_parameter(d, 2, width)
+        self.norm_bias = new_parameter(d, 2, width)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -11,6 +11,7 @@ from ..bilm.bilstm import BiLSTM
 from ..encoding.facade import BiLM
 from ..encoding.runs import BOS, EOS, number_words
 from ..encoding.word_encoder import WordEncoder
+from ..engine.isolation import isolated
 from ..text.lexicon import PAD
 from .derived import Derived
 
@@ -33,6 +34,7 @@ class PaddedBiLSTM:
         self.bilm = bilm
         self._words: Derived[WordEncoder] = Derived()
 
+    @isolated
     @torch.no_grad()
     def embed(self, batch: Sequence[Sequence[str]]) -> List[NDArray[np.float32]]:
         """Shorter sentences have the word `<pad>` behind `<eos>`, so that a vector depends on the longest sentence.

@@ -11,12 +11,13 @@ from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState, State
+from ..engine.isolation import isolated
 from ..engine.quantization import check_precision, precision_of, quantize
 from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
 from . import checks
 from .encoder import Encoder
-from .perplexity import STEPS, Losses, Perplexity, carried_losses, finite, in_text_order, sentence_losses, summarize
+from .perplexity import Perplexity, finite, in_text_order, summarize, text_losses
 from .runs import Runs
 from .slices import fill_rows, to_arrays, without_boundaries
 from .versions import WeightVersions
@@ -91,11 +92,13 @@ class BiLM:
         return self._encoder.words.cache
 
     @property
+    @isolated
     def steady_state(self) -> BiLMState:
         """RETURNS (BiLMState): One row, the initial state of sequences with "steady". Raises EL340 without state."""
         checks.refuse_state(self.config, "the steady state")
         return BiLMState.from_state(self._encoder.steady_state)
 
+    @isolated
     def to(self, device: Union[str, torch.device]) -> "BiLM":
         """Move everything to a device, in place.
 
@@ -115,6 +118,7 @@ class BiLM:
         self._derive(None if steady is None else steady.to(self.device).to_state(self.config))
         return self
 
+    @isolated
     def set_precision(self, precision: str) -> "BiLM":
         """Compute in reduced precision, in place. It needs less memory and is less exact, and large biLMs are faster.
         It is for inference only.
@@ -140,6 +144,7 @@ class BiLM:
         self.refresh()
         return self.steady_state
 
+    @isolated
     def prepare(self, state: str = "reset") -> None:
         """Derive now everything from the weights that the first call would derive. Call it before a fork, so that the
         processes share it.
@@ -154,6 +159,7 @@ class BiLM:
         """
         self._derive(None)
 
+    @isolated
     def embed(
         self,
         sentences: Iterable[Sequence[str]],
@@ -199,6 +205,7 @@ class BiLM:
             end = State.cat([*ends, start.rows(len(text), None)])  # rows beyond the batch are unchanged
         return vectors, BiLMState.from_state(end)
 
+    @isolated
     def encode(
         self,
         runs: Sequence[Sequence[str]],
@@ -222,6 +229,7 @@ class BiLM:
         encoder, runs = self._encoder, checks.check_runs(runs)
         return self._encode(encoder, encoder.runs(runs), state, batch_tokens, group_lengths, boundaries)
 
+    @isolated
     @torch.no_grad()
     def encode_ids(
         self,
@@ -245,6 +253,7 @@ class BiLM:
         runs = checks.id_runs(char_ids, index, (encoder := self._encoder).words)
         return self._encode(encoder, runs, state, batch_tokens, group_lengths, boundaries)
 
+    @isolated
     def iter_encode(
         self,
         runs: Sequence[Sequence[str]],
@@ -270,6 +279,7 @@ class BiLM:
             else:
                 yield start, stop, rows if reuse_memory else rows.clone()
 
+    @isolated
     def encode_with_grad(self, runs: Sequence[Sequence[str]], *, boundaries: bool = False) -> Tensor:
         """Compute the layers of all runs, attached to the graph. Each run starts from a zero state.
 
@@ -282,6 +292,7 @@ class BiLM:
         encoder, runs = self._encoder, checks.check_runs(runs)
         return encoder.with_grad(encoder.runs(runs, has_gradients=True), with_boundaries=boundaries)
 
+    @isolated
     def encode_ids_with_grad(
         self,
         char_ids: Union[Tensor, NDArray[np.int64]],
@@ -300,6 +311,7 @@ class BiLM:
         runs = checks.id_runs(char_ids, index, (encoder := self._encoder).words)
         return encoder.with_grad(runs, with_boundaries=boundaries)
 
+    @isolated
     def perplexity(
         self,
         sentences: Iterable[Sequence[str]],
@@ -321,11 +333,13 @@ class BiLM:
             a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in reduced precision,
             EL140 if a perplexity is not finite, EL340 for "carry" without state.
         """
-        head, vocabulary = self._language_model("perplexities")
+        head, vocabulary = checks.require_language_model(self.head, self.vocabulary, "perplexities")
         state = state or ("carry" if self.config.has_state else "reset")
         text = checks.check_text(sentences, state, batch_size, "perplexities")
-        return finite(summarize(self._losses(text, state, batch_size), vocabulary, on_progress), self.network, head)
+        parts = text_losses(self._encoder, head, vocabulary, text, state, batch_size)
+        return finite(summarize(parts, vocabulary, on_progress), self.network, head)
 
+    @isolated
     def token_losses(
         self, sentences: Iterable[Sequence[str]], *, state: str = "reset", batch_size: int = 32
     ) -> Vectors:
@@ -338,25 +352,12 @@ class BiLM:
             for the forward and `<S>` for the backward direction.
         RAISES (ValueError): See `perplexity`.
         """
-        self._language_model("losses")
+        head, vocabulary = checks.require_language_model(self.head, self.vocabulary, "losses")
         text = checks.check_text(sentences, state, batch_size, "losses")
-        parts = self._losses(text, state, 1 if state == "carry" else batch_size)
+        parts = text_losses(self._encoder, head, vocabulary, text, state, 1 if state == "carry" else batch_size)
         losses = np.concatenate([part.losses for part in parts], axis=1)
         by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in text])[:-1], axis=1)
         return [in_text_order(part) if state == "carry" else part.copy() for part in by_sentence]
-
-    def _losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
-        head, vocabulary = self._language_model("losses")
-        if checks.check_state_of(self.config, state) == "carry":
-            what, remedy = "The state 'carry' of perplexities", "Choose state 'reset' or 'steady'."
-            checks.require_float32(self.precision, what, remedy)
-            return carried_losses(self.network, head, vocabulary, text, batch_size=batch_size)
-        encoder = self._encoder
-        slices = encoder.slices(encoder.runs(text), state, STEPS * batch_size, with_boundaries=True)
-        return sentence_losses(slices, head, vocabulary, text, self.config.n_directions)
-
-    def _language_model(self, purpose: str) -> Tuple[LMHead, Vocabulary]:
-        return checks.require_language_model(self.head, self.vocabulary, purpose)
 
     def _encode(
         self,

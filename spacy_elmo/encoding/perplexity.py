@@ -11,10 +11,12 @@ from torch import Tensor
 
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
+from ..engine.quantization import precision_of
 from ..errors import Errors
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.sentence_lanes import SentenceLanes
 from ..text.vocabulary import Vocabulary
+from .checks import check_state_of, require_float32
 from .chunks import make_word_table, prepare_chunk, run_chunk
 from .encoder import Encoder, Slice
 
@@ -121,6 +123,32 @@ def _likely_reason(network: BiLMNetwork, head: LMHead) -> str:
     return f"its weights are finite, the largest is {largest:.4g} in {name}"
 
 
+def text_losses(
+    encoder: Encoder,
+    head: LMHead,
+    vocabulary: Vocabulary,
+    sentences: Sequence[Sequence[str]],
+    state: str,
+    batch_size: int,
+) -> Iterator[Losses]:
+    """Compute the loss of every prediction under a policy for the state, see `carried_losses` and `sentence_losses`.
+
+    encoder (Encoder): Of the biLM.
+    sentences (Sequence[Sequence[str]]): Tokenized, without boundaries.
+    state (str): "reset", "steady" or "carry".
+    batch_size (int): Sentences computed at once.
+    RETURNS (Iterator[Losses]): In parts.
+    RAISES (ValueError): EL016 for "carry" in reduced precision, EL340 for "carry" without state.
+    """
+    network = encoder.network
+    if check_state_of(network.config, state) == "carry":
+        what, remedy = "The state 'carry' of perplexities", "Choose state 'reset' or 'steady'."
+        require_float32(precision_of(network), what, remedy)
+        return carried_losses(network, head, vocabulary, sentences, batch_size=batch_size)
+    slices = encoder.slices(encoder.runs(sentences), state, STEPS * batch_size, with_boundaries=True)
+    return sentence_losses(slices, head, vocabulary, sentences, network.config.n_directions)
+
+
 @torch.no_grad()
 def carried_losses(
     network: BiLMNetwork,
@@ -201,11 +229,8 @@ def held_out_losses(
     sentences (Sequence[Sequence[str]]), batch_size (int): See `carried_losses`.
     RETURNS (Iterator[Losses]): In parts.
     """
-    if network.config.has_state:
-        return carried_losses(network, head, vocabulary, sentences, batch_size=batch_size)
-    encoder = Encoder(network, vocabulary, None)
-    slices = encoder.slices(encoder.runs(sentences), "reset", STEPS * batch_size, with_boundaries=True)
-    return sentence_losses(slices, head, vocabulary, sentences, network.config.n_directions)
+    state = "carry" if network.config.has_state else "reset"
+    return text_losses(Encoder(network, vocabulary, None), head, vocabulary, sentences, state, batch_size)
 
 
 def in_text_order(losses: NDArray[np.float32]) -> NDArray[np.float32]:

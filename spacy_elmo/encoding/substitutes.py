@@ -5,6 +5,7 @@ from typing import List, NamedTuple, Sequence
 import torch
 from torch import Tensor
 
+from ..engine.isolation import isolated
 from ..errors import Errors
 from .checks import check_positive, check_sentences, check_state, require_language_model
 from .facade import BiLM
@@ -27,6 +28,7 @@ class Substitute(NamedTuple):
     backward: float
 
 
+@isolated
 @torch.no_grad()
 def find_substitutes(
     bilm: BiLM, words: Sequence[str], position: int, *, k: int = 10, state: str = "reset"
@@ -66,7 +68,7 @@ def find_substitutes(
 
 def _log_frequencies(n_words: int) -> Tensor:
     """RETURNS (Tensor): Shape (V,), log probabilities by Zipf's law."""
-    return torch.log_softmax(-torch.arange(1.0, n_words + 1).log(), dim=0)
+    return torch.log_softmax(-torch.arange(1, n_words + 1, dtype=torch.float32).log(), dim=0)
 
 
 def _describe(word: str, joint: Tensor, log_probs: Tensor) -> Substitute:

@@ -10,6 +10,7 @@ from torch import Tensor
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..engine.fork import CACHE_LOCK
+from ..engine.isolation import isolated
 from ..engine.words import ConstantWords, make_constant_words
 from ..errors import Errors
 from ..text.codecs import CharacterCodec, LexiconCodec, make_codec
@@ -66,15 +67,20 @@ class WordCache:
             if word in self._slots:
                 self._slots.move_to_end(word)
 
-    @torch.inference_mode(False)  # the table is used after the inference mode in which it is created
     @torch.no_grad()
     def add(self, words: Sequence[str], vectors: Tensor) -> None:
-        """Add new words, as many as fit.
+        """Add new words, as many as fit. After an error, or an interrupt, the cache is empty.
 
         words (Sequence[str]): Words that are not cached.
         vectors (Tensor): Shape (len(words), P).
         """
-        words = words[: self.capacity]
+        try:
+            self._insert(words[: self.capacity], vectors)
+        except BaseException:  # a word without its vector must not stay
+            self._slots.clear()
+            raise
+
+    def _insert(self, words: Sequence[str], vectors: Tensor) -> None:
         if not words:
             return
         slots = []
@@ -94,7 +100,7 @@ class WordCache:
         places = torch.tensor([slots[word] for word in words], dtype=torch.long)
         return self._table[places.to(self._table.device)]
 
-    @torch.inference_mode(False)
+    @isolated
     @torch.no_grad()
     def _shrink(self) -> None:
         """Keep the most recently used words, in a new table of their size."""

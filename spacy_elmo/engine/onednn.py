@@ -10,6 +10,8 @@ from typing import Callable, Dict, Optional
 import torch
 from torch import Tensor
 
+from .isolation import isolated
+
 # oneDNN and PyTorch cache a prepared primitive for each shape of a product, by default 1,024 of them, which takes one
 # or two gigabytes here, since nearly every product has another number of rows. Both read these variables on first use.
 # Values set by the user are kept.
@@ -80,8 +82,7 @@ def most_levels() -> int:
 
 def _try(trial: Callable[[], bool]) -> bool:
     try:
-        with torch.device("cpu"), torch.no_grad():
-            return trial()
+        return isolated(torch.no_grad()(trial))()
     except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # another version of torch
         return False
 

@@ -43,10 +43,9 @@ def forget_threads() -> None:
 
 def _submit(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> "List[Future[Result]]":
     """RETURNS (List[Future[Result]]): All complete; empty if no thread can be started, as at interpreter shutdown."""
-    mode = torch.is_inference_mode_enabled()  # a mode applies to one thread
 
     def call(item: Item) -> Result:
-        with torch.inference_mode(mode), torch.no_grad():
+        with torch.no_grad():  # it applies to one thread
             return function(item)
 
     futures: List[Future[Result]] = []

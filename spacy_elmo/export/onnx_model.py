@@ -14,6 +14,7 @@ from .._compat import has_onnx
 from .._settings import to_path
 from ..about import __title__, __version__
 from ..encoding.facade import BiLM
+from ..engine.isolation import isolated
 from ..errors import Errors
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.codecs import make_codec
@@ -57,6 +58,7 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
         raise OSError(Errors.EL180.format(path=path, reason=error)) from error
 
 
+@isolated
 def to_onnx(bilm: BiLM) -> Any:
     """bilm (BiLM): The model, float32.
     RETURNS (onnx.ModelProto): Its inference graph, see `export_onnx`.
@@ -127,7 +129,8 @@ def _add_mask(graph: Graph, ids: str, lengths: str) -> str:
     return graph.add("Unsqueeze", is_word, graph.integers(2))
 
 
-@torch.inference_mode()
+@isolated
+@torch.no_grad()
 def start_states(bilm: BiLM) -> List[StartState]:
     """RETURNS (List[StartState]): State of each layer after BOS (forward) and EOS (backward), from the zero state."""
     network, device = bilm.network, bilm.device
@@ -136,7 +139,8 @@ def start_states(bilm: BiLM) -> List[StartState]:
     return [StartState(h[:, 0].cpu().numpy(), c[:, 0].cpu().numpy()) for h, c in state.layers]
 
 
-@torch.inference_mode()
+@isolated
+@torch.no_grad()
 def boundary_vectors(bilm: BiLM) -> NDArray[Any]:
     """RETURNS (NDArray): Shape (2, P), layer 0 of BOS and EOS in one direction."""
     return _encode_boundaries(bilm).cpu().numpy()

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._settings import find_texts
 from ..engine.fork import register_fork_handlers
+from ..engine.isolation import isolated
 from ..engine.lstm_sequences import run_lstm
 from ..errors import Errors
 from .calling_pipeline import of_component
@@ -79,6 +80,7 @@ def init(model: Model[Sequences, Sequences], X: Optional[Sequences] = None, Y: A
     model.set_param("W", model.ops.xp.concatenate(parts))
 
 
+@isolated
 def forward(
     model: Model[Sequences, Sequences], sequences: Sequences, is_train: bool
 ) -> Tuple[Sequences, Callable[[Sequences], Sequences]]:
@@ -95,6 +97,7 @@ def forward(
     with torch.set_grad_enabled(is_train):
         outputs = run_lstm(rows, lengths, _matrices(model, weights))  # (T, nO)
 
+    @isolated
     def backprop(d_outputs: Sequences) -> Sequences:
         d_rows = xp2torch(model.ops.xp.concatenate(d_outputs), device=outputs.device)
         d_inputs, d_weights = torch.autograd.grad(outputs, (rows, weights), d_rows)

@@ -14,6 +14,7 @@ from thinc.api import Linear, Model, chain, get_array_module, with_array, zero_i
 from thinc.types import Floats2d
 from thinc.util import torch2xp, xp2torch
 
+from ..engine.isolation import isolated
 from ..errors import Errors
 from .biluo import MISSING, Rows, admissible_tags, allowed_transitions, count_tags
 from .crf import FORBIDDEN, find_best_tags, negative_log_likelihood
@@ -85,6 +86,7 @@ def forward(
     return CRFScores(emissions, model.get_param("transitions")), backprop
 
 
+@isolated
 def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> Tuple[float, CRFScores]:
     """The negative log likelihood of annotated tags, summed over Docs.
 
@@ -113,6 +115,7 @@ def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows])
     return float(loss.detach()), d_scores
 
 
+@isolated
 def decode(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> List[Rows]:
     """Find the most probable tags.
 

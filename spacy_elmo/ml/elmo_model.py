@@ -12,10 +12,11 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats3d, Ints1d
 from thinc.util import get_array_module, torch2xp, xp2torch
-from torch import Tensor
+from torch import Tensor, enable_grad
 
 from ..encoding.checks import check_state_of
 from ..encoding.facade import BiLM
+from ..engine.isolation import isolated
 from ..errors import Errors
 from ..weights import load_bilm
 from .batch_norm import BoundarySums, compute_boundary_sums
@@ -286,6 +287,7 @@ def read_boundary_sums(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) 
     return compute_boundary_sums(fill(model), runs, state=settings.state, batch_tokens=settings.batch_tokens)
 
 
+@isolated
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
     bilm, ops = fill(model), model.ops
     _shim(model).layer_cache.belong_to(None)  # frees what was kept before the first layer was unfrozen
@@ -294,10 +296,12 @@ def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> T
     if not found.runs:
         return ElmoBatch(layers, found.lengths), _no_backprop
     positions, rows = found.gather(0, len(found.runs))
-    tensor = bilm.encode_with_grad(found.runs)[:, xp2torch(positions, device=bilm.device)]  # (L+1, kept, D)
+    with enable_grad():
+        tensor = bilm.encode_with_grad(found.runs)[:, xp2torch(positions, device=bilm.device)]  # (L+1, kept, D)
     places = ops.xp.asarray(rows)
     layers[:, places] = torch2xp(tensor, ops=ops)
 
+    @isolated
     def backprop(d_layers: Floats3d) -> List[Doc]:
         tensor.backward(xp2torch(ops.xp.ascontiguousarray(d_layers[:, places]), device=tensor.device))
         return []

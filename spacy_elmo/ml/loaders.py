@@ -8,6 +8,7 @@ import torch
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
+from ..engine.isolation import isolated
 from ..errors import Errors
 from ..weights import load_bilm
 from ..weights.locate import resolve as resolve
@@ -54,6 +55,7 @@ def RandomBiLM(bilm: Dict[str, Any], seed: int = 0) -> Loader:
     return partial(make_random_bilm, bilm, seed)
 
 
+@isolated
 def make_random_bilm(bilm: Dict[str, Any], seed: int) -> BiLM:
     """bilm (Dict[str, Any]): Sizes, the keys of `BiLMConfig`.
     seed (int): Seed of the weights; the global generator of PyTorch does not change.

@@ -16,6 +16,7 @@ from thinc.types import FloatsXd
 from thinc.util import get_torch_default_device
 
 from ..encoding.facade import BiLM
+from ..engine.isolation import isolated
 from ..engine.memory import HeapTrimmer
 from ..weights.identity import fingerprint_bilm
 from ..weights.native.model import bilm_from_bytes, bilm_to_bytes
@@ -93,6 +94,7 @@ class TorchBiLM(Shim):
         if self.tuner is not None and self.bilm is not None:
             self.tuner.begin(self.bilm)
 
+    @isolated
     def finish_update(self, optimizer: Optimizer) -> None:
         """Update each parameter that has a gradient. Fine-tuning counts the calls, one per update.
 
@@ -116,6 +118,7 @@ class TorchBiLM(Shim):
         finally:
             self._swap(backup)
 
+    @isolated
     def _swap(self, arrays: Dict[str, Any]) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): The weights that were replaced."""
         replaced: Dict[str, Any] = {}
@@ -128,6 +131,7 @@ class TorchBiLM(Shim):
         self.bilm.refresh()
         return replaced
 
+    @isolated
     def copy(self) -> "TorchBiLM":
         """RETURNS (TorchBiLM): A shim with a copy of the weights."""
         copied = TorchBiLM(self.word_cache_mb, copy.copy(self.layer_cache), self.precision, self._fine_tuning)

@@ -76,7 +76,7 @@ class BiLMModule(nn.Module):
         if others and any(parameter.requires_grad is not trainable for parameter in self.network.parameters()):
             change, before = ("unfrozen", "froze") if trainable else ("frozen", "trained")
             text = Warnings.WL141.format(n_others=len(others), change=change, before=before, trainable=trainable)
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(text, stacklevel=4)
         self.requires_grad_(trainable)
 
     @property
@@ -121,7 +121,7 @@ class BiLMModule(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "BiLMModule":
         """What `.to`, `.cuda`, `.half` and others call: the device changes, the type does not."""
-        probe = fn(torch.empty(0, device=self.bilm.device))
+        probe = fn(torch.empty(0, dtype=torch.float32, device=self.bilm.device))
         if probe.dtype != torch.float32:
             warnings.warn(Warnings.WL140.format(dtype=str(probe.dtype).removeprefix("torch.")), stacklevel=2)
         if probe.device != self.bilm.device:

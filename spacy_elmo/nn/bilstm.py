@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from .._settings import is_count
 from ..engine.lstm_sequences import run_lstm
 from ..errors import Errors
-from .scalar_mix import check_mask
+from .scalar_mix import check_mask, parameter_dtype
 
 
 class BiLSTM(nn.Module):
@@ -29,7 +29,7 @@ class BiLSTM(nn.Module):
         problems = [f"{name} is {size!r}, should be a whole number of 1 or more" for name, size in wrong.items()]
         if problems:
             raise ValueError(Errors.EL060.format(block="BiLSTM", problems="; ".join(problems)))
-        self.lstm = nn.LSTM(input_width, width, batch_first=True, bidirectional=True)
+        self.lstm = nn.LSTM(input_width, width, batch_first=True, bidirectional=True, dtype=parameter_dtype())
 
     def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
         """rows (Tensor): Shape (B, S, nI), float.

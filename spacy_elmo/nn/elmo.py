@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from .._settings import find_no_booleans, find_texts, is_count, is_finite
 from ..encoding.facade import BiLM
+from ..engine.isolation import isolated
 from ..errors import Errors
 from ..text.characters import BOW_CHARACTER
 from ..weights import load_bilm
@@ -58,6 +59,7 @@ class Elmo(nn.Module):
     RAISES (ValueError): EL060 for invalid settings, EL020 to EL034 for weights that are missing or cannot be read.
     """
 
+    @isolated
     def __init__(
         self,
         bilm: Union[BiLM, PathLike],
@@ -104,6 +106,7 @@ class Elmo(nn.Module):
         self._reads_boundaries = boundaries or layer_norm == "allennlp"
 
     @classmethod
+    @isolated
     def from_allennlp(
         cls,
         path: Optional[PathLike] = None,
@@ -168,6 +171,7 @@ class Elmo(nn.Module):
             mixed, mask = [vectors[is_word] for vectors in mixed], mask[:, 2:]
         return ElmoOutput([self.dropout(pad_rows(vectors, mask)) for vectors in mixed], mask.to(rows.device))
 
+    @isolated
     def encode(self, inputs: Inputs) -> Tuple[Tensor, Tensor]:
         """The layers before they are mixed. Those of a frozen biLM can be computed once and kept for all epochs.
 
@@ -213,19 +217,17 @@ class Elmo(nn.Module):
     def _encode_words(self, runs: List[List[str]]) -> Tensor:
         if self._has_gradient():
             return self.bilm.encode_with_grad(runs, boundaries=self._reads_boundaries)
-        with torch.autocast(self.bilm.device.type, enabled=False):  # the engine has a precision of its own
-            return self.bilm.encode(
-                runs, state=self.state, batch_tokens=self.batch_tokens, boundaries=self._reads_boundaries
-            )
+        return self.bilm.encode(
+            runs, state=self.state, batch_tokens=self.batch_tokens, boundaries=self._reads_boundaries
+        )
 
     def _encode_ids(self, batch: IdBatch) -> Tensor:
         char_ids, index, boundaries = batch.char_ids, batch.rows, self._reads_boundaries
         if self._has_gradient():
             return self.bilm.encode_ids_with_grad(char_ids, index, boundaries=boundaries)
-        with torch.autocast(self.bilm.device.type, enabled=False):
-            return self.bilm.encode_ids(
-                char_ids, index, state=self.state, batch_tokens=self.batch_tokens, boundaries=boundaries
-            )
+        return self.bilm.encode_ids(
+            char_ids, index, state=self.state, batch_tokens=self.batch_tokens, boundaries=boundaries
+        )
 
     def _has_gradient(self) -> bool:
         if not torch.is_grad_enabled() or not self.encoder.is_trained:

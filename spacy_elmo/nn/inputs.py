@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from .._settings import is_whole
 from ..encoding.checks import check_sentences
+from ..engine.isolation import isolated
 from ..errors import Errors
 from ..text.characters import character_ids
 
@@ -39,6 +40,7 @@ class IdBatch(NamedTuple):
     mask: Tensor
 
 
+@isolated
 def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -> Tensor:
     """Character ids of tokenized sentences, as AllenNLP's function of this name gives them.
 

@@ -42,11 +42,10 @@ class ScalarMix(nn.Module):
         if problems:
             raise ValueError(Errors.EL060.format(block="ScalarMix", problems="; ".join(problems)))
         self.layer_norm, self.layer_dropout = layer_norm, layer_dropout
-        weights = torch.zeros(n_layers)
-        if initial_weights is not None:
-            weights = torch.tensor([float(weight) for weight in initial_weights])
+        initial, dtype = [0.0] * n_layers if initial_weights is None else initial_weights, parameter_dtype()
+        weights = torch.tensor([float(weight) for weight in initial], dtype=dtype)
         self.weights = nn.Parameter(weights, requires_grad=trainable)  # (L+1,)
-        self.gamma = nn.Parameter(torch.tensor([float(initial_gamma)]), requires_grad=trainable)  # (1,)
+        self.gamma = nn.Parameter(torch.tensor([float(initial_gamma)], dtype=dtype), requires_grad=trainable)  # (1,)
 
     @property
     def n_layers(self) -> int:
@@ -150,6 +149,11 @@ def mix_problems(
         (is_share, f"layer_dropout is {layer_dropout}, should be from 0 to below 1"),
     ]
     return [*_weights_problems(initial_weights, n_layers), *(text for is_fine, text in checks if not is_fine)]
+
+
+def parameter_dtype() -> torch.dtype:
+    """RETURNS (torch.dtype): Of new parameters: the default of torch, but at least float32, the type of a biLM."""
+    return torch.promote_types(torch.get_default_dtype(), torch.float32)
 
 
 def check_mask(mask: Any, layer: Tensor) -> None:

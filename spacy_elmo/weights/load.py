@@ -8,6 +8,7 @@ import torch
 
 from .._settings import to_path
 from ..encoding.facade import BiLM
+from ..engine.isolation import isolated
 from ..engine.quantization import check_precision
 from ..errors import Errors
 from .allennlp.files import detect_allennlp
@@ -19,6 +20,7 @@ from .sources import PathLike, Source
 from .tensorflow.files import with_options
 
 
+@isolated
 def load_bilm(
     path: Optional[PathLike] = None,
     *,
@@ -64,6 +66,7 @@ def load_mixes(
     return list(load_model(path, options=options, weights=weights).mixes)
 
 
+@isolated
 def load_model(
     path: Optional[PathLike] = None,
     *,

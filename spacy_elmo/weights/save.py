@@ -6,6 +6,7 @@ from safetensors import SafetensorError
 
 from .._settings import to_path
 from ..encoding.facade import BiLM
+from ..engine.isolation import isolated
 from ..errors import Errors
 from .atomic import atomic_folder
 from .formats import FORMATS
@@ -13,6 +14,7 @@ from .replacing import find_replaceable
 from .sources import PathLike
 
 
+@isolated
 def save_bilm(
     bilm: BiLM, path: PathLike, *, format: str = "native", dtype: str = "float32", force: bool = False
 ) -> None:

@@ -45,6 +45,17 @@ def test_lower_bound_of_the_cache_evicts_at_once(encoder, n_words):
     torch.testing.assert_close(encoder.encode(WORDS), wanted)
 
 
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("n_kept", [500, 3])
+def test_after_an_error_no_word_is_without_its_vector(encoder, n_kept):
+    encoder.cache.max_bytes = n_kept * BYTES_PER_WORD
+    encoder.encode(WORDS[:3])
+    with pytest.raises(RuntimeError):
+        encoder.cache.add(["new", "words"], torch.zeros(2, CONFIG.projection_width + 1))
+    for words in (["new", "words"], WORDS[:3], ["words", WORDS[1]]):
+        torch.testing.assert_close(encoder.encode(words), encoder.compute(words))
+
+
 def test_higher_bound_of_the_cache_keeps_what_it_holds(encoder):
     encoder.encode(WORDS)
     encoder.cache.max_bytes *= 2

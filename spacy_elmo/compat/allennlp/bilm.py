@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
+from ...engine.isolation import isolated
 from ...errors import Errors
 from ...nn.inputs import pad_rows
 from ...text.characters import SENTENCE_BEGIN, SENTENCE_END
@@ -30,6 +31,7 @@ class ElmoBiLm(nn.Module):
     RAISES (ValueError): See `Elmo`.
     """
 
+    @isolated
     def __init__(
         self,
         options_file: Optional[PathLike],
@@ -60,6 +62,7 @@ class ElmoBiLm(nn.Module):
         """RETURNS (int): 2P."""
         return 2 * self._token_embedder.get_output_dim()
 
+    @isolated
     def forward(self, inputs: Tensor, word_inputs: Optional[Tensor] = None) -> Dict[str, Any]:
         """inputs (Tensor): Shape (B, T, C), character ids; rows of zeros are padding.
         word_inputs (Optional[Tensor]): Shape (B, T), indices into `vocab_to_cache`, 0 for padding. Without a cache, or
@@ -82,6 +85,7 @@ class ElmoBiLm(nn.Module):
         first = table[index[mask]]  # (N, P)
         return [torch.cat([first, first], dim=-1), *self._elmo_lstm.encode(table, index)], mask
 
+    @isolated
     @torch.no_grad()
     def create_cached_cnn_embeddings(self, tokens: List[str]) -> None:
         """Compute the vectors of words once, for `word_inputs`.

@@ -11,6 +11,7 @@ from ...bilm.char_cnn import CharCNN
 from ...bilm.config import CharCNNConfig
 from ...bilm.model import BiLMNetwork
 from ...encoding.word_encoder import WORDS_AT_ONCE
+from ...engine.isolation import isolated
 from ...engine.words import ConstantCharCNN
 from ...errors import Errors
 from ...nn.inputs import IdBatch, pad_rows, read_inputs
@@ -42,6 +43,7 @@ class ElmoCharacterEncoder(nn.Module):
     RAISES (ValueError): See `Elmo`.
     """
 
+    @isolated
     def __init__(
         self, options_file: Optional[PathLike], weight_file: Optional[PathLike], requires_grad: bool = False
     ) -> None:
@@ -49,6 +51,7 @@ class ElmoCharacterEncoder(nn.Module):
         self._init_from(load_network(options_file, weight_file), requires_grad)
 
     @classmethod
+    @isolated
     def from_network(cls, network: BiLMNetwork, requires_grad: bool = False) -> "ElmoCharacterEncoder":
         """RETURNS (ElmoCharacterEncoder): With a copy of the weights of the network."""
         encoder = cls.__new__(cls)
@@ -82,6 +85,7 @@ class ElmoCharacterEncoder(nn.Module):
         """RETURNS (int): P."""
         return self.output_dim
 
+    @isolated
     def forward(self, inputs: Tensor) -> Dict[str, Tensor]:
         """inputs (Tensor): Shape (B, T, C), character ids; rows of zeros are padding. From ids of another width than C,
             such as the 50 of `batch_to_ids`, words are read as if they had been spelled for C.

@@ -3,8 +3,10 @@
 import logging
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+import torch
 from torch import Tensor, nn
 
+from ...engine.isolation import isolated
 from ...errors import Errors
 from ...nn.inputs import is_original, pad_rows, which_are_words
 from ..arguments import ConfigurationError, PathLike, check_count
@@ -39,6 +41,7 @@ class Elmo(nn.Module):
         arguments and missing files, EL339 for files and a module, EL020 to EL034 for files that cannot be read.
     """
 
+    @isolated
     def __init__(
         self,
         options_file: Optional[PathLike],
@@ -149,6 +152,7 @@ class ElmoTokenEmbedder(nn.Module):
     RAISES (ValueError): See `Elmo`.
     """
 
+    @isolated
     def __init__(
         self,
         options_file: Optional[PathLike] = DEFAULT_OPTIONS_FILE,
@@ -174,7 +178,7 @@ class ElmoTokenEmbedder(nn.Module):
         self._projection: Optional[nn.Linear] = None
         self.output_dim = self._elmo.get_output_dim()
         if projection_dim:
-            self._projection = nn.Linear(self.output_dim, projection_dim)
+            self._projection = nn.Linear(self.output_dim, projection_dim, dtype=torch.float32)
             self.output_dim = projection_dim
 
     @classmethod
@@ -186,6 +190,7 @@ class ElmoTokenEmbedder(nn.Module):
         """RETURNS (int): `projection_dim`, or 2P without a projection."""
         return self.output_dim
 
+    @isolated
     def forward(self, elmo_tokens: Tensor, word_inputs: Optional[Tensor] = None) -> Tensor:
         """elmo_tokens (Tensor), word_inputs (Optional[Tensor]): See `Elmo.forward`.
         RETURNS (Tensor): Shape (B, T, `output_dim`).

@@ -10,9 +10,11 @@ from ...bilm.lstm import FORGET_BIAS, LSTMStack
 from ...bilm.model import BiLMNetwork
 from ...bilm.state import BiLMState
 from ...engine.dispatch import MAX_LANES
+from ...engine.isolation import isolated
 from ...engine.runner import Runner, make_runner
 from ...errors import Errors
 from ...nn.inputs import pad_rows
+from ...nn.scalar_mix import parameter_dtype
 from ...text.lanes import plan_lanes
 from ..arguments import ConfigurationError, PathLike, check_file
 from ..derived import Derived
@@ -36,9 +38,10 @@ class Cell(nn.Module):
     def __init__(self, input_size: int, config: BiLMConfig) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.cell_size = input_size, config.projection_width, config.cell_width
-        self.input_linearity = nn.Linear(input_size, 4 * self.cell_size, bias=False)
-        self.state_linearity = nn.Linear(self.hidden_size, 4 * self.cell_size, bias=True)
-        self.state_projection = nn.Linear(self.cell_size, self.hidden_size, bias=False)
+        dtype = parameter_dtype()
+        self.input_linearity = nn.Linear(input_size, 4 * self.cell_size, bias=False, dtype=dtype)
+        self.state_linearity = nn.Linear(self.hidden_size, 4 * self.cell_size, bias=True, dtype=dtype)
+        self.state_projection = nn.Linear(self.cell_size, self.hidden_size, bias=False, dtype=dtype)
         with torch.no_grad():
             self.state_linearity.bias.zero_()
             self.state_linearity.bias[self.cell_size : 2 * self.cell_size] = FORGET_BIAS
@@ -58,6 +61,7 @@ class ElmoLstm(nn.Module):
     RAISES (ValueError): EL002 for sizes that do not fit, EL332 for a recurrent dropout.
     """
 
+    @isolated
     def __init__(
         self,
         input_size: int,
@@ -84,6 +88,7 @@ class ElmoLstm(nn.Module):
         self._init_from(config, input_size, requires_grad)
 
     @classmethod
+    @isolated
     def from_network(cls, network: BiLMNetwork, requires_grad: bool = False) -> "ElmoLstm":
         """RETURNS (ElmoLstm): With a copy of the weights of the network."""
         module = cls.__new__(cls)
@@ -117,6 +122,7 @@ class ElmoLstm(nn.Module):
         """RETURNS (List[nn.Module]): The layers of the backward direction."""
         return [self.get_submodule(f"backward_layer_{k}") for k in range(self.num_layers)]
 
+    @isolated
     def load_weights(self, weight_file: PathLike) -> None:
         """Replace all weights by those of a file. The state is kept.
 
@@ -130,6 +136,7 @@ class ElmoLstm(nn.Module):
             self.get_submodule(name).load_state_dict(parameters)
         self.requires_grad_(self.requires_grad)
 
+    @isolated
     def reset_states(self, mask: Optional[Tensor] = None) -> None:
         """mask (Optional[Tensor]): Shape (rows,), True for rows whose state becomes zero; None for all.
         RAISES (ConfigurationError): EL338 for another number of rows.
@@ -144,6 +151,7 @@ class ElmoLstm(nn.Module):
         h, c = self._states
         self._states = h * keep, c * keep
 
+    @isolated
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
         """inputs (Tensor): Shape (B, T, P).
         mask (Tensor): Shape (B, T), True for the first elements of each row; a row may have none.
@@ -211,12 +219,12 @@ class ElmoLstm(nn.Module):
         """RETURNS (BiLMState): The states of some rows of a batch with `n_rows` rows."""
         device = used.device
         if self._states is None or not self.stateful:
-            h = torch.zeros(self.num_layers, len(used), 2 * self.hidden_size, device=device)
-            return BiLMState(h, torch.zeros(self.num_layers, len(used), 2 * self.cell_size, device=device))
+            sizes = (2 * self.hidden_size, 2 * self.cell_size)
+            shapes = [(self.num_layers, len(used), size) for size in sizes]
+            return BiLMState(*(torch.zeros(shape, dtype=torch.float32, device=device) for shape in shapes))
         padded = BiLMState(*self._states).to(device).pad(n_rows)
         return BiLMState(padded.h[:, used], padded.c[:, used])
 
-    @torch.inference_mode(False)  # a state from inference mode could not be used in training
     @torch.no_grad()
     def _keep(self, end: BiLMState, n_rows: int, used: Tensor) -> None:
         """Rows that had no words, and rows beyond the batch, keep their state."""

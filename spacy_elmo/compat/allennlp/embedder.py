@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...engine.isolation import isolated
 from ...errors import Errors
 from ...nn.inputs import which_are_words
 from ..arguments import ConfigurationError, PathLike, check_count, read_sentences
@@ -49,6 +50,7 @@ class ElmoEmbedder:
                 raise ConfigurationError(Errors.EL332.format(name="cuda_device", value=cuda_device, wanted=wanted))
             self.elmo_bilm.cuda(cuda_device)
 
+    @isolated
     def batch_to_embeddings(self, batch: List[List[str]]) -> Tuple[Tensor, Tensor]:
         """batch (List[List[str]]): Tokens of each sentence; a string is a sentence of characters.
         RETURNS (Tuple[Tensor, Tensor]): Padded layers (B, L+1, T, 2P) and the mask (B, T).

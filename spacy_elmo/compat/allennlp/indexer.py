@@ -5,6 +5,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 import torch
 from torch import Tensor
 
+from ...engine.isolation import isolated
 from ...errors import Errors
 from ...nn import inputs
 from ...text.characters import (
@@ -107,6 +108,7 @@ class ELMoTokenCharactersIndexer:
         words = [token if isinstance(token, str) else token.text for token in tokens]
         return {"elmo_tokens": [self._mapper.convert_word_to_char_ids(word) for word in words]}
 
+    @isolated
     def as_padded_tensor_dict(
         self, tokens: Mapping[str, List[List[int]]], padding_lengths: Mapping[str, int]
     ) -> Dict[str, Tensor]:

@@ -89,7 +89,8 @@ def _run_layer(
     config: BiLMConfig, layer: LayerWeights, inputs: Tensor, mask: Tensor, h: Tensor, c: Tensor
 ) -> Tuple[Tensor, LSTMState]:
     d, n_steps, n_rows, _ = inputs.shape
-    gates = torch.baddbmm(layer.bias.unsqueeze(1), inputs.flatten(1, 2), layer.input_weight)
+    rows = inputs.flatten(1, 2).to(layer.input_weight.dtype)
+    gates = torch.baddbmm(layer.bias.unsqueeze(1), rows, layer.input_weight)
     gates = gates.view(d, n_steps, n_rows, -1)  # (2, T, B, 4H)
     gates = torch.where(mask.t().unsqueeze(-1), gates, _keeping(gates))
     outputs, _, last_c = run_recurrence(

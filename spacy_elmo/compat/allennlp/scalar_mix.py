@@ -31,10 +31,11 @@ class ScalarMix(nn.Module):
         initial = [0.0] * mixture_size if initial_scalar_parameters is None else list(initial_scalar_parameters)
         if len(initial) != mixture_size:
             raise _refuse("initial_scalar_parameters", initial, f"{mixture_size} numbers, one per layer")
+        values = torch.tensor([[float(value)] for value in initial], dtype=torch.float32)
         self.scalar_parameters = nn.ParameterList(
-            [nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable) for value in initial]
+            [nn.Parameter(value.clone(), requires_grad=trainable) for value in values]
         )
-        self.gamma = nn.Parameter(torch.tensor([1.0]), requires_grad=trainable)
+        self.gamma = nn.Parameter(torch.tensor([1.0], dtype=torch.float32), requires_grad=trainable)
 
     def forward(self, tensors: Sequence[Tensor], mask: Optional[Tensor] = None) -> Tensor:
         """tensors (Sequence[Tensor]): One tensor (..., D) per layer.

@@ -5,6 +5,7 @@ from typing import List
 
 import numpy as np
 
+from ...engine.isolation import isolated
 from ...weights.sources import Source
 from ..arguments import PathLike, check_file
 from ..hdf5 import new_hdf5
@@ -36,6 +37,7 @@ def dump_bilm_embeddings(
             file.create_dataset(str(number), data=layers, dtype="float32")
 
 
+@isolated
 def dump_token_embeddings(
     vocab_file: PathLike, options_file: PathLike, weight_file: PathLike, outfile: PathLike
 ) -> None:

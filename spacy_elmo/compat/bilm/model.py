@@ -11,6 +11,7 @@ from torch import Tensor
 from ...bilm.state import BiLMState
 from ...encoding.word_encoder import WordEncoder
 from ...engine.dispatch import MAX_LANES
+from ...engine.isolation import isolated
 from ...engine.runner import make_runner
 from ...errors import Errors
 from ...text.lanes import plan_lanes
@@ -38,6 +39,7 @@ class BidirectionalLanguageModel:
         read.
     """
 
+    @isolated
     def __init__(
         self,
         options_file: PathLike,
@@ -59,6 +61,7 @@ class BidirectionalLanguageModel:
         self._words, self._runner = WordEncoder(network, None, None), make_runner(network)
         self._state = BiLMState.from_state(network.zero_state(max_batch_size))
 
+    @isolated
     def __call__(self, ids_placeholder: Ids) -> Dict[str, Any]:
         """Compute a batch.
 

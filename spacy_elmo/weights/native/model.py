@@ -12,6 +12,7 @@ from torch import from_numpy
 from ...bilm.config import BiLMConfig
 from ...bilm.state import BiLMState
 from ...encoding.facade import BiLM
+from ...engine.isolation import isolated
 from ...engine.quantization import quantizable_names
 from ...errors import Errors
 from ...text.lexicon import Lexicon
@@ -85,6 +86,7 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
         (folder / LEXICON_NAME).write_text(json.dumps(lexicon_record(bilm.lexicon)), encoding="ascii")
 
 
+@isolated
 def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
     """Serialize a model to bytes that contain no code: safetensors, with all other data as JSON in its header.
 
@@ -104,6 +106,7 @@ def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
     return save(_to_disk_arrays(bilm, dtype), metadata={BYTES_KEY: json.dumps(record, sort_keys=True)})
 
 
+@isolated
 def bilm_from_bytes(content: bytes) -> BiLM:
     """content (bytes): From `bilm_to_bytes`.
     RETURNS (BiLM): The model, float32.

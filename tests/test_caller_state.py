@@ -1,0 +1,358 @@
+"""Whatever modes of torch the caller has set, every entry gives the numbers that it gives without, and keeps no trace.
+
+An entry is made, then called twice: once in the mode, once after it. The numbers of both calls, and of a call of what
+was made in the mode, are compared with those of the same calls without it.
+"""
+
+import contextlib
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from compat.tiny import CONFIG, VOCABULARY, make_bilm, save_files
+from pipeline.placements import BILSTM, make_tagger, task_encoder
+from pipeline.tiny import BILM, add_elmo, listening, make_examples
+from reference.seeded_manylangs import make_architecture, write_manylangs
+from thinc.api import fix_random_seed
+
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.compat import allennlp
+from spacy_elmo.compat.bilm import Batcher, BidirectionalLanguageModel
+from spacy_elmo.compat.elmoformanylangs import Embedder
+from spacy_elmo.compat.simple_elmo import ElmoModel
+from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.encoding.substitutes import find_substitutes
+from spacy_elmo.engine.quantization import check_precision
+from spacy_elmo.export.onnx_model import start_states
+from spacy_elmo.ml.elmo_model import set_bilm
+from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.nn import Elmo, batch_to_ids
+from spacy_elmo.text.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.issue(37)
+WORDS = ["She", "sat", "on", "the", "bank", "."]
+SENTENCES = [WORDS, [], ["Hello", "!"], ["One"]]
+MANY = [[*words, f"w{i}"] for i in range(30) for words in SENTENCES]  # enough lanes for prepacked weights
+TEXT = " ".join(WORDS)
+TRANSFORMER = {"encoder": "transformer", "transformer": {"n_heads": 2, "feedforward_width": 32}, "projection_width": 16}
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+MODES: Dict[str, Callable[[], Any]] = {
+    "autocast bfloat16": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "default dtype float64": lambda: default_dtype(torch.float64),
+    "default dtype bfloat16": lambda: default_dtype(torch.bfloat16),
+    "default device meta": lambda: torch.device("meta"),
+    "inference mode": torch.inference_mode,
+}
+
+
+ARCHITECTURES = {"tagger": "spacy.Tagger.v2", "crf_ner": "spacy-elmo.CRFTagger.v1"}
+
+
+class Place(NamedTuple):
+    """Folders of models: native with softmax, a transformer, ELMoForManyLangs with both encoders; and of bilm-tf."""
+
+    native: Path
+    transformer: Path
+    manylangs: Path
+    manylangs_lstm: Path
+    files: Any
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Written once; no test changes them."""
+    folder = tmp_path_factory.mktemp("modes")
+    vocabulary = Vocabulary(VOCABULARY)
+    torch.manual_seed(0)
+    large = BiLMNetwork(BiLMConfig.from_dict({**CONFIG.to_dict(), "cell_width": 256, "projection_width": 64}))
+    lstm = BiLM(large, vocabulary=vocabulary, head=SoftmaxHead(len(vocabulary), 64))
+    config = BiLMConfig.from_dict({"char_cnn": CONFIG.to_dict()["char_cnn"], "n_layers": 2, **TRANSFORMER})
+    transformer = BiLM(BiLMNetwork(config), vocabulary=vocabulary, head=SoftmaxHead(len(vocabulary), 16))
+    save_bilm(lstm, folder / "native")
+    save_bilm(transformer, folder / "transformer")
+    write_manylangs(folder / "manylangs", make_architecture())
+    write_manylangs(folder / "lstm", make_architecture(encoder={"name": "lstm"}))
+    files = save_files(make_bilm(), folder)
+    return Place(folder / "native", folder / "transformer", folder / "manylangs", folder / "lstm", files)
+
+
+def native(place: Place, **settings: Any) -> BiLM:
+    return load_bilm(place.native, **settings)
+
+
+def pipeline(place: Place) -> Any:
+    nlp = spacy.blank("en")
+    set_bilm(nlp.add_pipe("elmo").model, native(place))
+    return nlp
+
+
+def simple(place: Place) -> ElmoModel:
+    model = ElmoModel()
+    model.load(place.files.options.parent)
+    return model
+
+
+def make_lstm(place: Place) -> allennlp.ElmoLstm:
+    module = allennlp.ElmoLstm(8, 8, 16, 2)
+    with torch.no_grad(), torch.device("cpu"):
+        generator = torch.Generator().manual_seed(3)
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float32) * 0.3)
+    return module
+
+
+def seeded(make: Callable[[], Any]) -> Any:
+    torch.manual_seed(5)
+    return make()
+
+
+IDS = batch_to_ids(SENTENCES)
+ROWS, MASK = torch.rand(3, 4, 8), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]]).bool()
+WORD_IDS = torch.tensor([[1, 2, 3], [4, 5, 0], [1, 0, 0], [2, 0, 0]])
+CACHED = ["<pad>", *VOCABULARY]
+
+
+def elmo_of(module: Any, inputs: Any) -> List[Any]:
+    found = module(inputs)
+    return list(found.representations if isinstance(module, Elmo) else found["elmo_representations"])
+
+
+# What is made, from the folders, and what is computed with it.
+ENTRIES: Dict[str, Any] = {
+    "embed one": (native, lambda bilm: bilm.embed([WORDS])),
+    "embed few": (native, lambda bilm: bilm.embed(SENTENCES)),
+    "embed many": (native, lambda bilm: bilm.embed(MANY)),
+    "embed steady": (native, lambda bilm: bilm.embed(SENTENCES, state="steady")),
+    "embed carry": (native, lambda bilm: bilm.embed(SENTENCES, state="carry")),
+    "embed from a state": (native, lambda bilm: bilm.embed(SENTENCES, state=None, return_state=True)[0]),
+    "embed int8": (lambda place: native(place, precision="int8"), lambda bilm: bilm.embed(SENTENCES)),
+    "embed bfloat16": (lambda place: native(place, precision="bfloat16"), lambda bilm: bilm.embed(SENTENCES)),
+    "embed in float32 again": (
+        lambda place: native(place).set_precision("int8").set_precision("float32"),
+        lambda bilm: bilm.embed(SENTENCES),
+    ),
+    "encode": (native, lambda bilm: [bilm.encode(SENTENCES)]),
+    "encode_ids": (native, lambda bilm: [bilm.encode_ids(IDS[0], [[0, 1, 2, 3], [4, 5]])]),
+    "encode_with_grad": (native, lambda bilm: [bilm.encode_with_grad(SENTENCES)]),
+    "iter_encode": (native, lambda bilm: [rows for _, _, rows in bilm.iter_encode(SENTENCES, batch_tokens=2)]),
+    "prepare": (native, lambda bilm: [bilm.prepare("steady"), bilm.embed(SENTENCES, state="steady")][1]),
+    "steady state": (lambda place: load_bilm(place.files.weights.parent), lambda bilm: [bilm.steady_state.h]),
+    "settle": (native, lambda bilm: [bilm.settle().c]),
+    "to": (native, lambda bilm: bilm.to("cpu").embed(SENTENCES)),
+    "perplexity": (native, lambda bilm: [bilm.perplexity(SENTENCES).mean]),
+    "perplexity, reset": (native, lambda bilm: [bilm.perplexity(SENTENCES, state="reset").mean]),
+    "token_losses": (native, lambda bilm: bilm.token_losses(SENTENCES)),
+    "substitutes": (native, lambda bilm: [[one.probability for one in find_substitutes(bilm, WORDS, 3)]]),
+    "transformer": (lambda place: load_bilm(place.transformer), lambda bilm: bilm.embed(SENTENCES)),
+    "transformer perplexity": (
+        lambda place: load_bilm(place.transformer),
+        lambda bilm: [bilm.perplexity(SENTENCES).mean],
+    ),
+    "ELMoForManyLangs": (lambda place: load_bilm(place.manylangs), lambda bilm: bilm.embed(SENTENCES)),
+    "random": (lambda place: make_random_bilm(BILM, 1), lambda bilm: bilm.embed(SENTENCES)),
+    "export": (native, lambda bilm: [array for pair in start_states(bilm) for array in pair]),
+    "component": (pipeline, lambda nlp: [nlp(TEXT)._.elmo]),
+    "component, pipe": (pipeline, lambda nlp: [doc._.elmo for doc in nlp.pipe([TEXT, "Hello !"])]),
+    "component, bytes": (
+        pipeline,
+        lambda nlp: [nlp.from_bytes(nlp.to_bytes())(TEXT)._.elmo],
+    ),
+    "nn.Elmo": (lambda place: Elmo(native(place), dropout=0.0), lambda elmo: elmo_of(elmo, SENTENCES)),
+    "nn.Elmo, ids": (lambda place: Elmo(native(place), dropout=0.0), lambda elmo: elmo_of(elmo, IDS)),
+    "nn.Elmo, norm": (
+        lambda place: Elmo(place.native, dropout=0.0, layer_norm="allennlp"),
+        lambda elmo: elmo_of(elmo, SENTENCES),
+    ),
+    "nn.Elmo, trained": (
+        lambda place: Elmo(place.native, dropout=0.0, trainable=True),
+        lambda elmo: elmo_of(elmo, SENTENCES),
+    ),
+    "nn.Elmo, fingerprint": (
+        lambda place: Elmo(place.native, store_bilm=False),
+        lambda elmo: [elmo.load_state_dict(elmo.state_dict()), elmo.state_dict()["encoder.fingerprint"]][1:],
+    ),
+    "batch_to_ids": (lambda place: None, lambda nothing: [batch_to_ids(SENTENCES)]),
+    "AllenNLP Elmo": (
+        lambda place: allennlp.Elmo(place.files.options, place.files.weights, 1, dropout=0.0),
+        lambda elmo: elmo_of(elmo, IDS),
+    ),
+    "AllenNLP Elmo, norm": (
+        lambda place: allennlp.Elmo(place.files.options, place.files.weights, 1, dropout=0.0, do_layer_norm=True),
+        lambda elmo: elmo_of(elmo, IDS),
+    ),
+    "AllenNLP Elmo, trained": (
+        lambda place: allennlp.Elmo(place.files.options, place.files.weights, 1, dropout=0.0, requires_grad=True),
+        lambda elmo: elmo_of(elmo, IDS),
+    ),
+    "AllenNLP Elmo, cached words": (
+        lambda place: allennlp.Elmo(place.files.options, place.files.weights, 1, dropout=0.0, vocab_to_cache=CACHED),
+        lambda elmo: elmo(IDS[:, :3], WORD_IDS)["elmo_representations"],
+    ),
+    "ElmoTokenEmbedder": (
+        lambda place: seeded(
+            lambda: allennlp.ElmoTokenEmbedder(place.files.options, place.files.weights, dropout=0.0, projection_dim=3)
+        ),
+        lambda embedder: [embedder(IDS)],
+    ),
+    "ElmoEmbedder": (
+        lambda place: allennlp.ElmoEmbedder(place.files.options, place.files.weights),
+        lambda embedder: embedder.embed_batch(SENTENCES),
+    ),
+    "ElmoBiLm": (
+        lambda place: allennlp.ElmoBiLm(place.files.options, place.files.weights),
+        lambda module: module(IDS)["activations"],
+    ),
+    "ElmoLstm": (make_lstm, lambda module: [module(ROWS, MASK)]),
+    "ElmoCharacterEncoder": (
+        lambda place: allennlp._ElmoCharacterEncoder(place.files.options, place.files.weights),
+        lambda encoder: [encoder(IDS)["token_embedding"]],
+    ),
+    "bilm-tf": (
+        lambda place: (BidirectionalLanguageModel(place.files.options, place.files.weights), place.files.vocab),
+        lambda pair: [pair[0](Batcher(pair[1], 50).batch_sentences(SENTENCES))["lm_embeddings"]],
+    ),
+    "simple_elmo": (simple, lambda model: [model.get_elmo_vectors(SENTENCES), model.get_elmo_vector_average([WORDS])]),
+    "Embedder": (lambda place: Embedder(place.manylangs), lambda embedder: embedder.sents2elmo(SENTENCES)),
+    "Embedder, padded": (lambda place: Embedder(place.manylangs_lstm), lambda embedder: embedder.sents2elmo(SENTENCES)),
+}
+
+
+def compute(entry: str, made: Any) -> List[Any]:
+    return to_arrays(ENTRIES[entry][1](made))
+
+
+def to_arrays(parts: List[Any]) -> List[Any]:
+    return [np.asarray(part.detach().double() if isinstance(part, torch.Tensor) else part) for part in parts]
+
+
+def assert_close(found: List[Any], wanted: List[Any]) -> None:
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-6)
+
+
+def skip_without_precision(entry: str) -> None:
+    for precision in ("int8", "bfloat16"):
+        if precision in entry:
+            try:
+                check_precision(precision, torch.device("cpu"))
+            except ValueError as error:
+                pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_mode_changes_no_number_and_leaves_no_trace(place: Place, entry: str, mode: str) -> None:
+    skip_without_precision(entry)
+    make, _ = ENTRIES[entry]
+    reference = make(place)
+    first, second = compute(entry, reference), compute(entry, reference)
+    made = make(place)
+    with MODES[mode]():
+        found, made_inside = ENTRIES[entry][1](made), make(place)
+    assert_close(to_arrays(found), first)
+    assert_close(compute(entry, made), second)
+    assert_close(compute(entry, made_inside), first)
+
+
+@pytest.mark.parametrize("mode", [*MODES, "no grad"])
+@pytest.mark.parametrize("kind", ["tagger", "crf_ner", "encoder"])
+def test_a_pipeline_learns_the_same_in_a_mode(kind: str, mode: str) -> None:
+    def learn(enter: Callable[[], Any]) -> List[Any]:
+        fix_random_seed(0)
+        nlp = spacy.blank("en")
+        if kind == "encoder":
+            nlp = make_tagger(task_encoder("input", BILSTM))
+        else:
+            add_elmo(nlp, model={"frozen": False})
+            nlp.add_pipe(kind, config=listening(ARCHITECTURES[kind]))
+            nlp.initialize(lambda: make_examples(nlp))
+        examples = make_examples(nlp)
+        with enter():
+            for _ in range(2):
+                nlp.update(examples)
+            nlp.evaluate(examples)
+        nlp.update(examples)
+        return [doc._.elmo for doc in nlp.pipe([TEXT, "Oslo"])] + [
+            node.get_param(name).copy()
+            for _, component in nlp.pipeline
+            for node in component.model.walk()
+            for name in node.param_names
+            if node.has_param(name)
+        ]
+
+    assert_close(learn(MODES.get(mode, torch.no_grad)), learn(contextlib.nullcontext))
+
+
+def test_the_rest_of_a_model_runs_in_autocast(place: Place) -> None:
+    elmo, scores = Elmo(place.native, dropout=0.0, trainable=True), torch.nn.Linear(128, 2)
+    before = elmo(SENTENCES).representations[0].detach()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = scores(elmo(SENTENCES).representations[0])
+        assert found.dtype == torch.bfloat16
+        loss = found.float().square().mean()
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in elmo.encoder.network.encoder.parameters())
+    torch.optim.SGD(elmo.parameters(), lr=1.0).step()
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        after = elmo(SENTENCES).representations[0]
+    assert not torch.allclose(after, before)
+    with torch.no_grad():
+        torch.testing.assert_close(after, elmo(SENTENCES).representations[0], atol=1e-5, rtol=0)
+
+
+def test_what_is_made_in_inference_mode_can_be_trained(place: Place) -> None:
+    with torch.inference_mode():
+        elmo = Elmo(native(place), dropout=0.0)
+        elmo(SENTENCES)
+        state, layers = elmo.bilm.steady_state, elmo.bilm.encode(SENTENCES)
+        module = make_lstm(place)
+        module(ROWS, MASK)
+        module.reset_states(torch.tensor([True, False, False]))
+    elmo.encoder.requires_grad_(True)
+    weight = torch.ones(1, requires_grad=True)
+    (elmo(SENTENCES).representations[0].sum() + (weight * state.h).sum() + (weight * layers).sum()).backward()
+    module.requires_grad_(True)
+    module(ROWS, MASK).sum().backward()
+    gradients = [parameter.grad for part in (elmo, module) for parameter in part.parameters()]
+    assert weight.grad is not None and sum(gradient is not None for gradient in gradients) > 20
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+@pytest.mark.parametrize(
+    "enter",
+    [
+        lambda: torch.autocast("cuda", dtype=torch.float16),
+        lambda: torch.autocast("cuda", dtype=torch.bfloat16),
+        lambda: torch.device("cuda"),
+        torch.inference_mode,
+    ],
+    ids=["float16", "bfloat16", "default device", "inference mode"],
+)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_modes_of_a_gpu_change_no_number(place: Place, enter: Callable[[], Any], device: str) -> None:
+    wanted = native(place).embed(SENTENCES, state="steady")
+    for make in (lambda: native(place).to(device), lambda: Elmo(native(place), dropout=0.0).to(device).bilm):
+        bilm = make()
+        with enter():
+            found, inside = bilm.embed(SENTENCES, state="steady"), make()
+        for vectors in (found, bilm.embed(SENTENCES, state="steady"), inside.embed(SENTENCES, state="steady")):
+            for one, other in zip(vectors, wanted):
+                np.testing.assert_allclose(one, other, atol=1e-4)
