@@ -13,7 +13,6 @@ from ..encoding.runs import BOS, EOS, number_words
 from ..encoding.word_encoder import WordEncoder
 from ..engine.isolation import isolated
 from ..text.lexicon import PAD
-from .derived import Derived
 
 
 def reads_padding(bilm: BiLM) -> bool:
@@ -32,7 +31,6 @@ class PaddedBiLSTM:
 
     def __init__(self, bilm: BiLM) -> None:
         self.bilm = bilm
-        self._words: Derived[WordEncoder] = Derived()
 
     @isolated
     @torch.no_grad()
@@ -42,13 +40,12 @@ class PaddedBiLSTM:
         batch (Sequence[Sequence[str]]): Tokens of each sentence, one or more sentences.
         RETURNS (List[NDArray[np.float32]]): Shape (T, D) for each sentence, the projected last layer.
         """
-        network = self.bilm.network
-        words = self._words.get(network, lambda: WordEncoder(network, None, None, self.bilm.lexicon))
+        words = self.bilm._encoder.words
         distinct, runs = number_words(batch, words.boundaries)
         vectors = torch.cat([words.encode(distinct), self._padding(words)])
         longest = max(map(len, runs)) + 2
         rows = [[BOS, *run, EOS] + [len(distinct)] * (longest - 2 - len(run)) for run in runs]
-        encoder = network.encoder
+        encoder = self.bilm.network.encoder
         assert isinstance(encoder, BiLSTM)  # checked by `reads_padding`
         tokens = torch.tensor(rows, device=vectors.device).flatten()
         top = encoder.encode(vectors, tokens, [longest] * len(rows))[-1]  # (B * S, D)

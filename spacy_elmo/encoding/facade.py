@@ -154,8 +154,8 @@ class BiLM:
         self._encoder.prepare(checks.check_state(state))
 
     def refresh(self) -> None:
-        """Discard everything derived from the weights. Changes of the weights are detected without this call, except
-        changes of single values through their `data` attribute, and on a GPU those of fused optimizers.
+        """Discard everything derived from the weights. Needed only after writes that torch does not count: in place
+        through `weight.data`, or through a NumPy array that shares memory. All other changes are noticed.
         """
         self._derive(None)
 
@@ -379,7 +379,7 @@ class BiLM:
     @property
     def _encoder(self) -> Encoder:
         """The encoder of the current weights; built again if these have changed."""
-        if self._versions.have_changed(self.network):
+        if self._versions.have_changed(self.network, self.token_embeddings):
             self._derive(None)
         return self._derived
 
@@ -391,7 +391,7 @@ class BiLM:
     def _set_encoder(self, steady_state: Optional[State]) -> None:
         tables = (self.vocabulary, self.token_embeddings, self.lexicon)
         self._derived = Encoder(self.network, *tables, steady_state=steady_state)
-        self._versions = WeightVersions(self.network)
+        self._versions = WeightVersions(self.network, self.token_embeddings)
 
     def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> State:
         if isinstance(state, BiLMState):

@@ -204,6 +204,10 @@ class Elmo(nn.Module):
             mixed = [rows[:, 1:-1].masked_fill(~mask.unsqueeze(-1), 0.0) for rows in mixed]
         return ElmoOutput([self.dropout(rows) for rows in mixed], mask)
 
+    def refresh(self) -> None:
+        """Discard everything derived from the weights of the biLM, see `BiLM.refresh`."""
+        self.bilm.refresh()
+
     def extra_repr(self) -> str:
         """RETURNS (str): Settings, for `print`."""
         return f"state={self.state!r}, boundaries={self.boundaries}, output_width={self.output_width}"

@@ -102,6 +102,48 @@ def test_changed_weights_are_noticed(change, call):
     np.testing.assert_allclose(after, fresh, atol=1e-6)
 
 
+@pytest.mark.issue(37)
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+@pytest.mark.parametrize("make", FUSED[:3])
+def test_steps_of_fused_optimizers_are_noticed_on_a_gpu(make):
+    bilm = make_bilm().to("cuda")
+    before = bilm.embed(SENTENCES)
+    step_fused(make)(bilm, None)
+    after, fresh = bilm.embed(SENTENCES), BiLM(copy.deepcopy(bilm.network)).embed(SENTENCES)
+    assert not np.allclose(before[0], after[0], atol=1e-4)
+    np.testing.assert_allclose(after[0], fresh[0], atol=1e-6)
+
+
+@pytest.mark.issue(37)
+def test_steps_of_fused_optimizers_are_noticed_if_the_last_values_stay():
+    bilm = make_bilm()
+    before = bilm.embed(SENTENCES)
+    optimizer = torch.optim.SGD(bilm.network.parameters(), lr=0.1, fused=True)
+    bilm.encode_with_grad(SENTENCES).sum().backward()
+    for weight in bilm.network.parameters():
+        weight.grad[(-1,) * weight.dim()] = 0.0
+    optimizer.step()
+    after, fresh = bilm.embed(SENTENCES), BiLM(copy.deepcopy(bilm.network)).embed(SENTENCES)
+    assert not np.allclose(before[0], after[0], atol=1e-4)
+    np.testing.assert_array_equal(after[0], fresh[0])
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_changed_token_embeddings_are_noticed(is_replaced):
+    words = ["<S>", "</S>", "<UNK>", *SENTENCES[0]]
+    network, table = make_bilm().network, torch.rand(len(words), SIZES["projection_width"])
+    bilm = BiLM(network, vocabulary=Vocabulary(words), token_embeddings=table)
+    bilm.embed(SENTENCES)
+    if is_replaced:
+        bilm.token_embeddings = table * 2
+    else:
+        table *= 2  # those of <S> and </S>, too, with which states begin
+    fresh = BiLM(network, vocabulary=Vocabulary(words), token_embeddings=table * (2 if is_replaced else 1))
+    np.testing.assert_array_equal(bilm.embed(SENTENCES)[0], fresh.embed(SENTENCES)[0])
+
+
 def test_what_was_derived_is_kept_while_weights_are_constant():
     bilm = make_bilm()
     bilm.embed(SENTENCES)

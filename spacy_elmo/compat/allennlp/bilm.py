@@ -11,6 +11,7 @@ from ...errors import Errors
 from ...nn.inputs import pad_rows
 from ...text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..arguments import ConfigurationError, PathLike
+from ..derived import DerivingModule
 from .boundaries import boundary_index
 from .character_encoder import ElmoCharacterEncoder
 from .elmo_lstm import ElmoLstm
@@ -20,7 +21,7 @@ from .indexer import batch_to_ids
 logger = logging.getLogger("spacy_elmo")
 
 
-class ElmoBiLm(nn.Module):
+class ElmoBiLm(DerivingModule):
     """A biLM with the interface, parameter names and state of AllenNLP's `_ElmoBiLm`.
 
     The LSTM state is carried from batch to batch, row by row: the same sentence gives other vectors the second time.

@@ -17,7 +17,7 @@ from ...errors import Errors
 from ...nn.inputs import IdBatch, pad_rows, read_inputs
 from ...text.characters import EOW_CHARACTER, PAD_CHARACTER, SENTENCE_BEGIN, SENTENCE_END, character_ids
 from ..arguments import PathLike
-from ..derived import Derived
+from ..derived import Derived, DerivingModule
 from .boundaries import boundary_index
 from .files import load_network
 from .parameters import are_parameters, current_weights, from_char_cnn, own_copy, to_char_cnn
@@ -35,7 +35,7 @@ class Highway(nn.Module):
         self._layers = nn.ModuleList(nn.Linear(width, 2 * width) for _ in range(n_layers))
 
 
-class ElmoCharacterEncoder(nn.Module):
+class ElmoCharacterEncoder(DerivingModule):
     """Word vectors without context (layer 0), with rows for `<S>` and `</S>`.
 
     options_file (Optional[PathLike]), weight_file (Optional[PathLike]): See `Elmo`.

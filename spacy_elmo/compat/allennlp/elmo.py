@@ -10,6 +10,7 @@ from ...engine.isolation import isolated
 from ...errors import Errors
 from ...nn.inputs import is_original, pad_rows, which_are_words
 from ..arguments import ConfigurationError, PathLike, check_count
+from ..derived import DerivingModule
 from .bilm import ElmoBiLm
 from .boundaries import remove_sentence_boundaries
 from .files import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
@@ -18,7 +19,7 @@ from .scalar_mix import ScalarMix
 logger = logging.getLogger("spacy_elmo")
 
 
-class Elmo(nn.Module):
+class Elmo(DerivingModule):
     """Mixed layers of a biLM, with the parameters, outputs and state of AllenNLP's module.
 
     The state of the LSTMs is carried from batch to batch, row by row. `spacy_elmo.nn.Elmo` starts every sentence from
@@ -142,7 +143,7 @@ class Elmo(nn.Module):
         return None
 
 
-class ElmoTokenEmbedder(nn.Module):
+class ElmoTokenEmbedder(DerivingModule):
     """One mix of the layers, and optionally a projection: the token embedder of AllenNLP.
 
     options_file (Optional[PathLike]), weight_file (Optional[PathLike]), do_layer_norm (bool), dropout (float),

@@ -17,7 +17,7 @@ from ...nn.inputs import pad_rows
 from ...nn.scalar_mix import parameter_dtype
 from ...text.lanes import plan_lanes
 from ..arguments import ConfigurationError, PathLike, check_file
-from ..derived import Derived
+from ..derived import Derived, DerivingModule
 from .boundaries import PADDING
 from .lstm_weights import read_cells
 from .padded_lstm import run_padded
@@ -47,7 +47,7 @@ class Cell(nn.Module):
             self.state_linearity.bias[self.cell_size : 2 * self.cell_size] = FORGET_BIAS
 
 
-class ElmoLstm(nn.Module):
+class ElmoLstm(DerivingModule):
     """Every row of a batch begins with the state that this row of the batch before ended with.
 
     input_size (int): Width of the inputs.

@@ -62,6 +62,10 @@ class ElmoEmbedder:
             padded[:, k][mask] = rows
         return padded, mask
 
+    def refresh(self) -> None:
+        """Discard everything derived from the weights, see `BiLM.refresh`."""
+        self.elmo_bilm.refresh()
+
     def embed_sentence(self, sentence: List[str]) -> Array:
         """sentence (List[str]): Tokens, or a string: a sentence of characters.
         RETURNS (Array): Shape (L+1, T, 2P).

@@ -1,0 +1,144 @@
+"""Writes that torch does not count, such as those of a study of ablations: every public module has `refresh`."""
+
+import numpy as np
+import pytest
+import torch
+from compat.tiny import BATCHES
+
+from spacy_elmo import load_bilm
+from spacy_elmo.compat import allennlp
+from spacy_elmo.compat.elmoformanylangs import Embedder
+from spacy_elmo.compat.simple_elmo import ElmoModel
+from spacy_elmo.nn import Elmo, batch_to_ids
+
+pytestmark = pytest.mark.issue(37)
+SENTENCES = BATCHES[0]
+
+
+def zero_a_unit(weight):
+    weight.data[..., 0] = 0
+
+
+def zero_the_first_half(weight):
+    weight.data[: -(-len(weight) // 2)] = 0
+
+
+def scale_in_numpy(weight):
+    weight.detach().numpy()[..., :-1] *= 1.5
+
+
+def write_one_value(weight):
+    weight.data[(0,) * weight.dim()] += 1.0
+
+
+WRITES = [zero_a_unit, zero_the_first_half, scale_in_numpy, write_one_value]
+
+
+def make_simple(files):
+    model = ElmoModel()
+    model.load(files.weights.parent)
+    return model
+
+
+def compute_allennlp(module):
+    for part in module.modules():
+        if isinstance(part, allennlp.ElmoLstm):
+            part.reset_states()
+    found = module(batch_to_ids(SENTENCES))
+    if isinstance(found, dict):
+        found = found.get("elmo_representations", found.get("activations", [found.get("token_embedding")]))
+        found = found[-1]
+    return found.detach().numpy().copy()
+
+
+# How each is made, what it computes, where its weights are, and what refreshes it.
+MODULES = {
+    "BiLM": (
+        lambda files: load_bilm(files.weights.parent),
+        lambda bilm: np.concatenate(bilm.embed(SENTENCES), axis=1),
+        lambda bilm: bilm.network,
+        lambda bilm: bilm,
+    ),
+    "nn.Elmo": (
+        lambda files: Elmo(files.weights.parent, dropout=0.0),
+        lambda elmo: elmo(SENTENCES).representations[0].detach().numpy(),
+        lambda elmo: elmo.encoder,
+        lambda elmo: elmo,
+    ),
+    "AllenNLP Elmo": (
+        lambda files: allennlp.Elmo(files.options, files.weights, 1, dropout=0.0),
+        compute_allennlp,
+        lambda module: module._elmo_lstm,
+        lambda module: module,
+    ),
+    "ElmoTokenEmbedder": (
+        lambda files: allennlp.ElmoTokenEmbedder(files.options, files.weights, dropout=0.0),
+        compute_allennlp,
+        lambda module: module._elmo._elmo_lstm,
+        lambda module: module,
+    ),
+    "ElmoBiLm": (
+        lambda files: allennlp.ElmoBiLm(files.options, files.weights),
+        compute_allennlp,
+        lambda module: module,
+        lambda module: module,
+    ),
+    "ElmoCharacterEncoder": (
+        lambda files: allennlp.ElmoCharacterEncoder(files.options, files.weights),
+        compute_allennlp,
+        lambda module: module,
+        lambda module: module,
+    ),
+    "ElmoEmbedder": (
+        lambda files: allennlp.ElmoEmbedder(files.options, files.weights),
+        lambda embedder: compute_allennlp(embedder.elmo_bilm),
+        lambda embedder: embedder.elmo_bilm,
+        lambda embedder: embedder,
+    ),
+    "simple_elmo": (
+        make_simple,
+        lambda model: model.get_elmo_vectors(SENTENCES),
+        lambda model: model.bilm.network,
+        lambda model: model.bilm,
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
+@pytest.mark.parametrize("name", MODULES)
+def test_refresh_makes_every_module_compute_with_the_weights_that_are_there(files, name, write):
+    make, compute, weights_of, refreshed = MODULES[name]
+    module, fresh = make(files), make(files)
+    before = compute(module)
+    for one in (module, fresh):  # the second has computed nothing yet
+        for weight in weights_of(one).parameters():
+            write(weight)
+    refreshed(module).refresh()
+    after = compute(module)
+    assert not np.allclose(after, before, atol=1e-4)
+    np.testing.assert_allclose(after, compute(fresh), atol=1e-6)
+
+
+@pytest.mark.parametrize("encoder", ["lstm", "elmo"])
+def test_refresh_reaches_models_of_elmoformanylangs(make_manylangs, encoder):
+    folder, _ = make_manylangs(encoder={"name": encoder})
+    embedders = [Embedder(folder), Embedder(folder)]
+    before = embedders[0].sents2elmo(SENTENCES)[0]
+    if embedders[0].bilm.config.has_state:
+        embedders[0]._state = None
+    for embedder in embedders:
+        for weight in embedder.bilm.network.parameters():
+            zero_the_first_half(weight)
+    embedders[0].bilm.refresh()
+    after, fresh = (embedder.sents2elmo(SENTENCES)[0] for embedder in embedders)
+    assert not np.allclose(after, before, atol=1e-4)
+    np.testing.assert_allclose(after, fresh, atol=1e-6)
+
+
+def test_refresh_keeps_the_carried_state(files):
+    modules = [allennlp.ElmoBiLm(files.options, files.weights) for _ in range(2)]
+    for module in modules:
+        module(batch_to_ids(SENTENCES))
+    modules[0].refresh()
+    first, second = (module(batch_to_ids(SENTENCES))["activations"][-1] for module in modules)
+    torch.testing.assert_close(first, second)
