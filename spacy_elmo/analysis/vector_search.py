@@ -4,13 +4,12 @@ The file is derived from the stored vectors. It is written under a new name and 
 the store never names an incomplete file. Small indexes need none: their search is exact.
 """
 
-import hashlib
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
-from .._compat import has_faiss
+from .._compat import has_faiss, hash_file
 from ..errors import Errors
 from .token_store import Ids, TokenStore, Vectors
 
@@ -193,5 +192,4 @@ def _find_problem(folder: Path, state: Dict[str, Any]) -> str:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+    return hash_file(path, "blake2b")[:32]

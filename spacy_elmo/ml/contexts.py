@@ -113,4 +113,5 @@ def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
         return sorted({0, *(sent.start for sent in doc.sents)})
     starts = doc.to_array(SENT_START)  # 1 begins a sentence; the first token may lack it
     starts[0] = 1
-    return numpy.flatnonzero(starts == 1).tolist()
+    firsts: List[int] = numpy.flatnonzero(starts == 1).tolist()
+    return firsts

@@ -4,7 +4,6 @@ A checkpoint is a folder `step-00001000` with `state.safetensors` (all tensors),
 `checksums.json` (sha256 of both). It is written atomically, by one rename.
 """
 
-import hashlib
 import json
 import shutil
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from .._compat import hash_file
 from ..errors import Errors
 from ..weights.atomic import atomic_folder
 from .checkpoint_checks import record_problems
@@ -51,7 +51,7 @@ def save_checkpoint(output: Path, step: int, snapshot: Snapshot) -> Path:
             tensors = {name: tensor.detach().contiguous() for name, tensor in snapshot.tensors.items()}
             save_file(tensors, folder / TENSORS)
             _write_json(folder / RECORD, snapshot.record)
-            _write_json(folder / CHECKSUMS, {name: _sha256(folder / name) for name in (TENSORS, RECORD)})
+            _write_json(folder / CHECKSUMS, {name: hash_file(folder / name) for name in (TENSORS, RECORD)})
     # safetensors raises its own error class for errors of the operating system.
     except Exception as error:
         newest = next(iter(list_checkpoints(output)), None)
@@ -117,7 +117,7 @@ def _problem(path: Path) -> Optional[str]:
         return f"{CHECKSUMS} is not valid JSON"
     if not isinstance(sums, dict):
         return f"{CHECKSUMS} is not a JSON object"
-    changed = [name for name in (TENSORS, RECORD) if sums.get(name) != _sha256(path / name)]
+    changed = [name for name in (TENSORS, RECORD) if sums.get(name) != hash_file(path / name)]
     return f"checksum of {', '.join(changed)} differs" if changed else None
 
 
@@ -128,11 +128,3 @@ def _read_json(path: Path) -> Any:
 def _write_json(path: Path, record: Any) -> None:
     """Write floats exactly; srsly writes ten decimals, which would turn an epsilon of 1e-12 into zero."""
     path.write_text(json.dumps(record, allow_nan=False), encoding="utf8")
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(2**20):
-            digest.update(part)
-    return digest.hexdigest()

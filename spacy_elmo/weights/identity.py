@@ -7,6 +7,7 @@ from typing import Dict, List
 import numpy as np
 from torch import Tensor
 
+from .._compat import hash_file
 from ..encoding.facade import BiLM
 from ..engine.quantization import quantizable_names
 from ..errors import Errors
@@ -30,7 +31,7 @@ def digest_bilm(bilm: PathLike) -> str:
     files = _find_weights(path)
     if not files:
         raise FileNotFoundError(Errors.EL370.format(bilm=bilm, path=path))
-    sums = {file.relative_to(path).as_posix(): _sha256(file) for file in files}
+    sums = {file.relative_to(path).as_posix(): hash_file(file) for file in files}
     if len(sums) == 1:
         return next(iter(sums.values()))[:N_DIGITS]
     listed = "\n".join(f"{name} {digest}" for name, digest in sums.items())
@@ -62,8 +63,3 @@ def _find_weights(path: Path) -> List[Path]:
         return [path]
     files = (file for file in sorted(path.rglob("*")) if file.is_file())
     return [file for file in files if file.suffix not in BESIDE and not file.name.startswith(".")]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,11 +4,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from .._compat import hash_file
 from .formats import detect_format
 from .load import format_with_options
 from .locate import locate
 from .origins.download import read_record
-from .origins.fetch import digest_of
 from .sources import PathLike, Source
 
 MAX_FILES = 1000
@@ -63,7 +63,7 @@ def read_provenance(path: PathLike, options: Optional[Path] = None) -> Provenanc
     else:
         format, found = detect_format(place)
     paths = sorted(set(_paths_of(found))) or sorted(_inside(place))
-    files = tuple(FileFacts(str(file), file.stat().st_size, digest_of(file)) for file in paths[:MAX_FILES])
+    files = tuple(FileFacts(str(file), file.stat().st_size, hash_file(file)) for file in paths[:MAX_FILES])
     return Provenance(str(place), format.name, files, read_record(place))
 
 

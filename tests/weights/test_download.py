@@ -13,8 +13,8 @@ from weights.loopback import Site, serving
 
 import spacy_elmo.weights.origins.fetch as fetch
 from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo._compat import hash_file
 from spacy_elmo.weights.origins.download import _recorded_names, download, read_record
-from spacy_elmo.weights.origins.fetch import digest_of
 from spacy_elmo.weights.origins.http import MAX_REDIRECTS, SafeRedirects, check_url, open_url
 from spacy_elmo.weights.origins.registry import Origin, OriginFile, find_origin, read_origins
 
@@ -58,14 +58,14 @@ def test_downloaded_files_load(origin: Origin, site: Site, model: Path, tmp_path
     files = download(origin, tmp_path / "out", on_bytes=counted.append)
     assert (load_bilm(tmp_path / "out").embed([["a"]])[0] == load_bilm(model).embed([["a"]])[0]).all()
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"options.json", "weights.hdf5", "origin.json"}
-    assert [file.sha256 for file in files] == [digest_of(model / file.name) for file in files]
+    assert [file.sha256 for file in files] == [hash_file(model / file.name) for file in files]
     assert sum(counted) == sum(file.n_bytes for file in files)
     assert not any(file.is_documented for file in files)
 
 
 @pytest.mark.issue(17)
 def test_origin_is_recorded_beside_the_files(origin: Origin, site: Site, model: Path, tmp_path: Path) -> None:
-    digest = digest_of(model / "weights.hdf5")
+    digest = hash_file(model / "weights.hdf5")
     download(with_digest(origin, digest), tmp_path / "out")
     record = read_record(tmp_path / "out")
     assert record and record["name"] == "tiny" and record["licence_source"] == origin.licence_source

@@ -26,11 +26,13 @@ NEGATED = Transform(np.negative, np.negative)
 
 
 def _without_forget_bias(bias: Array) -> Array:
-    return np.subtract(bias, np.float32(FORGET_BIAS), dtype="float32")
+    stored: Array = np.subtract(bias, np.float32(FORGET_BIAS), dtype="float32")
+    return stored
 
 
 def _with_forget_bias(bias: Array) -> Array:
-    return np.add(bias, np.float32(FORGET_BIAS), dtype="float32")
+    own: Array = np.add(bias, np.float32(FORGET_BIAS), dtype="float32")
+    return own
 
 
 # Exact where the sum is at least 0.5: for all biases that AllenNLP itself read from an HDF5 file (see `exact_bias.py`).

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
+from ..._compat import hash_file
 from ...errors import Errors
 from ..replacing import find_replaceable
 from ..sources import is_hidden
 from .facts import check_facts
-from .fetch import check_file, digest_of, fetch_file, note_of
+from .fetch import check_file, fetch_file, note_of
 from .http import Opener, check_url, open_url
 from .registry import Origin, OriginFile
 
@@ -177,7 +178,7 @@ def _put_in_place(origin: Origin, folder: Path, places: Mapping[str, str]) -> Tu
     for file in origin.files:
         part = part_of(folder, file)
         files.append(
-            Downloaded(file.name, places[file.name], part.stat().st_size, digest_of(part), file.sha256 is not None)
+            Downloaded(file.name, places[file.name], part.stat().st_size, hash_file(part), file.sha256 is not None)
         )
     for name in find_replaceable(folder, known=_recorded_names(folder)) - set(places):
         (folder / name).unlink(missing_ok=True)

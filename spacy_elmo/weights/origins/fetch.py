@@ -3,7 +3,6 @@
 RFC 9110, sec. 14: a range request with If-Range continues the same version of a file, or starts again.
 """
 
-import hashlib
 import json
 import re
 from codecs import BOM_UTF8
@@ -11,6 +10,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
+from ..._compat import hash_file
 from ...errors import Errors
 from ..limits import MAX_JSON_BYTES, MIB
 from .http import Opener, Reply
@@ -94,20 +94,11 @@ def check_file(path: Path, name: str, sha256: Optional[str], n_bytes: Optional[i
         start = file.read(64).removeprefix(BOM_UTF8).lstrip() if name.endswith(".json") else file.read(64)
     if wanted is not None and not start.startswith(wanted):
         raise ValueError(Errors.EL366.format(name=name, found=repr(start[:24]), wanted=repr(wanted)))
-    if sha256 is not None and (found := digest_of(path)) != sha256:
+    if sha256 is not None and (found := hash_file(path)) != sha256:
         raise ValueError(Errors.EL363.format(name=name, found=found, wanted=sha256))
     if n_bytes is not None and found_bytes != n_bytes:
         problem = f"\n- '{path}' has {found_bytes:,} bytes, documented are {n_bytes:,}"
         raise ValueError(Errors.EL371.format(name=name, problems=problem))
-
-
-def digest_of(path: Path) -> str:
-    """RETURNS (str): The sha256 of a file, in hexadecimal digits."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def max_bytes_of(name: str) -> int:
