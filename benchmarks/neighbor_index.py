@@ -91,9 +91,9 @@ def main() -> None:
         size = sum(file.stat().st_size for file in folder.iterdir())
         record["mb_per_million_tokens"] = round(size / record["tokens"], 1)
         record["build_peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        index = NeighborIndex.open(folder)
-        record["recall@10"] = round(check_recall(index, n_queries=arguments.n_queries).recall, 4)
-        record["query"] = time_queries(index, arguments.n_queries)
+        with NeighborIndex.open(folder) as index:
+            record["recall@10"] = round(check_recall(index, n_queries=arguments.n_queries).recall, 4)
+            record["query"] = time_queries(index, arguments.n_queries)
         print(json.dumps(record, indent=1))
 
 

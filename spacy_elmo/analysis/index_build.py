@@ -109,7 +109,7 @@ def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
     store = TokenStore(path, is_new=is_new, can_write=True)
     try:
         _check_settings(store, settings)
-    except ValueError:
+    except BaseException:
         store.close()
         raise
     return store

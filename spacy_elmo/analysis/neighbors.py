@@ -38,7 +38,8 @@ class Neighbor(NamedTuple):
 
 
 class NeighborIndex:
-    """The tokens of a corpus, to be searched by vector. `open` makes one; its methods may be called from threads.
+    """The tokens of a corpus, to be searched by vector. `open` makes one, for a `with` block or `close`. Methods may be
+    called from threads.
 
     store (TokenStore): Sentences and vectors.
     search (Optional[VectorSearch]): Approximate search, None for exact search.
@@ -69,7 +70,7 @@ class NeighborIndex:
         store = TokenStore(to_path(path))
         try:
             return cls(store, *read_state(store))
-        except ValueError:
+        except BaseException:
             store.close()
             raise
 
@@ -93,6 +94,14 @@ class NeighborIndex:
         except (ValueError, OSError) as error:
             remedy = "If this biLM is in another place now, give its path (on the command line --bilm)."
             raise ValueError(f"The biLM of the index '{self.path}' cannot be read. {error} {remedy}") from error
+
+    def __enter__(self) -> "NeighborIndex":
+        """RETURNS (NeighborIndex): Itself; the `with` block closes it."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the files."""
+        self.close()
 
     def close(self) -> None:
         """Close the files."""

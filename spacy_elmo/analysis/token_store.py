@@ -7,6 +7,7 @@ number is not larger.
 
 import json
 import sqlite3
+import weakref
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,7 +70,8 @@ class LockedError(ValueError):
 
 
 class TokenStore:
-    """An open file. Its methods may be called from several threads.
+    """An open file. Its methods may be called from several threads. Whoever opens it closes it; what is dropped without
+    that closes itself.
 
     path (Path): Folder of the index.
     is_new (bool): Make the file, instead of opening one.
@@ -85,11 +87,12 @@ class TokenStore:
             problem = f"it has no file {FILE}" if path.is_dir() else "there is no such folder"
             raise ValueError(Errors.EL390.format(path=path, problem=problem))
         self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None, timeout=WAIT_S)
+        self._close = weakref.finalize(self, self._file.close)
         try:
             with self._show_errors():
                 self._prepare(is_new, can_write or is_new)
-        except ValueError:
-            self._file.close()
+        except BaseException:
+            self.close()
             raise
 
     def _prepare(self, is_new: bool, can_write: bool) -> None:
@@ -129,7 +132,7 @@ class TokenStore:
 
     def close(self) -> None:
         """Close the file; what is not committed is forgotten."""
-        self._file.close()
+        self._close()
 
     def fetch(self, statement: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         """RETURNS (List[Tuple[Any, ...]]): The rows that a SELECT finds. Raises EL392 if the file is damaged."""

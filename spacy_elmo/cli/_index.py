@@ -25,6 +25,7 @@ def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
     """
     index = NeighborIndex.open(path)
     if layer is not None and to_layer(layer) != index.layer:
+        index.close()
         raise ValueError(Errors.EL399.format(path=path, layer=layer, stored=index.layer))
     return index
 

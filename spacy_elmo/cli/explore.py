@@ -1,5 +1,6 @@
 """`elmo explore`: a local web page that shows what a biLM makes of a text."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Optional
 
@@ -51,9 +52,10 @@ def explore_cli(
     with _common.show_errors():
         serving, opening = import_explorer()
         with serving.open_socket(host, port) as bound:
-            explorer = opening.open_explorer(bilm=bilm_path, index=index, pipeline=pipeline, lang=lang)
-            _common.msg.good(f"Open {serving.address_of(bound)} in a browser. Ctrl+C stops the explorer.")
-            serving.serve(explorer, bound)
+            opened = opening.open_explorer(bilm=bilm_path, index=index, pipeline=pipeline, lang=lang)
+            with closing(opened) as explorer:
+                _common.msg.good(f"Open {serving.address_of(bound)} in a browser. Ctrl+C stops the explorer.")
+                serving.serve(explorer, bound)
 
 
 def import_explorer() -> Any:

@@ -266,23 +266,22 @@ def _watch(document: Document, check: PunctuationCheck) -> Callable[[int], Itera
 
 
 def _report(path: Path, *, check: bool, as_json: bool) -> None:
-    index = NeighborIndex.open(path)
-    size = sum(file.stat().st_size for file in path.iterdir())
-    record: Dict[str, Any] = {
-        "tokens": index.n_tokens,
-        "words": len(index.words),
-        "documents": index.n_documents,
-        "layer": index.layer,
-        "bilm": index.settings["bilm"],
-        "digest": index.bilm_digest,
-        "megabytes": round(size / 1e6, 1),
-    }
-    if check and not index.n_tokens:
-        _common.msg.warn("The index has no tokens: there is nothing to check.")
-    elif check:
-        found = check_recall(index)
-        record.update({f"recall@{found.k}": round(found.recall, 4), "query_ms": round(found.query_ms, 2)})
-    index.close()
+    with NeighborIndex.open(path) as index:
+        size = sum(file.stat().st_size for file in path.iterdir())
+        record: Dict[str, Any] = {
+            "tokens": index.n_tokens,
+            "words": len(index.words),
+            "documents": index.n_documents,
+            "layer": index.layer,
+            "bilm": index.settings["bilm"],
+            "digest": index.bilm_digest,
+            "megabytes": round(size / 1e6, 1),
+        }
+        if check and not index.n_tokens:
+            _common.msg.warn("The index has no tokens: there is nothing to check.")
+        elif check:
+            found = check_recall(index)
+            record.update({f"recall@{found.k}": round(found.recall, 4), "query_ms": round(found.query_ms, 2)})
     if as_json:
         print(srsly.json_dumps(record))
     else:

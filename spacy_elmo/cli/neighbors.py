@@ -44,8 +44,7 @@ def neighbors_cli(
     # fmt: on
 ) -> None:
     """Show the uses of words in an index that are most similar to a word in its sentence, with their cosines."""
-    with _common.show_errors():
-        index = open_index(index_path, layer)
+    with _common.show_errors(), open_index(index_path, layer) as index:
         bilm = open_bilm_of(index, bilm_path, gpu_id)
         nlp = make_splitter(choose_lang(lang, index.lang, bilm.meta.get("lang")))
         words, position = find_word(nlp, read_text(text), word, occurrence)
@@ -53,7 +52,6 @@ def neighbors_cli(
             check_word(index, words[position])
         found = index.find(bilm, words, position, k, uses="same" if same_word else "any")
         stored = index.layer
-        index.close()
     if as_json:
         records = [to_record(one.use, cosine=one.cosine) for one in found]
         print(srsly.json_dumps({"sentence": words, "position": position, "layer": stored, "neighbors": records}))

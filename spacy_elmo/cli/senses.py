@@ -52,11 +52,10 @@ def senses_cli(
         _common.check_output_files(picture=picture, html=html, force=force)
         if picture is not None:
             check_picture(picture)
-        index = open_index(index_path)
-        check_word(index, word)
-        uses, vectors = index.uses(word, max_uses, match_case=match_case)
-        n_uses = index.count_uses(word, match_case=match_case)
-        index.close()
+        with open_index(index_path) as index:
+            check_word(index, word)
+            uses, vectors = index.uses(word, max_uses, match_case=match_case)
+            n_uses = index.count_uses(word, match_case=match_case)
         if not uses:
             raise ValueError(Errors.EL396.format(word=to_printable(word), similar=to_printable(word.lower())))
         found = cluster_uses(uses, vectors, n_senses, seed)

@@ -54,7 +54,11 @@ def open_explorer(
         found, name, mixes = _open_pipeline(pipeline, name, load, is_default=bilm is None)
     reader = TextReader(choose_lang(lang, stored and stored.lang, found.meta.get("lang")))
     if stored is not None:
-        stored.check_bilm(found)
+        try:
+            stored.check_bilm(found)
+        except BaseException:
+            stored.close()
+            raise
     return Explorer(found, name, reader=reader, index=stored, mixes=mixes)
 
 

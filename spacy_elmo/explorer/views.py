@@ -56,6 +56,11 @@ class Explorer:
         self._busy_seconds = busy_seconds
         self._lock = Lock()
 
+    def close(self) -> None:
+        """Close the index."""
+        if self.index is not None:
+            self.index.close()
+
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Hold the lock.

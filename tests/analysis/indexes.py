@@ -1,5 +1,6 @@
 """Small indexes for tests: a random biLM 16 wide, and texts of a few words."""
 
+import os
 import random
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -8,6 +9,7 @@ import torch
 
 from spacy_elmo.analysis.index_build import Document, IndexBuilder, make_settings, open_for_writing
 from spacy_elmo.analysis.neighbors import NeighborIndex
+from spacy_elmo.analysis.token_store import FILE
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.encoding.facade import BiLM
@@ -46,6 +48,12 @@ def build_index(path: Path, bilm: BiLM, texts: Optional[Dict[str, List[List[str]
     builder.add(make_document(name, sentences) for name, sentences in texts.items())
     builder.finish()
     builder.store.close()
+
+
+def is_open(path: Path) -> bool:
+    """RETURNS (bool): Whether this process has the file of an index open. Linux only."""
+    numbers = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    return str((path / FILE).resolve()) in [os.readlink(number) for number in numbers if os.path.islink(number)]
 
 
 def describe_index(path: Path) -> Dict[str, Any]:

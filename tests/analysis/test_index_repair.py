@@ -1,8 +1,10 @@
-"""Search files that are missing or damaged are made again from the stored vectors."""
+"""Search files that are missing or damaged are made again from the stored vectors, and files are closed."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -12,9 +14,10 @@ from spacy_elmo.analysis.token_store import FILE
 from spacy_elmo.analysis.vector_search import repair_search
 from spacy_elmo.cli._app import app
 
-from .indexes import build_index, make_bilm, make_sentences, open_builder
+from .indexes import build_index, is_open, make_bilm, make_sentences, open_builder
 
 pytest.importorskip("faiss")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the files of a process")
 BILM = make_bilm()
 
 
@@ -56,7 +59,7 @@ def test_lost_search_file_is_made_again(index, how, way):
 @pytest.mark.issue(18)
 def test_lost_vectors_are_not_hidden_by_a_new_file(index):
     _damage(index, "missing")
-    with sqlite3.connect(index / FILE) as file:
+    with closing(sqlite3.connect(index / FILE)) as file, file:
         file.execute("DELETE FROM token WHERE id = 5")
     assert not repair_search(index, exact_tokens=100)
     builder = open_builder(index, BILM, exact_tokens=100)
@@ -73,3 +76,40 @@ def test_command_makes_the_file_again(index):
     result = CliRunner().invoke(app, ["index", str(index)])
     assert result.exit_code == 0 and "Made the search file again" in result.stderr, result.output
     NeighborIndex.open(index).close()
+
+
+@needs_proc
+@pytest.mark.issue(37)
+def test_a_block_closes_the_index_also_after_an_error(tmp_path):
+    build_index(tmp_path, BILM)
+    with pytest.raises(KeyError), NeighborIndex.open(tmp_path) as index:
+        assert is_open(tmp_path) and index.words["nowhere"]
+    assert not is_open(tmp_path)
+    index.close()  # again
+    with pytest.raises(ValueError, match="EL392"):
+        index.query(np.ones(16))
+
+
+@needs_proc
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("make", [NeighborIndex.open, lambda path: open_builder(path, BILM)], ids=["index", "builder"])
+def test_an_index_that_is_dropped_closes_its_file(tmp_path, make):
+    build_index(tmp_path, BILM)
+    opened = make(tmp_path)
+    assert is_open(tmp_path)
+    del opened
+    assert not is_open(tmp_path)
+    build_index(tmp_path, BILM)  # nor is it locked
+
+
+@needs_proc
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("sql", ["DELETE FROM token", "UPDATE meta SET value = '{}' WHERE key = 'settings'"])
+def test_an_index_that_cannot_be_opened_closes_its_file(tmp_path, sql):
+    build_index(tmp_path, BILM)
+    with closing(sqlite3.connect(tmp_path / FILE)) as file, file:
+        file.execute(sql)
+    for use in (NeighborIndex.open, lambda path: open_builder(path, make_bilm(), layer=1)):
+        with pytest.raises((ValueError, KeyError)) as caught:
+            use(tmp_path)
+        assert not is_open(tmp_path) and caught.tb is not None  # which still has the frames

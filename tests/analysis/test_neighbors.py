@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,8 @@ HOSTILE = ["a\x00b", "\x1b[31mred", "\u202eabc", "<script>", "'; DROP TABLE toke
 def exact(tmp_path_factory):
     path = tmp_path_factory.mktemp("exact") / "index"
     build_index(path, BILM)
-    return NeighborIndex.open(path)
+    with NeighborIndex.open(path) as index:
+        yield index
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,8 @@ def approximate(tmp_path_factory):
     pytest.importorskip("faiss")
     path = tmp_path_factory.mktemp("approximate") / "index"
     build_index(path, BILM, {"a": make_sentences(150, 1), "b": make_sentences(150, 2)}, exact_tokens=100)
-    return NeighborIndex.open(path)
+    with NeighborIndex.open(path) as index:
+        yield index
 
 
 def test_index_has_every_token(exact):
@@ -312,13 +315,13 @@ def test_folder_that_is_no_index(tmp_path):
 
 def test_damaged_index(tmp_path):
     build_index(tmp_path / "index", BILM)
-    with sqlite3.connect(tmp_path / "index" / FILE) as file:
+    with closing(sqlite3.connect(tmp_path / "index" / FILE)) as file, file:
         file.execute("UPDATE token SET vector = x'00' WHERE id = 5")
     index = NeighborIndex.open(tmp_path / "index")
     with pytest.raises(ValueError, match="EL392.*1 bytes"):
         index.query(np.ones(16))
     index.close()
-    with sqlite3.connect(tmp_path / "index" / FILE) as file:
+    with closing(sqlite3.connect(tmp_path / "index" / FILE)) as file, file:
         file.execute("DELETE FROM token WHERE id = 5")
     with pytest.raises(ValueError, match="EL392"):
         NeighborIndex.open(tmp_path / "index")

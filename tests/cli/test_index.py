@@ -2,10 +2,12 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from analysis.indexes import is_open
 from typer.testing import CliRunner
 
 from spacy_elmo.analysis.index_build import IndexBuilder
@@ -199,7 +201,7 @@ def test_force_keeps_settings_that_can_be_read(folder, tmp_path):
     (tmp_path / "t.jsonl").write_text('{"words": ["a", "the", "Bank"]}\n', encoding="utf8")
     call = ["index", tmp_path / "t.jsonl", tmp_path / "index"]
     assert _run(*call, "--bilm", folder / "bilm", "--layer", 1, "--content-words", "--lang", "en").exit_code == 0
-    with sqlite3.connect(tmp_path / "index" / FILE) as file:
+    with closing(sqlite3.connect(tmp_path / "index" / FILE)) as file, file:
         file.execute("DELETE FROM token")
     assert "EL392" in _run("neighbors", tmp_path / "index", "a bank", "-w", "bank").output
     again = _run(*call, "--force", "--json")
@@ -229,3 +231,27 @@ def test_documents_beyond_the_end_of_a_shorter_file_are_deleted(folder, tmp_path
     texts.write_text("", encoding="utf8")
     emptied = json.loads(_run("index", texts, tmp_path / "index", "--json").stdout)
     assert (emptied["documents"], emptied["words"]) == (3, 1)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the files of a process")
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("neighbors", "-w", "cat"),
+        ("neighbors", "-w", "cat", "--layer", 1),
+        ("neighbors", "-w", "cat", "--bilm", "en_elmo_sm"),
+        ("neighbors", "-w", "dog"),
+        ("senses", "bank"),
+        ("senses", "absent"),
+        ("index", "--check"),
+        ("explore", "--bilm", "en_elmo_sm", "--port", 0),
+    ],
+    ids=lambda call: " ".join(map(str, call)),
+)
+def test_commands_close_the_index_whether_they_succeed_or_not(folder, call):
+    command, *options = call
+    texts = [SENTENCE] if command == "neighbors" else []
+    path = ["--index", folder / "index"] if command == "explore" else [folder / "index"]
+    result = _run(command, *path, *texts, *options)
+    assert result.exc_info is not None and not is_open(folder / "index")  # which still has the frames of a mistake
