@@ -31,7 +31,8 @@ def run_recurrence(
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Run over time: i, j, f, o = gates + h W; c = clip(i j + f c); h = clip(W_P (o tanh(c))).
 
-    The gradient of a clip is zero beyond the bound, and one exactly at the bound, as in PyTorch and TensorFlow.
+    The gradient of a clip is zero beyond the bound and one exactly at the bound, as in TensorFlow (`tf.clip_by_value`),
+    with which the original models were trained, and whatever `torch.clamp` does: zero at the bound from torch 2.14 on.
 
     gates (Tensor): Shape (d, S, B, 4H), input side and bias of the gates, order i, j, f, o. Products have its dtype,
         states and sums are float32 or float64.

@@ -32,6 +32,17 @@ def _mask(width):
     return kept / 0.6
 
 
+def _clip(values, bound):
+    """`tf.clip_by_value`, which bilm-tf uses: it passes the gradient on unless a value lies beyond the bound.
+
+    torch.clamp up to 2.13 does the same; from 2.14 on it passes nothing on at the bound itself.
+    """
+    if bound is None:
+        return values
+    bound = torch.tensor(bound, dtype=values.dtype)
+    return torch.where(values.abs() > bound, bound.copysign(values.detach()), values)
+
+
 def _plain(gates, recurrent, projection, h, c, resets, cell_clip, projection_clip, mask=None):
     """The equations, step by step, for autograd."""
     outputs = []
@@ -42,11 +53,11 @@ def _plain(gates, recurrent, projection, h, c, resets, cell_clip, projection_cli
         read = h if mask is None else h * mask
         i, j, f, o = (gates[:, s] + read @ recurrent).chunk(4, dim=2)
         c = torch.sigmoid(i) * torch.tanh(j) + torch.sigmoid(f) * c
-        c = c if cell_clip is None else c.clamp(-cell_clip, cell_clip)
+        c = _clip(c, cell_clip)
         h = torch.sigmoid(o) * torch.tanh(c)
         if projection is not None:
             h = h @ projection
-            h = h if projection_clip is None else h.clamp(-projection_clip, projection_clip)
+            h = _clip(h, projection_clip)
         outputs.append(h)
     return torch.stack(outputs, dim=1), h, c
 
