@@ -36,8 +36,8 @@ class AnalysisErrors(metaclass=Catalogue):
     )
     EL241 = "Unknown attribute '{attr}' of tokens. Choose one of: {known}."
     EL242 = (
-        "None of the {n_docs} Docs has a token with the label '{attr}'. Give annotated Docs, or another attribute: "
-        "`python -m spacy debug data` says what a file is annotated with."
+        "None of the {n_docs} Docs has a token with the label '{attr}'. Give annotated Docs, or another attribute; "
+        "`doc.to_json()` shows what a Doc is annotated with."
     )
     EL243 = "No interval can be computed: {problem}. Change the data or the setting."
     EL244 = (

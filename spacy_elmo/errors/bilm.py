@@ -23,9 +23,10 @@ class BiLMErrors(metaclass=Catalogue):
         "state returned by `embed(..., return_state=True)` of the same biLM."
     )
     EL007 = (
-        "This biLM has no {part}, which {what} need. Load it with one (`load_bilm(options=..., weights=..., vocab=..., "
-        "softmax=...)`), or use a biLM pretrained with spacy-elmo. `spacy_elmo.nn.Elmo(name)` leaves the softmax out: "
-        "take the biLM of `load_bilm(name)`."
+        "This biLM has no {part}, which {what} need. Use a biLM pretrained with spacy-elmo, or load the original files "
+        "with one, if it was published (`load_bilm(options=..., weights=..., vocab=..., softmax=...)`; models of "
+        "ELMoForManyLangs have none). `spacy_elmo.nn.Elmo(name)` leaves the softmax out: take the biLM of "
+        "`load_bilm(name)`."
     )
     EL008 = "The setting layers is {value!r}, but should be 'all', 'top', 'mean' or an int from 0 to {n_layers}."
     EL009 = (
@@ -58,7 +59,10 @@ class BiLMErrors(metaclass=Catalogue):
         "These character ids are invalid: {problem}. Pass ids as returned by AllenNLP's `batch_to_ids`, one row per "
         "word, to a biLM with character input."
     )
-    EL018 = "Position {position} is not in a sentence of {n_words} words. Choose 0 to the number of words minus 1."
+    EL018 = (
+        "Position {position} is not in a sentence of {n_words} words. Give a sentence that has words, and a position "
+        "from 0 to the number of words minus 1."
+    )
     EL019 = (
         "The sentences are given as {kind}, but should be a list of lists of strings. Pass tokenized text, one list of "
         "words per sentence."

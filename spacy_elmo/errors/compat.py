@@ -8,8 +8,8 @@ class CompatErrors(metaclass=Catalogue):
 
     EL330 = (
         "The {name} is '{url}', which is an address on the web, but should be the path of a file. Nothing is "
-        "downloaded at run time. Download the file once (`python -m spacy elmo download`, or with a browser), and pass "
-        "its path."
+        "downloaded at run time. Download the file once (`python -m spacy elmo download NAME --dest FOLDER`, or with a "
+        "browser), and pass its path; `python -m spacy elmo download --list` shows the names."
     )
     EL331 = (
         "This biLM does not fit the module of AllenNLP: {problems}. Use `spacy_elmo.nn.Elmo`, which takes every biLM."

@@ -10,7 +10,10 @@ class ExplorerErrors(metaclass=Catalogue):
         "The explorer cannot listen on '{host}': it has no passwords, so it listens on this computer only. Choose "
         "127.0.0.1, ::1 or localhost with --host; to reach it from another computer, use an SSH tunnel."
     )
-    EL411 = 'The explorer needs {missing}, which is not installed. Install it: `pip install "spacy-elmo[explore]"`.'
+    EL411 = (
+        'The explorer needs {missing}, which is not installed. Install it: `pip install "spacy-elmo[explore]"`, or '
+        "`pip install starlette uvicorn`."
+    )
     EL412 = (
         "The request was refused: its {header} is '{found}', should be {wanted}. Open the page under the address that "
         "the command printed."
@@ -28,6 +31,6 @@ class ExplorerErrors(metaclass=Catalogue):
     )
     EL418 = (
         "The layer weights of '{pipeline}' were learned on the layers of another biLM than '{bilm}': {problem}. Leave "
-        "out --bilm, or give the biLM that the pipeline was trained with."
+        "out --bilm, give the biLM that the pipeline was trained with, or leave out --pipeline."
     )
     EL419 = "The index has {n} uses of '{word}', and a map needs at least {wanted}. Choose a more frequent word."

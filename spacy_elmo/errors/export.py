@@ -8,7 +8,7 @@ class ExportErrors(metaclass=Catalogue):
 
     EL350 = (
         "Exporting to ONNX needs the package 'onnx', which is not installed. Install it: `pip install "
-        '"spacy-elmo[onnx]"`.'
+        '"spacy-elmo[onnx]"`, or `pip install onnx`.'
     )
     EL351 = (
         "A biLM in {precision} cannot be exported to ONNX, which computes in float32: the vectors would differ. Load "

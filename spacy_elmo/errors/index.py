@@ -8,7 +8,7 @@ class IndexErrors(metaclass=Catalogue):
 
     EL390 = (
         "'{path}' is not an index of tokens: {problem}. Give the folder that `python -m spacy elmo index CORPUS INDEX` "
-        "wrote."
+        "wrote; if it is this one, build it again with --force."
     )
     EL391 = (
         "The index '{path}' is not complete: {problem}. Run the command that started it again, with the same corpus "
@@ -20,12 +20,13 @@ class IndexErrors(metaclass=Catalogue):
         "read."
     )
     EL393 = (
-        "The index '{path}' was built with other settings: {differences}. Leave these settings out to add to it, or "
-        "replace it with --force."
+        "The index '{path}' was built with other settings: {differences}. To add to it, leave these settings out (a "
+        "digest that differs without --bilm means that the file of the biLM has changed: give the old one with "
+        "--bilm), or replace it with --force."
     )
     EL394 = (
         "The biLM is not the one of the index '{path}': {difference}. Vectors of two biLMs cannot be compared. Give "
-        "the biLM of the index ('{bilm}'), or build an index with the other one."
+        "the biLM that the index was built with, which was '{bilm}' then, or build an index with the other one."
     )
     EL395 = "The vector of a query {problem}. It should have {width} finite numbers that are not all zero."
     EL396 = (

@@ -18,8 +18,8 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL063 = (
         "The tokens of the Doc have changed since its ELMo vectors were computed (extension prefix '{name}'): "
-        "'{text}'. Compute the vectors again with `nlp.get_pipe(\"elmo\")(doc)`, or retokenize before the ELMo "
-        "component. With average_merged = true in its config, merged tokens get the mean of their vectors."
+        "'{text}'. Compute the vectors again with the ELMo component (`nlp.get_pipe(NAME)(doc)`), or retokenize before "
+        "it. With average_merged = true in its config, merged tokens get the mean of their vectors."
     )
     EL064 = (
         "The Doc has only the mixed vectors, not the layers (extension prefix '{name}'). Set store = \"both\" or "
@@ -148,12 +148,12 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL090 = (
         "The stored ELMo data of the Doc '{text}' (extension prefix '{name}') is damaged: {problems}. Read the Doc "
-        'from an intact copy, or compute its vectors again with `nlp.get_pipe("elmo")(doc)`.'
+        "from an intact copy, or compute its vectors again with the ELMo component (`nlp.get_pipe(NAME)(doc)`)."
     )
     EL091 = (
         "The stored ELMo vectors of the Doc '{text}' (extension prefix '{name}') contain NaN, infinity or very large "
         "values that would overflow. Read the Doc from an intact copy, or compute its vectors again with "
-        '`nlp.get_pipe("elmo")(doc)`.'
+        "the ELMo component (`nlp.get_pipe(NAME)(doc)`)."
     )
     EL092 = (
         "The Doc '{text}' was joined from Docs whose ELMo vectors (extension prefix '{name}') have different sizes: "

@@ -34,7 +34,7 @@ class PretrainingErrors(metaclass=Catalogue):
     )
     EL117 = (
         '[pretraining.softmax] kind is "{kind}", but the model has a softmax of class {found}, should be {wanted}. '
-        "Choose the kind of the model, or train a new softmax."
+        "Choose the kind of the model, or set vocabulary.new_head = true to train a new softmax."
     )
     EL125 = (
         "batch_size is {batch_size}, but should be a multiple of {n_ranks}, the number of processes: it counts the "
@@ -72,8 +72,7 @@ class PretrainingErrors(metaclass=Catalogue):
     EL156 = (
         "The run in '{path}' was started with another text: {different}. Resume with the same files, the same [corpus] "
         "and [vocabulary] settings and the same version of spacy-elmo (older versions choose other held-out sentences "
-        "from the same file), or start a new run: --paths.init '{path}/model-best' starts it from the best model of "
-        "this one."
+        "from the same file), or start a new run in another folder{init}."
     )
     EL157 = (
         "The processes find different checkpoints in '{path}': {found}. All of them must find the same ones: use a "

@@ -157,7 +157,8 @@ class Warnings(metaclass=Catalogue):
     )
     WL313 = (
         "The softmax of '{path}' is left out, so that perplexities cannot be computed: {reason} Vectors do not need "
-        "it. To keep it, add the vocabulary that the model was trained with."
+        "it. To keep it, put the vocabulary that the model was trained with into the archive or folder of the model: "
+        "vocabulary/tokens.txt, with <S> and </S> among its words."
     )
     WL390 = (
         "The settings of the damaged index '{path}' cannot be read. The new one has those that are given, and "

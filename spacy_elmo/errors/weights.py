@@ -68,7 +68,7 @@ class WeightsErrors(metaclass=Catalogue):
     EL037 = "The operating system cannot read '{path}': {reason}. Check its permissions and the disk."
     EL038 = (
         "The HDF5 file '{path}' is refused, it has {n_problems} problem(s):{problems}\nCopy the "
-        " arrays into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
+        "arrays into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
     )
     EL039 = (
         "The header of '{path}' does not describe a biLM: {problems}. Pass bytes from `bilm_to_bytes` or a saved "
@@ -121,8 +121,8 @@ class WeightsErrors(metaclass=Catalogue):
     )
     EL318 = "The scalar mixes of {path} cannot be used: {problem}. {remedy}."
     EL319 = (
-        "{given} cannot be added to a biLM in the format {format} ('{path}'). Save the biLM in the bilm-tf format, and "
-        "load that with {given}."
+        "{given} cannot be added to a biLM in the format {format} ('{path}'). Load it without {given}. A biLM with "
+        "LSTMs can also be saved in the bilm-tf format, and loaded from there with {given}."
     )
     EL344 = (
         "No biLM is equal to the language model of AllenNLP in '{path}', {n_problems} problem(s):{problems}\nSupported "

@@ -12,7 +12,7 @@ from ..analysis.neighbors import NeighborIndex
 from ..corpora.sentences import choose_lang
 from ..encoding.facade import BiLM
 from ..errors import Errors
-from ..ml.elmo_model import PACKAGED_BILM, get_bilm
+from ..ml.elmo_model import MODEL_NAME, PACKAGED_BILM, get_bilm
 from ..ml.task_mixes import TaskMix, find_task_mixes
 from ..pipeline.elmo import Elmo
 from ..weights import load_bilm
@@ -88,18 +88,20 @@ def _open_pipeline(
 
 
 def _find_bilm(nlp: Language) -> Optional[BiLM]:
-    """RETURNS (Optional[BiLM]): The biLM of the component `elmo`, None without that component."""
-    pipes = [pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)]
-    if not pipes:
-        return None
-    pipes[0].fill()
-    return get_bilm(pipes[0].model)
+    """RETURNS (Optional[BiLM]): The biLM of the component `elmo`, otherwise of the first component that has its own
+    (after `nlp.replace_listeners`, or with an ElmoTok2Vec); None if there is none."""
+    for _, pipe in nlp.components:
+        if isinstance(pipe, Elmo):
+            pipe.fill()
+            return get_bilm(pipe.model)
+    nodes = (node for _, pipe in nlp.components if hasattr(pipe, "model") for node in pipe.model.walk())
+    return next((get_bilm(node) for node in nodes if node.name == MODEL_NAME), None)
 
 
 def _compare_bilms(own: Optional[BiLM], other: BiLM) -> str:
     """RETURNS (str): How their vectors differ, "" if they do not."""
     if own is None:
-        return "the pipeline has no component 'elmo' to compare with"
+        return "the pipeline has no biLM to compare with"
     a, b = (model.embed([PROBE])[0].astype("float64") for model in (own, other))
     if a.shape != b.shape:
         return f"its layers have the shape {a.shape[0]} x {a.shape[2]}, should be {b.shape[0]} x {b.shape[2]}"

@@ -292,7 +292,10 @@ class Pretraining:
             raise ValueError(Errors.EL146.format(path=self.output, different="; ".join(different)))
         different = changed_text(record.get("text", self._text()), self._text())
         if different:
-            raise ValueError(Errors.EL156.format(path=self.output, different="; ".join(different[:MAX_NAMED])))
+            best = self.output / BEST
+            init = f": --paths.init '{best}' starts it from the best model of this one" if best.exists() else ""
+            named = "; ".join(different[:MAX_NAMED])
+            raise ValueError(Errors.EL156.format(path=self.output, different=named, init=init))
         try:
             self.trainer.restore(snapshot)
             self.best = BestSoFar.from_dict(record["best"])

@@ -75,6 +75,22 @@ def test_explore_refuses_mixes_of_another_bilm(pipeline: Path, tmp_path: Path) -
     assert result.exit_code == 1 and "EL418" in result.output and "3 x 256" in result.output
 
 
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("is_named", [False, True], ids=["own", "named"])
+def test_explore_takes_a_pipeline_whose_components_have_their_own_bilm(
+    served: List[Tuple[Explorer, str]], pipeline: Path, bilm: BiLM, bilm_path: Path, is_named: bool
+) -> None:
+    nlp = spacy.load(pipeline)
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    nlp.remove_pipe("elmo")
+    nlp.to_disk(pipeline)
+    result = _run("--pipeline", pipeline, "--port", 0, *(["--bilm", bilm_path] if is_named else []))
+    assert result.exit_code == 0, result.output
+    ((explorer, _),) = served
+    assert explorer.bilm.config == bilm.config
+    assert [mix["name"] for mix in explorer.settings()["mixes"]] == ["tagger"]
+
+
 def test_explore_refuses_a_pipeline_without_mixes(tmp_path: Path) -> None:
     spacy.blank("en").to_disk(tmp_path / "blank")
     result = _run("--pipeline", tmp_path / "blank", "--port", 0)
