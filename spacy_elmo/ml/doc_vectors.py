@@ -1,33 +1,48 @@
-"""Store ELMo vectors on a Doc, and find them again after the Doc was copied, cut or joined.
+"""The ELMo vectors of a Doc: how they are stored, read, copied and checked; `doc._.elmo` and `doc.vector`.
 
-The vectors of a Doc are stored in `doc.user_data` as one record under the key of a span extension,
-`("._.", name, start, end)`: spaCy shifts such keys in `Doc.from_docs` and `Span.as_doc(copy_user_data=True)`, and warns
-about all others. A record contains the first character and the text of each of its tokens, so that tokens are matched
-to rows after such a copy, and retokenization is detected. After two copies without a read between them, the match may
-be ambiguous (see `vector_record.py`): reading is then an error. A record from bytes is checked before its first use
-(see `record_checks.py`).
+They are one record (`VectorRecord`) in `doc.user_data`, under the key of a span extension:
+
+    ("._.", "<prefix>_data", first character, character after the last token)
+
+In `span.as_doc(copy_user_data=True)` and `Doc.from_docs`, spaCy shifts both characters. It copies all entries, whatever
+part of a Doc it copies, and does not tell which. So a record also has the first character and the text of each token.
+
+- A read (`_read`) compares them with the tokens that are read. After retokenization, rows are found by their characters
+  (`_locate`); a merged token gets the mean of its rows, which stay as they are.
+- The first read of a copy (`_settle`) replaces its records by one with the rows of its own tokens.
+- After two copies without a read between them, rows are ambiguous: "the cat", cut from "the cat the dog" and joined
+  with another Doc "the dog", looks like the Doc it was cut from. Reading is then an error.
+- A record from bytes is checked before its first use.
 """
 
-from hashlib import blake2b
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+import math
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy
 from numpy.typing import NDArray
 from spacy.attrs import IDX, ORTH
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span, Token
+from srsly import msgpack_decoders
 from thinc.types import Floats2d, Floats3d
-from thinc.util import get_array_module, to_numpy
+from thinc.util import get_array_module, is_xp_array
 
+from .._choices import COMPONENT_NORMS
 from ..errors import Errors
 from .batch_norm import BoundarySums
-from .merged_rows import average_merged
 from .mixing import mix_layers
-from .record_checks import find_problems, has_unusable_values
-from .vector_record import VectorRecord, carried
 
-NO_ROW, UNCLEAR = -1, -2
-KEPT_WHEN_MERGED = ("weights", "gamma", "norm", "marks", "averages_merged")
+LARGEST_VALUE = 1e15  # the layer norm sums squares; larger values would overflow float32
+LARGEST_PLACE = 2**40  # largest number of a character or token; sums of two fit in 64 bits
+FLAGS = ("averages_merged", "sets_hooks")
+Owner = Union[Doc, Span, Token]
 Rows = NDArray[numpy.int64]
+
+
+class VectorsError(ValueError):
+    """A Doc has no vectors for these tokens."""
 
 
 class DocVectors(NamedTuple):
@@ -40,6 +55,7 @@ class DocVectors(NamedTuple):
     norm (Optional[str]): Layer norm of the mix.
     boundaries (Optional[BoundarySums]): Sums of the Doc's boundaries, None if no listener needs them.
     averages_merged (bool): Whether tokens that are merged later get the mean of their rows.
+    sets_hooks (bool): Whether a copy that has lost its vector hooks gets them at its first read.
     """
 
     mixed: Optional[Floats2d]
@@ -49,6 +65,59 @@ class DocVectors(NamedTuple):
     norm: Optional[str]
     boundaries: Optional[BoundarySums] = None
     averages_merged: bool = False
+    sets_hooks: bool = False
+
+
+class VectorRecord(Dict[str, Any]):
+    """What is stored on a Doc, besides the fields of `DocVectors`.
+
+    starts, orths: Shape (n,), first character (relative to that of the record) and hash of the text of each token.
+    stops (optional): Shape (n,), the character after each token, if others between them have no vectors.
+    n_chars, n_tokens (int): Length of the text of the Doc, and number of its tokens.
+    n_carried (int): Number of copies into another Doc since.
+    marks (optional): The fields of `BoundarySums`, for AllenNLP's layer norm.
+    unclear (optional): First characters of tokens whose vectors are ambiguous.
+
+    is_checked (bool): Whether this process created or checked the record; false for one read from bytes.
+    """
+
+    is_checked = False
+
+    def __copy__(self) -> "VectorRecord":
+        """spaCy calls this for each record of a Doc in `Span.as_doc` and `Doc.from_docs`, and nowhere else."""
+        copied = VectorRecord(self)
+        copied["n_carried"] += 1
+        copied.is_checked = self.is_checked
+        return copied
+
+
+@msgpack_decoders("spacy-elmo.Piece.v1")
+def decode_record(record: Any, chain: Optional[Callable[[Any], Any]] = None) -> Any:
+    """RETURNS (Any): A `VectorRecord`, which counts its copies, for a dictionary from bytes; else the same value."""
+    if isinstance(record, dict) and "orths" in record and _is_count(record.get("n_carried")):
+        return VectorRecord(record)
+    return record if chain is None else chain(record)
+
+
+# Writing
+
+
+def write_rows(vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
+    """Write the vectors of some tokens of a Doc.
+
+    vectors (DocVectors): The arrays of the Doc.
+    rows (Any): The tokens, ascending, shape (n,).
+    layers (Floats3d): Their layers, shape (L+1, n, D).
+    """
+    if not len(rows):
+        return
+    first, last = int(rows[0]), int(rows[-1])
+    has_gaps = last - first + 1 != len(rows)  # due to space tokens
+    places = get_array_module(layers).asarray(rows) if has_gaps else slice(first, last + 1)
+    if vectors.layers is not None:
+        vectors.layers[:, places] = layers
+    if vectors.mixed is not None:
+        vectors.mixed[places] = mix_layers(layers, vectors.weights, vectors.gamma, vectors.norm)
 
 
 def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
@@ -58,26 +127,27 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
     prefix (str): The component's extension prefix.
     vectors (DocVectors): One row per token.
     """
-    for key in _record_keys(doc, prefix):
-        del doc.user_data[key]
-    record = _make_record(doc, 0, len(doc))
-    if vectors.mixed is not None:
-        record["mixed"] = vectors.mixed
-    if vectors.layers is not None:
-        record["layers"] = vectors.layers
+    starts, orths = _tokens(doc, 0, len(doc))
+    fields = {name: getattr(vectors, name) or None for name in FLAGS}
+    fields.update(mixed=vectors.mixed, layers=vectors.layers)
+    record = VectorRecord({name: value for name, value in fields.items() if value is not None})
+    record.update(starts=starts, orths=orths, n_chars=_count_chars(doc), n_tokens=len(doc), n_carried=0)
+    record.update(weights=list(vectors.weights), gamma=vectors.gamma, norm=vectors.norm)
     if vectors.boundaries is not None:
         record["marks"] = list(vectors.boundaries)
-    record.update(weights=list(vectors.weights), gamma=vectors.gamma, norm=vectors.norm)
-    if vectors.averages_merged:
-        record["averages_merged"] = True
-    _put_record(doc, prefix, record, 0)
+    _put_record(doc, prefix, record)
+
+
+# Reading
 
 
 def has_layers(doc: Doc, prefix: str) -> bool:
     """RETURNS (bool): Whether the Doc has layers, for all or some of its tokens.
-    RAISES (ValueError): EL090 and EL091 for damaged data.
+    RAISES (VectorsError): EL090 and EL091 for damaged data.
     """
-    return any("layers" in record for _, record in _find_records(doc, prefix))
+    settled = _find_settled(doc, prefix)
+    records = [settled] if settled else [record for _, record in _find_records(doc, prefix)]
+    return any("layers" in record for record in records)
 
 
 def get_mixed(doc: Doc, prefix: str, start: int, end: int) -> Floats2d:
@@ -86,295 +156,508 @@ def get_mixed(doc: Doc, prefix: str, start: int, end: int) -> Floats2d:
     start (int): First token.
     end (int): The token after the last one.
     RETURNS (Floats2d): The mixed vectors of the tokens, shape (end - start, D).
-    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL074 if copied records are ambiguous, EL090
+    RAISES (VectorsError): EL062 without data, EL063 after retokenization, EL074 if copied records are ambiguous, EL090
         and EL091 for damaged data, EL092 for vectors of different sizes.
     """
-    record, row = _record_of(doc, prefix, start, end)
-    if "mixed" in record and end - start == len(record["starts"]):
-        whole: Floats2d = record["mixed"]  # the array itself, not a view
-        return whole
-    return _mixed_rows(record, slice(row, row + end - start))
+    mixed: Floats2d = _read(doc, prefix, start, end, _mixed_rows)
+    return mixed
 
 
 def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
-    """doc (Doc): The Doc.
-    prefix (str): The component's extension prefix.
-    start (int): First token.
-    end (int): The token after the last one.
-    RETURNS (Floats3d): The layers of the tokens, shape (L+1, end - start, D).
-    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL064 if only mixed vectors are stored, EL074
-        if copied records are ambiguous, EL090 and EL091 for damaged data, EL092 for vectors of different sizes.
+    """RETURNS (Floats3d): The layers of the tokens, shape (L+1, end - start, D).
+    RAISES (VectorsError): EL064 if only mixed vectors are stored, and those of `get_mixed`.
     """
-    record, row = _record_of(doc, prefix, start, end)
-    if "layers" not in record:
-        raise ValueError(Errors.EL064.format(name=prefix))
-    layers: Floats3d = record["layers"]
-    return layers if end - start == len(record["starts"]) else layers[:, row : row + end - start]
+    if "layers" not in _get_record(doc, prefix):
+        raise VectorsError(Errors.EL064.format(name=prefix))
+    layers: Floats3d = _read(doc, prefix, start, end, lambda record, rows: record["layers"][:, rows])
+    return layers
 
 
 def get_boundary_sums(doc: Doc, prefix: str) -> Optional[BoundarySums]:
-    """doc (Doc): The Doc.
-    prefix (str): The component's extension prefix.
-    RETURNS (Optional[BoundarySums]): Sums of its boundaries, None if they are not stored or the Doc was cut or joined.
-    RAISES (ValueError): EL062 without data, EL063 after retokenization, EL074 if copied records are ambiguous, EL090
-        and EL091 for damaged data, EL092 for vectors of different sizes.
+    """RETURNS (Optional[BoundarySums]): Of the Doc, None if they are not stored or the Doc was cut or joined.
+    RAISES (VectorsError): As `get_mixed`.
     """
-    boundaries = _record_of(doc, prefix, 0, len(doc))[0].get("marks")
+    boundaries = _get_record(doc, prefix).get("marks")
     return None if boundaries is None else BoundarySums(*boundaries)
 
 
-def _record_of(doc: Doc, prefix: str, start: int, end: int) -> Tuple[VectorRecord, int]:
-    """RETURNS (Tuple[VectorRecord, int]): A record with all these tokens, and the row of the first."""
-    records = _find_records(doc, prefix)
-    if not records:
-        raise ValueError(Errors.EL062.format(name=prefix, text=doc.text[:40]))
-    for key, record in records:
-        row = _known_row(doc, key[2], record, start, end)
-        if row is not None:
-            return record, row
-    return _resolve_records(doc, prefix, records, start, end)
-
-
-def _known_row(doc: Doc, first_char: int, record: VectorRecord, start: int, end: int) -> Optional[int]:
-    """Fast check, which keeps reading token by token cheap: the record was created for this Doc, with these tokens.
-
-    RETURNS (Optional[int]): The row of the first token, None if the records must be resolved.
+def _read(doc: Doc, prefix: str, start: int, end: int, get_rows: Callable[[VectorRecord, slice], Any]) -> Any:
+    """get_rows (Callable[[VectorRecord, slice], Any]): Returns rows of a record, shape (n, D) or (L+1, n, D).
+    RETURNS (Any): The rows of the tokens.
+    RAISES (VectorsError): As `get_mixed`.
     """
-    if carried(record) or record["n_tokens"] != len(doc):
-        return None
-    if end - start == len(doc):
-        is_same = first_char == 0 and _is_same(record, _starts(doc), _orths(doc))
-        return 0 if is_same else None
-    if start == end:
-        return 0
-    row = start - record["first"]
-    if row < 0:
-        return None
-    found = doc[start:end].to_array([IDX, ORTH])  # type: ignore[attr-defined]  # spaCy's stub lacks it
-    rows = {name: record[name][row : row + end - start] for name in ("starts", "orths")}
-    return row if _is_same(rows, found[:, 0].astype("int64") - first_char, found[:, 1]) else None
+    record = _get_record(doc, prefix)
+    starts, orths, is_averaged = record["starts"], record["orths"], record.get("averages_merged") is True
+    has_all, is_same = len(starts) == len(doc), len(doc) == record["n_tokens"] or is_averaged
+    if is_same and end - start == 1:
+        token = doc[start]
+        row = start if has_all else int(numpy.searchsorted(starts, token.idx))
+        if row < len(starts) and starts[row] == token.idx and orths[row] == token.orth:
+            return get_rows(record, slice(row, row + 1))
+    elif is_same and has_all:
+        found = _tokens(doc, start, end)
+        if numpy.array_equal(starts[start:end], found[0]) and numpy.array_equal(orths[start:end], found[1]):
+            return get_rows(record, slice(start, end))
+    if not is_same or (has_all and not is_averaged):
+        raise VectorsError(Errors.EL063.format(name=prefix, text=doc.text[:40]))
+    lows, highs = _locate(doc, prefix, record, start, end)
+    if (lows == highs).any():
+        unclear = numpy.isin(_tokens(doc, start, end)[0], record.get("unclear", []))
+        raise _no_vectors(doc[start:end].text, prefix, unclear)
+    first, last = (int(lows[0]), int(highs[-1])) if start < end else (0, 0)
+    return _average(get_rows(record, slice(first, last)), lows - first, highs - first)
 
 
-def _is_same(record: Dict[str, Any], starts: Rows, orths: NDArray[numpy.uint64]) -> bool:
-    return numpy.array_equal(record["starts"], starts) and numpy.array_equal(record["orths"], orths)
+def _locate(doc: Doc, prefix: str, record: Dict[str, Any], start: int, end: int) -> Tuple[Rows, Rows]:
+    """Find the rows of tokens by their characters: one for each, several for a merged token, or none.
 
-
-def _resolve_records(
-    doc: Doc, prefix: str, records: List[Tuple[Any, VectorRecord]], start: int, end: int
-) -> Tuple[VectorRecord, int]:
-    """Find the rows of a Doc that was cut from another or joined from several.
-
-    Each run of tokens with vectors gets a new record for exactly these tokens, so that this is done once. Rows of
-    other tokens, which `Span.as_doc` also copies, are dropped.
-    RETURNS (Tuple[VectorRecord, int]): A record with the tokens, and the row of the first.
+    RETURNS (Tuple[Rows, Rows]): The first row of each token, and the one after its last; equal for none.
+    RAISES (VectorsError): EL063 if a token was split, or if tokens were merged that are not to be averaged.
     """
-    owners, rows = _claim_tokens(doc, records)
-    if _is_retokenized(doc, records, owners):
-        return _resolve_merged(doc, prefix, records), start
-    runs = [(a, b, _assemble(doc, prefix, records, owners, rows, a, b)) for a, b in _covered_runs(owners)]
-    for key, record in records:
-        if _is_clear(doc, key[2], record):
-            del doc.user_data[key]
-    for a, _, record in runs:
-        _put_record(doc, prefix, record, doc[a].idx)
-    if (owners[start:end] == UNCLEAR).any():
-        raise ValueError(Errors.EL074.format(name=prefix, text=doc[start:end].text[:40]))
-    if (owners[start:end] == NO_ROW).any():
-        raise ValueError(Errors.EL062.format(name=prefix, text=doc[start:end].text[:40]))
-    found = [(record, start - a) for a, b, record in runs if a <= start and end <= b]
-    return found[0] if found else (records[0][1], 0)  # of an empty span
+    starts, orths, stops = record["starts"], record["orths"], _find_stops(record)
+    wanted, wanted_orths = _tokens(doc, start, end)
+    next_start = doc[end].idx if end < len(doc) else _count_chars(doc)
+    bounds = numpy.searchsorted(starts, numpy.append(wanted, next_start))
+    lows, highs = bounds[:-1], bounds[1:].copy()
+    if not len(starts):
+        return lows, highs
+    rows = lows.clip(max=len(starts) - 1)
+    is_same = (highs - lows == 1) & (starts[rows] == wanted) & (orths[rows] == wanted_orths)
+    is_lost = bool((stops[lows[lows > 0] - 1] > wanted[lows > 0]).any())
+    for i in numpy.flatnonzero((highs > lows) & ~is_same).tolist():
+        a, b, stop = int(lows[i]), int(highs[i]), wanted[i] + len(doc[start + i])
+        has_gaps = starts[a] != wanted[i] or stops[b - 1] < stop or (starts[a + 1 : b] > stops[a : b - 1] + 1).any()
+        is_averaged = record.get("averages_merged") is True and stops[b - 1] <= stop + 1
+        is_lost = is_lost or not is_averaged or bool(b - a == 1 and not has_gaps)
+        if has_gaps:  # merged with tokens that have no vectors
+            highs[i] = a
+    if is_lost:
+        raise VectorsError(Errors.EL063.format(name=prefix, text=doc.text[:40]))
+    return lows, highs
 
 
-def _resolve_merged(doc: Doc, prefix: str, records: List[Tuple[Any, VectorRecord]]) -> VectorRecord:
-    """Replace the record of a Doc whose tokens were merged with one that has the means of their rows, if enabled.
-
-    RETURNS (VectorRecord): The new record.
-    RAISES (ValueError): EL063 if it is not enabled, tokens were split, or the Doc was joined from several.
-    """
-    key, record = records[0]
-    is_wanted = len(records) == 1 and record.get("averages_merged") is True and _is_clear(doc, key[2], record)
-    arrays = average_merged(doc, key[2], record) if is_wanted else None
-    if arrays is None:
-        raise ValueError(Errors.EL063.format(name=prefix, text=doc.text[:40]))
-    whole = _make_record(doc, 0, len(doc))
-    whole.update({name: record[name] for name in KEPT_WHEN_MERGED if name in record})
-    whole.update(arrays)
-    del doc.user_data[key]
-    _put_record(doc, prefix, whole, 0)
-    return whole
-
-
-def _claim_tokens(doc: Doc, records: List[Tuple[Any, VectorRecord]]) -> Tuple[Rows, Rows]:
-    """Find the record of each token: the same text at the same position.
-
-    RETURNS (Tuple[Rows, Rows]): For each token the number of its record and its row; instead of a number `NO_ROW` if
-        there is none, `UNCLEAR` if the match is ambiguous.
-    """
-    owners, owned_rows = numpy.full(len(doc), NO_ROW), numpy.full(len(doc), NO_ROW)
-    starts, orths = _starts(doc), _orths(doc)
-    for number, ((_, _, first_char, _), record) in enumerate(records):
-        rows = _match(starts - first_char, orths, record)
-        is_mine = rows != NO_ROW
-        if not _is_clear(doc, first_char, record):
-            owners[is_mine & (owners == NO_ROW)] = UNCLEAR
-            continue
-        owners[is_mine] = numpy.where(owners[is_mine] < 0, number, UNCLEAR)
-        owned_rows[is_mine] = rows[is_mine]
-    return owners, owned_rows
-
-
-def _is_clear(doc: Doc, first_char: int, record: VectorRecord) -> bool:
-    """Whether all tokens of the Doc that match a record belong to it.
-
-    This holds after one copy: either the Doc was cut from the Doc of the record and has no other tokens, or it was
-    joined from Docs that include the Doc of the record with all its tokens.
-    """
-    if carried(record) <= 1:
-        return True
-    return not isinstance(record, VectorRecord) and first_char == 0 and _is_same(record, _starts(doc), _orths(doc))
-
-
-def _match(starts: Rows, orths: NDArray[numpy.uint64], record: VectorRecord) -> Rows:
-    """RETURNS (Rows): For each token the row of the record with the same first character and text, else `NO_ROW`."""
-    if len(record["starts"]) == 0:
-        return numpy.full(len(starts), NO_ROW)
-    rows = numpy.searchsorted(record["starts"], starts).clip(max=len(record["starts"]) - 1)
-    is_same = (record["starts"][rows] == starts) & (record["orths"][rows] == orths)
-    return numpy.where(is_same, rows, NO_ROW)
-
-
-def _is_retokenized(doc: Doc, records: List[Tuple[Any, VectorRecord]], owners: Rows) -> bool:
-    """RETURNS (bool): Whether a token within the text of a record is missing in that record."""
-    lost = _starts(doc)[owners < 0]
-    clear = [(key[2], record) for key, record in records if _is_clear(doc, key[2], record)]
-    ranges = [(first_char, first_char + record["n_chars"]) for first_char, record in clear]
-    return any(((lost >= first) & (lost < last)).any() for first, last in ranges)
-
-
-def _covered_runs(owners: Rows) -> List[Tuple[int, int]]:
-    """RETURNS (List[Tuple[int, int]]): First token, and the one after the last, of each run of tokens with vectors."""
-    is_covered = numpy.concatenate([[False], owners >= 0, [False]])
-    edges = numpy.flatnonzero(is_covered[1:] != is_covered[:-1]).tolist()
-    return list(zip(edges[::2], edges[1::2]))
-
-
-def _assemble(
-    doc: Doc, prefix: str, records: List[Tuple[Any, VectorRecord]], owners: Rows, rows: Rows, start: int, end: int
-) -> VectorRecord:
-    """RETURNS (VectorRecord): Tokens `start` to `end` in one record with its own arrays."""
-    bounds = [start, *(numpy.flatnonzero(numpy.diff(owners[start:end])) + start + 1).tolist(), end]
-    parts = [(records[owners[a]][1], rows[a:b]) for a, b in zip(bounds, bounds[1:])]
-    _check_same_sizes(doc, prefix, [record for record, _ in parts])
-    mixes = {(tuple(record["weights"]), record["gamma"], record["norm"]) for record, _ in parts}
-    whole = _make_record(doc, start, end)
-    whole.update({name: parts[0][0][name] for name in ("weights", "gamma", "norm")})
-    if all("layers" in record for record, _ in parts):
-        whole["layers"] = _concatenate(
-            [record["layers"][:, _indices(record["layers"], part_rows)] for record, part_rows in parts], axis=1
-        )
-    if len(mixes) > 1 or any("mixed" in record for record, _ in parts):
-        whole["mixed"] = _concatenate([_mixed_rows(record, part_rows) for record, part_rows in parts], axis=0)
-    return whole
-
-
-def _check_same_sizes(doc: Doc, prefix: str, records: Sequence[VectorRecord]) -> None:
-    widths = {record[name].shape[-1] for record in records for name in ("mixed", "layers") if name in record}
-    counts = {len(record["layers"]) for record in records if "layers" in record}
-    if len(widths) > 1 or len(counts) > 1:
-        found = f"widths {sorted(widths)}, numbers of layers {sorted(counts)}"
-        raise ValueError(Errors.EL092.format(name=prefix, text=doc.text[:40], found=found))
-
-
-def _mixed_rows(record: VectorRecord, rows: Union[Rows, slice]) -> Floats2d:
-    if "mixed" in record:
-        mixed: Floats2d = record["mixed"][_indices(record["mixed"], rows)]
-        return mixed
-    layers = record["layers"][:, _indices(record["layers"], rows)]
-    return mix_layers(layers, record["weights"], record["gamma"], record["norm"]).astype(layers.dtype, copy=False)
-
-
-def _indices(array: Any, rows: Union[Rows, slice]) -> Any:
-    """RETURNS (Any): Rows as an index for the library of the array."""
-    return rows if isinstance(rows, slice) else get_array_module(array).asarray(rows)
-
-
-def _concatenate(arrays: List[Any], axis: int) -> Any:
-    return get_array_module(arrays[0]).concatenate(arrays, axis=axis)
-
-
-def _make_record(doc: Doc, start: int, end: int) -> VectorRecord:
-    """RETURNS (VectorRecord): A record for a run of tokens, without vectors."""
-    starts = _starts(doc)[start:end]
-    record = VectorRecord(
-        starts=starts - starts[:1],
-        orths=_orths(doc)[start:end],
-        n_chars=int(starts[-1] - starts[0]) + len(doc[end - 1]) if end > start else 0,  # no copy of a long text
-        first=start,
-        n_tokens=len(doc),
-        n_carried=0,
-    )
-    record.is_checked = True
-    return record
-
-
-def _put_record(doc: Doc, prefix: str, record: VectorRecord, first_char: int) -> None:
-    """Store a record on the Doc that it was created for."""
-    user_data: Dict[Any, Any] = doc.user_data
-    user_data[("._.", _data_name(prefix), first_char, _fingerprint(record) + first_char)] = record
-
-
-def _fingerprint(record: VectorRecord) -> int:
-    """RETURNS (int): A hash of the content.
-
-    The key contains it in place of the last character. spaCy shifts both characters of a key by the same number, so
-    keys of different records stay different.
-    """
-    digest = blake2b(record["starts"], digest_size=5)
-    digest.update(record["orths"])
-    for name in ("mixed", "layers"):
-        if name in record:
-            digest.update(to_numpy(record[name].sum(axis=-2, dtype="float32")).tobytes())
-    return int.from_bytes(digest.digest(), "little")
-
-
-def _find_records(doc: Doc, prefix: str) -> List[Tuple[Any, VectorRecord]]:
-    """RETURNS (List[Tuple[Any, VectorRecord]]): The records of a Doc with their keys, all of them checked."""
-    found = [(key, doc.user_data[key]) for key in _record_keys(doc, prefix)]
-    for key, record in found:
-        if not getattr(record, "is_checked", False):
-            _check_record(doc, prefix, key, record)
+def _average(rows: Any, lows: Rows, highs: Rows) -> Any:
+    """RETURNS (Any): For each token its row, or the mean of its rows without white space, which has rows of zeros."""
+    found = rows[..., get_array_module(rows).asarray(lows), :]
+    for i in numpy.flatnonzero(highs - lows > 1).tolist():
+        several = rows[..., lows[i] : highs[i], :]
+        n_words = int(several.reshape((-1, *several.shape[-2:])).any(axis=(0, 2)).sum())
+        found[..., i, :] = several.sum(axis=-2, dtype="float32") / max(n_words, 1)
     return found
 
 
-def _check_record(doc: Doc, prefix: str, key: Any, record: Any) -> None:
-    problems = find_problems(record, key[2])
+def _mixed_rows(record: Dict[str, Any], rows: slice) -> Floats2d:
+    if "mixed" in record:
+        mixed: Floats2d = record["mixed"][rows]
+        return mixed
+    layers = record["layers"][:, rows]
+    return mix_layers(layers, record["weights"], record["gamma"], record["norm"]).astype(layers.dtype, copy=False)
+
+
+def _find_stops(record: Dict[str, Any]) -> Rows:
+    """RETURNS (Rows): The character after each token, or after the white space that follows it."""
+    stops: Rows = record["stops"] if "stops" in record else numpy.append(record["starts"][1:], record["n_chars"])
+    return stops
+
+
+def _no_vectors(text: str, prefix: str, unclear: Any) -> VectorsError:
+    template = Errors.EL074 if unclear.any() else Errors.EL062
+    return VectorsError(template.format(name=prefix, text=text[:40]))
+
+
+def _tokens(doc: Doc, start: int, end: int) -> Tuple[Rows, NDArray[numpy.uint64]]:
+    """RETURNS (Tuple): Of each token the first character, and the hash of the text."""
+    if end - start < len(doc) / 16:  # less work than for all tokens; `Span.to_array` is slow
+        starts = numpy.asarray([token.idx for token in doc[start:end]], dtype="int64")
+        return starts, numpy.asarray([token.orth for token in doc[start:end]], dtype="uint64")
+    return doc.to_array(IDX).astype("int64")[start:end], doc.to_array(ORTH)[start:end]  # type: ignore[return-value]
+
+
+def _count_chars(doc: Doc) -> int:
+    """RETURNS (int): Length of the text without the white space after it, in constant time."""
+    if not len(doc):
+        return 0
+    last = doc[len(doc) - 1]
+    return last.idx + len(last)
+
+
+# Records in `doc.user_data`
+
+
+def _make_key(doc: Doc, prefix: str) -> Any:
+    return "._.", f"{prefix}_data", 0, _count_chars(doc)
+
+
+def _find_keys(doc: Doc, prefix: str) -> List[Any]:
+    name = f"{prefix}_data"
+    return [key for key in doc.user_data if isinstance(key, tuple) and len(key) == 4 and key[:2] == ("._.", name)]
+
+
+def _get_record(doc: Doc, prefix: str) -> VectorRecord:
+    """RETURNS (VectorRecord): The record made for this Doc, in constant time after the first read."""
+    return _find_settled(doc, prefix) or _settle(doc, prefix)
+
+
+def _find_settled(doc: Doc, prefix: str) -> Optional[VectorRecord]:
+    record: Any = doc.user_data.get(_make_key(doc, prefix))
+    return record if getattr(record, "is_checked", False) and not record["n_carried"] else None
+
+
+def _find_records(doc: Doc, prefix: str) -> List[Tuple[int, Dict[str, Any]]]:
+    """RETURNS (List[Tuple[int, Dict[str, Any]]]): The character at which each record begins, and the checked record."""
+    keys: List[Any] = _find_keys(doc, prefix)
+    for key in keys:
+        if not getattr(doc.user_data[key], "is_checked", False):
+            _check_record(doc, prefix, key[2], doc.user_data[key])
+    return [(key[2], doc.user_data[key]) for key in keys]
+
+
+def _put_record(doc: Doc, prefix: str, record: VectorRecord) -> None:
+    """Store a record in place of all others."""
+    for key in _find_keys(doc, prefix):
+        del doc.user_data[key]
+    record.is_checked = True
+    doc.user_data[_make_key(doc, prefix)] = record
+
+
+def _settle(doc: Doc, prefix: str) -> VectorRecord:
+    """Replace the records of a Doc that was cut, joined or read from bytes by one with the rows of its own tokens.
+
+    RETURNS (VectorRecord): The record.
+    RAISES (VectorsError): As `get_mixed`; the Doc is then unchanged.
+    """
+    found, (starts, orths) = _find_records(doc, prefix), _tokens(doc, 0, len(doc))
+    clear: List[Tuple[int, Dict[str, Any]]] = []
+    unclear = numpy.zeros(len(doc), dtype=bool)
+    for first, record in found:
+        # After one copy, all tokens of the Doc within the text of the record belong to it: the Doc was cut from that of
+        # the record, or joined from Docs that include it. Copies are counted, unless the record is a dictionary, which
+        # was read from bytes before this module was imported.
+        if isinstance(record, VectorRecord):
+            is_clear = record["n_carried"] <= 1
+        else:
+            is_clear = numpy.array_equal(record["starts"] + first, starts) and numpy.array_equal(record["orths"], orths)
+        if is_clear or not len(doc):
+            clear.append((first, record))
+        else:
+            unclear |= numpy.isin(starts, _shift(record["starts"], first))
+    if len(found) == len(clear) == 1 and clear[0][0] == 0 and clear[0][1]["n_carried"] == 0:
+        settled = VectorRecord(clear[0][1])
+    else:
+        settled = _join(doc, prefix, clear, starts[unclear])
+    if settled.get("sets_hooks") is True:
+        set_vector_hooks(doc, prefix)
+    if settled.get("averages_merged") is not True:
+        _locate(doc, prefix, settled, 0, len(doc))
+    _put_record(doc, prefix, settled)
+    return settled
+
+
+def _join(doc: Doc, prefix: str, records: List[Tuple[int, Dict[str, Any]]], unclear: Rows) -> VectorRecord:
+    """RETURNS (VectorRecord): The rows of records that are within a Doc, in arrays of its own.
+    RAISES (VectorsError): EL062 and EL074 for none, EL092 if their sizes differ.
+    """
+    n_chars, parts = _count_chars(doc), []
+    for first, record in sorted(records, key=lambda placed: placed[0]):
+        rows = slice(*numpy.searchsorted(record["starts"], [-first, n_chars - first]).tolist())
+        if rows.start < rows.stop or not len(doc):
+            parts.append((first, record, rows))
+    if not parts:
+        raise _no_vectors(doc.text, prefix, unclear >= 0)
+    kept = [record for _, record, _ in parts]
+    arrays = [record[name] for record in kept for name in ("mixed", "layers") if name in record]
+    widths, depths = {array.shape[-1] for array in arrays}, {len(array) for array in arrays if array.ndim == 3}
+    if len(widths) > 1 or len(depths) > 1:
+        sizes = f"widths {sorted(widths)}, numbers of layers {sorted(depths)}"
+        raise VectorsError(Errors.EL092.format(name=prefix, text=doc.text[:40], found=sizes))
+    joined = VectorRecord(n_chars=n_chars, n_tokens=len(doc), n_carried=0)
+    joined.update({name: kept[0][name] for name in ("weights", "gamma", "norm")})
+    joined.update({name: True for name in FLAGS if all(record.get(name) is True for record in kept)})
+    joined["starts"] = numpy.concatenate([_shift(record["starts"][rows], first) for first, record, rows in parts])
+    joined["stops"] = numpy.concatenate([_shift(_find_stops(record)[rows], first) for first, record, rows in parts])
+    joined["orths"] = numpy.concatenate([record["orths"][rows] for _, record, rows in parts])
+    older = [_shift(record["unclear"], first) for first, record, _ in parts if "unclear" in record]
+    joined["unclear"] = numpy.concatenate([unclear, *older])
+    xp, mixes = get_array_module(arrays[0]), {(*record["weights"], record["gamma"], record["norm"]) for record in kept}
+    if all("layers" in record for record in kept):
+        joined["layers"] = xp.concatenate([record["layers"][:, rows] for _, record, rows in parts], axis=1)
+    if len(mixes) > 1 or any("mixed" in record for record in kept):
+        joined["mixed"] = xp.concatenate([_mixed_rows(record, rows) for _, record, rows in parts])
+    if (joined["starts"][1:] <= joined["starts"][:-1]).any():  # no copy by spaCy has two rows for a character
+        raise VectorsError(Errors.EL063.format(name=prefix, text=doc.text[:40]))
+    if (numpy.append(joined["starts"], n_chars) > numpy.append(0, joined["stops"]) + 1).any():
+        joined.pop("sets_hooks", None)  # other tokens may have vectors of their own
+    return joined
+
+
+def _shift(characters: Any, first: int) -> Rows:
+    shifted: Rows = characters.astype("int64") + first
+    return shifted
+
+
+# Checks of a record from bytes, which may contain arbitrary values
+
+
+def _check_record(doc: Doc, prefix: str, first: Any, record: Any) -> None:
+    """RAISES (VectorsError): EL090 for a record with problems, EL091 for one with unusable values."""
+    problems = _find_problems(first, record)
     if problems:
-        raise ValueError(Errors.EL090.format(name=prefix, text=doc.text[:40], problems="; ".join(problems)))
-    if has_unusable_values(record):
-        raise ValueError(Errors.EL091.format(name=prefix, text=doc.text[:40]))
+        raise VectorsError(Errors.EL090.format(name=prefix, text=doc.text[:40], problems="; ".join(problems)))
+    if _has_unusable_values(record):
+        raise VectorsError(Errors.EL091.format(name=prefix, text=doc.text[:40]))
     if isinstance(record, VectorRecord):
         record.is_checked = True
 
 
-def _record_keys(doc: Doc, prefix: str) -> List[Any]:
-    name = _data_name(prefix)
-    return [key for key in doc.user_data if _is_record_key(key, name)]
+def _find_problems(first: Any, record: Any) -> List[str]:
+    """RETURNS (List[str]): What differs from the docstring of `VectorRecord`; sizes only if all types are right."""
+    if not isinstance(record, dict):
+        return [f"the record is {_describe(record)}, should be a dictionary"]
+    problems = [] if _is_place(first) else [f"the key has {_describe(first)}, should have a character"]
+    problems += [f"{name} is missing" for name in ("starts", "orths", *VALUES) if name not in record]
+    if "mixed" not in record and "layers" not in record:
+        problems.append("mixed and layers are missing")
+    for name, (kind, axes) in ARRAYS.items():
+        if name in record and not _is_array(record[name], kind, len(axes)):
+            wanted = f"an array of {KINDS[kind]} with {len(axes)} axes"
+            problems.append(f"{name} is {_describe(record[name])}, should be {wanted}")
+    for name, (is_fine, wanted) in {**VALUES, "marks": (_is_boundary_sums, "a number and two arrays of sums")}.items():
+        if name in record and not is_fine(record[name]):
+            problems.append(f"{name} is {_describe(record[name])}, should be {wanted}")
+    if problems:
+        return problems
+    shapes = {name: dict(zip(axes, record[name].shape)) for name, (_, axes) in ARRAYS.items() if name in record}
+    shapes["weights"] = {"values": len(record["weights"])}
+    if "marks" in record:
+        shapes["marks"] = {"values": len(record["marks"][1])}
+    sizes: Dict[str, int] = {}
+    for name, shape in shapes.items():
+        for axis, size in shape.items():
+            if sizes.setdefault(axis, size) != size:
+                problems.append(f"{name} has {size} {axis}, should have {sizes[axis]}")
+    starts, n_chars = record["starts"], int(record["n_chars"])
+    if "layers" in record and not len(record["layers"]):
+        problems.append("layers is empty")
+    if len(starts) and (starts[0] < 0 or not (starts[1:] > starts[:-1]).all()):
+        problems.append("starts is not ascending from 0")
+    elif len(starts) and starts[-1] > n_chars:
+        problems.append(f"n_chars is {n_chars}, should be {starts[-1]} or more")
+    return problems
 
 
-def _is_record_key(key: Any, name: str) -> bool:
-    return isinstance(key, tuple) and len(key) == 4 and key[0] == "._." and key[1] == name
+def _has_unusable_values(record: Dict[str, Any]) -> bool:
+    """record (Dict[str, Any]): A record without problems.
+    RETURNS (bool): Whether a value is NaN, infinite, or so large that results would overflow.
+    """
+    array = record["layers"] if "layers" in record else record["mixed"]
+    largest = _find_largest(array)
+    if not (largest <= LARGEST_VALUE and _find_largest(record.get("mixed", array)) <= LARGEST_VALUE):  # or NaN
+        return True
+    if "layers" in record:
+        largest = largest if record["norm"] is None else math.sqrt(array.shape[2])
+        if abs(record["gamma"]) * largest > float(numpy.finfo(array.dtype).max):
+            return True
+    n_boundaries, sums, squares = record.get("marks", (0, numpy.zeros(0), numpy.zeros(0)))
+    if not (_find_largest(sums) <= LARGEST_VALUE and _find_largest(squares) <= LARGEST_VALUE**2):
+        return True
+    return bool((squares * n_boundaries * array.shape[-1] < sums**2 * (1 - 1e-6)).any())  # a negative variance
 
 
-def _data_name(prefix: str) -> str:
-    return f"{prefix}_data"
+def _find_largest(array: Any) -> float:
+    """RETURNS (float): The largest absolute value, NaN if one is."""
+    return float(abs(array).max()) if array.size else 0.0
 
 
-def _starts(doc: Doc) -> Rows:
-    """RETURNS (Rows): The first character of each token."""
-    return doc.to_array(IDX).astype("int64")
+def _describe(value: Any) -> str:
+    if is_xp_array(value):
+        return f"an array of {value.dtype} with shape {value.shape}"
+    text = repr(value)
+    return text if len(text) <= 40 else f"a {type(value).__name__}"
 
 
-def _orths(doc: Doc) -> NDArray[numpy.uint64]:
-    """RETURNS (NDArray[numpy.uint64]): The hash of each token's text."""
-    orths: NDArray[numpy.uint64] = doc.to_array(ORTH)  # type: ignore[assignment]  # an array of uint64
-    return orths
+def _is_array(value: Any, kind: str, n_axes: int) -> bool:
+    return is_xp_array(value) and value.dtype.kind == kind and value.ndim == n_axes
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and abs(int(value)) < LARGEST_PLACE
+
+
+def _is_count(value: Any) -> bool:
+    return _is_place(value) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_VALUE
+
+
+def _is_boundary_sums(value: Any) -> bool:
+    if not (isinstance(value, (list, tuple)) and len(value) == 3 and _is_count(value[0])):
+        return False
+    return all(_is_array(sums, "f", 1) for sums in value[1:]) and value[1].shape == value[2].shape
+
+
+KINDS = {"i": "integers", "u": "hashes", "f": "numbers"}
+ARRAYS = {
+    "starts": ("i", ["rows"]),
+    "orths": ("u", ["rows"]),
+    "stops": ("i", ["rows"]),
+    "layers": ("f", ["values", "rows", "columns"]),
+    "mixed": ("f", ["rows", "columns"]),
+    "unclear": ("i", ["characters"]),
+}
+VALUES: Dict[str, Tuple[Callable[[Any], bool], str]] = {
+    "n_chars": (_is_count, "a number of characters"),
+    "n_tokens": (_is_count, "a number of tokens"),
+    "n_carried": (_is_count, "a number of copies"),
+    "weights": (lambda value: isinstance(value, (list, tuple)) and all(map(_is_number, value)), "a list of numbers"),
+    "gamma": (_is_number, "a number"),
+    "norm": (lambda value: value is None or value in [*COMPONENT_NORMS], f"one of {COMPONENT_NORMS}"),
+}
+
+
+# Extension attributes, read-only as their arrays are
+
+
+@dataclass(frozen=True)
+class ExtensionGetter:
+    """A getter for one prefix, picklable for spawned workers; getters of the same class and prefix are equal.
+
+    prefix (str): The extension prefix.
+    """
+
+    prefix: str
+
+
+class VectorsGetter(ExtensionGetter):
+    """`._.elmo`, read-only: the mixed vectors of a Doc, shape (n, D), that of a token, shape (D,), or the mean over the
+    tokens of a span, zeros if it is empty.
+    """
+
+    def __call__(self, owner: Owner) -> Any:
+        return _of_owner(owner, get_mixed(*_place(owner, self.prefix)))
+
+
+class LayersGetter(ExtensionGetter):
+    """`._.elmo_layers`, read-only: all layers, shape (L+1, n, D) of a Doc, (L+1, D) of a token and of a span."""
+
+    def __call__(self, owner: Owner) -> Any:
+        return _of_owner(owner, get_layers(*_place(owner, self.prefix)))
+
+
+def register_extensions(prefix: str = "elmo") -> None:
+    """Register the attributes `._.elmo` and `._.elmo_layers` of Doc, Span and Token. May be called repeatedly.
+
+    The ELMo component calls it. Call it yourself for Docs read from a file without a pipeline.
+    prefix (str): The component's `prefix` setting, which replaces "elmo" in the names.
+    RAISES (ValueError): EL073 if a name is taken.
+    """
+    layers = f"{prefix}_layers"
+    for owner in (Doc, Token, Span):
+        register_getter(owner, prefix, VectorsGetter(prefix))
+        register_getter(owner, layers, LayersGetter(prefix))
+
+
+def register_getter(owner: Any, name: str, getter: ExtensionGetter) -> None:
+    """Register an attribute of Doc, Span or Token.
+
+    RAISES (ValueError): EL073 if the name is taken.
+    """
+    if not owner.has_extension(name):
+        owner.set_extension(name, getter=getter, setter=partial(_refuse, name))
+    elif owner.get_extension(name)[2] != getter:
+        raise ValueError(Errors.EL073.format(owner=owner.__name__, name=name))
+
+
+def _refuse(name: str, owner: Owner, value: Any) -> None:
+    """RAISES (AttributeError): EL079; spaCy would ignore the value without a setter."""
+    raise AttributeError(Errors.EL079.format(owner=type(owner).__name__, name=name))
+
+
+def read_only(array: Any) -> Any:
+    """RETURNS (Any): A read-only view of a NumPy array; CuPy has no read-only arrays."""
+    if not isinstance(array, numpy.ndarray):
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _place(owner: Owner, prefix: str) -> Tuple[Doc, str, int, int]:
+    """RETURNS (Tuple[Doc, str, int, int]): The Doc, the prefix, the first token, and the one after the last."""
+    if isinstance(owner, Token):
+        return owner.doc, prefix, owner.i, owner.i + 1
+    if isinstance(owner, Span):
+        return owner.doc, prefix, owner.start, owner.end
+    return owner, prefix, 0, len(owner)
+
+
+def _of_owner(owner: Owner, rows: Any) -> Any:
+    if isinstance(owner, Token):
+        return read_only(rows[..., 0, :])
+    return read_only(_mean(rows).astype(rows.dtype) if isinstance(owner, Span) else rows)
+
+
+def _mean(rows: Any) -> Any:
+    """RETURNS (Any): The mean over tokens in float32, zeros if there are none."""
+    return rows.sum(axis=-2, dtype="float32") / max(rows.shape[-2], 1)
+
+
+# `doc.vector` and related attributes, for `set_vectors = true`
+
+
+def set_vector_hooks(doc: Doc, prefix: str = "elmo") -> None:
+    """Use the mixed vectors for `vector`, `has_vector`, `vector_norm` and `similarity` of a Doc, its spans and tokens.
+
+    The hooks read what `._.elmo` reads; `doc.tensor` may be another component's. They are functions of this module, so
+    that a Doc with hooks can be pickled. spaCy does not write hooks to bytes (warning W109), nor copy them in
+    `Doc.from_docs`; the first read of `._.elmo` sets them again.
+    doc (Doc): A Doc with ELMo vectors.
+    prefix (str): The component's extension prefix.
+    """
+    hooks: Dict[str, Callable[..., Any]] = {
+        "vector": partial(_vector, prefix),
+        "has_vector": partial(_has_vector, prefix),
+        "vector_norm": _vector_norm,
+        "similarity": _similarity,
+    }
+    for known in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
+        known.update(hooks)
+
+
+def _vector(prefix: str, owner: Owner) -> Any:
+    """RETURNS (Any): The ELMo vector of a token, the mean over a Doc or span, shape (D,).
+    RAISES (VectorsError): As `get_mixed`, for a Doc or token.
+    """
+    try:
+        rows = get_mixed(*_place(owner, prefix))
+    except VectorsError:
+        if isinstance(owner, Span):  # `as_doc` reads this vector, and must not fail
+            return numpy.zeros((owner.vocab.vectors_length,), dtype="float32")
+        set_by_as_doc = getattr(owner, "_vector", None)
+        if set_by_as_doc is None or _find_keys(owner.doc, prefix):
+            raise
+        return set_by_as_doc
+    return read_only(rows[0]) if isinstance(owner, Token) else _mean(rows)
+
+
+def _has_vector(prefix: str, owner: Owner) -> bool:
+    """RETURNS (bool): Whether all tokens have ELMo vectors."""
+    try:
+        return bool(get_mixed(*_place(owner, prefix)).size)
+    except VectorsError:
+        return False
+
+
+def _vector_norm(owner: Owner) -> float:
+    """RETURNS (float): The length of the vector of a Doc, span or token."""
+    vector = owner.vector.astype("float32")
+    return float(get_array_module(vector).sqrt((vector**2).sum()))
+
+
+def _similarity(owner: Owner, other: Any) -> float:
+    """RETURNS (float): Cosine of the vectors of two Docs, spans or tokens; 0 if one is zero."""
+    norms = _vector_norm(owner) * _vector_norm(other)
+    if norms == 0.0 or not isinstance(other, (Doc, Span, Token)):
+        return 0.0
+    return float((owner.vector.astype("float32") * other.vector.astype("float32")).sum()) / norms

@@ -14,7 +14,14 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 from .._choices import AnyPath
 from ..errors import Errors
 from ..ml.batch_norm import add_boundary_sums
-from ..ml.doc_vectors import DocVectors, set_vectors
+from ..ml.doc_vectors import (
+    DocVectors,
+    read_only,
+    register_extensions,
+    set_vector_hooks,
+    set_vectors,
+    write_rows,
+)
 from ..ml.elmo_model import (
     begin_training,
     check_schedules,
@@ -28,17 +35,15 @@ from ..ml.elmo_model import (
 )
 from ..ml.listener import ElmoListener, settings_of
 from ..ml.loaders import BiLMLoader, resolve
+from ..ml.mixing import equal_weights
 from ..ml.types import ElmoBatch
 from .advice import has_loader, warn_of_other_language, warn_without_listener
 from .defaults import DEFAULT_BLOCKS, check_settings
-from .doc_arrays import alloc_vectors, check_weights, write_rows
-from .extensions import read_only, register_extensions
 from .gradient_buffer import GradientBuffer
 from .listened_to import ListenedToPipe
 from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
 from .other_bilm import check_kept_components
 from .training_check import check_training
-from .vector_hooks import set_vector_hooks
 from .wrong_model import check_model
 
 
@@ -71,7 +76,7 @@ def make_elmo(
         are always stored, since listeners read them from the Doc.
     dtype (str): Precision of the stored vectors, "float32" or "float16".
     prefix (str): Name of the extension attributes; each ELMo component in a pipeline needs another.
-    set_vectors (bool): Also set `doc.tensor`, and use it for `vector` and `similarity` of Doc, span and token.
+    set_vectors (bool): Also set `doc.tensor`, and use the vectors for `vector` and `similarity` of Doc, span and token.
     average_merged (bool): A merged token gets the mean of the vectors of its original tokens; false makes reading its
         vector an error.
     RETURNS (Elmo): The component.
@@ -204,12 +209,19 @@ class Elmo(ListenedToPipe):
     def _fit(self, names: Iterable[str]) -> None:
         """RAISES (ValueError): EL068 if a listener of these components was trained for other sizes, EL069 for a mix."""
         if self.sizes is not None:
-            check_weights(self.name, self.mix["weights"], self.sizes[0])
+            self._check_mix()
             for listener in chain.from_iterable(self.listener_map[name] for name in names):
                 listener.set_sizes(*self.sizes)
         bilm = get_bilm(self.model)
         if bilm is not None:
             warn_of_other_language(self.name, bilm.meta.get("lang"), self.vocab.lang)
+
+    def _check_mix(self) -> None:
+        """RAISES (ValueError): EL069 if the number of weights of the component's mix is not that of the layers."""
+        weights, n_layers = self.mix["weights"], self.model.get_dim("nL")
+        if weights is not None and len(weights) != n_layers:
+            sizes = {"n_weights": len(weights), "weights": list(weights), "n_layers": n_layers}
+            raise ValueError(Errors.EL069.format(setting=f"mix.weights of '{self.name}'", **sizes))
 
     # Prediction
 
@@ -225,7 +237,7 @@ class Elmo(ListenedToPipe):
         docs = list(docs)
         self.check_initialized(docs)
         self.fill()
-        check_weights(self.name, self.mix["weights"], self.model.get_dim("nL"))
+        self._check_mix()
         found = [self._alloc(len(doc)) for doc in docs]
         write_layers(self.model, docs, lambda i, rows, layers: write_rows(found[i], rows, layers))
         if self._needs_boundaries():
@@ -234,13 +246,18 @@ class Elmo(ListenedToPipe):
         return found
 
     def _alloc(self, n_tokens: int) -> DocVectors:
-        return alloc_vectors(
-            self.model.ops.xp,
-            self.mix,
-            layers_shape=(self.model.get_dim("nL"), n_tokens, self.model.get_dim("nO")),
-            dtype=self.dtype,
-            has_mixed=self.store != "layers" or self.set_vectors,
-            has_layers=self.store != "mixed" or bool(self.listener_map),
+        """RETURNS (DocVectors): Arrays of zeros for a Doc, and the mix."""
+        xp, (n_layers, width) = self.model.ops.xp, (self.model.get_dim("nL"), self.model.get_dim("nO"))
+        has_mixed = self.store != "layers" or self.set_vectors
+        has_layers = self.store != "mixed" or bool(self.listener_map)
+        return DocVectors(
+            mixed=xp.zeros((n_tokens, width), dtype=self.dtype) if has_mixed else None,
+            layers=xp.zeros((n_layers, n_tokens, width), dtype=self.dtype) if has_layers else None,
+            weights=equal_weights(self.mix["weights"], n_layers),
+            gamma=float(self.mix["gamma"]),
+            norm=self.mix["layer_norm"],
+            averages_merged=self.average_merged,
+            sets_hooks=self.set_vectors,
         )
 
     def _needs_boundaries(self) -> bool:
@@ -271,11 +288,10 @@ class Elmo(ListenedToPipe):
         """
         for doc, vectors in zip(docs, scores):
             mixed = None if self.store == "layers" else vectors.mixed
-            stored = vectors._replace(mixed=mixed, averages_merged=self.average_merged)
-            set_vectors(doc, self.prefix, stored)
+            set_vectors(doc, self.prefix, vectors._replace(mixed=mixed))
             if self.set_vectors:
                 doc.tensor = read_only(vectors.mixed)
-                set_vector_hooks(doc)
+                set_vector_hooks(doc, self.prefix)
 
     # Training
 

@@ -13,6 +13,7 @@ from thinc.types import Floats2d
 
 from ..engine.fork import register_fork_handlers
 from ..errors import Errors
+from ..ml.doc_vectors import ExtensionGetter, register_getter
 from ..ml.loaders import resolve
 from ..ml.surprisal import (
     Reading,
@@ -25,7 +26,6 @@ from ..ml.surprisal import (
     load_language_model,
     set_surprisal,
 )
-from .extensions import ExtensionGetter, register_getter
 
 DEFAULT_CONFIG = """
 [elmo_surprisal]
@@ -191,5 +191,5 @@ def register_surprisal(prefix: str = "elmo") -> None:
     prefix (str): The `prefix` setting of the component.
     RAISES (ValueError): EL073 if a name is taken.
     """
-    register_getter(Doc, prefix, f"{prefix}_surprisal", DocSurprisalGetter(prefix))
-    register_getter(Token, prefix, f"{prefix}_surprisal", TokenSurprisalGetter(prefix))
+    register_getter(Doc, f"{prefix}_surprisal", DocSurprisalGetter(prefix))
+    register_getter(Token, f"{prefix}_surprisal", TokenSurprisalGetter(prefix))

@@ -3,6 +3,7 @@
 import pickle
 import time
 import warnings
+from pathlib import Path
 
 import numpy
 import pytest
@@ -12,19 +13,28 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_elmo.ml.doc_vectors import DocVectors, get_layers, get_mixed, has_layers, set_vectors
+from spacy_elmo.ml.doc_vectors import (
+    DocVectors,
+    get_boundary_sums,
+    get_layers,
+    get_mixed,
+    has_layers,
+    set_vectors,
+)
 
 VOCAB = Vocab()
 WORDS = ["Wow", "!", "!", "Really", "?", "the", "cat", "the", "dog", "."]
 SPACES = [False, False, False, False, True, True, True, True, False, True]
 
 
-def make_doc(words=WORDS, spaces=SPACES, seed=0, prefix="elmo", store="both", weights=(0.1, 0.2, 0.3)):
+def make_doc(
+    words=WORDS, spaces=SPACES, seed=0, prefix="elmo", store="both", weights=(0.1, 0.2, 0.3), averages_merged=False
+):
     doc = Doc(VOCAB, words=words, spaces=spaces)
     layers = numpy.random.default_rng(seed).normal(size=(3, len(words), 4)).astype("float32")
     shares = numpy.exp(weights) / numpy.exp(weights).sum()
     mixed = numpy.einsum("ltd,l->td", layers, shares).astype("float32") * 2
-    vectors = DocVectors(mixed, layers, list(weights), 2.0, None)
+    vectors = DocVectors(mixed, layers, list(weights), 2.0, None, averages_merged=averages_merged)
     if store == "layers":
         vectors = vectors._replace(mixed=None)
     elif store == "mixed":
@@ -318,3 +328,166 @@ def test_tokens_of_a_blank_pipeline_keep_their_rows():
     set_vectors(doc, "elmo", DocVectors(mixed, None, [0.0], 1.0, None))
     check(doc, mixed)
     check(Doc.from_docs([doc, doc]), numpy.concatenate([mixed, mixed]))
+
+
+class Unsearchable(dict):
+    """User data that can be looked up, but not searched."""
+
+    def __iter__(self):
+        raise AssertionError("a read looked through all user data")
+
+    keys = values = items = __iter__
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("how", ["made", "joined", "beside plain", "cut", "bytes", "merged"])
+def test_a_second_read_does_not_look_through_user_data(how):
+    doc, mixed, _ = make_doc(averages_merged=True)
+    if how == "joined":
+        doc, mixed = Doc.from_docs([doc] * 50), numpy.concatenate([mixed] * 50)
+    elif how == "beside plain":
+        doc = Doc.from_docs([doc, Doc(VOCAB, words=["plain"] * 50)])
+    elif how == "cut":
+        doc, mixed = doc[2:8].as_doc(copy_user_data=True), mixed[2:8]
+    elif how == "bytes":
+        doc = Doc(VOCAB).from_bytes(doc.to_bytes())
+    elif how == "merged":
+        merge(doc, 8, 10)
+        mixed = numpy.concatenate([mixed[:8], mixed[8:].mean(axis=0, keepdims=True)])
+    get_mixed(doc, "elmo", 0, 1)
+    doc.user_data = Unsearchable(doc.user_data)
+    for i, row in enumerate(mixed):
+        numpy.testing.assert_allclose(get_mixed(doc, "elmo", i, i + 1)[0], row, atol=1e-6)
+    assert get_layers(doc, "elmo", 1, 3).shape == (3, 2, 4) and has_layers(doc, "elmo")
+
+
+def merge(doc, start, end):
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[start:end])
+
+
+def split(doc, i):
+    with doc.retokenize() as retokenizer:
+        retokenizer.split(doc[i], [doc[i].text[:1], doc[i].text[1:]], heads=[doc[i], doc[i]])
+
+
+NUMBERS = [f"w{i}" for i in range(100)]
+VECTORS = dict(zip(NUMBERS, numpy.random.default_rng(5).normal(size=(100, 3, 4)).astype("f")))
+STEPS = ["merge", "as_doc", "from_docs", "beside plain", "bytes", "docbin", "copy", "read"]
+
+
+def make_numbered(words, has_layers=True, norm=None):
+    """The vector of a token is that of its text, so that the right one is known after any number of steps."""
+    doc = Doc(VOCAB, words=words)
+    layers = numpy.stack([VECTORS[word] for word in words], axis=1)
+    mixed = None if has_layers else layers.mean(axis=0)
+    layers = layers if has_layers else None
+    set_vectors(doc, "elmo", DocVectors(mixed, layers, [0.0] * 3, 1.0, norm, averages_merged=True))
+    return doc
+
+
+def normed(layers):
+    centred = layers - layers.mean(axis=-1, keepdims=True)
+    return centred / numpy.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-12)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("has_layers, norm", [(True, None), (True, "token"), (False, None)])
+@settings(max_examples=120, deadline=None)
+@given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 9), st.integers(1, 5)), max_size=6))
+def test_any_order_of_steps_gives_the_mean_of_the_words_of_a_token(has_layers, norm, steps):
+    """Or an error if two copies were made without a read between them, of any of the Docs."""
+    doc, n_unread, n_made = make_numbered(NUMBERS[:10], has_layers, norm), 0, 10
+    for step, start, length in steps:
+        if step == "merge" and start + 1 < len(doc):
+            merge(doc, start, min(start + length + 1, len(doc)))
+        elif step == "as_doc" and start < len(doc):
+            doc, n_unread = doc[start : start + length].as_doc(copy_user_data=True), n_unread + 1
+        elif step == "from_docs":
+            other = make_numbered(NUMBERS[n_made : n_made + length], has_layers, norm)
+            docs = [doc, other] if start % 2 else [other, doc]
+            doc, n_unread, n_made = Doc.from_docs(docs), n_unread + 1, n_made + length
+        elif step == "beside plain":
+            plain = Doc(VOCAB, words=["plain"] * length)
+            doc, n_unread = Doc.from_docs([doc, plain] if start % 2 else [plain, doc]), n_unread + 1
+        elif step == "bytes":
+            doc = Doc(VOCAB).from_bytes(doc.to_bytes())
+        elif step == "docbin":
+            doc = next(DocBin(docs=[doc], store_user_data=True).get_docs(VOCAB))
+        elif step == "copy":
+            doc = doc.copy()
+        elif step == "read" and n_unread < 2:
+            try:
+                get_mixed(doc, "elmo", 0, 1)
+            except ValueError as error:
+                assert "EL062" in str(error)
+            n_unread = 0
+    for i, token in enumerate(doc):
+        words = token.text.split()
+        if "plain" in words:
+            with pytest.raises(ValueError, match="EL062|EL074"):
+                get_mixed(doc, "elmo", i, i + 1)
+            continue
+        try:
+            found = get_mixed(doc, "elmo", i, i + 1)[0]
+        except ValueError as error:
+            assert n_unread > 1 and "EL074" in str(error) or "EL062" in str(error)
+            continue
+        layers = numpy.stack([VECTORS[word] for word in words])
+        mixed = (normed(layers) if norm else layers).mean(axis=1)
+        numpy.testing.assert_allclose(found, mixed.mean(axis=0), atol=1e-5)
+        if has_layers:
+            numpy.testing.assert_allclose(get_layers(doc, "elmo", i, i + 1)[:, 0], layers.mean(axis=0), atol=1e-5)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("step", ["none", "as_doc", "from_docs", "bytes"])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_token_that_was_split_stays_an_error(step, is_read):
+    doc = make_numbered(["w10", "w11", "w12"])
+    merge(doc, 0, 2)
+    if is_read:
+        get_mixed(doc, "elmo", 0, 1)
+    split(doc, 1)
+    if step == "as_doc":
+        doc = doc[1:].as_doc(copy_user_data=True)
+    elif step == "from_docs":
+        doc = Doc.from_docs([doc, make_numbered(["w0"])])
+    elif step == "bytes":
+        doc = Doc(VOCAB).from_bytes(doc.to_bytes())
+    with pytest.raises(ValueError, match="EL063"):
+        get_mixed(doc, "elmo", 0, len(doc))
+    for i in (token.i for token in doc if token.text in ("w", "12")):
+        with pytest.raises(ValueError, match="EL063"):
+            get_mixed(doc, "elmo", i, i + 1)
+
+
+@pytest.mark.issue(37)
+def test_a_merge_with_tokens_without_vectors_has_none():
+    doc = Doc.from_docs([make_numbered(["w0", "w1"]), Doc(VOCAB, words=["plain", "plain"])])
+    merge(doc, 1, 3)
+    numpy.testing.assert_allclose(get_layers(doc, "elmo", 0, 1)[:, 0], VECTORS["w0"], atol=1e-6)
+    with pytest.raises(ValueError, match="EL062"):
+        get_mixed(doc, "elmo", 1, 2)
+
+
+def read_old_docs():
+    path = Path(__file__).parents[1] / "fixtures" / "docs_177bb64.spacy"
+    return list(DocBin().from_disk(path).get_docs(Vocab()))
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("doc", read_old_docs(), ids=lambda doc: doc.user_data["name"])
+def test_docs_stored_by_commit_177bb64_are_read(doc):
+    """Each has the expected vectors beside those that ELMo stored; NaN for tokens without."""
+    prefix, mixed = "other" if doc.user_data["name"] == "another prefix" else "elmo", doc.user_data["mixed"]
+    for i, row in enumerate(mixed):
+        if numpy.isnan(row).any():
+            with pytest.raises(ValueError, match="EL062"):
+                get_mixed(doc, prefix, i, i + 1)
+        else:
+            numpy.testing.assert_allclose(get_mixed(doc, prefix, i, i + 1)[0], row, atol=1e-6)
+    if "layers" in doc.user_data:
+        numpy.testing.assert_array_equal(get_layers(doc, prefix, 0, len(doc)), doc.user_data["layers"])
+    if "sums" in doc.user_data:
+        numpy.testing.assert_array_equal(get_boundary_sums(doc, prefix)[1:], doc.user_data["sums"])

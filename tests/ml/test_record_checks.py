@@ -69,30 +69,31 @@ def drop(*names):
     return change
 
 
-NAMES = ("starts", "orths", "n_chars", "first", "n_tokens", "n_carried", "weights", "gamma", "norm")
+NAMES = ("starts", "orths", "n_chars", "n_tokens", "n_carried", "weights", "gamma", "norm")
 DAMAGE = [
     *[(put(**{name: {"a": 1}}), f"EL090.*{name} is ") for name in (*NAMES, "mixed", "layers", "marks")],
     *[(put(**{name: "long" * 20}), f"EL090.*{name} is a str") for name in (*NAMES, "mixed", "layers", "marks")],
     *[(drop(name), f"EL090.*{name} is missing") for name in NAMES],
     (drop("mixed", "layers"), "EL090.*mixed and layers are missing"),
-    (cut("starts"), "EL090.*orths has 5 rows, should have 4; mixed has 5 rows"),
+    (cut("starts"), "EL090.*orths has 5 rows, should have 4;.* mixed has 5 rows"),
     (cut("orths"), "EL090.*orths has 4 rows, should have 5"),
     (cut("mixed"), "EL090.*mixed has 4 rows"),
-    (cut("layers"), "EL090.*weights has values for 3 layers, should have 2"),
-    (cut("weights"), "EL090.*weights has values for 2 layers, should have 3"),
+    (cut("layers"), "EL090.*weights has 3 values, should have 2"),
+    (cut("weights"), "EL090.*weights has 2 values, should have 3"),
     (put(layers=numpy.zeros((N_LAYERS, 9, WIDTH), dtype="f")), "EL090.*layers has 9 rows"),
-    (put(layers=numpy.zeros((N_LAYERS, 5, 2), dtype="f")), "EL090.*mixed has width 4, layers have 2"),
+    (put(layers=numpy.zeros((N_LAYERS, 5, 2), dtype="f")), "EL090.*mixed has 4 columns, should have 2"),
     (put(layers=numpy.zeros((5, WIDTH), dtype="f")), r"EL090.*an array of float32 with shape \(5, 4\)"),
     (put(mixed=numpy.zeros((5, WIDTH), dtype="complex64")), "EL090.*an array of complex64"),
     (put(starts=numpy.zeros(5, dtype="uint64")), "EL090.*an array of uint64"),
     (put(starts=numpy.asarray([0, 8, 4, 12, 16])), "EL090.*not ascending"),
-    (put(first=9), "EL090.*n_tokens is 5, should be 14"),
+    (put(stops=numpy.zeros(4, dtype="i8")), "EL090.*stops has 4 rows, should have 5"),
+    (put(unclear=numpy.zeros((1, 1))), "EL090.*unclear is an array of float64"),
     (put(n_chars=1), "EL090.*n_chars is 1, should be 16 or more"),
     (put(norm="allennlp"), "EL090.*norm is 'allennlp', should be one of"),
     (put(gamma=float("nan")), "EL090.*gamma is nan"),
     (put(weights=[0.0, float("inf"), 0.0]), "EL090.*weights is"),
     (put(marks=(2, numpy.zeros(3), numpy.zeros(2))), "EL090.*marks is"),
-    (put(marks=(2, numpy.zeros(2), numpy.zeros(2))), "EL090.*marks has values for 2 layers"),
+    (put(marks=(2, numpy.zeros(2), numpy.zeros(2))), "EL090.*marks has 2 values, should have 3"),
     (lambda key, record: (key, None), "EL090.*the record is None"),
     (lambda key, record: (key, [1, 2]), "EL090.*the record is .1, 2."),
     (lambda key, record: ((*key[:2], None, None), record), "EL090.*the key has None"),
@@ -154,15 +155,6 @@ def test_docs_of_different_models_cannot_be_read_as_one():
     set_vectors(two, "elmo", DocVectors(numpy.ones((1, 2), dtype="f"), None, [0.0], 1.0, None))
     with pytest.raises(ValueError, match=r"EL092.*widths \[2, 4\]"):
         get_mixed(Doc.from_docs([one, two]), "elmo", 0, 1)
-
-
-def test_records_are_checked_once(monkeypatch):
-    doc = through_bytes(make_doc(), "bytes")
-    get_mixed(doc, "elmo", 0, 1)
-    monkeypatch.setattr("spacy_elmo.ml.doc_vectors.find_problems", None)
-    get_mixed(doc, "elmo", 0, len(doc))
-    get_mixed(doc[1:3].as_doc(copy_user_data=True), "elmo", 0, 2)
-    get_mixed(make_doc(), "elmo", 0, 2)
 
 
 def mutate(rng, key, record):
