@@ -23,7 +23,7 @@ class PipelineErrors(metaclass=Catalogue):
     )
     EL064 = (
         "The Doc has only the mixed vectors, not the layers (extension prefix '{name}'). Set store = \"both\" or "
-        '"layers" in the config of the ELMo component.'
+        '"layers" in the config of the ELMo component, and do not remove the layers from the Doc.'
     )
     EL065 = (
         "The loader returned a {found}, but should return a BiLM. Use `spacy-elmo.BiLMLoader.v1`, or a function that "

@@ -1,4 +1,4 @@
-"""The ELMo vectors of a Doc: how they are stored, read, copied and checked; `doc._.elmo` and `doc.vector`.
+"""The ELMo vectors of a Doc: how they are stored, read, copied, checked and removed; `doc._.elmo` and `doc.vector`.
 
 They are one record (`VectorRecord`) in `doc.user_data`, under the key of a span extension:
 
@@ -27,7 +27,7 @@ from spacy.attrs import IDX, ORTH
 from spacy.tokens import Doc, Span, Token
 from srsly import msgpack_decoders
 from thinc.types import Floats2d, Floats3d
-from thinc.util import get_array_module, is_xp_array
+from thinc.util import get_array_module, is_xp_array, to_numpy
 
 from .._choices import COMPONENT_NORMS
 from ..errors import Errors
@@ -41,8 +41,8 @@ Owner = Union[Doc, Span, Token]
 Rows = NDArray[numpy.int64]
 
 
-class VectorsError(ValueError):
-    """A Doc has no vectors for these tokens."""
+class VectorsError(ValueError, AttributeError):
+    """A Doc has no vectors for these tokens. `hasattr(doc._, "elmo")`, which spaCy's `doc_cleaner` calls, is false."""
 
 
 class DocVectors(NamedTuple):
@@ -99,7 +99,7 @@ def decode_record(record: Any, chain: Optional[Callable[[Any], Any]] = None) -> 
     return record if chain is None else chain(record)
 
 
-# Writing
+# Writing and removing
 
 
 def write_rows(vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
@@ -136,6 +136,40 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
     if vectors.boundaries is not None:
         record["marks"] = list(vectors.boundaries)
     _put_record(doc, prefix, record)
+
+
+def drop_vectors(doc: Doc, prefix: str) -> None:
+    """Remove the vectors of a Doc, also from `doc.tensor` if it has the same."""
+    keys = _find_keys(doc, prefix)
+    if keys and _is_tensor(doc, prefix):
+        doc.tensor = numpy.zeros((0,), dtype="float32")
+    for key in keys:
+        doc.vector = None  # set by `as_doc`; spaCy computes it if it is None
+        del doc.user_data[key]
+
+
+def drop_layers(doc: Doc, prefix: str) -> None:
+    """Remove the layers of a Doc, and keep its mixed vectors.
+
+    RAISES (VectorsError): EL090 and EL091 for damaged data.
+    """
+    for _, record in _find_records(doc, prefix):
+        if "layers" in record:
+            record["mixed"] = _mixed_rows(record, slice(None))
+            del record["layers"]
+            record.pop("marks", None)
+
+
+def _is_tensor(doc: Doc, prefix: str) -> bool:
+    """RETURNS (bool): Whether `doc.tensor` has the mixed vectors, up to their precision."""
+    tensor: Any = doc.tensor
+    if tensor is None or not tensor.size:
+        return False
+    try:
+        mixed = to_numpy(get_mixed(doc, prefix, 0, len(doc)))
+    except VectorsError:
+        return False
+    return mixed.shape == tensor.shape and numpy.allclose(mixed, to_numpy(tensor), rtol=0.01, atol=0.01)
 
 
 # Reading
@@ -516,7 +550,7 @@ VALUES: Dict[str, Tuple[Callable[[Any], bool], str]] = {
 }
 
 
-# Extension attributes, read-only as their arrays are
+# Extension attributes, read-only as their arrays are; `doc._.elmo = None` removes the vectors
 
 
 @dataclass(frozen=True)
@@ -554,24 +588,29 @@ def register_extensions(prefix: str = "elmo") -> None:
     """
     layers = f"{prefix}_layers"
     for owner in (Doc, Token, Span):
-        register_getter(owner, prefix, VectorsGetter(prefix))
-        register_getter(owner, layers, LayersGetter(prefix))
+        register_getter(owner, prefix, VectorsGetter(prefix), partial(drop_vectors, prefix=prefix))
+        register_getter(owner, layers, LayersGetter(prefix), partial(drop_layers, prefix=prefix))
 
 
-def register_getter(owner: Any, name: str, getter: ExtensionGetter) -> None:
-    """Register an attribute of Doc, Span or Token.
+def register_getter(
+    owner: Any, name: str, getter: ExtensionGetter, remove: Optional[Callable[[Doc], None]] = None
+) -> None:
+    """Register an attribute of Doc, Span or Token; `remove` is called if that of a Doc is set to None.
 
     RAISES (ValueError): EL073 if the name is taken.
     """
     if not owner.has_extension(name):
-        owner.set_extension(name, getter=getter, setter=partial(_refuse, name))
+        owner.set_extension(name, getter=getter, setter=partial(_set_attribute, name, remove))
     elif owner.get_extension(name)[2] != getter:
         raise ValueError(Errors.EL073.format(owner=owner.__name__, name=name))
 
 
-def _refuse(name: str, owner: Owner, value: Any) -> None:
-    """RAISES (AttributeError): EL079; spaCy would ignore the value without a setter."""
-    raise AttributeError(Errors.EL079.format(owner=type(owner).__name__, name=name))
+def _set_attribute(name: str, remove: Optional[Callable[[Doc], None]], owner: Owner, value: Any) -> None:
+    """RAISES (AttributeError): EL079 for any value but None; spaCy would ignore it without a setter."""
+    if value is not None or not isinstance(owner, Doc) or remove is None:
+        remedy = "" if remove is None else f" To remove the vectors of a Doc, set `doc._.{name} = None`."
+        raise AttributeError(Errors.EL079.format(owner=type(owner).__name__, name=name) + remedy)
+    remove(owner)
 
 
 def read_only(array: Any) -> Any:

@@ -15,6 +15,8 @@ from spacy.vocab import Vocab
 
 from spacy_elmo.ml.doc_vectors import (
     DocVectors,
+    drop_layers,
+    drop_vectors,
     get_boundary_sums,
     get_layers,
     get_mixed,
@@ -469,6 +471,36 @@ def test_a_merge_with_tokens_without_vectors_has_none():
     numpy.testing.assert_allclose(get_layers(doc, "elmo", 0, 1)[:, 0], VECTORS["w0"], atol=1e-6)
     with pytest.raises(ValueError, match="EL062"):
         get_mixed(doc, "elmo", 1, 2)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
+@pytest.mark.parametrize("how", ["made", "cut", "joined", "merged", "bytes"])
+def test_vectors_are_dropped(store, how):
+    for drop in (drop_vectors, drop_layers):
+        doc, mixed, _ = make_doc(store=store)
+        doc.user_data["mine"] = 1
+        if how == "cut":
+            doc = doc[2:5].as_doc(copy_user_data=True)
+        elif how == "joined":
+            with pytest.warns(UserWarning, match="W102"):
+                doc = Doc.from_docs([doc, doc])
+        elif how == "merged":
+            merge(doc, 2, 4)
+        elif how == "bytes":
+            doc = Doc(VOCAB).from_bytes(doc.to_bytes())
+        drop(doc, "elmo")
+        if drop is drop_layers and how != "merged":
+            assert not has_layers(doc, "elmo") and len(get_mixed(doc, "elmo", 0, len(doc))) == len(doc)
+            numpy.testing.assert_allclose(get_mixed(doc, "elmo", 0, 1)[0], mixed[2 if how == "cut" else 0], atol=1e-6)
+        elif drop is drop_vectors:
+            assert [key for key in doc.user_data if key != "mine"] == []
+            with pytest.raises(ValueError, match="EL062"):
+                get_mixed(doc, "elmo", 0, 1)
+        with pytest.raises(ValueError, match="EL06"):
+            get_layers(doc, "elmo", 0, 1)
+        drop(doc, "elmo")
+        drop(Doc(VOCAB, words=["plain"]), "elmo")
 
 
 def read_old_docs():

@@ -259,6 +259,57 @@ def test_a_tok2vec_after_elmo_keeps_its_tensor_and_elmo_its_vectors():
 
 
 @pytest.mark.issue(37)
+@pytest.mark.parametrize("set_vectors", [True, False])
+@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
+@pytest.mark.parametrize(
+    "names", [["_.elmo"], ["_.elmo_layers"], ["_.elmo", "_.elmo_layers"], ["_.elmo_layers", "_.elmo"]]
+)
+def test_doc_cleaner_drops_vectors(names, store, set_vectors):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, store=store, set_vectors=set_vectors)
+    expected = nlp(TEXT)._.elmo
+    nlp.add_pipe("doc_cleaner", config={"attrs": dict.fromkeys(names)})
+    doc = nlp(TEXT)
+    if "_.elmo" in names:
+        assert not doc.user_data and not hasattr(doc._, "elmo")
+        assert not set_vectors or not (doc.has_vector or doc[0].has_vector or doc[:2].has_vector)
+        doc.tensor = numpy.zeros((0,), dtype="f")  # spaCy's `as_doc` needs one
+        assert not doc[1:3].as_doc(copy_user_data=True).user_data
+        with pytest.raises(ValueError, match="EL062"):
+            _ = doc._.elmo
+    else:
+        numpy.testing.assert_allclose(doc._.elmo, expected, atol=1e-6)
+    with pytest.raises(ValueError, match="EL062|EL064"):
+        _ = doc._.elmo_layers
+
+
+@pytest.mark.issue(37)
+def test_setting_none_removes_the_vectors_everywhere():
+    nlp = spacy.blank("en")
+    add_elmo(nlp, set_vectors=True)
+    add_elmo(nlp, name="wide", prefix="wide", seed=2)
+    doc = nlp(TEXT)
+    doc.user_data["mine"] = 1
+    part, elmo = doc[1:4].as_doc(copy_user_data=True), doc._.elmo
+    doc._.elmo = None
+    assert not doc.tensor.size and not doc.has_vector and len(doc.user_data) == 2
+    assert doc._.wide.shape == elmo.shape
+    numpy.testing.assert_allclose(part.vector, elmo[1:4].mean(axis=0), atol=1e-6)
+    part._.elmo = None
+    with pytest.raises(ValueError, match="EL062"):
+        _ = part.vector
+    doc.tensor = numpy.ones((len(doc), 16), dtype="f")  # of another component
+    doc._.elmo = None
+    nlp.get_pipe("elmo")(doc)
+    doc.tensor = numpy.ones((len(doc), 16), dtype="f")
+    doc._.elmo = None
+    assert doc.tensor.all()
+    for owner in (doc[0], doc[0:2]):
+        with pytest.raises(AttributeError, match=r"EL079.*doc\._\.elmo = None"):
+            owner._.elmo = None
+
+
+@pytest.mark.issue(37)
 @pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_docs_of_workers_have_vectors(start, tmp_path):
     """spaCy does not send hooks; the first read of `._.elmo` sets them again."""
