@@ -17,7 +17,7 @@ from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
 from . import checks
 from .encoder import Encoder
-from .perplexity import Perplexity, finite, in_text_order, summarize, text_losses
+from .perplexity import Losses, Perplexity, finite, split_losses, summarize, text_losses
 from .runs import Runs
 from .slices import fill_rows, to_arrays, without_boundaries
 from .versions import WeightVersions
@@ -336,8 +336,7 @@ class BiLM:
         head, vocabulary = checks.require_language_model(self.head, self.vocabulary, "perplexities")
         state = state or ("carry" if self.config.has_state else "reset")
         text = checks.check_text(sentences, state, batch_size, "perplexities")
-        parts = text_losses(self._encoder, head, vocabulary, text, state, batch_size)
-        return finite(summarize(parts, vocabulary, on_progress), self.network, head)
+        return finite(summarize(self._losses(text, state, batch_size), vocabulary, on_progress), self.network, head)
 
     @isolated
     def token_losses(
@@ -352,12 +351,13 @@ class BiLM:
             for the forward and `<S>` for the backward direction.
         RAISES (ValueError): See `perplexity`.
         """
-        head, vocabulary = checks.require_language_model(self.head, self.vocabulary, "losses")
+        checks.require_language_model(self.head, self.vocabulary, "losses")
         text = checks.check_text(sentences, state, batch_size, "losses")
-        parts = text_losses(self._encoder, head, vocabulary, text, state, 1 if state == "carry" else batch_size)
-        losses = np.concatenate([part.losses for part in parts], axis=1)
-        by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in text])[:-1], axis=1)
-        return [in_text_order(part) if state == "carry" else part.copy() for part in by_sentence]
+        return split_losses(self._losses(text, state, 1 if state == "carry" else batch_size), text, state)
+
+    def _losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
+        head, vocabulary = checks.require_language_model(self.head, self.vocabulary, "losses")
+        return text_losses(self._encoder, head, vocabulary, text, state, batch_size)
 
     def _encode(
         self,

@@ -233,6 +233,16 @@ def held_out_losses(
     return text_losses(Encoder(network, vocabulary, None), head, vocabulary, sentences, state, batch_size)
 
 
+def split_losses(parts: Iterable[Losses], sentences: Sequence[Sequence[str]], state: str) -> List[NDArray[np.float32]]:
+    """parts (Iterable[Losses]): Of all sentences; with the state "carry" computed in one lane.
+    sentences (Sequence[Sequence[str]]): Tokenized, without boundaries.
+    RETURNS (List[NDArray[np.float32]]): For each sentence shape (d, n + 1), indexed by the predicted word.
+    """
+    losses = np.concatenate([part.losses for part in parts], axis=1)
+    by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in sentences])[:-1], axis=1)
+    return [in_text_order(part) if state == "carry" else part.copy() for part in by_sentence]
+
+
 def in_text_order(losses: NDArray[np.float32]) -> NDArray[np.float32]:
     """losses (NDArray[np.float32]): Shape (d, n + 1), losses of a sentence in reading order: the backward direction
         predicts its words from the last to the first, then its boundary.
