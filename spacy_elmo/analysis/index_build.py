@@ -130,8 +130,8 @@ def find_differences(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     """before (Dict[str, Any]), now (Dict[str, Any]): Settings of an index, see `make_settings`.
     RETURNS (List[str]): A text for each that changes the vectors and differs.
     """
-    known = [key for key in FIXED if key in before]  # an index of another version may lack one
-    return [f"{key} is {before[key]}, now {now[key]}" for key in known if before[key] != now[key]]
+    keys = [key for key in FIXED if key != "reading" or key in before]  # which indexes of earlier versions lack
+    return [f"{key} is {before.get(key)}, now {now[key]}" for key in keys if before.get(key) != now[key]]
 
 
 def make_settings(
