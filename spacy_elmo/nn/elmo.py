@@ -171,7 +171,6 @@ class Elmo(nn.Module):
             mixed, mask = [vectors[is_word] for vectors in mixed], mask[:, 2:]
         return ElmoOutput([self.dropout(pad_rows(vectors, mask)) for vectors in mixed], mask.to(rows.device))
 
-    @isolated
     def encode(self, inputs: Inputs) -> Tuple[Tensor, Tensor]:
         """The layers before they are mixed. Those of a frozen biLM can be computed once and kept for all epochs.
 
@@ -212,6 +211,7 @@ class Elmo(nn.Module):
         """RETURNS (str): Settings, for `print`."""
         return f"state={self.state!r}, boundaries={self.boundaries}, output_width={self.output_width}"
 
+    @isolated
     def _encode(self, inputs: Inputs) -> Tuple[Tensor, Tensor]:
         """RETURNS (Tuple[Tensor, Tensor]): Layers of all tokens (L+1, N, D), and their mask (B, S), on the CPU."""
         batch = read_inputs(inputs, FIRST_ID if self.bilm.config.char_cnn is not None else None)

@@ -74,6 +74,7 @@ class ElmoBiLm(DerivingModule):
         layers, mask = self.encode(inputs, word_inputs)
         return {"activations": [pad_rows(rows, mask) for rows in layers], "mask": mask}
 
+    @isolated
     def encode(self, inputs: Tensor, word_inputs: Optional[Tensor] = None) -> Tuple[List[Tensor], Tensor]:
         """Compute the layers without padding.
 

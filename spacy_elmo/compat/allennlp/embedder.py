@@ -87,6 +87,7 @@ class ElmoEmbedder:
         return [rows.numpy().copy() for rows in sentences]
 
     @torch.no_grad()
+    @isolated
     def _encode(self, batch: List[List[str]]) -> Tuple[List[Tensor], Tensor]:
         """RETURNS (Tuple[List[Tensor], Tensor]): L+1 tensors (N, 2P), all words, and the mask (B, T)."""
         layers, mask = self.elmo_bilm.encode(batch_to_ids(batch, self.elmo_bilm.max_characters))
