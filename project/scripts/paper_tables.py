@@ -204,29 +204,6 @@ def make_shares(results: List[Result]) -> Optional[str]:
     return make_table(["test score", "share", "training words", "without ELMo", "with ELMo"], rows)
 
 
-def make_updates(results: List[Result]) -> Optional[str]:
-    """RETURNS (Optional[str]): Updates to the best development score of the baseline, without and with ELMo, for the
-    same seed and all training data.
-    """
-    rows = []
-    for task, title, scores in GAINS:
-        for baseline in select(results, task, "baseline"):
-            seed = baseline["settings"]["seed"]
-            for result in select(results, task, "elmo"):
-                if result["settings"]["seed"] == seed:
-                    reached = find_update(result["curve"], baseline["best_dev_score"])
-                    told = "not reached" if reached is None else f"{reached:,}"
-                    best = f"{baseline['best_dev_score'] * 100:.2f}"
-                    rows.append([name_network(title, scores), str(seed), best, f"{baseline['best_step']:,}", told])
-    header = ["task", "seed", "best development score without ELMo", "updates without ELMo", "updates with ELMo"]
-    return make_table(header, rows)
-
-
-def find_update(curve: Sequence[Sequence[float]], wanted: float) -> Optional[int]:
-    """RETURNS (Optional[int]): The first update with at least this score; None if there is none."""
-    return next((int(step) for step, score in curve if score >= wanted), None)
-
-
 def measured_shares(results: List[Result], task: str) -> List[int]:
     """RETURNS (List[int]): Shares with a result; none if only all training data was used."""
     found = {result["settings"]["share"] for result in results if result["settings"]["task"] == task}

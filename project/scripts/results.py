@@ -24,7 +24,6 @@ from paper_tables import (
     make_mixes,
     make_placements,
     make_shares,
-    make_updates,
     schedule_of,
 )
 from wasabi import msg
@@ -42,7 +41,6 @@ SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "mixes": ("Mix of the layers", make_mixes),
     "placements": ("Placement", make_placements),
     "shares": ("Sample efficiency", make_shares),
-    "updates": ("Updates to the best score of the baseline", make_updates),
 }
 # The same as SECTIONS for sections that read files of errors.py, layers.py or benchmarks/contexts.py, from the folder
 # results.

@@ -2,7 +2,7 @@
 
 Measured on UD EWT with two threads, for the sizes of en_elmo_sm (cell width 640, projection width 128), small
 (1024/128), medium (2048/256) and original (4096/512). "0.96 times the speed" is the speed with the other value of the
-limit, relative to the one chosen. docs/ablations.md has the tables and the processors.
+limit, relative to the one chosen. docs/performance.md has the tables and the processors.
 """
 
 from dataclasses import dataclass

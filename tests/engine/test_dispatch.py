@@ -57,7 +57,7 @@ def test_layers_are_joined_up_to_a_size():
 
 
 def test_limits_are_those_of_the_documentation():
-    """docs/architecture.md and docs/ablations.md name them."""
+    """The table of paths in docs/architecture.md has them."""
     assert dispatch.MAX_LANES == 256
     assert dispatch.SINGLE_TOGETHER_WEIGHTS == dispatch.JOINT_WEIGHTS == MEGA
     assert (dispatch.FEW_LANES_PRODUCTS, dispatch.PARALLEL_PRODUCTS) == (4 * MEGA, 10 * MEGA)

@@ -48,13 +48,6 @@ def test_one_seed_has_no_deviation(script: Any) -> None:
     assert "| 10.00 (n = 1) | - | - | 400 / - |" in script.make_gains(GAINS[:1])
 
 
-def test_updates_are_those_of_the_same_seed(script: Any) -> None:
-    rows = script.make_updates(GAINS).splitlines()[2:]
-    assert rows == ["| WNUT-17, NER | 0 | 10.00 | 400 | 200 |", "| WNUT-17, NER | 1 | 12.00 | 400 | 200 |"]
-    worse = [_result("baseline", 0, 0.5), _result("elmo", 0, 0.4)]
-    assert script.make_updates(worse).endswith("| 400 | not reached |")
-
-
 def test_ablations_have_a_row_per_variant(script: Any) -> None:
     assert script.make_mixes(GAINS) is None and script.make_placements(GAINS) is None
     mixes = script.make_mixes([*GAINS, _result("mix-top", 0, 0.15)])
@@ -137,7 +130,7 @@ def test_no_table_mixes_weights(script: Any, tmp_path: Path) -> None:
     ]
     names = script.draw(results, tmp_path / "results.md", tmp_path)
     text = (tmp_path / "results.md").read_text(encoding="utf8")
-    assert names == ["weights", "gains", "mixes", "shares", "updates"] and "90.00" not in text
+    assert names == ["weights", "gains", "mixes", "shares"] and "90.00" not in text
     assert "| mean of the layers | 30.00 (n = 1) |" in text and "top layer" not in text
     assert "| WNUT-17, NER F | 10 % | 100 | 5.00 (n = 1) | - |" in text and "3 %" not in text
     assert not list(tmp_path.glob("images/*"))  # with ELMo one share is left, and a line needs two
@@ -190,7 +183,7 @@ def test_sections_change_and_other_text_stays(script: Any, tmp_path: Path) -> No
     page = tmp_path / "results.md"
     page.write_text("# Results\n\nBefore.\n\n<!-- results: gains -->\nold\n<!-- end of gains -->\n\nAfter.\n")
     _write(tmp_path, GAINS)
-    assert script.draw(script.read_results(tmp_path), page, tmp_path) == ["gains", "updates"]
+    assert script.draw(script.read_results(tmp_path), page, tmp_path) == ["gains"]
     text = page.read_text(encoding="utf8")
     assert "Before." in text and "After." in text and "old" not in text and "13.00 ± 3.61" in text
     assert "## Placement" not in text and "## Sample efficiency" not in text

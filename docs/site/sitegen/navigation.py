@@ -27,8 +27,6 @@ SECTIONS: Dict[str, List[str]] = {
     ],
     "Performance": [
         "performance.md",
-        "performance-other-processors.md",
-        "ablations.md",
         "exactness.md",
         "repository/benchmarks.md",
     ],
