@@ -11,7 +11,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 # Configs that `elmo init-config` writes: in the repository beside the package, in a wheel inside of it.
 CONFIGS = ("pretrain_en_elmo_sm.cfg", "pretrain_small_text.cfg", "adapt.cfg")
-PACKAGE_DATA = ["py.typed", "models/*/*", "engine/*.pyi", "weights/origins/*.json", "explorer/static/*"]
+PACKAGE_DATA = ["py.typed", "models/*/*", "engine/*.pyi", "weights/*.json", "explorer/static/*"]
 
 
 class BuildWithConfigs(build_py):

@@ -36,7 +36,7 @@ from spacy_elmo.cli._app import app as elmo_app
 from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.explorer import serving
 from spacy_elmo.text.vocabulary import Vocabulary
-from spacy_elmo.weights import locate, save_bilm
+from spacy_elmo.weights import formats, save_bilm
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))]
@@ -118,9 +118,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     spacy.blank("en").to_disk(folder / "project/training/sample/baseline-0/model-best")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(serving, "serve", lambda explorer, bound: None)  # which would wait for Ctrl+C
-    if not (locate.MODELS_DIR / "en_elmo_sm").is_dir():
+    if not (formats.MODELS_DIR / "en_elmo_sm").is_dir():
         save_bilm(bilm, folder / "models" / "en_elmo_sm")
-        monkeypatch.setattr(locate, "MODELS_DIR", folder / "models")
+        monkeypatch.setattr(formats, "MODELS_DIR", folder / "models")
     return folder
 
 

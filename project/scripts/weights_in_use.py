@@ -5,8 +5,8 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import srsly
 
+from spacy_elmo.weights.formats import PACKAGED_NAMES, locate
 from spacy_elmo.weights.identity import digest_bilm
-from spacy_elmo.weights.locate import PACKAGED_NAMES, locate
 
 Result = Dict[str, Any]
 

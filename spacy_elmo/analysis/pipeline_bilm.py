@@ -14,8 +14,8 @@ from ..ml.elmo_model import fill, get_settings
 from ..ml.settings import ElmoSettings
 from ..pipeline.elmo import Elmo
 from ..weights import load_bilm
+from ..weights.formats import PACKAGED_NAMES, split_part
 from ..weights.identity import digest_bilm
-from ..weights.locate import PACKAGED_NAMES, split_part
 
 
 class OpenedBiLM(NamedTuple):

@@ -19,7 +19,7 @@ from ..errors import Errors
 from ..ml.task_mixes import TaskMix, find_task_mixes
 from ..ml.torch_bilm import TorchBiLM
 from ..weights.identity import N_DIGITS, digest_bilm
-from ..weights.native.model import bilm_to_bytes
+from ..weights.native import bilm_to_bytes
 from .answers import QUESTIONS, DocAnswers, read_answers
 from .error_changes import Changes, compare_answers
 from .score_table import ScoreRow, make_score_rows

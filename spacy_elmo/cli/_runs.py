@@ -33,7 +33,7 @@ from ..pretraining.run_folder import stored_vocabulary
 from ..pretraining.validation import read_held_out
 from ..text.vocabulary import Vocabulary
 from ..weights import load_bilm
-from ..weights.tensorflow.accumulators import has_accumulators, read_accumulators
+from ..weights.tensorflow import has_accumulators, read_accumulators
 from . import _common
 from ._run_config import RunSettings, check_config
 from ._run_words import check_head, make_head, refuse_useless_sparse, words_of

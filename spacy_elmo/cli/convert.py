@@ -8,7 +8,7 @@ from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..export import export_onnx
 from ..weights import save_bilm
-from ..weights.replacing import check_source
+from ..weights.formats import check_source
 from . import _common
 from ._app import Arg, Opt, app
 from .inspect import count_parameters

@@ -9,8 +9,7 @@ import typer
 from tqdm import tqdm
 
 from ..weights.formats import detect_format
-from ..weights.origins.download import Downloaded, download
-from ..weights.origins.registry import Origin, find_origin, read_origins
+from ..weights.origins import Downloaded, Origin, download, find_origin, read_origins
 from . import _common
 from ._app import Arg, Opt, app
 

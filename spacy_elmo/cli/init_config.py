@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from ..corpora.sentences import choose_lang, make_nlp
 from ..errors import Errors, Warnings
-from ..weights.locate import PACKAGED_NAMES, locate
+from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.sources import Source, read_json
 from . import _common
 from ._app import Arg, Opt, app

@@ -10,9 +10,9 @@ import torch
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
 from ..export.onnx_model import find_onnx_problem
-from ..weights.capabilities import Capability, find_capabilities
-from ..weights.mixes import mixes_from_meta
-from ..weights.provenance import Provenance, read_provenance
+from ..weights.formats import Capability, find_capabilities
+from ..weights.identity import Provenance, read_provenance
+from ..weights.parts import mixes_from_meta
 from . import _common
 from ._app import app
 

@@ -11,7 +11,7 @@ from ..encoding.facade import BiLM
 from ..engine.isolation import isolated
 from ..errors import Errors
 from ..weights import load_bilm
-from ..weights.locate import resolve as resolve
+from ..weights.formats import resolve as resolve
 
 Loader = Callable[[], BiLM]
 

@@ -14,7 +14,7 @@ from ..encoding.checks import require_language_model
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..weights import load_bilm
-from ..weights.native.model import bilm_from_bytes, bilm_to_bytes
+from ..weights.native import bilm_from_bytes, bilm_to_bytes
 from .contexts import DocRuns, read_docs
 from .elmo_model import PACKAGED_BILM
 from .settings import find_reading_problems

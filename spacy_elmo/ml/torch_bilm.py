@@ -19,7 +19,7 @@ from ..encoding.facade import BiLM
 from ..engine.isolation import isolated
 from ..engine.memory import HeapTrimmer
 from ..weights.identity import fingerprint_bilm
-from ..weights.native.model import bilm_from_bytes, bilm_to_bytes
+from ..weights.native import bilm_from_bytes, bilm_to_bytes
 from .fine_tuning import FineTuner, FineTuning
 from .layer_cache import LayerCache
 

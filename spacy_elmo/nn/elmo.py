@@ -12,7 +12,7 @@ from ..engine.isolation import isolated
 from ..errors import Errors
 from ..text.characters import BOW_CHARACTER
 from ..weights import load_bilm
-from ..weights.load import load_model
+from ..weights.formats import load_model
 from ..weights.sources import PathLike
 from .bilm_module import BiLMModule
 from .inputs import IdBatch, Inputs, is_original, pad_rows, read_inputs, which_are_words, with_boundaries

@@ -25,7 +25,7 @@ from ..encoding.chunks import PreparedChunk, run_chunk
 from ..engine.memory import to_device
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.vocabulary import Vocabulary
-from ..weights.native.names import current_name, stored_name
+from ..weights.native import current_name, stored_name
 from .checkpoint import Snapshot
 from .checkpoint_checks import lane_problems
 from .config import PretrainConfig

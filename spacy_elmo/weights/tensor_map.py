@@ -1,4 +1,9 @@
-"""Mapping between slices of foreign datasets and slices of our state dict: one table for reading and writing."""
+"""Mapping between slices of foreign datasets and slices of our state dict: one table for reading and writing.
+
+With the tables of an LSTM cell and a highway, which AllenNLP and ELMoForManyLangs have in common. Their gates are in
+the order i, f, j (candidate), o, ours i, j, f, o. Their forget bias includes the 1.0 that ours leaves out. The gate of
+their highways carries where ours transforms: sigmoid(-x) = 1 - sigmoid(x), so it has the opposite sign.
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -7,7 +12,8 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Tuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .limits import MAX_ABSOLUTE
+from ..bilm.lstm import FORGET_BIAS
+from .checks import MAX_ABSOLUTE
 
 Array = NDArray[Any]
 Shape = Tuple[int, ...]
@@ -33,7 +39,19 @@ def permute(*axes: int) -> Transform:
     return Transform(partial(np.transpose, axes=axes), partial(np.transpose, axes=inverse))
 
 
+def _add_forget_bias(bias: Array, sign: int) -> Array:
+    """Rounded once."""
+    total: Array = np.add(bias, sign * FORGET_BIAS, dtype="float64").astype("float32")
+    return total
+
+
 UNCHANGED = Transform(np.asarray, np.asarray)
+NEGATED = Transform(np.negative, np.negative)
+# Exact where the sum is at least 0.5: for all biases that AllenNLP itself read from an HDF5 file.
+WITHOUT_FORGET_BIAS = Transform(partial(_add_forget_bias, sign=-1), partial(_add_forget_bias, sign=1))
+GATES = (0, 2, 1, 3)  # position of i, f, j, o in our order
+FORGET = 1
+DIRECTIONS = ("forward", "backward")
 
 
 @dataclass(frozen=True)
@@ -72,6 +90,59 @@ class Dataset:
     name: str
     shape: Shape
     slices: Tuple[TensorSlice, ...]
+
+
+def whole(name: str, shape: Shape, key: str) -> Dataset:
+    """RETURNS (Dataset): A dataset that is equal to an entry of our state dict."""
+    return Dataset(name, shape, (TensorSlice(key),))
+
+
+def highway_datasets(base: str, ours: str, n_filters: int) -> List[Dataset]:
+    """base (str), ours (str): Prefixes of a highway layer in the file and in our state dict.
+    n_filters (int): F.
+    RETURNS (List[Dataset]): Its weight (2F, F) and its bias (2F,).
+    """
+    halves = ((slice(None, n_filters), UNCHANGED), (slice(n_filters, None), NEGATED))
+    table = []
+    for name, shape in (("weight", (2 * n_filters, n_filters)), ("bias", (2 * n_filters,))):
+        slices = (TensorSlice(ours + name, at=(rows,), cut=(rows,), transform=change) for rows, change in halves)
+        table.append(Dataset(base + name, shape, tuple(slices)))
+    return table
+
+
+def cell_datasets(base: str, ours: str, direction: int, width: int, cell_width: int) -> List[Dataset]:
+    """base (str), ours (str): Prefixes of an LSTM layer of one direction in the file, and of the layer in our state
+        dict.
+    direction (int): 0 forward, 1 backward.
+    width (int), cell_width (int): P, H.
+    RETURNS (List[Dataset]): Its two weights (4H, P), its bias (4H,) and its projection (P, H).
+    """
+    table = []
+    for name, key in (("input_linearity", "input_weight"), ("state_linearity", "recurrent_weight")):
+        slices = gate_slices(ours + key, direction, cell_width, has_columns=True)
+        table.append(Dataset(f"{base}{name}.weight", (4 * cell_width, width), slices))
+    bias = gate_slices(ours + "bias", direction, cell_width)
+    table.append(Dataset(f"{base}state_linearity.bias", (4 * cell_width,), bias))
+    projection = TensorSlice(ours + "projection_weight", at=(direction,), transform=permute(1, 0))
+    return [*table, Dataset(f"{base}state_projection.weight", (width, cell_width), (projection,))]
+
+
+def gate_slices(key: str, direction: int, h: int, *, has_columns: bool = False) -> Tuple[TensorSlice, ...]:
+    """The four gates of a tensor of PyTorch's LSTMs (i, f, j, o) in ours.
+
+    key (str): Name of ours.
+    direction (int): 0 forward, 1 backward.
+    h (int): H.
+    has_columns (bool): A matrix (4H, P), ours (P, 4H); otherwise a bias (4H,).
+    RETURNS (Tuple[TensorSlice, ...]): One per gate.
+    """
+    slices = []
+    for gate, our_gate in enumerate(GATES):
+        columns = slice(our_gate * h, (our_gate + 1) * h)
+        at: Tuple[Any, ...] = (direction, slice(None), columns) if has_columns else (direction, columns)
+        transform = permute(1, 0) if has_columns else WITHOUT_FORGET_BIAS if gate == FORGET else UNCHANGED
+        slices.append(TensorSlice(key, at=at, cut=(slice(gate * h, (gate + 1) * h),), transform=transform))
+    return tuple(slices)
 
 
 def import_arrays(

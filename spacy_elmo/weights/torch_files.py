@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load as load_safetensors
 
 from ..errors import Errors
-from .limits import MIB, listed, shorten
+from .checks import MIB, listed, shorten
 from .sources import HEAD_BYTES, TORCH_MAGIC, ZIP_MAGIC, Source, decoding, kind_of
 from .tensor_map import Array
 

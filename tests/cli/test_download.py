@@ -10,7 +10,7 @@ import spacy_elmo.cli.download as command
 from spacy_elmo.cli._app import app
 from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.weights import save_bilm
-from spacy_elmo.weights.origins.registry import find_origin
+from spacy_elmo.weights.origins import find_origin
 
 
 def test_list_shows_all_names_with_language_size_and_licence() -> None:

@@ -148,7 +148,7 @@ def test_inspect_says_what_cannot_be_done() -> None:
 def test_uses_are_written_for_any_format(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
     other = replace(formats.NATIVE, name="other", refuses=lambda bilm: "no reason")
     only_read = replace(formats.NATIVE, name="only-read", write=None)
-    monkeypatch.setattr("spacy_elmo.weights.capabilities.FORMATS", (*formats.FORMATS, other, only_read))
+    monkeypatch.setattr("spacy_elmo.weights.formats.FORMATS", (*formats.FORMATS, other, only_read))
     uses = {use.name: use for use in inspect(bilm).capabilities}
     assert not uses["export to other"].is_possible and uses["export to other"].reason == "no reason"
     assert "export to only-read" not in uses

@@ -14,7 +14,7 @@ from spacy_elmo.cli._app import app
 from spacy_elmo.cli._run_config import read_config
 from spacy_elmo.cli._runs import make_run
 from spacy_elmo.pretraining.distributed import Ranks
-from spacy_elmo.weights.tensorflow.accumulators import read_accumulators
+from spacy_elmo.weights.tensorflow import read_accumulators
 
 CONFIG = Path(__file__).parents[2] / "configs" / "adapt.cfg"
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat", "on", "mat", "."]

@@ -15,8 +15,8 @@ import srsly
 import typer
 from typer.testing import CliRunner
 
+from spacy_elmo.weights.formats import locate
 from spacy_elmo.weights.identity import digest_bilm
-from spacy_elmo.weights.locate import locate
 
 TIMES = {"limit_s": 60.0, "elapsed_s": 90.0, "cpu_s": 30.0}
 RECORD = {"kind": "tok2vec", "text": "a.txt", "share": 5, "words": 9000, **TIMES, "digest": "d"}

@@ -12,8 +12,8 @@ from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options
 
 from spacy_elmo import load_bilm, load_mixes, save_bilm
 from spacy_elmo.encoding.facade import BiLM
-from spacy_elmo.weights.allennlp.jsonnet import to_json
-from spacy_elmo.weights.mixes import LoadedMix, mixes_from_meta
+from spacy_elmo.weights.allennlp import to_json
+from spacy_elmo.weights.parts import LoadedMix, mixes_from_meta
 
 OPTIONS = make_options()
 ARRAYS = make_arrays(OPTIONS)

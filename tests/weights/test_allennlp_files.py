@@ -17,9 +17,9 @@ from reference.seeded_weights import make_arrays, make_options
 from weights.fuzzing import mutate_bytes, mutate_json
 
 from spacy_elmo import load_bilm
-from spacy_elmo.weights.allennlp import tar
-from spacy_elmo.weights.allennlp.jsonnet import to_json
-from spacy_elmo.weights.limits import MAX_JSON_BYTES
+from spacy_elmo.weights import sources
+from spacy_elmo.weights.allennlp import to_json
+from spacy_elmo.weights.checks import MAX_JSON_BYTES
 from spacy_elmo.weights.torch_files import read_tensors
 
 OPTIONS = make_options(
@@ -74,13 +74,13 @@ def test_sparse_members_are_refused(tmp_path):
 
 
 def test_too_many_members(tmp_path):
-    empty = [member(f"file{i}") for i in range(tar.MAX_MEMBERS)]
+    empty = [member(f"file{i}") for i in range(sources.MAX_MEMBERS)]
     with pytest.raises(ValueError, match="(?s)EL310.*more than 1,000 members"):
         load_bilm(pack(tmp_path / "model.tar.gz", *empty))
 
 
 def test_a_gzip_bomb_is_not_expanded(tmp_path, monkeypatch):
-    monkeypatch.setattr(tar, "expanded_limit", lambda n_bytes: 2**20)
+    monkeypatch.setattr(sources, "expanded_limit", lambda n_bytes: 2**20)
     with pytest.raises(ValueError, match="(?s)EL310.*should be at most 1,048,576"):
         load_bilm(pack(tmp_path / "declared.tar.gz", member("zeros", bytes(2**20 + 1))))
     long = tarfile.TarInfo("long").tobuf()
@@ -128,10 +128,10 @@ def test_a_tar_of_something_else(tmp_path):
 
 
 @pytest.mark.issue(17)
-@pytest.mark.parametrize("n_kept", [tar.MAX_KEPT_BYTES, 1000])
+@pytest.mark.parametrize("n_kept", [sources.MAX_KEPT_BYTES, 1000])
 def test_a_large_config_in_an_archive_is_not_parsed(n_kept, tmp_path, monkeypatch):
     """Of texts that are kept in memory, and of those that are read when they are needed."""
-    monkeypatch.setattr(tar, "MAX_KEPT_BYTES", n_kept)
+    monkeypatch.setattr(sources, "MAX_KEPT_BYTES", n_kept)
     blocks = b"[" + b"[]," * (MAX_JSON_BYTES // 3) + b"[]]"
     with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
         for info, content in (member("config.json", blocks), member("weights.th", to_bytes(STATE))):

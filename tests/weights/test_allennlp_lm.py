@@ -12,7 +12,7 @@ from torch import nn
 
 from spacy_elmo import load_bilm
 from spacy_elmo.text.characters import character_ids
-from spacy_elmo.weights.allennlp.language_model import read_language_model
+from spacy_elmo.weights.allennlp_lm import read_language_model
 
 WIDTH, FILTERS = 6, [[1, 4], [3, 5]]
 WORDS = ["@@UNKNOWN@@", "<S>", "</S>", "the", "bank", "."]

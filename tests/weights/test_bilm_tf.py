@@ -19,8 +19,7 @@ from reference.seeded_weights import (
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.weights.bilm_tf.files import TFFiles
-from spacy_elmo.weights.bilm_tf.model import read_bilm_tf
+from spacy_elmo.weights.bilm_tf import TFFiles, read_bilm_tf
 from spacy_elmo.weights.sources import Source
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"

@@ -3,8 +3,7 @@ import pytest
 from reference.seeded_weights import VARIANTS, make_arrays, make_options
 
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.weights.bilm_tf.layout import regular_name, state_shapes, tf_datasets
-from spacy_elmo.weights.bilm_tf.options import read_options
+from spacy_elmo.weights.bilm_tf import read_options, regular_name, state_shapes, tf_datasets
 from spacy_elmo.weights.tensor_map import UNCHANGED, export_arrays, import_arrays, permute
 
 

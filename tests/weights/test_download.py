@@ -11,12 +11,22 @@ from reference.seeded_weights import make_arrays, make_options, write_model
 from weights.fuzzing import fuzz
 from weights.loopback import Site, serving
 
-import spacy_elmo.weights.origins.fetch as fetch
+import spacy_elmo.weights.origins as fetch
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo._compat import hash_file
-from spacy_elmo.weights.origins.download import _recorded_names, download, read_record
-from spacy_elmo.weights.origins.http import MAX_REDIRECTS, SafeRedirects, check_url, open_url
-from spacy_elmo.weights.origins.registry import Origin, OriginFile, find_origin, read_origins
+from spacy_elmo.weights.origins import (
+    MAX_REDIRECTS,
+    Origin,
+    OriginFile,
+    SafeRedirects,
+    _recorded_names,
+    check_url,
+    download,
+    find_origin,
+    open_url,
+    read_origins,
+    read_record,
+)
 
 
 @pytest.fixture(autouse=True)

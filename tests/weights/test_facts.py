@@ -12,11 +12,9 @@ import pytest
 from reference.seeded_weights import make_arrays, make_options, write_model
 from weights.loopback import Site, serving
 
-import spacy_elmo.weights.origins.facts as facts
+import spacy_elmo.weights.origins as facts
 from spacy_elmo import BiLMConfig, CharCNNConfig, load_bilm
-from spacy_elmo.weights.origins.download import download
-from spacy_elmo.weights.origins.facts import count_parameters
-from spacy_elmo.weights.origins.registry import Origin, OriginFile, find_origin
+from spacy_elmo.weights.origins import Origin, OriginFile, count_parameters, download, find_origin
 
 LARGE = ("original", "large", "pubmed")
 

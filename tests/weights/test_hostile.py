@@ -12,7 +12,7 @@ from safetensors.numpy import load, save
 
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
-from spacy_elmo.weights.bilm_tf.hdf5 import read_hdf5
+from spacy_elmo.weights.hdf5 import read_hdf5
 from spacy_elmo.weights.sources import Source
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -88,7 +88,7 @@ def test_hdf5_with_too_many_groups_is_not_read(tmp_path, monkeypatch):
     with h5py.File(tmp_path / "weights.hdf5", "w") as file:
         for i in range(30):
             file.create_group(str(i))
-    monkeypatch.setattr("spacy_elmo.weights.bilm_tf.hdf5.MAX_NODES", 20)
+    monkeypatch.setattr("spacy_elmo.weights.hdf5.MAX_NODES", 20)
     with pytest.raises(ValueError, match="EL038.*\n- it has more than 20 groups and datasets"):
         read_hdf5(Source(tmp_path / "weights.hdf5"))
 
@@ -194,8 +194,8 @@ def test_json_that_is_too_large_is_not_read(native):
 
 @pytest.mark.issue(15)
 def test_a_member_that_expands_too_far_is_not_read(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy_elmo.weights.limits.MIB", 0)
-    monkeypatch.setattr("spacy_elmo.weights.limits.MAX_EXPANSION", 2)
+    monkeypatch.setattr("spacy_elmo.weights.checks.MIB", 0)
+    monkeypatch.setattr("spacy_elmo.weights.checks.MAX_EXPANSION", 2)
     (folder / "options.json").write_bytes(b" " * 200_000 + (folder / "options.json").read_bytes())
     with zipfile.ZipFile(tmp_path / "model.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("options.json", "weights.hdf5"):

@@ -8,7 +8,7 @@ import pytest
 from spacy_elmo.engine import onednn
 from spacy_elmo.ml.loaders import make_random_bilm
 from spacy_elmo.weights.identity import digest_bilm, fingerprint_bilm
-from spacy_elmo.weights.native.model import bilm_from_bytes, bilm_to_bytes
+from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
 
 CONTENT = b"weights"
 BILM = {

@@ -6,7 +6,7 @@ import pytest
 from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
 from reference.tensorflow_files import write_checkpoint
 
-import spacy_elmo.weights.locate
+import spacy_elmo.weights.formats
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.compat.bilm import dump_token_embeddings
 from spacy_elmo.weights.identity import digest_bilm
@@ -166,7 +166,7 @@ def test_hdf5_without_options_says_how_to_name_them(folder):
 
 
 def test_packaged_name(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(spacy_elmo.weights.locate, "MODELS_DIR", tmp_path / "models")
+    monkeypatch.setattr(spacy_elmo.weights.formats, "MODELS_DIR", tmp_path / "models")
     with pytest.raises(ValueError, match="EL024"):
         load_bilm("en_elmo_sm")
     save_bilm(load_bilm(folder), tmp_path / "models" / "en_elmo_sm")

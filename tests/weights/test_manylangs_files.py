@@ -19,9 +19,7 @@ from reference.seeded_manylangs import (
 )
 
 from spacy_elmo import load_bilm
-from spacy_elmo.weights.manylangs.architecture import read_architecture
-from spacy_elmo.weights.manylangs.files import detect_manylangs
-from spacy_elmo.weights.manylangs.symbols import read_symbols
+from spacy_elmo.weights.manylangs import detect_manylangs, read_architecture, read_symbols
 from spacy_elmo.weights.sources import Source
 
 

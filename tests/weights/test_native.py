@@ -12,7 +12,7 @@ from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
-from spacy_elmo.weights.limits import MAX_JSON_BYTES
+from spacy_elmo.weights.checks import MAX_JSON_BYTES
 
 
 def make_bilm(folder, has_softmax=True, **changes):

@@ -1,7 +1,7 @@
 import pytest
 from reference.seeded_weights import OPTIONS, VARIANTS, make_options
 
-from spacy_elmo.weights.bilm_tf.options import read_options, write_options
+from spacy_elmo.weights.bilm_tf import read_options, write_options
 
 
 def read(**changes):

@@ -11,7 +11,7 @@ from reference.seeded_weights import make_arrays, make_options, write_model
 
 import spacy_elmo.weights.formats
 from spacy_elmo.weights.formats import NATIVE
-from spacy_elmo.weights.provenance import read_provenance
+from spacy_elmo.weights.identity import read_provenance
 from spacy_elmo.weights.sources import Source
 
 

@@ -13,7 +13,7 @@ from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights.formats import FORMATS
-from spacy_elmo.weights.native.model import bilm_from_bytes, bilm_to_bytes
+from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
 from spacy_elmo.weights.parts import to_arrays
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat"]

@@ -4,7 +4,7 @@ import re
 import pytest
 from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
 
-import spacy_elmo.weights.native.model
+import spacy_elmo.weights.native
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import atomic
@@ -155,7 +155,7 @@ def test_save_that_fails_leaves_nothing(bilm, tmp_path, monkeypatch):
     def fail(*args):
         raise OSError("disk full")
 
-    monkeypatch.setattr(spacy_elmo.weights.native.model, "write_vocabulary", fail)
+    monkeypatch.setattr(spacy_elmo.weights.native, "write_vocabulary", fail)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(OSError, match="EL180.*model': disk full"):
         save_bilm(bilm, tmp_path / "model")

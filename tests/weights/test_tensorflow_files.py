@@ -5,12 +5,8 @@ import pytest
 from reference.tensorflow_files import slice_key as written_key
 from reference.tensorflow_files import slow_crc32c, snappy, write_bundle, write_saved_slices
 
-from spacy_elmo.weights.tensorflow.bundle import Bundle
-from spacy_elmo.weights.tensorflow.crc32c import crc32c
-from spacy_elmo.weights.tensorflow.damage import Damaged
-from spacy_elmo.weights.tensorflow.files import STATE_NAME, find_checkpoint, open_checkpoint
-from spacy_elmo.weights.tensorflow.slices import slice_key
-from spacy_elmo.weights.tensorflow.snappy import decompress
+from spacy_elmo.weights.tensorflow import STATE_NAME, find_checkpoint, open_checkpoint
+from spacy_elmo.weights.tf_bundle import Bundle, Damaged, crc32c, decompress, slice_key
 
 DRAW = np.random.default_rng(0)
 ARRAYS = {

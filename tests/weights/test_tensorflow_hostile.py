@@ -28,9 +28,7 @@ from reference.tensorflow_files import (
 from weights.fuzzing import mutate_bytes
 
 from spacy_elmo import load_bilm
-from spacy_elmo.weights.tensorflow.bundle import Bundle
-from spacy_elmo.weights.tensorflow.saved_slices import SavedSlices
-from spacy_elmo.weights.tensorflow.slices import Variable, slice_key
+from spacy_elmo.weights.tf_bundle import Bundle, SavedSlices, Variable, slice_key
 
 SIZES = {"lstm": {"dim": 4, "projection_dim": 3, "n_layers": 1}, "char_cnn": {"filters": [[1, 2]], "n_highway": 1}}
 ONES = np.ones((2, 3), dtype="float32")
@@ -176,7 +174,7 @@ def test_names_are_text(tmp_path):
 
 
 def test_an_index_has_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy_elmo.weights.tensorflow.bundle.MAX_INDEX_BYTES", 100)
+    monkeypatch.setattr("spacy_elmo.weights.tf_bundle.MAX_INDEX_BYTES", 100)
     with pytest.raises(ValueError, match="EL036.*model.ckpt.index"):
         Bundle(write_bundle(tmp_path / "model.ckpt", {"W": ONES}))
 

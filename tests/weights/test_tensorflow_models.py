@@ -17,7 +17,7 @@ from reference.tensorflow_files import (
 
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.weights.formats import TF_CHECKPOINT, TF_HUB, Extras, LoadedMix, detect_format
-from spacy_elmo.weights.mixes import MIXES_KEY
+from spacy_elmo.weights.parts import MIXES_KEY
 
 MIX = {"weights": np.array([0.5, -1.0, 0.25], dtype="float32"), "scaling": np.array(1.5, dtype="float32")}
 

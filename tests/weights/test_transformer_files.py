@@ -7,7 +7,7 @@ from safetensors.numpy import load_file
 from transformers_tiny import SENTENCES, make_transformer
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.weights.native.model import bilm_from_bytes, bilm_to_bytes
+from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
 
 
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 0.0), ("float16", 0.01), ("int8", 0.2)])

@@ -7,7 +7,7 @@ import pytest
 from reference.numpy_transformer import NumpyTransformer, make_archive
 
 from spacy_elmo.bilm.transformer import sinusoids
-from spacy_elmo.weights.allennlp.language_model import read_language_model
+from spacy_elmo.weights.allennlp_lm import read_language_model
 
 SENTENCES = [["She", "sat", "on", "the", "bank", "."], [], ["\N{WATER WAVE}"], ["the"] * 23, ["a" * 60, "the"]]
 WORDS = ["@@UNKNOWN@@", "<S>", "</S>", "the", "bank", "."]

@@ -8,7 +8,7 @@ from ...bilm.model import BiLMNetwork
 from ...encoding.facade import BiLM
 from ...errors import Errors
 from ...weights import load_bilm
-from ...weights.bilm_tf.model import find_other_characters
+from ...weights.bilm_tf import find_other_characters
 from ..arguments import ConfigurationError, PathLike, check_file, check_no_url
 
 _MODEL = "https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway/elmo_2x4096_512_2048cnn_2xhighway_"

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from ...bilm.lstm import FORGET_BIAS
 from ...errors import Errors
-from ...weights.bilm_tf.hdf5 import read_hdf5
-from ...weights.bilm_tf.layout import regular_name
-from ...weights.limits import listed
+from ...weights.bilm_tf import regular_name
+from ...weights.checks import listed
+from ...weights.hdf5 import read_hdf5
 from ...weights.sources import Source
 from ...weights.tensor_map import Array, find_misfits
 from .parameters import swap_gates

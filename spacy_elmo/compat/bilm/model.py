@@ -16,7 +16,7 @@ from ...engine.runner import make_runner
 from ...errors import Errors
 from ...text.lanes import plan_lanes
 from ...weights import load_bilm
-from ...weights.bilm_tf.hdf5 import read_hdf5
+from ...weights.hdf5 import read_hdf5
 from ...weights.sources import Source
 from ..arguments import ConfigurationError, PathLike, check_count, check_file
 

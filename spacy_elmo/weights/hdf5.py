@@ -1,8 +1,7 @@
 """HDF5 files to dictionaries of arrays and back.
 
 A file can refer to external storage, or to itself, and can declare any shape. Only plain datasets are read, after their
-declared sizes are compared with the size of their storage.
-"""
+declared sizes are compared with the size of their storage."""
 
 import io
 from math import prod
@@ -12,10 +11,10 @@ from typing import Any, Dict, Iterator, List, Mapping, Tuple
 import h5py
 import numpy as np
 
-from ...errors import Errors
-from ..limits import expanded_limit, listed
-from ..sources import Source, decoding, require_file
-from ..tensor_map import Array
+from ..errors import Errors
+from .checks import expanded_limit, listed
+from .sources import Source, decoding, require_file
+from .tensor_map import Array
 
 MAX_NODES = 20_000  # groups and datasets
 MAX_DEPTH = 16  # groups within groups

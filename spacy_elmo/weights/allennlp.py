@@ -1,0 +1,778 @@
+"""ELMo in archives, folders and state dicts of AllenNLP: read, and written for AllenNLP 2.10.1."""
+
+import gzip
+import io
+import json
+import re
+import tarfile
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+
+import numpy as np
+import torch
+from torch import from_numpy, nn
+
+from ..bilm.config import BiLMConfig, CharCNNConfig
+from ..bilm.lm_head import SoftmaxHead
+from ..bilm.model import BiLMNetwork
+from ..encoding.facade import BiLM
+from ..errors import Errors, Warnings
+from ..text.vocabulary import Vocabulary
+from .allennlp_lm import is_language_model, read_language_model
+from .bilm_tf import SOFTMAX_BIAS, SOFTMAX_WEIGHT, find_other_characters, read_options, state_shapes, write_bilm_tf
+from .checks import MAX_JSON_BYTES, listed, shorten
+from .hdf5 import read_hdf5
+from .native import has_network
+from .parts import (
+    LoadedMix,
+    as_float32,
+    build_head,
+    build_network,
+    check_dtype_fits,
+    check_vocabulary,
+    mixes_from_meta,
+    mixes_to_meta,
+    read_vocabulary,
+    table_rows,
+    to_arrays,
+)
+from .sources import Source, TarMember, decode_text, is_hidden, is_tar, list_sources, parse_json, read_json, scan_tar
+from .tensor_map import (
+    DIRECTIONS,
+    FORGET,
+    GATES,
+    WITHOUT_FORGET_BIAS,
+    Array,
+    Dataset,
+    Shape,
+    TensorSlice,
+    cell_datasets,
+    export_arrays,
+    find_misfits,
+    highway_datasets,
+    import_arrays,
+    whole,
+)
+from .torch_files import read_state_dict
+
+# The Jsonnet that configs of AllenNLP have beyond JSON: trailing commas, and files next to the config.
+#
+# AllenNLP evaluates configs as Jsonnet. `std.thisFile` is the path of the config in the folder that it unpacks an
+# archive to, so a config can name other members of its archive.
+
+# An escape, a quotation mark, or a comma that only white space separates from a closing bracket. A pattern of whole
+# strings would take quadratic time where a string has no end.
+TOKEN = re.compile(rb'\\.|"|,(?=\s*[\]}])', re.DOTALL)
+BESIDE = 'std.strReplace(std.thisFile, "config.json", {name})'
+BESIDE_PATTERN = re.compile(re.escape(BESIDE.format(name="@")).replace("@", r'("[\w.-]*")').encode())
+
+
+def to_json(content: bytes) -> bytes:
+    """content (bytes): JSON, maybe with trailing commas and names of members.
+    RETURNS (bytes): JSON; other Jsonnet is unchanged.
+    """
+    return _without_trailing_commas(BESIDE_PATTERN.sub(rb"\1", content))
+
+
+def name_members(text: str, names: "list[str]") -> str:
+    """text (str): JSON.
+    names (List[str]): Names of members of its archive, which are values in it.
+    RETURNS (str): Jsonnet, in which these values are paths of the unpacked members.
+    """
+    for name in names:
+        text = text.replace(f': "{name}"', f": {BESIDE.format(name=chr(34) + name + chr(34))}")
+    return text
+
+
+def _without_trailing_commas(content: bytes) -> bytes:
+    """RETURNS (bytes): Strings are unchanged."""
+    kept = bytearray()
+    start, is_string = 0, False
+    for token in TOKEN.finditer(content):
+        if token[0] == b'"':
+            is_string = not is_string
+        elif token[0] == b"," and not is_string:
+            kept += content[start : token.start()]
+            start = token.end()
+    return bytes(kept + content[start:])
+
+
+# Find the files of an AllenNLP model: in a tar archive, in a folder, or next to a state dict.
+
+CONFIG_NAME = "config.json"
+OPTIONS_NAME = "options.json"
+ARCHIVE_NAME = "model.tar.gz"
+ALLENNLP_WEIGHTS = ("weights.th", "best.th")  # in an archive; in the folder of a training
+# Of the epochs of a training: model_state_epoch_3.th; in AllenNLP 2 model_state_e3_b0.th.
+EPOCH_PATTERN = re.compile(r"model_state_e.*\.th")
+TRAINING_STATE = "training_state_"  # the optimizer
+STATE_SUFFIXES = (".th", ".pt", ".pth")
+INNER_FOLDERS = ("vocabulary", "fta")
+ALLENNLP_WANTED = (
+    "an AllenNLP model.tar.gz or its folder, with weights.th, best.th or model_state_epoch_N.th (config.json is read "
+    "if there is one), or a state dict: a file of `torch.save` or safetensors, of any name"
+)
+
+
+@dataclass(frozen=True)
+class AllenNLPFiles:
+    """The files of an AllenNLP model.
+
+    base (str): Beginning of the path of a file, for messages: the folder and "/", or the archive and ":".
+    sources (Mapping[str, Source]): All files, by name relative to the base.
+    weights (str): Name of the state dict.
+    """
+
+    base: str
+    sources: Mapping[str, Source]
+    weights: str
+
+    def place(self, name: str) -> str:
+        """RETURNS (str): A file, for messages."""
+        return str(self.sources.get(name, f"{self.base}{name}"))
+
+    def read_json(self, name: str) -> Any:
+        """RETURNS (Any): The value of a JSON file, in which AllenNLP allows some Jsonnet.
+        RAISES (ValueError): EL022 or EL036.
+        """
+        content = self.sources[name].read_bytes(MAX_JSON_BYTES)
+        try:
+            return parse_json(content, self.place(name))
+        except ValueError as error:
+            try:
+                return parse_json(to_json(decode_text(content).encode("utf8")), self.place(name))
+            except ValueError:
+                raise error from None  # with the position in the file
+
+    def read_config(self) -> Any:
+        """RETURNS (Any): The config, {} if there is none."""
+        return self.read_json(CONFIG_NAME) if CONFIG_NAME in self.sources else {}
+
+
+def detect_allennlp(path: Path) -> Optional[AllenNLPFiles]:
+    """path (Path): A folder or file that exists.
+    RETURNS (Optional[AllenNLPFiles]): The files, None for another format.
+    RAISES (ValueError): EL022, EL036 or EL310 for a tar archive that is damaged or refused.
+    """
+    if path.is_dir():
+        sources = list_sources(path, INNER_FOLDERS)
+        if not any(name in sources for name in ALLENNLP_WEIGHTS) and (path / ARCHIVE_NAME).is_file():
+            return detect_allennlp(path / ARCHIVE_NAME)
+        own = _choose_weights(sources)
+        return None if own is None else AllenNLPFiles(f"{path}/", sources, own)
+    source = Source(path)
+    if _is_state_dict(source) or (source.name.endswith(STATE_SUFFIXES) and not source.kind()):
+        beside = list_sources(path.parent, INNER_FOLDERS)
+        return AllenNLPFiles(f"{path.parent}/", {**beside, source.name: source}, source.name)
+    return _in_tar(path) if path.is_file() and is_tar(path) else None
+
+
+def detect_state_dict(path: Path) -> Optional[AllenNLPFiles]:
+    """path (Path): A folder in no other format.
+    RETURNS (Optional[AllenNLPFiles]): Its files, if there is a state dict of any name among them.
+    RAISES (ValueError): EL021 if there are several.
+    """
+    sources = list_sources(path, INNER_FOLDERS) if path.is_dir() else {}
+    names = [name for name in sources if "/" not in name and not name.startswith(TRAINING_STATE)]
+    found = [name for name in names if _is_state_dict(sources[name])]
+    if len(found) > 1:
+        raise ValueError(Errors.EL021.format(path=path, n=len(found), kind="state dicts", names=", ".join(found)))
+    return AllenNLPFiles(f"{path}/", sources, found[0]) if found else None
+
+
+def _is_state_dict(source: Source) -> bool:
+    kind = source.kind()
+    return kind == "torch" or (kind == "safetensors" and not has_network(source))
+
+
+def _choose_weights(names: Iterable[str]) -> Optional[str]:
+    """The state dict of a training: the best one, else that of the newest epoch."""
+    found = list(names)
+    own = [name for name in ALLENNLP_WEIGHTS if name in found]
+    epochs = sorted((name for name in found if EPOCH_PATTERN.fullmatch(name)), key=_epoch)
+    return next(iter([*own, *reversed(epochs)]), None)
+
+
+def _epoch(name: str) -> List[int]:
+    """RETURNS (List[int]): Epoch, and what follows: a batch or the time of day."""
+    return [int(number) for number in re.findall(r"\d{1,18}", name)]
+
+
+def _in_tar(path: Path) -> Optional[AllenNLPFiles]:
+    """The state dict in the outermost folder that has one."""
+    scan = scan_tar(path, _is_small)
+    names = [name for name in scan.names if not is_hidden(name)]
+    found: List[Tuple[int, str, str]] = []
+    for folder in {str(PurePosixPath(name).parent) for name in names}:
+        root = "" if folder == "." else f"{folder}/"
+        own = _choose_weights(name[len(root) :] for name in names if name.startswith(root))
+        if own is not None:
+            found.append((root.count("/"), root, own))
+    if not found:
+        return None
+    _, root, own = min(found)
+    inside = [name for name in names if name.startswith(root)]
+    sources = {name[len(root) :]: TarMember(path, name, scan.contents.get(name)) for name in inside}
+    return AllenNLPFiles(f"{path}:{root}", sources, own)
+
+
+def _is_small(name: str) -> bool:
+    path = PurePosixPath(name)
+    return path.suffix in (".json", ".txt") or (path.parent.name == "fta" and path.suffix == ".options_file")
+
+
+# The tensors of AllenNLP's `Elmo` in a state dict, and their positions in ours.
+#
+# `tensor_map.py` has the tables of cells and highways.
+
+EMBEDDER, LSTM, CACHE = "_token_embedder.", "_elmo_lstm.", "_word_embedding."
+CHARACTERS = f"{EMBEDDER}_char_embedding_weights"
+ELMO_MODULE = "_elmo_lstm."  # the biLM in an `Elmo`, and the LSTMs in the biLM
+
+
+class Module(NamedTuple):
+    """A biLM in a state dict.
+
+    name (str): Name of the `Elmo` module, or of the biLM if it is not in one; "" for the whole state dict.
+    prefix (str): Prefix of the biLM's tensors.
+    mixes (str): Prefix of its scalar mixes.
+    """
+
+    name: str
+    prefix: str
+    mixes: str
+
+
+def find_modules(names: Iterable[str]) -> List[Module]:
+    """names (Iterable[str]): Names in a state dict.
+    RETURNS (List[Module]): All biLMs, found by their character embeddings.
+    """
+    prefixes = sorted(name[: -len(CHARACTERS)] for name in names if name.endswith(CHARACTERS))
+    return [_module(prefix) for prefix in prefixes if not prefix or prefix.endswith(".")]
+
+
+def _module(prefix: str) -> Module:
+    is_in_elmo = prefix == ELMO_MODULE or prefix.endswith(f".{ELMO_MODULE}")
+    elmo = prefix[: -len(ELMO_MODULE)] if is_in_elmo else prefix
+    return Module(elmo.rstrip("."), prefix, elmo)
+
+
+def bilm_tensors(module: Module, names: Iterable[str]) -> Dict[str, str]:
+    """RETURNS (Dict[str, str]): Names of a biLM's tensors by their names in the biLM, without cached words."""
+    own = (name for name in names if name.startswith((module.prefix + EMBEDDER, module.prefix + LSTM)))
+    return {name[len(module.prefix) :]: name for name in own}
+
+
+def allennlp_datasets(config: BiLMConfig) -> List[Dataset]:
+    """config (BiLMConfig): Sizes and switches, of a biLM that AllenNLP can have.
+    RETURNS (List[Dataset]): All tensors of the biLM, by their names in it.
+    """
+    table = [] if config.char_cnn is None else _char_cnn_datasets(config.char_cnn, config.projection_width)
+    for layer in range(config.n_layers):
+        for direction in range(config.n_directions):
+            sizes = config.projection_width, config.cell_width
+            table += cell_datasets(lstm_base(layer, direction), f"encoder.layers.{layer}.", direction, *sizes)
+    return table
+
+
+def _char_cnn_datasets(config: CharCNNConfig, width: int) -> List[Dataset]:
+    shape = (config.n_characters + 1, config.embedding_width)
+    table = [Dataset(CHARACTERS, shape, (TensorSlice("char_cnn.embedding"),))]
+    for i, (window, n) in enumerate(config.filters):
+        base, ours = f"{EMBEDDER}char_conv_{i}.", f"char_cnn.filters.{i}."
+        table.append(whole(base + "weight", (n, config.embedding_width, window), ours + "weight"))
+        table.append(whole(base + "bias", (n,), ours + "bias"))
+    for k in range(config.n_highway):
+        table += highway_datasets(f"{EMBEDDER}_highways._layers.{k}.", f"char_cnn.highways.{k}.", config.n_filters)
+    base, ours = f"{EMBEDDER}_projection.", "char_cnn.projection."
+    table.append(whole(base + "weight", (width, config.n_filters), ours + "weight"))
+    table.append(whole(base + "bias", (width,), ours + "bias"))
+    return table
+
+
+def lstm_base(layer: int, direction: int) -> str:
+    """RETURNS (str): Prefix of an LSTM layer in the biLM."""
+    return f"{LSTM}{DIRECTIONS[direction]}_layer_{layer}."
+
+
+def read_sizes(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
+    """The options that shapes tell, in the form of bilm-tf's options.json. Missing are activation and clips.
+
+    shapes (Mapping[str, Shape]): Of a biLM's tensors, by their names in it.
+    where (str): Source of the tensors, for messages.
+    RETURNS (Dict[str, Any]): The options.
+    RAISES (ValueError): EL314 if a tensor that tells a size is missing or has another number of dimensions.
+    """
+
+    def shape_of(name: str, n_axes: int) -> Shape:
+        shape = shapes.get(name, ())
+        if len(shape) != n_axes:
+            found = f"shape {list(shape)}" if name in shapes else "missing"
+            problem = f"{shorten(name, 80)} is {found}, should have {n_axes} dimensions"
+            raise ValueError(Errors.EL314.format(path=where, problem=problem))
+        return shape
+
+    n_filters = _count(shapes, EMBEDDER + r"char_conv_(\d+)\.weight")
+    filters = [shape_of(f"{EMBEDDER}char_conv_{i}.weight", 3) for i in range(max(n_filters, 1))]
+    width, cell_width = shape_of(f"{lstm_base(0, 0)}state_projection.weight", 2)
+    return {
+        "lstm": {
+            "dim": cell_width,
+            "projection_dim": width,
+            "n_layers": _count(shapes, LSTM + r"(?:forward|backward)_layer_(\d+)\.input_linearity\.weight"),
+            "use_skip_connections": True,
+        },
+        "char_cnn": {
+            "embedding": {"dim": shape_of(CHARACTERS, 2)[1]},
+            "filters": [[window, n] for n, _, window in filters],
+            "n_highway": _count(shapes, EMBEDDER + r"_highways\._layers\.(\d+)\.weight"),
+            "max_characters_per_token": 50,
+            "n_characters": 262,
+        },
+    }
+
+
+def _count(names: Iterable[str], pattern: str) -> int:
+    """One more than the largest number in names that match, 0 without one."""
+    found = (re.fullmatch(pattern, name) for name in names)
+    return max((int(match[1][:9]) + 1 for match in found if match), default=0)
+
+
+# Options of the biLM in an AllenNLP archive: from the files that its config names, else from the shapes of tensors.
+#
+# Shapes do not tell the clips and the activation. The config does not either: it has the path of an options file, a
+# copy of which may be in the archive (up to AllenNLP 0.9 in the folder `fta`, later where `include_in_archive` put it).
+
+ELMO_EMBEDDER = "elmo_token_embedder"
+# Activation and clips of AllenNLP's own models. The first is the default of `ElmoTokenEmbedder`.
+OFFICIAL = tuple(
+    f"elmo_{size}_options.json"
+    for size in (
+        *("2x4096_512_2048cnn_2xhighway", "2x1024_128_2048cnn_1xhighway", "2x2048_256_2048cnn_1xhighway"),
+        "2x4096_512_2048cnn_2xhighway_5.5B",
+    )
+)
+ASSUMED: Dict[str, Dict[str, Any]] = {"lstm": {"cell_clip": 3.0, "proj_clip": 3.0}, "char_cnn": {"activation": "relu"}}
+
+
+class Block(NamedTuple):
+    """Settings of an `Elmo` or `ElmoTokenEmbedder` in a config.
+
+    path (str): Its place, keys joined by dots.
+    settings (Mapping[str, Any]): The settings.
+    """
+
+    path: str
+    settings: Mapping[str, Any]
+
+
+def find_block(config: Any, module: Module) -> Optional[Block]:
+    """config (Any): The config of the archive.
+    module (Module): The biLM.
+    RETURNS (Optional[Block]): Its settings: the only ones, or those with the name of its token embedder.
+    """
+    blocks = list(_walk(config, ()))
+    named = [block for block in blocks if f"token_embedder_{block.path.rpartition('.')[2]}" in module.name.split(".")]
+    found = named if len(named) == 1 else blocks
+    return found[0] if len(found) == 1 else None
+
+
+def read_bilm_config(
+    files: AllenNLPFiles,
+    module: Module,
+    block: Optional[Block],
+    shapes: Mapping[str, Shape],
+    given: Optional[Source],
+) -> Tuple[BiLMConfig, str]:
+    """The config of a biLM.
+
+    files (AllenNLPFiles): The archive.
+    module (Module): The biLM.
+    block (Optional[Block]): Its settings in the config of the archive.
+    shapes (Mapping[str, Shape]): Shapes of its tensors by their names in it.
+    given (Optional[Source]): Options that the user specifies, which are used first.
+    RETURNS (Tuple[BiLMConfig, str]): The config, and the source of the options.
+    RAISES (ValueError): EL020, EL022, EL023 or EL314.
+    """
+    options, source = _find_options(files, block, given)
+    place = files.place(files.weights)
+    if options is None:
+        options, source = _merge(read_sizes(shapes, place), ASSUMED), f"shapes of {place}"
+        if not _is_official(block):
+            warnings.warn(Warnings.WL310.format(path=place, name=module.name or "the biLM"), stacklevel=2)
+    config = read_options(options, source, has_projection=True)
+    if not config.has_projection:
+        problem = f"its LSTMs project to their own width, {config.cell_width}, which a biLM here does not have"
+        raise ValueError(Errors.EL314.format(path=place, problem=problem))
+    if not config.has_skip and config.n_layers > 1:
+        problem = "lstm.use_skip_connections is false, but AllenNLP's ELMo always has skip connections"
+        raise ValueError(Errors.EL023.format(path=source, problems=problem))
+    return config, source
+
+
+def _find_options(files: AllenNLPFiles, block: Optional[Block], given: Optional[Source]) -> Tuple[Any, str]:
+    """The options and their source, None if there are none."""
+    if given is not None:
+        return read_json(given), str(given)
+    stated = None if block is None else block.settings.get("options_file")
+    if block is not None and isinstance(stated, Mapping):
+        return stated, f"{files.place(CONFIG_NAME)}, {block.path}.options_file"
+    name = find_member(files, block, "options_file")
+    if name is None and not _is_official(block) and OPTIONS_NAME in files.sources:
+        name = OPTIONS_NAME
+    if name is not None:
+        return files.read_json(name), files.place(name)
+    config = files.read_config()
+    if isinstance(config, Mapping) and "lstm" in config:  # options under the name of a config
+        return config, files.place(CONFIG_NAME)
+    return None, ""
+
+
+def find_member(files: AllenNLPFiles, block: Optional[Block], key: str) -> Optional[str]:
+    """block (Optional[Block]): Settings of the biLM.
+    key (str): A setting with the path of a file, "options_file" or "weight_file".
+    RETURNS (Optional[str]): Name of its copy in the archive or folder; files elsewhere are not opened.
+    """
+    if block is None:
+        return None
+    stated = block.settings.get(key)
+    names = [f"fta/{block.path}.{key}"]
+    if isinstance(stated, str):
+        inner = stated.replace("\\", "/").rpartition("!")[2]
+        names += [inner.removeprefix("./"), PurePosixPath(inner).name]
+    return next((name for name in names if name in files.sources), None)
+
+
+def _is_official(block: Optional[Block]) -> bool:
+    if block is None:
+        return False
+    stated = block.settings.get("options_file")
+    if stated is None:
+        return block.settings.get("type") == ELMO_EMBEDDER
+    return isinstance(stated, str) and PurePosixPath(stated).name in OFFICIAL
+
+
+def _walk(node: Any, path: Tuple[str, ...]) -> Iterator[Block]:
+    """All blocks of a config that make an ELMo. JSON is nested at most `MAX_JSON_DEPTH` levels."""
+    if isinstance(node, Mapping):
+        if "options_file" in node or node.get("type") == ELMO_EMBEDDER:
+            yield Block(".".join(path), node)
+            return
+        for key, inner in node.items():
+            yield from _walk(inner, (*path, str(key)))
+    elif isinstance(node, list):
+        for number, inner in enumerate(node):
+            yield from _walk(inner, (*path, str(number)))
+
+
+def _merge(options: Mapping[str, Mapping[str, Any]], more: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
+    return {name: {**settings, **more.get(name, {})} for name, settings in options.items()}
+
+
+def describe(modules: List[Module]) -> str:
+    """RETURNS (str): Names of biLMs, for messages."""
+    return shorten(", ".join(f"'{module.name}'" for module in modules), 1000)
+
+
+# The forget biases of an archive that also has the HDF5 file of its biLM, bit for bit.
+#
+# A state dict has fl(b + 1). For b >= -0.5 some bits of b are lost in the sum, and b cannot be found from it. Where the
+# archive has the original file, and its b gives the same sum, b is taken from there. Without that file b = fl(sum - 1),
+# with which AllenNLP's own sum comes out again: the vectors are the same.
+
+
+def restore_forget_biases(
+    config: BiLMConfig, state: Dict[str, Array], tensors: Mapping[str, Array], original: Mapping[str, Array]
+) -> None:
+    """Replace forget biases of our state dict by those of the original file.
+
+    config (BiLMConfig): Sizes.
+    state (Dict[str, Array]): Our state dict, changed in place.
+    tensors (Mapping[str, Array]): AllenNLP's tensors, by their names in the biLM.
+    original (Mapping[str, Array]): Arrays of an HDF5 file by the names of bilm-tf; may lack any.
+    """
+    h = config.cell_width
+    columns = slice(GATES[FORGET] * h, (GATES[FORGET] + 1) * h)
+    for layer in range(config.n_layers):
+        for direction in range(config.n_directions):
+            bias = original.get(f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/B")
+            summed = tensors[f"{lstm_base(layer, direction)}state_linearity.bias"][FORGET * h : (FORGET + 1) * h]
+            if bias is None or bias.shape != (4 * h,) or bias.dtype.kind != "f":
+                continue
+            exact = as_float32(bias[columns])
+            if np.array_equal(WITHOUT_FORGET_BIAS.to_theirs(exact), as_float32(summed)):
+                state[f"encoder.layers.{layer}.bias"][direction, columns] = exact
+
+
+# AllenNLP models that contain an ELMo: the biLM and its trained scalar mixes, from a state dict and its config.
+
+VOCAB_NAME = "vocab.txt"  # in archives that we write
+
+
+def read_allennlp(
+    files: AllenNLPFiles,
+    *,
+    part: Optional[str] = None,
+    options: Optional[Source] = None,
+    vocab: Optional[Source] = None,
+    softmax: Optional[Source] = None,
+) -> Tuple[BiLM, Tuple[LoadedMix, ...]]:
+    """Read an AllenNLP model.
+
+    files (AllenNLPFiles): Its files.
+    part (Optional[str]): Name of the `Elmo` module in the model, needed if there are several.
+    options (Optional[Source]): options.json of the biLM, if the archive does not have it.
+    vocab (Optional[Source]): Vocabulary of the softmax.
+    softmax (Optional[Source]): HDF5 file with the softmax.
+    RETURNS (Tuple[BiLM, Tuple[LoadedMix, ...]]): The biLM, float32, and the mixes, which are in its meta data, too.
+    RAISES (ValueError): EL020 to EL028, EL036, EL303, and EL310 to EL316, EL344.
+    """
+    place = files.place(files.weights)
+    tensors = read_state_dict(files.sources[files.weights])
+    modules = find_modules(tensors)
+    if not modules and is_language_model(tensors):
+        _refuse_extras_of_lm(place, part=part, options=options, vocab=vocab, softmax=softmax)
+        return read_language_model(files.read_config(), tensors, _words_of(files), place), ()
+    module = _choose(modules, part, place)
+    config = files.read_config()
+    block = find_block(config, module)
+    own = {name: tensors[key] for name, key in bilm_tensors(module, tensors).items()}
+    shapes = {name: array.shape for name, array in own.items()}
+    bilm_config, source = read_bilm_config(files, module, block, shapes, options)
+    mixes, mix_problems = _read_mixes(module, block, tensors, bilm_config.n_layers + 1)
+    wanted = {dataset.name: dataset.shape for dataset in allennlp_datasets(bilm_config)}
+    _refuse([*find_misfits(wanted, own), *mix_problems], place, source)
+    _check_cached_words(module, block, tensors, place)
+    original = _read_original(files, block)
+    network = _build_network(bilm_config, own, original)
+    head, vocabulary = _read_head(files, bilm_config, network, original, softmax, vocab)
+    meta = {"source_format": "allennlp", **mixes_to_meta(mixes)}
+    return BiLM(network, vocabulary=vocabulary, head=head, meta=meta), tuple(mixes)
+
+
+def _choose(modules: List[Module], part: Optional[str], place: str) -> Module:
+    if not modules:
+        problem = "no tensor is named '..._token_embedder._char_embedding_weights', nor is it a language model"
+        raise ValueError(Errors.EL314.format(path=place, problem=problem))
+    if part is None and len(modules) > 1:
+        names = describe(modules)
+        raise ValueError(Errors.EL312.format(path=place, n=len(modules), names=names, first=modules[0].name))
+    found = [module for module in modules if part is None or module.name == part]
+    if not found:
+        raise ValueError(Errors.EL313.format(path=place, part=part, names=describe(modules)))
+    return found[0]
+
+
+def _refuse(problems: List[str], place: str, source: str) -> None:
+    if problems:
+        settings = {"options": source, "n_problems": len(problems), "problems": listed(problems)}
+        raise ValueError(Errors.EL026.format(path=place, **settings))
+
+
+def _read_mixes(
+    module: Module, block: Optional[Block], tensors: Mapping[str, Array], n_layers: int
+) -> Tuple[List[LoadedMix], List[str]]:
+    """The scalar mixes, in order, and all problems with their tensors."""
+    norm = "allennlp" if block is not None and block.settings.get("do_layer_norm") is True else None
+    mixes: List[LoadedMix] = []
+    problems: List[str] = []
+    while f"{(base := f'{module.mixes}scalar_mix_{len(mixes)}.')}gamma" in tensors and not problems:
+        names = [base + "gamma", *(f"{base}scalar_parameters.{k}" for k in range(n_layers))]
+        own = {key: array for key, array in tensors.items() if key.startswith(base)}
+        problems = find_misfits(dict.fromkeys(names, (1,)), own)
+        if not problems:
+            gamma, *weights = (float(np.float32(own[name][0])) for name in names)
+            mixes.append(LoadedMix(tuple(weights), gamma, norm))
+    return mixes, problems
+
+
+def _refuse_extras_of_lm(place: str, *, part: Optional[str], **extras: Optional[Source]) -> None:
+    """A language model is one biLM, and its options, words and softmax are its own."""
+    if part is not None:
+        raise ValueError(Errors.EL313.format(path=place, part=part, names="one biLM without a name"))
+    given = ", ".join(name for name, source in extras.items() if source is not None)
+    if given:
+        raise ValueError(Errors.EL319.format(path=place, given=given, format="allennlp (a language model)"))
+
+
+def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping[str, Array], place: str) -> None:
+    """Vectors that AllenNLP computed from the characters once (vocab_to_cache) are computed again: they are equal,
+    unless they were trained."""
+    name = f"{module.prefix}{CACHE}weight"
+    if name not in tensors:
+        return
+    is_trained = None if block is None else block.settings.get("requires_grad", False)
+    if is_trained is not False:
+        n_words = len(tensors[name]) if tensors[name].shape else 0
+        warnings.warn(Warnings.WL312.format(path=place, n_words=n_words), stacklevel=2)
+
+
+def _read_original(files: AllenNLPFiles, block: Optional[Block]) -> Dict[str, Array]:
+    """Arrays of the HDF5 file of the biLM, if the archive has it."""
+    name = find_member(files, block, "weight_file")
+    return {} if name is None else read_hdf5(files.sources[name])
+
+
+def _build_network(config: BiLMConfig, own: Mapping[str, Array], original: Mapping[str, Array]) -> BiLMNetwork:
+    state = import_arrays(allennlp_datasets(config), own, state_shapes(config))
+    restore_forget_biases(config, state, own, original)
+    return build_network(config, state)
+
+
+def _read_head(
+    files: AllenNLPFiles,
+    config: BiLMConfig,
+    network: BiLMNetwork,
+    original: Mapping[str, Array],
+    softmax: Optional[Source],
+    vocab: Optional[Source],
+) -> Tuple[Optional[SoftmaxHead], Optional[Vocabulary]]:
+    """The softmax and its words: from the files of the user, else from the HDF5 file and vocab.txt of the archive."""
+    arrays = original if softmax is None else read_hdf5(softmax)
+    head = None
+    if SOFTMAX_WEIGHT in arrays or SOFTMAX_BIAS in arrays or softmax is not None:
+        own = {name: arrays[name] for name in (SOFTMAX_WEIGHT, SOFTMAX_BIAS) if name in arrays}
+        n_words = len(own[SOFTMAX_BIAS]) if SOFTMAX_BIAS in own and own[SOFTMAX_BIAS].shape else 0
+        wanted = {SOFTMAX_WEIGHT: (n_words, config.projection_width), SOFTMAX_BIAS: (n_words,)}
+        where = str(softmax or files.place("its HDF5 file"))
+        _refuse(find_misfits(wanted, own), where, files.place(files.weights))
+        weight = nn.Parameter(from_numpy(as_float32(own[SOFTMAX_WEIGHT])))
+        head = build_head(weight, as_float32(own[SOFTMAX_BIAS]))
+    found = vocab or files.sources.get(VOCAB_NAME)
+    words = None if found is None else read_vocabulary(found, vocab is not None or head is not None)
+    check_vocabulary(words, table_rows(softmax_bias=None if head is None else head.bias.detach().numpy()))
+    return head, words
+
+
+def _words_of(files: AllenNLPFiles) -> Optional[List[str]]:
+    """The words of AllenNLP's vocabulary, without padding, for a language model."""
+    source = files.sources.get("vocabulary/tokens.txt")
+    if source is None:
+        return None
+    try:
+        lines = source.read_text().split("\n")
+    except ValueError as error:
+        raise ValueError(Errors.EL027.format(path=source, reason=error)) from error
+    return lines[:-1] if not lines[-1] else lines
+
+
+# Write an archive that AllenNLP 2.10.1 loads: a classifier with an `ElmoTokenEmbedder`, the smallest registered model.
+#
+# `ElmoTokenEmbedder` reads options.json and an HDF5 file before AllenNLP loads the state dict over them. Both are in
+# the archive, and its config names them by the folder that AllenNLP unpacks it to (see `jsonnet.py`).
+
+ELMO = "_text_field_embedder.token_embedder_elmo._elmo."
+CLASSIFIER = "_classification_layer."
+HDF5_NAME = "weights.hdf5"
+ELMO_CHARACTERS = 50  # of AllenNLP's token indexer
+COMPRESSION = 1  # weights hardly compress
+
+
+def write_allennlp(bilm: BiLM, folder: Path, dtype: str) -> None:
+    """Write model.tar.gz.
+
+    bilm (BiLM): The model. Its first scalar mix is written, or equal shares; a softmax is kept in the HDF5 file.
+    folder (Path): An empty folder.
+    dtype (str): "float32".
+    RAISES (ValueError): EL311 for a biLM that AllenNLP cannot have, EL318 for invalid mixes in the meta data.
+    """
+    problems = find_unknown_parts(bilm)
+    if problems:
+        raise ValueError(Errors.EL311.format(n_problems=len(problems), problems=listed(problems)))
+    mix = _first_mix(bilm)
+    arrays = _state_dict(bilm, mix)
+    check_dtype_fits(arrays, dtype)
+    with tempfile.TemporaryDirectory(dir=folder) as inner:
+        write_bilm_tf(bilm, Path(inner), dtype)
+        members = {file.name: file.read_bytes() for file in sorted(Path(inner).iterdir())}
+    config = json.dumps(make_config(bilm.config, mix), indent=2)
+    members[CONFIG_NAME] = name_members(config, [OPTIONS_NAME, HDF5_NAME]).encode()
+    members[ALLENNLP_WEIGHTS[0]] = _save(arrays)
+    members["vocabulary/non_padded_namespaces.txt"] = b"*tags\n*labels\n"
+    _write_tar(folder / ARCHIVE_NAME, members)
+
+
+def make_config(config: BiLMConfig, mix: LoadedMix) -> Dict[str, Any]:
+    """config (BiLMConfig): Sizes.
+    mix (LoadedMix): Its mix, for the layer norm.
+    RETURNS (Dict[str, Any]): config.json of the archive.
+    """
+    elmo = {
+        "type": "elmo_token_embedder",
+        "options_file": OPTIONS_NAME,
+        "weight_file": HDF5_NAME,
+        "do_layer_norm": mix.layer_norm == "allennlp",
+        "dropout": 0.0,
+    }
+    return {
+        "dataset_reader": {
+            "type": "text_classification_json",
+            "token_indexers": {"elmo": {"type": "elmo_characters"}},
+            "tokenizer": {"type": "just_spaces"},
+        },
+        "model": {
+            "type": "basic_classifier",
+            "text_field_embedder": {"token_embedders": {"elmo": elmo}},
+            "seq2vec_encoder": {"type": "boe", "embedding_dim": config.output_width},
+            "num_labels": 1,
+        },
+        "train_data_path": "",
+        "trainer": {"num_epochs": 0},
+        "data_loader": {"batch_size": 1},
+    }
+
+
+def find_unknown_parts(bilm: BiLM) -> List[str]:
+    """RETURNS (List[str]): What AllenNLP's `Elmo` does not have."""
+    config = bilm.config
+    checks = [
+        (config.encoder == "lstm", f"its encoder is '{config.encoder}', should be 'lstm'"),
+        (config.char_cnn is not None, "it has no character CNN of its own, should read characters"),
+        (config.directions == "both", "it is forward only, should have both directions"),
+        (not config.highway_between, "it has highways between its layers, should have skip connections"),
+        (config.has_skip or config.n_layers == 1, "it has no skip connections, should have them"),
+        (config.has_projection, "its LSTMs have no projection, should have projection_width below cell_width"),
+        (bilm.token_embeddings is None, "it has token embeddings, which would be computed from characters instead"),
+    ]
+    if config.char_cnn is not None:
+        n = config.char_cnn.max_characters
+        checks.append((config.has_cnn_projection, "its character CNN has no projection, should have one"))
+        checks.append((n == ELMO_CHARACTERS, f"it reads {n} characters of a word, should read {ELMO_CHARACTERS}"))
+    return [text for is_fine, text in checks if not is_fine] + find_other_characters(config)
+
+
+def _first_mix(bilm: BiLM) -> LoadedMix:
+    mixes = mixes_from_meta(bilm.meta, bilm.config.n_layers)
+    if len(mixes) > 1:
+        warnings.warn(Warnings.WL311.format(n=len(mixes)), stacklevel=2)
+    return mixes[0] if mixes else LoadedMix((0.0,) * (bilm.config.n_layers + 1), 1.0)
+
+
+def _state_dict(bilm: BiLM, mix: LoadedMix) -> Dict[str, Array]:
+    own = export_arrays(allennlp_datasets(bilm.config), to_arrays(bilm.network))
+    arrays = {f"{ELMO}{ELMO_MODULE}{name}": array for name, array in own.items()}
+    arrays[f"{ELMO}scalar_mix_0.gamma"] = np.array([mix.gamma], dtype="float32")
+    for k, weight in enumerate(mix.weights):
+        arrays[f"{ELMO}scalar_mix_0.scalar_parameters.{k}"] = np.array([weight], dtype="float32")
+    arrays[f"{CLASSIFIER}weight"] = np.zeros((1, bilm.config.output_width), dtype="float32")
+    arrays[f"{CLASSIFIER}bias"] = np.zeros(1, dtype="float32")
+    return arrays
+
+
+def _save(arrays: Dict[str, Array]) -> bytes:
+    stream = io.BytesIO()
+    torch.save({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}, stream)
+    return stream.getvalue()
+
+
+def _write_tar(path: Path, members: Dict[str, bytes]) -> None:
+    """The same bytes for the same members: no times, no owners."""
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", COMPRESSION, raw, mtime=0) as stream:
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            for name in sorted(members):
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = len(members[name]), 0o644
+                archive.addfile(member, io.BytesIO(members[name]))

@@ -1,0 +1,414 @@
+"""Language models of AllenNLP as biLMs: LSTMs, and the transformer of Peters et al. (2018b)."""
+
+import warnings
+from dataclasses import replace
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from torch import from_numpy, nn
+
+from ..bilm.config import ACTIVATIONS, PROJECTIONS, BiLMConfig, CharCNNConfig
+from ..bilm.lm_head import SoftmaxHead
+from ..bilm.transformer import sinusoids, transformer_of
+from ..bilm.transformer_config import TransformerConfig
+from ..encoding.facade import BiLM
+from ..errors import Errors, Warnings
+from ..text.vocabulary import UNKNOWN, Vocabulary
+from .bilm_tf import state_shapes
+from .checks import MAX_LAYERS, MAX_WIDTH, SettingsReader, find_filter_excess, listed, shorten
+from .parts import as_float32, build_head, build_network, check_vocabulary
+from .tensor_map import NEGATED, Array, Dataset, Shape, TensorSlice, find_misfits, gate_slices, import_arrays, permute
+
+# The config of a language model of AllenNLP, converted to a `BiLMConfig`.
+#
+# `language_model` of allennlp-models, over a character CNN:
+#
+# - `bidirectional_language_model_transformer` (Peters et al. 2018b);
+# - PyTorch's `lstm`, as far as a biLM can be equal to it. It has no projection and no clips, and its upper layers read
+#   both directions together. So it must be as wide as its input, and have one layer if it is bidirectional.
+
+KINDS = ("language_model", "bidirectional-language-model")
+N_HEADS = 8  # fixed in the code of AllenNLP
+MAX_POSITIONS = 5000  # the same
+N_CHARACTERS = 262  # bytes, special characters and the mask
+EMBEDDERS = "model.text_field_embedder.token_embedders"
+
+
+class LanguageModelConfig(NamedTuple):
+    """The settings that the reader needs.
+
+    bilm (Optional[BiLMConfig]): None if there are problems.
+    embedder (str): Name of the token embedder with the characters.
+    is_sampled (bool): Whether the softmax was sampled in training, which decides how it is stored.
+    problems (List[str]): All problems.
+    """
+
+    bilm: Optional[BiLMConfig]
+    embedder: str
+    is_sampled: bool
+    problems: List[str]
+
+
+def read_language_model_config(config: Mapping[str, Any]) -> LanguageModelConfig:
+    """config (Mapping[str, Any]): The parsed config.json of an archive, with a contextualizer of `CONTEXTUALIZERS`.
+    RETURNS (LanguageModelConfig): The settings.
+    """
+    reader = SettingsReader(config)
+    _choose(reader, "model.type", KINDS)
+    kind = _choose(reader, "model.contextualizer.type", tuple(CONTEXTUALIZERS))
+    encoder = CONTEXTUALIZERS[kind](reader) if kind in CONTEXTUALIZERS else {}
+    embedder = _find_embedder(reader)
+    characters: Dict[str, Any] = {}
+    if embedder:
+        characters = _read_characters(reader, f"{EMBEDDERS}.{embedder}", encoder.get("projection_width"))
+    is_sampled = reader.take("model.num_samples", int, None, least=1) is not None
+    if reader.problems:
+        return LanguageModelConfig(None, embedder, is_sampled, reader.problems)
+    char_cnn = CharCNNConfig(**characters)
+    # AllenNLP always projects; a biLM with another width does so anyway.
+    projects = char_cnn.n_filters == encoder["projection_width"]
+    bilm = BiLMConfig(char_cnn=replace(char_cnn, always_project=projects), **encoder)
+    return LanguageModelConfig(bilm, embedder, is_sampled, [])
+
+
+def _read_transformer(reader: SettingsReader) -> Dict[str, Any]:
+    if reader.take("model.bidirectional", bool, True) is False:
+        reader.refuse("model.bidirectional", False, "true")
+    base = "model.contextualizer."
+    width = reader.take(f"{base}input_dim", int, least=1, most=MAX_WIDTH)
+    n_layers = reader.take(f"{base}num_layers", int, least=1, most=MAX_LAYERS)
+    hidden = reader.take(f"{base}hidden_dim", int, least=1, most=MAX_WIDTH)
+    if width and width % N_HEADS:
+        reader.refuse(f"{base}input_dim", width, f"a multiple of {N_HEADS}, the attention heads")
+    settings = None if reader.problems else TransformerConfig(hidden, N_HEADS, MAX_POSITIONS)
+    return {"n_layers": n_layers, "projection_width": width, "encoder": "transformer", "transformer": settings}
+
+
+def _read_lstm(reader: SettingsReader) -> Dict[str, Any]:
+    base = "model.contextualizer."
+    width = reader.take(f"{base}input_size", int, least=1, most=MAX_WIDTH)
+    hidden = reader.take(f"{base}hidden_size", int, least=1, most=MAX_WIDTH)
+    n_layers = reader.take(f"{base}num_layers", int, 1, least=1, most=MAX_LAYERS)
+    is_both = reader.take(f"{base}bidirectional", bool, False)
+    if width and hidden and hidden != width:
+        reader.refuse(f"{base}hidden_size", hidden, f"input_size ({width}): a biLM has one width")
+    if is_both and n_layers and n_layers != 1:
+        reader.refuse(f"{base}num_layers", n_layers, "1: upper layers read both directions together")
+    if reader.take(f"{base}bias", bool, True) is False:
+        reader.refuse(f"{base}bias", False, "true")
+    return {
+        "n_layers": n_layers,
+        "cell_width": hidden,
+        "projection_width": width,
+        "cell_clip": None,
+        "projection_clip": None,
+        "has_skip": False,
+        "directions": "both" if is_both else "forward",
+    }
+
+
+# By `model.contextualizer.type`: the settings of a `BiLMConfig` but its `char_cnn`.
+CONTEXTUALIZERS: Dict[str, Callable[[SettingsReader], Dict[str, Any]]] = {
+    "lstm": _read_lstm,
+    "bidirectional_language_model_transformer": _read_transformer,
+}
+
+
+def _choose(reader: SettingsReader, name: str, known: Tuple[str, ...], default: Any = ...) -> Any:
+    value = reader.take(name, str, default)
+    if value is not None and value not in known:
+        reader.refuse(name, value, " or ".join(f"'{one}'" for one in known))
+    return value
+
+
+def _find_embedder(reader: SettingsReader) -> str:
+    """The only token embedder that is not empty."""
+    blocks = reader.take(EMBEDDERS, Mapping) or {}
+    named = [str(name) for name in blocks if reader.take(f"{EMBEDDERS}.{name}.type", str, None) != "empty"]
+    if len(named) != 1 or "." in named[0]:
+        reader.refuse(EMBEDDERS, named, "one embedder that is not 'empty', without a dot in its name")
+        return ""
+    _check_indexer(reader, named[0])
+    return named[0]
+
+
+def _check_indexer(reader: SettingsReader, name: str) -> None:
+    """Characters have to be bytes. Archives without the indexer are judged by the rows of their embedding."""
+    for path in ("dataset_reader.token_indexers", "dataset_reader.base_reader.token_indexers"):
+        if reader.has(f"{path}.{name}"):
+            _choose(reader, f"{path}.{name}.type", ("elmo_characters",))
+            added = reader.take(f"{path}.{name}.tokens_to_add", Mapping, None)
+            if added:
+                reader.refuse(f"{path}.{name}.tokens_to_add", dict(added), "left out: such tokens cannot be read")
+
+
+def _read_characters(reader: SettingsReader, base: str, width: Optional[int]) -> Dict[str, Any]:
+    _choose(reader, f"{base}.type", ("character_encoding",))
+    _choose(reader, f"{base}.encoder.type", ("cnn-highway",))
+    n_rows = reader.take(f"{base}.embedding.num_embeddings", int)
+    if n_rows is not None and n_rows != N_CHARACTERS:
+        wanted = f"{N_CHARACTERS}, for the bytes of 'elmo_characters'; vocabularies of characters cannot be read"
+        reader.refuse(f"{base}.embedding.num_embeddings", n_rows, wanted)
+    projected = reader.take(f"{base}.encoder.projection_dim", int, least=1, most=MAX_WIDTH)
+    if projected and width and projected != width:
+        reader.refuse(f"{base}.encoder.projection_dim", projected, f"{width}, the width of the contextualizer")
+    return {
+        "embedding_width": reader.take(f"{base}.embedding.embedding_dim", int, least=1, most=MAX_WIDTH),
+        "filters": _read_filters(reader, f"{base}.encoder.filters"),
+        "activation": _choose(reader, f"{base}.encoder.activation", ACTIVATIONS, "relu"),
+        "n_highway": reader.take(f"{base}.encoder.num_highway", int, least=0, most=MAX_LAYERS),
+        "projection": _choose(reader, f"{base}.encoder.projection_location", PROJECTIONS, "after_highway"),
+        "has_layer_norm": reader.take(f"{base}.encoder.do_layer_norm", bool, False),
+    }
+
+
+def _read_filters(reader: SettingsReader, name: str) -> Tuple[Tuple[int, int], ...]:
+    filters = reader.take(name, list) or []
+    if not filters or not all(_is_filter(pair) for pair in filters):
+        reader.refuse(name, filters, "a list of [width, number], widths 1 to 50, numbers 1 or more")
+        return ()
+    reader.problems += find_filter_excess([number for _, number in filters], name)
+    return tuple((width, number) for width, number in filters)
+
+
+def _is_filter(pair: Any) -> bool:
+    is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2 and all(type(size) is int for size in pair)
+    return is_pair and 1 <= pair[0] <= CharCNNConfig.max_characters and pair[1] >= 1
+
+
+# The tensors of a language model of AllenNLP, and their positions in our state dict.
+#
+# PyTorch's LSTM has two biases, which are added: its second one is not in the table (see `sum_biases`).
+
+DIRECTIONS = ("forward", "backward")
+POSITIONS = "_contextualizer._position.positional_encoding"
+UNUSED = "_last_average_loss"  # a buffer that AllenNLP keeps for old archives
+COLUMNS = permute(1, 0)
+LSTM = "_contextualizer._module."
+SUFFIXES = ("", "_reverse")
+FIRST_BIAS, SECOND_BIAS = f"{LSTM}bias_ih_", f"{LSTM}bias_hh_"
+
+
+def language_model_datasets(config: BiLMConfig, embedder: str) -> List[Dataset]:
+    """config (BiLMConfig): Sizes.
+    embedder (str): Name of the token embedder.
+    RETURNS (List[Dataset]): All tensors but the softmax, the positions and unused buffers.
+    """
+    table = [] if config.char_cnn is None else _characters(config.char_cnn, config.projection_width, embedder)
+    return table + (_transformer(config) if config.encoder == "transformer" else _lstm(config))
+
+
+def _lstm(config: BiLMConfig) -> List[Dataset]:
+    p, h = config.projection_width, config.cell_width
+    table = []
+    for layer in range(config.n_layers):
+        for k in range(config.n_directions):
+            ending, ours = f"l{layer}{SUFFIXES[k]}", f"encoder.layers.{layer}."
+            for name, key in (("weight_ih_", "input_weight"), ("weight_hh_", "recurrent_weight")):
+                slices = gate_slices(ours + key, k, h, has_columns=True)
+                table.append(Dataset(f"{LSTM}{name}{ending}", (4 * h, p), slices))
+            table.append(Dataset(FIRST_BIAS + ending, (4 * h,), gate_slices(ours + "bias", k, h)))
+    return table
+
+
+def sum_biases(arrays: Mapping[str, Array]) -> Dict[str, Array]:
+    """arrays (Mapping[str, Array]): The tensors of a model.
+    RETURNS (Dict[str, Array]): The same, the second bias of each LSTM added to the first.
+    """
+    summed = {name: array for name, array in arrays.items() if not name.startswith(SECOND_BIAS)}
+    for name in summed:
+        if name.startswith(FIRST_BIAS):
+            summed[name] = arrays[name] + arrays[name.replace(FIRST_BIAS, SECOND_BIAS)]
+    return summed
+
+
+def _transformer(config: BiLMConfig) -> List[Dataset]:
+    table = []
+    for k, direction in enumerate(DIRECTIONS):
+        stack = f"_contextualizer._{direction}_transformer."
+        for layer in range(config.n_layers):
+            table += _layer(config, f"{stack}layers.{layer}.", f"encoder.blocks.{layer}.", k)
+        table += _norm(f"{stack}norm.", "encoder.norm.", config.projection_width, (k,))
+    return table
+
+
+def _layer(config: BiLMConfig, theirs: str, ours: str, k: int) -> List[Dataset]:
+    p, hidden = config.projection_width, transformer_of(config).feedforward_width
+    table = []
+    for i in range(3):  # queries, keys, values
+        columns = slice(i * p, (i + 1) * p)
+        weight = TensorSlice(ours + "input_weight", at=(k, slice(None), columns), transform=COLUMNS)
+        table.append(Dataset(f"{theirs}self_attn.linears.{i}.weight", (p, p), (weight,)))
+        bias = TensorSlice(ours + "input_bias", at=(k, columns))
+        table.append(Dataset(f"{theirs}self_attn.linears.{i}.bias", (p,), (bias,)))
+    for name, own, n_in, n_out in (
+        ("self_attn.linears.3", "output", p, p),
+        ("feed_forward.w_1", "up", p, hidden),
+        ("feed_forward.w_2", "down", hidden, p),
+    ):
+        weight = TensorSlice(f"{ours}{own}_weight", at=(k,), transform=COLUMNS)
+        table.append(Dataset(f"{theirs}{name}.weight", (n_out, n_in), (weight,)))
+        table.append(Dataset(f"{theirs}{name}.bias", (n_out,), (TensorSlice(f"{ours}{own}_bias", at=(k,)),)))
+    for i in range(2):
+        table += _norm(f"{theirs}sublayer.{i}.norm.", f"{ours}norm_", p, (k, i))
+    return table
+
+
+def _norm(theirs: str, ours: str, width: int, at: "tuple[int, ...]") -> List[Dataset]:
+    names = (("gamma", "weight"), ("beta", "bias"))
+    return [Dataset(theirs + name, (width,), (TensorSlice(ours + own, at=at),)) for name, own in names]
+
+
+def _characters(config: CharCNNConfig, p: int, embedder: str) -> List[Dataset]:
+    base = f"_text_field_embedder.token_embedder_{embedder}."
+    encoder = base + "_encoder._module."
+    shape = (config.n_characters + 1, config.embedding_width)
+    table = [Dataset(base + "_embedding._module.weight", shape, (TensorSlice("char_cnn.embedding"),))]
+    for i, (window, n) in enumerate(config.filters):
+        weight = TensorSlice(f"char_cnn.filters.{i}.weight")
+        table.append(Dataset(f"{encoder}char_conv_{i}.weight", (n, config.embedding_width, window), (weight,)))
+        table.append(Dataset(f"{encoder}char_conv_{i}.bias", (n,), (TensorSlice(f"char_cnn.filters.{i}.bias"),)))
+    width = config.highway_width(p)
+    sizes: Dict[str, Shape] = {"weight": (width,), "bias": ()}
+    for layer in range(config.n_highway):
+        for name, rest in sizes.items():
+            key = f"char_cnn.highways.{layer}.{name}"
+            transform, gate = slice(None, width), slice(width, None)
+            # Their gate carries the input, ours transforms it: sigmoid(-x) = 1 - sigmoid(x).
+            parts = (
+                TensorSlice(key, at=(transform,), cut=(transform,)),
+                TensorSlice(key, at=(gate,), cut=(gate,), transform=NEGATED),
+            )
+            table.append(Dataset(f"{encoder}_highways._layers.{layer}.{name}", (2 * width, *rest), parts))
+    projected: Dict[str, Shape] = {"weight": (p, config.n_filters), "bias": (p,)}
+    for name, size in projected.items():
+        table.append(Dataset(f"{encoder}_projection.{name}", size, (TensorSlice(f"char_cnn.projection.{name}"),)))
+    return table + (_norm(f"{encoder}_layer_norm.", "char_cnn.norm.", p, ()) if config.has_layer_norm else [])
+
+
+def are_sinusoids(found: Array, wanted: Array) -> bool:
+    """found (Array): The table of positions in a file, shape (1, n, P).
+    wanted (Array): Our table, shape (n, P).
+    RETURNS (bool): Whether they are equal, to within the rounding of large angles.
+    """
+    return found.shape == (1, *wanted.shape) and bool(np.allclose(found[0], wanted, rtol=0, atol=2e-3))
+
+
+# The softmax of a language model of AllenNLP. Its rows are the ids of the vocabulary less one, since padding has id 0.
+#
+# AllenNLP counts padding as a word, too: the softmax has one more row, the last, which is never a target but takes part
+# in the normalization. It is kept, so that losses are equal to AllenNLP's.
+
+SOFTMAX = "_softmax_loss."
+OOV, PADDING = "@@UNKNOWN@@", "@@PADDING@@"
+# Parameters; or embeddings with sparse gradients, whose bias is a column.
+WEIGHTS = (f"{SOFTMAX}softmax_w", f"{SOFTMAX}softmax_w.weight")
+
+
+def softmax_shapes(arrays: Mapping[str, Array], width: int, *, is_sampled: bool) -> Dict[str, Shape]:
+    """arrays (Mapping[str, Array]): The tensors of a model.
+    width (int): P.
+    is_sampled (bool): Whether rows are words (V, P), as in `SampledSoftmaxLoss`, not columns, as in `SoftmaxLoss`.
+    RETURNS (Dict[str, Shape]): Expected shapes by name, empty without a softmax.
+    """
+    if not any(name.startswith(SOFTMAX) for name in arrays):
+        return {}
+    weight = _weight_name(arrays)
+    shape = arrays[weight].shape if weight in arrays else ()
+    n_rows = (shape[0] if is_sampled else shape[-1]) if shape else 0
+    bias_shape = (n_rows, 1) if weight.endswith(".weight") else (n_rows,)
+    return {weight: (n_rows, width) if is_sampled else (width, n_rows), _bias_name(weight): bias_shape}
+
+
+def read_softmax(
+    arrays: Mapping[str, Array], words: Optional[Sequence[str]], where: str, *, is_sampled: bool
+) -> Tuple[Optional[SoftmaxHead], Optional[Vocabulary]]:
+    """Read the softmax and its vocabulary.
+
+    arrays (Mapping[str, Array]): The tensors of a model, of the shapes above.
+    words (Optional[Sequence[str]]): The vocabulary without padding, in the order of the ids.
+    where (str): Path of the model, for messages.
+    is_sampled (bool): See above.
+    RETURNS (Tuple[Optional[SoftmaxHead], Optional[Vocabulary]]): None without a softmax, and with WL313 where the words
+        lack the sentence boundaries or do not fit.
+    """
+    name = _weight_name(arrays)
+    if name not in arrays:
+        return None, None
+    weight = arrays[name] if is_sampled else arrays[name].T
+    bias = arrays[_bias_name(name)].reshape(-1)
+    try:
+        vocabulary = Vocabulary([*(UNKNOWN if word == OOV else word for word in words or []), PADDING])
+        check_vocabulary(vocabulary, {"the softmax": len(bias)})
+    except ValueError as error:
+        warnings.warn(Warnings.WL313.format(path=where, reason=error), stacklevel=2)
+        return None, None
+    return build_head(nn.Parameter(from_numpy(np.ascontiguousarray(as_float32(weight)))), as_float32(bias)), vocabulary
+
+
+def _weight_name(arrays: Mapping[str, Array]) -> str:
+    return next((name for name in WEIGHTS if name in arrays), WEIGHTS[0])
+
+
+def _bias_name(weight: str) -> str:
+    return weight.replace("softmax_w", "softmax_b")
+
+
+# Language models of AllenNLP as biLMs: archives of `language_model` and `bidirectional-language-model`.
+#
+# In the transformer (`transformer-elmo-2019.01.10.tar.gz`) layer 0 is the word vector twice, without positions, and
+# layer k is `[forward_k; backward_k]`, as in the `bidirectional_lm_token_embedder` of allennlp-models.
+
+CONTEXTUALIZER = "_contextualizer."
+
+
+def is_language_model(names: Iterable[str]) -> bool:
+    """names (Iterable[str]): Names in a state dict.
+    RETURNS (bool): Whether it is that of a language model: a contextualizer over an embedder.
+    """
+    return any(name.startswith(CONTEXTUALIZER) for name in names)
+
+
+def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optional[List[str]], where: str) -> BiLM:
+    """Read a language model of AllenNLP as a biLM.
+
+    config (Any): The config of the archive.
+    arrays (Mapping[str, Array]): Its state dict.
+    words (Optional[List[str]]): Its vocabulary without padding, in the order of the ids.
+    where (str): Path of the state dict, for messages.
+    RETURNS (BiLM): The model, float32, with its softmax. This is left out with WL313 if the words lack the sentence
+        boundaries or do not fit.
+    RAISES (ValueError): EL316 if the contextualizer cannot be read, EL344 with all problems of config and tensors.
+    """
+    _check_contextualizer(config, where)
+    settings = read_language_model_config(config)
+    problems = list(settings.problems)
+    if settings.bilm is not None:
+        problems += _array_problems(settings, settings.bilm, arrays)
+    if problems or settings.bilm is None:
+        raise ValueError(Errors.EL344.format(path=where, n_problems=len(problems), problems=listed(problems)))
+    table = language_model_datasets(settings.bilm, settings.embedder)
+    network = build_network(settings.bilm, import_arrays(table, sum_biases(arrays), state_shapes(settings.bilm)))
+    head, vocabulary = read_softmax(arrays, words, where, is_sampled=settings.is_sampled)
+    return BiLM(network, vocabulary=vocabulary, head=head, meta={"source_format": "allennlp"})
+
+
+def _check_contextualizer(config: Any, where: str) -> None:
+    kind = config
+    for key in ("model", "contextualizer", "type"):
+        kind = kind.get(key) if isinstance(kind, Mapping) else None
+    if not isinstance(kind, str) or kind not in CONTEXTUALIZERS:
+        found = "no config.json with model.contextualizer.type" if kind is None else shorten(repr(kind), 80)
+        raise ValueError(Errors.EL316.format(path=where, found=found, known=", ".join(CONTEXTUALIZERS)))
+
+
+def _array_problems(settings: LanguageModelConfig, config: BiLMConfig, arrays: Mapping[str, Array]) -> List[str]:
+    wanted = {part.name: part.shape for part in language_model_datasets(config, settings.embedder)}
+    wanted.update({name.replace(FIRST_BIAS, SECOND_BIAS): shape for name, shape in wanted.items()})
+    wanted.update(softmax_shapes(arrays, config.projection_width, is_sampled=settings.is_sampled))
+    problems = find_misfits(wanted, {name: arrays[name] for name in arrays if name not in (POSITIONS, UNUSED)})
+    positions = arrays.get(POSITIONS)
+    table = sinusoids(MAX_POSITIONS, config.projection_width).numpy()
+    if positions is not None and not are_sinusoids(positions, table):
+        problems.append(f"{POSITIONS} has other values than sines and cosines, which cannot be read")
+    return problems

@@ -1,0 +1,508 @@
+"""Models of ELMoForManyLangs (Che et al. 2018): files, tables of symbols, architecture, tensors."""
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, cast
+
+from ..bilm.config import BiLMConfig, TokenEmbedderConfig
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from ..text.lexicon import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
+from .bilm_tf import state_shapes
+from .checks import MAX_SHOWN, MIB, Faults, find_excess, listed, shorten
+from .parts import build_network
+from .sources import Source, decode_text, is_zip, list_sources, read_json
+from .tensor_map import (
+    DIRECTIONS,
+    Array,
+    Dataset,
+    Shape,
+    TensorSlice,
+    cell_datasets,
+    find_misfits,
+    highway_datasets,
+    import_arrays,
+)
+from .torch_files import read_state_dict
+
+# Find the files of an ELMoForManyLangs model: in a folder, or in a zip, which is read without unpacking.
+
+CONFIG_NAME, ENCODER_NAME, EMBEDDER_NAME = "config.json", "encoder.pkl", "token_embedder.pkl"
+CHARACTERS_NAME, WORDS_NAME = "char.dic", "word.dic"
+MARKERS = (ENCODER_NAME, EMBEDDER_NAME)
+MANYLANGS_WANTED = f"a folder or .zip of ELMoForManyLangs with {CONFIG_NAME}, {EMBEDDER_NAME} and {ENCODER_NAME}"
+
+
+@dataclass(frozen=True)
+class ManyLangsFiles:
+    """The files of an ELMoForManyLangs model.
+
+    path (Path): The folder, or the zip.
+    sources (Mapping[str, Source]): All files by their name relative to `path`; of a folder only those directly in it.
+    prefix (str): Folder inside the zip, with a slash at the end, empty for the top.
+    """
+
+    path: Path
+    sources: Mapping[str, Source]
+    prefix: str = ""
+
+    def find(self, name: str) -> Optional[Source]:
+        """name (str): Path relative to the model, with slashes.
+        RETURNS (Optional[Source]): The file, None if there is none within the folder or zip.
+        """
+        parts = PurePosixPath(name).parts
+        if not parts or ".." in parts or PurePosixPath(name).is_absolute() or "\0" in name:
+            return None
+        if self.prefix + name in self.sources or not self.path.is_dir():
+            return self.sources.get(self.prefix + name)
+        file = self.path.joinpath(*parts)
+        is_inside = file.resolve().is_relative_to(self.path.resolve())
+        return Source(file) if is_inside and file.is_file() else None
+
+    def top_names(self) -> FrozenSet[str]:
+        """RETURNS (FrozenSet[str]): Names of the files directly in the folder of the model."""
+        inside = (name.removeprefix(self.prefix) for name in self.sources if name.startswith(self.prefix))
+        return frozenset(name for name in inside if "/" not in name)
+
+
+def detect_manylangs(path: Path) -> Optional[ManyLangsFiles]:
+    """path (Path): A folder or zip that exists, or one of the two files with weights.
+    RETURNS (Optional[ManyLangsFiles]): The files; None for another format.
+    RAISES (ValueError): EL021 for a zip with several models, EL022 for a damaged zip.
+    """
+    path = path.parent if Source(path).name in MARKERS and path.is_file() else path
+    if path.is_dir():
+        sources = list_sources(path)
+        return ManyLangsFiles(path, sources) if any(name in sources for name in MARKERS) else None
+    if not is_zip(path):
+        return None
+    sources = list_sources(path)
+    prefixes = sorted({name.removesuffix(marker) for name in sources for marker in MARKERS if _is_named(name, marker)})
+    if len(prefixes) > 1:
+        listing = ", ".join(prefix or "the top" for prefix in prefixes)
+        kind = f"models, each with {' and '.join(MARKERS)}"
+        raise ValueError(Errors.EL021.format(path=path, n=len(prefixes), kind=kind, names=listing))
+    return ManyLangsFiles(path, sources, prefixes[0]) if prefixes else None
+
+
+def _is_named(name: str, wanted: str) -> bool:
+    return name == wanted or name.endswith("/" + wanted)
+
+
+# Read `char.dic` and `word.dic` of ELMoForManyLangs: SYMBOL<TAB>ID per line.
+
+BLANK = "\u3000"  # what a line without a visible symbol means
+MAX_BYTES = 32 * MIB
+MAX_DIGITS = 10
+
+
+def read_symbols(source: Source, needed: Sequence[str]) -> Tuple[Optional[str], ...]:
+    """source (Source): The file.
+    needed (Sequence[str]): Symbols that it should have.
+    RETURNS (Tuple[Optional[str], ...]): Symbols by id; None for blank ones that a later line replaces.
+    RAISES (ValueError): EL305 with all problems, EL020 or EL036 if it is missing or too large.
+    """
+    content = source.read_bytes(MAX_BYTES)
+    try:
+        lines = decode_text(content).split("\n")
+    except ValueError as error:
+        raise ValueError(_refusal(source, [str(error)])) from error
+    lines = lines[:-1] if not lines[-1].strip() else lines  # only a line feed ends a line
+    ids: Dict[str, int] = {}
+    symbols: Dict[int, str] = {}
+    problems: List[str] = []
+    for number, line in enumerate(lines, start=1):
+        problem = _add_line(line, len(lines), ids, symbols)
+        if problem:
+            problems.append(f"line {number:,} {problem}")
+        if len(problems) > MAX_SHOWN:
+            break
+    problems += [f"{symbol} is missing" for symbol in needed if symbol not in ids and len(problems) <= MAX_SHOWN]
+    if problems:
+        raise ValueError(_refusal(source, problems))
+    return tuple(symbols[i] if ids[symbols[i]] == i else None for i in range(len(lines)))
+
+
+def _add_line(line: str, n_lines: int, ids: Dict[str, int], symbols: Dict[int, str]) -> str:
+    """RETURNS (str): What is wrong with the line, empty if nothing is."""
+    symbol, _, text = line.strip().rpartition("\t")
+    symbol = symbol or BLANK
+    if not text:
+        return "is empty"
+    if "\t" in symbol:
+        return "has more than one tab"
+    if not text.isdecimal() or len(text) > MAX_DIGITS:
+        return f"has the id {text[:40]!r}, should be a number from 0 to {n_lines - 1:,}"
+    number = int(text)
+    if number >= n_lines:
+        return f"has the id {number:,}, should be 0 to {n_lines - 1:,}, since there are {n_lines:,} lines"
+    if number in symbols:
+        return f"has the id {number:,} of {symbols[number][:40]!r} again"
+    if symbol in ids and symbol != BLANK:
+        return f"has {symbol[:40]!r} again"
+    ids[symbol] = number
+    symbols[number] = symbol
+    return ""
+
+
+def _refusal(source: Source, problems: List[str]) -> str:
+    return Errors.EL305.format(path=source, n_problems=len(problems), problems=listed(problems))
+
+
+# The architecture of an ELMoForManyLangs model: find its JSON, and convert it to a config of ours.
+
+# The architecture of the published models, which is a file of the original program and not of every download.
+SAMPLE_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+SAMPLE: Dict[str, Any] = {
+    "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+}
+NAMES = ("cnn", "lstm"), ("elmo", "lstm")
+
+
+class Architecture:
+    """The checked architecture.
+
+    record (Mapping[str, Any]): With the blocks `encoder` and `token_embedder`.
+    where (str): Its source, for messages.
+    RAISES (ValueError): EL304 with all missing settings and wrong types.
+    """
+
+    def __init__(self, record: Any, where: str) -> None:
+        self.where = where
+        problems: List[str] = []
+        encoder, embedder = (_block(record, name, problems) for name in ("encoder", "token_embedder"))
+        self.embedder_name = _name(embedder, "token_embedder", NAMES[0], problems)
+        self.encoder_name = _name(encoder, "encoder", NAMES[1], problems)
+        self.sizes = _sizes(encoder, "encoder", ("projection_dim", "dim", "n_layers"), 1, problems)
+        self.sizes.update(_sizes(embedder, "token_embedder", ("char_dim", "word_dim"), 0, problems))
+        self.clips: Dict[str, Optional[float]] = {}
+        if self.encoder_name == "elmo":
+            self.clips = {name: _clip(encoder, name, problems) for name in ("cell_clip", "proj_clip")}
+        if self.embedder_name == "cnn":
+            self.sizes.update(_sizes(embedder, "token_embedder", ("max_characters_per_token",), 2, problems))
+        self.cnn: Dict[str, Any] = {}
+        if self.embedder_name == "cnn" and self.sizes.get("char_dim"):
+            self.sizes.update(_sizes(embedder, "token_embedder", ("n_highway",), 0, problems))
+            self.cnn = {"filters": embedder.get("filters"), "activation": embedder.get("activation")}
+        if problems:
+            raise ValueError(Errors.EL304.format(path=where, problems="; ".join(problems)))
+
+    def config(self, n_characters: int, n_words: int) -> BiLMConfig:
+        """n_characters (int), n_words (int): Rows of the tables, 0 where `char_dim` or `word_dim` is 0.
+        RETURNS (BiLMConfig): The config.
+        RAISES (ValueError): EL304 for sizes that no biLM can have.
+        """
+        sizes = self.sizes
+        embedder: Dict[str, Any] = {
+            "kind": self.embedder_name,
+            "n_characters": n_characters,
+            "character_width": sizes["char_dim"],
+            "n_words": n_words,
+            "word_width": sizes["word_dim"],
+            "n_highway": sizes.get("n_highway", 0),
+            "max_characters": sizes.get("max_characters_per_token"),
+            **self.cnn,
+        }
+        try:
+            config = BiLMConfig(token_embedder=TokenEmbedderConfig.from_dict(embedder), **self._encoder_settings())
+            problems = find_excess(config)
+        except ValueError as error:
+            problems = [str(error)]
+        if problems:
+            raise ValueError(Errors.EL304.format(path=self.where, problems=shorten("; ".join(problems))))
+        return config
+
+    def _encoder_settings(self) -> Dict[str, Any]:
+        sizes = self.sizes
+        widths = {"cell_width": sizes["dim"], "projection_width": sizes["projection_dim"]}
+        if self.encoder_name == "lstm":
+            plain = {"cell_clip": None, "projection_clip": None, "has_skip": False}
+            return {**widths, **plain, "encoder": "bilstm", "n_layers": 1, "encoder_depth": sizes["n_layers"]}
+        return {
+            **widths,
+            "n_layers": sizes["n_layers"],
+            "cell_clip": self.clips["cell_clip"],
+            "projection_clip": self.clips["proj_clip"],
+            "always_project": sizes["projection_dim"] >= sizes["dim"],
+        }
+
+
+def read_architecture(files: ManyLangsFiles) -> Architecture:
+    """Read the architecture that `config.json` names: in the folder, else of the same name directly in it, else one of
+    the two that the original program has, else the only other JSON with both blocks. Nothing outside is read.
+
+    files (ManyLangsFiles): The files of the model.
+    RETURNS (Architecture): The architecture.
+    RAISES (ValueError): EL304 if it is not found or invalid, EL022 or EL036 for files that are no JSON.
+    """
+    source = files.find(CONFIG_NAME)
+    record = {} if source is None else read_json(source)
+    named = record.get("config_path") if isinstance(record, Mapping) else None
+    path = named.replace("\\", "/") if isinstance(named, str) else ""
+    last = path.rsplit("/", 1)[-1]
+    for name in (path, last):
+        found = files.find(name) if name and name != CONFIG_NAME else None
+        if found is not None:
+            return Architecture(read_json(found), str(found))
+    if last in SAMPLE_NAMES:
+        return Architecture(SAMPLE, last)
+    others = list(_others(files))
+    if len(others) == 1:
+        return Architecture(*others[0])
+    problem = f"config_path in config.json is {shorten(repr(named), 80)}, and there is no such file in the folder"
+    raise ValueError(Errors.EL304.format(path=files.path, problems=problem))
+
+
+def _others(files: ManyLangsFiles) -> List[Tuple[Any, str]]:
+    """JSON files directly in the folder that look like an architecture."""
+    names = (name for name in sorted(files.top_names()) if name.endswith(".json") and name != CONFIG_NAME)
+    sources = [source for source in map(files.find, names) if source is not None]
+    records = [(read_json(source), str(source)) for source in sources[:8]]
+    return [
+        (record, where)
+        for record, where in records
+        if isinstance(record, Mapping) and {"encoder", "token_embedder"} <= set(record)
+    ]
+
+
+def _block(record: Any, name: str, problems: List[str]) -> Mapping[str, Any]:
+    block = record.get(name) if isinstance(record, Mapping) else None
+    if not isinstance(block, Mapping) or not block:
+        problems.append(f"the block {name} is missing, empty or not an object")
+        return {}
+    return block
+
+
+def _name(block: Mapping[str, Any], where: str, known: Tuple[str, ...], problems: List[str]) -> str:
+    name = block.get("name")
+    if isinstance(name, str) and name.lower() in known:
+        return name.lower()
+    if block:
+        problems.append(f"{where}.name is {shorten(repr(name), 40)}, should be one of {known}")
+    return ""
+
+
+def _sizes(
+    block: Mapping[str, Any], where: str, names: Tuple[str, ...], least: int, problems: List[str]
+) -> Dict[str, int]:
+    found: Dict[str, int] = {}
+    for name in names if block else ():
+        value = block.get(name)
+        if type(value) is int and value >= least:
+            found[name] = value
+        else:
+            problems.append(f"{where}.{name} is {shorten(repr(value), 40)}, should be an integer of {least} or more")
+    return found
+
+
+def _clip(block: Mapping[str, Any], name: str, problems: List[str]) -> Optional[float]:
+    """0 and null mean no clip."""
+    value = block.get(name, "missing")
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1e300
+    if value is not None and not is_number:
+        problems.append(f"encoder.{name} is {shorten(repr(value), 40)}, should be a number of 0 or more, or null")
+        return None
+    return float(value) if value else None
+
+
+# The tensors of ELMoForManyLangs, and their positions in our state dict.
+#
+# `tensor_map.py` has the tables of cells and highways.
+
+OURS = "token_embedder."
+
+
+def embedder_datasets(config: BiLMConfig) -> List[Dataset]:
+    """config (BiLMConfig): With a token embedder.
+    RETURNS (List[Dataset]): The tensors of token_embedder.pkl.
+    """
+    embedder: TokenEmbedderConfig = config.token_embedder  # type: ignore[assignment]  # not None for these models
+    characters = "char_cnn" if embedder.kind == "cnn" else "char_lstm"
+    tables = (
+        ("word_emb_layer", embedder.n_words, embedder.word_width, "word_embedding"),
+        ("char_emb_layer", embedder.n_characters, embedder.character_width, f"{characters}.embedding"),
+    )
+    found = [
+        # Our ids are larger by one, and our row 0 is zero.
+        Dataset(f"{name}.embedding.weight", (n, width), (TensorSlice(OURS + ours, at=(slice(1, None),)),))
+        for name, n, width, ours in tables
+        if n
+    ]
+    if embedder.n_characters:
+        found += _char_cnn_datasets(embedder) if embedder.kind == "cnn" else _char_lstm_datasets(embedder)
+    width = config.projection_width
+    found.append(_same("projection.weight", (width, embedder.feature_width), OURS))
+    return [*found, _same("projection.bias", (width,), OURS)]
+
+
+def encoder_datasets(config: BiLMConfig) -> List[Dataset]:
+    """config (BiLMConfig): Sizes.
+    RETURNS (List[Dataset]): The tensors of encoder.pkl.
+    """
+    if config.encoder == "bilstm":
+        return _bilstm_datasets(config)
+    return [
+        dataset
+        for layer in range(config.n_layers)
+        for direction in range(2)
+        for dataset in cell_datasets(
+            f"{DIRECTIONS[direction]}_layer_{layer}.",
+            f"encoder.layers.{layer}.",
+            direction,
+            config.projection_width,
+            config.cell_width,
+        )
+    ]
+
+
+def _char_cnn_datasets(config: TokenEmbedderConfig) -> List[Dataset]:
+    found = []
+    for i, (window, n) in enumerate(config.filters):
+        shapes: Dict[str, Shape] = {"weight": (n, config.character_width, window), "bias": (n,)}
+        for name, shape in shapes.items():
+            key = f"{OURS}char_cnn.filters.{i}.{name}"
+            found.append(Dataset(f"convolutions.{i}.{name}", shape, (TensorSlice(key),)))
+    n = sum(n for _, n in config.filters)
+    for k in range(config.n_highway):
+        found += highway_datasets(f"highways._layers.{k}.", f"{OURS}char_cnn.highways.{k}.", n)
+    return found
+
+
+def _char_lstm_datasets(config: TokenEmbedderConfig) -> List[Dataset]:
+    width = config.character_width
+    return _torch_lstm_datasets("char_lstm.", f"{OURS}char_lstm.lstm.", [width], width)
+
+
+def _bilstm_datasets(config: BiLMConfig) -> List[Dataset]:
+    width, cell_width = config.projection_width, config.cell_width
+    inputs = [width, *[2 * cell_width] * (config.encoder_depth - 1)]
+    return [
+        *_torch_lstm_datasets("encoder.", "encoder.lstm.", inputs, cell_width),
+        _same("projection.weight", (width, cell_width), "encoder."),
+        _same("projection.bias", (width,), "encoder."),
+    ]
+
+
+def _torch_lstm_datasets(theirs: str, ours: str, input_widths: List[int], cell_width: int) -> List[Dataset]:
+    """Tensors of `torch.nn.LSTM`, whose names and values we keep."""
+    found = []
+    for layer, input_width in enumerate(input_widths):
+        for suffix in ("", "_reverse"):
+            for name, shape in (
+                ("weight_ih", (4 * cell_width, input_width)),
+                ("weight_hh", (4 * cell_width, cell_width)),
+                ("bias_ih", (4 * cell_width,)),
+                ("bias_hh", (4 * cell_width,)),
+            ):
+                full = f"{name}_l{layer}{suffix}"
+                found.append(Dataset(theirs + full, shape, (TensorSlice(ours + full),)))
+    return found
+
+
+def _same(name: str, shape: Shape, prefix: str) -> Dataset:
+    return Dataset(name, shape, (TensorSlice(prefix + name),))
+
+
+# Read models of ELMoForManyLangs (Che et al. 2018) into a `BiLM`.
+
+Symbols = Tuple[Optional[str], ...]
+
+
+def read_manylangs(files: ManyLangsFiles) -> BiLM:
+    """files (ManyLangsFiles): Its files.
+    RETURNS (BiLM): float32, with its lexicon, without a softmax.
+    RAISES (ValueError): EL303 to EL307, EL022, EL036, or EL034 with all problems of several files.
+    """
+    faults = Faults()
+    architecture = faults.attempt(read_architecture, files) if files.find(CONFIG_NAME) else None
+    faults.attempt(_refuse_missing, files, architecture)
+    characters = _read_table(faults, files, architecture, CHARACTERS_NAME, "char_dim", CHARACTERS_NEEDED)
+    words = _read_table(faults, files, architecture, WORDS_NAME, "word_dim", WORDS_NEEDED)
+    embedder, encoder = (_read_weights(faults, files.find(name)) for name in (EMBEDDER_NAME, ENCODER_NAME))
+    config: Optional[BiLMConfig] = None
+    if architecture is not None and characters is not None and words is not None:
+        config = faults.attempt(architecture.config, len(characters), len(words))
+    if config is not None:
+        faults.attempt(_refuse_misfits, files, config, embedder, encoder)
+    faults.raise_together(files.path)
+    lexicon = Lexicon(characters or (), words or ())
+    return _build(cast(BiLMConfig, config), {**(embedder or {}), **(encoder or {})}, lexicon)
+
+
+def _build(config: BiLMConfig, arrays: Dict[Tuple[str, str], Array], lexicon: Lexicon) -> BiLM:
+    table = [*_prefixed(EMBEDDER_NAME, embedder_datasets(config)), *_prefixed(ENCODER_NAME, encoder_datasets(config))]
+    named = {_full(file, name): array for (file, name), array in arrays.items()}
+    network = build_network(config, import_arrays(table, named, state_shapes(config)))
+    return BiLM(network, lexicon=lexicon, meta={"source_format": "manylangs"})
+
+
+def _read_table(
+    faults: Faults,
+    files: ManyLangsFiles,
+    architecture: Optional[Architecture],
+    name: str,
+    width_name: str,
+    needed: Sequence[str],
+) -> Optional[Symbols]:
+    """RETURNS (Optional[Symbols]): Empty without this table, None if it cannot be read."""
+    if architecture is not None and not architecture.sizes[width_name]:
+        return ()
+    source = files.find(name)
+    return None if source is None else faults.attempt(read_symbols, source, needed)
+
+
+def _read_weights(faults: Faults, source: Optional[Source]) -> Optional[Dict[Tuple[str, str], Array]]:
+    """RETURNS (Optional[Dict[Tuple[str, str], Array]]): By file and name."""
+    arrays = None if source is None else faults.attempt(read_state_dict, source)
+    if source is None or arrays is None:
+        return None
+    return {(source.name, name): array for name, array in arrays.items()}
+
+
+def _refuse_missing(files: ManyLangsFiles, architecture: Optional[Architecture]) -> None:
+    wanted = [CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME]
+    if architecture is not None:
+        tables = ((CHARACTERS_NAME, "char_dim"), (WORDS_NAME, "word_dim"))
+        wanted += [name for name, width_name in tables if architecture.sizes[width_name]]
+    missing = [name for name in wanted if files.find(name) is None]
+    if missing:
+        raise ValueError(Errors.EL306.format(path=files.path, missing=f"{', '.join(missing)} missing"))
+
+
+def _refuse_misfits(
+    files: ManyLangsFiles,
+    config: BiLMConfig,
+    embedder: Optional[Dict[Tuple[str, str], Array]],
+    encoder: Optional[Dict[Tuple[str, str], Array]],
+) -> None:
+    """Raise one error with all problems of the tensors of both files."""
+    problems: List[str] = []
+    for file, datasets, arrays in (
+        (EMBEDDER_NAME, embedder_datasets(config), embedder),
+        (ENCODER_NAME, encoder_datasets(config), encoder),
+    ):
+        if arrays is not None:
+            wanted = {dataset.name: dataset.shape for dataset in datasets}
+            found = find_misfits(wanted, {name: array for (_, name), array in arrays.items()})
+            problems += [f"{file}: {problem}" for problem in found]
+    if problems:
+        listing = {"n_problems": len(problems), "problems": listed(problems)}
+        raise ValueError(Errors.EL307.format(path=files.path, **listing))
+
+
+def _prefixed(file: str, datasets: Sequence[Dataset]) -> List[Dataset]:
+    return [Dataset(_full(file, dataset.name), dataset.shape, dataset.slices) for dataset in datasets]
+
+
+def _full(file: str, name: str) -> str:
+    """Both files have a tensor `projection.weight`."""
+    return f"{file}/{name}"

@@ -1,0 +1,672 @@
+"""Published biLMs: their registry, and their download from mirrors, continued where it stopped, with checksums."""
+
+import json
+import os
+import re
+import shutil
+import urllib.request
+from codecs import BOM_UTF8
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from http.client import HTTPException
+from math import prod
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Set, Tuple
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+from .._compat import hash_file
+from ..about import __version__
+from ..bilm.config import BiLMConfig
+from ..errors import Errors
+from .bilm_tf import HDF5_SUFFIXES, read_options
+from .checks import MAX_JSON_BYTES, MIB, find_excess
+from .formats import find_replaceable
+from .hdf5 import read_shapes
+from .parts import network_shapes
+from .sources import Source, is_hidden, read_json
+
+# The registry of published biLMs: where each of them is documented to be, under which licence and paper.
+#
+# `origins.json` lists facts with their sources. A sha256 or a size is null unless the publisher or a log of a download
+# documents it; nothing in it is estimated.
+
+REGISTRY = Path(__file__).parent / "origins.json"
+NLPL_NAME = re.compile(r"nlpl-(\d{1,6})")
+MAX_NAMED = 12  # names in an error
+
+
+@dataclass(frozen=True)
+class OriginFile:
+    """A file of a published biLM.
+
+    path (str): Its path, relative to a mirror.
+    name (str): Its name in the folder of the download.
+    n_bytes (Optional[int]): Its documented size.
+    sha256 (Optional[str]): Its documented checksum.
+    """
+
+    path: str
+    name: str
+    n_bytes: Optional[int]
+    sha256: Optional[str]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A published biLM.
+
+    name (str): Name on the command line.
+    aliases (Tuple[str, ...]): Other names.
+    language (Optional[str]): Code of the language, None if it is not known.
+    format (str): Format of the files.
+    n_parameters (Optional[int]): Documented number of parameters.
+    note (str): Documented training data.
+    files (Tuple[OriginFile, ...]): Its files.
+    mirrors (Tuple[str, ...]): Addresses that `path` is relative to, in the order in which they are tried.
+    licence (Optional[str]): Licence, as stated by the publisher; None if no statement is known.
+    licence_source (Optional[str]): Where it is stated.
+    paper (Optional[str]): Paper to cite.
+    documented (str): Page that documents the addresses.
+    """
+
+    name: str
+    aliases: Tuple[str, ...]
+    language: Optional[str]
+    format: str
+    n_parameters: Optional[int]
+    note: str
+    files: Tuple[OriginFile, ...]
+    mirrors: Tuple[str, ...]
+    licence: Optional[str]
+    licence_source: Optional[str]
+    paper: Optional[str]
+    documented: str
+
+    @property
+    def size(self) -> str:
+        """RETURNS (str): The documented size: of all files, or in parameters, or "not documented"."""
+        sizes = [file.n_bytes for file in self.files]
+        if all(size is not None for size in sizes):
+            return f"{sum(size or 0 for size in sizes) / 1e6:,.0f} MB"
+        if self.n_parameters is not None:
+            return f"{self.n_parameters / 1e6:.1f} M parameters"
+        return "not documented"
+
+
+@lru_cache(maxsize=1)
+def read_origins() -> Tuple[Origin, ...]:
+    """RETURNS (Tuple[Origin, ...]): All published biLMs of the registry."""
+    record = json.loads(REGISTRY.read_text(encoding="utf8"))
+    return tuple(_origin(entry, record["sources"]) for entry in record["models"])
+
+
+def find_origin(name: str) -> Origin:
+    """name (str): Name or alias, or nlpl-NUMBER for any entry of the NLPL repository.
+    RETURNS (Origin): The published biLM.
+    RAISES (ValueError): EL360 for an unknown name.
+    """
+    by_name = _by_name()
+    if name in by_name:
+        return by_name[name]
+    number = NLPL_NAME.fullmatch(name)
+    if number is None:
+        close = get_close_matches(name, by_name, n=MAX_NAMED)
+        shown = close or [origin.name for origin in read_origins()][:MAX_NAMED]
+        raise ValueError(Errors.EL360.format(name=name, kind="Similar" if close else "Some", close=", ".join(shown)))
+    files = [{"path": f"{number[1]}.zip", "name": f"{number[1]}.zip", "n_bytes": None, "sha256": None}]
+    entry = {"name": name, "source": "nlpl", "language": None, "format": "zip", "note": "not in the registry"}
+    sources = json.loads(REGISTRY.read_text(encoding="utf8"))["sources"]
+    return _origin({**entry, "aliases": [], "n_parameters": None, "files": files}, sources)
+
+
+def _by_name() -> Dict[str, Origin]:
+    return {name: origin for origin in read_origins() for name in (origin.name, *origin.aliases)}
+
+
+def _origin(entry: Mapping[str, Any], sources: Mapping[str, Any]) -> Origin:
+    """An entry with the facts of its source, where it has none of its own."""
+    facts = {**sources[entry["source"]], **entry}
+    files: List[OriginFile] = [OriginFile(**file) for file in facts["files"]]
+    names = ("name", "language", "format", "n_parameters", "note", "licence", "licence_source", "paper", "documented")
+    return Origin(
+        aliases=tuple(facts["aliases"]),
+        files=tuple(files),
+        mirrors=tuple(facts["mirrors"]),
+        **{name: facts[name] for name in names},
+    )
+
+
+# Compare the files of a published biLM with the number of parameters that is documented of it.
+
+OPTIONS_NAME = "options.json"
+SOFTMAX_PREFIX = "softmax/"
+CHARACTER_TABLE = "char_cnn.embedding"  # with a row for the mask, which is no parameter
+UNIT = 100_000  # numbers of parameters are documented in 0.1 M
+
+
+def check_facts(origin: Origin, paths: Mapping[str, Path]) -> None:
+    """Compare the sizes that options and weights have with the documented number of parameters, if there is one.
+
+    origin (Origin): The published biLM.
+    paths (Mapping[str, Path]): Its files, complete, by their names in the folder of the download.
+    RAISES (ValueError): EL371 if they are another biLM.
+    """
+    if origin.n_parameters is None:
+        return
+    problems = [text for name, path in paths.items() if (text := _find_problem(name, path, origin.n_parameters))]
+    if problems:
+        raise ValueError(Errors.EL371.format(name=origin.name, problems="".join(f"\n- {text}" for text in problems)))
+
+
+def count_parameters(config: BiLMConfig) -> int:
+    """config (BiLMConfig): Sizes of a biLM.
+    RETURNS (int): Its parameters without softmax, as in the papers; no memory is taken.
+    """
+    shapes = network_shapes(config)
+    masked = shapes.get(CHARACTER_TABLE)
+    return sum(map(prod, shapes.values())) - (masked[1] if masked else 0)
+
+
+def _find_problem(name: str, path: Path, wanted: int) -> Optional[str]:
+    """RETURNS (Optional[str]): How a file differs from what is documented, None if it does not, or says no sizes."""
+    try:
+        found = _count(name, path)
+    except ValueError as error:
+        return f"'{path}' has no sizes to compare: {error}"
+    if found is None or round(found / UNIT) == round(wanted / UNIT):
+        return None
+    return f"'{path}' is of a biLM with {found:,} parameters, documented are {wanted / 1e6:.1f} M"
+
+
+def _count(name: str, path: Path) -> Optional[int]:
+    if name == OPTIONS_NAME:
+        config = read_options(read_json(Source(path)), str(path))
+        excess = find_excess(config)
+        if excess:
+            raise ValueError(Errors.EL023.format(path=path, problems="; ".join(excess)))
+        return count_parameters(config)
+    if name.endswith(HDF5_SUFFIXES):
+        shapes = read_shapes(Source(path))
+        return sum(prod(shape) for key, shape in shapes.items() if not key.startswith(SOFTMAX_PREFIX))
+    return None
+
+
+# Requests over HTTP, behind a small protocol: tests and programs can pass an opener of their own.
+#
+# Only http and https are opened. Redirects are limited, and never lead from https to http.
+
+MAX_REDIRECTS = 5
+TIMEOUT_S = 30.0
+SCHEMES = ("http", "https")
+
+
+class Reply(Protocol):
+    """The answer to a request. `status` is its HTTP status, `headers` are its headers, in any capitalization."""
+
+    @property
+    def status(self) -> Optional[int]:
+        """RETURNS (Optional[int]): HTTP status."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """RETURNS (Mapping[str, str]): Headers; `get` ignores capitalization."""
+
+    def read(self, n: int, /) -> bytes:
+        """n (int): Maximum number of bytes.
+        RETURNS (bytes): The next bytes of the content, none at its end.
+        """
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class Opener(Protocol):
+    """Sends a request."""
+
+    def __call__(self, url: str, headers: Mapping[str, str]) -> Reply:
+        """url (str): An address with http or https.
+        headers (Mapping[str, str]): Headers of the request.
+        RETURNS (Reply): The answer, also for a status that reports an error.
+        RAISES (ValueError): EL361 for an address or a redirect that is refused.
+        RAISES (OSError): For a connection that fails.
+        """
+
+
+def check_url(url: str) -> str:
+    """url (str): An address.
+    RETURNS (str): The same address.
+    RAISES (ValueError): EL361 for anything but http and https with a host.
+    """
+    try:
+        parts = urlsplit(url)
+        is_fine = parts.scheme in SCHEMES and bool(parts.hostname)
+    except ValueError:
+        is_fine = False
+    if not is_fine:
+        raise ValueError(Errors.EL361.format(url=url, reason="it is not an address with http or https and a host"))
+    return url
+
+
+class SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows at most `MAX_REDIRECTS` redirects, to http and https only, and not from https to http."""
+
+    max_redirections = MAX_REDIRECTS
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """req (Any), fp (Any), code (int), msg (str), headers (Any): See the base class.
+        newurl (str): Target of the redirect.
+        RETURNS (Any): The next request.
+        RAISES (ValueError): EL361 if the redirect is refused.
+        """
+        check_url(newurl)
+        if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
+            reason = f"it is a redirect from https ({req.full_url}) to http, which is not encrypted"
+            raise ValueError(Errors.EL361.format(url=newurl, reason=reason))
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def open_url(url: str, headers: Mapping[str, str]) -> Reply:
+    """The default `Opener`, with urllib and its proxies from the environment."""
+    director = urllib.request.OpenerDirector()
+    handlers = (urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler, SafeRedirects)
+    for handler in (*handlers, urllib.request.HTTPDefaultErrorHandler, urllib.request.HTTPErrorProcessor):
+        director.add_handler(handler())
+    request = urllib.request.Request(check_url(url), headers={"User-Agent": f"spacy-elmo/{__version__}", **headers})
+    try:
+        reply: Any = director.open(request, timeout=TIMEOUT_S)
+    except HTTPError as error:
+        reply = error
+    return _checked(reply)
+
+
+def _checked(reply: Any) -> Reply:
+    return reply  # type: ignore[no-any-return]  # urllib's replies have no common type
+
+
+# Download one file: mirrors in order, resumed where it was interrupted, checked before it is used.
+#
+# RFC 9110, sec. 14: a range request with If-Range continues the same version of a file, or starts again.
+
+CHUNK_BYTES = MIB
+N_TRIES = 3  # per mirror
+MAX_BYTES: Dict[str, int] = {".json": MAX_JSON_BYTES, ".txt": 256 * MIB, ".meta": 256 * MIB, ".index": 16 * MIB}
+MAX_FILE_BYTES = 8 * 1024 * MIB  # of all other files; the largest published ones have less than 5 GB
+NOTE_SUFFIX = ".json"  # beside a .part file: where it comes from
+BEGINNINGS: Dict[str, bytes] = {
+    ".hdf5": b"\x89HDF\r\n\x1a\n",
+    ".zip": b"PK\x03\x04",
+    ".gz": b"\x1f\x8b",
+    ".json": b"{",
+}
+
+
+class MirrorError(Exception):
+    """A mirror that cannot provide the file.
+
+    is_final (bool): Another try makes no sense.
+    """
+
+    def __init__(self, reason: str, *, is_final: bool = True) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
+
+
+def fetch_file(
+    urls: Sequence[str],
+    part: Path,
+    *,
+    opener: Opener,
+    name: str,
+    n_bytes: Optional[int] = None,
+    sha256: Optional[str] = None,
+    on_bytes: Callable[[int], Any] = lambda n: None,
+) -> str:
+    """Download a file to `part`, from the first mirror that provides it.
+
+    urls (Sequence[str]): Addresses, in the order in which they are tried.
+    part (Path): Output. If it exists, from an interrupted download, the rest is appended.
+    opener (Opener): Sends the requests.
+    name (str): Name of the file; its suffix decides on the largest size, and on the first bytes that it must have.
+    n_bytes (Optional[int]): The documented size.
+    sha256 (Optional[str]): The documented checksum.
+    on_bytes (Callable[[int], Any]): Called with the number of bytes of each chunk; negative if they are discarded.
+    RETURNS (str): The address it came from.
+    RAISES (ValueError): EL362 with the problem of each mirror.
+    """
+    problems: List[str] = []
+    for url in urls:
+        for attempt in range(1, N_TRIES + 1):
+            try:
+                _fetch(url, part, opener, max_bytes_of(name), on_bytes)
+                check_file(part, name, sha256, n_bytes)
+                return url
+            except (MirrorError, ValueError) as error:
+                is_final = getattr(error, "is_final", True)
+                if isinstance(error, ValueError):
+                    _discard(part, on_bytes)
+                if is_final or attempt == N_TRIES:
+                    problems.append(f"\n- {url}: {error}")
+                    break
+    raise ValueError(Errors.EL362.format(name=name, problems="".join(problems)))
+
+
+def check_file(path: Path, name: str, sha256: Optional[str], n_bytes: Optional[int] = None) -> None:
+    """path (Path): A complete file.
+    name (str): Its final name.
+    sha256 (Optional[str]): The documented checksum.
+    n_bytes (Optional[int]): The documented size.
+    RAISES (ValueError): EL363 for another checksum, EL364 if it is too large, EL366 if it begins with other bytes than
+        files of its kind, EL371 for another size.
+    """
+    found_bytes, max_bytes = path.stat().st_size, max_bytes_of(name)
+    if found_bytes > max_bytes:
+        raise ValueError(Errors.EL364.format(name=name, n_bytes=f"{found_bytes:,}", max_bytes=f"{max_bytes:,}"))
+    wanted = BEGINNINGS.get(Path(name).suffix)
+    with path.open("rb") as file:
+        start = file.read(64).removeprefix(BOM_UTF8).lstrip() if name.endswith(".json") else file.read(64)
+    if wanted is not None and not start.startswith(wanted):
+        raise ValueError(Errors.EL366.format(name=name, found=repr(start[:24]), wanted=repr(wanted)))
+    if sha256 is not None and (found := hash_file(path)) != sha256:
+        raise ValueError(Errors.EL363.format(name=name, found=found, wanted=sha256))
+    if n_bytes is not None and found_bytes != n_bytes:
+        problem = f"\n- '{path}' has {found_bytes:,} bytes, documented are {n_bytes:,}"
+        raise ValueError(Errors.EL371.format(name=name, problems=problem))
+
+
+def max_bytes_of(name: str) -> int:
+    """RETURNS (int): Maximum size of a file with this name."""
+    return MAX_BYTES.get(Path(name).suffix, MAX_FILE_BYTES)
+
+
+def note_of(part: Path) -> Path:
+    """RETURNS (Path): The note beside a partial download, with its address and version."""
+    return part.with_name(part.name + NOTE_SUFFIX)
+
+
+def _fetch(url: str, part: Path, opener: Opener, max_bytes: int, on_bytes: Callable[[int], Any]) -> None:
+    """One request; what arrives is appended to `part`."""
+    note = _read_note(part, url)
+    start = part.stat().st_size if note else 0
+    if start and start == note.get("total"):
+        return
+    headers = {"Range": f"bytes={start}-", "If-Range": str(note["version"])} if start else {}
+    reply = _request(opener, url, headers)
+    try:
+        total = _total_bytes(reply, start, url)
+        if reply.status == 416:  # the file is shorter now
+            _discard(part, on_bytes)
+            raise MirrorError(f"it has no bytes after {start:,}", is_final=False)
+        if total is not None and total > max_bytes:
+            raise MirrorError(f"it has {total:,} bytes, should have at most {max_bytes:,}")
+        if reply.status != 206:  # another version or mirror, or a server without ranges
+            _discard(part, on_bytes)
+            start = 0
+        _write_note(part, url, reply, total)
+        _append(reply, part, start, total, max_bytes, on_bytes)
+    finally:
+        reply.close()
+
+
+def _request(opener: Opener, url: str, headers: Mapping[str, str]) -> Reply:
+    try:
+        return opener(url, headers)
+    except ValueError as error:  # a redirect that is refused
+        raise MirrorError(str(error)) from error
+    except (OSError, HTTPException) as error:
+        raise MirrorError(f"no connection ({getattr(error, 'reason', error)})", is_final=False) from error
+
+
+def _total_bytes(reply: Reply, start: int, url: str) -> Optional[int]:
+    """The size of the whole file, if the server says it."""
+    status = reply.status or 0
+    if status == 206 and start:
+        match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", reply.headers.get("Content-Range", ""))
+        if match is None or int(match[1]) != start:
+            raise MirrorError(f"it answered with another range than the one after byte {start:,}")
+        return None if match[2] == "*" else int(match[2])
+    if status != 200 and not (status == 416 and start):
+        what = "too many redirects" if 300 <= status < 400 else "no file"
+        raise MirrorError(f"status {status}, {what}", is_final=not 500 <= status < 600)
+    length = reply.headers.get("Content-Length", "")
+    return int(length) if length.isdigit() else None
+
+
+def _append(
+    reply: Reply, part: Path, start: int, total: Optional[int], max_bytes: int, on_bytes: Callable[[int], Any]
+) -> None:
+    n_bytes = start
+    with part.open("ab") as file:
+        while chunk := _read(reply):
+            n_bytes += len(chunk)
+            if n_bytes > max_bytes:
+                raise MirrorError(f"it sent more than {max_bytes:,} bytes")
+            file.write(chunk)
+            on_bytes(len(chunk))
+    if total is not None and n_bytes != total:
+        raise MirrorError(f"interrupted after {n_bytes:,} of {total:,} bytes", is_final=n_bytes > total)
+
+
+def _read(reply: Reply) -> bytes:
+    try:
+        return reply.read(CHUNK_BYTES)
+    except (OSError, HTTPException) as error:
+        raise MirrorError(f"interrupted ({error})", is_final=False) from error
+
+
+def _read_note(part: Path, url: str) -> Dict[str, Any]:
+    """The note of a partial download from this address that can be continued, else an empty one."""
+    try:
+        note = json.loads(note_of(part).read_text(encoding="utf8"))
+    except (OSError, ValueError):
+        return {}
+    is_usable = isinstance(note, dict) and note.get("url") == url and isinstance(note.get("version"), str)
+    return note if is_usable and part.is_file() else {}
+
+
+def _write_note(part: Path, url: str, reply: Reply, total: Optional[int]) -> None:
+    """Without a strong version of the file its download cannot be continued safely, and starts again."""
+    tag, date = reply.headers.get("ETag", ""), reply.headers.get("Last-Modified", "")
+    version = tag if tag and not tag.startswith("W/") else date
+    if version:
+        note_of(part).write_text(json.dumps({"url": url, "version": version, "total": total}), encoding="utf8")
+    else:
+        note_of(part).unlink(missing_ok=True)
+
+
+def _discard(part: Path, on_bytes: Callable[[int], Any]) -> None:
+    if part.is_file():
+        on_bytes(-part.stat().st_size)
+    part.unlink(missing_ok=True)
+    note_of(part).unlink(missing_ok=True)
+
+
+# Download a published biLM into a folder, or put files there that were fetched by other means.
+
+RECORD_NAME = "origin.json"
+MAX_RECORD_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Downloaded:
+    """A file in its place.
+
+    name (str): Its name in the folder.
+    url (str): Where it came from: an address, or the path of a local file.
+    n_bytes (int): Its size.
+    sha256 (str): Its checksum.
+    is_documented (bool): Whether the registry has this checksum; otherwise this is the checksum of the first download.
+    """
+
+    name: str
+    url: str
+    n_bytes: int
+    sha256: str
+    is_documented: bool
+
+
+def download(
+    origin: Origin,
+    folder: Path,
+    *,
+    given: Sequence[Path] = (),
+    mirrors: Sequence[str] = (),
+    force: bool = False,
+    opener: Opener = open_url,
+    on_bytes: Callable[[int], Any] = lambda n: None,
+) -> Tuple[Downloaded, ...]:
+    """Put the files of a published biLM into a folder, with a record of their origin in origin.json.
+
+    Each file is written to NAME.part, where a later call continues it, checked, and renamed when all are complete.
+
+    origin (Origin): The published biLM.
+    folder (Path): Output.
+    given (Sequence[Path]): Local files, or folders with them; then nothing is downloaded.
+    mirrors (Sequence[str]): Folders on the web with the files, tried before the documented ones.
+    force (bool): Replace the files of an earlier download, or of a biLM that `save_bilm` wrote; other files are kept.
+    opener (Opener): Sends the requests.
+    on_bytes (Callable[[int], Any]): Called with the number of bytes of each chunk.
+    RETURNS (Tuple[Downloaded, ...]): The files.
+    RAISES (ValueError): EL025 if the folder has other files, EL361 for a mirror that is not on the web, EL362 if no
+        mirror provides a file, EL363, EL364 or EL366 for a wrong file, EL365 if `given` lacks files, EL371 for another
+        size or number of parameters than is documented, EL372 for files of a biLM from elsewhere.
+    """
+    _check_folder(origin, folder, force)
+    own_mirrors = [check_url(mirror).rstrip("/") + "/" for mirror in mirrors]
+    sources = match_given(origin, given) if given else {}
+    if given:
+        _check_given(origin, sources)
+    folder.mkdir(parents=True, exist_ok=True)
+    places: Dict[str, str] = {}
+    for file in origin.files:
+        part = part_of(folder, file)
+        if given:
+            places[file.name] = _copy(sources[file.name], part)
+        else:
+            urls = [mirror + file.path.rpartition("/")[2] for mirror in own_mirrors]
+            urls += [mirror + file.path for mirror in origin.mirrors]
+            places[file.name] = fetch_file(
+                urls, part, opener=opener, name=file.name, n_bytes=file.n_bytes, sha256=file.sha256, on_bytes=on_bytes
+            )
+    if not given:
+        _check_parts(origin, folder)
+    return _put_in_place(origin, folder, places)
+
+
+def part_of(folder: Path, file: OriginFile) -> Path:
+    """RETURNS (Path): The name of a file while it is incomplete."""
+    return folder / f"{file.name}.part"
+
+
+def read_record(folder: Path) -> Optional[Dict[str, Any]]:
+    """folder (Path): A folder, or a file in it.
+    RETURNS (Optional[Dict[str, Any]]): The record of `download`, None if there is none that can be read.
+    """
+    path = (folder if folder.is_dir() else folder.parent) / RECORD_NAME
+    try:
+        with path.open("rb") as file:
+            record = json.loads(file.read(MAX_RECORD_BYTES).decode("utf8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def match_given(origin: Origin, given: Sequence[Path]) -> Dict[str, Path]:
+    """Find the files of a biLM among local files: by published name, by name in the folder, or by suffix.
+
+    RETURNS (Dict[str, Path]): The local file of each name in the folder.
+    RAISES (ValueError): EL365 if there is none, or several, for a file.
+    """
+    paths = [path for place in given for path in (sorted(place.iterdir()) if place.is_dir() else [place])]
+    absent = [f"'{path}' does not exist" for path in paths if not path.is_file() and not path.is_dir()]
+    paths = [path for path in paths if path.is_file() and (path in given or not is_hidden(path.name))]
+    found = {file.name: _candidates(file, paths, len(origin.files)) for file in origin.files}
+    problems = absent + [_problem(file, found[file.name]) for file in origin.files if len(found[file.name]) != 1]
+    if problems:
+        raise ValueError(Errors.EL365.format(name=origin.name, problems="".join(f"\n- {text}" for text in problems)))
+    return {name: candidates[0] for name, candidates in found.items()}
+
+
+def _candidates(file: OriginFile, paths: List[Path], n_files: int) -> List[Path]:
+    published = file.path.rpartition("/")[2]
+    for name in (published, file.name):
+        exact = [path for path in paths if path.name == name]
+        if exact:
+            return exact
+    if n_files == 1 and len(paths) == 1:
+        return paths
+    return [path for path in paths if path.suffix == Path(file.name).suffix]
+
+
+def _problem(file: OriginFile, candidates: List[Path]) -> str:
+    published = file.path.rpartition("/")[2]
+    if not candidates:
+        return f"{published} is missing"
+    return f"{published} may be any of {', '.join(str(path) for path in candidates)}"
+
+
+def _check_folder(origin: Origin, folder: Path, force: bool) -> None:
+    if folder.is_file():
+        raise ValueError(Errors.EL025.format(path=folder, kind="file"))
+    parts = [part_of(folder, file) for file in origin.files]
+    own = {path.name for part in parts for path in (part, note_of(part))}
+    if folder.is_dir() and not force and any(path.name not in own for path in folder.iterdir()):
+        raise ValueError(Errors.EL025.format(path=folder, kind="folder with files"))
+    if folder.is_dir():
+        find_replaceable(folder, known=_recorded_names(folder) | own)
+
+
+def _check_given(origin: Origin, sources: Mapping[str, Path]) -> None:
+    for file in origin.files:
+        check_file(sources[file.name], file.name, file.sha256, file.n_bytes)
+    check_facts(origin, sources)
+
+
+def _copy(source: Path, part: Path) -> str:
+    shutil.copyfile(source, part)
+    return str(source)
+
+
+def _check_parts(origin: Origin, folder: Path) -> None:
+    """Compare complete downloads with what is documented. Wrong ones are removed, so that none is continued."""
+    parts = {file.name: part_of(folder, file) for file in origin.files}
+    try:
+        check_facts(origin, parts)
+    except ValueError:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+            note_of(part).unlink(missing_ok=True)
+        raise
+
+
+def _put_in_place(origin: Origin, folder: Path, places: Mapping[str, str]) -> Tuple[Downloaded, ...]:
+    """Rename all files when all of them are complete, then write the record."""
+    files = []
+    for file in origin.files:
+        part = part_of(folder, file)
+        files.append(
+            Downloaded(file.name, places[file.name], part.stat().st_size, hash_file(part), file.sha256 is not None)
+        )
+    for name in find_replaceable(folder, known=_recorded_names(folder)) - set(places):
+        (folder / name).unlink(missing_ok=True)
+    for file in origin.files:
+        os.replace(part_of(folder, file), folder / file.name)
+        note_of(part_of(folder, file)).unlink(missing_ok=True)
+    _write_record(origin, folder, files)
+    return tuple(files)
+
+
+def _recorded_names(folder: Path) -> Set[str]:
+    """Names of the files of an earlier download."""
+    files = (read_record(folder) or {}).get("files")
+    names = [file.get("name") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+    return {name for name in names if isinstance(name, str) and name and Path(name).name == name}
+
+
+def _write_record(origin: Origin, folder: Path, files: Sequence[Downloaded]) -> None:
+    names = ("name", "language", "format", "note", "licence", "licence_source", "paper", "documented")
+    record = {**{name: getattr(origin, name) for name in names}, "files": [asdict(file) for file in files]}
+    part = folder / f"{RECORD_NAME}.part"
+    part.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf8")
+    os.replace(part, folder / RECORD_NAME)

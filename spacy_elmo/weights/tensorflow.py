@@ -1,0 +1,597 @@
+"""biLMs in checkpoints of bilm-tf and in modules of TF-Hub, and the accumulators of Adagrad in checkpoints."""
+
+import json
+import re
+from codecs import BOM_UTF8
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+
+import numpy as np
+
+from .._settings import to_path
+from ..encoding.facade import BiLM
+from ..errors import Errors
+from .bilm_tf import (
+    CHAR_TABLE,
+    FORWARD_ONLY_PREFIX,
+    HDF5_SUFFIXES,
+    SOFTMAX_BIAS,
+    SOFTMAX_WEIGHT,
+    TOKEN_EMBEDDINGS_NAME,
+    VOCAB_NAME,
+    WORD_TABLE,
+    ArrayReader,
+    TFFiles,
+    find_options,
+    read_bilm_tf,
+    regular_name,
+    state_shapes,
+    tf_datasets,
+)
+from .checks import MIB, listed
+from .hdf5 import read_hdf5
+from .parts import LoadedMix, as_float32, is_head_shared, mixes_to_meta, to_arrays
+from .sources import PathLike, Source, list_sources
+from .tensor_map import Array, Shape, find_misfits, import_arrays
+from .tf_bundle import DTYPES, INDEX_SUFFIX, Bundle, Damaged, SavedSlices, Variable, is_sorted_table, reading
+
+# Names of variables in checkpoints of bilm-tf and modules of TF-Hub, and their datasets in files of bilm-tf.
+#
+# TensorFlow renamed the variables of LSTMs in 1.0 (`RNN/MultiRNNCell/Cell0/LSTMCell/W_0` to
+# `rnn/multi_rnn_cell/cell_0/lstm_cell/weights`) and in 1.2 (`weights` to `kernel`). Modules of TF-Hub have both kinds
+# of scopes: `RNN/MultiRNNCell/Cell0/rnn/lstm_cell/kernel`. Biases of one layer have no name of a cell.
+
+LSTM = re.compile(
+    r"(?:RNN_(?P<direction>\d+)/)?(?:rnn|RNN)/(?:(?:multi_rnn_cell|MultiRNNCell)/(?:cell_|Cell)(?P<layer>\d+)/)?"
+    r"(?:rnn/)?(?:lstm_cell|LSTMCell)/(?P<kind>[\w/]+)"
+)
+KINDS = {
+    **dict.fromkeys(("kernel", "weights", "W_0"), "W_0"),
+    **dict.fromkeys(("bias", "biases", "B"), "B"),
+    **dict.fromkeys(("projection/kernel", "projection/weights", "W_P_0"), "W_P_0"),
+}
+SLOT = re.compile(r"(?P<variable>.+)/(?P<slot>Adagrad|Adam|AdaDelta|Adadelta|Ftrl|Momentum|RMSProp|Moving\w+)(_\d+)?")
+ADAGRAD = "Adagrad"
+# Variables that training adds to those of the model.
+BOOKKEEPING = re.compile(r"(.*/)?(global_step|train_perplexity|beta\d_power|ExponentialMovingAverage)")
+MAX_NAMED = 8
+
+
+def find_scope(names: Iterable[str], path: object) -> str:
+    """Find the scope of the biLM: what stands before `char_embed` or `embedding`, with LSTMs beside it.
+
+    names (Iterable[str]): All variables.
+    path (object): The checkpoint, for messages.
+    RETURNS (str): The scope with its slash, for example "lm/", or empty.
+    RAISES (ValueError): EL322 if there is no biLM, EL323 if there are several.
+    """
+    known = sorted(names)
+    ends = (CHAR_TABLE, WORD_TABLE)
+    scopes = {name.removesuffix(end) for name in known for end in ends if name == end or name.endswith(f"/{end}")}
+    found = sorted(scope for scope in scopes if any(_is_lstm(name, scope) for name in known))
+    if not found:
+        raise ValueError(Errors.EL322.format(path=path, n=len(known), names=listed(known, MAX_NAMED)))
+    if len(found) > 1:
+        raise ValueError(Errors.EL323.format(path=path, n=len(found), scopes=", ".join(map(repr, found[:MAX_NAMED]))))
+    return found[0]
+
+
+def find_datasets(variables: Dict[str, Variable], path: object) -> Dict[str, str]:
+    """Find the variables of the biLM.
+
+    variables (Dict[str, Variable]): All variables.
+    path (object): The checkpoint, for messages.
+    RETURNS (Dict[str, str]): Variables by the name of their dataset. Slots of optimizers and counters are left out;
+        other variables in the scope of the biLM are kept, so that they are reported.
+    RAISES (ValueError): EL322, EL323.
+    """
+    scope = find_scope(variables, path)
+    found: Dict[str, str] = {}
+    for name in sorted(variables):
+        inner = name.removeprefix(scope)
+        is_extra = not name.startswith(scope) or SLOT.fullmatch(inner) or BOOKKEEPING.fullmatch(inner)
+        if not is_extra and variables[name].dtype in DTYPES:
+            dataset = _dataset(inner)
+            found[inner if dataset in found else dataset] = name  # a second one is reported as unexpected
+    return found
+
+
+def find_accumulators(variables: Dict[str, Variable], path: object) -> Dict[str, str]:
+    """variables (Dict[str, Variable]): All variables.
+    path (object): The checkpoint, for messages.
+    RETURNS (Dict[str, str]): Adagrad's accumulators by the name of the dataset of their variable; empty if the
+        checkpoint has none.
+    RAISES (ValueError): EL322, EL323.
+    """
+    datasets = {variable: dataset for dataset, variable in find_datasets(variables, path).items()}
+    slots = {name: match for name in variables if (match := SLOT.fullmatch(name)) and match["slot"] == ADAGRAD}
+    return {datasets[match["variable"]]: name for name, match in slots.items() if match["variable"] in datasets}
+
+
+def find_ending(names: Iterable[str], ending: str) -> Optional[str]:
+    """RETURNS (Optional[str]): The only name that ends in whole parts like this, None for none or several."""
+    found: List[str] = [name for name in names if f"/{name}".endswith(f"/{ending}")]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_lstm(name: str, scope: str) -> Any:
+    return name.startswith(scope) and LSTM.fullmatch(name.removeprefix(scope))
+
+
+def _dataset(name: str) -> str:
+    """The name of the dataset of a variable. That of a forward model begins with `rnn/`, as in its dumps."""
+    match = LSTM.fullmatch(name)
+    if match is None or match["kind"] not in KINDS:
+        return name
+    prefix = FORWARD_ONLY_PREFIX if match["direction"] is None else f"RNN_{match['direction']}/RNN/"
+    return f"{prefix}MultiRNNCell/Cell{match['layer'] or 0}/LSTMCell/{KINDS[match['kind']]}"
+
+
+# Find the files of a TensorFlow checkpoint or of a TF-Hub module.
+
+STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
+MAX_STATE_BYTES = MIB
+NEWEST = re.compile(rb'^[ \t]*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
+ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
+SHARDS = re.compile(r"-\?{5}-of-\d{5}$")  # all files of format V1, in a file `checkpoint`
+SHARD = re.compile(r"(?P<prefix>.+?)(?P<data>\.data)?-\d{5}-of-(?P<n>\d{5})")
+GRAPHS = ("saved_model.pb", "tfhub_module.pb")
+HUB_INDEX = Path("variables") / "variables.index"
+CHECKPOINT_WANTED = (
+    "a folder with a checkpoint of TensorFlow (checkpoint, *.index, *.data-*) and options.json; the path of such a "
+    "checkpoint, with or without .index"
+)
+HUB_WANTED = f"a folder of a TF-Hub module with {' or '.join(GRAPHS)} and {HUB_INDEX.as_posix()}"
+
+Checkpoint = Union[Bundle, SavedSlices]
+
+
+@dataclass(frozen=True)
+class CheckpointFiles:
+    """The files of a checkpoint of bilm-tf.
+
+    file (Path): PREFIX.index of format V2, or the first file of format V1.
+    options (Source): options.json.
+    vocab (Optional[Source]): Vocabulary, one word per line.
+    token_embeddings (Optional[Source]): Precomputed word vectors.
+    """
+
+    file: Path
+    options: Source
+    vocab: Optional[Source] = None
+    token_embeddings: Optional[Source] = None
+
+
+@dataclass(frozen=True)
+class HubFiles:
+    """The files of a TF-Hub module.
+
+    file (Path): The index of its variables.
+    """
+
+    file: Path
+
+
+def open_checkpoint(file: Path) -> Checkpoint:
+    """file (Path): See `CheckpointFiles`.
+    RETURNS (Checkpoint): With its variables, but not their values.
+    RAISES (ValueError): EL320, EL321.
+    """
+    if file.name.endswith(INDEX_SUFFIX):
+        return Bundle(file)
+    match = SHARD.fullmatch(file.name)
+    if match is None:
+        return SavedSlices([file])
+    n_files = int(match["n"])
+    names = [f"{match['prefix']}-{number:05d}-of-{n_files:05d}" for number in range(n_files)]
+    missing = next((name for name in names if not file.with_name(name).is_file()), None)
+    if missing is not None:
+        raise ValueError(Errors.EL321.format(path=file, missing=missing))
+    return SavedSlices([file.with_name(name) for name in names])
+
+
+def find_checkpoint(path: Path) -> Optional[Path]:
+    """Find the file of a checkpoint with the names of its variables.
+
+    path (Path): A folder, a file of a checkpoint, or the prefix of its files, which need not exist itself.
+    RETURNS (Optional[Path]): See `CheckpointFiles.file`; None if this is not a checkpoint.
+    RAISES (ValueError): EL320 for a damaged file `checkpoint`, EL321 if the checkpoint that it names is missing, EL324
+        if there are several checkpoints, and none is named.
+    """
+    if path.is_dir():
+        return _in_folder(path)
+    if path.name == STATE_NAME and path.is_file():
+        return _in_folder(path.parent)
+    if path.name.endswith(INDEX_SUFFIX) and (is_sorted_table(path) or _data_files(path)):
+        return path
+    match = SHARD.fullmatch(path.name)
+    prefix = path.with_name(match["prefix"]) if match else path
+    prefix = prefix.with_suffix("") if path.suffix == ".meta" else prefix
+    return _of_prefix(prefix)
+
+
+def detect_tf_checkpoint(path: Path) -> Optional[CheckpointFiles]:
+    """path (Path): A folder, a file, or the prefix of the files of a checkpoint.
+    RETURNS (Optional[CheckpointFiles]): The files; None for another format, also for a folder with HDF5 weights.
+    RAISES (ValueError): EL020 without options, EL021 if there are several, EL320, EL321, EL324.
+    """
+    file = None if _has_hdf5_weights(path) else find_checkpoint(path)
+    return None if file is None else CheckpointFiles(file, _options_beside(file), *_words_beside(file))
+
+
+def with_options(path: Path, options: Source) -> Optional[CheckpointFiles]:
+    """path (Path): A folder, a file, or the prefix of the files of a checkpoint.
+    options (Source): Its options, which may be in another folder.
+    RETURNS (Optional[CheckpointFiles]): The files; None if this is not a checkpoint.
+    RAISES (ValueError): See `find_checkpoint`.
+    """
+    file = find_checkpoint(path)
+    return None if file is None else CheckpointFiles(file, options, *_words_beside(file))
+
+
+def detect_tf_hub(path: Path) -> Optional[HubFiles]:
+    """path (Path): A folder or file that exists.
+    RETURNS (Optional[HubFiles]): The files of a module; None for another format.
+    RAISES (ValueError): EL020 for a module without variables.
+    """
+    is_index = path.parts[-2:] == HUB_INDEX.parts
+    folder = path.parent.parent if is_index else path
+    if not any((folder / name).is_file() for name in GRAPHS):
+        return None
+    if not (folder / HUB_INDEX).is_file():
+        reason = f"{HUB_INDEX.as_posix()} is missing"
+        raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=HUB_WANTED))
+    return HubFiles(folder / HUB_INDEX)
+
+
+def _has_hdf5_weights(path: Path) -> bool:
+    """Whether this is a folder that is read as bilm-tf: a dump may lie beside the checkpoint that it was made from."""
+    names = list_sources(path) if path.is_dir() else ()
+    return any(name.endswith(HDF5_SUFFIXES) and not name.endswith(TOKEN_EMBEDDINGS_NAME) for name in names)
+
+
+def _in_folder(folder: Path) -> Optional[Path]:
+    state = folder / STATE_NAME
+    indices = [folder / name for name in list_sources(folder) if name.endswith(INDEX_SUFFIX)]
+    indices = [file for file in indices if _data_files(file)]
+    if state.is_file():
+        name = _newest(state)
+        found = None if name is None else _of_prefix(folder / name)
+        if name is not None and found is None:
+            raise ValueError(Errors.EL321.format(path=state, missing=f"{name}{INDEX_SUFFIX}"))
+        if found is not None:
+            return found
+    if len(indices) > 1:
+        names = ", ".join(file.name for file in indices)
+        raise ValueError(Errors.EL324.format(path=folder, n=len(indices), names=names))
+    return indices[0] if indices else None
+
+
+def _newest(state: Path) -> Optional[str]:
+    """The name in a file `checkpoint`, without its folder, which may be that of another machine."""
+    with reading(state), state.open("rb") as file:
+        content = file.read(MAX_STATE_BYTES + 1)
+        if len(content) > MAX_STATE_BYTES:
+            raise Damaged(f"it has more than {MAX_STATE_BYTES:,} bytes")
+        match = NEWEST.search(content.removeprefix(BOM_UTF8))
+        if match is None:
+            return None
+        try:
+            path = ESCAPE.sub(_unescape, match[1]).decode("utf8")
+        except UnicodeDecodeError as error:
+            raise Damaged(f"the name of the newest checkpoint is not valid UTF-8: {error.reason}") from error
+        name = SHARDS.sub("", re.split(r"[/\\]", path)[-1])
+        if name in ("", ".", "..") or "\0" in name:
+            raise Damaged("the name of the newest checkpoint is empty")
+    return name
+
+
+def _unescape(match: "re.Match[bytes]") -> bytes:
+    code = match[1]
+    if code.isdigit():
+        return bytes([int(code, 8) % 256])
+    return {b"n": b"\n", b"t": b"\t", b"r": b"\r"}.get(code, code)
+
+
+def _of_prefix(prefix: Path) -> Optional[Path]:
+    """The file of a checkpoint with this prefix: format V2, or format V1 in one file or several."""
+    index = prefix.with_name(prefix.name + INDEX_SUFFIX)
+    if index.is_file():
+        return index
+    if is_sorted_table(prefix):
+        return prefix
+    shards = _matching(prefix, "")
+    return shards[0] if shards and is_sorted_table(shards[0]) else None
+
+
+def _data_files(index: Path) -> List[Path]:
+    return _matching(index.with_name(index.name.removesuffix(INDEX_SUFFIX)), ".data")
+
+
+def _matching(prefix: Path, ending: str) -> List[Path]:
+    if not prefix.parent.is_dir():
+        return []
+    pattern = re.compile(re.escape(prefix.name + ending) + r"-\d{5}-of-\d{5}")
+    return sorted(file for file in prefix.parent.iterdir() if pattern.fullmatch(file.name))
+
+
+def _options_beside(file: Path) -> Source:
+    """options.json, else the only file that ends so."""
+    beside = list_sources(file.parent)
+    if "options.json" in beside:
+        return beside["options.json"]
+    found = find_options(beside.values())
+    if not found:
+        reason = "it is a TensorFlow checkpoint without options.json in the same folder"
+        wanted = "the options.json of the training, or a file given by `options=...` (`--options`)"
+        raise ValueError(Errors.EL020.format(path=file, reason=reason, wanted=wanted))
+    if len(found) > 1:
+        names = ", ".join(option.name for option in found)
+        raise ValueError(Errors.EL021.format(path=file.parent, n=len(found), kind="options", names=names))
+    return found[0]
+
+
+def _words_beside(file: Path) -> Tuple[Optional[Source], Optional[Source]]:
+    """Vocabulary and token embeddings. The vocabulary is vocab.txt, else the only file with a name such as
+    vocab-2016-09-10.txt, the one of the released models.
+    """
+    beside = list_sources(file.parent)
+    named = [name for name in beside if name.startswith("vocab") and name.endswith(".txt")]
+    only = beside[named[0]] if len(named) == 1 else None
+    return beside.get(VOCAB_NAME, only), beside.get(TOKEN_EMBEDDINGS_NAME)
+
+
+# Options of a TF-Hub module of ELMo. Sizes follow from the shapes of its arrays; the rest is fixed.
+
+# Of the model of 5.5 GB of text and of the one of 1 Billion Word Benchmark, which google/elmo is.
+CLIP = 3.0
+ACTIVATION = "relu"
+MAX_CHARACTERS = 50
+FIRST_CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"
+
+
+@dataclass(frozen=True)
+class DerivedOptions(Source):
+    """Options that are not in a file.
+
+    content (str): JSON.
+    """
+
+    content: str = ""
+
+    def read_bytes(self, max_bytes: Optional[int] = None) -> bytes:
+        """RETURNS (bytes): The JSON."""
+        return self.content.encode("utf8")
+
+
+def derive_options(arrays: Mapping[str, Array], source: Source) -> DerivedOptions:
+    """arrays (Mapping[str, Array]): By the names of their datasets.
+    source (Source): The module.
+    RETURNS (DerivedOptions): Options for these shapes.
+    RAISES (ValueError): EL325 if sizes cannot be derived.
+    """
+    ranks = {CHAR_TABLE: 2, FIRST_CELL + "W_0": 2, "CNN/W_cnn_0": 4}
+    problems = [f"{name} is missing" for name in ranks if name not in arrays]
+    filters = [arrays[f"CNN/W_cnn_{i}"] for i in range(_count(arrays, r"CNN/W_cnn_(\d+)"))]
+    named = {name: arrays[name] for name in ranks if name in arrays}
+    named.update({f"CNN/W_cnn_{i}": weight for i, weight in enumerate(filters)})
+    problems += [
+        f"{name} is {list(array.shape)}, should have {ranks.get(name, 4)} dimensions"
+        for name, array in named.items()
+        if len(array.shape) != ranks.get(name, 4)
+    ]
+    if problems:
+        raise ValueError(Errors.EL325.format(path=source, problems="; ".join(problems)))
+    options = {"char_cnn": _char_cnn(arrays, filters), "lstm": _lstm(arrays)}
+    return DerivedOptions(source.path, content=json.dumps({"bidirectional": True, **options}))
+
+
+def _char_cnn(arrays: Mapping[str, Array], filters: "list[Array]") -> Dict[str, Any]:
+    return {
+        "activation": ACTIVATION,
+        "embedding": {"dim": arrays[CHAR_TABLE].shape[1]},
+        "filters": [[array.shape[1], array.shape[3]] for array in filters],
+        "max_characters_per_token": MAX_CHARACTERS,
+        "n_characters": 262,
+        "n_highway": _count(arrays, r"CNN_high_(\d+)/W_carry"),
+    }
+
+
+def _lstm(arrays: Mapping[str, Array]) -> Dict[str, Any]:
+    width = arrays[FIRST_CELL + "W_0"].shape[1] // 4
+    projection = arrays.get(FIRST_CELL + "W_P_0")
+    return {
+        "cell_clip": CLIP,
+        "proj_clip": CLIP,
+        "dim": width,
+        "projection_dim": width if projection is None or len(projection.shape) != 2 else projection.shape[1],
+        "n_layers": _count(arrays, r"RNN_0/RNN/MultiRNNCell/Cell(\d+)/LSTMCell/W_0"),
+        "use_skip_connections": True,
+    }
+
+
+def _count(arrays: Mapping[str, Array], pattern: str) -> int:
+    """How many numbers from 0 on occur in names."""
+    numbers = {int(match[1]) for name in arrays if (match := re.fullmatch(pattern, name))}
+    return next(n for n in range(len(numbers) + 1) if n not in numbers)
+
+
+# Read checkpoints of bilm-tf, with their softmax, and modules of TF-Hub, with their mix, into a `BiLM`.
+
+MIX_WEIGHTS, MIX_SCALE = "aggregation/weights", "aggregation/scaling"
+GLOBAL_STEP = "global_step"
+
+
+@dataclass(frozen=True)
+class HubModel:
+    """A TF-Hub module of ELMo.
+
+    bilm (BiLM): Without a softmax.
+    mix_weights (List[float]): Weights of its mix before the softmax, one per layer; empty if the module has none.
+    mix_scale (float): Scale of its mix.
+    """
+
+    bilm: BiLM
+    mix_weights: List[float]
+    mix_scale: float
+
+
+def read_tf_checkpoint(
+    files: CheckpointFiles,
+    *,
+    vocab: Optional[Source] = None,
+    token_embeddings: Optional[Source] = None,
+    softmax: Optional[Source] = None,
+) -> BiLM:
+    """Read a checkpoint of bilm-tf, with its softmax.
+
+    files (CheckpointFiles): Its files.
+    vocab (Optional[Source]), token_embeddings (Optional[Source]), softmax (Optional[Source]): See `read_bilm_tf`.
+    RETURNS (BiLM): float32, on the CPU.
+    RAISES (ValueError): EL320 to EL323 for files of the checkpoint; see `read_bilm_tf` for all others.
+    """
+    checkpoint = open_checkpoint(files.file)
+    arrays = _read_arrays(checkpoint, files.file)
+    pair = TFFiles(files.options, Source(files.file), files.vocab, files.token_embeddings)
+    given = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
+    bilm = read_bilm_tf(pair, **given, read_arrays=_reader(files.file, arrays))
+    bilm.meta = {"source_format": "tf-checkpoint", "checkpoint": files.file.name, **_read_step(checkpoint)}
+    return bilm
+
+
+def read_tf_hub(
+    files: HubFiles,
+    *,
+    vocab: Optional[Source] = None,
+    token_embeddings: Optional[Source] = None,
+    softmax: Optional[Source] = None,
+) -> HubModel:
+    """Read a module of TF-Hub. Its graph is not opened, so nothing in it is executed.
+
+    files (HubFiles): Its files.
+    vocab (Optional[Source]), token_embeddings (Optional[Source]), softmax (Optional[Source]): See `read_bilm_tf`.
+    RETURNS (HubModel): The biLM and the mix.
+    RAISES (ValueError): EL320 to EL323 and EL325 for files of the module; see `read_bilm_tf` for all others.
+    """
+    checkpoint = open_checkpoint(files.file)
+    arrays = _read_arrays(checkpoint, files.file)
+    pair = TFFiles(derive_options(arrays, Source(files.file)), Source(files.file))
+    given = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
+    bilm = read_bilm_tf(pair, **given, read_arrays=_reader(files.file, arrays))
+    mix = _read_mix(checkpoint, files.file, bilm.config.n_layers + 1)
+    bilm.meta = {"source_format": "tf-hub"}
+    if mix is None:
+        return HubModel(bilm, [], 1.0)
+    weights, scale = mix[MIX_WEIGHTS].tolist(), float(mix[MIX_SCALE])
+    bilm.meta.update(mixes_to_meta([LoadedMix(weights, scale)]))
+    return HubModel(bilm, weights, scale)
+
+
+def _read_arrays(checkpoint: Checkpoint, file: Path) -> Dict[str, Array]:
+    """The variables of the biLM by the names of their datasets."""
+    names = find_datasets(checkpoint.variables, file)
+    arrays = checkpoint.read(names.values())
+    return {dataset: arrays.pop(name) for dataset, name in names.items()}
+
+
+def _reader(file: Path, arrays: Mapping[str, Array]) -> ArrayReader:
+    """A reader that has read this file already. Others are HDF5: a softmax, token embeddings."""
+
+    def read(source: Source) -> Dict[str, Array]:
+        return dict(arrays) if source.path == file else read_hdf5(source)
+
+    return read
+
+
+def _read_step(checkpoint: Checkpoint) -> Dict[str, Any]:
+    """The updates of the training so far. bilm-tf counts them in floating point."""
+    variable = checkpoint.variables.get(GLOBAL_STEP)
+    if variable is None or variable.shape or variable.dtype != 1:
+        return {}
+    step = float(checkpoint.read([GLOBAL_STEP])[GLOBAL_STEP])
+    return {"n_updates": int(step)} if 0 <= step < 2**53 else {}
+
+
+def _read_mix(checkpoint: Checkpoint, file: Path, n_layers: int) -> Optional[Dict[str, Array]]:
+    """Weights and scale of the mix, None if the module has none."""
+    wanted = {MIX_WEIGHTS: (n_layers,), MIX_SCALE: ()}
+    names = {ending: find_ending(checkpoint.variables, ending) for ending in wanted}
+    if names[MIX_WEIGHTS] is None or names[MIX_SCALE] is None:
+        return None
+    found = {ending: name for ending, name in names.items() if name is not None}
+    arrays = checkpoint.read(found.values())
+    mix = {ending: arrays[name] for ending, name in found.items()}
+    problems = find_misfits(wanted, mix)
+    if problems:
+        settings = {"options": "the layers of its biLM", "n_problems": len(problems), "problems": listed(problems)}
+        raise ValueError(Errors.EL026.format(path=file, **settings))
+    return mix
+
+
+# Adagrad's accumulators (sums of squared gradients) in a training checkpoint of bilm-tf, in our layout.
+
+MASK_ROW = "char_cnn.embedding"  # its first row is not in the files, and has no gradient
+
+
+def has_accumulators(path: PathLike) -> bool:
+    """path (PathLike): A biLM in any format.
+    RETURNS (bool): Whether it is a TensorFlow checkpoint with Adagrad's accumulators.
+    RAISES (ValueError): EL320 to EL324 for a damaged checkpoint.
+    """
+    checkpoint = _open(path)
+    return checkpoint is not None and bool(find_accumulators(checkpoint.variables, path))
+
+
+def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str, Array]:
+    """Read the accumulators of all parameters of a biLM and its softmax.
+
+    path (PathLike): The checkpoint that the biLM was loaded from.
+    bilm (BiLM): The biLM.
+    initial (float): Value for the row of the mask, which bilm-tf does not have.
+    RETURNS (Dict[str, Array]): float32 arrays by the names "network.NAME" and "head.NAME" of the parameters.
+    RAISES (ValueError): EL326 if it is not a checkpoint, has no accumulators for some parameters, or others that do not
+        fit or are not positive; EL320 to EL324 if it is damaged.
+    """
+    checkpoint = _open(path)
+    if checkpoint is None:
+        raise ValueError(Errors.EL326.format(path=path, reason="it is not a TensorFlow checkpoint"))
+    names = find_accumulators(checkpoint.variables, path)
+    if not names:
+        raise ValueError(Errors.EL326.format(path=path, reason="it has no variables that end in '/Adagrad'"))
+    stored = checkpoint.read(names.values())
+    arrays = {regular_name(dataset): stored[name] for dataset, name in names.items()}
+    wanted = _shapes(bilm)
+    problems = find_misfits(wanted, arrays)
+    problems += [f"not positive: {name}" for name in sorted(set(arrays) & set(wanted)) if not (arrays[name] > 0).all()]
+    if problems:
+        reason = f"they have {len(problems)} problem(s):{listed(problems)}\n"
+        raise ValueError(Errors.EL326.format(path=path, reason=reason))
+    return _to_ours(arrays, bilm, initial)
+
+
+def _open(path: PathLike) -> Optional[Checkpoint]:
+    file = find_checkpoint(to_path(path))
+    return None if file is None else open_checkpoint(file)
+
+
+def _shapes(bilm: BiLM) -> Dict[str, Shape]:
+    """Shapes of all arrays by the names of their datasets."""
+    shapes = {dataset.name: dataset.shape for dataset in tf_datasets(bilm.config)}
+    if bilm.head is not None:
+        head = to_arrays(bilm.head)
+        shapes[SOFTMAX_BIAS] = head["bias"].shape
+        if not is_head_shared(bilm.network, bilm.head):
+            shapes[SOFTMAX_WEIGHT] = head["weight"].shape
+    return shapes
+
+
+def _to_ours(arrays: Dict[str, Array], bilm: BiLM, initial: float) -> Dict[str, Array]:
+    state = import_arrays(tf_datasets(bilm.config), arrays, state_shapes(bilm.config))
+    if MASK_ROW in state:
+        state[MASK_ROW][0] = np.float32(initial or 1.0)
+    sums = {f"network.{key}": array for key, array in state.items()}
+    for dataset, key in ((SOFTMAX_WEIGHT, "head.weight"), (SOFTMAX_BIAS, "head.bias")):
+        if dataset in arrays:
+            sums[key] = as_float32(arrays[dataset])
+    return sums
