@@ -22,7 +22,7 @@ from ..encoding.facade import BiLM
 from ..errors import Errors, Warnings
 from ..text.vocabulary import Vocabulary
 from .allennlp_lm import is_language_model, read_language_model
-from .bilm_tf import SOFTMAX_BIAS, SOFTMAX_WEIGHT, find_other_characters, read_options, state_shapes, write_bilm_tf
+from .bilm_tf import SOFTMAX_BIAS, SOFTMAX_WEIGHT, find_other_characters, read_options, write_bilm_tf
 from .checks import MAX_JSON_BYTES, listed, shorten
 from .hdf5 import read_hdf5
 from .native import has_network
@@ -35,6 +35,7 @@ from .parts import (
     check_vocabulary,
     mixes_from_meta,
     mixes_to_meta,
+    network_shapes,
     read_vocabulary,
     table_rows,
     to_arrays,
@@ -617,7 +618,7 @@ def _read_original(files: AllenNLPFiles, block: Optional[Block]) -> Dict[str, Ar
 
 
 def _build_network(config: BiLMConfig, own: Mapping[str, Array], original: Mapping[str, Array]) -> BiLMNetwork:
-    state = import_arrays(allennlp_datasets(config), own, state_shapes(config))
+    state = import_arrays(allennlp_datasets(config), own, network_shapes(config))
     restore_forget_biases(config, state, own, original)
     return build_network(config, state)
 

@@ -14,9 +14,8 @@ from ..bilm.transformer_config import TransformerConfig
 from ..encoding.facade import BiLM
 from ..errors import Errors, Warnings
 from ..text.vocabulary import UNKNOWN, Vocabulary
-from .bilm_tf import state_shapes
 from .checks import MAX_LAYERS, MAX_WIDTH, SettingsReader, find_filter_excess, listed, shorten
-from .parts import as_float32, build_head, build_network, check_vocabulary
+from .parts import as_float32, build_head, build_network, check_vocabulary, network_shapes
 from .tensor_map import NEGATED, Array, Dataset, Shape, TensorSlice, find_misfits, gate_slices, import_arrays, permute
 
 # The config of a language model of AllenNLP, converted to a `BiLMConfig`.
@@ -388,7 +387,7 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
     if problems or settings.bilm is None:
         raise ValueError(Errors.EL344.format(path=where, n_problems=len(problems), problems=listed(problems)))
     table = language_model_datasets(settings.bilm, settings.embedder)
-    network = build_network(settings.bilm, import_arrays(table, sum_biases(arrays), state_shapes(settings.bilm)))
+    network = build_network(settings.bilm, import_arrays(table, sum_biases(arrays), network_shapes(settings.bilm)))
     head, vocabulary = read_softmax(arrays, words, where, is_sampled=settings.is_sampled)
     return BiLM(network, vocabulary=vocabulary, head=head, meta={"source_format": "allennlp"})
 

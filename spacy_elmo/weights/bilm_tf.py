@@ -12,7 +12,6 @@ from torch import from_numpy, nn
 from ..bilm.config import ACTIVATIONS, UTF8_CHARACTERS, BiLMConfig, CharCNNConfig
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
-from ..bilm.transformer_config import TransformerConfig
 from ..encoding.facade import BiLM
 from ..errors import Errors, Warnings
 from ..text.vocabulary import Vocabulary
@@ -326,35 +325,6 @@ def tf_datasets(config: BiLMConfig) -> List[Dataset]:
     return table
 
 
-def state_shapes(config: BiLMConfig) -> Dict[str, Shape]:
-    """config (BiLMConfig): Sizes and switches.
-    RETURNS (Dict[str, Shape]): Names and shapes of the network's state dict.
-    """
-    if config.token_embedder is not None or config.encoder != "lstm":
-        return network_shapes(config)
-    d, p, h = config.n_directions, config.projection_width, config.cell_width
-    shapes: Dict[str, Shape] = {}
-    if config.char_cnn is None:
-        shapes["word_embedding"] = (config.n_words or 0, p)
-    else:
-        shapes.update(_char_cnn_shapes(config.char_cnn, p))
-    if config.char_cnn is not None and config.has_cnn_projection:
-        shapes["char_cnn.projection.weight"] = (p, config.char_cnn.n_filters)
-        shapes["char_cnn.projection.bias"] = (p,)
-    if config.transformer is not None:
-        return {**shapes, **_transformer_shapes(config, config.transformer)}
-    for layer in range(config.n_layers):
-        shapes[f"encoder.layers.{layer}.input_weight"] = (d, p, 4 * h)
-        shapes[f"encoder.layers.{layer}.recurrent_weight"] = (d, p, 4 * h)
-        shapes[f"encoder.layers.{layer}.bias"] = (d, 4 * h)
-        if config.has_projection:
-            shapes[f"encoder.layers.{layer}.projection_weight"] = (d, h, p)
-    for k in range(config.n_layers - 1 if config.highway_between else 0):
-        shapes[f"encoder.highways.{k}.weight"] = (d, p, p)
-        shapes[f"encoder.highways.{k}.bias"] = (d, p)
-    return shapes
-
-
 def regular_name(name: str) -> str:
     """Convert the name of a dataset in a one-layer or forward-only dump to its name in all other files.
 
@@ -415,38 +385,6 @@ def _lstm_datasets(config: BiLMConfig, direction: int, layer: int) -> List[Datas
         projection = TensorSlice(f"encoder.layers.{layer}.projection_weight", at=at)
         table.append(Dataset(base + "W_P_0", (h, p), (projection,)))
     return table
-
-
-def _char_cnn_shapes(config: CharCNNConfig, p: int) -> Dict[str, Shape]:
-    shapes: Dict[str, Shape] = {"char_cnn.embedding": (config.n_characters + 1, config.embedding_width)}
-    for i, (window, n) in enumerate(config.filters):
-        shapes[f"char_cnn.filters.{i}.weight"] = (n, config.embedding_width, window)
-        shapes[f"char_cnn.filters.{i}.bias"] = (n,)
-    width = config.highway_width(p)
-    for k in range(config.n_highway):
-        shapes[f"char_cnn.highways.{k}.weight"] = (2 * width, width)
-        shapes[f"char_cnn.highways.{k}.bias"] = (2 * width,)
-    if config.has_layer_norm:
-        shapes.update({"char_cnn.norm.weight": (p,), "char_cnn.norm.bias": (p,)})
-    return shapes
-
-
-def _transformer_shapes(config: BiLMConfig, sizes: TransformerConfig) -> Dict[str, Shape]:
-    d, p, hidden = config.n_directions, config.projection_width, sizes.feedforward_width
-    layer: Dict[str, Shape] = {
-        "input_weight": (d, p, 3 * p),
-        "input_bias": (d, 3 * p),
-        "output_weight": (d, p, p),
-        "output_bias": (d, p),
-        "up_weight": (d, p, hidden),
-        "up_bias": (d, hidden),
-        "down_weight": (d, hidden, p),
-        "down_bias": (d, p),
-        "norm_weight": (d, 2, p),
-        "norm_bias": (d, 2, p),
-    }
-    shapes = {f"encoder.blocks.{k}.{name}": shape for k in range(config.n_layers) for name, shape in layer.items()}
-    return {**shapes, "encoder.norm.weight": (d, p), "encoder.norm.bias": (d, p)}
 
 
 # Models of bilm-tf and AllenNLP: read options.json and an HDF5 file into a `BiLM`, and write them bit-identically.
@@ -513,7 +451,7 @@ def _build(
     vocabulary: Optional[Vocabulary],
     embeddings: Optional[Array],
 ) -> BiLM:
-    network = build_network(config, import_arrays(tf_datasets(config), arrays, state_shapes(config)))
+    network = build_network(config, import_arrays(tf_datasets(config), arrays, network_shapes(config)))
     return BiLM(
         network,
         vocabulary=vocabulary,

@@ -56,8 +56,6 @@ from .sources import PathLike, Source, is_hidden, is_tar, is_zip, list_sources, 
 from .tensorflow import (
     CHECKPOINT_WANTED,
     HUB_WANTED,
-    CheckpointFiles,
-    HubFiles,
     detect_tf_checkpoint,
     detect_tf_hub,
     find_checkpoint,
@@ -341,13 +339,12 @@ def _read_manylangs(files: ManyLangsFiles, extras: Extras) -> LoadedModel:
     return LoadedModel(read_manylangs(files))
 
 
-def _read_tf_checkpoint(files: CheckpointFiles, extras: Extras) -> LoadedModel:
+def _read_tf_checkpoint(files: TFFiles, extras: Extras) -> LoadedModel:
     return LoadedModel(read_tf_checkpoint(files, **_words_of(extras)))
 
 
-def _read_tf_hub(files: HubFiles, extras: Extras) -> LoadedModel:
-    hub = read_tf_hub(files, **_words_of(extras))
-    return LoadedModel(hub.bilm, (LoadedMix(hub.mix_weights, hub.mix_scale),) if hub.mix_weights else ())
+def _read_tf_hub(index: Source, extras: Extras) -> LoadedModel:
+    return LoadedModel(*read_tf_hub(index, **_words_of(extras)))
 
 
 NATIVE = Format(

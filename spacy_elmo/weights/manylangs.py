@@ -8,9 +8,8 @@ from ..bilm.config import BiLMConfig, TokenEmbedderConfig
 from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..text.lexicon import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
-from .bilm_tf import state_shapes
 from .checks import MAX_SHOWN, MIB, Faults, find_excess, listed, shorten
-from .parts import build_network
+from .parts import build_network, network_shapes
 from .sources import Source, decode_text, is_zip, list_sources, read_json
 from .tensor_map import (
     DIRECTIONS,
@@ -441,7 +440,7 @@ def read_manylangs(files: ManyLangsFiles) -> BiLM:
 def _build(config: BiLMConfig, arrays: Dict[Tuple[str, str], Array], lexicon: Lexicon) -> BiLM:
     table = [*_prefixed(EMBEDDER_NAME, embedder_datasets(config)), *_prefixed(ENCODER_NAME, encoder_datasets(config))]
     named = {_full(file, name): array for (file, name), array in arrays.items()}
-    network = build_network(config, import_arrays(table, named, state_shapes(config)))
+    network = build_network(config, import_arrays(table, named, network_shapes(config)))
     return BiLM(network, lexicon=lexicon, meta={"source_format": "manylangs"})
 
 

@@ -23,7 +23,6 @@ from ..engine.quantized_matrices import to_int8
 from ..errors import Errors
 from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
-from .bilm_tf import state_shapes
 from .checks import MAX_CUTOFFS, MAX_JSON_BYTES, MAX_WORDS, MIB, Faults, find_excess, listed, shorten
 from .parts import (
     as_float32,
@@ -32,6 +31,7 @@ from .parts import (
     check_dtype_fits,
     check_vocabulary,
     is_head_shared,
+    network_shapes,
     read_vocabulary,
     table_rows,
     to_arrays,
@@ -533,7 +533,7 @@ def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: st
     wanted = {key: array.shape for key, array in arrays.items()}
     if settings is not None:
         config, is_shared, adaptive = settings
-        wanted = {NETWORK_PREFIX + stored_name(key): shape for key, shape in state_shapes(config).items()}
+        wanted = {NETWORK_PREFIX + stored_name(key): shape for key, shape in network_shapes(config).items()}
         wanted.update(head_shapes(config, adaptive, arrays, is_shared))
         wanted.update(_optional_shapes(config, arrays))
     problems = find_misfits(wanted, arrays)

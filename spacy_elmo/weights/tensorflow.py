@@ -5,7 +5,7 @@ import re
 from codecs import BOM_UTF8
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -26,15 +26,14 @@ from .bilm_tf import (
     find_options,
     read_bilm_tf,
     regular_name,
-    state_shapes,
     tf_datasets,
 )
 from .checks import MIB, listed
 from .hdf5 import read_hdf5
-from .parts import LoadedMix, as_float32, is_head_shared, mixes_to_meta, to_arrays
+from .parts import LoadedMix, as_float32, is_head_shared, mixes_to_meta, network_shapes, to_arrays
 from .sources import PathLike, Source, list_sources
 from .tensor_map import Array, Shape, find_misfits, import_arrays
-from .tf_bundle import DTYPES, INDEX_SUFFIX, Bundle, Damaged, SavedSlices, Variable, is_sorted_table, reading
+from .tf_bundle import DTYPES, INDEX_SUFFIX, Bundle, Damaged, Variable, is_sorted_table, reading
 
 # Names of variables in checkpoints of bilm-tf and modules of TF-Hub, and their datasets in files of bilm-tf.
 #
@@ -134,8 +133,8 @@ STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
 MAX_STATE_BYTES = MIB
 NEWEST = re.compile(rb'^[ \t]*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
-SHARDS = re.compile(r"-\?{5}-of-\d{5}$")  # all files of format V1, in a file `checkpoint`
-SHARD = re.compile(r"(?P<prefix>.+?)(?P<data>\.data)?-\d{5}-of-(?P<n>\d{5})")
+SHARDS = re.compile(r"-\?{5}-of-\d{5}$")  # all files of an old checkpoint in format V1, in a file `checkpoint`
+SHARD = re.compile(r"(?P<prefix>.+?)(\.data)?-\d{5}-of-\d{5}")
 GRAPHS = ("saved_model.pb", "tfhub_module.pb")
 HUB_INDEX = Path("variables") / "variables.index"
 CHECKPOINT_WANTED = (
@@ -144,58 +143,37 @@ CHECKPOINT_WANTED = (
 )
 HUB_WANTED = f"a folder of a TF-Hub module with {' or '.join(GRAPHS)} and {HUB_INDEX.as_posix()}"
 
-Checkpoint = Union[Bundle, SavedSlices]
+# TensorFlow before 0.12; `tf.train.load_checkpoint` reads it to this day.
+CONVERSION = """
+    import tensorflow.compat.v1 as tf; tf.disable_eager_execution(); reader = tf.train.load_checkpoint({path!r})
+    variables = {{name: tf.Variable(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}}
+    session = tf.Session(); session.run(tf.global_variables_initializer())
+    tf.train.Saver(variables).save(session, {new!r})
+"""
 
 
-@dataclass(frozen=True)
-class CheckpointFiles:
-    """The files of a checkpoint of bilm-tf.
-
-    file (Path): PREFIX.index of format V2, or the first file of format V1.
-    options (Source): options.json.
-    vocab (Optional[Source]): Vocabulary, one word per line.
-    token_embeddings (Optional[Source]): Precomputed word vectors.
+def open_checkpoint(file: Path) -> Bundle:
+    """file (Path): PREFIX.index.
+    RETURNS (Bundle): With its variables, but not their values.
+    RAISES (ValueError): For a checkpoint in format V1, which is not read; EL320 if the index is damaged.
     """
-
-    file: Path
-    options: Source
-    vocab: Optional[Source] = None
-    token_embeddings: Optional[Source] = None
-
-
-@dataclass(frozen=True)
-class HubFiles:
-    """The files of a TF-Hub module.
-
-    file (Path): The index of its variables.
-    """
-
-    file: Path
-
-
-def open_checkpoint(file: Path) -> Checkpoint:
-    """file (Path): See `CheckpointFiles`.
-    RETURNS (Checkpoint): With its variables, but not their values.
-    RAISES (ValueError): EL320, EL321.
-    """
-    if file.name.endswith(INDEX_SUFFIX):
-        return Bundle(file)
-    match = SHARD.fullmatch(file.name)
-    if match is None:
-        return SavedSlices([file])
-    n_files = int(match["n"])
-    names = [f"{match['prefix']}-{number:05d}-of-{n_files:05d}" for number in range(n_files)]
-    missing = next((name for name in names if not file.with_name(name).is_file()), None)
-    if missing is not None:
-        raise ValueError(Errors.EL321.format(path=file, missing=missing))
-    return SavedSlices([file.with_name(name) for name in names])
+    if not file.name.endswith(INDEX_SUFFIX):
+        match = SHARD.fullmatch(file.name)
+        prefix = file.with_name(match["prefix"]) if match else file
+        path = f"{prefix}-?????-of-{file.name[-5:]}" if match else str(prefix)
+        conversion = CONVERSION.format(path=path, new=f"{prefix}-v2")
+        raise ValueError(
+            f"'{file}' is a TensorFlow checkpoint in the old format V1, should be in format V2 (PREFIX.index and "
+            f"PREFIX.data-00000-of-00001). Convert it where TensorFlow is installed:{conversion}"
+        )
+    return Bundle(file)
 
 
 def find_checkpoint(path: Path) -> Optional[Path]:
     """Find the file of a checkpoint with the names of its variables.
 
     path (Path): A folder, a file of a checkpoint, or the prefix of its files, which need not exist itself.
-    RETURNS (Optional[Path]): See `CheckpointFiles.file`; None if this is not a checkpoint.
+    RETURNS (Optional[Path]): PREFIX.index, or the first file of format V1; None if this is not a checkpoint.
     RAISES (ValueError): EL320 for a damaged file `checkpoint`, EL321 if the checkpoint that it names is missing, EL324
         if there are several checkpoints, and none is named.
     """
@@ -211,28 +189,28 @@ def find_checkpoint(path: Path) -> Optional[Path]:
     return _of_prefix(prefix)
 
 
-def detect_tf_checkpoint(path: Path) -> Optional[CheckpointFiles]:
+def detect_tf_checkpoint(path: Path) -> Optional[TFFiles]:
     """path (Path): A folder, a file, or the prefix of the files of a checkpoint.
-    RETURNS (Optional[CheckpointFiles]): The files; None for another format, also for a folder with HDF5 weights.
+    RETURNS (Optional[TFFiles]): The files; None for another format, also for a folder with HDF5 weights.
     RAISES (ValueError): EL020 without options, EL021 if there are several, EL320, EL321, EL324.
     """
     file = None if _has_hdf5_weights(path) else find_checkpoint(path)
-    return None if file is None else CheckpointFiles(file, _options_beside(file), *_words_beside(file))
+    return None if file is None else TFFiles(_options_beside(file), Source(file), *_words_beside(file))
 
 
-def with_options(path: Path, options: Source) -> Optional[CheckpointFiles]:
+def with_options(path: Path, options: Source) -> Optional[TFFiles]:
     """path (Path): A folder, a file, or the prefix of the files of a checkpoint.
     options (Source): Its options, which may be in another folder.
-    RETURNS (Optional[CheckpointFiles]): The files; None if this is not a checkpoint.
+    RETURNS (Optional[TFFiles]): The files; None if this is not a checkpoint.
     RAISES (ValueError): See `find_checkpoint`.
     """
     file = find_checkpoint(path)
-    return None if file is None else CheckpointFiles(file, options, *_words_beside(file))
+    return None if file is None else TFFiles(options, Source(file), *_words_beside(file))
 
 
-def detect_tf_hub(path: Path) -> Optional[HubFiles]:
+def detect_tf_hub(path: Path) -> Optional[Source]:
     """path (Path): A folder or file that exists.
-    RETURNS (Optional[HubFiles]): The files of a module; None for another format.
+    RETURNS (Optional[Source]): The index of the variables of a module; None for another format.
     RAISES (ValueError): EL020 for a module without variables.
     """
     is_index = path.parts[-2:] == HUB_INDEX.parts
@@ -242,7 +220,7 @@ def detect_tf_hub(path: Path) -> Optional[HubFiles]:
     if not (folder / HUB_INDEX).is_file():
         reason = f"{HUB_INDEX.as_posix()} is missing"
         raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=HUB_WANTED))
-    return HubFiles(folder / HUB_INDEX)
+    return Source(folder / HUB_INDEX)
 
 
 def _has_hdf5_weights(path: Path) -> bool:
@@ -423,72 +401,41 @@ MIX_WEIGHTS, MIX_SCALE = "aggregation/weights", "aggregation/scaling"
 GLOBAL_STEP = "global_step"
 
 
-@dataclass(frozen=True)
-class HubModel:
-    """A TF-Hub module of ELMo.
-
-    bilm (BiLM): Without a softmax.
-    mix_weights (List[float]): Weights of its mix before the softmax, one per layer; empty if the module has none.
-    mix_scale (float): Scale of its mix.
-    """
-
-    bilm: BiLM
-    mix_weights: List[float]
-    mix_scale: float
-
-
-def read_tf_checkpoint(
-    files: CheckpointFiles,
-    *,
-    vocab: Optional[Source] = None,
-    token_embeddings: Optional[Source] = None,
-    softmax: Optional[Source] = None,
-) -> BiLM:
+def read_tf_checkpoint(files: TFFiles, **words: Optional[Source]) -> BiLM:
     """Read a checkpoint of bilm-tf, with its softmax.
 
-    files (CheckpointFiles): Its files.
-    vocab (Optional[Source]), token_embeddings (Optional[Source]), softmax (Optional[Source]): See `read_bilm_tf`.
+    files (TFFiles): Its files; the weights are PREFIX.index.
+    **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
     RETURNS (BiLM): float32, on the CPU.
     RAISES (ValueError): EL320 to EL323 for files of the checkpoint; see `read_bilm_tf` for all others.
     """
-    checkpoint = open_checkpoint(files.file)
-    arrays = _read_arrays(checkpoint, files.file)
-    pair = TFFiles(files.options, Source(files.file), files.vocab, files.token_embeddings)
-    given = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
-    bilm = read_bilm_tf(pair, **given, read_arrays=_reader(files.file, arrays))
-    bilm.meta = {"source_format": "tf-checkpoint", "checkpoint": files.file.name, **_read_step(checkpoint)}
+    file = files.weights.path
+    checkpoint = open_checkpoint(file)
+    arrays = _read_arrays(checkpoint, file)
+    bilm = read_bilm_tf(files, **words, read_arrays=_reader(file, arrays))
+    bilm.meta = {"source_format": "tf-checkpoint", "checkpoint": file.name, **_read_step(checkpoint)}
     return bilm
 
 
-def read_tf_hub(
-    files: HubFiles,
-    *,
-    vocab: Optional[Source] = None,
-    token_embeddings: Optional[Source] = None,
-    softmax: Optional[Source] = None,
-) -> HubModel:
+def read_tf_hub(index: Source, **words: Optional[Source]) -> Tuple[BiLM, Sequence[LoadedMix]]:
     """Read a module of TF-Hub. Its graph is not opened, so nothing in it is executed.
 
-    files (HubFiles): Its files.
-    vocab (Optional[Source]), token_embeddings (Optional[Source]), softmax (Optional[Source]): See `read_bilm_tf`.
-    RETURNS (HubModel): The biLM and the mix.
+    index (Source): The index of its variables.
+    **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
+    RETURNS (Tuple[BiLM, Sequence[LoadedMix]]): The biLM without a softmax, and the mix if it has one.
     RAISES (ValueError): EL320 to EL323 and EL325 for files of the module; see `read_bilm_tf` for all others.
     """
-    checkpoint = open_checkpoint(files.file)
-    arrays = _read_arrays(checkpoint, files.file)
-    pair = TFFiles(derive_options(arrays, Source(files.file)), Source(files.file))
-    given = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
-    bilm = read_bilm_tf(pair, **given, read_arrays=_reader(files.file, arrays))
-    mix = _read_mix(checkpoint, files.file, bilm.config.n_layers + 1)
-    bilm.meta = {"source_format": "tf-hub"}
-    if mix is None:
-        return HubModel(bilm, [], 1.0)
-    weights, scale = mix[MIX_WEIGHTS].tolist(), float(mix[MIX_SCALE])
-    bilm.meta.update(mixes_to_meta([LoadedMix(weights, scale)]))
-    return HubModel(bilm, weights, scale)
+    checkpoint = open_checkpoint(index.path)
+    arrays = _read_arrays(checkpoint, index.path)
+    files = TFFiles(derive_options(arrays, index), index)
+    bilm = read_bilm_tf(files, **words, read_arrays=_reader(index.path, arrays))
+    mix = _read_mix(checkpoint, index.path, bilm.config.n_layers + 1)
+    mixes = [] if mix is None else [LoadedMix(mix[MIX_WEIGHTS].tolist(), float(mix[MIX_SCALE]))]
+    bilm.meta = {"source_format": "tf-hub", **mixes_to_meta(mixes)}
+    return bilm, mixes
 
 
-def _read_arrays(checkpoint: Checkpoint, file: Path) -> Dict[str, Array]:
+def _read_arrays(checkpoint: Bundle, file: Path) -> Dict[str, Array]:
     """The variables of the biLM by the names of their datasets."""
     names = find_datasets(checkpoint.variables, file)
     arrays = checkpoint.read(names.values())
@@ -504,7 +451,7 @@ def _reader(file: Path, arrays: Mapping[str, Array]) -> ArrayReader:
     return read
 
 
-def _read_step(checkpoint: Checkpoint) -> Dict[str, Any]:
+def _read_step(checkpoint: Bundle) -> Dict[str, Any]:
     """The updates of the training so far. bilm-tf counts them in floating point."""
     variable = checkpoint.variables.get(GLOBAL_STEP)
     if variable is None or variable.shape or variable.dtype != 1:
@@ -513,7 +460,7 @@ def _read_step(checkpoint: Checkpoint) -> Dict[str, Any]:
     return {"n_updates": int(step)} if 0 <= step < 2**53 else {}
 
 
-def _read_mix(checkpoint: Checkpoint, file: Path, n_layers: int) -> Optional[Dict[str, Array]]:
+def _read_mix(checkpoint: Bundle, file: Path, n_layers: int) -> Optional[Dict[str, Array]]:
     """Weights and scale of the mix, None if the module has none."""
     wanted = {MIX_WEIGHTS: (n_layers,), MIX_SCALE: ()}
     names = {ending: find_ending(checkpoint.variables, ending) for ending in wanted}
@@ -570,7 +517,7 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
     return _to_ours(arrays, bilm, initial)
 
 
-def _open(path: PathLike) -> Optional[Checkpoint]:
+def _open(path: PathLike) -> Optional[Bundle]:
     file = find_checkpoint(to_path(path))
     return None if file is None else open_checkpoint(file)
 
@@ -587,7 +534,7 @@ def _shapes(bilm: BiLM) -> Dict[str, Shape]:
 
 
 def _to_ours(arrays: Dict[str, Array], bilm: BiLM, initial: float) -> Dict[str, Array]:
-    state = import_arrays(tf_datasets(bilm.config), arrays, state_shapes(bilm.config))
+    state = import_arrays(tf_datasets(bilm.config), arrays, network_shapes(bilm.config))
     if MASK_ROW in state:
         state[MASK_ROW][0] = np.float32(initial or 1.0)
     sums = {f"network.{key}": array for key, array in state.items()}

@@ -1,22 +1,43 @@
-"""Checkpoints of TensorFlow as arrays by name."""
+"""Checkpoints of TensorFlow, format V2, as arrays by name: PREFIX.index and PREFIX.data-0000i-of-0000n.
+
+Format: tensorflow/core/protobuf/tensor_bundle.proto. The index is a sorted table of LevelDB (doc/table_format.md): data
+blocks with prefix-compressed keys, an index block with the position of each, a footer of 48 bytes. Its values are
+protocol buffers: for each name the position of its bytes in the data files; the empty name has the header. Nothing is
+read before its position and size are compared with the file.
+
+`tf.train.load_checkpoint` would do the same. No release of TensorFlow installs beside h5py 3.16 and protobuf 7, and it
+has 274 MB.
+"""
 
 import os
 import struct
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import BinaryIO, Dict, Iterable, Iterator, List, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Errors
-from .checks import MIB, expanded_limit, shorten
+from .checks import MIB, shorten
+from .sources import check_size
 from .tensor_map import Array, Shape
 
-# The exception of the readers in this folder, and its conversion to an error of this package.
+INDEX_SUFFIX = ".index"
+MAX_INDEX_BYTES = 64 * MIB
+MAX_SHARDS = 10_000
+MAX_RANK = 16
+MAX_SLICES = 1000
+# DataType of tensorflow/core/framework/types.proto. Only floating point and integers are read.
+DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
+WHOLE = -1  # length of a slice that has all of a dimension
+
+Extent = Tuple[int, int]  # first row, and number of rows or WHOLE, of one dimension
+Extents = Tuple[Extent, ...]
+Value = Union[int, memoryview]
 
 
 class Damaged(Exception):
@@ -37,18 +58,236 @@ def reading(path: object) -> Iterator[None]:
         raise OSError(Errors.EL037.format(path=path, reason=error.strerror or error)) from error
 
 
-# The wire format of protocol buffers: numbered fields of a message, without its schema.
+@dataclass(frozen=True)
+class Variable:
+    """A variable, or one slice of a partitioned variable: a BundleEntryProto.
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
-Value = Union[int, memoryview]
-
-
-def read_varint(buffer: memoryview, at: int) -> Tuple[int, int]:
-    """buffer (memoryview): Bytes.
-    at (int): Where the number begins.
-    RETURNS (Tuple[int, int]): The number, 0 to 2^64 - 1, and the position after it.
-    RAISES (Damaged): If it is truncated or too long.
+    name (str): Its name.
+    dtype (int): Number of its DataType.
+    shape (Shape): Its shape.
+    place (Tuple[int, int, int]): Number of the data file, offset and size in bytes.
+    crc (int): Masked CRC-32C of the bytes.
+    slices (Tuple[Extents, ...]): Of a partitioned variable, which has no bytes itself.
     """
+
+    name: str
+    dtype: int
+    shape: Shape
+    place: Tuple[int, int, int] = (0, 0, 0)
+    crc: int = 0
+    slices: Tuple[Extents, ...] = ()
+
+    @property
+    def numpy_dtype(self) -> str:
+        """RETURNS (str): The name of its dtype in NumPy.
+        RAISES (Damaged): If it is neither floating point nor an integer.
+        """
+        if self.dtype not in DTYPES:
+            raise Damaged(f"{self.name} has the data type {self.dtype}, should have one of {list(DTYPES)}")
+        return DTYPES[self.dtype]
+
+
+class Bundle:
+    """A checkpoint in format V2.
+
+    index (Path): PREFIX.index.
+    variables (Dict[str, Variable]): Declared variables by name.
+    RAISES (ValueError): EL320 if the index is damaged, EL036 if it is too large.
+    """
+
+    def __init__(self, index: Path) -> None:
+        self.index = index
+        self._slices: Dict[bytes, Variable] = {}
+        self.variables: Dict[str, Variable] = {}
+        n_shards = 0
+        with reading(index), index.open("rb") as file:
+            check_size(index, index.stat().st_size, MAX_INDEX_BYTES)
+            for key, value in _read_table(file):
+                if not key:
+                    n_shards = _read_header(value)
+                elif key.startswith(b"\0"):  # names do not
+                    self._slices[key] = _read_entry(value, "a slice")
+                else:
+                    try:
+                        name = key.decode("utf8")
+                    except UnicodeDecodeError as error:
+                        raise Damaged(f"a name is not valid UTF-8: {error.reason}") from error
+                    self.variables[name] = _read_entry(value, name)
+            if not n_shards:
+                raise Damaged("it has no header")
+        self._n_shards = n_shards
+
+    def read(self, names: Iterable[str]) -> Dict[str, Array]:
+        """names (Iterable[str]): Variables to read.
+        RETURNS (Dict[str, Array]): Their values.
+        RAISES (ValueError): EL320 if positions, sizes or checksums are wrong, EL321 if a data file is missing.
+        """
+        variables = [self.variables[name] for name in names]
+        with reading(self.index):
+            parts = {variable.name: self._parts(variable) for variable in variables}
+            self._check_places(part for found in parts.values() for part in found)
+        arrays: Dict[str, Array] = {}
+        for variable in variables:
+            # Memory for all of a partitioned variable is taken when its slices have been read.
+            read = [self._read_part(part) for part in parts[variable.name]]
+            if not variable.slices:
+                (arrays[variable.name],) = read
+                continue
+            arrays[variable.name] = np.empty(variable.shape, dtype=variable.numpy_dtype)
+            for extents, array in zip(variable.slices, read):
+                arrays[variable.name][_box(variable, extents)] = array
+        return arrays
+
+    def _parts(self, variable: Variable) -> List[Variable]:
+        """RETURNS (List[Variable]): What has the bytes of a variable: itself, or its slices, which cover its shape."""
+        if not variable.slices:
+            return [variable]
+        if len(variable.slices) > MAX_SLICES:
+            n = len(variable.slices)
+            raise Damaged(f"{variable.name} has {n:,} slices, should have at most {MAX_SLICES:,}")
+        boxes = [_box(variable, extents) for extents in variable.slices]
+        shapes: List[Shape] = [tuple(rows.stop - rows.start for rows in box) for box in boxes]
+        overlaps = any(_overlap(one, other) for i, one in enumerate(boxes) for other in boxes[:i])
+        if overlaps or sum(map(prod, shapes)) != prod(variable.shape):
+            raise Damaged(f"the slices of {variable.name} do not cover its shape {list(variable.shape)} exactly once")
+        found = []
+        for extents, shape in zip(variable.slices, shapes):
+            part = self._slices.get(slice_key(variable.name, extents))
+            if part is None or part.shape != shape or part.dtype != variable.dtype:
+                raise Damaged(f"a slice of {variable.name} is missing, or has another shape than it should")
+            found.append(replace(part, name=variable.name))
+        return found
+
+    def _check_places(self, parts: Iterable[Variable]) -> None:
+        """Sizes fit shapes, and all arrays together are not larger than the data files."""
+        used: Dict[int, int] = {}
+        for part in parts:
+            number, _, n_bytes = part.place
+            if prod(part.shape) * np.dtype(part.numpy_dtype).itemsize != n_bytes:
+                raise Damaged(f"{part.name} {list(part.shape)} has {n_bytes:,} bytes, which do not fit it")
+            used[number] = used.get(number, 0) + n_bytes
+        for number, n_bytes in used.items():
+            n_stored = self._data_file(number).stat().st_size
+            if n_bytes > n_stored:
+                raise Damaged(f"it declares {n_bytes:,} bytes in data file {number}, which has {n_stored:,}")
+
+    def _data_file(self, number: int) -> Path:
+        if not 0 <= number < self._n_shards:
+            raise Damaged(f"it refers to data file {number}, but there are {self._n_shards:,}")
+        prefix = self.index.name.removesuffix(INDEX_SUFFIX)
+        path = self.index.with_name(f"{prefix}.data-{number:05d}-of-{self._n_shards:05d}")
+        if not path.is_file():
+            raise ValueError(Errors.EL321.format(path=self.index, missing=path.name))
+        return path
+
+    def _read_part(self, part: Variable) -> Array:
+        number, offset, n_bytes = part.place
+        path = self._data_file(number)
+        with reading(path), path.open("rb") as file:
+            n_stored = path.stat().st_size
+            if offset + n_bytes > n_stored:
+                raise Damaged(f"{part.name} is at {offset:,} to {offset + n_bytes:,} of {n_stored:,} bytes")
+            array = np.empty(part.shape, dtype=part.numpy_dtype)
+            file.seek(offset)
+            content = array.reshape(-1).view("u1").data
+            if file.readinto(content) != n_bytes:
+                raise Damaged(f"{part.name} is truncated")
+            if masked_crc32c(content) != part.crc:
+                raise Damaged(f"the checksum of {part.name} differs")
+        return array
+
+
+def _read_header(message: memoryview) -> int:
+    """RETURNS (int): Number of data files in a BundleHeaderProto."""
+    fields = dict(_read_fields(message))
+    n_shards = _as_int(fields.get(1, 0))
+    if not 1 <= n_shards <= MAX_SHARDS:
+        raise Damaged(f"it declares {n_shards:,} data files, should be 1 to {MAX_SHARDS:,}")
+    if _as_int(fields.get(2, 0)) != 0:
+        raise Damaged("its numbers are big-endian; only little-endian checkpoints are read")
+    return n_shards
+
+
+def _read_entry(message: memoryview, name: str) -> Variable:
+    numbers = {1: 0, 3: 0, 4: 0, 5: 0, 6: 0}
+    shape: Shape = ()
+    slices: List[Extents] = []
+    for number, value in _read_fields(message):
+        if number == 2:
+            shape = _read_shape(_as_bytes(value))
+        elif number == 7:
+            slices.append(_read_extents(_as_bytes(value)))
+        elif number in numbers:
+            numbers[number] = _as_int(value)
+    if min(numbers.values()) < 0:
+        raise Damaged("an entry has a negative number")
+    place = (numbers[3], numbers[4], numbers[5])
+    return Variable(name, numbers[1], shape, place, numbers[6], tuple(slices))
+
+
+def _read_shape(message: memoryview) -> Shape:
+    """RETURNS (Shape): The shape in a TensorShapeProto."""
+    shape: List[int] = []
+    for number, value in _read_fields(message):
+        if number == 2:
+            shape.append(next((_as_int(size) for part, size in _read_fields(_as_bytes(value)) if part == 1), 0))
+        if number == 3 and value:
+            raise Damaged("the rank of a shape is unknown")
+    if len(shape) > MAX_RANK:
+        raise Damaged(f"a shape has more than {MAX_RANK} dimensions")
+    if min(shape, default=0) < 0:
+        raise Damaged(f"the shape {shape} has negative sizes")
+    return tuple(shape)
+
+
+def _read_extents(message: memoryview) -> Extents:
+    """RETURNS (Extents): Start and length per dimension in a TensorSliceProto."""
+    extents: List[Extent] = []
+    for number, value in _read_fields(message):
+        if number == 1:
+            fields = {part: _as_int(inner) for part, inner in _read_fields(_as_bytes(value))}
+            extents.append((fields.get(1, 0), fields.get(2, WHOLE)))
+    return tuple(extents)
+
+
+def _box(variable: Variable, extents: Extents) -> Tuple[slice, ...]:
+    """RETURNS (Tuple[slice, ...]): The index of a slice in its variable."""
+    if len(extents) != len(variable.shape):
+        raise Damaged(f"a slice of {variable.name} has {len(extents)} dimensions, should have {len(variable.shape)}")
+    box = [(start, size if n == WHOLE else start + n) for (start, n), size in zip(extents, variable.shape)]
+    if not all(0 <= start <= stop <= size for (start, stop), size in zip(box, variable.shape)):
+        raise Damaged(f"a slice of {variable.name} is not inside its shape {list(variable.shape)}")
+    return tuple(slice(start, stop) for start, stop in box)
+
+
+def _overlap(one: Iterable[slice], other: Iterable[slice]) -> bool:
+    return all(max(a.start, b.start) < min(a.stop, b.stop) for a, b in zip(one, other))
+
+
+def slice_key(name: str, extents: Extents) -> bytes:
+    """The key of a slice: TensorFlow's order-preserving encoding of its name, rank, starts and lengths.
+
+    name (str): Name of the variable.
+    extents (Extents): The slice.
+    RETURNS (bytes): Its key.
+    """
+    escaped = name.encode("utf8").replace(b"\0", b"\0\xff").replace(b"\xff", b"\xff\0") + b"\0\1"
+    numbers = b"".join(_signed(number) for extent in extents for number in extent)
+    return b"\0" + escaped + (bytes([1, len(extents)]) if extents else b"\0") + numbers
+
+
+def _signed(number: int) -> bytes:
+    """Big-endian two's complement; as many leading bits as there are bytes are flipped."""
+    n_bytes = next((n for n in range(1, 10) if -(1 << 7 * n - 1) <= number < 1 << 7 * n - 1), 10)
+    header = ((1 << 8 * n_bytes) - 1) ^ ((1 << 7 * n_bytes) - 1)  # n_bytes ones, then zeros
+    return (number % (1 << 8 * n_bytes) ^ header).to_bytes(n_bytes, "big")
+
+
+# Protocol buffers: numbered fields of a message, without its schema.
+
+
+def _read_varint(buffer: memoryview, at: int) -> Tuple[int, int]:
+    """RETURNS (Tuple[int, int]): The number at a position, 0 to 2^64 - 1, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(buffer):
@@ -63,62 +302,147 @@ def read_varint(buffer: memoryview, at: int) -> Tuple[int, int]:
     raise Damaged("a number has more than 64 bits")
 
 
-def read_fields(message: memoryview) -> Iterator[Tuple[int, Value]]:
-    """message (memoryview): An encoded message.
-    YIELDS (Tuple[int, Value]): Number of a field, and its value: an integer, or the bytes of a string, a message or a
-        packed array, not copied. Fields of eight bytes are yielded as bytes, too.
-    RAISES (Damaged): If it is not a message.
+def _read_fields(message: memoryview) -> Iterator[Tuple[int, Value]]:
+    """YIELDS (Tuple[int, Value]): Number of a field, and its value: an integer, or the bytes of a string, a message or
+    eight bytes of a number, not copied.
     """
     at = 0
     while at < len(message):
-        tag, at = read_varint(message, at)
+        tag, at = _read_varint(message, at)
         number, wire_type = tag >> 3, tag & 7
-        if wire_type == VARINT:
-            value, at = read_varint(message, at)
+        if wire_type == 0:
+            value, at = _read_varint(message, at)
             yield number, value
             continue
-        if wire_type == BYTES:
-            n_bytes, at = read_varint(message, at)
-        elif wire_type in (FIXED32, FIXED64):
-            n_bytes = 4 if wire_type == FIXED32 else 8
+        if wire_type == 2:
+            n_bytes, at = _read_varint(message, at)
+        elif wire_type in (1, 5):
+            n_bytes = 4 if wire_type == 5 else 8
         else:
             raise Damaged(f"field {number} of a message has the unknown wire type {wire_type}")
         if at + n_bytes > len(message):
             raise Damaged(f"field {number} of a message is truncated")
         content = message[at : at + n_bytes]
         at += n_bytes
-        yield number, struct.unpack("<I", content)[0] if wire_type == FIXED32 else content
+        yield number, struct.unpack("<I", content)[0] if wire_type == 5 else content
 
 
-def as_int(value: Value) -> int:
-    """RETURNS (int): A value that should be an integer, as signed 64-bit number.
-    RAISES (Damaged): If it is not.
-    """
+def _as_int(value: Value) -> int:
+    """RETURNS (int): A value that should be an integer, as signed 64-bit number."""
     if not isinstance(value, int):
         raise Damaged("a field of a message has bytes, should be an integer")
     return value - 2**64 if value >= 2**63 else value
 
 
-def as_bytes(value: Value) -> memoryview:
-    """RETURNS (memoryview): A value that should be bytes.
-    RAISES (Damaged): If it is not.
-    """
+def _as_bytes(value: Value) -> memoryview:
     if isinstance(value, int):
         raise Damaged("a field of a message has an integer, should be bytes")
     return value
 
 
-def as_text(value: Value, max_bytes: int) -> str:
-    """RETURNS (str): A value that should be text in UTF-8.
-    RAISES (Damaged): If it is not, or longer than `max_bytes`.
+# Sorted tables: keys and values, read block by block.
+
+MAGIC = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
+FOOTER_BYTES = 48
+TRAILER_BYTES = 5  # after each block: kind of compression, masked CRC of the block and the kind
+MAX_KEY_BYTES = 4096
+MAX_ENTRIES = 100_000
+
+Handle = Tuple[int, int]  # offset and size of a block, without its trailer
+
+
+def is_sorted_table(path: Path) -> bool:
+    """path (Path): A file.
+    RETURNS (bool): Whether it ends like a sorted table.
     """
-    content = as_bytes(value)
-    if len(content) > max_bytes:
-        raise Damaged(f"a name has {len(content):,} bytes, should be at most {max_bytes:,}")
     try:
-        return bytes(content).decode("utf8")
-    except UnicodeDecodeError as error:
-        raise Damaged(f"a name is not valid UTF-8: {error.reason}") from error
+        with path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) < FOOTER_BYTES:
+                return False
+            file.seek(-len(MAGIC), os.SEEK_END)
+            return file.read() == MAGIC
+    except OSError:  # no file, a folder, or no permission: the reader of its format tells
+        return False
+
+
+def _read_table(file: BinaryIO) -> Iterator[Tuple[bytes, memoryview]]:
+    """Read the entries of a table in their order. One block at a time is in memory.
+
+    file (BinaryIO): A table, open for reading.
+    YIELDS (Tuple[bytes, memoryview]): Key and value; keys ascend.
+    RAISES (Damaged): For a file that is not a table, or damaged.
+    """
+    n_bytes = file.seek(0, os.SEEK_END)
+    index = _index_handle(file, n_bytes)
+    end, previous, n_entries = 0, None, 0
+    for _, content in _entries(_read_block(file, index, n_bytes)):
+        offset, size = _handle(content, 0)[0]
+        if offset < end:
+            raise Damaged("its blocks overlap")
+        end = offset + size + TRAILER_BYTES
+        block = _read_block(file, (offset, size), n_bytes)
+        for key, value in _entries(block):
+            n_entries += 1
+            if previous is not None and key <= previous:
+                raise Damaged("its keys are not in ascending order")
+            if n_entries > MAX_ENTRIES:
+                raise Damaged(f"it has more than {MAX_ENTRIES:,} entries")
+            previous = key
+            yield key, value
+
+
+def _index_handle(file: BinaryIO, n_bytes: int) -> Handle:
+    if n_bytes < FOOTER_BYTES:
+        raise Damaged(f"it has {n_bytes:,} bytes, should have at least {FOOTER_BYTES}")
+    file.seek(n_bytes - FOOTER_BYTES)
+    footer = memoryview(file.read(FOOTER_BYTES))
+    if len(footer) != FOOTER_BYTES or bytes(footer[-len(MAGIC) :]) != MAGIC:
+        raise Damaged("it does not end like a table of TensorFlow")
+    _, at = _handle(footer, 0)  # of the block of meta data, which is empty
+    return _handle(footer, at)[0]
+
+
+def _handle(buffer: memoryview, at: int) -> Tuple[Handle, int]:
+    offset, at = _read_varint(buffer, at)
+    size, at = _read_varint(buffer, at)
+    return (offset, size), at
+
+
+def _read_block(file: BinaryIO, handle: Handle, n_bytes: int) -> memoryview:
+    offset, size = handle
+    if offset + size + TRAILER_BYTES > n_bytes - FOOTER_BYTES:
+        raise Damaged(f"a block of {size:,} bytes at {offset:,} is not inside the file of {n_bytes:,} bytes")
+    file.seek(offset)
+    stored = memoryview(file.read(size + TRAILER_BYTES))
+    if len(stored) != size + TRAILER_BYTES:
+        raise Damaged(f"the block at {offset:,} is truncated")
+    kind, crc = struct.unpack("<BI", stored[size:])
+    if masked_crc32c(stored[: size + 1]) != crc:
+        raise Damaged(f"the checksum of the block at {offset:,} differs")
+    if kind:
+        raise Damaged(f"the block at {offset:,} is compressed, which TensorFlow does not do in checkpoints")
+    return stored[:size]
+
+
+def _entries(block: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
+    """Keys and values of a block. Each key omits the bytes that it shares with the one before."""
+    n_restarts = struct.unpack("<I", block[-4:])[0] if len(block) >= 4 else len(block)
+    end = len(block) - 4 - 4 * n_restarts
+    if end < 0:
+        raise Damaged("a block is shorter than its list of restarts")
+    at, key = 0, b""
+    while at < end:
+        n_shared, at = _read_varint(block, at)
+        n_own, at = _read_varint(block, at)
+        n_value, at = _read_varint(block, at)
+        if n_shared > len(key) or at + n_own + n_value > end:
+            raise Damaged("an entry of a block is truncated")
+        if n_shared + n_own > MAX_KEY_BYTES:
+            raise Damaged(f"a key has {n_shared + n_own:,} bytes, should have at most {MAX_KEY_BYTES:,}")
+        key = key[:n_shared] + bytes(block[at : at + n_own])
+        at += n_own
+        yield key, block[at : at + n_value]
+        at += n_value
 
 
 # CRC-32C (Castagnoli), vectorized over the words of a message.
@@ -134,7 +458,7 @@ MASK_DELTA = 0xA282EAD8
 Words = NDArray[np.uint32]
 
 
-def crc32c(message: "bytes | bytearray | memoryview") -> int:
+def crc32c(message: "bytes | memoryview") -> int:
     """message (bytes | bytearray | memoryview): Any bytes.
     RETURNS (int): Their CRC-32C.
     """
@@ -150,7 +474,7 @@ def crc32c(message: "bytes | bytearray | memoryview") -> int:
     return state ^ 0xFFFFFFFF
 
 
-def masked_crc32c(message: "bytes | bytearray | memoryview") -> int:
+def masked_crc32c(message: "bytes | memoryview") -> int:
     """RETURNS (int): The CRC as LevelDB and TensorFlow store it: rotated, with a constant added."""
     crc = crc32c(message)
     return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
@@ -203,591 +527,3 @@ def _span(columns: Words) -> Words:
     for column in columns:
         table = np.concatenate([table, table ^ column])
     return table
-
-
-# Decompression of Snappy blocks, from its format description (google/snappy, format_description.txt).
-
-
-def decompress(block: memoryview, max_bytes: int) -> bytes:
-    """block (memoryview): A block without framing.
-    max_bytes (int): Maximum size of the result.
-    RETURNS (bytes): The content.
-    RAISES (Damaged): If it is not a Snappy block, or declares more bytes.
-    """
-    n_bytes, at = read_varint(block, 0)
-    if n_bytes > max_bytes:
-        raise Damaged(f"a compressed block declares {n_bytes:,} bytes, should be at most {max_bytes:,}")
-    content = bytearray()
-    while at < len(block):
-        at = _add_element(content, block, at)
-        if len(content) > n_bytes:
-            raise Damaged(f"a compressed block has more than the {n_bytes:,} bytes that it declares")
-    if len(content) != n_bytes:
-        raise Damaged(f"a compressed block has {len(content):,} bytes, but declares {n_bytes:,}")
-    return bytes(content)
-
-
-def _add_element(content: bytearray, block: memoryview, at: int) -> int:
-    """Append a literal, or a copy of earlier bytes. RETURNS (int): The position after the element."""
-    tag = block[at]
-    if tag & 3 == 0:
-        length, at = _literal_length(tag, block, at + 1)
-        if at + length > len(block):
-            raise Damaged("a literal of a compressed block is truncated")
-        content += block[at : at + length]
-        return at + length
-    length, offset, at = _copy(tag, block, at + 1)
-    if not 1 <= offset <= len(content):
-        raise Damaged(f"a compressed block refers {offset:,} bytes back, but has only {len(content):,} so far")
-    source = bytes(content[len(content) - offset :][:length])
-    content += (source * -(-length // len(source)))[:length]  # a copy may overlap itself
-    return at
-
-
-def _literal_length(tag: int, block: memoryview, at: int) -> Tuple[int, int]:
-    n_more = max(0, (tag >> 2) - 59)  # lengths above 60 follow in 1 to 4 bytes
-    return (tag >> 2) + 1 if not n_more else _number(block, at, n_more) + 1, at + n_more
-
-
-def _copy(tag: int, block: memoryview, at: int) -> Tuple[int, int, int]:
-    """RETURNS (Tuple[int, int, int]): Length, offset and the position after them."""
-    if tag & 3 == 1:
-        return (tag >> 2 & 7) + 4, tag >> 5 << 8 | _number(block, at, 1), at + 1
-    n_bytes = 2 if tag & 3 == 2 else 4
-    return (tag >> 2) + 1, _number(block, at, n_bytes), at + n_bytes
-
-
-def _number(block: memoryview, at: int, n_bytes: int) -> int:
-    if at + n_bytes > len(block):
-        raise Damaged("an element of a compressed block is truncated")
-    return int.from_bytes(block[at : at + n_bytes], "little")
-
-
-# Sorted string tables of LevelDB, read block by block: prefix-compressed keys, CRC-32C, optional Snappy.
-#
-# Format: LevelDB, doc/table_format.md. A file has data blocks, an index block with the position of each of them, and a
-# footer of 48 bytes with the position of the index block. TensorFlow stores checkpoints in such files.
-
-MAGIC = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
-FOOTER_BYTES = 48
-TRAILER_BYTES = 5  # after each block: kind of compression, masked CRC of the block and the kind
-UNCOMPRESSED, SNAPPY = 0, 1
-MAX_KEY_BYTES = 4096
-MAX_ENTRIES = 100_000
-
-Handle = Tuple[int, int]  # offset and size of a block, without its trailer
-
-
-def is_sorted_table(path: Path) -> bool:
-    """path (Path): A file.
-    RETURNS (bool): Whether it ends like a sorted table.
-    """
-    try:
-        with path.open("rb") as file:
-            if file.seek(0, os.SEEK_END) < FOOTER_BYTES:
-                return False
-            file.seek(-len(MAGIC), os.SEEK_END)
-            return file.read() == MAGIC
-    except OSError:  # no file, a folder, or no permission: the reader of its format tells
-        return False
-
-
-def read_table(file: BinaryIO) -> Iterator[Tuple[bytes, memoryview]]:
-    """Read the entries of a table in their order. One block at a time is in memory.
-
-    file (BinaryIO): A table, open for reading.
-    YIELDS (Tuple[bytes, memoryview]): Key and value; keys ascend.
-    RAISES (Damaged): For a file that is not a table, or damaged.
-    """
-    n_bytes = file.seek(0, os.SEEK_END)
-    index = _index_handle(file, n_bytes)
-    budget = expanded_limit(n_bytes)  # bytes of all blocks after decompression
-    end, previous, n_entries = 0, None, 0
-    for _, content in _entries(_read_block(file, index, n_bytes, budget)):
-        offset, size = _handle(content, 0)[0]
-        if offset < end:
-            raise Damaged("its blocks overlap")
-        end = offset + size + TRAILER_BYTES
-        block = _read_block(file, (offset, size), n_bytes, budget)
-        budget -= len(block)
-        for key, value in _entries(block):
-            n_entries += 1
-            if previous is not None and key <= previous:
-                raise Damaged("its keys are not in ascending order")
-            if n_entries > MAX_ENTRIES:
-                raise Damaged(f"it has more than {MAX_ENTRIES:,} entries")
-            previous = key
-            yield key, value
-
-
-def _index_handle(file: BinaryIO, n_bytes: int) -> Handle:
-    if n_bytes < FOOTER_BYTES:
-        raise Damaged(f"it has {n_bytes:,} bytes, should have at least {FOOTER_BYTES}")
-    file.seek(n_bytes - FOOTER_BYTES)
-    footer = memoryview(file.read(FOOTER_BYTES))
-    if len(footer) != FOOTER_BYTES or bytes(footer[-len(MAGIC) :]) != MAGIC:
-        raise Damaged("it does not end like a table of TensorFlow")
-    _, at = _handle(footer, 0)  # of the block of meta data, which is empty
-    return _handle(footer, at)[0]
-
-
-def _handle(buffer: memoryview, at: int) -> Tuple[Handle, int]:
-    offset, at = read_varint(buffer, at)
-    size, at = read_varint(buffer, at)
-    return (offset, size), at
-
-
-def _read_block(file: BinaryIO, handle: Handle, n_bytes: int, budget: int) -> memoryview:
-    offset, size = handle
-    if offset + size + TRAILER_BYTES > n_bytes - FOOTER_BYTES:
-        raise Damaged(f"a block of {size:,} bytes at {offset:,} is not inside the file of {n_bytes:,} bytes")
-    file.seek(offset)
-    stored = memoryview(file.read(size + TRAILER_BYTES))
-    if len(stored) != size + TRAILER_BYTES:
-        raise Damaged(f"the block at {offset:,} is truncated")
-    kind, crc = struct.unpack("<BI", stored[size:])
-    if masked_crc32c(stored[: size + 1]) != crc:
-        raise Damaged(f"the checksum of the block at {offset:,} differs")
-    if kind == UNCOMPRESSED:
-        return stored[:size]
-    if kind == SNAPPY:
-        return memoryview(decompress(stored[:size], budget))
-    raise Damaged(f"the block at {offset:,} has the unknown compression {kind}")
-
-
-def _entries(block: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
-    """Keys and values of a block. Each key omits the bytes that it shares with the one before."""
-    n_restarts = struct.unpack("<I", block[-4:])[0] if len(block) >= 4 else len(block)
-    end = len(block) - 4 - 4 * n_restarts
-    if end < 0:
-        raise Damaged("a block is shorter than its list of restarts")
-    at, key = 0, b""
-    while at < end:
-        n_shared, at = read_varint(block, at)
-        n_own, at = read_varint(block, at)
-        n_value, at = read_varint(block, at)
-        if n_shared > len(key) or at + n_own + n_value > end:
-            raise Damaged("an entry of a block is truncated")
-        if n_shared + n_own > MAX_KEY_BYTES:
-            raise Damaged(f"a key has {n_shared + n_own:,} bytes, should have at most {MAX_KEY_BYTES:,}")
-        key = key[:n_shared] + bytes(block[at : at + n_own])
-        at += n_own
-        yield key, block[at : at + n_value]
-        at += n_value
-
-
-# Shapes and slices of variables in a checkpoint, the keys of slices, and their assembly.
-
-# DataType of tensorflow/core/framework/types.proto. Only floating point and integers are read.
-DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
-MAX_RANK = 16
-MAX_SLICES = 1000
-WHOLE = -1  # length of a slice that has all of a dimension
-
-Extent = Tuple[int, int]  # first row, and number of rows or WHOLE, of one dimension
-Extents = Tuple[Extent, ...]
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A variable as a checkpoint declares it.
-
-    name (str): Its name.
-    dtype (int): Number of its DataType.
-    shape (Shape): Its shape.
-    slices (Tuple[Extents, ...]): Slices of a partitioned variable, each stored under a key of its own.
-    """
-
-    name: str
-    dtype: int
-    shape: Shape
-    slices: Tuple[Extents, ...] = ()
-
-    @property
-    def n_bytes(self) -> int:
-        """RETURNS (int): Size of its values.
-        RAISES (Damaged): For a dtype that is not read.
-        """
-        return prod(self.shape) * np.dtype(numpy_dtype(self)).itemsize
-
-
-def numpy_dtype(variable: Variable) -> str:
-    """RETURNS (str): The name of its dtype in NumPy.
-    RAISES (Damaged): If it is neither floating point nor an integer.
-    """
-    if variable.dtype not in DTYPES:
-        raise Damaged(f"{variable.name} has the data type {variable.dtype}, should have one of {list(DTYPES)}")
-    return DTYPES[variable.dtype]
-
-
-def read_shape(message: memoryview) -> Shape:
-    """message (memoryview): A TensorShapeProto.
-    RETURNS (Shape): The shape.
-    RAISES (Damaged): If it is unknown, negative or has too many dimensions.
-    """
-    shape: List[int] = []
-    for number, value in read_fields(message):
-        if number == 2:
-            shape.append(next((as_int(size) for part, size in read_fields(as_bytes(value)) if part == 1), 0))
-        if number == 3 and value:
-            raise Damaged("the rank of a shape is unknown")
-        if len(shape) > MAX_RANK:
-            raise Damaged(f"a shape has more than {MAX_RANK} dimensions")
-    if min(shape, default=0) < 0:
-        raise Damaged(f"the shape {shape} has negative sizes")
-    return tuple(shape)
-
-
-def read_extents(message: memoryview) -> Extents:
-    """message (memoryview): A TensorSliceProto.
-    RETURNS (Extents): Start and length per dimension.
-    """
-    extents: List[Extent] = []
-    for number, value in read_fields(message):
-        if number == 1:
-            fields = {part: as_int(inner) for part, inner in read_fields(as_bytes(value))}
-            extents.append((fields.get(1, 0), fields.get(2, WHOLE)))
-        if len(extents) > MAX_RANK:
-            raise Damaged(f"a slice has more than {MAX_RANK} dimensions")
-    return tuple(extents)
-
-
-def slice_key(name: str, extents: Extents) -> bytes:
-    """The key of a slice: TensorFlow's order-preserving encoding of its name, rank, starts and lengths.
-
-    name (str): Name of the variable.
-    extents (Extents): The slice.
-    RETURNS (bytes): Its key.
-    """
-    escaped = name.encode("utf8").replace(b"\0", b"\0\xff").replace(b"\xff", b"\xff\0") + b"\0\1"
-    numbers = b"".join(_signed(number) for extent in extents for number in extent)
-    return _unsigned(0) + escaped + _unsigned(len(extents)) + numbers
-
-
-def assemble(variable: Variable, read_slice: Callable[[Extents, Shape], Array]) -> Array:
-    """Read a partitioned variable.
-
-    variable (Variable): With slices.
-    read_slice (Callable[[Extents, Shape], Array]): Reads the values of one slice, of a given shape.
-    RETURNS (Array): The whole variable.
-    RAISES (Damaged): If its slices overlap or do not cover it.
-    """
-    boxes = [_box(variable, extents) for extents in variable.slices]
-    _check_cover(variable, boxes)
-    # Memory for all of it is taken when its slices have been read, since a shape alone proves nothing.
-    parts = [
-        read_slice(extents, tuple(stop - start for start, stop in box)) for extents, box in zip(variable.slices, boxes)
-    ]
-    whole = np.empty(variable.shape, dtype=numpy_dtype(variable))
-    for part, box in zip(parts, boxes):
-        whole[tuple(slice(start, stop) for start, stop in box)] = part
-    return whole
-
-
-def _check_cover(variable: Variable, boxes: Sequence[Sequence[Extent]]) -> None:
-    if len(boxes) > MAX_SLICES:
-        raise Damaged(f"{variable.name} has {len(boxes):,} slices, should have at most {MAX_SLICES:,}")
-    n_covered = sum(prod(stop - start for start, stop in box) for box in boxes)
-    overlaps = any(_overlap(one, other) for i, one in enumerate(boxes) for other in boxes[:i])
-    if overlaps or n_covered != prod(variable.shape):
-        raise Damaged(f"the slices of {variable.name} do not cover its shape {list(variable.shape)} exactly once")
-
-
-def _box(variable: Variable, extents: Extents) -> List[Extent]:
-    """Start and end per dimension."""
-    if len(extents) != len(variable.shape):
-        raise Damaged(f"a slice of {variable.name} has {len(extents)} dimensions, should have {len(variable.shape)}")
-    box = [(start, size if n == WHOLE else start + n) for (start, n), size in zip(extents, variable.shape)]
-    if not all(0 <= start <= stop <= size for (start, stop), size in zip(box, variable.shape)):
-        raise Damaged(f"a slice of {variable.name} is not inside its shape {list(variable.shape)}")
-    return box
-
-
-def _overlap(one: Iterable[Extent], other: Iterable[Extent]) -> bool:
-    return all(max(a, b) < min(a_end, b_end) for (a, a_end), (b, b_end) in zip(one, other))
-
-
-def _unsigned(number: int) -> bytes:
-    n_bytes = (number.bit_length() + 7) // 8
-    return bytes([n_bytes]) + number.to_bytes(n_bytes, "big")
-
-
-def _signed(number: int) -> bytes:
-    """Big-endian two's complement; as many leading bits as there are bytes are flipped."""
-    n_bytes = next(n for n in range(1, 11) if -(1 << 7 * n - 1) <= number < 1 << 7 * n - 1)
-    header = ((1 << 8 * n_bytes) - 1) ^ ((1 << 7 * n_bytes) - 1)  # n_bytes ones, then zeros
-    return (number % (1 << 8 * n_bytes) ^ header).to_bytes(n_bytes, "big")
-
-
-def only_whole(extents: Optional[Extents]) -> bool:
-    """RETURNS (bool): Whether a slice is all of its variable."""
-    return extents is None or all(extent == (0, WHOLE) for extent in extents)
-
-
-# Old checkpoints of TensorFlow, format V1: sorted tables of SavedTensorSlices, in one file or several.
-#
-# Format: tensorflow/core/util/saved_tensor_slice.proto. The empty key has names and shapes, all others one slice each.
-
-META_KEY = b""
-# Fields of a TensorProto with packed values, which can be read without decoding.
-PACKED = {1: 5, 2: 6}
-CONTENT = 4
-
-
-class SavedSlices:
-    """A checkpoint in format V1.
-
-    files (Sequence[Path]): Its files.
-    variables (Dict[str, Variable]): Declared variables by name.
-    RAISES (ValueError): EL320 if a file is damaged.
-    """
-
-    def __init__(self, files: Sequence[Path]) -> None:
-        self.files = files
-        self.variables: Dict[str, Variable] = {}
-        for path in files:
-            with reading(path), path.open("rb") as file:
-                _, meta = next(iter(read_table(file)), (b"", memoryview(b"")))
-                self._add_meta(meta)
-
-    def read(self, names: Iterable[str]) -> Dict[str, Array]:
-        """names (Iterable[str]): Variables to read.
-        RETURNS (Dict[str, Array]): Their values.
-        RAISES (ValueError): EL320 if values are missing or do not fit their shapes.
-        """
-        wanted = set(names)
-        found: Dict[Tuple[str, Extents], memoryview] = {}
-        for path in self.files:
-            with reading(path), path.open("rb") as file:
-                for key, value in read_table(file):
-                    part = None if key == META_KEY else _read_slice(value)
-                    if part is not None and part[0] in wanted:
-                        found[part[0], part[1]] = part[2]
-        with reading(self.files[0]):
-            return {name: _join(self.variables[name], found) for name in sorted(wanted)}
-
-    def _add_meta(self, message: memoryview) -> None:
-        for number, value in read_fields(message):
-            if number == 1:
-                for inner, content in read_fields(as_bytes(value)):
-                    if inner == 1:
-                        self._add_variable(as_bytes(content))
-
-    def _add_variable(self, message: memoryview) -> None:
-        """One SavedSliceMeta. Each file declares the slices that it has."""
-        name, dtype = "", 0
-        shape: Shape = ()
-        slices: List[Extents] = []
-        for number, value in read_fields(message):
-            if number == 1:
-                name = as_text(value, MAX_KEY_BYTES)
-            elif number == 2:
-                shape = read_shape(as_bytes(value))
-            elif number == 3:
-                dtype = as_int(value)
-            elif number == 4:
-                slices.append(read_extents(as_bytes(value)))
-        before = self.variables.get(name)
-        if before is not None and (before.shape, before.dtype) != (shape, dtype):
-            raise Damaged(f"{name} has two shapes or data types")
-        self.variables[name] = Variable(name, dtype, shape, (before.slices if before else ()) + tuple(slices))
-
-
-def _read_slice(message: memoryview) -> Optional[Tuple[str, Extents, memoryview]]:
-    """Name, slice and TensorProto of an entry."""
-    data = next((as_bytes(value) for number, value in read_fields(message) if number == 2), None)
-    if data is None:
-        return None
-    fields: Dict[int, Value] = dict(read_fields(data))
-    if 1 not in fields or 3 not in fields:
-        raise Damaged("an entry has no name or no values")
-    extents = read_extents(as_bytes(fields.get(2, memoryview(b""))))
-    return as_text(fields[1], MAX_KEY_BYTES), extents, as_bytes(fields[3])
-
-
-def _join(variable: Variable, found: Dict[Tuple[str, Extents], memoryview]) -> Array:
-    def read_slice(extents: Extents, shape: Shape) -> Array:
-        if (variable.name, extents) not in found:
-            raise Damaged(f"the values of {variable.name} are missing")
-        return _values(variable, found[variable.name, extents], shape)
-
-    if len(variable.slices) == 1 and only_whole(variable.slices[0]):
-        return read_slice(variable.slices[0], variable.shape)
-    return assemble(variable, read_slice)
-
-
-def _values(variable: Variable, message: memoryview, shape: Shape) -> Array:
-    """The values of a TensorProto, as many as the shape has."""
-    dtype = numpy_dtype(variable)
-    if variable.dtype not in PACKED:
-        readable = ", ".join(DTYPES[number] for number in PACKED)
-        raise Damaged(f"{variable.name} is {dtype}; in format V1 only {readable} are read")
-    packed = [value for number, value in read_fields(message) if number in (PACKED[variable.dtype], CONTENT)]
-    content = as_bytes(packed[0]) if len(packed) == 1 else memoryview(b"")
-    if len(content) != prod(shape) * np.dtype(dtype).itemsize:
-        raise Damaged(f"{variable.name} {list(shape)} has {len(content):,} bytes of values, which do not fit it")
-    return np.frombuffer(content, dtype=dtype).reshape(shape)
-
-
-# Checkpoints of TensorFlow, format V2: PREFIX.index and PREFIX.data-0000i-of-0000n.
-#
-# Format: tensorflow/core/protobuf/tensor_bundle.proto. The index is a sorted table from names to positions in the data
-# files; the empty name has the header. Nothing is read before its position and size are compared with the file.
-
-INDEX_SUFFIX = ".index"
-MAX_INDEX_BYTES = 64 * MIB
-MAX_SHARDS = 10_000
-HEADER_KEY = b""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A BundleEntryProto.
-
-    dtype (int), shape (Shape): Of the variable, or of one slice.
-    place (Tuple[int, int, int]): Number of the data file, offset and size in bytes.
-    crc (int): Masked CRC-32C of the bytes.
-    slices (Tuple[Extents, ...]): Of a partitioned variable, which has no bytes itself.
-    """
-
-    dtype: int
-    shape: Shape
-    place: Tuple[int, int, int]
-    crc: int
-    slices: Tuple[Extents, ...]
-
-
-class Bundle:
-    """A checkpoint in format V2.
-
-    index (Path): PREFIX.index.
-    variables (Dict[str, Variable]): Declared variables by name.
-    RAISES (ValueError): EL320 if the index is damaged, EL036 if it is too large.
-    """
-
-    def __init__(self, index: Path) -> None:
-        self.index = index
-        self._entries: Dict[bytes, Entry] = {}
-        with reading(index):
-            n_bytes = index.stat().st_size
-            if n_bytes > MAX_INDEX_BYTES:
-                limits = {"n_bytes": f"{n_bytes:,}", "max_bytes": f"{MAX_INDEX_BYTES:,}"}
-                raise ValueError(Errors.EL036.format(path=index, **limits))
-            with index.open("rb") as file:
-                self._read_index(file)
-            self.variables = dict(self._variables())
-
-    def read(self, names: Iterable[str]) -> Dict[str, Array]:
-        """names (Iterable[str]): Variables to read.
-        RETURNS (Dict[str, Array]): Their values.
-        RAISES (ValueError): EL320 if positions, sizes or checksums are wrong, EL321 if a data file is missing.
-        """
-        variables = [self.variables[name] for name in names]
-        with reading(self.index):
-            self._check_places(variables)
-        return {variable.name: self._read_variable(variable) for variable in variables}
-
-    def _read_index(self, file: Any) -> None:
-        for key, value in read_table(file):
-            if key == HEADER_KEY:
-                self.n_shards = _read_header(value)
-            else:
-                self._entries[key] = _read_entry(value)
-        if not hasattr(self, "n_shards"):
-            raise Damaged("it has no header")
-
-    def _variables(self) -> Iterable[Tuple[str, Variable]]:
-        """Keys of slices begin with a zero byte; names do not."""
-        for key, entry in self._entries.items():
-            if not key.startswith(b"\0"):
-                name = as_text(memoryview(key), MAX_KEY_BYTES)
-                yield name, Variable(name, entry.dtype, entry.shape, entry.slices)
-
-    def _stored(self, variable: Variable) -> List[Entry]:
-        """The entries with the bytes of a variable."""
-        if not variable.slices:
-            return [self._entries[variable.name.encode("utf8")]]
-        found = [self._entries.get(slice_key(variable.name, extents)) for extents in variable.slices]
-        if None in found:
-            raise Damaged(f"a slice of {variable.name} is missing")
-        return [entry for entry in found if entry is not None]
-
-    def _check_places(self, variables: Iterable[Variable]) -> None:
-        """Sizes fit shapes, and all arrays together are not larger than the data files."""
-        used: Dict[int, int] = {}
-        for variable in variables:
-            itemsize = np.dtype(numpy_dtype(variable)).itemsize
-            for entry in self._stored(variable):
-                number, _, n_bytes = entry.place
-                if prod(entry.shape) * itemsize != n_bytes or entry.dtype != variable.dtype:
-                    raise Damaged(f"{variable.name} {list(entry.shape)} has {n_bytes:,} bytes, which do not fit it")
-                used[number] = used.get(number, 0) + n_bytes
-        for number, n_bytes in used.items():
-            n_stored = self._data_file(number).stat().st_size
-            if n_bytes > n_stored:
-                raise Damaged(f"it declares {n_bytes:,} bytes in data file {number}, which has {n_stored:,}")
-
-    def _data_file(self, number: int) -> Path:
-        if not 0 <= number < self.n_shards:
-            raise Damaged(f"it refers to data file {number}, but there are {self.n_shards:,}")
-        prefix = self.index.name.removesuffix(INDEX_SUFFIX)
-        path = self.index.with_name(f"{prefix}.data-{number:05d}-of-{self.n_shards:05d}")
-        if not path.is_file():
-            raise ValueError(Errors.EL321.format(path=self.index, missing=path.name))
-        return path
-
-    def _read_variable(self, variable: Variable) -> Array:
-        if not variable.slices:
-            return self._read_entry(variable, self._stored(variable)[0])
-        entries = dict(zip(variable.slices, self._stored(variable)))
-
-        def read_slice(extents: Extents, shape: Shape) -> Array:
-            if entries[extents].shape != shape:
-                raise Damaged(f"a slice of {variable.name} is {list(entries[extents].shape)}, should be {list(shape)}")
-            return self._read_entry(variable, entries[extents])
-
-        with reading(self.index):
-            return assemble(variable, read_slice)
-
-    def _read_entry(self, variable: Variable, entry: Entry) -> Array:
-        number, offset, n_bytes = entry.place
-        path = self._data_file(number)
-        with reading(path), path.open("rb") as file:
-            n_stored = path.stat().st_size
-            if offset < 0 or offset + n_bytes > n_stored:
-                raise Damaged(f"{variable.name} is at {offset:,} to {offset + n_bytes:,} of {n_stored:,} bytes")
-            array = np.empty(entry.shape, dtype=numpy_dtype(variable))
-            file.seek(offset)
-            content = array.reshape(-1).view("u1").data
-            if file.readinto(content) != n_bytes:
-                raise Damaged(f"{variable.name} is truncated")
-            if masked_crc32c(content) != entry.crc:
-                raise Damaged(f"the checksum of {variable.name} differs")
-        return array
-
-
-def _read_header(message: memoryview) -> int:
-    """RETURNS (int): Number of data files in a BundleHeaderProto."""
-    fields = dict(read_fields(message))
-    n_shards = as_int(fields.get(1, 0))
-    if not 1 <= n_shards <= MAX_SHARDS:
-        raise Damaged(f"it declares {n_shards:,} data files, should be 1 to {MAX_SHARDS:,}")
-    if as_int(fields.get(2, 0)) != 0:
-        raise Damaged("its numbers are big-endian; only little-endian checkpoints are read")
-    return n_shards
-
-
-def _read_entry(message: memoryview) -> Entry:
-    numbers = {1: 0, 3: 0, 4: 0, 5: 0, 6: 0}
-    shape: Shape = ()
-    slices: List[Extents] = []
-    for number, value in read_fields(message):
-        if number == 2:
-            shape = read_shape(as_bytes(value))
-        elif number == 7:
-            slices.append(read_extents(as_bytes(value)))
-        elif number in numbers:
-            numbers[number] = as_int(value)
-    if min(numbers.values()) < 0:
-        raise Damaged("an entry has a negative number")
-    return Entry(numbers[1], shape, (numbers[3], numbers[4], numbers[5]), numbers[6], tuple(slices))

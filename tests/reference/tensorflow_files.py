@@ -1,7 +1,7 @@
 """A small writer of TensorFlow's checkpoint formats, so that tests need no TensorFlow.
 
-Formats: LevelDB's table_format.md, tensor_bundle.proto (V2), saved_tensor_slice.proto (V1), Snappy's
-format_description.txt. The reader was compared with files that TensorFlow itself wrote; see docs/formats.md.
+Formats: LevelDB's table_format.md, tensor_bundle.proto (V2). The reader was compared with files that TensorFlow
+itself wrote; see docs/formats.md.
 """
 
 import json
@@ -65,54 +65,19 @@ def masked_crc(content: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
 
 
-def snappy(content: bytes) -> bytes:
-    """A greedy encoder that uses literals and copies of all kinds."""
-    parts, at, literal = [varint(len(content))], 0, b""
-    kind = 0
-    while at < len(content):
-        found = content.rfind(content[at : at + 4], max(0, at - 3000), at + 3) if at else -1
-        if found < 0 or len(content) - at < 4:
-            literal += content[at : at + 1]
-            at += 1
-            continue
-        parts.append(_literal(literal))
-        literal, offset, length = b"", at - found, 4
-        while length < 60 and at + length < len(content) and content[found + length] == content[at + length]:
-            length += 1
-        kind = kind % 3 + 1
-        if kind == 1 and length <= 11 and offset < 2048:
-            parts.append(bytes([(length - 4) << 2 | offset >> 8 << 5 | 1, offset & 0xFF]))
-        elif kind < 3 and offset < 2**16:
-            parts.append(bytes([(length - 1) << 2 | 2]) + struct.pack("<H", offset))
-        else:
-            parts.append(bytes([(length - 1) << 2 | 3]) + struct.pack("<I", offset))
-        at += length
-    return b"".join([*parts, _literal(literal)])
-
-
-def _literal(content: bytes) -> bytes:
-    if not content:
-        return b""
-    length = len(content) - 1
-    if length < 60:
-        return bytes([length << 2]) + content
-    n_bytes = (length.bit_length() + 7) // 8
-    return bytes([(59 + n_bytes) << 2]) + length.to_bytes(n_bytes, "little") + content
-
-
-def table(entries: Mapping[bytes, bytes], *, compressed: bool = False, block_bytes: int = 256) -> bytes:
+def table(entries: Mapping[bytes, bytes], *, block_bytes: int = 256) -> bytes:
     """A sorted table. Small blocks, so that small tables have several."""
     content, handles, waiting = b"", {}, {}
     keys = sorted(entries)
     for key in keys:
         waiting[key] = entries[key]
         if sum(map(len, waiting.values())) >= block_bytes or key == keys[-1]:
-            stored = _stored(_block(waiting), compressed)
+            stored = _stored(_block(waiting))
             handles[key] = varint(len(content)) + varint(len(stored) - 5)
             content, waiting = content + stored, {}
     handle_of_meta = varint(len(content)) + varint(8)
-    content += _stored(_block({}), False)
-    index = _stored(_block(handles), compressed)
+    content += _stored(_block({}))
+    index = _stored(_block(handles))
     footer = handle_of_meta + varint(len(content)) + varint(len(index) - 5)
     return content + index + footer.ljust(40, b"\0") + struct.pack("<Q", MAGIC)
 
@@ -132,8 +97,8 @@ def _block(entries: Mapping[bytes, bytes], restart_interval: int = 3) -> bytes:
     return content + b"".join(struct.pack("<I", at) for at in (*restarts, len(restarts)))
 
 
-def _stored(block: bytes, compressed: bool) -> bytes:
-    content = (snappy(block) if compressed else block) + (b"\1" if compressed else b"\0")
+def _stored(block: bytes) -> bytes:
+    content = block + b"\0"
     return content + struct.pack("<I", masked_crc(content))
 
 
@@ -171,7 +136,6 @@ def write_bundle(
     *,
     n_shards: int = 1,
     cuts: Cuts = NOTHING,
-    compressed: bool = False,
     header: Optional[bytes] = None,
     change: Mapping[str, bytes] = NOTHING,
 ) -> Path:
@@ -200,31 +164,8 @@ def write_bundle(
     for number, content in enumerate(shards):
         prefix.with_name(f"{prefix.name}.data-{number:05d}-of-{n_shards:05d}").write_bytes(content)
     index = prefix.with_name(f"{prefix.name}.index")
-    index.write_bytes(table(entries, compressed=compressed))
+    index.write_bytes(table(entries))
     return index
-
-
-def write_saved_slices(
-    prefix: Path, arrays: Mapping[str, np.ndarray], *, n_files: int = 1, cuts: Cuts = NOTHING, compressed: bool = False
-) -> Path:
-    """Format V1. RETURNS (Path): The first file."""
-    metas: List[List[Tuple[int, bytes]]] = [[] for _ in range(n_files)]
-    contents: List[Dict[bytes, bytes]] = [{} for _ in range(n_files)]
-    for i, (name, array) in enumerate(arrays.items()):
-        parts = cut(array, *cuts[name]) if name in cuts else [([(0, WHOLE)] * array.ndim, array)]
-        for j, (extents, part) in enumerate(parts):
-            number, dtype = (i + j) % n_files, DTYPES[str(array.dtype)]
-            declared: Fields = [(1, name.encode()), (2, shape_message(array.shape)), (3, dtype)]
-            metas[number].append((1, message([*declared, (4, slice_message(extents))])))
-            tensor = message([(1, dtype), ({1: 5, 2: 6}.get(dtype, 4), part.tobytes())])
-            saved = message([(1, name.encode()), (2, slice_message(extents)), (3, tensor)])
-            contents[number][slice_key(name, extents)] = message([(2, saved)])
-    names = [prefix.name] if n_files == 1 else [f"{prefix.name}-{i:05d}-of-{n_files:05d}" for i in range(n_files)]
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    for name, meta, content in zip(names, metas, contents):
-        entries = {b"": message([(1, message(meta))]), **content}
-        prefix.with_name(name).write_bytes(table(entries, compressed=compressed))
-    return prefix.with_name(names[0])
 
 
 def training_names(arrays: Mapping[str, np.ndarray], n_layers: int, scope: str = "lm/") -> Dict[str, np.ndarray]:

@@ -18,17 +18,15 @@ from reference.tensorflow_files import (
     shape_message,
     slice_message,
     table,
-    training_names,
     varint,
     write_bundle,
     write_checkpoint,
     write_module,
-    write_saved_slices,
 )
 from weights.fuzzing import mutate_bytes
 
 from spacy_elmo import load_bilm
-from spacy_elmo.weights.tf_bundle import Bundle, SavedSlices, Variable, slice_key
+from spacy_elmo.weights.tf_bundle import Bundle, slice_key
 
 SIZES = {"lstm": {"dim": 4, "projection_dim": 3, "n_layers": 1}, "char_cnn": {"filters": [[1, 2]], "n_highway": 1}}
 ONES = np.ones((2, 3), dtype="float32")
@@ -55,7 +53,7 @@ def entry(dtype=1, shape=(2, 3), place=(0, 0, 24), slices=()):
         (entry(place=(1, 0, 24)), "refers to data file 1, but there are 1"),
         (entry(dtype=7), "has the data type 7"),
         (entry(dtype=2), "which do not fit it"),
-        (entry(slices=[[(0, 1), (0, -1)]]), "a slice of W is missing"),
+        (entry(slices=[[(0, 1), (0, -1)]]), "slices of W do not cover"),
         (entry()[:-4] + b"abcd", "checksum of W differs"),
         (entry()[:-5], "a number is truncated|checksum of W differs"),
         (b"\x0f", "unknown wire type 7"),
@@ -94,14 +92,10 @@ def test_the_same_bytes_are_not_read_many_times(tmp_path):
         ([[(0, 1), (0, -1)]] * 1001, "has 1,001 slices"),
     ],
 )
-def test_slices(slices, reason, tmp_path, monkeypatch):
+def test_slices(slices, reason, tmp_path):
     index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, change={"V": entry(slices=slices)})
-    bundle = Bundle(index)
-    part = bundle._entries[b"W"]
-    monkeypatch.setattr(bundle, "_stored", lambda variable: [part] * len(variable.slices))
-    monkeypatch.setattr(bundle, "_check_places", lambda variables: None)
     with pytest.raises(ValueError, match=f"EL320.*{reason}"):
-        bundle.read(["V"])
+        Bundle(index).read(["V"])
 
 
 @pytest.mark.parametrize(
@@ -142,8 +136,7 @@ def restarts(*numbers):
         (b"abcd\0\0\0\0\0" + footer(0, 4), "checksum of the block at 0 differs"),
         (stored(b"") + footer(0, 0), "shorter than its list of restarts"),
         (stored(restarts(MANY % 2**32 + 99)) + footer(0, 4), "shorter than its list of restarts"),
-        (stored(restarts(0, 1), 9) + footer(0, 8), "unknown compression 9"),
-        (stored(b"\xff\xff\xff\xff\x0f", 1) + footer(0, 5), "declares 4,294,967,295 bytes"),
+        (stored(restarts(0, 1), 9) + footer(0, 8), "is compressed"),
         (stored(b"\0\5\0ab" + restarts(0, 1)) + footer(0, 13), "entry of a block is truncated"),
         (stored(b"\1\0\0" + restarts(0, 1)) + footer(0, 11), "entry of a block is truncated"),
     ],
@@ -190,18 +183,13 @@ def test_errors_take_no_memory(tmp_path):
     assert peak < 2**24
 
 
-@pytest.mark.parametrize("version", ["v2", "v1"])
-def test_declared_slices_take_no_memory(version, tmp_path):
+def test_declared_slices_take_no_memory(tmp_path):
     """The slices cover a huge shape, but their values are few."""
     extents = ((0, MANY), (0, 3))
-    if version == "v2":
-        change = {"V": entry(shape=(MANY, 3), slices=[extents])}
-        checkpoint = Bundle(write_bundle(tmp_path / "a", {"W": ONES}, change=change))
-        checkpoint._entries[slice_key("V", extents)] = checkpoint._entries[b"W"]
-    else:
-        checkpoint = SavedSlices([write_saved_slices(tmp_path / "a", {"V": ONES}, cuts={"V": (0, 1)})])
-        checkpoint.variables["V"] = Variable("V", 1, (MANY, 3), (extents,))
-    with pytest.raises(ValueError, match="EL320.*(a slice of V is|values of V are missing)"):
+    change = {"V": entry(shape=(MANY, 3), slices=[extents])}
+    checkpoint = Bundle(write_bundle(tmp_path / "a", {"W": ONES}, change=change))
+    checkpoint._slices[slice_key("V", extents)] = checkpoint.variables["W"]
+    with pytest.raises(ValueError, match="EL320.*a slice of V is"):
         checkpoint.read(["V"])
 
 
@@ -210,13 +198,9 @@ def models(tmp_path_factory):
     """A model in each format, tiny."""
     folder, options = tmp_path_factory.mktemp("tensorflow"), make_options(**SIZES)
     arrays = {**make_arrays(options), **make_softmax(options)}
-    settings = {"cuts": {"lm/softmax/W": (0, 3)}, "compressed": True, "n_shards": 2}
+    settings = {"cuts": {"lm/softmax/W": (0, 3)}, "n_shards": 2}
     write_checkpoint(folder / "v2", options, arrays, WORDS, accumulators=arrays, **settings)
-    for version in ("plain", "v1"):
-        write_checkpoint(folder / version, options, arrays, WORDS)
-    for path in (folder / "v1").glob("model*"):
-        path.unlink()
-    write_saved_slices(folder / "v1" / "model.ckpt-7", training_names(arrays, 1), cuts=settings["cuts"])
+    write_checkpoint(folder / "plain", options, arrays, WORDS)
     mix = {"weights": np.zeros(2, "float32"), "scaling": np.array(1, "float32")}
     write_module(folder / "hub", make_arrays(options), mix)
     return folder
@@ -228,8 +212,6 @@ FILES = [
     "v2/checkpoint",
     "v2/options.json",
     "plain/model.ckpt-7.index",
-    "v1/model.ckpt-7",
-    "v1/checkpoint",
     "hub/variables/variables.index",
     "hub/variables/variables.data-00000-of-00001",
     "hub/saved_model.pb",

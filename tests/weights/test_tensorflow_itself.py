@@ -14,9 +14,9 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "tensorflow"
 OPTIONS = json.loads((FIXTURES / "options.json").read_text())
 
 
-@pytest.fixture(params=["v2", "v1"])
-def folder(request):
-    return FIXTURES / request.param
+@pytest.fixture
+def folder():
+    return FIXTURES / "v2"
 
 
 @pytest.fixture

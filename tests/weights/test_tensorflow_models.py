@@ -12,7 +12,6 @@ from reference.tensorflow_files import (
     write_bundle,
     write_checkpoint,
     write_module,
-    write_saved_slices,
 )
 
 from spacy_elmo import load_bilm, save_bilm
@@ -62,8 +61,8 @@ def test_checkpoint_with_a_shared_softmax(tmp_path):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"n_shards": 3}, {"cuts": {"lm/softmax/W": (0, 5), "lm/softmax/b": (0, 3)}}, {"compressed": True}],
-    ids=["shards", "partitions", "snappy"],
+    [{"n_shards": 3}, {"cuts": {"lm/softmax/W": (0, 5), "lm/softmax/b": (0, 3)}}],
+    ids=["shards", "partitions"],
 )
 def test_checkpoint_in_several_files_or_slices(settings, tmp_path):
     options, arrays = make()
@@ -71,18 +70,13 @@ def test_checkpoint_in_several_files_or_slices(settings, tmp_path):
     assert_same(load_bilm(write_checkpoint(tmp_path / "tf", options, arrays, WORDS, **settings)), wanted)
 
 
-@pytest.mark.parametrize("n_files", [1, 2])
-def test_checkpoint_of_format_v1(n_files, tmp_path):
-    options, arrays = make()
-    wanted = load_bilm(write_model(tmp_path / "hdf5", options, arrays, WORDS))
-    folder = tmp_path / "v1"
-    first = write_saved_slices(folder / "model.ckpt-9", training_names(arrays, 2), n_files=n_files)
-    (folder / "options.json").write_text(json.dumps(options))
-    shutil.copy(tmp_path / "hdf5" / "vocab.txt", folder)
-    for path in (folder / "model.ckpt-9", first):
-        assert_same(load_bilm(path), wanted)
-    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"')
-    assert_same(load_bilm(folder), wanted)
+@pytest.mark.parametrize("name", ["model.ckpt-9", "model.ckpt-9-00000-of-00002"])
+def test_an_old_checkpoint_says_how_to_convert_it(name, checkpoint):
+    (checkpoint / "model.ckpt-7.index").rename(checkpoint / name)  # format V1 is a sorted table, too
+    (checkpoint / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"')
+    for path in (checkpoint, checkpoint / "model.ckpt-9", checkpoint / name):
+        with pytest.raises(ValueError, match=rf"(?s){name}' is .*format V1.*tf.train.load_checkpoint.*ckpt-9-v2"):
+            load_bilm(path)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +87,7 @@ def test_every_path_of_a_checkpoint_is_found(name, checkpoint):
     (checkpoint / "model.ckpt-7.meta").write_bytes(b"a graph")
     format, files = detect_format(checkpoint / name)
     assert format is TF_CHECKPOINT
-    assert files.file == checkpoint / "model.ckpt-7.index"
+    assert files.weights.path == checkpoint / "model.ckpt-7.index"
     assert files.vocab.path == checkpoint / "vocab.txt"
 
 
@@ -173,7 +167,7 @@ def test_module_of_tf_hub(scope, tmp_path):
         assert format is TF_HUB
         model = format.read(files, Extras())
         assert_same(model.bilm, wanted)
-        assert model.mixes == (LoadedMix([0.5, -1.0, 0.25], 1.5),)
+        assert list(model.mixes) == [LoadedMix([0.5, -1.0, 0.25], 1.5)]
         mix = {"weights": [0.5, -1.0, 0.25], "gamma": 1.5, "layer_norm": None}
         assert model.bilm.meta == {"source_format": "tf-hub", MIXES_KEY: [mix]}
     for one, other in zip(load_bilm(folder).embed(SENTENCES), wanted.embed(SENTENCES)):
@@ -183,7 +177,7 @@ def test_module_of_tf_hub(scope, tmp_path):
 def test_module_without_a_mix_has_none(tmp_path):
     folder = write_module(tmp_path / "elmo", make_arrays(make_options()), {})
     format, files = detect_format(folder)
-    assert format.read(files, Extras()).mixes == ()
+    assert format.read(files, Extras()).mixes == []
 
 
 def test_errors_of_modules(tmp_path):
@@ -229,9 +223,9 @@ def test_errors_of_checkpoints(checkpoint, tmp_path):
 
 def test_a_checkpoint_names_no_file_outside_its_folder(checkpoint, tmp_path):
     (checkpoint / "checkpoint").write_text('model_checkpoint_path: "../other/model.ckpt-7"')
-    assert detect_format(checkpoint)[1].file == checkpoint / "model.ckpt-7.index"
+    assert detect_format(checkpoint)[1].weights.path == checkpoint / "model.ckpt-7.index"
     (checkpoint / "checkpoint").write_text('model_checkpoint_path: "C:\\\\work\\\\model.ckpt-7"')
-    assert detect_format(checkpoint)[1].file == checkpoint / "model.ckpt-7.index"
+    assert detect_format(checkpoint)[1].weights.path == checkpoint / "model.ckpt-7.index"
 
 
 def test_a_checkpoint_of_another_model(tmp_path):
