@@ -37,7 +37,7 @@ class Embedder:
         `encoder` and `token_embedder`.
     char_lexicon (Dict[str, int]), word_lexicon (Dict[str, int]): Attributes: ids of characters and words, empty for a
         biLM of another program.
-    RAISES (ValueError): EL330 for a URL, EL332 for a batch size below 1, EL020 to EL034 for files that cannot be read.
+    RAISES (ValueError): EL330 for a URL, EL332 for a batch size below 1, also for files that cannot be read.
     """
 
     def __init__(self, model_dir: PathLike, batch_size: int = 64) -> None:

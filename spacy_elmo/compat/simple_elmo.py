@@ -55,7 +55,7 @@ class ElmoModel:
         limit (int): Without effect: all words are cached when they are met, whether in a vocabulary or not.
         full (bool): Require the softmax of the language model.
         RETURNS (str): A message for the user.
-        RAISES (ValueError): EL330 for a URL, EL332 for invalid arguments, EL007 without a softmax, EL020 to EL034 for
+        RAISES (ValueError): EL330 for a URL, EL332 for invalid arguments, EL007 without a softmax, also for
             files that cannot be read.
         """
         check_no_url("directory", directory)

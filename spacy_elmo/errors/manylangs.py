@@ -14,22 +14,6 @@ class ManyLangsErrors(metaclass=Catalogue):
         'A biLM with encoder = "bilstm" cannot be pretrained and has no perplexity: each of its layers reads both '
         'directions, so it sees the words that a language model predicts. Set encoder = "lstm".'
     )
-    EL304 = (
-        "The architecture '{path}' of an ELMoForManyLangs model is invalid: {problems}. Use the file that came with "
-        "the model, as a rule cnn_50_100_512_4096_sample.json."
-    )
-    EL305 = (
-        "'{path}' cannot be used as a table of symbols, one SYMBOL<TAB>ID per line in UTF-8, {n_problems} problem(s):"
-        "{problems}\nUse the file that came with the model."
-    )
-    EL306 = (
-        "The ELMoForManyLangs model '{path}' is not complete: {missing}. Unpack the download again, with all of its "
-        "files in one folder, or pass the zip itself."
-    )
-    EL307 = (
-        "The weights of the ELMoForManyLangs model '{path}' do not fit its architecture and its tables of symbols, "
-        "{n_problems} problem(s):{problems}\nUse files of one model; otherwise one of them is damaged."
-    )
     EL308 = (
         "This biLM cannot be saved in the {format} format: {problems}. The vectors would differ. Save it with format "
         '"native".'

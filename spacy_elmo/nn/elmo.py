@@ -56,7 +56,7 @@ class Elmo(nn.Module):
     batch_tokens (int): Tokens that a frozen biLM computes at once, which bounds the working memory.
     store_bilm (bool): Whether `state_dict` has the weights of a biLM that is as it was given. Without them it is small,
         and can be loaded only beside the same biLM. Weights that have changed since are always there.
-    RAISES (ValueError): EL060 for invalid settings, EL020 to EL034 for weights that are missing or cannot be read.
+    RAISES (ValueError): EL060 for invalid settings, also for weights that are missing or cannot be read.
     """
 
     @isolated

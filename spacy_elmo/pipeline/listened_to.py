@@ -24,7 +24,7 @@ from .other_bilm import refuse_frozen_components, warn_of_other_bilm
 from .training_check import check_frozen_listeners, check_order, check_resumed_training
 
 # Codes of weights that are not those of the native format.
-DAMAGED = ("EL003", "EL022", "EL023", "EL026", "EL028", "EL034", "EL039")
+DAMAGED = ("EL003", "EL022", "EL023", "EL026")
 
 
 class ListenedToPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types

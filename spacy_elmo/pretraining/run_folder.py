@@ -51,7 +51,7 @@ def store_vocabulary(output: Path, vocabulary: Vocabulary) -> None:
 
     output (Path): Folder of the run.
     vocabulary (Vocabulary): Words of the softmax.
-    RAISES (ValueError): EL035 for words that do not fit on one line.
+    RAISES (ValueError): For words that do not fit on one line.
     """
     path = output / VOCABULARY
     part = path.with_name(f".{path.name}.part")

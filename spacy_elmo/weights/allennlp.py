@@ -59,6 +59,11 @@ from .tensor_map import (
 )
 from .torch_files import read_state_dict
 
+NO_ELMO = (
+    "'{path}' has no ELMo of AllenNLP: {problem}. Pass an archive or a state dict of a model with an `Elmo` or an "
+    "`ElmoTokenEmbedder`."
+)
+
 # The Jsonnet that configs of AllenNLP have beyond JSON: trailing commas, and files next to the config.
 #
 # AllenNLP evaluates configs as Jsonnet. `std.thisFile` is the path of the config in the folder that it unpacks an
@@ -156,7 +161,7 @@ class AllenNLPFiles:
 def detect_allennlp(path: Path) -> Optional[AllenNLPFiles]:
     """path (Path): A folder or file that exists.
     RETURNS (Optional[AllenNLPFiles]): The files, None for another format.
-    RAISES (ValueError): EL022, EL036 or EL310 for a tar archive that is damaged or refused.
+    RAISES (ValueError): For a tar archive that is damaged or refused.
     """
     if path.is_dir():
         sources = list_sources(path, INNER_FOLDERS)
@@ -305,7 +310,7 @@ def read_sizes(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
     shapes (Mapping[str, Shape]): Of a biLM's tensors, by their names in it.
     where (str): Source of the tensors, for messages.
     RETURNS (Dict[str, Any]): The options.
-    RAISES (ValueError): EL314 if a tensor that tells a size is missing or has another number of dimensions.
+    RAISES (ValueError): If a tensor that tells a size is missing or has another number of dimensions.
     """
 
     def shape_of(name: str, n_axes: int) -> Shape:
@@ -313,7 +318,7 @@ def read_sizes(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
         if len(shape) != n_axes:
             found = f"shape {list(shape)}" if name in shapes else "missing"
             problem = f"{shorten(name, 80)} is {found}, should have {n_axes} dimensions"
-            raise ValueError(Errors.EL314.format(path=where, problem=problem))
+            raise ValueError(NO_ELMO.format(path=where, problem=problem))
         return shape
 
     n_filters = _count(shapes, EMBEDDER + r"char_conv_(\d+)\.weight")
@@ -396,7 +401,7 @@ def read_bilm_config(
     shapes (Mapping[str, Shape]): Shapes of its tensors by their names in it.
     given (Optional[Source]): Options that the user specifies, which are used first.
     RETURNS (Tuple[BiLMConfig, str]): The config, and the source of the options.
-    RAISES (ValueError): EL020, EL022, EL023 or EL314.
+    RAISES (ValueError): With all problems.
     """
     options, source = _find_options(files, block, given)
     place = files.place(files.weights)
@@ -407,7 +412,7 @@ def read_bilm_config(
     config = read_options(options, source, has_projection=True)
     if not config.has_projection:
         problem = f"its LSTMs project to their own width, {config.cell_width}, which a biLM here does not have"
-        raise ValueError(Errors.EL314.format(path=place, problem=problem))
+        raise ValueError(NO_ELMO.format(path=place, problem=problem))
     if not config.has_skip and config.n_layers > 1:
         problem = "lstm.use_skip_connections is false, but AllenNLP's ELMo always has skip connections"
         raise ValueError(Errors.EL023.format(path=source, problems=problem))
@@ -529,7 +534,7 @@ def read_allennlp(
     vocab (Optional[Source]): Vocabulary of the softmax.
     softmax (Optional[Source]): HDF5 file with the softmax.
     RETURNS (Tuple[BiLM, Tuple[LoadedMix, ...]]): The biLM, float32, and the mixes, which are in its meta data, too.
-    RAISES (ValueError): EL020 to EL028, EL036, EL303, and EL310 to EL316, EL344.
+    RAISES (ValueError): With all problems of all files.
     """
     place = files.place(files.weights)
     tensors = read_state_dict(files.sources[files.weights])
@@ -557,10 +562,13 @@ def read_allennlp(
 def _choose(modules: List[Module], part: Optional[str], place: str) -> Module:
     if not modules:
         problem = "no tensor is named '..._token_embedder._char_embedding_weights', nor is it a language model"
-        raise ValueError(Errors.EL314.format(path=place, problem=problem))
+        raise ValueError(NO_ELMO.format(path=place, problem=problem))
     if part is None and len(modules) > 1:
         names = describe(modules)
-        raise ValueError(Errors.EL312.format(path=place, n=len(modules), names=names, first=modules[0].name))
+        raise ValueError(
+            f"'{place}' has {len(modules)} biLMs: {names}. Choose one of them by a '#' and its name after the "
+            f"path of the archive: 'model.tar.gz#{modules[0].name}'."
+        )
     found = [module for module in modules if part is None or module.name == part]
     if not found:
         raise ValueError(Errors.EL313.format(path=place, part=part, names=describe(modules)))
@@ -678,11 +686,14 @@ def write_allennlp(bilm: BiLM, folder: Path, dtype: str) -> None:
     bilm (BiLM): The model. Its first scalar mix is written, or equal shares; a softmax is kept in the HDF5 file.
     folder (Path): An empty folder.
     dtype (str): "float32".
-    RAISES (ValueError): EL311 for a biLM that AllenNLP cannot have, EL318 for invalid mixes in the meta data.
+    RAISES (ValueError): For a biLM that AllenNLP cannot have, EL318 for invalid mixes in the meta data.
     """
     problems = find_unknown_parts(bilm)
     if problems:
-        raise ValueError(Errors.EL311.format(n_problems=len(problems), problems=listed(problems)))
+        raise ValueError(
+            "This biLM cannot be saved in the allennlp format, since AllenNLP's Elmo is different in "
+            f'{len(problems)} point(s):{listed(problems)}\nSave it with format "native".'
+        )
     mix = _first_mix(bilm)
     arrays = _state_dict(bilm, mix)
     check_dtype_fits(arrays, dtype)

@@ -414,7 +414,7 @@ def read_bilm_tf(
     softmax (Optional[Source]): HDF5 file with the softmax, if it is not in the weights.
     read_arrays (ArrayReader): Reads the arrays of a file under the names of bilm-tf.
     RETURNS (BiLM): float32, whatever the dtype in the files.
-    RAISES (ValueError): EL020 to EL029, EL036, EL038, or EL034 with all problems of several files.
+    RAISES (ValueError): With all problems of all files.
     """
     faults = Faults()
     arrays, is_forward_dump = faults.attempt(_read_regular, files.weights, read_arrays) or (None, False)

@@ -3,7 +3,6 @@
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, TypeVar
 
 from ..bilm.config import BiLMConfig
-from ..errors import Errors
 
 # Maximum sizes that files may declare, checked before anything is allocated.
 #
@@ -124,13 +123,15 @@ class Faults:
 
     def raise_together(self, path: object) -> None:
         """path (object): Path of the biLM.
-        RAISES (ValueError): The only error, or EL034 with all errors; nothing if there is none.
+        RAISES (ValueError): The only error, or one with all of them; nothing if there is none.
         """
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
             problems = "".join(f"\n{number}. {error}" for number, error in enumerate(self.errors, start=1))
-            message = Errors.EL034.format(path=path, n_problems=len(self.errors), problems=problems)
+            message = (
+                f"The biLM '{path}' cannot be loaded, {len(self.errors)} problem(s):{problems}\nCorrect all of them."
+            )
             raise ValueError(message) from self.errors[0]
 
 

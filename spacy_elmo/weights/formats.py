@@ -64,6 +64,11 @@ from .tensorflow import (
     with_options,
 )
 
+NOTHING_TO_ADD = (
+    "The biLM in '{path}' is in the {format} format, which contains all its parameters and words, so {given} cannot"
+    " be added. Load it without {given}; a native biLM may be saved again from its original files with {given}."
+)
+
 # Convert a packaged name or a path to the path of a biLM.
 
 MODELS_DIR = Path(__file__).parent.parent / "models"
@@ -93,7 +98,7 @@ def resolve(path: AnyPath) -> str:
 def locate(path: PathLike) -> Path:
     """path (PathLike): Folder or file, or the name of a packaged model.
     RETURNS (Path): Its path, which need not exist.
-    RAISES (ValueError): EL024 if a packaged model is not installed.
+    RAISES (ValueError): If a packaged model is not installed.
     """
     if isinstance(path, str) and path in PACKAGED_NAMES:
         return _packaged(path)
@@ -105,7 +110,10 @@ def locate(path: PathLike) -> Path:
 def _packaged(name: str) -> Path:
     folder = MODELS_DIR / name
     if not folder.is_dir() or detect_native(folder) is None:
-        raise ValueError(Errors.EL024.format(name=name, folder=folder))
+        raise ValueError(
+            f"The packaged biLM '{name}' is not installed (looked in '{folder}'). Install a release of spacy-elmo "
+            "that includes it, or pass the path of other weights."
+        )
     return folder
 
 
@@ -303,7 +311,7 @@ class Format:
 def _refuse_extras(path: Path, format: str, extras: Extras, *names: str) -> None:
     given = [name for name in names if getattr(extras, name) is not None]
     if given:
-        raise ValueError(Errors.EL032.format(path=path, format=format, given=", ".join(given)))
+        raise ValueError(NOTHING_TO_ADD.format(path=path, format=format, given=", ".join(given)))
 
 
 def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
@@ -489,8 +497,8 @@ def load_bilm(
     softmax (Optional[PathLike]): HDF5 file with softmax/W and softmax/b, if they are not in `weights`.
     precision (str): Precision of the computation, "float32", "bfloat16" or "int8", see `BiLM.set_precision`.
     RETURNS (BiLM): The model, in evaluation mode, on the CPU.
-    RAISES (ValueError): EL014 and EL015 for a precision that is not supported; EL020 to EL038, EL300 to EL326
-        and EL344 with all problems of the files in one message.
+    RAISES (ValueError): EL014 and EL015 for a precision that is not supported; with all problems of the files
+        in one message for others.
     """
     check_precision(precision, torch.device("cpu"))
     files = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
@@ -528,7 +536,10 @@ def load_model(
     if (path is None) != (options is not None and weights is not None) or (options is None) != (weights is None):
         given = {"path": path, "options": options, "weights": weights}
         names = ", ".join(name for name, value in given.items() if value is not None)
-        raise ValueError(Errors.EL031.format(given=names or "none of them"))
+        shown = names or "none of them"
+        raise ValueError(
+            f"`load_bilm` takes either a path, or options and weights; found: {shown}. Pass one or the other."
+        )
     place, part = split_part(path or weights or "")
     extras = Extras(**{name: _source(value) for name, value in files.items()}, part=part)
     if path is None:
@@ -562,7 +573,7 @@ def _load_pair(weights: Path, options: Source, extras: Extras) -> LoadedModel:
         return ALLENNLP.read(found, replace(extras, options=options))
     if weights.is_dir():
         format, _ = detect_format(weights)
-        raise ValueError(Errors.EL032.format(path=weights, format=format.name, given="options"))
+        raise ValueError(NOTHING_TO_ADD.format(path=weights, format=format.name, given="options"))
     return BILM_TF.read(TFFiles(options, Source(weights)), extras)
 
 
@@ -635,8 +646,8 @@ def save_bilm(
     dtype (str): Dtype on disk, "float32" or "float16"; "int8" (native) rounds the matrices of LSTMs, highways and
         softmax to 255 levels, in a quarter of the space.
     force (bool): Replace the files of an existing biLM that was written by this function. Other files stay.
-    RAISES (ValueError): EL025 if the folder is not empty, EL030 if values are too large for the dtype, EL033 for an
-        unknown format or dtype, EL036 for meta data above the limit of the reader, EL308 and EL311 for a biLM that the
+    RAISES (ValueError): EL025 if the folder is not empty, if values are too large for the dtype, EL033 for an
+        unknown format or dtype, EL036 for meta data above the limit of the reader, EL308 for a biLM that the
         other program cannot have, EL372 if `force` would replace files of a biLM from elsewhere.
     RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
     """

@@ -11,7 +11,6 @@ from typing import Any, Dict, Iterator, List, Mapping, Tuple
 import h5py
 import numpy as np
 
-from ..errors import Errors
 from .checks import expanded_limit, listed
 from .sources import Source, decoding, require_file
 from .tensor_map import Array
@@ -28,7 +27,7 @@ def read_hdf5(source: Source) -> Dict[str, Array]:
 
     source (Source): A file, or a member of a zip.
     RETURNS (Dict[str, Array]): Arrays by their path in the file.
-    RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or not HDF5, EL038 for anything but plain
+    RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or not HDF5, for anything but plain
         datasets: links, external and virtual storage, shapes larger than the file.
     """
     place, n_bytes = _open_place(source)
@@ -42,7 +41,7 @@ def read_hdf5(source: Source) -> Dict[str, Array]:
 def read_shapes(source: Source) -> Dict[str, Shape]:
     """source (Source): A file, or a member of a zip.
     RETURNS (Dict[str, Shape]): Shapes of all datasets by their path in the file; no values are read.
-    RAISES (ValueError): EL020, EL022 or EL038, see `read_hdf5`.
+    RAISES (ValueError): See `read_hdf5`.
     """
     place, n_bytes = _open_place(source)
     with decoding(source, "HDF5"), h5py.File(place, "r") as file:
@@ -110,7 +109,10 @@ def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], Lis
 
 def _refuse(problems: List[str], where: object) -> None:
     if problems:
-        raise ValueError(Errors.EL038.format(path=where, n_problems=len(problems), problems=listed(problems)))
+        raise ValueError(
+            f"The HDF5 file '{where}' is refused, it has {len(problems)} problem(s):{listed(problems)}\nCopy the "
+            "arrays into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
+        )
 
 
 def _names(group: h5py.Group) -> List[bytes]:

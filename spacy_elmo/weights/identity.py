@@ -11,7 +11,6 @@ from torch import Tensor
 from .._compat import hash_file
 from ..encoding.facade import BiLM
 from ..engine.quantization import quantizable_names
-from ..errors import Errors
 from .formats import detect_format, format_with_options, locate
 from .origins import read_record
 from .sources import PathLike, Source
@@ -29,12 +28,15 @@ def digest_bilm(bilm: PathLike) -> str:
 
     bilm (PathLike): Name of a packaged biLM, or path of a folder or file.
     RETURNS (str): The first 12 hexadecimal digits of the sha256 of the file; of several files, of their names and sums.
-    RAISES (FileNotFoundError): EL370 if there is no file of weights.
+    RAISES (FileNotFoundError): If there is no file of weights.
     """
     path = locate(bilm)
     files = _find_weights(path)
     if not files:
-        raise FileNotFoundError(Errors.EL370.format(bilm=bilm, path=path))
+        raise FileNotFoundError(
+            f"There are no weights of the biLM '{bilm}' at '{path}'. Give the name of a packaged biLM, or the "
+            "path of weights in any known format."
+        )
     sums = {file.relative_to(path).as_posix(): hash_file(file) for file in files}
     if len(sums) == 1:
         return next(iter(sums.values()))[:N_DIGITS]

@@ -24,6 +24,11 @@ from .tensor_map import (
 )
 from .torch_files import read_state_dict
 
+INVALID_ARCHITECTURE = (
+    "The architecture '{path}' of an ELMoForManyLangs model is invalid: {problems}. Use the file that came with the"
+    " model, as a rule cnn_50_100_512_4096_sample.json."
+)
+
 # Find the files of an ELMoForManyLangs model: in a folder, or in a zip, which is read without unpacking.
 
 CONFIG_NAME, ENCODER_NAME, EMBEDDER_NAME = "config.json", "encoder.pkl", "token_embedder.pkl"
@@ -99,7 +104,7 @@ def read_symbols(source: Source, needed: Sequence[str]) -> Tuple[Optional[str], 
     """source (Source): The file.
     needed (Sequence[str]): Symbols that it should have.
     RETURNS (Tuple[Optional[str], ...]): Symbols by id; None for blank ones that a later line replaces.
-    RAISES (ValueError): EL305 with all problems, EL020 or EL036 if it is missing or too large.
+    RAISES (ValueError): With all problems, EL020 or EL036 if it is missing or too large.
     """
     content = source.read_bytes(MAX_BYTES)
     try:
@@ -145,7 +150,10 @@ def _add_line(line: str, n_lines: int, ids: Dict[str, int], symbols: Dict[int, s
 
 
 def _refusal(source: Source, problems: List[str]) -> str:
-    return Errors.EL305.format(path=source, n_problems=len(problems), problems=listed(problems))
+    return (
+        f"'{source}' cannot be used as a table of symbols, one SYMBOL<TAB>ID per line in UTF-8, {len(problems)} "
+        f"problem(s):{listed(problems)}\nUse the file that came with the model."
+    )
 
 
 # The architecture of an ELMoForManyLangs model: find its JSON, and convert it to a config of ours.
@@ -172,7 +180,7 @@ class Architecture:
 
     record (Mapping[str, Any]): With the blocks `encoder` and `token_embedder`.
     where (str): Its source, for messages.
-    RAISES (ValueError): EL304 with all missing settings and wrong types.
+    RAISES (ValueError): With all missing settings and wrong types.
     """
 
     def __init__(self, record: Any, where: str) -> None:
@@ -193,12 +201,12 @@ class Architecture:
             self.sizes.update(_sizes(embedder, "token_embedder", ("n_highway",), 0, problems))
             self.cnn = {"filters": embedder.get("filters"), "activation": embedder.get("activation")}
         if problems:
-            raise ValueError(Errors.EL304.format(path=where, problems="; ".join(problems)))
+            raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems="; ".join(problems)))
 
     def config(self, n_characters: int, n_words: int) -> BiLMConfig:
         """n_characters (int), n_words (int): Rows of the tables, 0 where `char_dim` or `word_dim` is 0.
         RETURNS (BiLMConfig): The config.
-        RAISES (ValueError): EL304 for sizes that no biLM can have.
+        RAISES (ValueError): For sizes that no biLM can have.
         """
         sizes = self.sizes
         embedder: Dict[str, Any] = {
@@ -217,7 +225,7 @@ class Architecture:
         except ValueError as error:
             problems = [str(error)]
         if problems:
-            raise ValueError(Errors.EL304.format(path=self.where, problems=shorten("; ".join(problems))))
+            raise ValueError(INVALID_ARCHITECTURE.format(path=self.where, problems=shorten("; ".join(problems))))
         return config
 
     def _encoder_settings(self) -> Dict[str, Any]:
@@ -241,7 +249,7 @@ def read_architecture(files: ManyLangsFiles) -> Architecture:
 
     files (ManyLangsFiles): The files of the model.
     RETURNS (Architecture): The architecture.
-    RAISES (ValueError): EL304 if it is not found or invalid, EL022 or EL036 for files that are no JSON.
+    RAISES (ValueError): If it is not found or invalid, EL022 or EL036 for files that are no JSON.
     """
     source = files.find(CONFIG_NAME)
     record = {} if source is None else read_json(source)
@@ -258,7 +266,7 @@ def read_architecture(files: ManyLangsFiles) -> Architecture:
     if len(others) == 1:
         return Architecture(*others[0])
     problem = f"config_path in config.json is {shorten(repr(named), 80)}, and there is no such file in the folder"
-    raise ValueError(Errors.EL304.format(path=files.path, problems=problem))
+    raise ValueError(INVALID_ARCHITECTURE.format(path=files.path, problems=problem))
 
 
 def _others(files: ManyLangsFiles) -> List[Tuple[Any, str]]:
@@ -419,7 +427,7 @@ Symbols = Tuple[Optional[str], ...]
 def read_manylangs(files: ManyLangsFiles) -> BiLM:
     """files (ManyLangsFiles): Its files.
     RETURNS (BiLM): float32, with its lexicon, without a softmax.
-    RAISES (ValueError): EL303 to EL307, EL022, EL036, or EL034 with all problems of several files.
+    RAISES (ValueError): With all problems of all files.
     """
     faults = Faults()
     architecture = faults.attempt(read_architecture, files) if files.find(CONFIG_NAME) else None
@@ -474,7 +482,10 @@ def _refuse_missing(files: ManyLangsFiles, architecture: Optional[Architecture])
         wanted += [name for name, width_name in tables if architecture.sizes[width_name]]
     missing = [name for name in wanted if files.find(name) is None]
     if missing:
-        raise ValueError(Errors.EL306.format(path=files.path, missing=f"{', '.join(missing)} missing"))
+        raise ValueError(
+            f"The ELMoForManyLangs model '{files.path}' is not complete: {', '.join(missing)} missing. Unpack "
+            "the download again, with all of its files in one folder, or pass the zip itself."
+        )
 
 
 def _refuse_misfits(
@@ -494,8 +505,11 @@ def _refuse_misfits(
             found = find_misfits(wanted, {name: array for (_, name), array in arrays.items()})
             problems += [f"{file}: {problem}" for problem in found]
     if problems:
-        listing = {"n_problems": len(problems), "problems": listed(problems)}
-        raise ValueError(Errors.EL307.format(path=files.path, **listing))
+        raise ValueError(
+            f"The weights of the ELMoForManyLangs model '{files.path}' do not fit its architecture and its tables "
+            f"of symbols, {len(problems)} problem(s):{listed(problems)}\nUse files of one model; otherwise one of "
+            "them is damaged."
+        )
 
 
 def _prefixed(file: str, datasets: Sequence[Dataset]) -> List[Dataset]:

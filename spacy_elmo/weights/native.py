@@ -176,7 +176,7 @@ def read_config(record: Any, where: str) -> Settings:
 def read_header(content: bytes, where: str) -> Dict[str, Any]:
     """content (bytes): Valid safetensors: 8 bytes with the length of the header, then the header in JSON.
     RETURNS (Dict[str, Any]): `config`, `vocabulary` (a list of strings or None) and `meta`.
-    RAISES (ValueError): EL022 if the header does not contain our settings, EL039 with all type errors.
+    RAISES (ValueError): EL022 if the header does not contain our settings, with all type errors.
     """
     length = int.from_bytes(content[:8], "little")
     metadata = parse_json(content[8 : 8 + length], where).get(METADATA_KEY) or {}
@@ -185,7 +185,11 @@ def read_header(content: bytes, where: str) -> Dict[str, Any]:
     record = parse_json(metadata[BYTES_KEY], where)
     problems = _header_problems(record)
     if problems:
-        raise ValueError(Errors.EL039.format(path=where, problems="; ".join(problems)))
+        listing = "; ".join(problems)
+        raise ValueError(
+            f"The header of '{where}' does not describe a biLM: {listing}. Pass bytes from `bilm_to_bytes` or a "
+            "saved pipeline."
+        )
     words, meta = record.get("vocabulary"), record.get("meta")
     found = {"config": record["config"], "vocabulary": words, "meta": {} if meta is None else meta}
     return {**found, "lexicon": record.get("lexicon")}
@@ -395,7 +399,7 @@ def read_native(files: NativeFiles, vocabulary: Optional[Vocabulary] = None) -> 
     files (NativeFiles): config.json and the weights, optionally meta.json and vocab.txt.
     vocabulary (Optional[Vocabulary]): Replaces vocab.txt.
     RETURNS (BiLM): float32, whatever the dtype in the file.
-    RAISES (ValueError): EL020, EL022, EL023, EL026 to EL028, or EL034 with all problems of several files.
+    RAISES (ValueError): With all problems of all files.
     """
     faults, sources, where = Faults(), files.sources, str(files.folder)
     settings = faults.attempt(_read_settings, sources[CONFIG_NAME], where)
@@ -411,7 +415,7 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     """bilm (BiLM): The model.
     folder (Path): An empty folder.
     dtype (str): On disk, "float32", "float16", or "int8" for the large matrices.
-    RAISES (ValueError): EL030 for values that are too large for the dtype, EL036 for meta data that could not be read.
+    RAISES (ValueError): For values that are too large for the dtype, EL036 for meta data that could not be read.
     """
     arrays = _to_disk_arrays(bilm, dtype)
     meta = json.dumps(bilm.meta or {}, indent=2).encode("ascii")  # srsly rounds numbers
@@ -449,7 +453,7 @@ def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
 def bilm_from_bytes(content: bytes) -> BiLM:
     """content (bytes): From `bilm_to_bytes`.
     RETURNS (BiLM): The model, float32.
-    RAISES (ValueError): EL003, EL022, EL023, EL026, EL028, EL034 or EL039 for other or damaged bytes.
+    RAISES (ValueError): For other or damaged bytes.
     """
     arrays = _load(content, BYTES)
     record = read_header(content, BYTES)

@@ -27,6 +27,11 @@ from .hdf5 import read_shapes
 from .parts import network_shapes
 from .sources import Source, is_hidden, read_json
 
+REFUSED_ADDRESS = (
+    "The address '{url}' is refused: {reason}. Pass another address, or fetch the file by other means and pass it "
+    "with --from."
+)
+
 # The registry of published biLMs: where each of them is documented to be, under which licence and paper.
 #
 # `origins.json` lists facts with their sources. A sha256 or a size is null unless the publisher or a log of a download
@@ -105,7 +110,7 @@ def read_origins() -> Tuple[Origin, ...]:
 def find_origin(name: str) -> Origin:
     """name (str): Name or alias, or nlpl-NUMBER for any entry of the NLPL repository.
     RETURNS (Origin): The published biLM.
-    RAISES (ValueError): EL360 for an unknown name.
+    RAISES (ValueError): For an unknown name.
     """
     by_name = _by_name()
     if name in by_name:
@@ -114,7 +119,12 @@ def find_origin(name: str) -> Origin:
     if number is None:
         close = get_close_matches(name, by_name, n=MAX_NAMED)
         shown = close or [origin.name for origin in read_origins()][:MAX_NAMED]
-        raise ValueError(Errors.EL360.format(name=name, kind="Similar" if close else "Some", close=", ".join(shown)))
+        kind = "Similar" if close else "Some"
+        listing = ", ".join(shown)
+        raise ValueError(
+            f"There is no published biLM '{name}' in the registry. {kind} names: {listing}. List all names with "
+            "`python -m spacy elmo download --list`; nlpl-NUMBER is any entry of the NLPL repository."
+        )
     files = [{"path": f"{number[1]}.zip", "name": f"{number[1]}.zip", "n_bytes": None, "sha256": None}]
     entry = {"name": name, "source": "nlpl", "language": None, "format": "zip", "note": "not in the registry"}
     sources = json.loads(REGISTRY.read_text(encoding="utf8"))["sources"]
@@ -229,7 +239,7 @@ class Opener(Protocol):
         """url (str): An address with http or https.
         headers (Mapping[str, str]): Headers of the request.
         RETURNS (Reply): The answer, also for a status that reports an error.
-        RAISES (ValueError): EL361 for an address or a redirect that is refused.
+        RAISES (ValueError): For an address or a redirect that is refused.
         RAISES (OSError): For a connection that fails.
         """
 
@@ -237,7 +247,7 @@ class Opener(Protocol):
 def check_url(url: str) -> str:
     """url (str): An address.
     RETURNS (str): The same address.
-    RAISES (ValueError): EL361 for anything but http and https with a host.
+    RAISES (ValueError): For anything but http and https with a host.
     """
     try:
         parts = urlsplit(url)
@@ -245,7 +255,7 @@ def check_url(url: str) -> str:
     except ValueError:
         is_fine = False
     if not is_fine:
-        raise ValueError(Errors.EL361.format(url=url, reason="it is not an address with http or https and a host"))
+        raise ValueError(REFUSED_ADDRESS.format(url=url, reason="it is not an address with http or https and a host"))
     return url
 
 
@@ -258,12 +268,12 @@ class SafeRedirects(urllib.request.HTTPRedirectHandler):
         """req (Any), fp (Any), code (int), msg (str), headers (Any): See the base class.
         newurl (str): Target of the redirect.
         RETURNS (Any): The next request.
-        RAISES (ValueError): EL361 if the redirect is refused.
+        RAISES (ValueError): If the redirect is refused.
         """
         check_url(newurl)
         if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
             reason = f"it is a redirect from https ({req.full_url}) to http, which is not encrypted"
-            raise ValueError(Errors.EL361.format(url=newurl, reason=reason))
+            raise ValueError(REFUSED_ADDRESS.format(url=newurl, reason=reason))
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -333,7 +343,7 @@ def fetch_file(
     sha256 (Optional[str]): The documented checksum.
     on_bytes (Callable[[int], Any]): Called with the number of bytes of each chunk; negative if they are discarded.
     RETURNS (str): The address it came from.
-    RAISES (ValueError): EL362 with the problem of each mirror.
+    RAISES (ValueError): With the problem of each mirror.
     """
     problems: List[str] = []
     for url in urls:
@@ -349,7 +359,12 @@ def fetch_file(
                 if is_final or attempt == N_TRIES:
                     problems.append(f"\n- {url}: {error}")
                     break
-    raise ValueError(Errors.EL362.format(name=name, problems="".join(problems)))
+    listing = "".join(problems)
+    raise ValueError(
+        f"No mirror provides '{name}':{listing}\nCheck the connection and run the command again: it continues an "
+        "interrupted download. Or pass another mirror with --mirror, or a file fetched by other means with "
+        "--from."
+    )
 
 
 def check_file(path: Path, name: str, sha256: Optional[str], n_bytes: Optional[int] = None) -> None:
@@ -357,19 +372,28 @@ def check_file(path: Path, name: str, sha256: Optional[str], n_bytes: Optional[i
     name (str): Its final name.
     sha256 (Optional[str]): The documented checksum.
     n_bytes (Optional[int]): The documented size.
-    RAISES (ValueError): EL363 for another checksum, EL364 if it is too large, EL366 if it begins with other bytes than
+    RAISES (ValueError): For another checksum, if it is too large, if it begins with other bytes than
         files of its kind, EL371 for another size.
     """
     found_bytes, max_bytes = path.stat().st_size, max_bytes_of(name)
     if found_bytes > max_bytes:
-        raise ValueError(Errors.EL364.format(name=name, n_bytes=f"{found_bytes:,}", max_bytes=f"{max_bytes:,}"))
+        raise ValueError(
+            f"'{name}' has {found_bytes:,} bytes, but should have at most {max_bytes:,}: no published "
+            "file of this kind is larger. Check that it is the right file."
+        )
     wanted = BEGINNINGS.get(Path(name).suffix)
     with path.open("rb") as file:
         start = file.read(64).removeprefix(BOM_UTF8).lstrip() if name.endswith(".json") else file.read(64)
     if wanted is not None and not start.startswith(wanted):
-        raise ValueError(Errors.EL366.format(name=name, found=repr(start[:24]), wanted=repr(wanted)))
+        raise ValueError(
+            f"'{name}' begins with {repr(start[:24])}, but should begin with {repr(wanted)}. It may be a web page "
+            "with an error message. Open its address in a browser, or use another mirror."
+        )
     if sha256 is not None and (found := hash_file(path)) != sha256:
-        raise ValueError(Errors.EL363.format(name=name, found=found, wanted=sha256))
+        raise ValueError(
+            f"'{name}' has the sha256 {found}, but should have {sha256}. The file is damaged or another one. "
+            "Download it again, or from another mirror."
+        )
     if n_bytes is not None and found_bytes != n_bytes:
         problem = f"\n- '{path}' has {found_bytes:,} bytes, documented are {n_bytes:,}"
         raise ValueError(Errors.EL371.format(name=name, problems=problem))
@@ -528,8 +552,8 @@ def download(
     opener (Opener): Sends the requests.
     on_bytes (Callable[[int], Any]): Called with the number of bytes of each chunk.
     RETURNS (Tuple[Downloaded, ...]): The files.
-    RAISES (ValueError): EL025 if the folder has other files, EL361 for a mirror that is not on the web, EL362 if no
-        mirror provides a file, EL363, EL364 or EL366 for a wrong file, EL365 if `given` lacks files, EL371 for another
+    RAISES (ValueError): EL025 if the folder has other files, for a mirror that is not on the web, if no
+        mirror provides a file, for a wrong file, if `given` lacks files, EL371 for another
         size or number of parameters than is documented, EL372 for files of a biLM from elsewhere.
     """
     _check_folder(origin, folder, force)
@@ -576,7 +600,7 @@ def match_given(origin: Origin, given: Sequence[Path]) -> Dict[str, Path]:
     """Find the files of a biLM among local files: by published name, by name in the folder, or by suffix.
 
     RETURNS (Dict[str, Path]): The local file of each name in the folder.
-    RAISES (ValueError): EL365 if there is none, or several, for a file.
+    RAISES (ValueError): If there is none, or several, for a file.
     """
     paths = [path for place in given for path in (sorted(place.iterdir()) if place.is_dir() else [place])]
     absent = [f"'{path}' does not exist" for path in paths if not path.is_file() and not path.is_dir()]
@@ -584,7 +608,11 @@ def match_given(origin: Origin, given: Sequence[Path]) -> Dict[str, Path]:
     found = {file.name: _candidates(file, paths, len(origin.files)) for file in origin.files}
     problems = absent + [_problem(file, found[file.name]) for file in origin.files if len(found[file.name]) != 1]
     if problems:
-        raise ValueError(Errors.EL365.format(name=origin.name, problems="".join(f"\n- {text}" for text in problems)))
+        listing = "".join(f"\n- {text}" for text in problems)
+        raise ValueError(
+            f"The files given by --from do not fit '{origin.name}':{listing}\nPass each file once, or the folder "
+            "that contains them; `python -m spacy elmo download --list --json` has their published names."
+        )
     return {name: candidates[0] for name, candidates in found.items()}
 
 

@@ -115,12 +115,17 @@ def _warn_of_repeated(words: List[str], source: Source) -> None:
 def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:
     """path (Path): Output, a text file with one word per line.
     vocabulary (Vocabulary): The words.
-    RAISES (ValueError): EL035 with words that would change when the file is read.
+    RAISES (ValueError): With words that would change when the file is read.
     """
     bad = [ascii(word) for word in vocabulary.words if not _fits_line(word)]
     bad += [ascii(word) for word in vocabulary.words[:1] if word.startswith(BYTE_ORDER_MARK)]
     if bad:
-        raise ValueError(Errors.EL035.format(path=path.name, n_words=len(bad), words=", ".join(bad[:MAX_NAMED])))
+        words = ", ".join(bad[:MAX_NAMED])
+        raise ValueError(
+            f"{len(bad)} words of the vocabulary cannot be written to {path.name}, which has one word per line in "
+            f"UTF-8: {words}. Replace these words: they contain a line feed or an unpaired surrogate, end in a "
+            "carriage return, or begin with a byte order mark."
+        )
     path.write_bytes("".join(f"{word}\n" for word in vocabulary.words).encode("utf8"))
 
 
@@ -132,13 +137,17 @@ def _fits_line(word: str) -> bool:
 def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) -> None:
     """vocabulary (Optional[Vocabulary]): The words, if there are any.
     rows (Mapping[str, int]): Rows of each table that should have one row per word.
-    RAISES (ValueError): EL028 with all tables that do not fit.
+    RAISES (ValueError): With all tables that do not fit.
     """
     if vocabulary is None:
         return
     misfits = [f"{name} has {n} rows" for name, n in rows.items() if n != len(vocabulary)]
     if misfits:
-        raise ValueError(Errors.EL028.format(n_words=len(vocabulary), misfits="; ".join(misfits)))
+        listing = "; ".join(misfits)
+        raise ValueError(
+            f"The vocabulary has {len(vocabulary)} words, but {listing}. Pass the vocabulary the model was "
+            "trained with, one word per line in the order of the rows."
+        )
 
 
 def table_rows(
@@ -156,12 +165,16 @@ def table_rows(
 def check_dtype_fits(arrays: Mapping[str, Array], dtype: str) -> None:
     """arrays (Mapping[str, Array]): float32 arrays to be written.
     dtype (str): "float32" or "float16".
-    RAISES (ValueError): EL030 for values that are not finite in that dtype.
+    RAISES (ValueError): For values that are not finite in that dtype.
     """
     with np.errstate(over="ignore"):
         bad: List[str] = [name for name, array in arrays.items() if not np.isfinite(array.astype(dtype)).all()]
     if bad:
-        raise ValueError(Errors.EL030.format(dtype=dtype, names=", ".join(sorted(bad))))
+        names = ", ".join(sorted(bad))
+        raise ValueError(
+            f"These tensors have values that are too large or not finite in {dtype}: {names}. Save as float32, or "
+            "check how the model was trained."
+        )
 
 
 # Scalar mixes that were trained with a biLM: as values, and in its meta data, with which every format keeps them.

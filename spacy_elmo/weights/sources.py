@@ -348,7 +348,7 @@ def scan_tar(path: Path, is_small: IsSmall) -> TarScan:
     path (Path): The archive.
     is_small (Callable[[str], bool]): Whether a file of this name is a text to keep.
     RETURNS (TarScan): Names and contents.
-    RAISES (ValueError): EL022 if it is damaged, EL036 if it expands too much, EL310 with all members that are refused.
+    RAISES (ValueError): EL022 if it is damaged, EL036 if it expands too much, with all members that are refused.
     """
     problems: List[str] = []
     contents: Dict[str, bytes] = {}
@@ -372,7 +372,11 @@ def scan_tar(path: Path, is_small: IsSmall) -> TarScan:
                 n_small += member.size
                 contents[name] = _content(archive, member)
     if problems:
-        raise ValueError(Errors.EL310.format(path=path, n_problems=len(problems), problems=listed(problems)))
+        raise ValueError(
+            f"The archive '{path}' is refused, it has {len(problems)} problem(s):{listed(problems)}\nDownload it "
+            "again, or pack config.json and weights.th into a new one (`tar czf model.tar.gz config.json "
+            "weights.th vocabulary`)."
+        )
     return TarScan(names, contents)
 
 

@@ -63,16 +63,24 @@ def find_scope(names: Iterable[str], path: object) -> str:
     names (Iterable[str]): All variables.
     path (object): The checkpoint, for messages.
     RETURNS (str): The scope with its slash, for example "lm/", or empty.
-    RAISES (ValueError): EL322 if there is no biLM, EL323 if there are several.
+    RAISES (ValueError): If there is no biLM, if there are several.
     """
     known = sorted(names)
     ends = (CHAR_TABLE, WORD_TABLE)
     scopes = {name.removesuffix(end) for name in known for end in ends if name == end or name.endswith(f"/{end}")}
     found = sorted(scope for scope in scopes if any(_is_lstm(name, scope) for name in known))
     if not found:
-        raise ValueError(Errors.EL322.format(path=path, n=len(known), names=listed(known, MAX_NAMED)))
+        raise ValueError(
+            f"The TensorFlow checkpoint '{path}' has no biLM: none of its {len(known)} variables is 'char_embed' "
+            f"or 'embedding' in a scope with LSTMs. It has:{listed(known, MAX_NAMED)}\nUse a checkpoint of "
+            "bilm-tf, or a module of TF-Hub such as google/elmo/3."
+        )
     if len(found) > 1:
-        raise ValueError(Errors.EL323.format(path=path, n=len(found), scopes=", ".join(map(repr, found[:MAX_NAMED]))))
+        listing = ", ".join(map(repr, found[:MAX_NAMED]))
+        raise ValueError(
+            f"The TensorFlow checkpoint '{path}' has {len(found)} biLMs, in the scopes {listing}, but should have "
+            "one. Save the variables of one of them in a checkpoint of its own."
+        )
     return found[0]
 
 
@@ -83,7 +91,7 @@ def find_datasets(variables: Dict[str, Variable], path: object) -> Dict[str, str
     path (object): The checkpoint, for messages.
     RETURNS (Dict[str, str]): Variables by the name of their dataset. Slots of optimizers and counters are left out;
         other variables in the scope of the biLM are kept, so that they are reported.
-    RAISES (ValueError): EL322, EL323.
+    RAISES (ValueError): See `find_scope`.
     """
     scope = find_scope(variables, path)
     found: Dict[str, str] = {}
@@ -101,7 +109,7 @@ def find_accumulators(variables: Dict[str, Variable], path: object) -> Dict[str,
     path (object): The checkpoint, for messages.
     RETURNS (Dict[str, str]): Adagrad's accumulators by the name of the dataset of their variable; empty if the
         checkpoint has none.
-    RAISES (ValueError): EL322, EL323.
+    RAISES (ValueError): See `find_scope`.
     """
     datasets = {variable: dataset for dataset, variable in find_datasets(variables, path).items()}
     slots = {name: match for name in variables if (match := SLOT.fullmatch(name)) and match["slot"] == ADAGRAD}
@@ -174,8 +182,8 @@ def find_checkpoint(path: Path) -> Optional[Path]:
 
     path (Path): A folder, a file of a checkpoint, or the prefix of its files, which need not exist itself.
     RETURNS (Optional[Path]): PREFIX.index, or the first file of format V1; None if this is not a checkpoint.
-    RAISES (ValueError): EL320 for a damaged file `checkpoint`, EL321 if the checkpoint that it names is missing, EL324
-        if there are several checkpoints, and none is named.
+    RAISES (ValueError): EL320 for a damaged file `checkpoint`, EL321 if the checkpoint that it names is missing; if
+        there are several checkpoints, and none is named.
     """
     if path.is_dir():
         return _in_folder(path)
@@ -192,7 +200,7 @@ def find_checkpoint(path: Path) -> Optional[Path]:
 def detect_tf_checkpoint(path: Path) -> Optional[TFFiles]:
     """path (Path): A folder, a file, or the prefix of the files of a checkpoint.
     RETURNS (Optional[TFFiles]): The files; None for another format, also for a folder with HDF5 weights.
-    RAISES (ValueError): EL020 without options, EL021 if there are several, EL320, EL321, EL324.
+    RAISES (ValueError): EL020 without options, EL021 if there are several; see `find_checkpoint`.
     """
     file = None if _has_hdf5_weights(path) else find_checkpoint(path)
     return None if file is None else TFFiles(_options_beside(file), Source(file), *_words_beside(file))
@@ -242,7 +250,10 @@ def _in_folder(folder: Path) -> Optional[Path]:
             return found
     if len(indices) > 1:
         names = ", ".join(file.name for file in indices)
-        raise ValueError(Errors.EL324.format(path=folder, n=len(indices), names=names))
+        raise ValueError(
+            f"'{folder}' has {len(indices)} TensorFlow checkpoints ({names}), and no file 'checkpoint' that names "
+            "the newest. Pass the path of one of the .index files."
+        )
     return indices[0] if indices else None
 
 
@@ -347,7 +358,7 @@ def derive_options(arrays: Mapping[str, Array], source: Source) -> DerivedOption
     """arrays (Mapping[str, Array]): By the names of their datasets.
     source (Source): The module.
     RETURNS (DerivedOptions): Options for these shapes.
-    RAISES (ValueError): EL325 if sizes cannot be derived.
+    RAISES (ValueError): If sizes cannot be derived.
     """
     ranks = {CHAR_TABLE: 2, FIRST_CELL + "W_0": 2, "CNN/W_cnn_0": 4}
     problems = [f"{name} is missing" for name in ranks if name not in arrays]
@@ -360,7 +371,11 @@ def derive_options(arrays: Mapping[str, Array], source: Source) -> DerivedOption
         if len(array.shape) != ranks.get(name, 4)
     ]
     if problems:
-        raise ValueError(Errors.EL325.format(path=source, problems="; ".join(problems)))
+        listing = "; ".join(problems)
+        raise ValueError(
+            f"The sizes of the biLM in the TF-Hub module '{source}' cannot be derived from its variables: "
+            f"{listing}. Use a module of ELMo such as google/elmo/3."
+        )
     options = {"char_cnn": _char_cnn(arrays, filters), "lstm": _lstm(arrays)}
     return DerivedOptions(source.path, content=json.dumps({"bidirectional": True, **options}))
 
@@ -407,7 +422,7 @@ def read_tf_checkpoint(files: TFFiles, **words: Optional[Source]) -> BiLM:
     files (TFFiles): Its files; the weights are PREFIX.index.
     **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
     RETURNS (BiLM): float32, on the CPU.
-    RAISES (ValueError): EL320 to EL323 for files of the checkpoint; see `read_bilm_tf` for all others.
+    RAISES (ValueError): EL320 and EL321 for files of the checkpoint; see `read_bilm_tf` for all others.
     """
     file = files.weights.path
     checkpoint = open_checkpoint(file)
@@ -423,7 +438,7 @@ def read_tf_hub(index: Source, **words: Optional[Source]) -> Tuple[BiLM, Sequenc
     index (Source): The index of its variables.
     **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
     RETURNS (Tuple[BiLM, Sequence[LoadedMix]]): The biLM without a softmax, and the mix if it has one.
-    RAISES (ValueError): EL320 to EL323 and EL325 for files of the module; see `read_bilm_tf` for all others.
+    RAISES (ValueError): EL320 and EL321 for files of the module; see `read_bilm_tf` for all others.
     """
     checkpoint = open_checkpoint(index.path)
     arrays = _read_arrays(checkpoint, index.path)
@@ -484,7 +499,7 @@ MASK_ROW = "char_cnn.embedding"  # its first row is not in the files, and has no
 def has_accumulators(path: PathLike) -> bool:
     """path (PathLike): A biLM in any format.
     RETURNS (bool): Whether it is a TensorFlow checkpoint with Adagrad's accumulators.
-    RAISES (ValueError): EL320 to EL324 for a damaged checkpoint.
+    RAISES (ValueError): EL320 or EL321 for a damaged checkpoint.
     """
     checkpoint = _open(path)
     return checkpoint is not None and bool(find_accumulators(checkpoint.variables, path))
@@ -498,7 +513,7 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
     initial (float): Value for the row of the mask, which bilm-tf does not have.
     RETURNS (Dict[str, Array]): float32 arrays by the names "network.NAME" and "head.NAME" of the parameters.
     RAISES (ValueError): EL326 if it is not a checkpoint, has no accumulators for some parameters, or others that do not
-        fit or are not positive; EL320 to EL324 if it is damaged.
+        fit or are not positive; EL320 or EL321 if it is damaged.
     """
     checkpoint = _open(path)
     if checkpoint is None:

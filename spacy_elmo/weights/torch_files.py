@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from safetensors.torch import load as load_safetensors
 
-from ..errors import Errors
 from .checks import MIB, listed, shorten
 from .sources import HEAD_BYTES, TORCH_MAGIC, ZIP_MAGIC, Source, decoding, kind_of
 from .tensor_map import Array
@@ -106,7 +105,7 @@ def read_state_dict(source: Source) -> Dict[str, Array]:
 
     source (Source): A file of `torch.save`, or safetensors.
     RETURNS (Dict[str, Array]): Arrays by name; bfloat16 as float32.
-    RAISES (ValueError): EL020 and EL022 if it is missing or damaged, EL303 if it is no state dict, or declares more
+    RAISES (ValueError): EL020 and EL022 if it is missing or damaged, if it is no state dict, or declares more
         than it has.
     RAISES (OSError): EL037 if the operating system cannot read it.
     """
@@ -125,7 +124,7 @@ def read_tensors(content: bytes, where: object) -> Dict[str, Array]:
     """content (bytes): A file of `torch.save`.
     where (object): Its source, for messages.
     RETURNS (Dict[str, Array]): Arrays by name; bfloat16 as float32. They use the memory of the content.
-    RAISES (ValueError): EL303, see `read_state_dict`.
+    RAISES (ValueError): See `read_state_dict`.
     """
     try:
         if content.startswith(ZIP_MAGIC):
@@ -138,7 +137,11 @@ def read_tensors(content: bytes, where: object) -> Dict[str, Array]:
     except Exception as error:  # of zipfile and pickletools, which raise many kinds
         problems = [f"it is damaged: {error or type(error).__name__}"]
     found = list(problems)
-    raise ValueError(Errors.EL303.format(path=where, n_problems=len(found), problems=listed(found)))
+    raise ValueError(
+        f"'{where}' cannot be read as a state dict of PyTorch, it has {len(found)} problem(s):{listed(found)}\n"
+        "Only tensors by name are read, at the top or under the key state_dict, model_state_dict or model, and "
+        "no code is run. Save `model.state_dict()`, or compare the file with the original."
+    )
 
 
 def _read_zip(content: bytes) -> Dict[str, Array]:

@@ -82,4 +82,4 @@ def test_name_and_folder_are_needed(arguments: "list[str]") -> None:
 
 def test_unknown_name_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["download", "smal", "--dest", str(tmp_path / "out")])
-    assert result.exit_code == 1 and "EL360" in result.stderr and "small" in result.stderr
+    assert result.exit_code == 1 and "no published biLM" in result.stderr and "small" in result.stderr

@@ -129,7 +129,7 @@ def test_other_file_is_not_replaced(script: Any, assets: Path, tmp_path: Path) -
 
 def test_a_missing_bilm_is_named(script: Any, assets: Path, tmp_path: Path) -> None:
     result = _run(script, "senses", tmp_path / "out.json", "-a", assets, "-b", tmp_path / "nowhere")
-    assert result.exit_code == 1 and "EL370" in result.output and "nowhere" in result.output
+    assert result.exit_code == 1 and "no weights of the biLM" in result.output and "nowhere" in result.output
 
 
 @pytest.mark.parametrize("name, wanted", [("chunks", "P012"), ("senses", "P002"), ("pos", "P002")])

@@ -188,7 +188,7 @@ def test_file_that_is_no_result_is_refused(script: Any, tmp_path: Path) -> None:
     [
         (["glue"], "[P020]"),
         (["sample", "--schedule", "cosine"], "[P027]"),
-        (["sample", "--bilm", "no_such_bilm"], "[EL370]"),
+        (["sample", "--bilm", "no_such_bilm"], "no weights of the biLM"),
         (["gains-wikigold", "--assets-dir", "no-such-folder"], "[P001]"),
         (["gains-wikigold", "--assets-dir", "scripts"], "[P002]"),
     ],

@@ -14,6 +14,7 @@ import json
 import random
 import tarfile
 import time
+import traceback
 import warnings
 import zipfile
 from collections import Counter
@@ -307,10 +308,16 @@ def _read_one(read: Callable[[Path], Any], path: Path, limits: Limits, case: str
         return None
     assert not _is_of_memory(error), f"{case}: the reader asked for more than {limits.n_bytes:,} bytes"
     text = str(error)
-    is_ours = isinstance(error, (ValueError, OSError)) and text.startswith("[EL")
-    if not is_ours:
+    if not is_ours(error):
         raise AssertionError(f"{case}: {type(error).__name__}: {text}") from error
-    return text[1:6]
+    return text[1:6] if text.startswith("[EL") else type(error).__name__
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether an error was raised by the package itself: no error of a decoder, which would not name the file."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    is_raised_here = str(error).startswith("[EL") or "spacy_elmo" in Path(last.filename).parts
+    return isinstance(error, (ValueError, OSError)) and not isinstance(error, UnicodeError) and is_raised_here
 
 
 def _error_of(read: Callable[[Path], Any], path: Path, limits: Limits) -> Tuple[Optional[BaseException], List[str]]:

@@ -184,7 +184,7 @@ def test_several_bilms_are_named_and_chosen(original, tmp_path):
     state, other = two_bilms()
     config = {"model": {"a": {"options_file": OPTIONS}}}
     path = write_archive(tmp_path / "model.tar.gz", state, config)
-    with pytest.raises(ValueError, match=r"EL312.*2 biLMs: 'a\._elmo', 'b\._elmo'.*model.tar.gz#a\._elmo"):
+    with pytest.raises(ValueError, match=r"2 biLMs: 'a\._elmo', 'b\._elmo'.*model.tar.gz#a\._elmo"):
         load_bilm(path)
     assert_equal_vectors(load_bilm(f"{path}#a._elmo"), original, limit=1e-6)
     wanted = load_bilm(write_model(tmp_path / "other", OPTIONS, other))
@@ -259,11 +259,11 @@ def test_options_without_skip_connections_are_refused(tmp_path):
 
 def test_other_state_dicts_say_what_is_missing(tmp_path):
     path = write_archive(tmp_path / "model.tar.gz", task_state())
-    with pytest.raises(ValueError, match="EL314.*_char_embedding_weights.*Pass an archive"):
+    with pytest.raises(ValueError, match="_char_embedding_weights.*Pass an archive"):
         load_bilm(path)
     state = elmo_state(ARRAYS, OPTIONS)
     path = write_archive(path, {name: state[name] for name in state if "state_projection" not in name})
-    with pytest.raises(ValueError, match="EL314.*state_projection.weight is missing, should have 2 dimensions"):
+    with pytest.raises(ValueError, match="state_projection.weight is missing, should have 2 dimensions"):
         load_bilm(path)
 
 
@@ -279,7 +279,7 @@ def test_softmax_and_vocabulary_of_the_user(original, tmp_path):
     assert bilm.perplexity(SENTENCES, batch_size=2).forward == pytest.approx(
         original.perplexity(SENTENCES, batch_size=2).forward, rel=1e-5
     )
-    with pytest.raises(ValueError, match="EL028.*12 words"):
+    with pytest.raises(ValueError, match="12 words"):
         (folder / "vocab.txt").write_text("\n".join(WORDS))
         load_bilm(path, softmax=write_softmax(tmp_path, 11), vocab=folder / "vocab.txt")
 
@@ -379,7 +379,7 @@ def test_several_mixes_are_saved_with_a_warning(tmp_path):
 def test_a_bilm_that_allennlp_cannot_have_is_refused(changes, problem, tmp_path):
     options = make_options(**changes)
     bilm = load_bilm(write_model(tmp_path / "original", options, make_arrays(options), WORDS))
-    with pytest.raises(ValueError, match=f"(?s)EL311.*{problem}.*native"):
+    with pytest.raises(ValueError, match=f"(?s){problem}.*native"):
         save_bilm(bilm, tmp_path / "out", format="allennlp")
     assert not (tmp_path / "out").exists()
 
@@ -388,5 +388,5 @@ def test_token_embeddings_and_dtypes_that_allennlp_cannot_have(original, tmp_pat
     with pytest.raises(ValueError, match="EL033.*dtype.*float16.*float32"):
         save_bilm(original, tmp_path / "out", format="allennlp", dtype="float16")
     bilm = BiLM(original.network, vocabulary=original.vocabulary, token_embeddings=torch.zeros(len(WORDS), 8))
-    with pytest.raises(ValueError, match="(?s)EL311.*token embeddings"):
+    with pytest.raises(ValueError, match="(?s)token embeddings"):
         save_bilm(bilm, tmp_path / "out", format="allennlp")

@@ -64,24 +64,24 @@ def pack(path, *members, **settings):
 def test_members_that_are_refused(bad, problem, tmp_path):
     with pytest.raises(ValueError) as error:
         load_bilm(pack(tmp_path / "model.tar.gz", bad))
-    assert str(error.value).startswith("[EL310]") and problem in str(error.value)
+    assert "is refused" in str(error.value) and problem in str(error.value)
 
 
 def test_sparse_members_are_refused(tmp_path):
     headers = {"GNU.sparse.size": str(2**50), "GNU.sparse.map": "0,1"}
-    with pytest.raises(ValueError, match="(?s)EL310.*sparse file"):
+    with pytest.raises(ValueError, match="(?s)sparse file"):
         load_bilm(pack(tmp_path / "model.tar.gz", member("hole", b"x", pax_headers=headers)))
 
 
 def test_too_many_members(tmp_path):
     empty = [member(f"file{i}") for i in range(sources.MAX_MEMBERS)]
-    with pytest.raises(ValueError, match="(?s)EL310.*more than 1,000 members"):
+    with pytest.raises(ValueError, match="(?s)more than 1,000 members"):
         load_bilm(pack(tmp_path / "model.tar.gz", *empty))
 
 
 def test_a_gzip_bomb_is_not_expanded(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "expanded_limit", lambda n_bytes: 2**20)
-    with pytest.raises(ValueError, match="(?s)EL310.*should be at most 1,048,576"):
+    with pytest.raises(ValueError, match="(?s)should be at most 1,048,576"):
         load_bilm(pack(tmp_path / "declared.tar.gz", member("zeros", bytes(2**20 + 1))))
     long = tarfile.TarInfo("long").tobuf()
     (tmp_path / "endless.tar.gz").write_bytes(gzip.compress(long + bytes(2**21)))
@@ -165,22 +165,22 @@ class Attack:
 def test_a_pickle_runs_nothing(attack, name, settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("weights.th").write_bytes(to_bytes({**STATE, "attack": attack}, **settings))
-    with pytest.raises(ValueError, match=f"(?s)EL303.*it names .*{name}.*no code is run"):
+    with pytest.raises(ValueError, match=f"(?s)it names .*{name}.*no code is run"):
         load_bilm("weights.th")
     assert not Path("ran").exists()
 
 
 @pytest.mark.parametrize("state", [[1, 2], {"a": "text"}, {1: torch.zeros(1)}, {"a": {"b": torch.zeros(1)}}])
 def test_other_contents_are_refused(state):
-    with pytest.raises(ValueError, match="EL303"):
+    with pytest.raises(ValueError, match="Only tensors by name are read, at the top or"):
         read_tensors(to_bytes(state), "weights.th")
 
 
 def test_a_tensor_larger_than_its_file_is_refused():
     content = to_bytes({"a": torch.zeros(1).expand(2**16, 2**11)})
-    with pytest.raises(ValueError, match="(?s)EL303.*\\[65536, 2048\\] does not lie within its 1 numbers"):
+    with pytest.raises(ValueError, match="(?s)\\[65536, 2048\\] does not lie within its 1 numbers"):
         read_tensors(content, "weights.th")
-    with pytest.raises(ValueError, match="(?s)EL303.*\\[1073741824\\] does not lie within its 1 numbers"):
+    with pytest.raises(ValueError, match="(?s)\\[1073741824\\] does not lie within its 1 numbers"):
         read_tensors(to_bytes({"a": torch.zeros(1).expand(2**30)}), "weights.th")
 
 
@@ -188,7 +188,7 @@ def test_a_storage_larger_than_its_file_is_refused():
     content = to_bytes({"a": torch.zeros(70000)}, _use_new_zipfile_serialization=False)
     size = pickle.dumps(70000, 2)[2:-1]
     assert size in content
-    with pytest.raises(ValueError, match="(?s)EL303.*storage .* should have 2,130,706,432"):
+    with pytest.raises(ValueError, match="(?s)storage .* should have 2,130,706,432"):
         read_tensors(content.replace(size, pickle.dumps(0x7F000000, 2)[2:-1]), "weights.th")
 
 
@@ -197,7 +197,7 @@ def test_a_compressed_zip_is_refused():
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in source.namelist():
             archive.writestr(name, source.read(name))
-    with pytest.raises(ValueError, match="(?s)EL303.*compressed"):
+    with pytest.raises(ValueError, match="(?s)compressed"):
         read_tensors(packed.getvalue(), "weights.th")
 
 
@@ -258,7 +258,7 @@ def check(folder, name, n_mutations):
                 load_bilm(folder / "weights.th" if name == "config.json" else path)
         except (ValueError, OSError) as error:
             n_errors += 1
-            assert str(error).startswith("[EL") and str(folder) in str(error), error
+            assert str(folder) in str(error), error
     path.write_bytes(content)
     return n_errors
 

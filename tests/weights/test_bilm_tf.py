@@ -207,7 +207,7 @@ def test_token_embeddings_need_a_vocabulary(make, embeddings):
 
 
 def test_token_embeddings_need_a_row_per_word(make, tmp_path, embeddings):
-    with pytest.raises(ValueError, match="EL028.*11 words, but the token embeddings has 12 rows"):
+    with pytest.raises(ValueError, match="11 words, but the token embeddings has 12 rows"):
         load_bilm(make(), vocab=make_vocab(tmp_path, WORDS[:-1]), token_embeddings=embeddings[0])
 
 
@@ -288,7 +288,7 @@ def test_unreadable_files_are_listed_together(make):
     folder = make()
     (folder / "options.json").write_text("{")
     (folder / "weights.hdf5").write_text("nothing")
-    with pytest.raises(ValueError, match="(?s)EL034.*2 problem.*HDF5.*JSON"):
+    with pytest.raises(ValueError, match="(?s)2 problem.*HDF5.*JSON"):
         load_bilm(folder)
 
 
@@ -325,7 +325,7 @@ def test_options_file_of_another_kind(content, make):
 def test_vocabulary_must_fit_the_softmax(make):
     options = make_options()
     arrays = {**make_arrays(options), **make_softmax(options, n_words=40)}
-    with pytest.raises(ValueError, match="EL028.*12 words, but the softmax has 40 rows"):
+    with pytest.raises(ValueError, match="12 words, but the softmax has 40 rows"):
         load_bilm(make(options, arrays, WORDS))
 
 

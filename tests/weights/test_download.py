@@ -102,7 +102,7 @@ def test_interrupted_download_is_resumed(
 @pytest.mark.issue(17)
 def test_a_later_call_continues(origin: Origin, site: Site, model: Path, tmp_path: Path) -> None:
     site.cuts = [10_000, 1000, 0, 0]
-    with pytest.raises(ValueError, match="(?s)EL362.*interrupted after 1,000 of"):
+    with pytest.raises(ValueError, match="(?s)interrupted after 1,000 of"):
         download(origin, tmp_path / "out")
     assert (tmp_path / "out" / "weights.hdf5.part").stat().st_size == 1000
     assert not (tmp_path / "out" / "weights.hdf5").exists() and not (tmp_path / "out" / "options.json").exists()
@@ -118,7 +118,7 @@ def test_a_mirror_without_the_file_does_not_cost_what_is_there(
 ) -> None:
     origin = replace(origin, mirrors=(*origin.mirrors, f"{site.address}gone/"))
     site.cuts = [10_000, 1000, 0, 0]
-    with pytest.raises(ValueError, match="(?s)EL362.*interrupted after 1,000 of.*status 404"):
+    with pytest.raises(ValueError, match="(?s)interrupted after 1,000 of.*status 404"):
         download(origin, tmp_path / "out")
     assert (tmp_path / "out" / "weights.hdf5.part").stat().st_size == 1000
     download(origin, tmp_path / "out")
@@ -131,7 +131,7 @@ def test_a_file_that_became_shorter_is_downloaded_again(
     origin: Origin, site: Site, model: Path, tmp_path: Path
 ) -> None:
     site.cuts = [10_000, 1000, 0, 0]
-    with pytest.raises(ValueError, match="EL362"):
+    with pytest.raises(ValueError, match="Check the connection and run the command"):
         download(origin, tmp_path / "out")
     site.statuses = [416]
     download(origin, tmp_path / "out")
@@ -143,7 +143,7 @@ def test_a_file_that_became_shorter_is_downloaded_again(
 @pytest.mark.parametrize("tag", ['"2"', None])
 def test_another_version_is_not_appended(tag: str, origin: Origin, site: Site, model: Path, tmp_path: Path) -> None:
     site.cuts = [10_000, 1000, 0, 0]
-    with pytest.raises(ValueError, match="EL362"):
+    with pytest.raises(ValueError, match="Check the connection and run the command"):
         download(origin, tmp_path / "out")
     site.tag = tag
     site.files["elmo/tiny_weights.hdf5"] = changed = (model / "weights.hdf5").read_bytes() + b"more"
@@ -172,7 +172,7 @@ def test_the_second_mirror_is_tried(status: int, origin: Origin, site: Site, tmp
 def test_all_mirrors_are_named_if_none_has_the_file(origin: Origin, site: Site, tmp_path: Path) -> None:
     site.files.clear()
     origin = replace(origin, mirrors=(*origin.mirrors, "http://127.0.0.1:9/"))
-    with pytest.raises(ValueError, match="(?s)EL362.*tiny_options.json: status 404.*127.0.0.1:9.*no connection"):
+    with pytest.raises(ValueError, match="(?s)tiny_options.json: status 404.*127.0.0.1:9.*no connection"):
         download(origin, tmp_path / "out")
     assert sum(path == "elmo/tiny_options.json" for path, _ in site.requests) == 1, "404 is final"
 
@@ -194,7 +194,7 @@ def test_given_mirror_is_tried_first_by_published_name(origin: Origin, site: Sit
 
 @pytest.mark.issue(17)
 def test_wrong_checksum_is_refused(origin: Origin, site: Site, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="(?s)EL362.*EL363.*should have 00"):
+    with pytest.raises(ValueError, match="(?s)should have 00"):
         download(with_digest(origin, "00" * 32), tmp_path / "out")
     assert not (tmp_path / "out" / "weights.hdf5").exists()
     assert not (tmp_path / "out" / "weights.hdf5.part").exists(), "a wrong file is not continued"
@@ -203,7 +203,7 @@ def test_wrong_checksum_is_refused(origin: Origin, site: Site, tmp_path: Path) -
 @pytest.mark.issue(17)
 def test_web_page_instead_of_the_file_is_refused(origin: Origin, site: Site, tmp_path: Path) -> None:
     site.files["elmo/tiny_weights.hdf5"] = b"<html>Sign in</html>"
-    with pytest.raises(ValueError, match="(?s)EL362.*EL366.*<html>"):
+    with pytest.raises(ValueError, match="(?s)<html>"):
         download(origin, tmp_path / "out")
 
 
@@ -221,7 +221,7 @@ def test_size_has_a_limit(
         return reply
 
     text = "should have at most 2,000" if is_announced else "sent more than 2,000"
-    with pytest.raises(ValueError, match=f"(?s)EL362.*{text}"):
+    with pytest.raises(ValueError, match=f"(?s){text}"):
         download(origin, tmp_path / "out", opener=open_without_length)
 
 
@@ -232,20 +232,20 @@ def test_local_files_are_put_in_place_without_a_connection(origin: Origin, model
     load_bilm(tmp_path / "out")
     (model / "weights.hdf5").rename(model / "mine.hdf5")
     download(origin, tmp_path / "b", given=[model / "mine.hdf5", model / "options.json"], opener=refuse)
-    with pytest.raises(ValueError, match="(?s)EL365.*tiny_weights.hdf5 is missing"):
+    with pytest.raises(ValueError, match="(?s)tiny_weights.hdf5 is missing"):
         download(origin, tmp_path / "c", given=[model / "options.json"], opener=refuse)
     (model / "yours.hdf5").write_bytes(b"")
-    with pytest.raises(ValueError, match="(?s)EL365.*may be any of .*mine.hdf5, .*yours.hdf5"):
+    with pytest.raises(ValueError, match="(?s)may be any of .*mine.hdf5, .*yours.hdf5"):
         download(origin, tmp_path / "c", given=[model], opener=refuse)
     assert not (tmp_path / "c").exists()
 
 
 @pytest.mark.issue(17)
 def test_local_files_are_checked(origin: Origin, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="EL363"):
+    with pytest.raises(ValueError, match="Download it again, or from another"):
         download(with_digest(origin, "00" * 32), tmp_path / "out", given=[model], opener=refuse)
     monkeypatch.setattr(fetch, "MAX_FILE_BYTES", 2000)
-    with pytest.raises(ValueError, match="EL364.*should have at most 2,000"):
+    with pytest.raises(ValueError, match="should have at most 2,000"):
         download(origin, tmp_path / "out", given=[model], opener=refuse)
 
 
@@ -291,11 +291,11 @@ def test_files_of_another_model_do_not_stay(origin: Origin, model: Path, tmp_pat
     "url", ["file:///etc/passwd", "ftp://host/x", "data:text/plain,x", "/etc/passwd", "http:///x", "http://[x", ""]
 )
 def test_only_web_addresses_are_opened(url: str, origin: Origin, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="EL361"):
+    with pytest.raises(ValueError, match="Pass another address, or fetch the file by other"):
         check_url(url)
-    with pytest.raises(ValueError, match="EL361"):
+    with pytest.raises(ValueError, match="Pass another address, or fetch the file by other"):
         open_url(url, {})
-    with pytest.raises(ValueError, match="EL361"):
+    with pytest.raises(ValueError, match="Pass another address, or fetch the file by other"):
         download(origin, tmp_path / "out", mirrors=[url], opener=refuse)
     assert not (tmp_path / "out").exists()
 
@@ -304,7 +304,7 @@ def test_only_web_addresses_are_opened(url: str, origin: Origin, tmp_path: Path)
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x"])
 def test_redirects_leave_the_web_never(target: str, origin: Origin, site: Site, tmp_path: Path) -> None:
     site.redirects["elmo/tiny_options.json"] = target
-    with pytest.raises(ValueError, match="EL362"):
+    with pytest.raises(ValueError, match="Check the connection and run the command"):
         download(origin, tmp_path / "out")
     assert not (tmp_path / "out" / "options.json").exists()
 
@@ -314,7 +314,7 @@ def test_redirects_are_limited(origin: Origin, site: Site, tmp_path: Path) -> No
     content = site.files.pop("elmo/tiny_options.json")
     site.redirects = {f"r{i}": f"/r{i + 1}" for i in range(MAX_REDIRECTS + 2)}
     site.redirects["elmo/tiny_options.json"] = "/r0"
-    with pytest.raises(ValueError, match="(?s)EL362.*too many redirects"):
+    with pytest.raises(ValueError, match="(?s)too many redirects"):
         download(origin, tmp_path / "out")
     assert len(site.requests) <= MAX_REDIRECTS + 1
     del site.redirects["r2"]
@@ -325,7 +325,7 @@ def test_redirects_are_limited(origin: Origin, site: Site, tmp_path: Path) -> No
 @pytest.mark.issue(17)
 def test_redirect_from_https_to_http_is_refused() -> None:
     request = urllib.request.Request("https://host/file")
-    with pytest.raises(ValueError, match="EL361.*https.*not encrypted"):
+    with pytest.raises(ValueError, match="https.*not encrypted"):
         SafeRedirects().redirect_request(request, None, 302, "Found", {}, "http://host/file")
     assert SafeRedirects().redirect_request(request, None, 302, "Found", {}, "https://other/file") is not None
 
@@ -354,11 +354,11 @@ def test_any_number_of_nlpl_is_known() -> None:
     assert [file.path for file in find_origin("nlpl-999").files] == ["999.zip"]
     assert find_origin("nlpl-999").mirrors[0] == "http://vectors.nlpl.eu/repository/20/"
     for name in ("nlpl-", "nlpl-../1", "smal", ""):
-        with pytest.raises(ValueError, match="EL360"):
+        with pytest.raises(ValueError, match="NUMBER is any entry of the NLPL"):
             find_origin(name)
-    with pytest.raises(ValueError, match=r"EL360.*'smal' in the registry\. Similar names: .*small"):
+    with pytest.raises(ValueError, match=r"'smal' in the registry\. Similar names: .*small"):
         find_origin("smal")
-    with pytest.raises(ValueError, match=r"EL360.*'zzz' in the registry\. Some names: small, medium"):
+    with pytest.raises(ValueError, match=r"'zzz' in the registry\. Some names: small, medium"):
         find_origin("zzz")
 
 

@@ -79,7 +79,7 @@ def test_hdf5_that_is_not_plain_is_not_read(kind, is_zip, folder, tmp_path):
         with zipfile.ZipFile(path, "w") as archive:
             for name in ("options.json", "weights.hdf5"):
                 archive.write(folder / name, name)
-    with pytest.raises(ValueError, match=f"(?s)EL038.*{text}"):
+    with pytest.raises(ValueError, match=f"(?s){text}"):
         load_bilm(path)
 
 
@@ -89,7 +89,7 @@ def test_hdf5_with_too_many_groups_is_not_read(tmp_path, monkeypatch):
         for i in range(30):
             file.create_group(str(i))
     monkeypatch.setattr("spacy_elmo.weights.hdf5.MAX_NODES", 20)
-    with pytest.raises(ValueError, match="EL038.*\n- it has more than 20 groups and datasets"):
+    with pytest.raises(ValueError, match="\n- it has more than 20 groups and datasets"):
         read_hdf5(Source(tmp_path / "weights.hdf5"))
 
 
@@ -232,11 +232,11 @@ def with_header(content, **changes):
 @pytest.mark.parametrize(
     "changes, text",
     [
-        ({"vocabulary": 3}, "EL039.*vocabulary is not a list of strings"),
-        ({"vocabulary": [1, None]}, "EL039.*vocabulary is not a list of strings"),
+        ({"vocabulary": 3}, "vocabulary is not a list of strings"),
+        ({"vocabulary": [1, None]}, "vocabulary is not a list of strings"),
         ({"vocabulary": ["a"]}, "EL003"),
-        ({"meta": [1]}, "EL039.*meta is a list"),
-        ({"config": None, "meta": 3}, "EL039.*config is missing.*meta is a int"),
+        ({"meta": [1]}, "meta is a list"),
+        ({"config": None, "meta": 3}, "config is missing.*meta is a int"),
         ({"config": {"bilm": {"n_layers": 0}}}, "EL023.*format_version is None"),
     ],
 )
@@ -251,7 +251,7 @@ def test_header_of_bytes_is_checked(changes, text, folder):
 @pytest.mark.parametrize("header", ["null", "[]", "{", DEEP])
 def test_header_of_bytes_of_another_kind(header, folder):
     arrays = load(bilm_to_bytes(load_bilm(folder)))
-    with pytest.raises(ValueError, match="EL022|EL039"):
+    with pytest.raises(ValueError, match="EL022|does not describe a biLM"):
         bilm_from_bytes(save(arrays, metadata={"spacy_elmo": header}))
 
 

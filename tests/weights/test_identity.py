@@ -44,7 +44,7 @@ def test_packaged_weights_have_a_digest() -> None:
 
 def test_missing_weights_are_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(FileNotFoundError, match="EL370"):
+        with pytest.raises(FileNotFoundError, match="Give the name of a packaged biLM, or the path of"):
             digest_bilm(path)
 
 

@@ -41,10 +41,10 @@ def change_state(path, **changes):
 def test_missing_files_are_listed_together(folder):
     for name in ("char.dic", "word.dic", "encoder.pkl"):
         (folder / name).unlink()
-    with pytest.raises(ValueError, match="EL306.*encoder.pkl, char.dic, word.dic missing"):
+    with pytest.raises(ValueError, match="encoder.pkl, char.dic, word.dic missing"):
         load_bilm(folder)
     (folder / "config.json").unlink()
-    with pytest.raises(ValueError, match="EL306.*config.json, encoder.pkl missing"):
+    with pytest.raises(ValueError, match="config.json, encoder.pkl missing"):
         load_bilm(folder)
 
 
@@ -54,9 +54,9 @@ def test_problems_of_all_files_are_listed_together(folder):
     (folder / "encoder.pkl").write_bytes(b"no pickle")
     architecture = make_architecture(encoder={"name": "qrnn"}, token_embedder={"word_dim": -1})
     (folder / "network.json").write_text(json.dumps(architecture))
-    with pytest.raises(ValueError, match="EL034") as error:
+    with pytest.raises(ValueError, match="cannot be") as error:
         load_bilm(folder)
-    for part in ("EL304", "encoder.name is 'qrnn'", "word_dim is -1", "EL305", "<oov> is missing", "EL303"):
+    for part in ("encoder.name is 'qrnn'", "word_dim is -1", "<oov> is missing", "encoder.pkl' cannot be read"):
         assert part in str(error.value)
 
 
@@ -70,7 +70,7 @@ def test_wrong_tensors_of_both_files_are_listed_together(folder):
             "backward_layer_1.state_linearity.bias": torch.ones(24).long(),
         },
     )
-    with pytest.raises(ValueError, match="EL307.*4 problem") as error:
+    with pytest.raises(ValueError, match="4 problem") as error:
         load_bilm(folder)
     for part in (
         "token_embedder.pkl: wrong shape: projection.bias is [9], should be [4]",
@@ -84,7 +84,7 @@ def test_wrong_tensors_of_both_files_are_listed_together(folder):
 @pytest.mark.issue(17)
 def test_tables_and_symbols_must_fit(folder):
     (folder / "char.dic").write_text(dictionary([*CHARACTERS, "!"]), encoding="utf8")
-    with pytest.raises(ValueError, match=r"(?s)EL307.*char_emb_layer.embedding.weight is .37, 5., should be .38"):
+    with pytest.raises(ValueError, match=r"(?s)char_emb_layer.embedding.weight is .37, 5., should be .38"):
         load_bilm(folder)
 
 
@@ -108,7 +108,7 @@ def test_tables_and_symbols_must_fit(folder):
 def test_bad_tables_of_symbols(lines, wanted, tmp_path):
     path = tmp_path / "word.dic"
     path.write_bytes(lines.encode("utf8", "surrogateescape"))
-    with pytest.raises(ValueError, match="EL305") as error:
+    with pytest.raises(ValueError, match="cannot be used as a table of symbols, one") as error:
         read_symbols(Source(path), ("<oov>", "<pad>"))
     assert wanted in str(error.value)
 
@@ -142,7 +142,7 @@ def test_blank_symbols_are_the_ideographic_space_and_the_last_one_counts(tmp_pat
 )
 def test_bad_architectures(changes, wanted, folder):
     (folder / "network.json").write_text(json.dumps(make_architecture(**changes)))
-    with pytest.raises(ValueError, match="EL304") as error:
+    with pytest.raises(ValueError, match="Use the file that came with the model, as a rule") as error:
         load_bilm(folder)
     assert wanted in str(error.value)
 
@@ -161,7 +161,7 @@ def test_architecture_is_found_within_the_folder_alone(folder, tmp_path):
     (folder / "config.json").write_text(json.dumps({"config_path": "configs/net.json"}))
     assert read_architecture(files).where == str(folder / "configs" / "net.json")
     (folder / "config.json").write_text(json.dumps({"config_path": "../../secret.json"}))
-    with pytest.raises(ValueError, match="EL304.*there is no such file in the folder"):
+    with pytest.raises(ValueError, match="there is no such file in the folder"):
         load_bilm(folder)
 
 
@@ -172,7 +172,7 @@ def test_architecture_of_the_published_models_is_known(folder):
     (folder / "config.json").write_text(json.dumps({"config_path": path}))
     config = read_architecture(detect_manylangs(folder)).config(6000, 150_000)
     assert (config.cell_width, config.projection_width, config.token_embedder.feature_width) == (4096, 512, 2148)
-    with pytest.raises(ValueError, match="EL307"):
+    with pytest.raises(ValueError, match="do not fit its architecture and its tables of"):
         load_bilm(folder)
 
 
@@ -192,7 +192,7 @@ def test_zip_with_two_models_or_damage(folder, tmp_path):
 
 @pytest.mark.issue(17)
 def test_extra_files_are_refused(folder):
-    with pytest.raises(ValueError, match="EL032.*manylangs.*vocab"):
+    with pytest.raises(ValueError, match="manylangs.*vocab"):
         load_bilm(folder, vocab=folder / "word.dic")
 
 
@@ -235,7 +235,7 @@ HOSTILE = {
 def test_hostile_state_dicts(kind, folder, capsys):
     write, wanted = HOSTILE[kind]
     (folder / "encoder.pkl").write_bytes(write())
-    with pytest.raises(ValueError, match="EL303" if wanted else "EL307") as error:
+    with pytest.raises(ValueError, match="Only tensors by name" if wanted else "do not fit") as error:
         load_bilm(folder)
     assert wanted in str(error.value)
     assert "code was run" not in capsys.readouterr().out
@@ -245,7 +245,7 @@ def test_hostile_state_dicts(kind, folder, capsys):
 def test_shared_storage_cannot_multiply_memory(folder):
     table = torch.ones(50_000)
     torch.save({str(i): table for i in range(500)}, folder / "encoder.pkl")
-    with pytest.raises(ValueError, match="(?s)EL303.*its tensors declare 100,000,000 bytes"):
+    with pytest.raises(ValueError, match="(?s)its tensors declare 100,000,000 bytes"):
         load_bilm(folder)
 
 
@@ -265,7 +265,7 @@ def test_hostile_zips_of_torch(change, folder):
                 archive.writestr(source.namelist()[0], b"")
     (folder / "encoder.pkl").write_bytes(target.getvalue())
     wanted = {"larger storage": "bytes, should have", "compressed": "compressed", "twice": "one name"}
-    with pytest.raises(ValueError, match="EL303") as error:
+    with pytest.raises(ValueError, match="Only tensors by name are read, at the top or") as error:
         load_bilm(folder)
     assert wanted[change] in str(error.value)
 

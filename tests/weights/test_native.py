@@ -125,7 +125,7 @@ def test_values_beyond_float16_are_refused(bilm, tmp_path):
     with torch.no_grad():
         bilm.network.encoder.layers[0].bias[0, 0] = 1e6
     for kind in ("native", "bilm-tf"):
-        with pytest.raises(ValueError, match="EL030.*not finite in float16: .*"):
+        with pytest.raises(ValueError, match="not finite in float16: .*"):
             save_bilm(bilm, tmp_path / "half", format=kind, dtype="float16")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tf"]
 
@@ -196,15 +196,15 @@ def test_native_damaged(native):
     with pytest.raises(ValueError, match="EL022.*cannot be read as safetensors"):
         load_bilm(native)
     (native / "config.json").write_text("{")
-    with pytest.raises(ValueError, match="(?s)EL034.*cannot be read as JSON"):
+    with pytest.raises(ValueError, match="(?s)cannot be read as JSON"):
         load_bilm(native)
 
 
 def test_native_vocabulary(native, tmp_path):
     (tmp_path / "other.txt").write_text("\n".join(["<S>", "</S>", "<UNK>"]))
-    with pytest.raises(ValueError, match="EL028.*3 words, but the softmax has 12 rows"):
+    with pytest.raises(ValueError, match="3 words, but the softmax has 12 rows"):
         load_bilm(native, vocab=tmp_path / "other.txt")
-    with pytest.raises(ValueError, match="EL032"):
+    with pytest.raises(ValueError, match="a native biLM may be saved again from its"):
         load_bilm(native, softmax=tmp_path / "softmax.hdf5")
 
 
@@ -235,7 +235,7 @@ def test_native_keeps_an_adaptive_softmax(through_bytes, bilm, tmp_path):
         ({"cutoffs": [70]}, "EL023.*cutoffs"),
         ({"depth": 3}, "EL023.*depth"),
         ({"cutoffs": [4, 8]}, "(?s)EL026.*wrong shape: adaptive.tails.0.bias"),
-        ({"n_words": 13}, "(?s)EL034.*wrong shape: adaptive.tails.1.bias"),
+        ({"n_words": 13}, "(?s)wrong shape: adaptive.tails.1.bias"),
     ],
 )
 def test_native_adaptive_softmax_that_does_not_fit(change, part, bilm, tmp_path):

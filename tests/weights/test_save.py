@@ -166,7 +166,7 @@ def test_save_that_fails_leaves_nothing(bilm, tmp_path, monkeypatch):
 def test_save_refuses_words_that_no_line_can_hold(kind, bilm, tmp_path):
     bad = ["two\nlines", "carriage\r", "half\ud800"]
     bilm.vocabulary = Vocabulary([*WORDS[: -len(bad)], *bad])
-    with pytest.raises(ValueError, match="EL035.*3 words .*vocab.txt") as error:
+    with pytest.raises(ValueError, match="3 words .*vocab.txt") as error:
         save_bilm(bilm, tmp_path / "model", format=kind)
     assert all(ascii(word) in str(error.value) for word in bad)
     assert not (tmp_path / "model").exists()
@@ -181,5 +181,5 @@ def test_save_refuses_unknown_settings(setting, bilm, tmp_path):
 
 def test_a_word_that_would_be_taken_for_a_byte_order_mark_is_refused(tmp_path):
     vocabulary = Vocabulary(["\ufeffx", "<S>", "</S>", "<UNK>"])
-    with pytest.raises(ValueError, match="EL035.*1 words"):
+    with pytest.raises(ValueError, match="1 words"):
         write_vocabulary(tmp_path / "vocab.txt", vocabulary)

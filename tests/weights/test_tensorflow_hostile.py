@@ -23,7 +23,7 @@ from reference.tensorflow_files import (
     write_checkpoint,
     write_module,
 )
-from weights.fuzzing import mutate_bytes
+from weights.fuzzing import is_ours, mutate_bytes
 
 from spacy_elmo import load_bilm
 from spacy_elmo.weights.tf_bundle import Bundle, slice_key
@@ -242,7 +242,7 @@ def check(models, name, n_mutations, change=mutate_bytes):
                     load_bilm(folder)
             except (ValueError, OSError) as error:
                 n_errors += 1
-                assert str(error).startswith("[EL") and str(models) in str(error), (name, error)
+                assert is_ours(error) and str(models) in str(error), (name, error)
     finally:
         path.write_bytes(content)
     return n_errors

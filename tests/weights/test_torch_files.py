@@ -159,7 +159,7 @@ def test_what_lies_beside_a_state_dict_is_not_run(protocol, settings, options, w
         if "more" in state:
             assert_same(load_bilm(path), wanted)
         else:
-            with pytest.raises(ValueError, match="(?s)EL303.*x is an object .it names .*no code is run"):
+            with pytest.raises(ValueError, match="(?s)x is an object .it names .*no code is run"):
                 load_bilm(path)
         assert not ran.exists()
 
@@ -193,7 +193,7 @@ def test_pickles_of_another_kind_cost_nothing(content, tmp_path):
     start = b"".join(pickle.dumps(value, 2) for value in (0x1950A86A20F9469CFC6C, 1001, {}))
     path = tmp_path / "a.th"
     path.write_bytes(start + content + pickle.dumps([], 2))
-    with pytest.raises(ValueError, match="EL303"):
+    with pytest.raises(ValueError, match="Only tensors by name are read, at the top or"):
         read_state_dict(Source(path))
 
 

@@ -39,7 +39,7 @@ class Elmo(DerivingModule):
     module (Optional[nn.Module]): Used instead of a biLM from files: has `num_layers`, and gives `activations` and
         `mask`.
     RAISES (ValueError): EL330 for a URL, EL331 for a biLM that the module cannot hold, EL332 and EL333 for invalid
-        arguments and missing files, EL339 for files and a module, EL020 to EL034 for files that cannot be read.
+        arguments and missing files, EL339 for files and a module, also for files that cannot be read.
     """
 
     @isolated

@@ -127,7 +127,7 @@ class ElmoLstm(DerivingModule):
         """Replace all weights by those of a file. The state is kept.
 
         weight_file (PathLike): HDF5 file of bilm-tf or AllenNLP.
-        RAISES (ValueError): EL330 to EL333 for a path without a file, EL022 to EL038 for files that cannot be read,
+        RAISES (ValueError): EL330 to EL333 for a path without a file, also for files that cannot be read,
             EL026 if its LSTM has other sizes.
         """
         path = check_file("weight_file", weight_file)

@@ -23,7 +23,7 @@ def load_network(options_file: Optional[PathLike], weight_file: Optional[PathLik
         takes, such as "en_elmo_sm" or a folder.
     RETURNS (BiLMNetwork): The network.
     RAISES (ValueError): EL330 for a URL, EL331 for a biLM that AllenNLP's modules cannot hold, EL332 and EL333 for
-        missing files, EL020 to EL034 for files that cannot be read.
+        missing files, also for files that cannot be read.
     """
     if options_file is None and isinstance(weight_file, (str, Path)):
         check_no_url("weight_file", weight_file)

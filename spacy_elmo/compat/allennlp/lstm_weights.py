@@ -25,7 +25,7 @@ def read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_s
     cell_size (int): H.
     RETURNS (Dict[str, CellParameters]): Parameters of each cell by the names of AllenNLP, under `forward_layer_0` and
         so on.
-    RAISES (ValueError): EL022 to EL038 for files that cannot be read, EL026 if its LSTM has other sizes.
+    RAISES (ValueError): For files that cannot be read, EL026 if its LSTM has other sizes.
     """
     arrays = {regular_name(name): array for name, array in read_hdf5(Source(path)).items()}
     arrays = {name: array for name, array in arrays.items() if name.startswith("RNN_")}

@@ -35,7 +35,7 @@ class BidirectionalLanguageModel:
     use_character_inputs (bool): Read character ids of `Batcher`; otherwise word ids of `TokenBatcher`.
     embedding_weight_file (Optional[PathLike]): For word ids: HDF5 file of `dump_token_embeddings`.
     max_batch_size (int): Rows of the state, and so of a batch.
-    RAISES (ValueError): EL330 to EL333 for missing files and invalid arguments, EL020 to EL034 for files that cannot be
+    RAISES (ValueError): EL330 to EL333 for missing files and invalid arguments, also for files that cannot be
         read.
     """
 
