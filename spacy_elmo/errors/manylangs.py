@@ -1,4 +1,4 @@
-"""Errors of models of ELMoForManyLangs, and of biLMs of their kind. EL300, EL302, EL304 to EL309."""
+"""Errors of models of ELMoForManyLangs, and of biLMs of their kind. EL300, EL302, EL308, EL309."""
 
 from .catalogue import Catalogue
 

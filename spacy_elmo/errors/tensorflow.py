@@ -1,4 +1,4 @@
-"""Errors of TensorFlow checkpoints and TF-Hub modules. EL320 to EL329."""
+"""Errors of TensorFlow checkpoints and TF-Hub modules. EL320, EL321, EL326."""
 
 from .catalogue import Catalogue
 

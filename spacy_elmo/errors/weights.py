@@ -1,6 +1,6 @@
 """Errors of weights: reading, writing, files that do not fit each other, downloads and comparisons.
 
-EL020 to EL059, EL180 to EL189, EL303, EL310 to EL319, EL344, EL360 to EL373.
+EL020 to EL037, EL180, EL313 to EL319, EL344, EL367, EL371 to EL373.
 """
 
 from .catalogue import Catalogue

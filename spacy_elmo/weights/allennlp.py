@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import from_numpy, nn
 
-from ..bilm.config import BiLMConfig, CharCNNConfig
+from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..encoding.facade import BiLM
@@ -49,13 +49,11 @@ from .tensor_map import (
     Array,
     Dataset,
     Shape,
-    TensorSlice,
     cell_datasets,
+    char_cnn_datasets,
     export_arrays,
     find_misfits,
-    highway_datasets,
     import_arrays,
-    whole,
 )
 from .torch_files import read_state_dict
 
@@ -276,26 +274,13 @@ def allennlp_datasets(config: BiLMConfig) -> List[Dataset]:
     """config (BiLMConfig): Sizes and switches, of a biLM that AllenNLP can have.
     RETURNS (List[Dataset]): All tensors of the biLM, by their names in it.
     """
-    table = [] if config.char_cnn is None else _char_cnn_datasets(config.char_cnn, config.projection_width)
+    table: List[Dataset] = []
+    if config.char_cnn is not None:
+        table = char_cnn_datasets(config.char_cnn, config.projection_width, CHARACTERS, EMBEDDER)
     for layer in range(config.n_layers):
         for direction in range(config.n_directions):
             sizes = config.projection_width, config.cell_width
             table += cell_datasets(lstm_base(layer, direction), f"encoder.layers.{layer}.", direction, *sizes)
-    return table
-
-
-def _char_cnn_datasets(config: CharCNNConfig, width: int) -> List[Dataset]:
-    shape = (config.n_characters + 1, config.embedding_width)
-    table = [Dataset(CHARACTERS, shape, (TensorSlice("char_cnn.embedding"),))]
-    for i, (window, n) in enumerate(config.filters):
-        base, ours = f"{EMBEDDER}char_conv_{i}.", f"char_cnn.filters.{i}."
-        table.append(whole(base + "weight", (n, config.embedding_width, window), ours + "weight"))
-        table.append(whole(base + "bias", (n,), ours + "bias"))
-    for k in range(config.n_highway):
-        table += highway_datasets(f"{EMBEDDER}_highways._layers.{k}.", f"char_cnn.highways.{k}.", config.n_filters)
-    base, ours = f"{EMBEDDER}_projection.", "char_cnn.projection."
-    table.append(whole(base + "weight", (width, config.n_filters), ours + "weight"))
-    table.append(whole(base + "bias", (width,), ours + "bias"))
     return table
 
 
@@ -671,7 +656,7 @@ def _words_of(files: AllenNLPFiles) -> Optional[List[str]]:
 # Write an archive that AllenNLP 2.10.1 loads: a classifier with an `ElmoTokenEmbedder`, the smallest registered model.
 #
 # `ElmoTokenEmbedder` reads options.json and an HDF5 file before AllenNLP loads the state dict over them. Both are in
-# the archive, and its config names them by the folder that AllenNLP unpacks it to (see `jsonnet.py`).
+# the archive, and its config names them by the folder that AllenNLP unpacks it to (see `to_json`).
 
 ELMO = "_text_field_embedder.token_embedder_elmo._elmo."
 CLASSIFIER = "_classification_layer."

@@ -16,7 +16,18 @@ from ..errors import Errors, Warnings
 from ..text.vocabulary import UNKNOWN, Vocabulary
 from .checks import MAX_LAYERS, MAX_WIDTH, SettingsReader, find_filter_excess, listed, shorten
 from .parts import as_float32, build_head, build_network, check_vocabulary, network_shapes
-from .tensor_map import NEGATED, Array, Dataset, Shape, TensorSlice, find_misfits, gate_slices, import_arrays, permute
+from .tensor_map import (
+    DIRECTIONS,
+    Array,
+    Dataset,
+    Shape,
+    TensorSlice,
+    char_cnn_datasets,
+    find_misfits,
+    gate_slices,
+    import_arrays,
+    permute,
+)
 
 # The config of a language model of AllenNLP, converted to a `BiLMConfig`.
 #
@@ -179,7 +190,6 @@ def _is_filter(pair: Any) -> bool:
 #
 # PyTorch's LSTM has two biases, which are added: its second one is not in the table (see `sum_biases`).
 
-DIRECTIONS = ("forward", "backward")
 POSITIONS = "_contextualizer._position.positional_encoding"
 UNUSED = "_last_average_loss"  # a buffer that AllenNLP keeps for old archives
 COLUMNS = permute(1, 0)
@@ -193,7 +203,13 @@ def language_model_datasets(config: BiLMConfig, embedder: str) -> List[Dataset]:
     embedder (str): Name of the token embedder.
     RETURNS (List[Dataset]): All tensors but the softmax, the positions and unused buffers.
     """
-    table = [] if config.char_cnn is None else _characters(config.char_cnn, config.projection_width, embedder)
+    width, table = config.projection_width, []
+    if config.char_cnn is not None:
+        base = f"_text_field_embedder.token_embedder_{embedder}."
+        encoder = f"{base}_encoder._module."
+        table = char_cnn_datasets(config.char_cnn, width, f"{base}_embedding._module.weight", encoder)
+        if config.char_cnn.has_layer_norm:
+            table += _norm(f"{encoder}_layer_norm.", "char_cnn.norm.", width, ())
     return table + (_transformer(config) if config.encoder == "transformer" else _lstm(config))
 
 
@@ -256,33 +272,6 @@ def _layer(config: BiLMConfig, theirs: str, ours: str, k: int) -> List[Dataset]:
 def _norm(theirs: str, ours: str, width: int, at: "tuple[int, ...]") -> List[Dataset]:
     names = (("gamma", "weight"), ("beta", "bias"))
     return [Dataset(theirs + name, (width,), (TensorSlice(ours + own, at=at),)) for name, own in names]
-
-
-def _characters(config: CharCNNConfig, p: int, embedder: str) -> List[Dataset]:
-    base = f"_text_field_embedder.token_embedder_{embedder}."
-    encoder = base + "_encoder._module."
-    shape = (config.n_characters + 1, config.embedding_width)
-    table = [Dataset(base + "_embedding._module.weight", shape, (TensorSlice("char_cnn.embedding"),))]
-    for i, (window, n) in enumerate(config.filters):
-        weight = TensorSlice(f"char_cnn.filters.{i}.weight")
-        table.append(Dataset(f"{encoder}char_conv_{i}.weight", (n, config.embedding_width, window), (weight,)))
-        table.append(Dataset(f"{encoder}char_conv_{i}.bias", (n,), (TensorSlice(f"char_cnn.filters.{i}.bias"),)))
-    width = config.highway_width(p)
-    sizes: Dict[str, Shape] = {"weight": (width,), "bias": ()}
-    for layer in range(config.n_highway):
-        for name, rest in sizes.items():
-            key = f"char_cnn.highways.{layer}.{name}"
-            transform, gate = slice(None, width), slice(width, None)
-            # Their gate carries the input, ours transforms it: sigmoid(-x) = 1 - sigmoid(x).
-            parts = (
-                TensorSlice(key, at=(transform,), cut=(transform,)),
-                TensorSlice(key, at=(gate,), cut=(gate,), transform=NEGATED),
-            )
-            table.append(Dataset(f"{encoder}_highways._layers.{layer}.{name}", (2 * width, *rest), parts))
-    projected: Dict[str, Shape] = {"weight": (p, config.n_filters), "bias": (p,)}
-    for name, size in projected.items():
-        table.append(Dataset(f"{encoder}_projection.{name}", size, (TensorSlice(f"char_cnn.projection.{name}"),)))
-    return table + (_norm(f"{encoder}_layer_norm.", "char_cnn.norm.", p, ()) if config.has_layer_norm else [])
 
 
 def are_sinusoids(found: Array, wanted: Array) -> bool:

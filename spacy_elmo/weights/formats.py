@@ -292,7 +292,6 @@ class Format:
     wanted (str): Description of the files that `detect` looks for.
     required (Sequence[str]): Patterns of names of the files that it needs ("a|b" for either), to say which of them are
         missing. Without them, the message has `wanted`.
-    missing (Optional[Callable[[Path], str]]): Says what is missing at a path, for formats not defined by names.
     refuses (Optional[Callable[[BiLM], Optional[str]]]): The reason why `write` cannot write a biLM, None if it can.
     """
 
@@ -304,7 +303,6 @@ class Format:
     dtypes: Sequence[str]
     wanted: str
     required: Sequence[str] = ()
-    missing: Optional[Callable[[Path], str]] = None
     refuses: Optional[Callable[[BiLM], Optional[str]]] = None
 
 
@@ -464,8 +462,6 @@ def _not_found(path: Path) -> str:
 
 
 def _missing_of(format: Format, path: Path, files: Optional[Listing]) -> str:
-    if format.missing is not None:
-        return format.missing(path)
     return f"{find_missing(path, format.required, files)}; it is {format.wanted}" if format.required else format.wanted
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from http.client import HTTPException
 from math import prod
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
@@ -203,7 +203,7 @@ def _count(name: str, path: Path) -> Optional[int]:
     return None
 
 
-# Requests over HTTP, behind a small protocol: tests and programs can pass an opener of their own.
+# Requests over HTTP; programs can pass an opener of their own.
 #
 # Only http and https are opened. Redirects are limited, and never lead from https to http.
 
@@ -212,36 +212,10 @@ TIMEOUT_S = 30.0
 SCHEMES = ("http", "https")
 
 
-class Reply(Protocol):
-    """The answer to a request. `status` is its HTTP status, `headers` are its headers, in any capitalization."""
-
-    @property
-    def status(self) -> Optional[int]:
-        """RETURNS (Optional[int]): HTTP status."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """RETURNS (Mapping[str, str]): Headers; `get` ignores capitalization."""
-
-    def read(self, n: int, /) -> bytes:
-        """n (int): Maximum number of bytes.
-        RETURNS (bytes): The next bytes of the content, none at its end.
-        """
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-class Opener(Protocol):
-    """Sends a request."""
-
-    def __call__(self, url: str, headers: Mapping[str, str]) -> Reply:
-        """url (str): An address with http or https.
-        headers (Mapping[str, str]): Headers of the request.
-        RETURNS (Reply): The answer, also for a status that reports an error.
-        RAISES (ValueError): For an address or a redirect that is refused.
-        RAISES (OSError): For a connection that fails.
-        """
+# Sends a request: an address, with http or https, and headers. The reply is urllib's or like it: `status`, `headers` (a
+# mapping that ignores capitalization), `read(n)` and `close()`, also for a status that reports an error. A refused
+# address or redirect is a ValueError, a connection that fails an OSError.
+Opener = Callable[[str, Mapping[str, str]], Any]
 
 
 def check_url(url: str) -> str:
@@ -277,7 +251,7 @@ class SafeRedirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def open_url(url: str, headers: Mapping[str, str]) -> Reply:
+def open_url(url: str, headers: Mapping[str, str]) -> Any:
     """The default `Opener`, with urllib and its proxies from the environment."""
     director = urllib.request.OpenerDirector()
     handlers = (urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler, SafeRedirects)
@@ -285,17 +259,13 @@ def open_url(url: str, headers: Mapping[str, str]) -> Reply:
         director.add_handler(handler())
     request = urllib.request.Request(check_url(url), headers={"User-Agent": f"spacy-elmo/{__version__}", **headers})
     try:
-        reply: Any = director.open(request, timeout=TIMEOUT_S)
+        return director.open(request, timeout=TIMEOUT_S)
     except HTTPError as error:
-        reply = error
-    return _checked(reply)
+        return error
+
+    # Download one file: mirrors in order, resumed where it was interrupted, checked before it is used.
 
 
-def _checked(reply: Any) -> Reply:
-    return reply  # type: ignore[no-any-return]  # urllib's replies have no common type
-
-
-# Download one file: mirrors in order, resumed where it was interrupted, checked before it is used.
 #
 # RFC 9110, sec. 14: a range request with If-Range continues the same version of a file, or starts again.
 
@@ -433,7 +403,7 @@ def _fetch(url: str, part: Path, opener: Opener, max_bytes: int, on_bytes: Calla
         reply.close()
 
 
-def _request(opener: Opener, url: str, headers: Mapping[str, str]) -> Reply:
+def _request(opener: Opener, url: str, headers: Mapping[str, str]) -> Any:
     try:
         return opener(url, headers)
     except ValueError as error:  # a redirect that is refused
@@ -442,7 +412,7 @@ def _request(opener: Opener, url: str, headers: Mapping[str, str]) -> Reply:
         raise MirrorError(f"no connection ({getattr(error, 'reason', error)})", is_final=False) from error
 
 
-def _total_bytes(reply: Reply, start: int, url: str) -> Optional[int]:
+def _total_bytes(reply: Any, start: int, url: str) -> Optional[int]:
     """The size of the whole file, if the server says it."""
     status = reply.status or 0
     if status == 206 and start:
@@ -458,7 +428,7 @@ def _total_bytes(reply: Reply, start: int, url: str) -> Optional[int]:
 
 
 def _append(
-    reply: Reply, part: Path, start: int, total: Optional[int], max_bytes: int, on_bytes: Callable[[int], Any]
+    reply: Any, part: Path, start: int, total: Optional[int], max_bytes: int, on_bytes: Callable[[int], Any]
 ) -> None:
     n_bytes = start
     with part.open("ab") as file:
@@ -472,9 +442,10 @@ def _append(
         raise MirrorError(f"interrupted after {n_bytes:,} of {total:,} bytes", is_final=n_bytes > total)
 
 
-def _read(reply: Reply) -> bytes:
+def _read(reply: Any) -> bytes:
     try:
-        return reply.read(CHUNK_BYTES)
+        content: bytes = reply.read(CHUNK_BYTES)
+        return content
     except (OSError, HTTPException) as error:
         raise MirrorError(f"interrupted ({error})", is_final=False) from error
 
@@ -489,7 +460,7 @@ def _read_note(part: Path, url: str) -> Dict[str, Any]:
     return note if is_usable and part.is_file() else {}
 
 
-def _write_note(part: Path, url: str, reply: Reply, total: Optional[int]) -> None:
+def _write_note(part: Path, url: str, reply: Any, total: Optional[int]) -> None:
     """Without a strong version of the file its download cannot be continued safely, and starts again."""
     tag, date = reply.headers.get("ETag", ""), reply.headers.get("Last-Modified", "")
     version = tag if tag and not tag.startswith("W/") else date

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Tuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bilm.config import CharCNNConfig
 from ..bilm.lstm import FORGET_BIAS
 from .checks import MAX_ABSOLUTE
 
@@ -97,17 +98,36 @@ def whole(name: str, shape: Shape, key: str) -> Dataset:
     return Dataset(name, shape, (TensorSlice(key),))
 
 
-def highway_datasets(base: str, ours: str, n_filters: int) -> List[Dataset]:
+def highway_datasets(base: str, ours: str, width: int) -> List[Dataset]:
     """base (str), ours (str): Prefixes of a highway layer in the file and in our state dict.
-    n_filters (int): F.
-    RETURNS (List[Dataset]): Its weight (2F, F) and its bias (2F,).
+    width (int): Of its input and output.
+    RETURNS (List[Dataset]): Its weight (2 * width, width) and its bias (2 * width,).
     """
-    halves = ((slice(None, n_filters), UNCHANGED), (slice(n_filters, None), NEGATED))
+    halves = ((slice(None, width), UNCHANGED), (slice(width, None), NEGATED))
     table = []
-    for name, shape in (("weight", (2 * n_filters, n_filters)), ("bias", (2 * n_filters,))):
+    for name, shape in (("weight", (2 * width, width)), ("bias", (2 * width,))):
         slices = (TensorSlice(ours + name, at=(rows,), cut=(rows,), transform=change) for rows, change in halves)
         table.append(Dataset(base + name, shape, tuple(slices)))
     return table
+
+
+def char_cnn_datasets(config: CharCNNConfig, width: int, table: str, base: str) -> List[Dataset]:
+    """config (CharCNNConfig): Sizes.
+    width (int): P.
+    table (str), base (str): Name of the character embeddings in the file, and prefix of all else.
+    RETURNS (List[Dataset]): Character embeddings, convolutions, highways and projection of AllenNLP.
+    """
+    shape = (config.n_characters + 1, config.embedding_width)
+    found = [whole(table, shape, "char_cnn.embedding")]
+    for i, (window, n) in enumerate(config.filters):
+        theirs, ours = f"{base}char_conv_{i}.", f"char_cnn.filters.{i}."
+        found.append(whole(theirs + "weight", (n, config.embedding_width, window), ours + "weight"))
+        found.append(whole(theirs + "bias", (n,), ours + "bias"))
+    for k in range(config.n_highway):
+        n_rows = config.highway_width(width)
+        found += highway_datasets(f"{base}_highways._layers.{k}.", f"char_cnn.highways.{k}.", n_rows)
+    found.append(whole(f"{base}_projection.weight", (width, config.n_filters), "char_cnn.projection.weight"))
+    return [*found, whole(f"{base}_projection.bias", (width,), "char_cnn.projection.bias")]
 
 
 def cell_datasets(base: str, ours: str, direction: int, width: int, cell_width: int) -> List[Dataset]:

@@ -12,8 +12,6 @@ from safetensors.numpy import load, save
 
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
-from spacy_elmo.weights.hdf5 import read_hdf5
-from spacy_elmo.weights.sources import Source
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
@@ -81,16 +79,6 @@ def test_hdf5_that_is_not_plain_is_not_read(kind, is_zip, folder, tmp_path):
                 archive.write(folder / name, name)
     with pytest.raises(ValueError, match=f"(?s){text}"):
         load_bilm(path)
-
-
-@pytest.mark.issue(15)
-def test_hdf5_with_too_many_groups_is_not_read(tmp_path, monkeypatch):
-    with h5py.File(tmp_path / "weights.hdf5", "w") as file:
-        for i in range(30):
-            file.create_group(str(i))
-    monkeypatch.setattr("spacy_elmo.weights.hdf5.MAX_NODES", 20)
-    with pytest.raises(ValueError, match="\n- it has more than 20 groups and datasets"):
-        read_hdf5(Source(tmp_path / "weights.hdf5"))
 
 
 @pytest.mark.issue(15)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 from reference.seeded_weights import make_arrays, make_options, write_model
 from reference.tensorflow_files import write_module
 
-import spacy_elmo.weights.formats
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.weights.formats import BILM_TF, FORMATS, NATIVE, detect_format
 
@@ -152,15 +150,6 @@ def test_a_folder_with_one_archive_is_read_as_the_archive(folder: Path, tmp_path
 
 
 @pytest.mark.issue(17)
-def test_formats_without_names_say_what_they_want(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = replace(NATIVE, name="plain", required=(), wanted="a folder with a thing")
-    own = replace(BILM_TF, name="own", missing=lambda path: f"no thing in {path.name}")
-    monkeypatch.setattr(spacy_elmo.weights.formats, "FORMATS", (plain, own))
-    message = message_of(tmp_path)
-    assert "\n- plain: a folder with a thing\n- own: no thing in " in message
-
-
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("name", ["config.json", "weights.safetensors"])
 def test_a_file_of_a_native_folder_stands_for_it(name: str, folder: Path, tmp_path: Path) -> None:
     save_bilm(load_bilm(folder), tmp_path / "native")
@@ -191,12 +180,6 @@ def test_options_stand_for_the_weights_beside_them(folder: Path) -> None:
     assert detect_format(folder / "a_options.json")[1].weights.path == folder / "a_weights.hdf5"
     with pytest.raises(ValueError, match="EL021.*2 files with HDF5 weights.*a folder of their own"):
         detect_format(folder / "options.json")
-
-
-@pytest.mark.issue(17)
-def test_a_complete_model_is_never_reported(folder: Path, tmp_path: Path) -> None:
-    save_bilm(load_bilm(folder), tmp_path / "native")
-    assert detect_format(tmp_path / "native")[0] is NATIVE and detect_format(folder)[0] is BILM_TF
 
 
 @pytest.mark.issue(17)

@@ -1,4 +1,4 @@
-"""Files with seeded random damage: they load, or there is an error of ours with its code."""
+"""Files with seeded random damage: they load, or there is an error of ours that names what is wrong."""
 
 import gzip
 import zipfile

@@ -166,12 +166,6 @@ def test_names_are_text(tmp_path):
         Bundle(index)
 
 
-def test_an_index_has_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy_elmo.weights.tf_bundle.MAX_INDEX_BYTES", 100)
-    with pytest.raises(ValueError, match="EL036.*model.ckpt.index"):
-        Bundle(write_bundle(tmp_path / "model.ckpt", {"W": ONES}))
-
-
 def test_errors_take_no_memory(tmp_path):
     large = entry(shape=(2**28, 4), place=(0, 0, 2**32))
     index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, change={"W": large})
