@@ -21,7 +21,7 @@ import numpy as np
 import typer
 from against_side import NUMBERS, SHAPES
 from corpus import default_shared
-from rounds import PACKAGED, Places
+from inference import PACKAGED, Places
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = (PACKAGED, "small", "medium", "original")

@@ -1,10 +1,13 @@
 """spacy-curated-transformers with RoBERTa layers and random weights. Runs in its own environment.
 
-Started by `inference.py` with the interpreter that the user names. Tokens are split by the byte-BPE
-vocabulary of `curated_pieces.py`. Vectors of wordpieces are not pooled to tokens, which is the task of listeners.
+Started by `inference.py` with the interpreter that the user names, once with `pieces TEXT FOLDER` to train a byte-BPE
+vocabulary of RoBERTa's size on English text, so that words have as many wordpieces; nothing is downloaded. Vectors of
+wordpieces are not pooled to tokens, which is the task of listeners.
 """
 
+import gzip
 import os
+import sys
 from importlib.metadata import version
 from typing import Any, Dict, List
 
@@ -18,6 +21,7 @@ PACKAGE = "spacy-curated-transformers"
 N_LAYERS = {"roberta-base": 12, "roberta-6-layers": 6}
 N_PIECES = 50265
 PIECE_FILES = {"vocab": "json", "merges": "txt"}
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 SEED = 7
 WINDOW, STRIDE = 128, 96  # wordpieces, as in spaCy's quickstart
 
@@ -66,8 +70,21 @@ class Curated(measure.System):
         return make_doc(self.nlp.vocab, document)
 
 
+def train_pieces(text: str, folder: str) -> None:
+    """Write `vocab.json` and `merges.txt`. text (str): Gzipped, one sentence per line, tokens separated by spaces."""
+    from tokenizers import ByteLevelBPETokenizer
+
+    tokenizer = ByteLevelBPETokenizer()
+    with gzip.open(text, "rt", encoding="utf8") as lines:
+        tokenizer.train_from_iterator(lines, vocab_size=N_PIECES, special_tokens=SPECIAL, show_progress=False)
+    tokenizer.save_model(folder)
+
+
 def main() -> None:
-    """Measure the system of the arguments."""
+    """Train the vocabulary, or measure the system of the arguments."""
+    if sys.argv[1] == "pieces":
+        train_pieces(*sys.argv[2:])
+        return
     arguments = measure.read_arguments()
     torch.set_num_threads(arguments.threads)
     system = Curated(N_LAYERS[arguments.system], arguments.weights, arguments.batch_size)

@@ -14,8 +14,7 @@ from unittest.mock import patch
 import torch
 import typer
 from corpus import Sentence, default_shared, flatten, read_documents
-from flops import count_flops
-from machine import matrix_peak
+from machine import count_flops, matrix_peak
 from measure import batches
 from plain_loop import PlainBiLM
 from torch import Tensor

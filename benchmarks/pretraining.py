@@ -16,8 +16,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 import typer
 from corpus import default_shared
-from flops import count_training_flops
-from machine import matrix_peak
+from machine import count_training_flops, matrix_peak
 from plain_training import PlainLanguageModel, PlainSampler
 
 from spacy_elmo.bilm.config import BiLMConfig

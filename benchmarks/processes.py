@@ -3,29 +3,25 @@
 python benchmarks/processes.py
 """
 
-import json
 import multiprocessing
 import statistics
 import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, List, Union
 
 import spacy
-import srsly
 import torch
 import typer
-from corpus import Document, default_shared, read_documents
+from corpus import Document, default_shared, make_doc, read_documents
 from invariance import make_small
 from spacy.language import Language
 from spacy.tokens import Doc
 
 import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory, also where nothing is installed
-from spacy_elmo.pipeline.multiprocessing import load_encoders_once
 
 N_TIMED_DOCS = 1000  # Docs whose serialization is timed
-READ_EVERY = 50  # Docs between two readings of the memory of the workers
 Result = Dict[str, Any]
 Maker = Callable[[Language, Document], Union[str, Doc]]
 
@@ -40,30 +36,27 @@ def main(
     shared: Path = typer.Option(
         default_shared(), "--shared", "-S", help="Folder with `data` and `tools`.", exists=True
     ),
-    json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
     # fmt: on
 ) -> None:
-    """Print tokens/s, memory of the workers, and the time to send Docs between processes."""
+    """Print tokens/s, and the time to send Docs between processes."""
     multiprocessing.set_start_method("fork")
     warnings.filterwarnings("ignore", "nlp.pipe starts")  # the effect of several processes is measured here
     torch.set_num_threads(threads)
     documents = repeats * read_documents(shared)
     by_sentence = [[sentence] for document in documents for sentence in document]
-    results: List[Result] = []
     print(f"store mixed, {dtype}; 1 process with {threads} threads, {n_process} processes; medians of {rounds}")
     with tempfile.TemporaryDirectory() as folder:
         for weights in ("en_elmo_sm", str(make_small(shared, Path(folder)))):
             nlp = make_pipeline(weights, dtype)
             for unit, make, texts, batch_size in (
-                ("sentences", make_doc, by_sentence, 256),
+                ("sentences", with_sentences, by_sentence, 256),
                 ("sentences as strings", make_string, by_sentence, 256),
-                ("documents", make_doc, documents, 16),
+                ("documents", with_sentences, documents, 16),
             ):
                 result = compare(nlp, make, texts, batch_size, n_process, rounds)
-                results.append({"weights": Path(weights).name, "unit": unit, "batch_size": batch_size, **result})
-                print_result(results[-1], n_process)
-    if json_path is not None:
-        json_path.write_text(json.dumps(results, indent=1), encoding="utf8")
+                print_result(
+                    {"weights": Path(weights).name, "unit": unit, "batch_size": batch_size, **result}, n_process
+                )
 
 
 def make_pipeline(weights: str, dtype: str) -> Language:
@@ -82,16 +75,12 @@ def compare(nlp: Language, make: Maker, texts: List[Document], batch_size: int, 
         len(nlp.make_doc(text)) if isinstance(text, str) else len(text) for text in make_all(nlp, make, texts)
     )
     seconds: Dict[int, List[float]] = {1: [], n_process: []}
-    memory: Result = {}
     for number in range(rounds + 1):
         for n in seconds:
             docs = make_all(nlp, make, texts)
-            started = time.perf_counter()
-            for i, _ in enumerate(nlp.pipe(docs, batch_size=batch_size, n_process=n)):
-                if n > 1 and number == 0 and i % READ_EVERY == 0:  # only in a pass that is not timed
-                    memory = {key: max(value, memory.get(key, 0.0)) for key, value in workers_memory().items()}
+            elapsed_s = _time(lambda: sum(1 for _ in nlp.pipe(docs, batch_size=batch_size, n_process=n)))  # noqa: B023
             if number:
-                seconds[n].append(time.perf_counter() - started)
+                seconds[n].append(elapsed_s)
     rates = {n: n_tokens / statistics.median(found) for n, found in seconds.items()}
     serialization = serialization_seconds(nlp, make, texts, batch_size)
     cpu_s = n_process * statistics.median(seconds[n_process])
@@ -101,10 +90,8 @@ def compare(nlp: Language, make: Maker, texts: List[Document], batch_size: int, 
         "one_tokens_per_s": rates[1],
         "several_tokens_per_s": rates[n_process],
         "ratio": rates[n_process] / rates[1],
-        "serialization_ms": {name: 1000 * value for name, value in serialization.items()},
-        "serialization_share": serialization["remembered"] * len(texts) / cpu_s,
-        "weights_mb": sum(p.nbytes for p in nlp.get_pipe("elmo").model.shims[0].bilm.network.parameters()) / 2**20,
-        **memory,
+        "serialization_ms": 1000 * serialization,
+        "serialization_share": serialization * len(texts) / cpu_s,
     }
 
 
@@ -118,52 +105,20 @@ def make_string(nlp: Language, text: Document) -> str:
     return " ".join(word for sentence in text for word in sentence)
 
 
-def make_doc(nlp: Language, text: Document) -> Doc:
+def with_sentences(nlp: Language, text: Document) -> Doc:
     """RETURNS (Doc): A Doc with sentence boundaries, without vectors."""
-    starts = [i == 0 for sentence in text for i in range(len(sentence))]
-    return Doc(nlp.vocab, words=[word for sentence in text for word in sentence], sent_starts=starts)
+    return make_doc(nlp.vocab, text)
 
 
-def workers_memory() -> Dict[str, float]:
-    """RETURNS (Dict[str, float]): Memory of the largest worker in MB: resident, proportional (pages shared by k
-    processes count 1/k), and private. Linux only.
-    """
-    found: List[Dict[str, float]] = []
-    for child in multiprocessing.active_children():
-        try:
-            lines = Path(f"/proc/{child.pid}/smaps_rollup").read_text(encoding="utf8").splitlines()[1:]
-        except OSError:  # the process has ended
-            continue
-        sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
-        own = sizes["Private_Clean"] + sizes["Private_Dirty"]
-        found.append({"rss_mb": sizes["Rss"], "pss_mb": sizes["Pss"], "own_mb": own})
-    return {key: max(one[key] for one in found) for key in (found[0] if found else ())}
-
-
-def serialization_seconds(nlp: Language, make: Maker, texts: List[Document], batch_size: int) -> Dict[str, float]:
+def serialization_seconds(nlp: Language, make: Maker, texts: List[Document], batch_size: int) -> float:
     """Time to serialize a Doc for a worker and back, measured in one process: to bytes and from bytes, twice; once if
-    strings are sent to the worker.
-
-    RETURNS (Dict[str, float]): Seconds per Doc, with plain srsly and with its cached encoders.
+    strings are sent to the worker. RETURNS (float): Seconds per Doc.
     """
     texts = texts[:N_TIMED_DOCS]
     docs = [text for text in make_all(nlp, make, texts) if isinstance(text, Doc)]
-    done = list(nlp.pipe(make_all(nlp, make, texts), batch_size=batch_size))
-    seconds = {}
-    for name, change in (("plain", _forget), ("remembered", load_encoders_once)):
-        change()
-        found = (_time(lambda: [_travel(nlp, doc) for doc in (*docs, *done)]) for _ in range(2))
-        seconds[name] = min(found) / len(texts)
-    return seconds
-
-
-def _travel(nlp: Language, doc: Doc) -> Doc:
-    return Doc(nlp.vocab).from_bytes(doc.to_bytes())
-
-
-def _forget() -> None:
-    for registry in (srsly.msgpack_encoders, srsly.msgpack_decoders):
-        registry.entry_points = True
+    docs += nlp.pipe(make_all(nlp, make, texts), batch_size=batch_size)
+    found = (_time(lambda: [Doc(nlp.vocab).from_bytes(doc.to_bytes()) for doc in docs]) for _ in range(2))
+    return min(found) / len(texts)
 
 
 def _time(function: Callable[[], Any]) -> float:
@@ -178,18 +133,11 @@ def print_result(result: Result, n_process: int) -> None:
     print(f"{result['weights']:10} {result['n_docs']:,} {result['unit']} of {length:.1f} tokens", end=", ")
     print(f"batch_size {result['batch_size']}: 1 process {result['one_tokens_per_s']:,.0f} tokens/s", end=", ")
     print(f"{n_process} processes {result['several_tokens_per_s']:,.0f}, ratio {result['ratio']:.2f}")
-    serialization = result["serialization_ms"]
     print(
-        f"{'':10} serialization of a Doc {serialization['remembered']:.2f} ms "
-        f"({serialization['plain']:.2f} with plain srsly), "
+        f"{'':10} serialization of a Doc {result['serialization_ms']:.2f} ms, "
         f"{result['serialization_share']:.0%} of the processes' time",
+        flush=True,
     )
-    if "pss_mb" in result:
-        print(
-            f"{'':10} weights {result['weights_mb']:.0f} MB; largest worker: resident {result['rss_mb']:.0f} MB, "
-            f"share {result['pss_mb']:.0f}, its own {result['own_mb']:.0f}",
-            flush=True,
-        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The table on contexts and states of docs/results.md, from the file that benchmarks/contexts.py writes."""
+"""The table on contexts and states of docs/results.md, from the file that contexts.py writes."""
 
 from pathlib import Path
 from typing import Any, Dict, Optional
@@ -38,7 +38,8 @@ def contexts_section(results: Path) -> Optional[str]:
     told = (
         f"Forward perplexity of {found['n_documents']} held-out documents ({found['n_tokens']:,} tokens), and accuracy "
         f"of a linear probe of UPOS on the mean of the layers, UD English-EWT: {found['n_train']:,} training tokens, "
-        f"{found['n_dev']:,} development tokens; with 95 % interval; biLM `{found['bilm']}`, `benchmarks/contexts.py`."
+        f"{found['n_dev']:,} development tokens; with 95 % interval; biLM `{found['bilm']}`, "
+        "`project/scripts/contexts.py`."
     )
     return f"{told}\n\n{table}{note_earlier(found)}"
 

@@ -66,7 +66,7 @@ DATASETS = {
     "ru_taiga": Dataset("morphologizer", _local_ud("ru_taiga-r2.7")),
     "goemotions": Dataset("textcat", {split: (f"goemotions/{split}.jsonl.gz",) for split in SPLITS}),
 }
-# Read as they are, by layers.py and benchmarks/contexts.py; local copies only.
+# Read as they are, by layers.py and contexts.py; local copies only.
 CORPORA = {
     "semcor": {split: (f"wsd/semcor-noad-{split}.jsonl.gz",) for split in ("train", "test")},
     "contexts": {

@@ -42,7 +42,7 @@ SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "placements": ("Placement", make_placements),
     "shares": ("Sample efficiency", make_shares),
 }
-# The same as SECTIONS for sections that read files of errors.py, layers.py or benchmarks/contexts.py, from the folder
+# The same as SECTIONS for sections that read files of errors.py, layers.py or contexts.py, from the folder
 # results.
 FILE_SECTIONS: Dict[str, Tuple[str, Callable[[Path], Optional[str]]]] = {
     "errors": ("Errors", errors_section),

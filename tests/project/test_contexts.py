@@ -18,7 +18,7 @@ from spacy_elmo import BiLM, save_bilm
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.text.vocabulary import Vocabulary
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "contexts.py"
+SCRIPT = Path(__file__).parents[2] / "project" / "scripts" / "contexts.py"
 TAGS = ["DET", "NOUN", "VERB"]
 
 

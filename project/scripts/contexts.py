@@ -1,8 +1,8 @@
 """Compare contexts and initial states of a biLM: perplexity, and a linear probe of UPOS on UD EWT.
 
-python benchmarks/contexts.py en_elmo_sm --shared ../shared --json project/results/contexts.json
+python project/scripts/contexts.py en_elmo_sm --shared ../shared --json project/results/contexts.json
 
-`project/scripts/results.py` draws the table of docs/results.md from the JSON file.
+`results.py` draws the table of docs/results.md from the JSON file.
 """
 
 import gzip
