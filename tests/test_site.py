@@ -102,7 +102,7 @@ def test_search_works_without_a_server(site: Path) -> None:
 
 def _generated() -> Dict[str, str]:
     """Generated pages, in Markdown, by their path in the site."""
-    program = "import json; from sitegen.staging import read_pages; print(json.dumps(dict(read_pages())))"
+    program = "import json; from pages import read_pages; print(json.dumps(dict(read_pages())))"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=SITE, check=True)
     return dict(json.loads(result.stdout))
 

@@ -9,8 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sitegen.source import ROOT
-from sitegen.staging import stage
+from pages import ROOT, stage
 
 HERE = Path(__file__).parent
 

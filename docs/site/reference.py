@@ -1,0 +1,199 @@
+"""Reference pages from the docstrings of the public names, read from the source, without importing it."""
+
+import ast
+import re
+import textwrap
+from inspect import cleandoc
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Tuple, Union
+
+ROOT = Path(__file__).parents[2]
+LINE_WIDTH = 100
+Definition = Union[ast.ClassDef, ast.FunctionDef, ast.Assign]
+# Page: title, one line about it, and its modules. A trailing `.*` stands for each module of a package.
+PAGES: Dict[str, Tuple[str, str, Tuple[str, ...]]] = {
+    "spacy_elmo": ("spacy_elmo", "Load and save biLMs, and compute vectors without a pipeline.", ("spacy_elmo",)),
+    "nn": ("spacy_elmo.nn", "Modules for plain PyTorch.", ("spacy_elmo.nn",)),
+    "compat": (
+        "spacy_elmo.compat",
+        "Replacements for packages that are no longer maintained. [Migrating](../migrating.md) shows their use.",
+        tuple(f"spacy_elmo.compat.{name}" for name in ("allennlp", "simple_elmo", "elmoformanylangs", "bilm")),
+    ),
+    "analysis": (
+        "spacy_elmo.analysis",
+        "Questions asked of vectors and pipelines, and their pictures.",
+        ("spacy_elmo.analysis.*",),
+    ),
+    "export": (
+        "spacy_elmo.export",
+        "A biLM as ONNX graph or spaCy package. [Formats](../formats.md) says what is checked.",
+        ("spacy_elmo.export", "spacy_elmo.export.package"),
+    ),
+}
+REGISTERED = (
+    "# Registered names\n\nWhat spaCy finds by name: components, architectures, loggers, schedules and callbacks. "
+    "[Component](../component.md) explains each setting."
+)
+
+
+def make_pages() -> Iterator[Tuple[str, str]]:
+    """YIELDS (Tuple[str, str]): Path in the site, and Markdown."""
+    for name, (title, about, patterns) in PAGES.items():
+        modules = [module for pattern in patterns for module in _expand(pattern)]
+        sections = [_write_module(module, is_only=len(modules) == 1) for module in modules]
+        yield f"reference/{name}.md", "\n\n".join([f"# {title}", about, *filter(None, sections)]) + "\n"
+    parts = [REGISTERED]
+    for group, lines in _read_entry_points().items():
+        parts.append(f"## {group}")
+        for line in lines:
+            name, module, attribute = re.split(" = |:", line)
+            parts += [f"### `{name}`", f"`{module}.{attribute}`", *_describe(_find(module, attribute), attribute)]
+    yield "reference/registered.md", "\n\n".join(parts) + "\n"
+
+
+def _read_entry_points() -> Dict[str, List[str]]:
+    """RETURNS (Dict[str, List[str]]): The lines of `setup.py` by group."""
+    tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf8"))
+    keywords = (node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "entry_points")
+    groups: Dict[str, List[str]] = ast.literal_eval(next(keywords).value)
+    return {group: lines for group, lines in groups.items() if group != "spacy_cli"}
+
+
+def _expand(pattern: str) -> List[str]:
+    package = pattern.removesuffix(".*")
+    paths = sorted(ROOT.joinpath(*package.split(".")).glob("[a-z]*.py"))
+    return [f"{package}.{path.stem}" for path in paths] if package != pattern else [pattern]
+
+
+def _write_module(module: str, *, is_only: bool) -> str:
+    tree = _parse(module)
+    listed = _own(tree).get("__all__")
+    if isinstance(listed, ast.Assign):
+        names = list(ast.literal_eval(listed.value))
+    else:
+        names = [name for name, node in _own(tree).items() if name[0] != "_" and not isinstance(node, ast.Assign)]
+    if not names:
+        return ""
+    level = "##" if is_only else "###"
+    parts = [*([] if is_only else [f"## {module}"]), to_markdown(ast.get_docstring(tree) or "")]
+    for name in names:
+        definition, anchor = _find(module, name), f"{module}.{name}"
+        parts += [f"({anchor})=\n{level} `{name}`", *_describe(definition, name)]
+        for node in definition.body if isinstance(definition, ast.ClassDef) else ():
+            if isinstance(node, ast.FunctionDef) and node.name[0] != "_" and "setter" not in _decorators(node):
+                parts += [f"({anchor}.{node.name})=\n{level}# `{node.name}`", *_describe(node, node.name)]
+    return "\n\n".join(parts)
+
+
+def _describe(definition: Definition, name: str) -> List[str]:
+    """RETURNS (List[str]): The definition as a reader would write it, and its docstring."""
+    if isinstance(definition, ast.Assign):
+        return [_fence(f"{name} = {ast.unparse(definition.value)}")]
+    if isinstance(definition, ast.FunctionDef):
+        code = _decorators(definition) + _signature(definition, name)
+    else:
+        makers = [node for node in definition.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+        fields = [f"    {ast.unparse(node)}" for node in definition.body if isinstance(node, ast.AnnAssign)]
+        bases = f"({', '.join(map(ast.unparse, definition.bases))})" if definition.bases else ""
+        code = f"class {_signature(makers[0], name)}" if makers else "\n".join([f"class {name}{bases}", *fields])
+    return [_fence(code), to_markdown(ast.get_docstring(definition) or "")]
+
+
+def _signature(function: ast.FunctionDef, name: str) -> str:
+    """RETURNS (str): Without `self`; long ones in several lines."""
+    parameters = re.sub(r"^(self|cls)(, |$)", "", ast.unparse(function.args))
+    result = f" -> {ast.unparse(function.returns)}" if function.returns and function.name != "__init__" else ""
+    return textwrap.fill(f"{name}({parameters}){result}", LINE_WIDTH, subsequent_indent="    ", break_long_words=False)
+
+
+def _decorators(function: ast.FunctionDef) -> str:
+    return "".join(f"@{ast.unparse(node)}\n" for node in function.decorator_list)
+
+
+def _fence(code: str) -> str:
+    return f"```python\n{code}\n```"
+
+
+def _find(module: str, name: str) -> Definition:
+    """RETURNS (Definition): Of a name, followed through imports and aliases."""
+    tree = _parse(module)
+    definition = _own(tree).get(name)
+    if isinstance(definition, ast.Assign) and isinstance(definition.value, ast.Name):
+        return _find(module, definition.value.id)
+    if definition is not None:
+        return definition
+    home = _path(module)
+    package = module.split(".") if home.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(tree):  # imports for type checkers included: those names are loaded on first use
+        if isinstance(node, ast.ImportFrom) and node.level:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    parents = package[: len(package) - node.level + 1]
+                    return _find(".".join([*parents, *filter(None, [node.module])]), alias.name)
+    raise ValueError(f"{module} has no {name}, which its __all__ lists")
+
+
+def _own(tree: ast.Module) -> Dict[str, Definition]:
+    found: Dict[str, Definition] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found[node.targets[0].id] = node
+    return found
+
+
+def _path(module: str) -> Path:
+    base = ROOT.joinpath(*module.split("."))
+    path = next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+    if path is None:
+        raise ValueError(f"there is no module {module}: correct PAGES in docs/site/reference.py")
+    return path
+
+
+def _parse(module: str) -> ast.Module:
+    return ast.parse(_path(module).read_text(encoding="utf8"))
+
+
+# A type, in parentheses: it begins with a capital letter or is one of Python's or a library's; one level of nesting.
+_OWN = r"[A-Z]|(?:bool|int|float|str|bytes|object|slice|dict|list|tuple)\b|torch\.|nn\.|np\."
+_TYPE = rf"\((?:{_OWN})(?:[^()]|\([^()]*\))*\)"
+_FIELD = re.compile(rf"(\**\w+ {_TYPE}(?:, \**\w+ {_TYPE})*): (.*)", re.S)
+_NAME = re.compile(rf"(\**\w+) ({_TYPE})")
+_RESULTS = {"RETURNS": "Returns", "YIELDS": "Yields", "RAISES": "Raises"}
+
+
+def to_markdown(docstring: str) -> str:
+    """docstring (str): In spaCy's form: text, and `name (type): description`, continued in indented lines.
+    RETURNS (str): Paragraphs, and one list item for each parameter, result or error.
+    """
+    text, was_field = "", False
+    for paragraph in cleandoc(docstring).split("\n\n"):
+        for number, chunk in enumerate(re.split(r"\n(?! )", paragraph)):
+            field = _FIELD.fullmatch(re.sub(r"\n *", " ", chunk))
+            is_joined = number > 0 and bool(field) == was_field
+            text += ("\n" if is_joined else "\n\n") + (_write_field(field) if field else escape(chunk))
+            was_field = bool(field)
+    return text.strip()
+
+
+def _write_field(field: "re.Match[str]") -> str:
+    names = [
+        f"*{_RESULTS[name]}* (`{type_[1:-1]}`)" if name in _RESULTS else f"**`{name}`** (`{type_[1:-1]}`)"
+        for name, type_ in _NAME.findall(field[1])
+    ]
+    return f"- {', '.join(names)}: {escape(field[2])}"
+
+
+def escape(text: str, inside: Optional["re.Pattern[str]"] = None) -> str:
+    """text (str): Plain text with code between backticks.
+    inside (Optional[re.Pattern[str]]): What becomes code, too.
+    RETURNS (str): The same for Markdown: outside of code, nothing is markup.
+    """
+    if inside is not None:
+        parts = re.split(r"(`[^`]*`)", text)
+        text = "".join(part if part[:1] == "`" else inside.sub(lambda found: f"`{found[0]}`", part) for part in parts)
+    return "".join(
+        part if part[:1] == "`" else re.sub(r"([*_\[\]])", r"\\\1", part.replace("&", "&amp;").replace("<", "&lt;"))
+        for part in re.split(r"(`[^`]*`)", text)
+    )
