@@ -1,6 +1,6 @@
 """Sentiment: is a sentence of a film review positive (one category); which emotions does a comment show (several).
 
-A spaCy pipeline, trained by spaCy from a config: `configs/task_textcat.cfg`, with overrides. A BiLSTM reads word
+A spaCy pipeline, trained by spaCy from a config of `elmo init-config`, with overrides. A BiLSTM reads word
 features; ELMo is at its input and at its output, as in Peters et al. (2018, sec. 3.3), and the maximum and the mean of
 the vectors are classified. The paper has SST-5, whose sentences are these film reviews with finer categories.
 Differs: no attention between the sentence and itself (BCN of McCann et al. 2017), learned word features in place of
@@ -23,10 +23,10 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
-from spacy.util import load_config
 from thinc.api import Config
 
-CONFIG = Path(__file__).parent.parent / "configs" / "task_textcat.cfg"
+from spacy_elmo.cli.init_config import init_config
+
 BATCH_TOKENS = 500
 
 
@@ -83,7 +83,6 @@ OVERRIDES: Dict[str, Any] = {
     # Batches of the same size from the start.
     "training.batcher.size.start": BATCH_TOKENS,
     "training.batcher.size.stop": BATCH_TOKENS,
-    "training.logger.progress_bar": None,
 }
 
 # The layers of a frozen biLM are the same in every epoch: cached on disk, in float16 to halve the space.
@@ -96,7 +95,7 @@ ELMO_OVERRIDES: Dict[str, Any] = {
 def make_config(
     task: Task, *, with_elmo: bool, corpus: Path, n_tokens: int, bilm: str, seed: int, epochs: int
 ) -> Config:
-    """RETURNS (Config): That of the config file with overrides; without ELMo its blocks are removed."""
+    """RETURNS (Config): That of `elmo init-config` with overrides; without ELMo its blocks are removed."""
     n_steps = max(n_tokens // int(1.2 * BATCH_TOKENS), 2)  # of an epoch, at least: the batcher's tolerance is 0.2
     overrides = {
         **OVERRIDES,
@@ -110,7 +109,8 @@ def make_config(
         "training.eval_frequency": n_steps // 2,
         "training.patience": 2 * n_steps,
     }
-    config = load_config(CONFIG, overrides=overrides, interpolate=False)
+    text = init_config(pipeline="textcat", placement="both")
+    config = Config().from_str(text, overrides=overrides, interpolate=False)
     return config if with_elmo else remove_elmo(config)
 
 

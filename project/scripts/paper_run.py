@@ -18,10 +18,10 @@ import spacy
 import srsly
 from alternatives import BILM, load_source, source_dir
 from kept_pipelines import RESULT
-from known_datasets import PROJECT_DIR
 from messages import Messages
 from paper_experiments import Options, Run
 from pretrain_tok2vec import WEIGHTS, add_pretraining, find_tok2vec
+from read_config import read_config
 from spacy.language import Language
 from spacy.scorer import Scorer
 from spacy.tokens import DocBin
@@ -32,11 +32,9 @@ from spacy.util import load_config
 from spacy.vocab import Vocab
 from thinc.api import Config, use_ops
 
-from spacy_elmo.cli.init_config import init_config
 from spacy_elmo.ml.task_mixes import TaskMix, find_task_mixes
 from spacy_elmo.weights.identity import digest_bilm
 
-CONFIG_DIR = PROJECT_DIR.parent / "configs"
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
 BEST = Path("out", "model-best")  # the best pipeline, in the folder of a training
 LEARN_RATE = "training.optimizer.learn_rate"
@@ -109,12 +107,7 @@ def digest_config(config: Config) -> str:
 
 def make_config(run: Run, options: Options) -> Config:
     """RETURNS (Config): The config of the run, not interpolated, before the overrides."""
-    kind, _, component = run.config.partition(":")
-    if component:
-        text = init_config(pipeline=component, placement="both")
-        config = Config().from_str(text, interpolate=False)
-    else:
-        config = Config().from_disk(CONFIG_DIR / kind, interpolate=False)
+    config = read_config(run.config)
     if run.placement is not None:
         _place(config, run.component, run.placement)
     for name in run.without:

@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, Iterator, List
 import srsly
 import typer
 from alternatives import ALTERNATIVES_DIR, Source, digest_files, is_kept, save_source, source_dir, start_source
-from known_datasets import PROJECT_DIR
 from raw_text import name_texts, read_sentences
+from read_config import read_config
 from spacy import registry
 from spacy.language import DEFAULT_CONFIG_PRETRAIN_PATH, Language
 from spacy.tokens import Doc
@@ -18,7 +18,6 @@ from spacy.util import load_config
 from thinc.api import Config
 from wasabi import msg
 
-CONFIG_DIR = PROJECT_DIR.parent / "configs"
 WEIGHTS = "model-last.bin"  # the name that spaCy gives
 
 
@@ -43,7 +42,7 @@ def create_timed_text(texts: List[str], share: int, limit_s: float) -> Callable[
 def pretrain_cli(
     # fmt: off
     texts: List[str] = typer.Argument(..., help="Tokenized text, one sentence per line: files, folders or patterns"),
-    config: str = typer.Option("baseline_ner.cfg", "--config", "-c", help="Config in configs/ whose tok2vec to train"),
+    config: str = typer.Option("baseline_ner.cfg", "--config", "-c", help="Config whose tok2vec to train"),
     seconds: float = typer.Option(600, "--seconds", "-t", min=1, help="Limit of the wall time"),
     share: int = typer.Option(100, "--share", "-p", min=1, max=100, help="Percentage of the sentences to read"),
     output: Path = typer.Option(ALTERNATIVES_DIR, "--output", "-o", help="Folder of the alternatives", file_okay=False),
@@ -75,7 +74,7 @@ def pretrain_tok2vec(
     start_source(output_dir, force=force)
     (output_dir / "log.jsonl").unlink(missing_ok=True)
     reader = {"@readers": "project.TimedText.v1", "texts": texts, "share": share, "limit_s": limit_s}
-    settings = load_config(CONFIG_DIR / config, interpolate=False)
+    settings = read_config(config)
     add_pretraining(settings)
     settings["pretraining"]["max_epochs"] = 1
     settings["corpora"]["pretrain"] = reader

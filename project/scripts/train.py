@@ -6,13 +6,12 @@ from typing import Any, Dict
 
 import srsly
 import typer
-from known_datasets import DATASETS, PROJECT_DIR, Dataset, find_dataset
+from known_datasets import DATASETS, Dataset, find_dataset
 from messages import Messages
+from read_config import CONFIG_DIR, read_config
 from spacy.cli.train import train as spacy_train
-from spacy.util import load_config
 from wasabi import msg
 
-CONFIG_DIR = PROJECT_DIR.parent / "configs"
 VARIANTS = ("elmo", "baseline")
 # Logs in the folder of the pipeline: scores, and shares of the biLM layers, a JSON line per evaluation.
 SCORES_LOG, WEIGHTS_LOG = "scores.jsonl", "layer_weights.jsonl"
@@ -32,32 +31,31 @@ def train_cli(
 ) -> None:
     """Train with or without ELMo; the same as `python -m spacy train` with the printed settings, but with logs."""
     try:
-        config_path = find_config(dataset, variant)
+        name = find_config(dataset, variant)
     except ValueError as e:
         msg.fail("Cannot train", str(e), exits=1)
     overrides = make_overrides(dataset, seed=seed, bilm=bilm)
     if max_steps:
-        overrides.update(shorten_training(config_path, max_steps))
-    msg.info(f"{config_path} with " + " ".join(f"--{name} {value}" for name, value in overrides.items()))
-    logged_path = write_logged_config(config_path, output_dir)
+        overrides.update(shorten_training(name, max_steps))
+    msg.info(f"{name} with " + " ".join(f"--{name} {value}" for name, value in overrides.items()))
+    logged_path = write_logged_config(name, output_dir)
     elapsed_s = train(logged_path, output_dir, overrides=overrides, gpu_id=gpu_id)
     msg.good(f"Trained in {elapsed_s:.0f} s")
 
 
-def find_config(dataset_name: str, variant: str) -> Path:
-    """RETURNS (Path): The config file. RAISES (ValueError): P000 or P003 if data set or variant are not known; P005
-    if the data set has no config.
+def find_config(dataset_name: str, variant: str) -> str:
+    """RETURNS (str): Name of the config, for `read_config`.
+    RAISES (ValueError): P000 or P003 if data set or variant are not known; P005 if the data set has no config.
     """
     if variant not in VARIANTS:
         raise ValueError(Messages.P003.format(variant=variant, known=", ".join(VARIANTS)))
     dataset = find_dataset(dataset_name)
     if dataset is None:
-        raise ValueError(Messages.P000.format(name=dataset_name, known=_name_trainable(variant)))
-    path = _config_path(dataset, variant)
-    if not path.is_file():
-        known = _name_trainable(variant)
-        raise ValueError(Messages.P005.format(config=path.name, name=dataset_name, known=known))
-    return path
+        raise ValueError(Messages.P000.format(name=dataset_name, known=_name_trainable()))
+    if not _has_config(dataset):
+        config = f"elmo_{dataset.pipeline}.cfg"
+        raise ValueError(Messages.P005.format(config=config, name=dataset_name, known=_name_trainable()))
+    return f"{variant}_{dataset.pipeline}.cfg"
 
 
 def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, Any]:
@@ -72,11 +70,11 @@ def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, 
     return overrides
 
 
-def shorten_training(config_path: Path, max_steps: int) -> Dict[str, Any]:
+def shorten_training(config: str, max_steps: int) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Overrides for fewer steps. The decay of the learning rate is shortened too, and
     evaluations are at most `max_steps` apart: otherwise the best pipeline would be the untrained one of step 0.
     """
-    training = load_config(config_path)["training"]
+    training = read_config(config)["training"]
     eval_frequency = min(max_steps, training["eval_frequency"])
     overrides = {"training.max_steps": max_steps, "training.eval_frequency": eval_frequency}
     learn_rate = training["optimizer"]["learn_rate"]
@@ -85,7 +83,7 @@ def shorten_training(config_path: Path, max_steps: int) -> Dict[str, Any]:
     return overrides
 
 
-def write_logged_config(config_path: Path, output_dir: Path) -> Path:
+def write_logged_config(config_name: str, output_dir: Path) -> Path:
     """Add files to the logger of a config: scores, and with ELMo also layer weights. Logs of a training before go.
 
     RETURNS (Path): The config in the folder of the pipeline, without comments.
@@ -93,7 +91,7 @@ def write_logged_config(config_path: Path, output_dir: Path) -> Path:
     output_dir.mkdir(parents=True, exist_ok=True)
     for name in (SCORES_LOG, WEIGHTS_LOG):
         (output_dir / name).unlink(missing_ok=True)
-    config = load_config(config_path)
+    config = read_config(config_name)
     scores = {**config["training"]["logger"], "output_file": str(output_dir / SCORES_LOG)}
     weights = {"@loggers": "spacy-elmo.LayerWeightsLogger.v1", "path": str(output_dir / WEIGHTS_LOG)}
     chain = {"@loggers": "spacy.ChainLogger.v1", "logger1": scores, "logger2": weights}
@@ -114,15 +112,15 @@ def train(config_path: Path, output_dir: Path, *, overrides: Dict[str, Any], gpu
     return elapsed_s
 
 
-def _name_trainable(variant: str) -> str:
+def _name_trainable() -> str:
     """RETURNS (str): The data sets with a config, and which of them are not downloaded."""
-    trainable = {name: dataset for name, dataset in DATASETS.items() if _config_path(dataset, variant).is_file()}
+    trainable = {name: dataset for name, dataset in DATASETS.items() if _has_config(dataset)}
     is_here = {name: dataset.is_ours or dataset.is_downloaded for name, dataset in trainable.items()}
     return ", ".join(name if is_here[name] else f"{name} (local copies only)" for name in trainable)
 
 
-def _config_path(dataset: Dataset, variant: str) -> Path:
-    return CONFIG_DIR / f"{variant}_{dataset.pipeline}.cfg"
+def _has_config(dataset: Dataset) -> bool:
+    return (CONFIG_DIR / f"elmo_{dataset.pipeline}.cfg").is_file()
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def _add_boundaries(names: List[str]) -> List[str]:
 
 
 def _complete_linker(config: Config) -> None:
-    """Add what training an entity linker needs: a knowledge base, and sentences (configs/task_entity_linker.cfg)."""
+    """Add what training an entity linker needs: a knowledge base, and sentences."""
     names = config["nlp"]["pipeline"]
     before = names[: names.index(LINKER)]
     config["training"]["annotating_components"] = [name for name in before if name in BOUNDARIES]
@@ -148,8 +148,8 @@ def _listen(name: str, component: Block, tok2vec: Block, placement: Optional[str
 
 
 def _replace_bag_of_words(model: Block, placement: Optional[str]) -> Block:
-    """RETURNS (Block): In place of a classifier with a bag of words, one that reads vectors: with a placement that of
-    configs/task_textcat.cfg, otherwise one that averages them, and an ensemble with a bag of words is kept.
+    """RETURNS (Block): In place of a classifier with a bag of words, one that reads vectors: with a placement one
+    that takes the maximum and the mean, otherwise one that averages them, and an ensemble with a bag of words is kept.
     """
     bag = model if placement is None else model.get("linear_model", model)
     if not bag["@architectures"].startswith(BAG_OF_WORDS):

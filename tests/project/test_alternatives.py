@@ -197,7 +197,7 @@ def test_timed_bilm_is_that_of_the_run(import_script: Callable[[str], Any], text
     import_script("prepare_data").prepare("sample", tmp_path / "corpus")
     pretraining = import_script("pretrain_bilm")
     pretraining.PROBE_TOKENS = 200
-    small = script.CONFIG_DIR / "pretrain_small_text.cfg"
+    small = import_script("read_config").CONFIG_DIR / "pretrain_small_text.cfg"
     source = pretraining.pretrain_bilm([str(text)], tmp_path, limit_s=30, config=small)
     run = experiments.Run("sample", "sample", "elmo-timed", "elmo_ner.cfg", source="bilm")
     options = experiments.Options(max_steps=1, alternatives=tmp_path)

@@ -1,12 +1,11 @@
 """The training configs are complete, explained, clean, and differ in nothing but ELMo."""
 
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 import pytest
 import spacy
 from annotated_docs import make_docs
-from spacy import util
 from spacy.cli.debug_config import debug_config
 from spacy.cli.debug_data import debug_data
 from spacy.cli.init_config import fill_config
@@ -29,20 +28,6 @@ def _read(path: Path) -> Dict[str, Any]:
     return dict(Config().from_disk(path, interpolate=False))
 
 
-def _without_elmo(config: Any) -> Any:
-    """Take away what a config with ELMo has more: one path, one component, its loader, and the listeners."""
-    if not isinstance(config, dict):
-        return [name for name in config if name != "elmo"] if isinstance(config, list) else config
-    config = {key: _without_elmo(value) for key, value in config.items() if key not in ("elmo", "bilm")}
-    if config.get("@architectures") == "spacy-elmo.Tok2VecWithElmo.v1":
-        config["@architectures"] = "spacy.Tok2Vec.v2"
-    return config
-
-
-def test_every_pipeline_has_two_configs() -> None:
-    assert set(NAMES) >= {f"{variant}_{pipeline}.cfg" for variant in ("elmo", "baseline") for pipeline in PIPELINES}
-
-
 @every_config
 def test_config_equals_filled_config(path: Path, tmp_path: Path) -> None:
     fill_config(tmp_path / "filled.cfg", path)
@@ -60,10 +45,21 @@ def test_every_setting_is_explained_above_it(path: Path) -> None:
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-def test_configs_differ_only_in_elmo(pipeline: str) -> None:
-    with_elmo = _read(CONFIG_DIR / f"elmo_{pipeline}.cfg")
-    assert with_elmo["nlp"]["pipeline"][0] == "elmo"
-    assert _without_elmo(with_elmo) == _read(CONFIG_DIR / f"baseline_{pipeline}.cfg")
+def test_baseline_differs_only_in_elmo(import_script: Any, pipeline: str) -> None:
+    script = import_script("read_config")
+    baseline, with_elmo = (script.read_config(f"{variant}_{pipeline}.cfg") for variant in ("baseline", "elmo"))
+    assert with_elmo["nlp"]["pipeline"] == ["elmo", *baseline["nlp"]["pipeline"]]
+    text = baseline.to_str(interpolate=False)
+    assert "ElmoListener" not in text and "components.elmo" not in text and "bilm" not in text
+    if pipeline == "ner":
+        assert baseline == _read(CONFIG_DIR / "baseline_ner.cfg")
+
+
+@pytest.mark.parametrize("component", ["parser", "textcat_multilabel"])
+def test_other_configs_are_those_of_init_config(import_script: Any, component: str) -> None:
+    found = import_script("read_config").read_config(f"init-config:{component}")
+    assert found["nlp"]["pipeline"] == ["elmo", component]
+    assert set(found["components"][component]["model"]["tok2vec"]) >= {"elmo_input", "elmo_output"}
 
 
 @pytest.fixture
@@ -111,14 +107,6 @@ def test_config_trains(path: Path, overrides: Dict[str, Any], tmp_path: Path) ->
         assert name == "tok2vec" or doc.has_annotation({"tagger": "TAG", "morphologizer": "MORPH"}.get(name, "ENT_IOB"))
     has_learned = any(MIX in key for keys in changed.values() for key in keys)
     assert has_learned == path.name.startswith("elmo_"), "the mix is that of a component, or of a shared tok2vec"
-
-
-def test_pipelines_name_their_components(tmp_path: Path) -> None:
-    components: Dict[str, List[str]] = {name: util.load_config(CONFIG_DIR / name)["nlp"]["pipeline"] for name in NAMES}
-    assert all(
-        pipeline == "_".join(c for c in components[f"baseline_{pipeline}.cfg"] if c != "tok2vec")
-        for pipeline in PIPELINES
-    )
 
 
 def _without_fine_tuning(config: Dict[str, Any]) -> Dict[str, Any]:
