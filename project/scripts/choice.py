@@ -11,8 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import spacy
 import torch
 import typer
-from atomic_files import write_json
-from kept_pipelines import load_kept
+from atomic_files import load_kept, write_json
 from known_datasets import PROJECT_DIR
 from messages import Messages
 from paper import RESULTS_DIR

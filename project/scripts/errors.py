@@ -7,10 +7,9 @@ from typing import Any, Dict, List, NamedTuple
 import spacy
 import srsly
 import typer
-from atomic_files import write_json
+from atomic_files import RESULT, load_kept, write_json
 from choice import PIPELINES_DIR
 from error_counts import COUNT, count_categories, score_categories
-from kept_pipelines import RESULT, load_kept
 from messages import Messages
 from paper import RESULTS_DIR
 from paper_run import MULTILABEL

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import typer
-from call_pretrain import call_pretrain
+from alternatives import call_pretrain
 from known_datasets import PROJECT_DIR
 from messages import Messages
 from paper_experiments import LANGUAGES

@@ -78,10 +78,6 @@ class Messages:
         "project/scripts/paper.py {experiment} --seed {seed} --keep FOLDER`."
     )
     P042 = "[P042] --speed-only is '{found}', wanted NAME=FOLDER with the folder of a pipeline (config.cfg)."
-    P043 = (
-        "[P043] A transformer needs packages that are not installed: {missing}. Install them: `pip install "
-        "'spacy-curated-transformers<1' tokenizers`."
-    )
     P044 = "[P044] The errors of '{name}' cannot be counted. Known tasks: {known}."
     P045 = (
         "[P045] There is no '{missing}' in '{folder}'. Train both pipelines with `python project/scripts/paper.py "

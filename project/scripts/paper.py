@@ -7,8 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import srsly
 import typer
 from alternatives import ALTERNATIVES_DIR
-from atomic_files import write_json
-from kept_pipelines import keep_pipeline, load_kept
+from atomic_files import keep_pipeline, load_kept, write_json
 from known_datasets import PROJECT_DIR
 from messages import Messages
 from paper_experiments import EXPERIMENTS, SCHEDULES, Options, Run, check_schedule, find_experiment

@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import spacy
 import srsly
 from alternatives import BILM, load_source, source_dir
-from kept_pipelines import RESULT
+from atomic_files import RESULT
 from messages import Messages
 from paper_experiments import Options, Run
 from pretrain_tok2vec import WEIGHTS, add_pretraining, find_tok2vec

@@ -9,8 +9,7 @@ from typing import Any, Dict, List
 
 import srsly
 import typer
-from alternatives import ALTERNATIVES_DIR, BILM, Source, is_kept, save_source, source_dir, start_source
-from call_pretrain import call_pretrain
+from alternatives import ALTERNATIVES_DIR, BILM, Source, call_pretrain, is_kept, save_source, source_dir, start_source
 from known_datasets import PROJECT_DIR
 from messages import Messages
 from raw_text import name_texts, read_sentences

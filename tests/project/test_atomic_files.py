@@ -25,17 +25,6 @@ def test_error_keeps_the_older_file_and_no_other(script: Any, tmp_path: Path) ->
 
 
 @pytest.mark.issue(16)
-def test_processes_write_to_files_of_their_own(script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = set()
-    for process in (1, 2):
-        monkeypatch.setattr(script.os, "getpid", lambda process=process: process)
-        with script.replace_file(tmp_path / "a.json") as part:
-            part.touch()
-            parts.add(part)
-    assert len(parts) == 2 and {part.parent for part in parts} == {tmp_path}
-
-
-@pytest.mark.issue(16)
 def test_scores_of_layers_leave_no_temporary_file(
     import_script: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

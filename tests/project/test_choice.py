@@ -118,7 +118,7 @@ def test_command_says_what_is_wrong(script: Any, tmp_path: Path, arguments: Any,
 
 
 def test_failed_training_keeps_the_older_pipeline(import_script: Callable[[str], Any], tmp_path: Path) -> None:
-    kept = import_script("kept_pipelines")
+    kept = import_script("atomic_files")
     (tmp_path / "run").mkdir()
     with pytest.raises(KeyError), kept.keep_pipeline(tmp_path / "run") as folder:
         folder.mkdir()
