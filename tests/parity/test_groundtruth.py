@@ -18,6 +18,21 @@ def test_groundtruth(name, shared_data, tmp_path):
     assert not too_large
 
 
+FLOAT64_CASES = ("tiny-2layer", "tiny-3layer-tanh", "tiny-odd-4layer")
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in FLOAT64_CASES else [pytest.mark.slow]) for name in CASES]
+)
+def test_both_sides_are_within_half_of_the_limit_of_float64(name, shared_data, tmp_path):
+    """So their difference is below the limit on every processor, whatever the order of its sums."""
+    case = Case(shared_data.parent, name, tmp_path)
+    limit = limit_of(case.bilm.config.n_layers) / 2
+    too_large = {array: errors for array, _, *errors in case.rounding() if max(errors) > limit}
+    assert not too_large
+
+
 def test_every_stored_case_is_in_the_table(shared_data):
     stored = {path.parent.name for path in (shared_data / "elmo-groundtruth").glob("*/case.json")}
     assert stored == set(CASES)
