@@ -4,8 +4,9 @@ python benchmarks/against.py 098d194                 # all numbers, all shapes o
 python benchmarks/against.py HEAD~3 --no-numbers --size original --shape batch --rounds 9
 
 Each side is installed in its own folder and runs in its own process; the two are measured alternately. A ratio is the
-median over rounds of the rate of one side divided by that of the other. Processes are started several times, since the
-placement of memory changes the speed of a whole process. Each process runs `against_side.py`.
+median over rounds of the rate of one side divided by that of the other. System time is the share of CPU time that the
+kernel takes, mostly for new pages of memory. Processes are started several times, since the placement of memory changes
+the speed of a whole process. Each process runs `against_side.py`.
 """
 
 import json
@@ -151,8 +152,8 @@ def compare_speed(
     sides: List[Side], places: Places, sizes: Sequence[str], shapes: Sequence[str], n_rounds: int, n_starts: int
 ) -> None:
     """Measure each shape of each size, and print medians."""
-    print("\n| size | shape | base | here | here / base | lowest and highest start |")
-    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    print("\n| size | shape | base | here | here / base | lowest and highest start | system time, base | here |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for size in sizes:
         weights = PACKAGED if size == PACKAGED else str(places.weights(size))
         found: Dict[str, List[List[Dict[str, float]]]] = {shape: [] for shape in shapes}
@@ -166,11 +167,15 @@ def compare_speed(
 
 
 def measure(sides: List[Side], shape: str, weights: str, n_rounds: int) -> List[Dict[str, float]]:
-    """RETURNS (List[Dict[str, float]]): Tokens/s of both sides for each round, after a warm-up round."""
+    """RETURNS (List[Dict[str, float]]): For each round after a warm-up round, tokens/s of both sides by name, and the
+    share of system time in CPU time.
+    """
     found: List[Dict[str, float]] = []
     for number in range(n_rounds + 1):
         order = sides if number % 2 else sides[::-1]
-        found.append({side.name: side.ask(task="speed", shape=shape, weights=weights) for side in order})
+        answers = {side.name: side.ask(task="speed", shape=shape, weights=weights) for side in order}
+        shares = {f"{name} system": one["system"] for name, one in answers.items()}
+        found.append({**{name: one["rate"] for name, one in answers.items()}, **shares})
     return found[1:]
 
 
@@ -181,7 +186,8 @@ def print_rates(size: str, shape: str, by_start: List[List[Dict[str, float]]]) -
     ratios = [statistics.median(rates["here"] / rates["base"] for rates in start) for start in by_start]
     ratio = statistics.median(rates["here"] / rates["base"] for rates in rounds)
     spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-    print(f"| {size} | {shape} | {' | '.join(medians)} | {ratio:.3f} | {spread} |", flush=True)
+    shares = [f"{statistics.median(rates[f'{name} system'] for rates in rounds):.1%}" for name in ("base", "here")]
+    print(f"| {size} | {shape} | {' | '.join(medians)} | {ratio:.3f} | {spread} | {' | '.join(shares)} |", flush=True)
 
 
 if __name__ == "__main__":

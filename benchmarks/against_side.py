@@ -1,6 +1,7 @@
 """One side of `against.py`: answers requests on stdin, a JSON object per line. Uses public names only, old and new."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -100,7 +101,7 @@ def docs(weights: str) -> Dict[str, Any]:
 
 
 def parity(weights: str) -> Dict[str, Any]:
-    """Vectors of the ground-truth models; `python -m tests.parity.table` has the differences from bilm-tf."""
+    """Vectors of the ground-truth models; `python -m parity.table` in `tests` has the differences from bilm-tf."""
     found: Dict[str, Any] = {}
     root = default_shared() / "data" / "elmo-groundtruth"
     texts = [item["tokens"] for item in json.loads((root / "sentences.json").read_text(encoding="utf8"))]
@@ -243,6 +244,29 @@ def train(weights: str) -> int:
     return sum(map(len, text))
 
 
+def perplexity(weights: str) -> int:
+    """`BiLM.perplexity` of en_elmo_sm with carried state; the other sizes have no softmax."""
+    sentences = flatten(sized(PACKAGED))
+    bilm_of(PACKAGED).perplexity(sentences)
+    return sum(map(len, sentences))
+
+
+def surprisal(weights: str) -> int:
+    """`nlp.pipe` with `elmo_surprisal` of en_elmo_sm."""
+    text = sized(PACKAGED)
+    for _ in surprisal_pipeline().pipe(make_doc(surprisal_pipeline().vocab, document) for document in text):
+        pass
+    return count(text)
+
+
+@lru_cache(maxsize=1)
+def surprisal_pipeline() -> Any:
+    """RETURNS (Language): Made once."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo_surprisal")
+    return nlp
+
+
 SHAPES: Dict[str, Callable[[str], int]] = {
     "batch": batch,
     "embed": embed,
@@ -252,6 +276,8 @@ SHAPES: Dict[str, Callable[[str], int]] = {
     "windows": windows,
     "int8": int8,
     "train": train,
+    "perplexity": perplexity,
+    "surprisal": surprisal,
 }
 
 
@@ -261,13 +287,15 @@ def count(text: List[Document]) -> int:
 
 
 def answer(request: Dict[str, Any]) -> Any:
-    """RETURNS (Any): Tokens/s, or nothing where arrays are written."""
+    """RETURNS (Any): Tokens/s and the share of system time in CPU time, or nothing where arrays are written."""
     if request["task"] == "numbers":
         np.savez(request["path"], **NUMBERS[request["name"]](request["weights"]))
         return True
-    started = time.perf_counter()
+    started, before = time.perf_counter(), os.times()
     n_tokens = SHAPES[request["shape"]](request["weights"])
-    return n_tokens / (time.perf_counter() - started)
+    after = os.times()
+    user, system = after.user - before.user, after.system - before.system
+    return {"rate": n_tokens / (time.perf_counter() - started), "system": system / max(user + system, 0.01)}
 
 
 def main() -> None:

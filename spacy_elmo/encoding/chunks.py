@@ -1,4 +1,4 @@
-"""Forward pass of a network over one chunk of text lanes, for pretraining and for perplexities with carried state."""
+"""Forward pass of a network over one chunk of text lanes, for pretraining."""
 
 from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple

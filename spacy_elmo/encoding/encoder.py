@@ -17,7 +17,9 @@ from ..engine.runner import Runner, make_runner
 from ..engine.workspace import Workspace, WorkspacePool
 from ..text.lanes import Ids, plan_lanes
 from ..text.lexicon import Lexicon
+from ..text.sentence_lanes import Chunk, SentenceLanes
 from ..text.vocabulary import Vocabulary
+from ..text.word_table import WordTable
 from .checks import check_state_of
 from .runs import BOS, EOS, NumberedRuns, Runs, WordRuns
 from .word_encoder import WordEncoder
@@ -143,6 +145,38 @@ class Encoder:
             for part in found:
                 yield part
                 self._trimmer.count(sum(runs.lengths[part.start : part.stop]))
+
+    def lanes(self, lanes: SentenceLanes, table: WordTable, n_steps: int) -> Iterator[Tuple[Chunk, Tensor]]:
+        """Compute lanes of text from the zero state, which is carried on from chunk to chunk.
+
+        lanes (SentenceLanes): The text.
+        table (WordTable): Contains its words.
+        n_steps (int): Maximum number of steps of a chunk.
+        YIELDS (Tuple[Chunk, Tensor]): The chunk, and its layers (L+1, S * B, D), ordered by step, then lane, each
+            direction in its own reading order. They are valid until the next chunk.
+        """
+        state = self.network.zero_state(lanes.n_lanes)
+        with self._workspaces.borrow() as workspace:
+            while (chunk := lanes.next_chunk(n_steps)) is not None:
+                numbers, index = np.unique(chunk.inputs, return_inverse=True)
+                words = table.words
+                vectors = self.words.encode([words[number] for number in numbers])
+                steps, n_lanes = chunk.begins.shape
+                plan = plan_lanes([steps] * n_lanes, MAX_LANES)
+                slots = plan.slots().reshape(n_lanes, steps).T.reshape(-1)
+                forward, backward = index.reshape(2, -1)
+                layers, end = self.runner.run(
+                    vectors,
+                    (forward, backward),
+                    plan,
+                    state,
+                    slots=(slots, slots),
+                    with_end=True,
+                    workspace=workspace,
+                )
+                state = state if end is None else end
+                yield chunk, layers
+                self._trimmer.count(steps * n_lanes)
 
     def with_grad(self, runs: Runs, *, with_boundaries: bool = False) -> Tensor:
         """Every sequence from zero, attached to the graph.

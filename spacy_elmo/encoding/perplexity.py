@@ -17,7 +17,7 @@ from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.sentence_lanes import SentenceLanes
 from ..text.vocabulary import Vocabulary
 from .checks import check_state_of, require_float32
-from .chunks import make_word_table, prepare_chunk, run_chunk
+from .chunks import make_word_table
 from .encoder import Encoder, Slice
 
 STEPS = 64
@@ -144,14 +144,14 @@ def text_losses(
     if check_state_of(network.config, state) == "carry":
         what, remedy = "The state 'carry' of perplexities", "Choose state 'reset' or 'steady'."
         require_float32(precision_of(network), what, remedy)
-        return carried_losses(network, head, vocabulary, sentences, batch_size=batch_size)
+        return carried_losses(encoder, head, vocabulary, sentences, batch_size=batch_size)
     slices = encoder.slices(encoder.runs(sentences), state, STEPS * batch_size, with_boundaries=True)
     return sentence_losses(slices, head, vocabulary, sentences, network.config.n_directions)
 
 
 @torch.no_grad()
 def carried_losses(
-    network: BiLMNetwork,
+    encoder: Encoder,
     head: LMHead,
     vocabulary: Vocabulary,
     sentences: Sequence[Sequence[str]],
@@ -165,22 +165,14 @@ def carried_losses(
     batch_size (int): Lanes.
     YIELDS (Losses): In chunks of steps; predictions ordered by step, then lane.
     """
-    table = make_word_table(network.config, vocabulary)
+    table = make_word_table(encoder.config, vocabulary)
     blocks = ([table.numbers_of(list(words))] for words in sentences)
     lanes = SentenceLanes(blocks, min(batch_size, max(1, len(sentences) // SENTENCES_PER_LANE)))
-    state = network.zero_state(lanes.n_lanes)
-    d = network.config.n_directions
-    was_training = network.training
-    network.eval()
-    try:
-        while (chunk := lanes.next_chunk(STEPS)) is not None:
-            prepared = prepare_chunk(table, chunk, d, with_characters=network.char_cnn is not None)
-            layers, state = run_chunk(network, prepared, state, with_resets=False)
-            targets = prepared.targets.reshape(d, -1)
-            yield Losses(_score(head, layers[-1].flatten(1, 2), targets), targets)
-        yield Losses(np.zeros((d, 0), dtype="float32"), np.zeros((d, 0), dtype="int64"), lanes.n_dropped)
-    finally:
-        network.train(was_training)
+    d = encoder.config.n_directions
+    for chunk, rows in encoder.lanes(lanes, table, STEPS):
+        targets = table.targets(chunk.targets[:d]).reshape(d, -1)
+        yield Losses(_score(head, rows[-1].chunk(d, dim=1), targets), targets)
+    yield Losses(np.zeros((d, 0), dtype="float32"), np.zeros((d, 0), dtype="int64"), lanes.n_dropped)
 
 
 @torch.no_grad()
@@ -212,7 +204,7 @@ def sentence_losses(
         targets = np.stack([ids[forward + 1], ids[backward - 1]][:n_directions])
         halves = rows[-1].chunk(n_directions, dim=1)
         outputs = [half[torch.from_numpy(read).to(half.device)] for half, read in zip(halves, reads)]
-        yield Losses(_score(head, torch.stack(outputs), targets), targets)
+        yield Losses(_score(head, outputs, targets), targets)
 
 
 def held_out_losses(
@@ -251,9 +243,9 @@ def in_text_order(losses: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.concatenate([losses[:1], np.roll(losses[1:, ::-1], -1, axis=1)])
 
 
-def _score(head: LMHead, outputs: Tensor, targets: NDArray[np.int64]) -> NDArray[np.float32]:
-    """outputs (d, N, P), targets (d, N): losses (d, N)."""
-    wanted = torch.from_numpy(targets).to(outputs.device)
+def _score(head: LMHead, outputs: Sequence[Tensor], targets: NDArray[np.int64]) -> NDArray[np.float32]:
+    """outputs d x (N, P), targets (d, N): losses (d, N)."""
+    wanted = torch.from_numpy(targets).to(outputs[0].device)
     rows = [head.token_losses(rows, words).cpu().numpy() for rows, words in zip(outputs, wanted)]
     return np.stack(rows)
 

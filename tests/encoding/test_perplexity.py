@@ -2,6 +2,7 @@
 
 import copy
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -94,6 +95,32 @@ def test_softmax_in_blocks_gives_the_same(bilm):
     outputs, targets = torch.randn(50, 6), torch.randint(0, len(WORDS), (50,))
     whole = bilm.head.token_losses(outputs, targets)
     torch.testing.assert_close(bilm.head.token_losses(outputs, targets, max_scores=20), whole)
+
+
+@pytest.mark.issue(37)
+def test_token_embeddings_are_read_with_every_state(bilm):
+    """Of one sentence, all states that start from zero give the same losses."""
+    table = torch.randn(len(WORDS), 6, generator=torch.Generator().manual_seed(0))
+    cached = BiLM(bilm.network, vocabulary=bilm.vocabulary, head=bilm.head, token_embeddings=table)
+    (reset,), (carried,) = (cached.token_losses(TEXT[:1], state=state) for state in ("reset", "carry"))
+    np.testing.assert_allclose(carried, reset, atol=1e-5)
+    assert np.abs(carried - bilm.token_losses(TEXT[:1], state="carry")[0]).max() > 0.01
+
+
+@pytest.mark.issue(37)
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not count page faults")
+@pytest.mark.parametrize("state", ["carry", "reset"])
+def test_working_memory_is_reused(bilm, state):
+    """Scores of 10,000 words are 40 kB per prediction and direction: in new pages, the kernel takes much time."""
+    import resource
+
+    words = [*WORDS, *map(str, range(10000))]
+    bilm = BiLM(bilm.network, vocabulary=Vocabulary(words), head=SoftmaxHead(len(words), 6))
+    text = TEXT * 40
+    n_predictions = bilm.perplexity(text, state=state).n_tokens
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    bilm.perplexity(text, state=state)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < n_predictions
 
 
 @pytest.mark.parametrize(
