@@ -304,7 +304,7 @@ def _tokens(doc: Doc, start: int, end: int) -> Tuple[Rows, NDArray[numpy.uint64]
     if end - start < len(doc) / 16:  # less work than for all tokens; `Span.to_array` is slow
         starts = numpy.asarray([token.idx for token in doc[start:end]], dtype="int64")
         return starts, numpy.asarray([token.orth for token in doc[start:end]], dtype="uint64")
-    return doc.to_array(IDX).astype("int64")[start:end], doc.to_array(ORTH)[start:end]  # type: ignore[return-value]
+    return doc.to_array(IDX).astype("int64")[start:end], doc.to_array(ORTH)[start:end]  # type: ignore[return-value]  # NumPy or CuPy, of thinc's types
 
 
 def _count_chars(doc: Doc) -> int:
