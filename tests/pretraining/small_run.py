@@ -101,7 +101,7 @@ def main():
         run = make_run(arguments.output, arguments.text, ranks=ranks, **arguments.settings)
         is_mortal = ranks.rank == arguments.kill_rank and not restart_count()
         if arguments.kill_in_checkpoint:
-            checkpoint._sha256 = lambda path: die()  # both files are written, the folder is not in place
+            checkpoint.hash_file = lambda path: die()  # both files are written, the folder is not in place
         run.begin(resume=True)
         with tell_of_lost_ranks(ranks.rank):
             for report in run.reports():
