@@ -11,7 +11,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 # Configs that `elmo init-config` writes: in the repository beside the package, in a wheel inside of it.
 CONFIGS = ("pretrain_en_elmo_sm.cfg", "pretrain_small_text.cfg", "adapt.cfg")
-PACKAGE_DATA = ["py.typed", "models/*/*", "engine/*.pyi", "weights/*.json", "explorer/static/*"]
+PACKAGE_DATA = ["py.typed", "models/*/*", "inference/*.pyi", "weights/*.json", "explorer/static/*"]
 
 
 class BuildWithConfigs(build_py):
@@ -51,8 +51,8 @@ def make_extensions() -> List[Extension]:
     flags = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-ffinite-math-only", "-fno-signed-zeros"]
     return [
         Extension(
-            "spacy_elmo.engine._cell",
-            ["spacy_elmo/engine/_cell.c"],
+            "spacy_elmo.inference._cell",
+            ["spacy_elmo/inference/_cell.c"],
             define_macros=[("Py_LIMITED_API", "0x030A0000")],
             extra_compile_args=["/O2"] if is_msvc else flags,
             py_limited_api=True,

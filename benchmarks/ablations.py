@@ -18,9 +18,8 @@ from corpus import Sentence, default_shared, flatten, read_documents
 from torch import Tensor
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.encoding import encoder
-from spacy_elmo.engine import cell, dispatch, lanes, packed, products, runner, word_gates, workspace
-from spacy_elmo.engine.dispatch import Path
+from spacy_elmo.inference import cell, dispatch, encoder, lanes, packed, products, runner, word_gates, workspace
+from spacy_elmo.inference.dispatch import Path
 
 Change = Tuple[Any, str, Any]  # object, name of its attribute, new value
 MB = 2**20

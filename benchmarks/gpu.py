@@ -20,7 +20,7 @@ from plain_loop import PlainBiLM
 from torch import Tensor
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.encoding import encoder
+from spacy_elmo.inference import encoder
 
 TYPES = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 CACHE_BYTES = 2**30  # all words of the text

@@ -27,7 +27,7 @@ CACHE_FILE = "/sys/devices/system/cpu/cpu0/cache/index{}/size"
 
 def matrix_peak(dtype: torch.dtype = torch.float32, device: str = "cpu") -> float:
     """RETURNS (float): GFLOP/s of the fastest product: of PyTorch, or with a packed weight."""
-    from spacy_elmo.engine.products import PackedProduct, has_packing
+    from spacy_elmo.inference.products import PackedProduct, has_packing
 
     best = float("inf")  # seconds for an operation
     for size in PEAK_SIZES if device == "cpu" else GPU_PEAK_SIZES:

@@ -22,7 +22,7 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.engine import onednn
+from spacy_elmo.inference import onednn
 from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where the package is not installed
 
 PRECISIONS = tuple(name for name in ("float32", "bfloat16", "int8") if onednn.works(name))  # on this processor

@@ -22,7 +22,7 @@ import typer
 from corpus import default_shared
 
 from spacy_elmo.corpora.shards import BlockStream, TextShard
-from spacy_elmo.encoding import chunks as preparation
+from spacy_elmo.inference import chunks as preparation
 from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.text.word_table import WordTable

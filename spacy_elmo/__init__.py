@@ -8,7 +8,7 @@ from .about import __version__
 if TYPE_CHECKING:
     from .bilm.config import BiLMConfig, CharCNNConfig
     from .bilm.state import BiLMState
-    from .encoding.facade import BiLM
+    from .inference.bilm import BiLM
     from .ml.doc_vectors import register_extensions
     from .weights import load_bilm, load_mixes, save_bilm
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BiLM": "encoding.facade",
+    "BiLM": "inference.bilm",
     "BiLMConfig": "bilm.config",
     "BiLMState": "bilm.state",
     "CharCNNConfig": "bilm.config",

@@ -26,10 +26,10 @@ from spacy_elmo.compat import allennlp
 from spacy_elmo.compat.bilm import Batcher, BidirectionalLanguageModel
 from spacy_elmo.compat.elmoformanylangs import Embedder
 from spacy_elmo.compat.simple_elmo import ElmoModel
-from spacy_elmo.encoding.facade import BiLM
-from spacy_elmo.encoding.substitutes import find_substitutes
-from spacy_elmo.engine.quantization import check_precision
 from spacy_elmo.export.onnx_model import start_states
+from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.inference.quantization import check_precision
+from spacy_elmo.inference.substitutes import find_substitutes
 from spacy_elmo.ml.elmo_model import set_bilm
 from spacy_elmo.ml.loaders import make_random_bilm
 from spacy_elmo.nn import Elmo, batch_to_ids

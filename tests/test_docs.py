@@ -14,10 +14,10 @@ from test_layering import RINGS
 import spacy_elmo
 from spacy_elmo import BiLM, BiLMConfig, BiLMState, CharCNNConfig, load_bilm, register_extensions, save_bilm
 from spacy_elmo.cli._app import COMMANDS, GROUPS, LazyGroup, app
-from spacy_elmo.encoding.perplexity import Perplexity
-from spacy_elmo.engine import dispatch
 from spacy_elmo.export import export_onnx
 from spacy_elmo.export.package import package_bilm
+from spacy_elmo.inference import dispatch
+from spacy_elmo.inference.perplexity import Perplexity
 from spacy_elmo.ml.bilstm import BiLSTMEncoder
 from spacy_elmo.ml.concat import Tok2VecWithElmo
 from spacy_elmo.ml.crf_tagger import CRFTagger

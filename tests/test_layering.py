@@ -30,7 +30,7 @@ class Ring:
     has_files: bool = True
 
 
-ALL_INNER = "bilm text engine encoding weights corpora ml pipeline pretraining nn compat"
+ALL_INNER = "bilm text inference weights corpora ml pipeline pretraining nn compat"
 
 
 def _ring(ours: str, libraries: str, *, has_files: bool = True) -> Ring:
@@ -41,15 +41,14 @@ def _ring(ours: str, libraries: str, *, has_files: bool = True) -> Ring:
 RINGS: Dict[str, Ring] = {
     "bilm": _ring("", "torch numpy", has_files=False),
     "text": _ring("", "numpy", has_files=False),
-    "engine": _ring("bilm text", "torch numpy", has_files=False),
-    "encoding": _ring("bilm text engine", "torch numpy", has_files=False),
-    "weights": _ring("bilm text engine encoding", "torch numpy srsly safetensors h5py"),
+    "inference": _ring("bilm text", "torch numpy", has_files=False),
+    "weights": _ring("bilm text inference", "torch numpy srsly safetensors h5py"),
     "corpora": _ring("text", "numpy srsly spacy"),
-    "ml": _ring("bilm text engine encoding weights", "thinc spacy srsly torch numpy cupy"),
-    "pipeline": _ring("ml engine", "thinc spacy numpy srsly cupy"),
-    "pretraining": _ring("bilm text engine encoding weights corpora", "torch numpy srsly tqdm thinc safetensors"),
-    "nn": _ring("bilm text engine encoding weights", "torch numpy"),
-    "compat": _ring("bilm text engine encoding weights nn", "torch numpy h5py"),
+    "ml": _ring("bilm text inference weights", "thinc spacy srsly torch numpy cupy"),
+    "pipeline": _ring("ml inference", "thinc spacy numpy srsly cupy"),
+    "pretraining": _ring("bilm text inference weights corpora", "torch numpy srsly tqdm thinc safetensors"),
+    "nn": _ring("bilm text inference weights", "torch numpy"),
+    "compat": _ring("bilm text inference weights nn", "torch numpy h5py"),
     "analysis": _ring(ALL_INNER, "numpy spacy srsly sklearn matplotlib faiss"),
     "export": _ring(ALL_INNER, "spacy thinc srsly numpy torch h5py onnx pyarrow ray"),
     "explorer": _ring(f"{ALL_INNER} analysis", "numpy spacy starlette uvicorn"),
@@ -228,14 +227,14 @@ def test_every_directory_is_a_ring() -> None:
         ("bilm/lstm.py", "import spacy", "bilm must not import spacy"),
         ("bilm/lstm.py", "def f():\n    import thinc.api", "bilm must not import thinc"),
         ("bilm/lstm.py", "from ..text import vocabulary", "bilm must not import text"),
-        ("bilm/lstm.py", "from ..engine.products import Product", "bilm must not import engine"),
-        ("engine/runner.py", "from ..encoding.encoder import Encoder", "engine must not import encoding"),
-        ("engine/runner.py", "from pathlib import Path", "engine must not know of files"),
+        ("bilm/lstm.py", "from ..inference.products import Product", "bilm must not import inference"),
+        ("inference/runner.py", "from ..weights.native import read", "inference must not import weights"),
+        ("inference/runner.py", "from pathlib import Path", "inference must not know of files"),
         ("corpora/lines.py", "import torch", "corpora must not import torch"),
         ("pretraining/run.py", "from ..corpora.sentences import make_nlp", "corpora that need spaCy"),
         ("nn/elmo.py", "import spacy", "nn must not import spacy"),
         ("bilm/lstm.py", "from pathlib import Path", "bilm must not know of files"),
-        ("encoding/facade.py", "x = open('a')", "opens a file"),
+        ("inference/bilm.py", "x = open('a')", "opens a file"),
         ("text/lanes.py", "import torch", "text must not import torch"),
         ("weights/native.py", "from thinc.api import Model", "weights must not import thinc"),
         ("ml/types.py", "from ..pipeline.elmo import Elmo", "ml must not import pipeline"),

@@ -34,8 +34,8 @@ from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli._app import COMMANDS
 from spacy_elmo.cli._app import app as elmo_app
-from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.explorer import serving
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import formats, save_bilm
 

@@ -18,8 +18,8 @@ from .._compat import has_faiss
 from ..corpora.lines import STDIN, open_bytes
 from ..corpora.records import DocBinShard, JsonShard, RawTextShard
 from ..corpora.shards import Counts, Record, Shard, TextShard
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from .neighbors import Layer, make_probe
 from .token_store import FILE, TokenStore, Vectors, to_units
 from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search

@@ -5,7 +5,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ..encoding.facade import BiLM
+from ..inference.bilm import BiLM
 from ..ml.contexts import DocRuns, read_docs
 from ..ml.elmo_model import ElmoModel, get_settings
 from ..ml.settings import ElmoSettings

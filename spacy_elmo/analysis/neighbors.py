@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .._settings import to_path
-from ..encoding.checks import check_positive, check_sentences
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.checks import check_positive, check_sentences
 from ..weights import load_bilm
 from .token_store import BLOCK, Ids, TokenStore, Use, Vectors, to_units
 from .vector_search import VectorSearch, open_search

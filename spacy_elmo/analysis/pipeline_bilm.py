@@ -8,8 +8,8 @@ import spacy
 from spacy.util import is_package
 
 from .._choices import AnyPath
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..ml.elmo_model import fill, get_settings
 from ..ml.settings import ElmoSettings
 from ..pipeline.elmo import Elmo

@@ -7,8 +7,8 @@ import math
 from dataclasses import asdict
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Union
 
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..ml.settings import ElmoSettings
 from .intervals import Score
 from .layer_vectors import name_all

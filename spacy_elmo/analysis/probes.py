@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._compat import has_sklearn
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..ml.settings import ElmoSettings
 from .intervals import Score, bootstrap_accuracy
 from .labelled import LabelledDocs

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..encoding.checks import check_positive
+from ..inference.checks import check_positive
 from .neighbors import NeighborIndex
 from .token_store import Vectors
 

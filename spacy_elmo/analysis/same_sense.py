@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from .._compat import has_sklearn
 from ..corpora.senses import SenseSentence
-from ..encoding.checks import check_sentences
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.checks import check_sentences
 from .neighbors import Layer
 from .token_store import to_units
 

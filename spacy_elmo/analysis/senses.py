@@ -11,7 +11,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ..encoding.facade import BiLM
+from ..inference.bilm import BiLM
 from ..ml.settings import ElmoSettings
 from .intervals import Score, bootstrap_accuracy, bootstrap_f1
 from .labelled import LabelledDocs

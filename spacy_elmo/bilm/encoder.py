@@ -36,7 +36,7 @@ class ContextEncoder(Protocol):
         """See `BiLMNetwork.forward`."""
 
 
-# By the value of `BiLMConfig.encoder`. `engine.runner.RUNNERS` has the runner of each for inference.
+# By the value of `BiLMConfig.encoder`. `inference.runner.RUNNERS` has the runner of each for inference.
 ENCODERS: Dict[str, Callable[[BiLMConfig], ContextEncoder]] = {
     "lstm": LSTMStack,
     "bilstm": BiLSTM,

@@ -14,7 +14,7 @@ from .token_embedder import TokenEmbedder
 
 
 class BiLMNetwork(nn.Module):
-    """The parameters of a biLM and its forward pass with gradients. `engine/` runs networks with constant weights.
+    """The parameters of a biLM and its forward pass with gradients. `inference/` runs networks with constant weights.
 
     config (BiLMConfig): Sizes and options.
     sparse_words (bool): Attribute: whether gradients of the word embedding are sparse (only the rows used).

@@ -16,8 +16,8 @@ from wasabi import Printer
 from ..corpora.files import Tell
 from ..corpora.punctuation import PunctuationCheck
 from ..corpora.sentences import choose_lang
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..weights import load_bilm
 from ._app import Arg, Opt
 

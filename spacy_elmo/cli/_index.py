@@ -5,8 +5,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..analysis.neighbors import Layer, NeighborIndex
 from ..analysis.token_store import Use
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt

@@ -7,8 +7,8 @@ from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..corpora.counting import SPECIAL
 from ..corpora.files import Tell
-from ..encoding.facade import BiLM
 from ..errors import Errors, Warnings
+from ..inference.bilm import BiLM
 from ..pretraining.config import PretrainConfig, SoftmaxConfig
 from ..text.vocabulary import Vocabulary
 from ..weights.parts import is_head_shared, read_vocabulary

@@ -17,8 +17,8 @@ from ..corpora.lines import STDIN
 from ..corpora.punctuation import PunctuationCheck
 from ..corpora.sentences import make_nlp
 from ..corpora.shards import Counts, Shard, read_shards
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..pretraining.config import PretrainConfig
 from ..pretraining.corpus_fit import (
     corpus_warnings,

@@ -4,9 +4,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Optional
 
-from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..export import export_onnx
+from ..inference.bilm import BiLM
 from ..weights import save_bilm
 from ..weights.formats import check_source
 from . import _common

@@ -13,9 +13,9 @@ from ..corpora.items import Item, read_items, to_doc
 from ..corpora.punctuation import PunctuationCheck
 from ..corpora.sentences import make_nlp
 from ..corpora.shards import Counts
-from ..encoding.facade import BiLM
 from ..errors import Errors
 from ..export.vectors_hdf5 import VECTORS
+from ..inference.bilm import BiLM
 from ..ml.elmo_model import set_bilm
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from . import _common

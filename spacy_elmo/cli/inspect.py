@@ -8,8 +8,8 @@ import srsly
 import torch
 
 from ..bilm.model import BiLMNetwork
-from ..encoding.facade import BiLM
 from ..export.onnx_model import find_onnx_problem
+from ..inference.bilm import BiLM
 from ..weights.formats import Capability, find_capabilities
 from ..weights.identity import Provenance, read_provenance
 from ..weights.parts import mixes_from_meta

@@ -13,7 +13,7 @@ from ..corpora.files import Tell, say_nothing
 from ..corpora.find import describe_counts, find_shards
 from ..corpora.punctuation import PunctuationCheck
 from ..corpora.shards import Counts, read_shards
-from ..encoding.perplexity import Perplexity
+from ..inference.perplexity import Perplexity
 from . import _common
 from ._app import Arg, Opt, app
 

@@ -8,8 +8,8 @@ from spacy.language import Language
 from spacy.tokens import Span
 
 from ..corpora.sentences import choose_lang, make_splitter
-from ..encoding.substitutes import Substitute, find_substitutes
 from ..errors import Errors
+from ..inference.substitutes import Substitute, find_substitutes
 from . import _common
 from ._app import Opt, app
 from ._text import LANG_OPT, TEXT_ARG, read_text, to_unicode

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Iterable, List, Sequence
 
 from .._settings import to_path
-from ..encoding.checks import check_sentences
 from ..errors import Errors
+from ..inference.checks import check_sentences
 from ..weights.sources import PathLike as PathLike
 
 

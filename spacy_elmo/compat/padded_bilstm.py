@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.bilstm import BiLSTM
-from ..encoding.facade import BiLM
-from ..encoding.runs import BOS, EOS, number_words
-from ..encoding.word_encoder import WordEncoder
-from ..engine.isolation import isolated
+from ..inference.bilm import BiLM
+from ..inference.isolation import isolated
+from ..inference.runs import BOS, EOS, number_words
+from ..inference.word_encoder import WordEncoder
 from ..text.lexicon import PAD
 
 

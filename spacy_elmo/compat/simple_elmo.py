@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from .._settings import to_path
 from ..bilm.state import BiLMState
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..weights import load_bilm
 from ..weights.sources import list_sources
 from .arguments import ConfigurationError, PathLike, check_count, check_no_url, read_sentences
@@ -131,7 +131,7 @@ class ElmoModel:
 
         RAISES (NotImplementedError): EL335, with what to use.
         """
-        instead = "`spacy_elmo.encoding.substitutes.find_substitutes`"
+        instead = "`spacy_elmo.inference.substitutes.find_substitutes`"
         raise NotImplementedError(Errors.EL335.format(name="get_elmo_substitutes", instead=instead))
 
     def _embed(self, sentences: List[List[str]], warmup: bool, layers: str) -> Iterator[NDArray[np.float32]]:

@@ -10,8 +10,8 @@ from spacy.language import Language
 
 from ..analysis.neighbors import NeighborIndex
 from ..corpora.sentences import choose_lang
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..ml.elmo_model import MODEL_NAME, PACKAGED_BILM, get_bilm
 from ..ml.task_mixes import TaskMix, find_task_mixes
 from ..pipeline.elmo import Elmo

@@ -10,8 +10,8 @@ from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
 
 from ..corpora.sentences import make_splitter
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..ml.contexts import read_docs
 from ..ml.surprisal import Reading
 from .limits import MAX_RUN, MAX_TOKENS, check_length

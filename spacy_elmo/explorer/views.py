@@ -10,9 +10,9 @@ from spacy.tokens import Doc, Token
 from ..about import __version__
 from ..analysis.layer_weights import name_mixes
 from ..analysis.neighbors import NeighborIndex
-from ..encoding.facade import BiLM
-from ..encoding.substitutes import find_substitutes
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.substitutes import find_substitutes
 from ..ml.surprisal import compute_surprisal, find_unknown
 from ..ml.task_mixes import TaskMix
 from .comparison import compare_layers

@@ -4,8 +4,8 @@ from typing import Any, Dict, List
 
 from numpy.typing import NDArray
 
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..weights.parts import to_arrays
 
 

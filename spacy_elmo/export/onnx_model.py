@@ -13,9 +13,9 @@ from torch import Tensor
 from .._compat import has_onnx
 from .._settings import to_path
 from ..about import __title__, __version__
-from ..encoding.facade import BiLM
-from ..engine.isolation import isolated
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.isolation import isolated
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.codecs import make_codec
 from ..weights.sources import PathLike

@@ -17,8 +17,8 @@ from spacy.util import get_minor_version_range
 from .._settings import to_path
 from ..about import __title__, __version__
 from ..corpora.sentences import make_nlp
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..ml.elmo_model import set_bilm
 from ..ml.torch_bilm import copy_bilm
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory

@@ -12,7 +12,7 @@ import numpy
 from numpy.typing import NDArray
 from thinc.types import Floats3d
 
-from ..encoding.facade import BiLM
+from ..inference.bilm import BiLM
 from .contexts import DocRuns
 
 

@@ -14,10 +14,10 @@ from thinc.util import get_width, torch2xp, xp2torch
 from torch import Tensor
 
 from .._settings import find_texts
-from ..engine.fork import register_fork_handlers
-from ..engine.isolation import isolated
-from ..engine.lstm_sequences import run_lstm
 from ..errors import Errors
+from ..inference.fork import register_fork_handlers
+from ..inference.isolation import isolated
+from ..inference.lstm_sequences import run_lstm
 from .calling_pipeline import of_component
 from .dropout import check_dropout, make_dropout
 

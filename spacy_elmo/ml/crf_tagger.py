@@ -14,8 +14,8 @@ from thinc.api import Linear, Model, chain, get_array_module, with_array, zero_i
 from thinc.types import Floats2d
 from thinc.util import torch2xp, xp2torch
 
-from ..engine.isolation import isolated
 from ..errors import Errors
+from ..inference.isolation import isolated
 from .biluo import MISSING, Rows, admissible_tags, allowed_transitions, count_tags
 from .crf import FORBIDDEN, find_best_tags, negative_log_likelihood
 

@@ -14,10 +14,10 @@ from thinc.types import Floats3d, Ints1d
 from thinc.util import get_array_module, torch2xp, xp2torch
 from torch import Tensor, enable_grad
 
-from ..encoding.checks import check_state_of
-from ..encoding.facade import BiLM
-from ..engine.isolation import isolated
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.checks import check_state_of
+from ..inference.isolation import isolated
 from ..weights import load_bilm
 from .batch_norm import BoundarySums, compute_boundary_sums
 from .calling_pipeline import initialized_component, initialized_pipeline

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from .._settings import find_texts, is_finite
 from ..bilm.layer_parameters import layer_parameters
 from ..bilm.model import BiLMNetwork
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import torch
 
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
-from ..encoding.facade import BiLM
-from ..engine.isolation import isolated
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.isolation import isolated
 from ..weights import load_bilm
 from ..weights.formats import resolve as resolve
 

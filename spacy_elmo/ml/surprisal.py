@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Token
 from thinc.util import get_torch_default_device
 
-from ..encoding.checks import require_language_model
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.checks import require_language_model
 from ..weights import load_bilm
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
 from .contexts import DocRuns, read_docs

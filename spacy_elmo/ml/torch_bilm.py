@@ -15,9 +15,9 @@ from thinc.shims import Shim
 from thinc.types import FloatsXd
 from thinc.util import get_torch_default_device
 
-from ..encoding.facade import BiLM
-from ..engine.isolation import isolated
-from ..engine.memory import HeapTrimmer
+from ..inference.bilm import BiLM
+from ..inference.isolation import isolated
+from ..inference.memory import HeapTrimmer
 from ..weights.identity import fingerprint_bilm
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
 from .fine_tuning import FineTuner, FineTuning

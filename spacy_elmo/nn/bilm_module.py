@@ -8,9 +8,9 @@ from typing import Any, Callable, Dict, List, Tuple
 import torch
 from torch import Tensor, nn
 
-from ..encoding.facade import BiLM
-from ..engine.quantization import full_state
 from ..errors import Errors, Warnings
+from ..inference.bilm import BiLM
+from ..inference.quantization import full_state
 
 NETWORK, FINGERPRINT = "network.", "fingerprint"
 # Attributes of a network, shared by the modules that use it and copied with it.

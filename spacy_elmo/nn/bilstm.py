@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from .._settings import is_count
-from ..engine.lstm_sequences import run_lstm
 from ..errors import Errors
+from ..inference.lstm_sequences import run_lstm
 from .scalar_mix import check_mask, parameter_dtype
 
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from .._settings import find_no_booleans, find_texts, is_count, is_finite
-from ..encoding.facade import BiLM
-from ..engine.isolation import isolated
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.isolation import isolated
 from ..text.characters import BOW_CHARACTER
 from ..weights import load_bilm
 from ..weights.formats import load_model

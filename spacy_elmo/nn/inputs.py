@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from .._settings import is_whole
-from ..encoding.checks import check_sentences
-from ..engine.isolation import isolated
 from ..errors import Errors
+from ..inference.checks import check_sentences
+from ..inference.isolation import isolated
 from ..text.characters import character_ids
 
 Inputs = Union[Tensor, Iterable[Sequence[str]]]

@@ -11,8 +11,8 @@ from spacy.util import minibatch
 from thinc.api import Config
 from thinc.types import Floats2d
 
-from ..engine.fork import register_fork_handlers
 from ..errors import Errors
+from ..inference.fork import register_fork_handlers
 from ..ml.doc_vectors import ExtensionGetter, register_getter
 from ..ml.loaders import resolve
 from ..ml.surprisal import (

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
-from ..engine.memory import to_device
 from ..errors import Errors
+from ..inference.memory import to_device
 from .config import SoftmaxConfig
 from .scores import gather_rows, log_sum_scores, own_scores
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..bilm.config import BiLMConfig
 from ..corpora.shards import BlockStream, Counts
-from ..encoding.chunks import PreparedChunk, make_word_table, prepare_chunk
+from ..inference.chunks import PreparedChunk, make_word_table, prepare_chunk
 from ..text.sentence_lanes import SentenceLanes
 from ..text.vocabulary import Vocabulary
 from ..text.whole_sentence_lanes import WholeSentenceLanes

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Optional
 
 from ..corpora.shards import Counts
-from ..encoding.perplexity import Perplexity
+from ..inference.perplexity import Perplexity
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState
 from ..corpora.shards import BlockStream, Shard
-from ..encoding.facade import BiLM
-from ..encoding.perplexity import Perplexity, held_out_losses, summarize
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.perplexity import Perplexity, held_out_losses, summarize
 from ..text.vocabulary import Vocabulary
 from ..weights import save_bilm
 from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, prune_checkpoints, save_checkpoint

@@ -21,8 +21,8 @@ from ..bilm.model import BiLMNetwork
 from ..bilm.recurrence_graphs import RecurrenceGraphs
 from ..bilm.state import State
 from ..corpora.shards import BlockStream
-from ..encoding.chunks import PreparedChunk, run_chunk
-from ..engine.memory import to_device
+from ..inference.chunks import PreparedChunk, run_chunk
+from ..inference.memory import to_device
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.vocabulary import Vocabulary
 from ..weights.native import current_name, stored_name

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence
 
 from ..corpora.shards import BlockStream, Counts, Shard
-from ..encoding.perplexity import Perplexity
+from ..inference.perplexity import Perplexity
 
 Sentences = List[List[str]]
 

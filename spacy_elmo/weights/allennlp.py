@@ -18,8 +18,8 @@ from torch import from_numpy, nn
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import SoftmaxHead
 from ..bilm.model import BiLMNetwork
-from ..encoding.facade import BiLM
 from ..errors import Errors, Warnings
+from ..inference.bilm import BiLM
 from ..text.vocabulary import Vocabulary
 from .allennlp_lm import is_language_model, read_language_model
 from .bilm_tf import SOFTMAX_BIAS, SOFTMAX_WEIGHT, find_other_characters, read_options, write_bilm_tf

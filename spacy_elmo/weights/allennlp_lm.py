@@ -11,8 +11,8 @@ from ..bilm.config import ACTIVATIONS, PROJECTIONS, BiLMConfig, CharCNNConfig
 from ..bilm.lm_head import SoftmaxHead
 from ..bilm.transformer import sinusoids, transformer_of
 from ..bilm.transformer_config import TransformerConfig
-from ..encoding.facade import BiLM
 from ..errors import Errors, Warnings
+from ..inference.bilm import BiLM
 from ..text.vocabulary import UNKNOWN, Vocabulary
 from .checks import MAX_LAYERS, MAX_WIDTH, SettingsReader, find_filter_excess, listed, shorten
 from .parts import as_float32, build_head, build_network, check_vocabulary, network_shapes

@@ -12,8 +12,8 @@ from torch import from_numpy, nn
 from ..bilm.config import ACTIVATIONS, UTF8_CHARACTERS, BiLMConfig, CharCNNConfig
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
-from ..encoding.facade import BiLM
 from ..errors import Errors, Warnings
+from ..inference.bilm import BiLM
 from ..text.vocabulary import Vocabulary
 from .checks import (
     MAX_ABSOLUTE,

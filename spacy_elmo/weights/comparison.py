@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..encoding.facade import BiLM
+from ..inference.bilm import BiLM
 from .parts import to_arrays
 from .tensor_map import Array
 

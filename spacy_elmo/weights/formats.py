@@ -13,10 +13,10 @@ from safetensors import SafetensorError
 
 from .._choices import DTYPES, PRECISIONS, AnyPath
 from .._settings import to_path
-from ..encoding.facade import BiLM
-from ..engine.isolation import isolated
-from ..engine.quantization import check_precision, quantizable_names
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.isolation import isolated
+from ..inference.quantization import check_precision, quantizable_names
 from .allennlp import (
     ALLENNLP_WANTED,
     ALLENNLP_WEIGHTS,

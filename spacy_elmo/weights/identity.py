@@ -9,8 +9,8 @@ import numpy as np
 from torch import Tensor
 
 from .._compat import hash_file
-from ..encoding.facade import BiLM
-from ..engine.quantization import quantizable_names
+from ..inference.bilm import BiLM
+from ..inference.quantization import quantizable_names
 from .formats import detect_format, format_with_options, locate
 from .origins import read_record
 from .sources import PathLike, Source

@@ -5,8 +5,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, cast
 
 from ..bilm.config import BiLMConfig, TokenEmbedderConfig
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from ..text.lexicon import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
 from .checks import MAX_SHOWN, MIB, Faults, find_excess, listed, shorten
 from .parts import build_network, network_shapes

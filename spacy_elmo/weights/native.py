@@ -15,12 +15,12 @@ from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import AdaptiveHead, LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState
-from ..encoding.facade import BiLM
-from ..encoding.word_encoder import make_lexicon_codec
-from ..engine.isolation import isolated
-from ..engine.quantization import quantizable_names
-from ..engine.quantized_matrices import to_int8
 from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.isolation import isolated
+from ..inference.quantization import quantizable_names
+from ..inference.quantized_matrices import to_int8
+from ..inference.word_encoder import make_lexicon_codec
 from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
 from .checks import MAX_CUTOFFS, MAX_JSON_BYTES, MAX_WORDS, MIB, Faults, find_excess, listed, shorten

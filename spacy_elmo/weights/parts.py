@@ -13,8 +13,8 @@ from torch import nn
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
-from ..engine.quantization import full_state
 from ..errors import Errors, Warnings
+from ..inference.quantization import full_state
 from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
 from .checks import MAX_ABSOLUTE, shorten
 from .sources import Source

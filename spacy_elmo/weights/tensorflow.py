@@ -10,8 +10,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from .._settings import to_path
-from ..encoding.facade import BiLM
 from ..errors import Errors
+from ..inference.bilm import BiLM
 from .bilm_tf import (
     CHAR_TABLE,
     FORWARD_ONLY_PREFIX,

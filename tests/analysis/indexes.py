@@ -12,7 +12,7 @@ from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.analysis.token_store import FILE
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 
 WORDS = "the bank of river lends money and light waves play along green shore".split()
 

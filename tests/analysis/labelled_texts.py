@@ -7,7 +7,7 @@ import spacy
 from spacy.tokens import Doc
 
 from spacy_elmo.corpora.senses import SenseSentence, SenseUse
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.ml.loaders import make_random_bilm
 
 CHARACTERS = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}

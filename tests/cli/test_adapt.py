@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from spacy_elmo import load_bilm
 from spacy_elmo.cli._app import app
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.weights import save_bilm
 

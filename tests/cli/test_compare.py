@@ -5,7 +5,7 @@ import srsly
 from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import app
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from spacy_elmo.bilm.lm_head import AdaptiveHead
 from spacy_elmo.cli._app import app
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import load_bilm, save_bilm
 
 

@@ -8,7 +8,7 @@ from weights.loopback import Site, serving
 
 import spacy_elmo.cli.download as command
 from spacy_elmo.cli._app import app
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 from spacy_elmo.weights.origins import find_origin
 

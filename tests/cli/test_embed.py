@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from spacy_elmo import register_extensions
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli.embed import Cutter, embed
-from spacy_elmo.engine import onednn
+from spacy_elmo.inference import onednn
 from spacy_elmo.weights import load_bilm
 
 LINES = ["the cat sat on the mat .", "", "a dog   sat"]

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from spacy_elmo import _compat
 from spacy_elmo.cli._app import app
-from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.explorer import serving
 from spacy_elmo.explorer.serving import open_socket
 from spacy_elmo.explorer.views import Explorer
+from spacy_elmo.inference.bilm import BiLM
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli.inspect import inspect
-from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.export import onnx_model
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import formats, save_bilm
 

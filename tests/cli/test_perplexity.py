@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import app
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat", "on", "mat", "."]

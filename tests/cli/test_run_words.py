@@ -9,7 +9,7 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli._run_config import PathsConfig
 from spacy_elmo.cli._run_words import check_head, refuse_useless_sparse, words_of
 from spacy_elmo.cli._runs import make_run
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pretraining.config import PretrainConfig, SoftmaxConfig
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.text.vocabulary import Vocabulary

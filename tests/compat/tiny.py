@@ -8,7 +8,7 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 
 CONFIG = BiLMConfig.from_dict(

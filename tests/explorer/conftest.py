@@ -13,8 +13,8 @@ from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.explorer.views import Explorer
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.ml.task_mixes import TaskMix
 from spacy_elmo.text.vocabulary import Vocabulary
 

@@ -4,7 +4,7 @@ from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
 
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 
 PLACES = ("the muddy bank of the river", "a grassy bank near the stream", "the bank of the lake was steep")
 MONEY = ("the bank lent him money", "her bank raised its rates", "a bank account with no fee")

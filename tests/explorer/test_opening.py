@@ -12,8 +12,8 @@ from explorer.serving import Client
 from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import app
-from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.explorer.opening import open_explorer
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 
 SENTENCES = ["He sat on the bank .", "The bank lent money .", "The river bank ."]

@@ -8,9 +8,9 @@ from explorer.browsing import Page, opened
 from explorer.serving import running
 from explorer.stub_index import HOSTILE, StubIndex
 
-from spacy_elmo.encoding.facade import BiLM
 from spacy_elmo.explorer import senses
 from spacy_elmo.explorer.views import Explorer
+from spacy_elmo.inference.bilm import BiLM
 
 pytestmark = pytest.mark.slow
 VIEWS = ("compare", "neighbours", "senses", "surprisal", "tokens")

@@ -10,11 +10,11 @@ import pytest
 from explorer.serving import Client, running
 from explorer.stub_index import HOSTILE, StubIndex
 
-from spacy_elmo.encoding.facade import BiLM
-from spacy_elmo.encoding.substitutes import find_substitutes
 from spacy_elmo.explorer import limits, senses
 from spacy_elmo.explorer.fields import Fields
 from spacy_elmo.explorer.views import VIEWS, Busy, Explorer
+from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.inference.substitutes import find_substitutes
 
 TEXT = "He sat on  the bank. The river!"
 

@@ -1,10 +1,10 @@
 """All arrays computed by bilm-tf and AllenNLP with seeded weights."""
 
 import pytest
-from engine.forcing import force_large_batches, force_path
+from inference.forcing import force_large_batches, force_path
 from parity.cases import CASES, SLOW_CASES, Case, limit_of
 
-from spacy_elmo.engine.dispatch import Path
+from spacy_elmo.inference.dispatch import Path
 
 
 @pytest.mark.parametrize(

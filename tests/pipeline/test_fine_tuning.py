@@ -8,7 +8,7 @@ import spacy
 from spacy.training.initialize import init_nlp
 from thinc.api import Adam, Config
 
-from spacy_elmo.engine import memory
+from spacy_elmo.inference import memory
 from spacy_elmo.ml.elmo_model import get_bilm, set_bilm
 from spacy_elmo.ml.loaders import make_random_bilm
 

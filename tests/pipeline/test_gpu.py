@@ -11,8 +11,8 @@ from spacy_elmo._compat import has_cupy
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding.facade import BiLM
-from spacy_elmo.engine.lanes import LaneRun
+from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.inference.lanes import LaneRun
 from spacy_elmo.nn import BiLSTM
 from spacy_elmo.text.vocabulary import Vocabulary
 

@@ -6,7 +6,7 @@ import random
 import numpy
 import pytest
 import spacy
-from engine.forcing import LARGE_BATCHES, force_large_batches
+from inference.forcing import LARGE_BATCHES, force_large_batches
 from spacy.tokens import Doc
 
 from .tiny import BILM, add_elmo

@@ -5,7 +5,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from spacy_elmo.engine.runner import LSTMRunner
+from spacy_elmo.inference.runner import LSTMRunner
 
 from .tiny import TEXTS, add_elmo, listening, make_examples
 

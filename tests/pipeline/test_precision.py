@@ -7,7 +7,7 @@ import pytest
 import spacy
 from pipeline.tiny import TEXTS, add_elmo
 
-from spacy_elmo.engine import onednn
+from spacy_elmo.inference import onednn
 from spacy_elmo.ml.elmo_model import get_bilm
 
 PRECISIONS = [

@@ -8,8 +8,8 @@ from transformers_tiny import make_transformer
 
 from spacy_elmo import load_bilm
 from spacy_elmo.corpora.shards import Counts, TextShard
-from spacy_elmo.encoding.chunks import make_word_table, prepare_chunk, run_chunk
-from spacy_elmo.encoding.perplexity import sentence_losses
+from spacy_elmo.inference.chunks import make_word_table, prepare_chunk, run_chunk
+from spacy_elmo.inference.perplexity import sentence_losses
 from spacy_elmo.pretraining.layer_groups import layer_groups
 from spacy_elmo.text.whole_sentence_lanes import WholeSentenceLanes
 

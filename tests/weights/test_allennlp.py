@@ -11,7 +11,7 @@ from reference.allennlp_state import GAMMA, WEIGHTS, elmo_state, make_config, ta
 from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
 
 from spacy_elmo import load_bilm, load_mixes, save_bilm
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights.allennlp import to_json
 from spacy_elmo.weights.parts import LoadedMix, mixes_from_meta
 

@@ -6,8 +6,8 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.engine import onednn
-from spacy_elmo.engine.quantization import full_state
+from spacy_elmo.inference import onednn
+from spacy_elmo.inference.quantization import full_state
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
 
 SENTENCES = [["She", "sat", "on", "the", "bank"], ["Oslo"]]

@@ -6,8 +6,8 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from ...engine.isolation import isolated
 from ...errors import Errors
+from ...inference.isolation import isolated
 from ...nn.inputs import pad_rows
 from ...text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..arguments import ConfigurationError, PathLike

@@ -10,10 +10,10 @@ from torch.func import functional_call
 from ...bilm.char_cnn import CharCNN
 from ...bilm.config import CharCNNConfig
 from ...bilm.model import BiLMNetwork
-from ...encoding.word_encoder import WORDS_AT_ONCE
-from ...engine.isolation import isolated
-from ...engine.words import ConstantCharCNN
 from ...errors import Errors
+from ...inference.isolation import isolated
+from ...inference.word_encoder import WORDS_AT_ONCE
+from ...inference.words import ConstantCharCNN
 from ...nn.inputs import IdBatch, pad_rows, read_inputs
 from ...text.characters import EOW_CHARACTER, PAD_CHARACTER, SENTENCE_BEGIN, SENTENCE_END, character_ids
 from ..arguments import PathLike

@@ -6,8 +6,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
-from ...engine.isolation import isolated
 from ...errors import Errors
+from ...inference.isolation import isolated
 from ...nn.inputs import is_original, pad_rows, which_are_words
 from ..arguments import ConfigurationError, PathLike, check_count
 from ..derived import DerivingModule

@@ -9,10 +9,10 @@ from ...bilm.config import BiLMConfig
 from ...bilm.lstm import FORGET_BIAS, LSTMStack
 from ...bilm.model import BiLMNetwork
 from ...bilm.state import BiLMState
-from ...engine.dispatch import MAX_LANES
-from ...engine.isolation import isolated
-from ...engine.runner import Runner, make_runner
 from ...errors import Errors
+from ...inference.dispatch import MAX_LANES
+from ...inference.isolation import isolated
+from ...inference.runner import Runner, make_runner
 from ...nn.inputs import pad_rows
 from ...nn.scalar_mix import parameter_dtype
 from ...text.lanes import plan_lanes

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...engine.isolation import isolated
 from ...errors import Errors
+from ...inference.isolation import isolated
 from ...nn.inputs import which_are_words
 from ..arguments import ConfigurationError, PathLike, check_count, read_sentences
 from ..hdf5 import new_hdf5

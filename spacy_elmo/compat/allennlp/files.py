@@ -5,8 +5,8 @@ from typing import List, Optional
 
 from ...bilm.config import BiLMConfig
 from ...bilm.model import BiLMNetwork
-from ...encoding.facade import BiLM
 from ...errors import Errors
+from ...inference.bilm import BiLM
 from ...weights import load_bilm
 from ...weights.bilm_tf import find_other_characters
 from ..arguments import ConfigurationError, PathLike, check_file, check_no_url

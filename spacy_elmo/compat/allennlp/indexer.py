@@ -5,8 +5,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 import torch
 from torch import Tensor
 
-from ...engine.isolation import isolated
 from ...errors import Errors
+from ...inference.isolation import isolated
 from ...nn import inputs
 from ...text.characters import (
     BOS_CHARACTER,

@@ -5,7 +5,7 @@ from typing import List
 
 import numpy as np
 
-from ...engine.isolation import isolated
+from ...inference.isolation import isolated
 from ...weights.sources import Source
 from ..arguments import PathLike, check_file
 from ..hdf5 import new_hdf5

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...bilm.state import BiLMState
-from ...encoding.word_encoder import WordEncoder
-from ...engine.dispatch import MAX_LANES
-from ...engine.isolation import isolated
-from ...engine.runner import make_runner
 from ...errors import Errors
+from ...inference.dispatch import MAX_LANES
+from ...inference.isolation import isolated
+from ...inference.runner import make_runner
+from ...inference.word_encoder import WordEncoder
 from ...text.lanes import plan_lanes
 from ...weights import load_bilm
 from ...weights.hdf5 import read_hdf5

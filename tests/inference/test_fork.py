@@ -11,7 +11,7 @@ import os, sys, torch
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.vocabulary import Vocabulary
 
 torch.set_num_threads(2)
@@ -27,7 +27,7 @@ child = os.fork()
 if child == 0:
     act(sentences)
     if sys.argv[1] == "encode":  # threads of Python stay in the parent, too
-        from spacy_elmo.engine.threads import run_parallel
+        from spacy_elmo.inference.threads import run_parallel
         torch.set_num_threads(2)
         run_parallel(int, [1, 2])
     os._exit(0)

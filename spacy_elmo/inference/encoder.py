@@ -10,19 +10,19 @@ from ..bilm.bilstm import BiLSTM
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
 from ..bilm.transformer import check_lengths
-from ..engine.dispatch import GPU_MAX_LANES, MAX_LANES
-from ..engine.fork import register_fork_handlers
-from ..engine.memory import HeapTrimmer
-from ..engine.runner import Runner, make_runner
-from ..engine.workspace import Workspace, WorkspacePool
 from ..text.lanes import Ids, plan_lanes
 from ..text.lexicon import Lexicon
 from ..text.sentence_lanes import Chunk, SentenceLanes
 from ..text.vocabulary import Vocabulary
 from ..text.word_table import WordTable
 from .checks import check_state_of
+from .dispatch import GPU_MAX_LANES, MAX_LANES
+from .fork import register_fork_handlers
+from .memory import HeapTrimmer
+from .runner import Runner, make_runner
 from .runs import BOS, EOS, NumberedRuns, Runs, WordRuns
 from .word_encoder import WordEncoder
+from .workspace import Workspace, WorkspacePool
 
 # Empty sentences from which the steady state is computed, at most; convergence is checked after each chunk.
 STEADY_PASSES, STEADY_CHUNK = 50, 10

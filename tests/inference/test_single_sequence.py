@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from engine.forcing import force_path
+from inference.forcing import force_path
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding.facade import BiLM
-from spacy_elmo.engine import runner, single_sequence
-from spacy_elmo.engine.dispatch import Path
-from spacy_elmo.engine.packed import PackedLayer
-from spacy_elmo.engine.single_sequence import UnpackedLayer
+from spacy_elmo.inference import runner, single_sequence
+from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.inference.dispatch import Path
+from spacy_elmo.inference.packed import PackedLayer
+from spacy_elmo.inference.single_sequence import UnpackedLayer
 
 CHARACTERS = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}
 SIZES = {"char_cnn": CHARACTERS, "cell_width": 24, "projection_width": 8}

@@ -6,8 +6,8 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding.facade import BiLM
-from spacy_elmo.engine import onednn
+from spacy_elmo.inference import onednn
+from spacy_elmo.inference.bilm import BiLM
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])]

@@ -5,10 +5,10 @@ from typing import List, NamedTuple, Sequence
 import torch
 from torch import Tensor
 
-from ..engine.isolation import isolated
 from ..errors import Errors
+from .bilm import BiLM
 from .checks import check_positive, check_sentences, check_state, require_language_model
-from .facade import BiLM
+from .isolation import isolated
 
 N_SPECIAL = 3  # <S>, </S> and <UNK> head every vocabulary
 

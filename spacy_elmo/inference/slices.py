@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..engine.memory import to_host
 from .encoder import Slice, inner_places
+from .memory import to_host
 
 
 def fill_rows(layers: Tensor, found: Iterable[Slice], lengths: Sequence[int], *, with_boundaries: bool) -> Tensor:

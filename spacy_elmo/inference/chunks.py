@@ -10,12 +10,12 @@ from torch import Tensor
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
-from ..engine.memory import to_device
 from ..errors import Errors
 from ..text.codecs import make_codec
 from ..text.sentence_lanes import Chunk
 from ..text.vocabulary import Vocabulary
 from ..text.word_table import Ids, WordTable
+from .memory import to_device
 
 
 def make_word_table(config: BiLMConfig, vocabulary: Optional[Vocabulary]) -> WordTable:

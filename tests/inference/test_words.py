@@ -6,7 +6,7 @@ from unicode_texts import random_words
 
 from spacy_elmo.bilm.char_cnn import CharCNN
 from spacy_elmo.bilm.config import CharCNNConfig
-from spacy_elmo.engine.words import ConstantCharCNN
+from spacy_elmo.inference.words import ConstantCharCNN
 from spacy_elmo.text.codecs import make_codec
 
 # Sums over 1,024 features: BLAS splits these.

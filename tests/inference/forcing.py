@@ -1,7 +1,7 @@
 """Force the path of a plan in a test."""
 
-from spacy_elmo.engine import dispatch, runner
-from spacy_elmo.engine.dispatch import Path
+from spacy_elmo.inference import dispatch, runner
+from spacy_elmo.inference.dispatch import Path
 
 # Paths of large batches: with joint products (small layers) and without.
 LARGE_BATCHES = {"as chosen": None, "joint": dispatch.JOINT_WEIGHTS, "separate": 0}

@@ -11,13 +11,13 @@ from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState, State
-from ..engine.isolation import isolated
-from ..engine.quantization import check_precision, precision_of, quantize
 from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
 from . import checks
 from .encoder import Encoder
+from .isolation import isolated
 from .perplexity import Losses, Perplexity, finite, split_losses, summarize, text_losses
+from .quantization import check_precision, precision_of, quantize
 from .runs import Runs
 from .slices import fill_rows, to_arrays, without_boundaries
 from .versions import WeightVersions

@@ -10,8 +10,8 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding import word_encoder
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference import word_encoder
+from spacy_elmo.inference.bilm import BiLM
 
 CONFIG = BiLMConfig(
     char_cnn=CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), n_highway=1),

@@ -4,7 +4,7 @@ import numpy
 import pytest
 import torch
 
-from spacy_elmo.engine.lstm_sequences import group_lengths, lay_out, pack, run_groups, run_packed
+from spacy_elmo.inference.lstm_sequences import group_lengths, lay_out, pack, run_groups, run_packed
 
 N_INPUTS, H = 5, 3
 

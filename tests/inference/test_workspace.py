@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from engine.forcing import force_path
+from inference.forcing import force_path
 
 from spacy_elmo import load_bilm
-from spacy_elmo.encoding.runs import WordRuns
-from spacy_elmo.engine import lanes, word_gates
-from spacy_elmo.engine.dispatch import WORKSPACE_STEP, Path
-from spacy_elmo.engine.word_gates import assign_rows
-from spacy_elmo.engine.workspace import Workspace, WorkspacePool
+from spacy_elmo.inference import lanes, word_gates
+from spacy_elmo.inference.dispatch import WORKSPACE_STEP, Path
+from spacy_elmo.inference.runs import WordRuns
+from spacy_elmo.inference.word_gates import assign_rows
+from spacy_elmo.inference.workspace import Workspace, WorkspacePool
 
 CPU = torch.device("cpu")
 SENTENCES = [f"the river runs past mill {n} and the bank".split()[: 3 + n % 6] for n in range(40)]
@@ -72,7 +72,7 @@ def test_a_reader_that_stops_early_returns_its_workspace():
 
 
 def test_what_is_unusually_large_is_not_kept(monkeypatch):
-    monkeypatch.setattr("spacy_elmo.engine.workspace.WORKSPACE_MAX_KEPT", 2 * WORKSPACE_STEP)
+    monkeypatch.setattr("spacy_elmo.inference.workspace.WORKSPACE_MAX_KEPT", 2 * WORKSPACE_STEP)
     pool = WorkspacePool(CPU, 1)
     with pool.borrow() as workspace:
         small, large = workspace.take("small", WORKSPACE_STEP), workspace.take("large", 3 * WORKSPACE_STEP)

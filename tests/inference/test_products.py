@@ -6,14 +6,14 @@ import sys
 
 import pytest
 import torch
-from engine.forcing import force_path
+from inference.forcing import force_path
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding.facade import BiLM
-from spacy_elmo.engine import dispatch, packed, products, runner
-from spacy_elmo.engine.dispatch import Path
-from spacy_elmo.engine.products import BatchedProduct, PackedProduct, has_packing
+from spacy_elmo.inference import dispatch, packed, products, runner
+from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.inference.dispatch import Path
+from spacy_elmo.inference.products import BatchedProduct, PackedProduct, has_packing
 
 WIDE, NARROW = 2048, 24
 needs_packing = pytest.mark.skipif(not has_packing(torch.zeros(1)), reason="torch without oneDNN")
@@ -98,6 +98,6 @@ def test_what_onednn_keeps_is_bounded_unless_the_user_says_otherwise(given, kept
     """It would keep something for each of a thousand shapes, and a text has no end of them."""
     names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
     environment = {name: value for name, value in os.environ.items() if name not in names} | given
-    code = f"import os, spacy_elmo.bilm.model, spacy_elmo.engine.packed; print(*[os.environ[n] for n in {names}])"
+    code = f"import os, spacy_elmo.bilm.model, spacy_elmo.inference.packed; print(*[os.environ[n] for n in {names}])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert found.stdout.split() == [kept, "16"]

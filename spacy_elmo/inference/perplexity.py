@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
-from ..engine.quantization import precision_of
 from ..errors import Errors
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.sentence_lanes import SentenceLanes
@@ -19,6 +18,7 @@ from ..text.vocabulary import Vocabulary
 from .checks import check_state_of, require_float32
 from .chunks import make_word_table
 from .encoder import Encoder, Slice
+from .quantization import precision_of
 
 STEPS = 64
 SENTENCES_PER_LANE = 8

@@ -5,11 +5,11 @@ import pickle
 
 import numpy as np
 import pytest
-from engine.forcing import force_path
+from inference.forcing import force_path
 
 from spacy_elmo import load_bilm
-from spacy_elmo.engine import onednn
-from spacy_elmo.engine.dispatch import Path
+from spacy_elmo.inference import onednn
+from spacy_elmo.inference.dispatch import Path
 
 SENTENCES = [
     ["She", "sat", "on", "the", "bank", "of", "the", "river", "."],

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from spacy_elmo.engine import cell, dispatch
-from spacy_elmo.engine.cell import GateRows, is_one_pass, update_cell
+from spacy_elmo.inference import cell, dispatch
+from spacy_elmo.inference.cell import GateRows, is_one_pass, update_cell
 
 needs_c = pytest.mark.skipif(cell.update_in_one_pass is None, reason="installed without a C compiler")
 WIDTH = 37  # not a multiple of any vector register

@@ -8,15 +8,15 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.engine import onednn
-from spacy_elmo.engine.quantization import (
+from spacy_elmo.inference import onednn
+from spacy_elmo.inference.quantization import (
     check_precision,
     full_state,
     precision_of,
     quantizable_names,
     quantize,
 )
-from spacy_elmo.engine.quantized_matrices import HalfMatrix, Int8Matrix, to_int8
+from spacy_elmo.inference.quantized_matrices import HalfMatrix, Int8Matrix, to_int8
 
 CPU = torch.device("cpu")
 NO_FOLD = torch.ones(1)

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from spacy_elmo import load_bilm
-from spacy_elmo.engine import memory as system_memory
-from spacy_elmo.engine import workspace
-from spacy_elmo.engine.dispatch import TRIM_TOKENS, WORKSPACE_STEP
-from spacy_elmo.engine.memory import HeapTrimmer, map_pages
-from spacy_elmo.engine.workspace import Workspace
+from spacy_elmo.inference import memory as system_memory
+from spacy_elmo.inference import workspace
+from spacy_elmo.inference.dispatch import TRIM_TOKENS, WORKSPACE_STEP
+from spacy_elmo.inference.memory import HeapTrimmer, map_pages
+from spacy_elmo.inference.workspace import Workspace
 
 
 @pytest.fixture()

@@ -7,7 +7,7 @@ import torch
 from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.encoding.facade import BiLM
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.characters import character_ids
 from spacy_elmo.text.vocabulary import Vocabulary
 

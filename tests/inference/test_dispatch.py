@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from spacy_elmo.engine import dispatch
-from spacy_elmo.engine.dispatch import Path, Sizes, block_steps, choose_path
+from spacy_elmo.inference import dispatch
+from spacy_elmo.inference.dispatch import Path, Sizes, block_steps, choose_path
 from spacy_elmo.text.lanes import plan_lanes
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)

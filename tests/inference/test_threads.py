@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from spacy_elmo import load_bilm
-from spacy_elmo.engine import runner
-from spacy_elmo.engine.threads import forget_threads, run_parallel
+from spacy_elmo.inference import runner
+from spacy_elmo.inference.threads import forget_threads, run_parallel
 
 SENTENCES = [
     ["She", "sat", "on", "the", "bank"],
@@ -103,7 +103,7 @@ def test_a_second_caller_does_not_wait_for_the_first(set_threads):
 
 SCRIPT = """
 import threading, time, torch
-from spacy_elmo.engine.threads import run_parallel
+from spacy_elmo.inference.threads import run_parallel
 torch.set_num_threads(2)
 
 def work():

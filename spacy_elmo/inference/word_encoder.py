@@ -9,15 +9,15 @@ from torch import Tensor
 
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
-from ..engine.fork import CACHE_LOCK
-from ..engine.isolation import isolated
-from ..engine.words import ConstantWords, make_constant_words
 from ..errors import Errors
 from ..text.codecs import CharacterCodec, LexiconCodec, make_codec
 from ..text.lanes import Ids
 from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
+from .fork import CACHE_LOCK
+from .isolation import isolated
 from .runs import BOUNDARIES
+from .words import ConstantWords, make_constant_words
 
 DEFAULT_CACHE_BYTES = 64 * 2**20
 WORDS_AT_ONCE = 1024
