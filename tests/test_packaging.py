@@ -9,30 +9,29 @@ import tarfile
 import zipfile
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Dict, List, Set, Tuple
 
 import pytest
 from packaging.requirements import Requirement
 
+from spacy_elmo.about import __version__
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).parent.parent
 MODEL = ROOT / "spacy_elmo" / "models" / "en_elmo_sm"
 
 
-def _setup_arguments() -> Dict[str, Any]:
-    """Run setup.py with a `setup` that only listens."""
-    module = ModuleType("setup_script")
-    module.__dict__["__file__"] = str(ROOT / "setup.py")
-    exec((ROOT / "setup.py").read_text(encoding="utf8"), module.__dict__)
-    found: Dict[str, Any] = {}
-    module.__dict__["setup"] = lambda **arguments: found.update(arguments)
-    module.__dict__["setup_package"]()
-    return found
+def _project() -> Dict[str, Any]:
+    project: Dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+    return project
 
 
 def _entry_points() -> List[Tuple[str, str, str]]:
-    groups = _setup_arguments()["entry_points"]
-    return [(group, *(part.strip() for part in line.split("="))) for group, lines in groups.items() for line in lines]
+    return [(group, *item) for group, items in _project()["entry-points"].items() for item in items.items()]
 
 
 def _registered_names() -> Set[Tuple[str, str]]:
@@ -57,10 +56,7 @@ def _registered_names() -> Set[Tuple[str, str]]:
     return names
 
 
-def test_setup_reads_the_version_without_importing_the_package() -> None:
-    from spacy_elmo.about import __version__
-
-    assert _setup_arguments()["version"] == __version__
+def test_version_is_that_of_the_citation() -> None:
     assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf8")
 
 
@@ -85,8 +81,8 @@ def test_every_name_of_the_docs_has_an_entry_point() -> None:
 def test_constraints_pin_every_requirement() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf8").splitlines()
     pins = {line.partition("==")[0].lower(): line.partition("==")[2] for line in lines if not line.startswith("#")}
-    arguments = _setup_arguments()
-    wanted = arguments["install_requires"] + sum(arguments["extras_require"].values(), [])
+    project = _project()
+    wanted = project["dependencies"] + sum(project["optional-dependencies"].values(), [])
     for requirement in map(Requirement, wanted):
         assert requirement.specifier.contains(pins[requirement.name.lower()]), requirement
     assert pins["torch"] == "2.13.0"
@@ -124,22 +120,14 @@ def test_ci_runs_and_counts_every_test_once() -> None:
 def test_torch_has_what_is_used() -> None:
     """`get_autocast_dtype`, `is_autocast_enabled` with a device and the fused Adam on a CPU came with torch 2.4;
     `torch.load` reads nothing but tensors by default from 2.6 on."""
-    requirement = next(text for text in _setup_arguments()["install_requires"] if text.startswith("torch"))
+    requirement = next(text for text in _project()["dependencies"] if text.startswith("torch"))
     assert requirement == "torch>=2.6"
     assert "torch 2.6 or newer" in (ROOT / "README.md").read_text(encoding="utf8")
 
 
-def test_description_has_no_link_that_a_package_index_lacks() -> None:
-    description = _setup_arguments()["long_description"]
-    targets = re.findall(r"\]\(([^)]+)\)", description)
-    assert targets and all(target.startswith(("https://", "#")) for target in targets)
-    assert "docs/cli.md" in description, "the text of a link stays"
-    assert description.count("```") == (ROOT / "README.md").read_text(encoding="utf8").count("```")
-
-
 def test_project_urls_are_those_of_the_citation() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf8")
-    urls = _setup_arguments()["project_urls"]
+    urls = _project()["urls"]
     assert urls and all(f'"{url}"' in citation for url in urls.values())
 
 
@@ -155,8 +143,14 @@ def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr[-2000:]
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         in_wheel = {name for name in wheel.namelist() if name.startswith("spacy_elmo/")}
+        metadata = wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))).decode()
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as sdist:
         in_sdist = {name.partition("/")[2] for name in sdist.getnames()}
+    description = metadata.partition("\n\n")[2]
+    links = re.findall(r"\]\(([^)]+)\)", description)
+    assert links and all(link.startswith(("https://", "#")) for link in links), "a package index has no other files"
+    assert "docs/cli.md" in description, "the text of a link stays"
+    assert f"\nVersion: {__version__}\n" in metadata
     assert (MODEL.relative_to(ROOT) / "README.md").as_posix() in in_wheel, "the model card"
     wanted = {path.relative_to(ROOT).as_posix() for path in MODEL.iterdir()}
     wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "spacy_elmo").rglob("*.py")}

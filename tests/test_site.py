@@ -163,7 +163,7 @@ def test_reference_has_every_member_of_a_class(markdown: Dict[str, str]) -> None
 
 
 def test_reference_has_every_registered_name(markdown: Dict[str, str]) -> None:
-    setup = (ROOT / "setup.py").read_text(encoding="utf8")
-    names = re.findall(r'"(\S+) = spacy_elmo\.(?!cli)[\w.]+:\w+"', setup)
+    metadata = (ROOT / "pyproject.toml").read_text(encoding="utf8")
+    names = re.findall(r'^"?([\w.-]+)"? = "spacy_elmo\.(?!cli)[\w.]+:\w+"', metadata, re.MULTILINE)
     assert len(names) > 10
     assert [name for name in names if f"### `{name}`" not in markdown["reference/registered.md"]] == []

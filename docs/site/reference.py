@@ -2,10 +2,16 @@
 
 import ast
 import re
+import sys
 import textwrap
 from inspect import cleandoc
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Tuple, Union
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # which Sphinx requires there
 
 ROOT = Path(__file__).parents[2]
 LINE_WIDTH = 100
@@ -43,20 +49,16 @@ def make_pages() -> Iterator[Tuple[str, str]]:
         sections = [_write_module(module, is_only=len(modules) == 1) for module in modules]
         yield f"reference/{name}.md", "\n\n".join([f"# {title}", about, *filter(None, sections)]) + "\n"
     parts = [REGISTERED]
-    for group, lines in _read_entry_points().items():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        groups = tomllib.load(file)["project"]["entry-points"]
+    for group in groups:
+        if group == "spacy_cli":
+            continue
         parts.append(f"## {group}")
-        for line in lines:
-            name, module, attribute = re.split(" = |:", line)
+        for name, target in groups[group].items():
+            module, attribute = target.split(":")
             parts += [f"### `{name}`", f"`{module}.{attribute}`", *_describe(_find(module, attribute), attribute)]
     yield "reference/registered.md", "\n\n".join(parts) + "\n"
-
-
-def _read_entry_points() -> Dict[str, List[str]]:
-    """RETURNS (Dict[str, List[str]]): The lines of `setup.py` by group."""
-    tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf8"))
-    keywords = (node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "entry_points")
-    groups: Dict[str, List[str]] = ast.literal_eval(next(keywords).value)
-    return {group: lines for group, lines in groups.items() if group != "spacy_cli"}
 
 
 def _expand(pattern: str) -> List[str]:

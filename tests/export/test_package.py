@@ -46,7 +46,7 @@ def test_package_has_the_meta_data_of_the_bilm(tmp_path: Path) -> None:
     folder = package_bilm(bilm, tmp_path, name="tiny", lang="en", version="2.1rc1", build="none")
     meta = json.loads((folder / "meta.json").read_text(encoding="utf8"))
     assert folder.name == "en_elmo_tiny-2.1rc1" and meta["version"] == "2.1rc1" and meta["lang"] == "en"
-    assert meta["author"] == "A. Author" and meta["license"].startswith("MIT for the weights")
+    assert meta["author"] == "A. Author" and meta["license"].startswith("CC BY-SA 4.0")
     assert meta["description"].startswith("A small English biLM")
     assert meta["sources"][1]["name"] == "English Wikipedia articles" and len(meta["sources"]) == 18
     assert [text for text in meta["requirements"] if text.startswith("spacy-elmo")] == [
