@@ -1,8 +1,8 @@
 """The typer app of `elmo`. A command's module is imported when the command is called, not before."""
 
 import os
+import re
 import sys
-from copy import copy
 from importlib import import_module
 from typing import Any, Dict, List
 
@@ -46,8 +46,8 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "report": "Write a page on a training: scores with and without ELMo, errors, layer weights, settings.",
     },
 }
-# Paths among the arguments that are strings, since they can be names, too; beside those that end in "_path".
-TEXT_PATHS = ("bilm", "pipeline", "pipelines")
+# A path in the home folder, as an argument or as the value of an option; a text has spaces.
+HOME_PATH = re.compile(r"(--[\w-]+=)?(~[/\\]\S*)")
 COMMANDS: Dict[str, str] = {name: help for group in GROUPS.values() for name, help in group.items()}
 
 
@@ -67,30 +67,21 @@ class LazyGroup(TyperGroup):
         import_module(f"{__package__}.{cmd_name.replace('-', '_')}")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.registered_commands = [info for info in app.registered_commands if info.name == cmd_name]
-        return _with_home(get_command(single))
+        return get_command(single)
+
+    def resolve_command(self, ctx: Any, args: List[str]) -> Any:
+        """Let `~` at the start of a path be the home folder, also where no shell has replaced it, as in
+        `--options=~/FILE`.
+        """
+        homes = [HOME_PATH.fullmatch(arg) for arg in args]
+        found = [(home[1] or "") + os.path.expanduser(home[2]) if home else arg for home, arg in zip(homes, args)]
+        return super().resolve_command(ctx, found)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands in the help text, without importing them."""
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl(list(commands.items()))
-
-
-def _with_home(command: Any) -> Any:
-    """Let `~` at the start of a path be the home folder, also where no shell has replaced it, as in `--options=~/FILE`.
-
-    command (Command): Changed in place.
-    RETURNS (Command): The same.
-    """
-    for param in command.params:
-        if hasattr(param.type, "resolve_path") or param.name.endswith("_path") or param.name in TEXT_PATHS:
-            param.type = copy(param.type)
-            param.type.convert = _convert_home(param.type.convert)
-    return command
-
-
-def _convert_home(convert: Any) -> Any:
-    return lambda value, *rest: convert(os.path.expanduser(value), *rest)
 
 
 app = typer.Typer(name="elmo", cls=LazyGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
