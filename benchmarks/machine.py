@@ -15,7 +15,7 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.text.sentence_lanes import Chunk
-from spacy_elmo.text.word_table import WordTable
+from spacy_elmo.text.vocabulary import WordTable
 
 PEAK_SIZES = (1024, 2048)
 GPU_PEAK_SIZES = (4096, 8192)

@@ -28,8 +28,7 @@ from spacy_elmo.pretraining.config import OptimizerConfig, PretrainConfig, Sched
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.trainer import Trainer
 from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
-from spacy_elmo.text.vocabulary import Vocabulary
-from spacy_elmo.text.word_table import WordTable
+from spacy_elmo.text.vocabulary import Vocabulary, WordTable
 
 TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
 BASELINE = "plain autograd"

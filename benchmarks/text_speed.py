@@ -24,8 +24,7 @@ from corpus import default_shared
 from spacy_elmo.corpora.shards import BlockStream, TextShard
 from spacy_elmo.inference import chunks as preparation
 from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
-from spacy_elmo.text.vocabulary import Vocabulary
-from spacy_elmo.text.word_table import WordTable
+from spacy_elmo.text.vocabulary import Vocabulary, WordTable
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = Path("data") / "lm-english" / "train-00.txt.gz"

@@ -20,7 +20,7 @@ from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.analysis.intervals import Score, bootstrap_accuracy
-from spacy_elmo.text.windows import split_windows
+from spacy_elmo.text.lanes import split_windows
 from spacy_elmo.weights.identity import digest_bilm
 
 # The windows of the component `elmo`.

@@ -4,17 +4,15 @@ Peters et al. (2018), sec. 3.1 and 3.4; `weights/` maps the names of the origina
 """
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
 
 from .._settings import fit_types, refuse_unknown
-from ..errors import Errors
-from .transformer_config import TransformerConfig, transformer_problems
 
 ACTIVATIONS = ("relu", "tanh")
 DIRECTIONS = ("both", "forward")
 PROJECTIONS = ("after_highway", "after_cnn")
-ENCODERS = ("lstm", "bilstm", "transformer")  # see `bilm/encoder.py`
-# Character codecs, see `text/codecs.py`, and their numbers of characters; None: the table of a `Lexicon`.
+ENCODERS = ("lstm", "bilstm", "transformer")  # see `bilm/model.py`
+# Character codecs, see `text/characters.py`, and their numbers of characters; None: the table of a `Lexicon`.
 CODECS: Dict[str, Optional[int]] = {"utf8": 261, "lexicon": None}
 UTF8_CHARACTERS = 261
 TOKEN_EMBEDDERS = ("cnn", "lstm")
@@ -24,8 +22,39 @@ OMITTED = {"transformer": None, "token_embedder": None, "encoder_depth": 1, "alw
 OMITTED_CHARACTERS = {"projection": "after_highway", "has_layer_norm": False}
 
 
+Block = TypeVar("Block", bound="_Block")
+
+
+class _Block:
+    """A block of settings with a name, checked when it is made."""
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        _refuse(self.name, self._problems())
+
+    def _problems(self) -> List[str]:
+        raise NotImplementedError
+
+    @classmethod
+    def from_dict(cls: Type[Block], record: Mapping[str, Any]) -> Block:
+        """record (Mapping[str, Any]): Plain JSON types; omitted settings have their default.
+        RAISES (ValueError): EL001 for unknown settings; for invalid values, with all problems.
+        """
+        refuse_unknown(cls, record, f"the {cls.name}")
+        settings, problems = fit_types(cls, record)
+        _refuse(cls.name, problems)
+        return cls(**settings)
+
+
+def _refuse(block: str, problems: Sequence[str]) -> None:
+    """RAISES (ValueError): If there are problems."""
+    if problems:
+        raise ValueError(f"The {block} is invalid: {'; '.join(problems)}. Correct these settings.")
+
+
 @dataclass(frozen=True)
-class CharCNNConfig:
+class CharCNNConfig(_Block):
     """The config of the character CNN, which maps the bytes of a word to a vector (Kim et al. 2016).
 
     embedding_width (int): Width E of a character vector.
@@ -41,6 +70,8 @@ class CharCNNConfig:
     has_layer_norm (bool): Normalize the vector of a word (Ba et al. 2016), as in the transformer of AllenNLP.
     """
 
+    name: ClassVar[str] = "char_cnn block"
+
     embedding_width: int = 16
     filters: Tuple[Tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
     activation: str = "relu"
@@ -51,22 +82,6 @@ class CharCNNConfig:
     n_characters: int = UTF8_CHARACTERS
     projection: str = "after_highway"
     has_layer_norm: bool = False
-
-    def __post_init__(self) -> None:
-        problems = list(self._problems())
-        if problems:
-            raise ValueError(Errors.EL002.format(block="char_cnn block", problems="; ".join(problems)))
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "CharCNNConfig":
-        """record (Mapping[str, Any]): Plain JSON types; omitted settings have their default.
-        RAISES (ValueError): EL001 for unknown settings, EL002 for invalid values.
-        """
-        refuse_unknown(cls, record, "the char_cnn block")
-        settings, problems = fit_types(cls, record)
-        if problems:
-            raise ValueError(Errors.EL002.format(block="char_cnn block", problems="; ".join(problems)))
-        return cls(**settings)
 
     @property
     def n_filters(self) -> int:
@@ -102,7 +117,7 @@ class CharCNNConfig:
 
 
 @dataclass(frozen=True)
-class TokenEmbedderConfig:
+class TokenEmbedderConfig(_Block):
     """The config of the token embedder of ELMoForManyLangs (Che et al. 2018): a word embedding and the characters of
     the word, by a character CNN or an LSTM, concatenated and projected. The symbols of both tables are in a `Lexicon`.
 
@@ -115,6 +130,8 @@ class TokenEmbedderConfig:
     max_characters (Optional[int]): Words are truncated to two characters less, for the word table, too; None: never.
     """
 
+    name: ClassVar[str] = "token_embedder block"
+
     kind: str = "cnn"
     n_characters: int = 0
     character_width: int = 0
@@ -124,22 +141,6 @@ class TokenEmbedderConfig:
     activation: str = "relu"
     n_highway: int = 2
     max_characters: Optional[int] = 50
-
-    def __post_init__(self) -> None:
-        problems = self._problems()
-        if problems:
-            raise ValueError(Errors.EL002.format(block="token_embedder block", problems="; ".join(problems)))
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "TokenEmbedderConfig":
-        """record (Mapping[str, Any]): Plain JSON types; omitted settings have their default.
-        RAISES (ValueError): EL001 for unknown settings, EL002 for invalid values.
-        """
-        refuse_unknown(cls, record, "the token_embedder block")
-        settings, problems = fit_types(cls, record)
-        if problems:
-            raise ValueError(Errors.EL002.format(block="token_embedder block", problems="; ".join(problems)))
-        return cls(**settings)
 
     @property
     def char_cnn(self) -> Optional[CharCNNConfig]:
@@ -190,6 +191,21 @@ class TokenEmbedderConfig:
 
 
 @dataclass(frozen=True)
+class TransformerConfig:
+    """Sizes of a transformer (Vaswani et al. 2017; Peters et al. 2018b, sec. 2.2). Number of layers and width are those
+    of the biLM: `n_layers` and `projection_width`.
+
+    feedforward_width (int): Width of the hidden layer of the feed-forward networks.
+    n_heads (int): Attention heads; a divisor of `projection_width`.
+    max_positions (int): Maximum length of a sequence in tokens, BOS and EOS included.
+    """
+
+    feedforward_width: int = 2048
+    n_heads: int = 8
+    max_positions: int = 5000
+
+
+@dataclass(frozen=True)
 class BiLMConfig:
     """The config of a biLM: word input, encoder, directions.
 
@@ -229,9 +245,7 @@ class BiLMConfig:
     transformer: Optional[TransformerConfig] = None
 
     def __post_init__(self) -> None:
-        problems = self._problems()
-        if problems:
-            raise ValueError(Errors.EL002.format(block="biLM config", problems="; ".join(problems)))
+        _refuse("biLM config", self._problems())
 
     @property
     def n_directions(self) -> int:
@@ -281,12 +295,11 @@ class BiLMConfig:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "BiLMConfig":
         """record (Mapping[str, Any]): From `to_dict`; omitted settings have their default.
-        RAISES (ValueError): EL001 for unknown settings, EL002 for invalid values.
+        RAISES (ValueError): EL001 for unknown settings; for invalid values, with all problems.
         """
         refuse_unknown(cls, record, "the biLM config")
         settings, problems = fit_types(cls, record)
-        if problems:
-            raise ValueError(Errors.EL002.format(block="biLM config", problems="; ".join(problems)))
+        _refuse("biLM config", problems)
         for name, block, valid in _BLOCKS:
             if isinstance(settings.get(name), Mapping):
                 try:
@@ -351,8 +364,23 @@ class BiLMConfig:
 
     def _transformer_problems(self) -> List[str]:
         defaults = {item.name: item.default for item in fields(self)}
-        is_default = {name: getattr(self, name) == defaults[name] for name in (*LSTM_SETTINGS, "encoder_depth")}
-        return transformer_problems(self.transformer, self.projection_width, is_default)
+        problems = [
+            f"{name} should be left out, since it is a setting of encoder 'lstm'"
+            for name in (*LSTM_SETTINGS, "encoder_depth")
+            if getattr(self, name) != defaults[name]
+        ]
+        width, sizes = self.projection_width, self.transformer
+        if width < 2 or width % 2:
+            problems.append(f"projection_width is {width}, should be an even number of 2 or more")
+        if sizes is None:
+            return [*problems, "transformer is null, should be a block with the sizes of encoder 'transformer'"]
+        if sizes.feedforward_width < 1:
+            problems.append(f"transformer.feedforward_width is {sizes.feedforward_width}, should be 1 or more")
+        if sizes.n_heads < 1 or width % sizes.n_heads:
+            problems.append(f"transformer.n_heads is {sizes.n_heads}, should divide projection_width ({width})")
+        if sizes.max_positions < 3:
+            problems.append(f"transformer.max_positions is {sizes.max_positions}, should be 3 or more")
+        return problems
 
 
 # Nested blocks, and a valid one of each.

@@ -6,8 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import torch
 from torch import Tensor, nn
 
-from ..errors import Errors
-from .initialization import new_parameter, normal_
+from .layers import new_parameter, normal_
 
 # Scores in memory at once on a CPU without gradients: rows by words. They fit in the cache, and one array is reused.
 # With 30,000 words, all scores of a row at once take 2.2 times the CPU time, half of it for new pages.
@@ -74,10 +73,13 @@ class SoftmaxHead(LMHead):
 
         word_table (Optional[nn.Parameter]): Shape (V, P), `BiLMNetwork.word_embedding`.
         RETURNS (SoftmaxHead): With its own bias.
-        RAISES (ValueError): EL013 for character input, which has no word embedding.
+        RAISES (ValueError): For character input, which has no word embedding.
         """
         if word_table is None:
-            raise ValueError(Errors.EL013)
+            raise ValueError(
+                "tie_weights is true, but this biLM has character input and no word embedding that the softmax could "
+                "share. Set tie_weights = false, or use word input (n_words in place of char_cnn)."
+            )
         n_words, width = word_table.shape
         with torch.device("meta"):
             head = cls(n_words, width)
@@ -147,7 +149,7 @@ class AdaptiveHead(LMHead):
     width (int): P.
     cutoffs (Sequence[int]): First word of each cluster, ascending, below V.
     div_value (float): Cluster k has width P / div_value^(k + 1), k from 0.
-    RAISES (ValueError): EL012 for cutoffs that are not ascending between 0 and V, or a divisor below 1.
+    RAISES (ValueError): For cutoffs that are not ascending between 0 and V, or a divisor below 1.
     """
 
     def __init__(self, n_words: int, width: int, cutoffs: Sequence[int], div_value: float = 4.0) -> None:
@@ -156,7 +158,11 @@ class AdaptiveHead(LMHead):
         self.div_value = float(div_value)
         bounds = [0, *self.cutoffs, n_words]
         if not self.cutoffs or sorted(set(bounds)) != bounds or self.div_value < 1:
-            raise ValueError(Errors.EL012.format(cutoffs=list(cutoffs), div_value=div_value, n_words=n_words))
+            raise ValueError(
+                f"An adaptive softmax over {n_words} words cannot have cutoffs {list(cutoffs)} with div_value "
+                f"{div_value}. Set cutoffs to one or more ascending integers from 1 to below the vocabulary size, and "
+                "div_value to 1 or more."
+            )
         n_first = self.cutoffs[0] + len(self.cutoffs)
         self.weight = new_parameter(n_first, width)
         self.bias = nn.Parameter(torch.zeros(n_first, dtype=torch.float32))

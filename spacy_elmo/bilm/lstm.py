@@ -6,10 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from .config import BiLMConfig
-from .highway import LayerHighway
-from .initialization import constant_, new_parameter, uniform_
-from .recurrence import run_recurrence
-from .recurrence_graphs import RecurrenceGraphs
+from .layers import LayerHighway, constant_, new_parameter, uniform_
+from .recurrence import RecurrenceGraphs, run_recurrence
 from .state import LSTMState, State
 
 FORGET_BIAS = 1.0  # added at run time and not part of the stored bias, as in the files of bilm-tf
@@ -78,8 +76,7 @@ class LSTMLayer(nn.Module):
         mask: Optional[Tensor] = None
         if recurrent_dropout and self.training:
             mask = nn.functional.dropout(torch.ones_like(h), recurrent_dropout)  # (d, B, P)
-        run = run_recurrence if self.graphs is None else self.graphs.run
-        return run(
+        return run_recurrence(
             gates,
             self.recurrent_weight,
             self.projection_weight,
@@ -89,6 +86,7 @@ class LSTMLayer(nn.Module):
             mask=mask,
             cell_clip=self.cell_clip,
             projection_clip=self.projection_clip,
+            graphs=self.graphs,
         )
 
 

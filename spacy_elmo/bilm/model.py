@@ -1,16 +1,17 @@
 """The biLM of Peters et al. (2018), which maps words to the layers of both directions."""
 
-from typing import List, Optional, Sequence, Tuple
+import re
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
 
-from .char_cnn import CharCNN
+from .char_cnn import CharCNN, TokenEmbedder
 from .config import BiLMConfig
-from .encoder import make_encoder
-from .initialization import new_parameter, uniform_
+from .layers import LSTM, Linear, new_parameter, uniform_
+from .lstm import LSTMStack
 from .state import State
-from .token_embedder import TokenEmbedder
+from .transformer import TransformerStack
 
 
 class BiLMNetwork(nn.Module):
@@ -35,12 +36,13 @@ class BiLMNetwork(nn.Module):
         elif config.n_words is not None:
             self.word_embedding = new_parameter(config.n_words, config.projection_width)
             uniform_(self.word_embedding, -1.0, 1.0)
-        self.encoder = make_encoder(config)
+        self.encoder: Any = ENCODERS[config.encoder](config)
 
     @property
     def device(self) -> torch.device:
         """RETURNS (torch.device): Device of the weights."""
-        return self.encoder.device
+        device: torch.device = self.encoder.device
+        return device
 
     def word_vectors(self, ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
         """Encode distinct words.
@@ -55,8 +57,9 @@ class BiLMNetwork(nn.Module):
         return module(ids, lengths)  # type: ignore[misc, no-any-return]  # the config has one of the three
 
     def zero_state(self, n_rows: int) -> State:
-        """RETURNS (State): Initial state of `n_rows` sequences."""
-        return self.encoder.zero_state(n_rows)
+        """RETURNS (State): Initial state of `n_rows` sequences; without tensors if the encoder has no state."""
+        state: State = self.encoder.zero_state(n_rows)
+        return state
 
     def forward(
         self,
@@ -93,3 +96,86 @@ class BiLMNetwork(nn.Module):
             recurrent_dropout=recurrent_dropout,
         )
         return layers, after
+
+
+class BiLSTM(nn.Module):
+    """A bidirectional LSTM with a projection: the encoder `lstm` of ELMoForManyLangs (Che et al. 2018).
+
+    Each of its layers reads both directions of the layer below, so it is not a language model, and has no state that a
+    next sequence could continue. Only the projection of its last layer is a layer of the biLM.
+
+    config (BiLMConfig): Sizes.
+    """
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.lstm = LSTM(
+            config.projection_width, config.cell_width, num_layers=config.encoder_depth, bidirectional=True
+        )
+        self.projection = Linear(config.cell_width, config.projection_width)
+
+    @property
+    def device(self) -> torch.device:
+        """RETURNS (torch.device): Device of the weights."""
+        return self.projection.weight.device
+
+    def zero_state(self, n_rows: int) -> State:
+        """RETURNS (State): Without tensors."""
+        return State(())
+
+    def encode(self, vectors: Tensor, tokens: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Compute whole sequences.
+
+        vectors (Tensor): Shape (U, P), vectors of the distinct words.
+        tokens (Tensor): Shape (N,), the word of each token of the concatenated sequences, with boundaries.
+        lengths (Sequence[int]): Tokens of each sequence, 1 or more.
+        RETURNS (Tensor): Shape (2, N, 2P): the word vectors twice, and the projected last layer.
+        """
+        rows = vectors[tokens]  # (N, P)
+        packed = nn.utils.rnn.pack_sequence(list(rows.split(list(lengths))), enforce_sorted=False)
+        encoded, _ = self.lstm(packed)
+        padded, _ = nn.utils.rnn.pad_packed_sequence(encoded, batch_first=True)  # (B, S, 2H)
+        outputs = torch.cat([part[:n] for part, n in zip(padded, lengths)])  # (N, 2H)
+        projected = self.projection(outputs.view(len(rows), 2, -1)).flatten(1)  # (N, 2P)
+        return torch.stack([torch.cat([rows, rows], dim=1), projected])
+
+    def forward(self, *lanes: Any, **settings: Any) -> Tuple[List[Tensor], State]:
+        """RAISES (ValueError): Always, since lanes of text with a carried state cannot be computed."""
+        raise ValueError(
+            'A biLM with encoder = "bilstm" cannot be pretrained and has no perplexity: each of its layers reads both '
+            'directions, so it sees the words that a language model predicts. Set encoder = "lstm".'
+        )
+
+
+# By the value of `BiLMConfig.encoder`. `inference.runner.RUNNERS` has the runner of each for inference.
+ENCODERS: Dict[str, Callable[[BiLMConfig], nn.Module]] = {
+    "lstm": LSTMStack,
+    "bilstm": BiLSTM,
+    "transformer": TransformerStack,
+}
+
+
+def layer_parameters(network: BiLMNetwork) -> List[Dict[str, nn.Parameter]]:
+    """The parameters by the layer they belong to, numbered like the layers of a Doc.
+
+    network (BiLMNetwork): The weights.
+    RETURNS (List[Dict[str, nn.Parameter]]): Parameters by name, for each layer from 0 (the character CNN or word
+        embedding) to L (the top layer of the encoder).
+    """
+    n_layers = network.config.n_layers
+    layers: List[Dict[str, nn.Parameter]] = [{} for _ in range(n_layers + 1)]
+    for name, parameter in network.named_parameters():
+        layers[_layer_of(name, n_layers)][name] = parameter
+    return layers
+
+
+def _layer_of(name: str, n_layers: int) -> int:
+    if name.startswith(("encoder.lstm.", "encoder.projection.")):  # a `BiLSTM` is one layer
+        return 1
+    if name.startswith("encoder.norm."):  # the norm of a transformer's output
+        return n_layers
+    found = re.match(r"encoder\.(layers|highways|blocks)\.(\d+)\.", name)
+    if found is None:
+        return 0
+    return int(found.group(2)) + 1 + (found.group(1) == "highways")  # the first highway is around the second layer

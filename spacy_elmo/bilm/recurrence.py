@@ -5,16 +5,24 @@ step. Here the forward pass stores the gates, and the backward pass computes the
 after its loop.
 
 tanh(x) is computed as 2 sigmoid(2x) - 1, which is several times faster in torch on CPUs and exact to 1e-7.
+
+In a training loop on a GPU the loop over time is launched at once, as a CUDA graph.
 """
 
-from typing import Any, List, NamedTuple, Optional, Tuple
+import logging
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .graphs import VARIABLE, Graph, make_pool
+
 HALF = (torch.bfloat16, torch.float16)
 Keeps = List[Optional[Tensor]]
+MAX_GRAPHS = 16  # layers times shapes
+
+logger = logging.getLogger("spacy_elmo")
 
 
 def run_recurrence(
@@ -28,6 +36,7 @@ def run_recurrence(
     mask: Optional[Tensor] = None,
     cell_clip: Optional[float] = None,
     projection_clip: Optional[float] = None,
+    graphs: Optional["RecurrenceGraphs"] = None,
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Run over time: i, j, f, o = gates + h W; c = clip(i j + f c); h = clip(W_P (o tanh(c))).
 
@@ -45,12 +54,67 @@ def run_recurrence(
         dropout (Gal & Ghahramani 2016). Outputs and states are not masked.
     cell_clip (Optional[float]): Bound of c.
     projection_clip (Optional[float]): Bound of h.
+    graphs (Optional[RecurrenceGraphs]): CUDA graphs of a training loop.
     RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, R) float32, last h, last c (both detached).
     """
-    outputs, last_c = _Recurrence.apply(  # type: ignore[no-untyped-call]  # torch gives apply no types
-        gates, recurrent_weight, projection_weight, h, c, resets, mask, cell_clip, projection_clip
-    )
+    given = _Given(h, c, resets, mask, cell_clip, None if projection_weight is None else projection_clip)
+    weights = recurrent_weight, projection_weight
+    graph = None if graphs is None else graphs.find(gates, weights, given)
+    outputs, last_c = _Recurrence.apply(gates, *weights, given, graph)  # type: ignore[no-untyped-call]  # torch gives apply no types
     return outputs, outputs[:, -1].detach(), last_c
+
+
+class _Given(NamedTuple):
+    """Arguments of `run_recurrence` that get no gradient; without a projection there is no clip of it."""
+
+    h: Tensor
+    c: Tensor
+    resets: Optional[Tensor]
+    mask: Optional[Tensor]
+    cell_clip: Optional[float]
+    output_clip: Optional[float]
+
+
+class _Recurrence(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        gates: Tensor,
+        recurrent_weight: Tensor,
+        projection_weight: Optional[Tensor],
+        given: _Given,
+        graph: Optional["_RecurrenceGraph"],
+    ) -> Tuple[Tensor, Tensor]:
+        ctx.graph = graph
+        if graph is not None:
+            outputs, last_c = graph.forward(gates, recurrent_weight, projection_weight, given)
+            ctx.turn = graph.turn
+        else:
+            kept = _allocate(gates, recurrent_weight.shape[1], given)
+            exact = kept.cells.dtype
+            recurrent = recurrent_weight.to(gates.dtype)
+            projection = None if projection_weight is None else projection_weight.to(gates.dtype)
+            keeps = _keeps(given.resets, gates.shape[1], exact)
+            layer = _Layer(recurrent, projection, keeps, given.mask, given.cell_clip, given.output_clip)
+            start_h, start_c = given.h.to(exact), given.c.to(exact)
+            _run_forward(layer, kept, gates, start_h, start_c)
+            ctx.save_for_backward(*kept, recurrent, projection, start_h, start_c, given.mask)
+            ctx.keeps, ctx.clips, ctx.gates_shape = keeps, (given.cell_clip, given.output_clip), gates.shape
+            outputs, last_c = kept.outputs, kept.cells[-1].clone()
+        ctx.mark_non_differentiable(last_c)
+        ctx.set_materialize_grads(False)
+        return outputs, last_c
+
+    @staticmethod
+    def backward(ctx: Any, d_outputs: Optional[Tensor], _: Any) -> Tuple[Optional[Tensor], ...]:
+        if d_outputs is None:
+            return (None,) * 5
+        if ctx.graph is not None:
+            return (*ctx.graph.backward(d_outputs, ctx.turn), None, None)
+        *tensors, recurrent, projection, h, c, mask = ctx.saved_tensors
+        layer = _Layer(recurrent, projection, ctx.keeps, mask, *ctx.clips)
+        gradients = _gradients(layer, _Kept(*tensors), d_outputs, h, c, recurrent.new_empty(ctx.gates_shape))
+        return (*gradients, None, None)
 
 
 class _Kept(NamedTuple):
@@ -76,46 +140,6 @@ class _Kept(NamedTuple):
         columns = [tensor.unbind(0) for tensor in (self.acts, self.cells, self.tanhs)]
         columns += [self.outputs.unbind(1), self.raw_cells.unbind(0), self.raw_outputs.unbind(1)]
         return [_Kept(*row) for row in zip(*columns)]
-
-
-class _Recurrence(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        gates: Tensor,
-        recurrent_weight: Tensor,
-        projection_weight: Optional[Tensor],
-        h: Tensor,
-        c: Tensor,
-        resets: Optional[Tensor],
-        mask: Optional[Tensor],
-        cell_clip: Optional[float],
-        projection_clip: Optional[float],
-    ) -> Tuple[Tensor, Tensor]:
-        exact = torch.float32 if gates.dtype in HALF else gates.dtype
-        recurrent = recurrent_weight.to(gates.dtype)
-        projection = None if projection_weight is None else projection_weight.to(gates.dtype)
-        output_clip = None if projection is None else projection_clip
-        kept = _allocate(gates, recurrent.shape[1], exact, cell_clip is not None, output_clip is not None)
-        layer = _Layer(recurrent, projection, _keeps(resets, gates.shape[1], exact), mask, cell_clip, output_clip)
-        start_h, start_c = h.to(exact), c.to(exact)
-        _run_forward(layer, kept, gates, start_h, start_c)
-        ctx.save_for_backward(*kept, recurrent, projection, start_h, start_c, mask)
-        ctx.keeps, ctx.clips, ctx.gates_shape = layer.keeps, (cell_clip, output_clip), gates.shape
-        last_c = kept.cells[-1].clone()
-        ctx.mark_non_differentiable(last_c)
-        ctx.set_materialize_grads(False)
-        return kept.outputs, last_c
-
-    @staticmethod
-    def backward(ctx: Any, d_outputs: Optional[Tensor], _: Any) -> Tuple[Optional[Tensor], ...]:
-        if d_outputs is None:
-            return (None,) * 9
-        *tensors, recurrent, projection, h, c, mask = ctx.saved_tensors
-        kept = _Kept(*tensors)
-        layer = _Layer(recurrent, projection, ctx.keeps, mask, *ctx.clips)
-        gradients = _gradients(layer, kept, d_outputs, h, c, recurrent.new_empty(ctx.gates_shape))
-        return (*gradients, None, None, None, None, None, None)
 
 
 class _Layer(NamedTuple):
@@ -249,11 +273,10 @@ def _gates_backward(at: _Kept, d_act: Tensor, d_pre: Tensor) -> None:
     _sigmoid_backward(d_act[2:], at.acts[2:], d_pre[2:])
 
 
-def _allocate(
-    gates: Tensor, output_width: int, exact: torch.dtype, has_cell_clip: bool, has_output_clip: bool
-) -> _Kept:
+def _allocate(gates: Tensor, output_width: int, given: _Given) -> _Kept:
     """Allocate the tensors. Without a clip, values before and after it share one tensor."""
     d, n_steps, n_lanes, width = gates.shape
+    exact = torch.float32 if gates.dtype in HALF else gates.dtype
 
     def room(*shape: int) -> Tensor:
         return torch.empty(*shape, dtype=exact, device=gates.device)
@@ -264,8 +287,8 @@ def _allocate(
         cells=cells,
         tanhs=torch.empty_like(cells),
         outputs=outputs,
-        raw_cells=torch.empty_like(cells) if has_cell_clip else cells,
-        raw_outputs=torch.empty_like(outputs) if has_output_clip else outputs,
+        raw_cells=cells if given.cell_clip is None else torch.empty_like(cells),
+        raw_outputs=outputs if given.output_clip is None else torch.empty_like(outputs),
     )
 
 
@@ -304,3 +327,108 @@ def _read_outputs(outputs: Tensor, h: Tensor, mask: Optional[Tensor], keeps: Kee
     if mask is not None:
         read *= mask.unsqueeze(1)
     return read.flatten(1, 2)
+
+
+class RecurrenceGraphs:
+    """CUDA graphs of the recurrence of the layers that are trained: two for each layer, shape and dtype. A shape is
+    captured when it comes again. What is captured keeps its memory: the values of all steps, the gates, and copies of
+    the weights. A shape that does not fit in memory is computed by the loop.
+
+    Each shape has one backward pass at a time: that of the last forward pass.
+
+    device (torch.device): Device of the layers.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._pool = device, make_pool(device)
+        self._is_off = False
+        self._found: Dict[Any, Optional[_RecurrenceGraph]] = {}
+
+    def __reduce__(self) -> Any:
+        return RecurrenceGraphs, (self._device,)  # a copy captures again
+
+    def find(
+        self, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], given: _Given
+    ) -> Optional["_RecurrenceGraph"]:
+        """RETURNS (Optional[_RecurrenceGraph]): None if there are no gradients, or for a new or an unusual shape."""
+        is_wanted = torch.is_grad_enabled() and (gates.requires_grad or weights[0].requires_grad) and not self._is_off
+        if not is_wanted or (gates.is_leaf and gates.requires_grad):  # a leaf would keep our memory as its gradient
+            return None
+        key = (weights[0].data_ptr(), gates.shape, gates.dtype, given.resets is None, given.mask is None)
+        if self._found.get(key) is None:
+            if key not in self._found and len(self._found) < MAX_GRAPHS:
+                self._found[key] = None  # captured if it comes again
+            elif key in self._found:
+                try:
+                    with torch.inference_mode(False), torch.no_grad():
+                        self._found[key] = _RecurrenceGraph(gates, weights, given, self._pool)
+                except RuntimeError as error:  # mostly too little memory
+                    logger.warning("The recurrence is computed without CUDA graphs: %s", error)
+                    self._is_off = True
+        return self._found.get(key)
+
+
+class _RecurrenceGraph:
+    """The graphs of one layer and shape, forward and backward. `turn` counts the forward passes, of which the last one
+    has a backward pass.
+    """
+
+    def __init__(self, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], given: _Given, pool: Any) -> None:
+        recurrent_weight, projection_weight = weights
+        (d, n_steps, n_lanes, width), device = gates.shape, gates.device
+        self.turn = 0
+        self._gates = torch.zeros(
+            gates.shape, dtype=gates.dtype, device=device
+        )  # after the backward pass their gradient
+        self._kept = _allocate(gates, recurrent_weight.shape[1], given)
+        for tensor in self._kept:
+            tensor.zero_()
+        self._d_outputs = torch.zeros_like(self._kept.outputs)
+        self._h = self._kept.outputs.new_zeros(d, n_lanes, recurrent_weight.shape[1])
+        self._c = self._kept.cells.new_zeros(d, n_lanes, width // 4)
+        self._keep = None if given.resets is None else self._c.new_ones(n_steps, n_lanes, 1)
+        self._mask = None if given.mask is None else torch.ones_like(self._h)
+        keeps: Keeps = [None] * n_steps if self._keep is None else list(self._keep.unbind(0))
+        projection = None if projection_weight is None else projection_weight.to(gates.dtype, copy=True)
+        recurrent = recurrent_weight.to(gates.dtype, copy=True)
+        self._layer = layer = _Layer(recurrent, projection, keeps, self._mask, given.cell_clip, given.output_clip)
+
+        def forward() -> None:
+            _run_forward(layer, self._kept, self._gates, self._h, self._c)
+
+        def backward() -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+            return _gradients(layer, self._kept, self._d_outputs, self._h, self._c, self._gates)
+
+        self._forward, self._backward = Graph(forward, device, pool), Graph(backward, device, pool)
+
+    def forward(
+        self, gates: Tensor, recurrent_weight: Tensor, projection_weight: Optional[Tensor], given: _Given
+    ) -> Tuple[Tensor, Tensor]:
+        """RETURNS (Tuple[Tensor, Tensor]): Outputs and last c, both new."""
+        self._layer.recurrent.copy_(recurrent_weight)
+        if self._layer.projection is not None and projection_weight is not None:
+            self._layer.projection.copy_(projection_weight)
+        if self._keep is not None and given.resets is not None:
+            self._keep.copy_((~given.resets).unsqueeze(2))
+        if self._mask is not None and given.mask is not None:
+            self._mask.copy_(given.mask)
+        self._h.copy_(given.h)
+        self._c.copy_(given.c)
+        self._gates.copy_(gates)
+        self.turn += 1
+        self._forward.replay()
+        return self._kept.outputs.clone(), self._kept.cells[-1].clone()
+
+    def backward(self, d_outputs: Tensor, turn: int) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+        """RETURNS (Tuple[Tensor, Tensor, Optional[Tensor]]): Gradients of the gates, valid until the next call of
+        `forward`, and of both weights.
+        RAISES (RuntimeError): If `forward` was called again since `turn`, which has overwritten its values.
+        """
+        if turn != self.turn:
+            raise RuntimeError(
+                "The backward pass of a recurrence that was computed by a CUDA graph comes after the next forward "
+                f"pass. Set the environment variable {VARIABLE} to 0 to compute several passes before their gradients"
+            )
+        self._d_outputs.copy_(d_outputs)
+        d_gates, d_recurrent, d_projection = self._backward.replay()
+        return d_gates.detach(), d_recurrent.clone(), None if d_projection is None else d_projection.clone()

@@ -6,7 +6,6 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ..errors import Errors
 from .config import BiLMConfig
 
 
@@ -90,12 +89,15 @@ class BiLMState:
         return State(tuple(LSTMState(_split_directions(h, d), _split_directions(c, d)) for h, c in zip(self.h, self.c)))
 
     def check(self, config: BiLMConfig) -> None:
-        """RAISES (ValueError): EL006 if the sizes of the state do not match the config."""
+        """RAISES (ValueError): If the sizes of the state do not match the config."""
         d, n_layers = config.n_directions, config.n_layers
         for name, found, width in (("h", self.h, d * config.projection_width), ("c", self.c, d * config.cell_width)):
             wanted = (n_layers, self.h.shape[1] if self.h.dim() == 3 else "rows", width)
             if tuple(found.shape) != wanted:
-                raise ValueError(Errors.EL006.format(name=name, shape=tuple(found.shape), wanted=wanted))
+                raise ValueError(
+                    f"The tensor {name} of the state has shape {tuple(found.shape)}, but should have {wanted} (layers, "
+                    "rows, width). Pass a state returned by `embed(..., return_state=True)` of the same biLM."
+                )
 
     @property
     def n_rows(self) -> int:

@@ -7,12 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..bilm.bilstm import BiLSTM
+from ..bilm.model import BiLSTM
 from ..inference.bilm import BiLM
 from ..inference.isolation import isolated
 from ..inference.runs import BOS, EOS, number_words
 from ..inference.word_encoder import WordEncoder
-from ..text.lexicon import PAD
+from ..text.characters import PAD
 
 
 def reads_padding(bilm: BiLM) -> bool:

@@ -7,21 +7,7 @@ class BiLMErrors(metaclass=Catalogue):
     """Templates for `str.format`."""
 
     EL001 = "Unknown setting in {block}: {unknown}. Known settings: {known}. Correct the name or remove it."
-    EL002 = "The {block} is invalid: {problems}. Correct these settings."
-    EL003 = (
-        "The vocabulary is invalid, missing special words: {missing}. A vocabulary has one word per line, among them "
-        "`<S>`, `</S>` and `<UNK>`. Use the one that the model was trained with, or create one with `python -m spacy "
-        "elmo vocab`."
-    )
     EL004 = "The {name} is {value}, but should be {wanted}."
-    EL005 = (
-        "A window of {max_tokens} tokens with an overlap of {overlap} does not advance. Set max_tokens to 1 or more "
-        "and the overlap to less than half of it."
-    )
-    EL006 = (
-        "The tensor {name} of the state has shape {shape}, but should have {wanted} (layers, rows, width). Pass a "
-        "state returned by `embed(..., return_state=True)` of the same biLM."
-    )
     EL007 = (
         "This biLM has no {part}, which {what} need. Use a biLM pretrained with spacy-elmo, or load the original files "
         "with one, if it was published (`load_bilm(options=..., weights=..., vocab=..., softmax=...)`; models of "
@@ -40,14 +26,6 @@ class BiLMErrors(metaclass=Catalogue):
     EL011 = (
         "Sentence {i} is a {kind}, but should be a list of strings. Pass tokenized text, one list of words per "
         "sentence."
-    )
-    EL012 = (
-        "An adaptive softmax over {n_words} words cannot have cutoffs {cutoffs} with div_value {div_value}. Set "
-        "cutoffs to one or more ascending integers from 1 to below the vocabulary size, and div_value to 1 or more."
-    )
-    EL013 = (
-        "tie_weights is true, but this biLM has character input and no word embedding that the softmax could share. "
-        "Set tie_weights = false, or use word input (n_words in place of char_cnn)."
     )
     EL014 = "The precision is '{precision}', but should be one of: {known}. Choose one of these."
     EL015 = (

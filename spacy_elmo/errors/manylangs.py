@@ -1,4 +1,4 @@
-"""Errors of models of ELMoForManyLangs, and of biLMs of their kind. EL300, EL302, EL308, EL309."""
+"""Errors of models of ELMoForManyLangs, and of biLMs of their kind. EL300, EL308, EL309."""
 
 from .catalogue import Catalogue
 
@@ -9,10 +9,6 @@ class ManyLangsErrors(metaclass=Catalogue):
     EL300 = (
         "This biLM reads words and characters by tables of its own, whose symbols are in a lexicon; problems with its "
         "lexicon: {problems}. Load the biLM with `load_bilm`, or pass `lexicon=` of the model the weights belong to."
-    )
-    EL302 = (
-        'A biLM with encoder = "bilstm" cannot be pretrained and has no perplexity: each of its layers reads both '
-        'directions, so it sees the words that a language model predicts. Set encoder = "lstm".'
     )
     EL308 = (
         "This biLM cannot be saved in the {format} format: {problems}. The vectors would differ. Save it with format "

@@ -16,8 +16,7 @@ from ..about import __title__, __version__
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.isolation import isolated
-from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
-from ..text.codecs import make_codec
+from ..text.characters import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
 from ..weights.sources import PathLike
 from .arrays import Arrays
 from .graph import FLOAT, INT64, Graph, split_shape
@@ -149,7 +148,7 @@ def boundary_vectors(bilm: BiLM) -> NDArray[Any]:
 def _encode_boundaries(bilm: BiLM) -> Tensor:
     characters = _characters_of(bilm)
     if characters is not None:
-        ids, _ = make_codec(characters.codec, characters.max_characters).encode(BOUNDARIES)
+        ids, _ = Utf8Codec(characters.max_characters).encode(BOUNDARIES)
         return bilm.network.word_vectors(torch.from_numpy(ids).to(bilm.device))
     table = bilm.token_embeddings if bilm.token_embeddings is not None else bilm.network.word_embedding
     rows = torch.from_numpy(bilm.vocabulary.ids(BOUNDARIES))  # type: ignore[union-attr]  # a table has words

@@ -1,7 +1,7 @@
 """Word vectors in ONNX: the character CNN (Peters et al. 2018, sec. 3.4), or a table of words."""
 
 from ..bilm.config import BiLMConfig, CharCNNConfig
-from ..bilm.layer_norm import NORM_EPS
+from ..bilm.layers import NORM_EPS
 from .arrays import Arrays
 from .graph import Graph, split_shape
 

@@ -11,7 +11,7 @@ from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState, State
-from ..text.lexicon import Lexicon
+from ..text.characters import Lexicon
 from ..text.vocabulary import Vocabulary
 from . import checks
 from .encoder import Encoder

@@ -11,7 +11,7 @@ from .._choices import STATES
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
 from ..errors import Errors
-from ..text.codecs import CharacterCodec, Utf8Codec
+from ..text.characters import CharacterCodec, Utf8Codec
 from ..text.vocabulary import Vocabulary
 from .runs import IdRuns
 from .word_encoder import WordEncoder

@@ -11,10 +11,9 @@ from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
 from ..errors import Errors
-from ..text.codecs import make_codec
+from ..text.characters import Ids, Utf8Codec
 from ..text.sentence_lanes import Chunk
-from ..text.vocabulary import Vocabulary
-from ..text.word_table import Ids, WordTable
+from ..text.vocabulary import Vocabulary, WordTable
 from .memory import to_device
 
 
@@ -27,8 +26,7 @@ def make_word_table(config: BiLMConfig, vocabulary: Optional[Vocabulary]) -> Wor
     if config.token_embedder is not None:
         raise ValueError(Errors.EL309)
     characters = config.char_cnn
-    codec = make_codec() if characters is None else make_codec(characters.codec, characters.max_characters)
-    return WordTable(vocabulary, codec)
+    return WordTable(vocabulary, None if characters is None else Utf8Codec(characters.max_characters))
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bilm.bilstm import BiLSTM
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import BiLMNetwork, BiLSTM
 from ..bilm.state import State
 from ..bilm.transformer import check_lengths
+from ..text.characters import Lexicon
 from ..text.lanes import Ids, plan_lanes
-from ..text.lexicon import Lexicon
 from ..text.sentence_lanes import Chunk, SentenceLanes
-from ..text.vocabulary import Vocabulary
-from ..text.word_table import WordTable
+from ..text.vocabulary import Vocabulary, WordTable
 from .checks import check_state_of
 from .dispatch import GPU_MAX_LANES, MAX_LANES
 from .fork import register_fork_handlers

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bilm.cuda_graphs import Graph, make_pool
+from ..bilm.graphs import Graph, make_pool
 from ..text.lanes import Ids, LanePlan
 from .dispatch import GRAPH_GATE_BYTES, GRAPH_MIN_LANES, GRAPH_STEPS
 from .memory import to_device

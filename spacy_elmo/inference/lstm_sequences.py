@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..bilm.tf32 import no_tf32, no_tf32_in_backward
+from ..bilm.layers import no_tf32, no_tf32_in_backward
 
 Rows = NDArray[numpy.int64]
 N_MATRICES = 4  # of one direction: weights of input and state, two biases

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .._choices import PRECISIONS
-from ..bilm.highway import Highway, LayerHighway, apply_highway
+from ..bilm.layers import Highway, LayerHighway, apply_highway
 from ..bilm.lstm import LSTMLayer
 from ..bilm.model import BiLMNetwork
 from ..bilm.transformer import TransformerLayer

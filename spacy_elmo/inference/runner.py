@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 import torch
 from torch import Tensor
 
-from ..bilm.cuda_graphs import uses_graphs
+from ..bilm.graphs import uses_graphs
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import LSTMState, State
 from ..text.lanes import Ids, LanePlan

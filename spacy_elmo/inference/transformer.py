@@ -6,11 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bilm.attention import SequenceGroups, attend, group_sequences
-from ..bilm.layer_norm import normalize
+from ..bilm.layers import normalize
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
-from ..bilm.transformer import sinusoids
+from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoids
 from ..text.lanes import Ids, LanePlan
 from .dispatch import GATE_BYTES
 from .packed import split_directions

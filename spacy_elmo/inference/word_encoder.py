@@ -10,9 +10,8 @@ from torch import Tensor
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors
-from ..text.codecs import CharacterCodec, LexiconCodec, make_codec
+from ..text.characters import CharacterCodec, Lexicon, LexiconCodec, Utf8Codec
 from ..text.lanes import Ids
-from ..text.lexicon import Lexicon
 from ..text.vocabulary import Vocabulary
 from .fork import CACHE_LOCK
 from .isolation import isolated
@@ -147,7 +146,7 @@ class WordEncoder:
         self.codec: Optional[CharacterCodec] = None  # None if whole words are looked up in the table
         characters = network.config.char_cnn
         if self.table is None and characters is not None:
-            self.codec = make_codec(characters.codec, characters.max_characters)
+            self.codec = Utf8Codec(characters.max_characters)
         elif self.table is None:
             self.codec = make_lexicon_codec(network.config, lexicon)
         self.boundaries = BOUNDARIES if self.codec is None else self.codec.boundaries

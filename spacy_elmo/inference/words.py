@@ -9,10 +9,9 @@ from typing import Any, Callable, List, Protocol, Sequence
 import torch
 from torch import Tensor
 
-from ..bilm.char_cnn import CharCNN
-from ..bilm.highway import Highway, apply_highway
+from ..bilm.char_cnn import CharCNN, TokenEmbedder
+from ..bilm.layers import Highway, apply_highway
 from ..bilm.model import BiLMNetwork
-from ..bilm.token_embedder import TokenEmbedder
 from .dispatch import PREPACKED_WORD_WEIGHTS
 from .products import Product, has_packing, make_product
 

@@ -10,7 +10,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc
 
 from ..errors import Errors
-from ..text.windows import Window, split_windows
+from ..text.lanes import Window, split_windows
 from .settings import ReadingSettings
 
 Rows = NDArray[numpy.int64]

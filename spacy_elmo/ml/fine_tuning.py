@@ -14,8 +14,7 @@ from thinc.util import torch2xp, xp2torch
 from torch import Tensor, nn
 
 from .._settings import find_texts, is_finite
-from ..bilm.layer_parameters import layer_parameters
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import BiLMNetwork, layer_parameters
 from ..errors import Errors
 from ..inference.bilm import BiLM
 

@@ -8,8 +8,7 @@ from typing import Dict, List
 
 from torch import nn
 
-from ..bilm.layer_parameters import layer_parameters
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import BiLMNetwork, layer_parameters
 
 
 @dataclass(frozen=True)

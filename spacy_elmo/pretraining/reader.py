@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from ..bilm.config import BiLMConfig
 from ..corpora.shards import BlockStream, Counts
 from ..inference.chunks import PreparedChunk, make_word_table, prepare_chunk
-from ..text.sentence_lanes import SentenceLanes
-from ..text.vocabulary import Vocabulary
-from ..text.whole_sentence_lanes import WholeSentenceLanes
-from ..text.word_table import Ids, WordTable
+from ..text.characters import Ids
+from ..text.sentence_lanes import SentenceLanes, WholeSentenceLanes
+from ..text.vocabulary import Vocabulary, WordTable
 from .config import PretrainConfig
 
 MAX_WORDS = 200_000  # distinct words in the table; above that, words that are in no lane are removed

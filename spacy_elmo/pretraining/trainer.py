@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from .._settings import is_on
-from ..bilm.cuda_graphs import uses_graphs
+from ..bilm.graphs import uses_graphs
 from ..bilm.lm_head import LMHead
 from ..bilm.lstm import LSTMStack
 from ..bilm.model import BiLMNetwork
-from ..bilm.recurrence_graphs import RecurrenceGraphs
+from ..bilm.recurrence import RecurrenceGraphs
 from ..bilm.state import State
 from ..corpora.shards import BlockStream
 from ..inference.chunks import PreparedChunk, run_chunk

@@ -1,6 +1,9 @@
-"""Character ids of words: UTF-8 bytes between begin-of-word and end-of-word ids, as in bilm-tf and AllenNLP."""
+"""Words as character ids: UTF-8 bytes (bilm-tf, AllenNLP), or symbols of tables of the model (ELMoForManyLangs).
 
-from typing import List, Sequence
+A codec converts words to ids; the config of a biLM selects it.
+"""
+
+from typing import List, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +18,16 @@ BOW_CHARACTER = 258
 EOW_CHARACTER = 259
 PAD_CHARACTER = 260
 
+# Symbols of a lexicon.
+BOS, EOS, OOV, PAD = "<bos>", "<eos>", "<oov>", "<pad>"
+# The original swaps begin and end of a word: the id of `<eow>` comes first.
+FIRST, LAST = "<eow>", "<bow>"
+CHARACTERS_NEEDED = (BOS, EOS, OOV, PAD, LAST, FIRST)
+WORDS_NEEDED = (OOV, PAD)
+MAX_SPELLED = 10_000  # characters of a word that an LSTM reads, since all words of a batch have rows of its length
+
 Ids = NDArray[np.int64]
+Symbols = Tuple[Optional[str], ...]
 
 
 def character_ids(words: Sequence[str], max_characters: int = 50) -> Ids:
@@ -60,3 +72,157 @@ def word_characters(word: str, max_characters: int = 50) -> List[int]:
         if len(content) < max_characters - 2 < len(word):  # surrogates were dropped from the slice
             content = word.encode("utf8", "ignore")[: max_characters - 2]
     return [BOW_CHARACTER + 1, *(character + 1 for character in content), EOW_CHARACTER + 1]
+
+
+class Lexicon:
+    """Characters and words by id.
+
+    characters (Sequence[Optional[str]]): None where an id has no symbol; empty for words only.
+    words (Sequence[Optional[str]]): None where an id has no symbol; empty for characters only.
+    """
+
+    def __init__(self, characters: Sequence[Optional[str]] = (), words: Sequence[Optional[str]] = ()) -> None:
+        self.characters: Symbols = tuple(characters)
+        self.words: Symbols = tuple(words)
+        self.character_ids, self.word_ids = (
+            {symbol: i for i, symbol in enumerate(symbols) if symbol is not None}
+            for symbols in (self.characters, self.words)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lexicon) and (self.characters, self.words) == (other.characters, other.words)
+
+    def __hash__(self) -> int:
+        return hash((self.characters, self.words))
+
+    def problems(self, n_characters: int, n_words: int) -> "list[str]":
+        """n_characters (int), n_words (int): Rows of the tables.
+        RETURNS (list[str]): What does not fit.
+        """
+        problems = []
+        for name, symbols, ids, n, needed in (
+            ("characters", self.characters, self.character_ids, n_characters, CHARACTERS_NEEDED),
+            ("words", self.words, self.word_ids, n_words, WORDS_NEEDED),
+        ):
+            if len(symbols) != n:
+                problems.append(f"it has {len(symbols):,} {name}, but their table has {n:,} rows")
+            missing = [symbol for symbol in needed if symbol not in ids]
+            if symbols and missing:
+                problems.append(f"its {name} lack {', '.join(missing)}")
+            n_repeated = sum(symbol is not None for symbol in symbols) - len(ids)
+            if n_repeated:
+                problems.append(f"{n_repeated:,} of its {name} are there twice")
+        return problems
+
+
+class CharacterCodec(Protocol):
+    """Converts words to rows of character ids. Id 0 is the mask and occurs in no word.
+
+    boundaries (Tuple[str, str]): The words that are BOS and EOS.
+    """
+
+    boundaries: Tuple[str, str]
+
+    @property
+    def max_characters(self) -> Optional[int]:
+        """RETURNS (Optional[int]): C, ids per row; None if it is that of the longest word."""
+
+    def largest_ids(self, n_columns: int) -> Union[int, Ids]:
+        """n_columns (int): C of some rows.
+        RETURNS (Union[int, Ids]): The largest id of all columns, or of each, shape (C,).
+        """
+
+    def lengths(self, ids: Ids) -> Ids:
+        """ids (Ids): Shape (U, C).
+        RETURNS (Ids): Shape (U,), the number of ids of each word without padding, as `encode` gives it or more.
+        """
+
+    def encode(self, words: Sequence[str], n_columns: int = 0) -> Tuple[Ids, Ids]:
+        """words (Sequence[str]): U words.
+        n_columns (int): Minimum of C where rows are as long as the longest word.
+        RETURNS (Tuple[Ids, Ids]): Character ids (U, C), and the number of ids of each word without padding (U,).
+        """
+
+
+class Utf8Codec:
+    """UTF-8 bytes between begin-of-word and end-of-word ids, as in bilm-tf and AllenNLP.
+
+    max_characters (int): C.
+    """
+
+    padding = PAD_CHARACTER + 1  # ids are shifted by one
+    n_characters = PAD_CHARACTER + 1
+    boundaries = (SENTENCE_BEGIN, SENTENCE_END)
+
+    def __init__(self, max_characters: int) -> None:
+        self.max_characters = max_characters
+
+    def largest_ids(self, n_columns: int) -> int:
+        return self.n_characters
+
+    def lengths(self, ids: Ids) -> Ids:
+        # The last id of a row is taken for the padding, which need not be ours.
+        return _last_place(ids != ids[:, -1:])
+
+    def encode(self, words: Sequence[str], n_columns: int = 0) -> Tuple[Ids, Ids]:
+        rows = character_ids(words, self.max_characters)
+        return rows, (rows != self.padding).sum(axis=1)
+
+
+class LexiconCodec:
+    """Ids of a word and of its Unicode characters in the tables of a lexicon, as in ELMoForManyLangs. The first column
+    is the word, 1 without a word table; the others are the characters, none without a character table.
+
+    lexicon (Lexicon): The tables.
+    max_characters (Optional[int]): Longer words are truncated to two characters less, for the word table, too.
+    is_fixed (bool): Whether each row has `max_characters` ids of characters, or those of the longest word.
+    """
+
+    # Not the symbols themselves: a text that has these as words may get them truncated.
+    boundaries = ("\0" + BOS, "\0" + EOS)
+
+    def __init__(self, lexicon: Lexicon, max_characters: Optional[int], *, is_fixed: bool) -> None:
+        self.lexicon = lexicon
+        self._max_content = None if max_characters is None else max_characters - 2
+        self._has_characters = bool(lexicon.characters)
+        self.max_characters: Optional[int] = 1 if not self._has_characters else None
+        if self._has_characters and is_fixed and max_characters is not None:
+            self.max_characters = 1 + max_characters
+
+    def largest_ids(self, n_columns: int) -> Ids:
+        n_words, n_characters = max(len(self.lexicon.words), 1), len(self.lexicon.characters)
+        return np.array([n_words, *[n_characters] * (n_columns - 1)], dtype="int64")
+
+    def lengths(self, ids: Ids) -> Ids:
+        padding = self.lexicon.character_ids.get(PAD, 0) + 1
+        least = 1 if self._has_characters else 0  # an LSTM reads at least one
+        lengths: Ids = np.maximum(_last_place(ids[:, 1:] != padding), least)
+        return lengths
+
+    def encode(self, words: Sequence[str], n_columns: int = 0) -> Tuple[Ids, Ids]:
+        cut = [word[1:] if word in self.boundaries else word[: self._max_content] for word in words]
+        spelled = [self._spell(word) for word in cut]
+        lengths = np.array([len(ids) for ids in spelled], dtype="int64")
+        width = self.max_characters or max(n_columns, 1 + int(lengths.max(initial=0)))
+        rows = np.full((len(words), width), self.lexicon.character_ids.get(PAD, 0) + 1, dtype="int64")
+        rows[:, 0] = [self._word_id(word) for word in cut]
+        for row, ids in zip(rows, spelled):
+            row[1 : 1 + len(ids)] = ids
+        return rows, lengths
+
+    def _spell(self, word: str) -> List[int]:
+        if not self._has_characters:
+            return []
+        ids = self.lexicon.character_ids
+        content = (word,) if word in (BOS, EOS) else word[:MAX_SPELLED]
+        return [ids[symbol] + 1 for symbol in (FIRST, *(c if c in ids else OOV for c in content), LAST)]
+
+    def _word_id(self, word: str) -> int:
+        ids = self.lexicon.word_ids
+        return ids.get(word, ids.get(OOV, 0)) + 1
+
+
+def _last_place(is_content: NDArray[np.bool_]) -> Ids:
+    """RETURNS (Ids): Shape (U,), the number of the last column of each row that is true, counted from 1; 0 for none."""
+    lengths: Ids = (is_content * np.arange(1, is_content.shape[1] + 1)).max(axis=1, initial=0)
+    return lengths

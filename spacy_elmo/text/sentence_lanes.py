@@ -12,7 +12,12 @@ from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, 
 import numpy as np
 from numpy.typing import NDArray
 
-from .word_table import Ids, WordTable
+from .characters import Ids
+from .vocabulary import WordTable
+
+# Predictions that `WholeSentenceLanes` keeps ready, as a multiple of those of a chunk: short sentences fill the room
+# that long ones leave.
+ROOM_TO_CHOOSE = 1.25
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,60 @@ class SentenceLanes:
             for lane, start, stop in zip(lanes, (stops - sizes).tolist(), stops.tolist()):
                 self._waiting[lane].append(rows[:, start:stop])
         return self._free_at[0][0]
+
+
+class WholeSentenceLanes(SentenceLanes):
+    """Fills the lanes of each chunk with whole sentences, each into the lane with the most room. A sentence that does
+    not fit waits for the next chunk, where it is among the first; until then it is held in the list of the first lane.
+    The rest of a lane is padding.
+
+    blocks (Iterable[Sequence[Ids]]): Sentences, as word numbers without BOS and EOS; each has at most n - 1 words for
+        chunks of n steps.
+    n_lanes (int): B.
+    """
+
+    def next_chunk(self, n_steps: int) -> Optional[Chunk]:
+        """Get the next sentences of all lanes.
+
+        n_steps (int): S.
+        RETURNS (Optional[Chunk]): None at the end of the text; the last chunk has more padding.
+        """
+        self._fill(n_steps)
+        if not self._waiting[0]:
+            return None
+        rows = np.zeros((5, n_steps, self.n_lanes), dtype="int64")
+        rows[:4] = WordTable.BEGIN
+        positions = np.zeros((2, n_steps, self.n_lanes), dtype="int64")
+        used = np.zeros(self.n_lanes, dtype="int64")
+        waiting: List[NDArray[np.int64]] = []
+        for sentence in self._waiting[0]:
+            lane, size = int(used.argmin()), sentence.shape[1]
+            place = slice(used[lane], used[lane] + size)
+            if place.stop > n_steps:
+                waiting.append(sentence)
+                continue
+            rows[:, place, lane] = sentence
+            rows[4, place.start, lane] = 1
+            positions[0, place, lane] = np.arange(size)
+            positions[1, place, lane] = np.arange(size, 0, -1)  # of </S>, which follows the n words, down to the first
+            used[lane] += size
+        self._waiting[0] = waiting
+        self._now += int(used.sum())
+        padded = np.flatnonzero(used < n_steps)
+        rows[4, used[padded], padded] = 1  # padding is a sequence of its own
+        counted = np.arange(n_steps)[:, None] < used
+        return Chunk(rows[0:2], rows[2:4], rows[4].astype(bool), int(used.sum()), positions, counted)
+
+    def _fill(self, n_steps: int) -> None:
+        wanted = ROOM_TO_CHOOSE * n_steps * self.n_lanes
+        n_held = sum(sentence.shape[1] for sentence in self._waiting[0])
+        while n_held < wanted:
+            block = next(self._blocks, None)
+            if block is None:
+                return
+            rows, stops = read_and_predict(block), np.cumsum([len(sentence) + 1 for sentence in block])
+            self._waiting[0] += np.split(rows, stops[:-1], axis=1)
+            n_held += rows.shape[1]
 
 
 def _take(waiting: List[NDArray[np.int64]], out: NDArray[np.int64]) -> None:

@@ -1,12 +1,11 @@
-"""The words a biLM can predict, in the order of its softmax rows."""
+"""Words as integers: the words that a biLM can predict, and the distinct words of a text."""
 
-from typing import Dict, Iterable, List, Sequence
+from typing import Dict, Iterable, List, Optional, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import Errors
-from .characters import SENTENCE_BEGIN, SENTENCE_END
+from .characters import SENTENCE_BEGIN, SENTENCE_END, CharacterCodec, Ids, Utf8Codec
 
 UNKNOWN = "<UNK>"
 BYTE_ORDER_MARK = "\ufeff"
@@ -17,7 +16,7 @@ class Vocabulary:
 
     words (Sequence[str]): In the order of the ids; includes `<S>`, `</S>` and `<UNK>`, by convention first. A word that
         is there twice has the later id, as in bilm-tf.
-    RAISES (ValueError): EL003 if one of the three is missing.
+    RAISES (ValueError): If one of the three is missing.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -25,7 +24,11 @@ class Vocabulary:
         self._ids: Dict[str, int] = {word: i for i, word in enumerate(self.words)}
         missing = [word for word in (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN) if word not in self._ids]
         if missing:
-            raise ValueError(Errors.EL003.format(missing=", ".join(missing)))
+            raise ValueError(
+                f"The vocabulary is invalid, missing special words: {', '.join(missing)}. A vocabulary has one word "
+                "per line, among them `<S>`, `</S>` and `<UNK>`. Use the one that the model was trained with, or "
+                "create one with `python -m spacy elmo vocab`."
+            )
         self.bos_id = self._ids[SENTENCE_BEGIN]
         self.eos_id = self._ids[SENTENCE_END]
         self.unk_id = self._ids[UNKNOWN]
@@ -50,3 +53,109 @@ class Vocabulary:
     def ids(self, words: Iterable[str]) -> NDArray[np.int64]:
         """RETURNS (NDArray[np.int64]): The id of each word; unknown words have the id of `<UNK>`."""
         return np.fromiter((self._ids.get(word, self.unk_id) for word in words), dtype="int64")
+
+
+class _Numbers(Dict[str, int]):
+    """A word that is looked up for the first time gets the next number.
+
+    words (List[str]): The words by number.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: List[str] = []
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self.words)
+        self.words.append(word)
+        return number
+
+
+class WordTable:
+    """Numbers words in the order of their first occurrence; `<S>` is 0 and `</S>` is 1. The character ids of each word
+    are computed once, however often it occurs.
+
+    vocabulary (Optional[Vocabulary]): Ids of the words as targets.
+    codec (Optional[CharacterCodec]): Converts words to character ids, by default UTF-8 bytes; with rows of fixed
+        size.
+    """
+
+    BEGIN = 0
+    END = 1
+
+    def __init__(self, vocabulary: Optional[Vocabulary] = None, codec: Optional[CharacterCodec] = None) -> None:
+        self.vocabulary = vocabulary
+        self._codec = Utf8Codec(50) if codec is None else codec
+        self._numbers = _Numbers()
+        self._targets = np.zeros(1024, dtype="int64")
+        self._n_columns = self._codec.max_characters or 0
+        self._rows = np.zeros((1024, self._n_columns), dtype="int16")
+        self._lengths = np.zeros(1024, dtype="int64")
+        self._n_encoded = 0
+        self.numbers_of((SENTENCE_BEGIN, SENTENCE_END))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def words(self) -> List[str]:
+        """RETURNS (List[str]): The words by number, `<S>` and `</S>` first."""
+        return list(self._numbers.words)
+
+    @property
+    def words_by_number(self) -> List[str]:
+        """RETURNS (List[str]): The same, not copied: new words are added to it, and `keep` begins another list."""
+        return self._numbers.words
+
+    def keep(self, numbers: Ids) -> Ids:
+        """Remove all other words, so that the size of the table does not depend on the length of the text.
+
+        numbers (Ids): Words to keep, besides `<S>` and `</S>`.
+        RETURNS (Ids): The new number of each old number, 0 for removed words.
+        """
+        kept = np.union1d(numbers, (self.BEGIN, self.END)).astype("int64")
+        new_numbers = np.zeros(len(self), dtype="int64")
+        new_numbers[kept] = np.arange(len(kept))
+        words = self._numbers.words
+        self._numbers = _Numbers()
+        self._n_encoded = 0
+        self.numbers_of([words[number] for number in kept])
+        return new_numbers
+
+    def numbers_of(self, words: Sequence[str]) -> Ids:
+        """RETURNS (Ids): Shape (n,), the numbers of words; new words are added."""
+        return np.fromiter(map(self._numbers.__getitem__, words), dtype="int64", count=len(words))
+
+    def characters(self, numbers: Ids) -> NDArray[np.int16]:
+        """numbers (Ids): Shape (U,).
+        RETURNS (Ids): Shape (U, C) character ids, shifted by one; int16.
+        """
+        self._encode_new_words()
+        return self._rows[numbers]
+
+    def lengths(self, numbers: Ids) -> Ids:
+        """RETURNS (Ids): Shape (U,), the number of character ids of each word without padding."""
+        self._encode_new_words()
+        return self._lengths[numbers]
+
+    def targets(self, numbers: Ids) -> Ids:
+        """RETURNS (Ids): Vocabulary ids of numbered words, in the shape of `numbers`."""
+        self._encode_new_words()
+        return self._targets[numbers]
+
+    def _encode_new_words(self) -> None:
+        n_words = len(self)
+        if n_words == self._n_encoded:
+            return
+        if n_words > len(self._rows):
+            n_rows = max(n_words, 2 * len(self._rows))
+            self._rows = np.resize(self._rows, (n_rows, self._n_columns))
+            self._targets = np.resize(self._targets, n_rows)
+            self._lengths = np.resize(self._lengths, n_rows)
+        new = self._numbers.words[self._n_encoded :]
+        rows, lengths = self._codec.encode(new)
+        self._rows[self._n_encoded : n_words] = rows
+        self._lengths[self._n_encoded : n_words] = lengths
+        if self.vocabulary is not None:
+            self._targets[self._n_encoded : n_words] = self.vocabulary.ids(new)
+        self._n_encoded = n_words

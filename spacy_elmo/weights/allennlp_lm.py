@@ -7,10 +7,9 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Opt
 import numpy as np
 from torch import from_numpy, nn
 
-from ..bilm.config import ACTIVATIONS, PROJECTIONS, BiLMConfig, CharCNNConfig
+from ..bilm.config import ACTIVATIONS, PROJECTIONS, BiLMConfig, CharCNNConfig, TransformerConfig
 from ..bilm.lm_head import SoftmaxHead
 from ..bilm.transformer import sinusoids, transformer_of
-from ..bilm.transformer_config import TransformerConfig
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..text.vocabulary import UNKNOWN, Vocabulary

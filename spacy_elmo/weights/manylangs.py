@@ -7,7 +7,7 @@ from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tupl
 from ..bilm.config import BiLMConfig, TokenEmbedderConfig
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..text.lexicon import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
+from ..text.characters import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
 from .checks import MAX_SHOWN, MIB, Faults, find_excess, listed, shorten
 from .parts import build_network, network_shapes
 from .sources import Source, decode_text, is_zip, list_sources, read_json

@@ -21,7 +21,7 @@ from ..inference.isolation import isolated
 from ..inference.quantization import quantizable_names
 from ..inference.quantized_matrices import to_int8
 from ..inference.word_encoder import make_lexicon_codec
-from ..text.lexicon import Lexicon
+from ..text.characters import Lexicon
 from ..text.vocabulary import Vocabulary
 from .checks import MAX_CUTOFFS, MAX_JSON_BYTES, MAX_WORDS, MIB, Faults, find_excess, listed, shorten
 from .parts import (

@@ -3,8 +3,7 @@
 import pytest
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.layer_parameters import layer_parameters
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import BiLMNetwork, layer_parameters
 
 CHARACTERS = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}
 SIZES = {"n_layers": 3, "cell_width": 8, "projection_width": 4}

@@ -8,10 +8,9 @@ import pytest
 import torch
 from transformers_tiny import SENTENCES, TRANSFORMER, make_transformer
 
-from spacy_elmo.bilm.attention import GROUP_ROWS, group_sequences
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.layer_parameters import layer_parameters
-from spacy_elmo.bilm.transformer import sinusoids
+from spacy_elmo.bilm.model import layer_parameters
+from spacy_elmo.bilm.transformer import GROUP_ROWS, group_sequences, sinusoids
 
 TOLERANCE = 1e-5
 SIZES = TRANSFORMER["transformer"]
@@ -141,7 +140,7 @@ def test_long_sequences_are_refused(embed):
     ],
 )
 def test_invalid_sizes_are_refused(settings, message):
-    with pytest.raises(ValueError, match=f"EL002.*{message}"):
+    with pytest.raises(ValueError, match=f"is invalid.*{message}"):
         BiLMConfig.from_dict({**TRANSFORMER, **settings})
 
 

@@ -14,8 +14,8 @@ import torch
 from export.running import largest_difference, make_feed, needs_onnx, open_graph, run_graph
 
 from spacy_elmo import BiLM, BiLMConfig, CharCNNConfig, load_bilm, save_bilm
+from spacy_elmo.bilm.config import TransformerConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.bilm.transformer_config import TransformerConfig
 from spacy_elmo.compat.allennlp.files import check_fit
 from spacy_elmo.export import export_onnx, onnx_model
 from spacy_elmo.export.onnx_model import count_bytes, find_onnx_problem

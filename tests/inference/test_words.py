@@ -7,7 +7,7 @@ from unicode_texts import random_words
 from spacy_elmo.bilm.char_cnn import CharCNN
 from spacy_elmo.bilm.config import CharCNNConfig
 from spacy_elmo.inference.words import ConstantCharCNN
-from spacy_elmo.text.codecs import make_codec
+from spacy_elmo.text.characters import Utf8Codec
 
 # Sums over 1,024 features: BLAS splits these.
 CONFIG = CharCNNConfig(filters=((1, 64), (3, 192), (7, 768)), n_highway=1)
@@ -15,7 +15,7 @@ WORDS = [*"abcdefgh", "the", "", *random_words(40)]
 
 
 def encode(char_cnn, words):
-    ids, lengths = make_codec().encode(words)
+    ids, lengths = Utf8Codec(50).encode(words)
     return char_cnn(torch.from_numpy(ids), lengths.tolist())
 
 

@@ -6,8 +6,7 @@ import torch
 from thinc.api import SGD, Adam, RAdam
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.layer_parameters import layer_parameters
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import BiLMNetwork, layer_parameters
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.ml.fine_tuning import FineTuner, FineTuning
 from spacy_elmo.text.vocabulary import Vocabulary

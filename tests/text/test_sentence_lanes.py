@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.text.codecs import make_codec
+from spacy_elmo.text.characters import Utf8Codec
 from spacy_elmo.text.sentence_lanes import SentenceLanes
-from spacy_elmo.text.vocabulary import Vocabulary
-from spacy_elmo.text.word_table import WordTable
+from spacy_elmo.text.vocabulary import Vocabulary, WordTable
 
 SENTENCES = [["a", "b", "c"], ["d"], ["e", "f"], ["g", "h", "i", "j"], ["k"]]
 
@@ -60,7 +59,7 @@ def test_blocks_keep_consecutive_sentences_in_one_lane():
 
 def test_word_table_encodes_each_word_once_and_grows():
     vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "w7"])
-    table = WordTable(vocabulary, make_codec(max_characters=20))
+    table = WordTable(vocabulary, Utf8Codec(20))
     numbers = table.numbers_of([f"w{i}" for i in range(3000)])
     assert len(table) == 3002 and table.numbers_of(["w7"])[0] == numbers[7]
     assert table.targets(numbers[[7, 8]]).tolist() == [3, 2]

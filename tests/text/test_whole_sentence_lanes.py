@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.text.whole_sentence_lanes import WholeSentenceLanes
-from spacy_elmo.text.word_table import WordTable
+from spacy_elmo.text.sentence_lanes import WholeSentenceLanes
+from spacy_elmo.text.vocabulary import WordTable
 
 N_STEPS, N_LANES = 12, 3
 

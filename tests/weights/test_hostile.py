@@ -222,7 +222,7 @@ def with_header(content, **changes):
     [
         ({"vocabulary": 3}, "vocabulary is not a list of strings"),
         ({"vocabulary": [1, None]}, "vocabulary is not a list of strings"),
-        ({"vocabulary": ["a"]}, "EL003"),
+        ({"vocabulary": ["a"]}, "missing special words"),
         ({"meta": [1]}, "meta is a list"),
         ({"config": None, "meta": 3}, "config is missing.*meta is a int"),
         ({"config": {"bilm": {"n_layers": 0}}}, "EL023.*format_version is None"),

@@ -122,7 +122,9 @@ def test_all_problems_are_in_one_error():
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize("words, reason", [(["@@UNKNOWN@@", "the"], "EL003.*</S>"), (WORDS, "7 words.*9 rows")])
+@pytest.mark.parametrize(
+    "words, reason", [(["@@UNKNOWN@@", "the"], "special words: <S>, </S>"), (WORDS, "7 words.*9 rows")]
+)
 def test_vocabularies_that_do_not_fit_leave_the_softmax_out(words, reason):
     config, arrays = make_archive()
     with pytest.warns(UserWarning, match=f"(?s)WL313.*{reason}"):

@@ -95,7 +95,7 @@ class ElmoLstm(DerivingModule):
         nn.Module.__init__(module)
         with torch.device("meta"):
             module._init_from(network.config, network.config.projection_width, requires_grad)
-        for layer, cells in zip(network.encoder.layers, module._cells()):  # type: ignore[attr-defined]  # an LSTMStack, checked by `check_fit`
+        for layer, cells in zip(network.encoder.layers, module._cells()):  # an LSTMStack, checked by `check_fit`
             for direction, cell in enumerate(cells):
                 cell.load_state_dict(own_copy(split_cell(layer.state_dict(), direction)), assign=True)
         module.requires_grad_(requires_grad)

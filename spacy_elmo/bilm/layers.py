@@ -1,0 +1,198 @@
+"""Small parts of networks: new parameters, linear maps, PyTorch's LSTM, layer norms, highways.
+
+Parameters are float32 whatever the default of torch is. Tensors on the meta device are not initialized, since they are
+replaced when weights are read. `torch.nn.init` also works on the meta device, but then imports torch._dynamo, which
+takes longer than reading a model.
+
+LSTMs of cuDNN are computed in float32. By default torch lets cuDNN round their inputs to TF32, which has 10 bits of
+mantissa.
+"""
+
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+import torch
+from torch import Tensor, nn
+
+# Added to the variance. AllenNLP adds 1e-13 to the standard deviation, which is equal within float32 rounding.
+NORM_EPS = 1e-12
+GATE_BIAS = -2.0  # initial value, with which a highway mostly carries its input (bilm-tf)
+
+
+def new_parameter(*shape: int) -> nn.Parameter:
+    """RETURNS (nn.Parameter): Not initialized."""
+    return nn.Parameter(torch.empty(*shape, dtype=torch.float32))
+
+
+def uniform_(tensor: Tensor, low: float, high: float) -> None:
+    """Fill a tensor from U(low, high), in place."""
+    if not tensor.is_meta:
+        nn.init.uniform_(tensor, low, high)
+
+
+def normal_(tensor: Tensor, std: float) -> None:
+    """Fill a tensor from N(0, std), in place."""
+    if not tensor.is_meta:
+        nn.init.normal_(tensor, std=std)
+
+
+@torch.no_grad()
+def constant_(tensor: Tensor, value: float) -> None:
+    """Fill a tensor with one value, in place."""
+    tensor.fill_(value)
+
+
+class Linear(nn.Linear):
+    """A linear layer that is not initialized on the meta device."""
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__(n_in, n_out, dtype=torch.float32)
+
+    def reset_parameters(self) -> None:
+        """Initialize the weights."""
+        if not self.weight.is_meta:
+            super().reset_parameters()
+
+
+class LSTM(nn.LSTM):
+    """PyTorch's LSTM, not initialized on the meta device, and without TF32 on a GPU."""
+
+    def __init__(self, *sizes: int, **settings: Any) -> None:
+        super().__init__(*sizes, dtype=torch.float32, **settings)
+
+    def reset_parameters(self) -> None:
+        """Initialize the weights."""
+        if not self.weight_ih_l0.is_meta:
+            super().reset_parameters()
+
+    def forward(self, *inputs: Any) -> Any:
+        """See `torch.nn.LSTM`; the first input may be a packed sequence."""
+        device: Any = self.weight_ih_l0.device
+        with no_tf32(device):
+            outputs, state = super().forward(*inputs)
+        no_tf32_in_backward(outputs.data if isinstance(outputs, nn.utils.rnn.PackedSequence) else outputs)
+        return outputs, state
+
+
+class LayerNorm(nn.Module):
+    """Normalize each row to mean 0 and variance 1, then scale and shift it (Ba et al. 2016).
+
+    shape (int): Width of a row, after the directions where each has its own scale: d, P.
+    """
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.weight = new_parameter(*shape)
+        self.bias = new_parameter(*shape)
+        constant_(self.weight, 1.0)
+        constant_(self.bias, 0.0)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """See `normalize`."""
+        return normalize(rows, self.weight, self.bias)
+
+
+def normalize(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """rows (Tensor): Shape (N, P), or (d, N, P) with a scale for each direction.
+    weight (Tensor), bias (Tensor): Shape (P,) or (d, P).
+    RETURNS (Tensor): Of the shape of `rows`.
+    """
+    width = rows.shape[-1:]
+    if weight.dim() == 1:
+        return nn.functional.layer_norm(rows, width, weight, bias, NORM_EPS)
+    if len(weight) == 1:
+        return nn.functional.layer_norm(rows, width, weight[0], bias[0], NORM_EPS)
+    return nn.functional.layer_norm(rows, width, eps=NORM_EPS) * weight.unsqueeze(1) + bias.unsqueeze(1)
+
+
+class Highway(nn.Module):
+    """Highway layer (Srivastava et al. 2015): y = g * relu(W x + b) + (1 - g) * x.
+
+    The gate g transforms and 1 - g carries, as in the paper and in bilm-tf (whose file calls g "carry").
+    Both maps are one product: rows 0..F of `weight` are the transform, rows F..2F the gate.
+
+    width (int): F.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = new_parameter(2 * width, width)
+        self.bias = new_parameter(2 * width)
+        normal_(self.weight, width**-0.5)
+        constant_(self.bias[:width], 0.0)
+        constant_(self.bias[width:], GATE_BIAS)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """features (Tensor): Shape (U, F).
+        RETURNS (Tensor): Shape (U, F).
+        """
+        return apply_highway(features, nn.functional.linear(features, self.weight, self.bias))
+
+
+def apply_highway(features: Tensor, scores: Tensor) -> Tensor:
+    """features (Tensor): Shape (U, F), input of a highway.
+    scores (Tensor): Shape (U, 2F), its product with the weights, plus bias.
+    RETURNS (Tensor): Shape (U, F).
+    """
+    transform, gate = scores.chunk(2, dim=1)  # 2 x (U, F)
+    return features + torch.sigmoid(gate) * (torch.relu(transform) - features)
+
+
+class LayerHighway(nn.Module):
+    """Mix the output of an LSTM layer with its input: y = g * LSTM(x) + (1 - g) * x, g = sigmoid(W x + b).
+
+    The learned form of a skip connection; each direction has its own gate.
+
+    n_directions (int): d.
+    width (int): P.
+    """
+
+    def __init__(self, n_directions: int, width: int) -> None:
+        super().__init__()
+        self.weight = new_parameter(n_directions, width, width)
+        self.bias = new_parameter(n_directions, width)
+        normal_(self.weight, width**-0.5)
+        constant_(self.bias, GATE_BIAS)
+
+    def forward(self, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """inputs (Tensor), outputs (Tensor): Shape (d, S, B, P), of the layer.
+        RETURNS (Tensor): Shape (d, S, B, P).
+        """
+        gate = torch.baddbmm(self.bias.unsqueeze(1), inputs.flatten(1, 2), self.weight).sigmoid()  # (d, S * B, P)
+        return inputs + gate.view(inputs.shape) * (outputs - inputs)
+
+
+@contextmanager
+def no_tf32(device: torch.device) -> Iterator[None]:
+    """Forbid TF32 in LSTMs on a GPU for a while; the flags of the caller are restored."""
+    if device.type != "cuda":
+        yield
+        return
+    before = _forbid_tf32()
+    try:
+        yield
+    finally:
+        setattr(*before)
+
+
+def no_tf32_in_backward(outputs: Tensor) -> Tensor:
+    """outputs (Tensor): Of an LSTM of cuDNN, computed by torch; of another kind nothing is done.
+    RETURNS (Tensor): The same tensor, whose backward pass does not use TF32 either.
+    """
+    node: Any = outputs.grad_fn if outputs.device.type == "cuda" else None
+    while node is not None and "CudnnRnn" not in node.name():
+        node = node.next_functions[0][0] if node.next_functions else None
+    if node is not None:
+        before = []
+        node.register_prehook(lambda gradients: before.append(_forbid_tf32()))
+        node.register_hook(lambda inputs, gradients: setattr(*before.pop()))
+    return outputs
+
+
+def _forbid_tf32() -> Any:
+    """RETURNS (Any): The flag before, as arguments of `setattr`."""
+    rnn: Any = getattr(torch.backends.cudnn, "rnn", None)  # torch 2.9 has a flag for each operation
+    flags, name, value = (torch.backends.cudnn, "allow_tf32", False) if rnn is None else (rnn, "fp32_precision", "ieee")
+    before = getattr(flags, name)
+    setattr(flags, name, value)
+    return flags, name, before
