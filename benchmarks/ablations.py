@@ -18,7 +18,7 @@ from corpus import Sentence, default_shared, flatten, read_documents
 from torch import Tensor
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.inference import cell, dispatch, encoder, lanes, packed, products, runner, word_gates, workspace
+from spacy_elmo.inference import dispatch, encoder, lanes, lstm, memory, products, runner
 from spacy_elmo.inference.dispatch import Path
 
 Change = Tuple[Any, str, Any]  # object, name of its attribute, new value
@@ -78,7 +78,7 @@ def set_block(n_bytes: int) -> Change:
     """RETURNS (Change): Use blocks of steps whose gates have this size in bytes."""
 
     def block_steps(*sizes: int) -> int:
-        return dispatch.block_steps(*sizes, n_bytes=n_bytes)
+        return dispatch.block_steps(*sizes[:3], n_bytes=n_bytes)
 
     return (lanes, "block_steps", block_steps)
 
@@ -89,9 +89,9 @@ def full_lanes(n_active: Any, n_lanes: int) -> List[int]:
 
 
 @contextmanager
-def new_workspace(self: workspace.WorkspacePool) -> Iterator[workspace.Workspace]:
+def new_workspace(self: memory.WorkspacePool) -> Iterator[memory.Workspace]:
     """YIELDS (Workspace): A workspace that is not reused."""
-    yield workspace.Workspace(self._device)
+    yield memory.Workspace(self._device)
 
 
 def update_by_gates(
@@ -100,7 +100,7 @@ def update_by_gates(
     clip2: Optional[float],
     *,
     candidate_scale: float = 1.0,
-    added: Optional[cell.GateRows] = None,
+    added: Optional[lstm.GateRows] = None,
     out: Optional[Tensor] = None,
 ) -> Tensor:
     """Four activations of torch in place of one sigmoid over all gates."""
@@ -118,7 +118,7 @@ def update_by_gates(
 def without_packing() -> List[Change]:
     """RETURNS (List[Change]): Use the matrix products of PyTorch."""
     never: Callable[[Any], bool] = lambda weight: False  # noqa: E731
-    return [(module, "has_packing", never) for module in (products, packed, runner)]
+    return [(module, "has_packing", never) for module in (products, lstm, runner)]
 
 
 BATCHES: Dict[str, List[Change]] = {
@@ -126,23 +126,23 @@ BATCHES: Dict[str, List[Change]] = {
     "directions in parallel": [take(Path.PARALLEL)],
     "directions together, unpacked weights": [take(Path.FEW_LANES)],
     "weights not prepacked, directions together": without_packing(),
-    "cells in operations of torch": [(cell, "update_in_one_pass", None)],
-    "cells in operations of torch, one for each gate": [(packed, "update_cell", update_by_gates)],
-    "rows of word gates copied before they are added": [(packed, "is_one_pass", lambda *args: False)],
-    "layer 1: input product for the words of a block": [(word_gates, "WORD_GATE_BYTES", 0)],
+    "cells in operations of torch": [(lstm, "update_in_one_pass", None)],
+    "cells in operations of torch, one for each gate": [(lstm, "update_cell", update_by_gates)],
+    "rows of word gates copied before they are added": [(lstm, "is_one_pass", lambda *args: False)],
+    "layer 1: input product for the words of a block": [(lanes, "WORD_GATE_BYTES", 0)],
     "upper layers: input product in blocks of steps": [(dispatch, "JOINT_WEIGHTS", 0)],
     "upper layers: input product in each step": [(dispatch, "JOINT_WEIGHTS", math.inf)],
     "lanes that do not shrink at the end": [(lanes, "round_up", full_lanes)],
     **{f"{n} lanes": [(encoder, "MAX_LANES", n)] for n in (32, 64, 128, 512)},
     **{f"{n} MB of gates a block": [set_block(n * MB)] for n in (2, 32)},
-    "working memory allocated for each batch": [(workspace.WorkspacePool, "borrow", new_workspace)],
+    "working memory allocated for each batch": [(memory.WorkspacePool, "borrow", new_workspace)],
 }
 SINGLE: Dict[str, List[Change]] = {
     "directions together": [take(Path.SINGLE_TOGETHER)],
     "directions in turn": [take(Path.SINGLE_IN_TURN)],
     "as few lanes": [take(Path.FEW_LANES)],
     "as many lanes": [take(Path.IN_TURN)],
-    "cells in operations of torch": [(cell, "update_in_one_pass", None)],
+    "cells in operations of torch": [(lstm, "update_in_one_pass", None)],
 }
 
 

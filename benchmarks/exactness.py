@@ -25,7 +25,7 @@ from corpus import default_shared
 from numpy.typing import NDArray
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.inference.runs import NumberedRuns, number_words
+from spacy_elmo.inference.encoder import NumberedRuns, number_words
 
 RANGES = ((0x20, 0x7F), (0xA0, 0x530), (0x590, 0xE00), (0x3040, 0x30FF), (0x4E00, 0x9FFF), (0x1F300, 0x1F700))
 HALF_UNIT = 2.0**-24

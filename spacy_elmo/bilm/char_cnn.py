@@ -2,7 +2,7 @@
 sec. 3.4). The token embedder of ELMoForManyLangs (Che et al. 2018) reads characters and words.
 """
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -216,20 +216,23 @@ class TokenEmbedder(nn.Module):
         lengths (Optional[Sequence[int]]): Number of character ids of each word without padding; None: all of them.
         RETURNS (Tensor): Shape (U, P).
         """
+        return self.projection(self.features(ids, lengths))  # type: ignore[no-any-return]  # a Linear's
+
+    def features(
+        self, ids: Tensor, lengths: Optional[Sequence[int]], *, char_cnn: Optional[Callable[..., Tensor]] = None
+    ) -> Tensor:
+        """ids (Tensor), lengths (Optional[Sequence[int]]): See `forward`.
+        char_cnn (Optional[Callable[[Tensor, Sequence[int]], Tensor]]): In place of `self.char_cnn`.
+        RETURNS (Tensor): Shape (U, features), before the projection.
+        """
         features: List[Tensor] = []
         if self.word_embedding is not None:
-            features.append(self.word_vectors(ids))
+            features.append(nn.functional.embedding(ids[:, 0], self.word_embedding))
         if self.char_cnn is not None:
-            features.append(self.char_cnn(ids[:, 1:], lengths))
+            features.append((char_cnn or self.char_cnn)(ids[:, 1:], lengths))
         elif self.char_lstm is not None:
             features.append(self.char_lstm(ids[:, 1:], [ids.shape[1] - 1] * len(ids) if lengths is None else lengths))
-        return self.projection(torch.cat(features, dim=1))  # type: ignore[no-any-return]  # a Linear's
-
-    def word_vectors(self, ids: Tensor) -> Tensor:
-        """ids (Tensor): Shape (U, 1 + C) int64.
-        RETURNS (Tensor): Shape (U, width), rows of the word table.
-        """
-        return nn.functional.embedding(ids[:, 0], self.word_embedding)  # type: ignore[arg-type]  # not None with words
+        return torch.cat(features, dim=1)
 
 
 def reset_table(table: Tensor) -> None:

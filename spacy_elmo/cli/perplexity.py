@@ -123,7 +123,7 @@ def perplexity(
     tell (Tell): Called with a message on files that are named more than once, which are read once.
     warn (Tell): Called with a warning if the text looks like raw text.
     RETURNS (Perplexity): Both directions.
-    RAISES (ValueError): EL140 if a perplexity is not finite.
+    RAISES (ValueError): If a perplexity is not finite.
     """
     bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)
     counts, check = Counts() if counts is None else counts, PunctuationCheck()

@@ -41,7 +41,7 @@ def read_sentences(batch: Iterable[Sequence[str]]) -> List[List[str]]:
 
     batch (Iterable[Sequence[str]]): Tokens of each sentence.
     RETURNS (List[List[str]]): The same in lists.
-    RAISES (ValueError): EL011 for other input that is not tokenized, also for a string in place of the batch; EL019 for
+    RAISES (ValueError): EL011 for other input that is not tokenized, also for a string in place of the batch; for
         what has no sentences at all.
     """
     is_batch = isinstance(batch, Iterable) and not isinstance(batch, str)

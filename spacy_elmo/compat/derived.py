@@ -4,7 +4,7 @@ from typing import Any, Callable, Generic, Optional, Tuple, TypeVar
 
 from torch import nn
 
-from ..inference.versions import WeightVersions
+from ..inference.words import WeightVersions
 
 T = TypeVar("T")
 

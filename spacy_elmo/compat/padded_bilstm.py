@@ -9,9 +9,9 @@ from torch import Tensor
 
 from ..bilm.model import BiLSTM
 from ..inference.bilm import BiLM
+from ..inference.encoder import BOS, EOS, number_words
 from ..inference.isolation import isolated
-from ..inference.runs import BOS, EOS, number_words
-from ..inference.word_encoder import WordEncoder
+from ..inference.words import WordEncoder
 from ..text.characters import PAD
 
 

@@ -1,4 +1,4 @@
-"""Errors of the biLM itself: config, text, engine, encoding. EL001 to EL019, EL340 and EL341."""
+"""Errors of the biLM itself. EL001 to EL019, EL340 and EL341."""
 
 from .catalogue import Catalogue
 
@@ -14,25 +14,14 @@ class BiLMErrors(metaclass=Catalogue):
         "ELMoForManyLangs have none). `spacy_elmo.nn.Elmo(name)` leaves the softmax out: take the biLM of "
         "`load_bilm(name)`."
     )
-    EL008 = "The setting layers is {value!r}, but should be 'all', 'top', 'mean' or an int from 0 to {n_layers}."
-    EL009 = (
-        "The state is {state}, but should be one of {known}, a BiLMState returned by `embed(..., return_state=True)` "
-        "of this biLM, or None for a zero state. Choose one of these."
-    )
-    EL010 = (
-        "The word embedding of this biLM has {n_rows} rows, but its vocabulary has {n_words} words. Load it with the "
-        "vocabulary it was trained with (vocab=...)."
-    )
     EL011 = (
         "Sentence {i} is a {kind}, but should be a list of strings. Pass tokenized text, one list of words per "
         "sentence."
     )
-    EL014 = "The precision is '{precision}', but should be one of: {known}. Choose one of these."
     EL015 = (
         "The precision '{precision}' cannot be used on {device}: {reason}. Choose {others} "
         "(for a saved pipeline: components.NAME.model.precision in the `config` of `spacy.load`)."
     )
-    EL016 = "{what} needs float32 weights, but their precision is {precision}. {remedy}"
     EL017 = (
         "These character ids are invalid: {problem}. Pass ids as returned by AllenNLP's `batch_to_ids`, one row per "
         "word, to a biLM with character input."
@@ -40,10 +29,6 @@ class BiLMErrors(metaclass=Catalogue):
     EL018 = (
         "Position {position} is not in a sentence of {n_words} words. Give a sentence that has words, and a position "
         "from 0 to the number of words minus 1."
-    )
-    EL019 = (
-        "The sentences are given as {kind}, but should be a list of lists of strings. Pass tokenized text, one list of "
-        "words per sentence."
     )
     EL340 = (
         "{wanted} cannot be used: the encoder of this biLM, '{encoder}', has no recurrent state. It reads each "

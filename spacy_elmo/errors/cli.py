@@ -1,4 +1,4 @@
-"""Errors of the command line: arguments and outputs. EL134 to EL140, EL177 to EL179, EL200 to EL214, EL380, EL381."""
+"""Errors of the command line: arguments and outputs. EL134 to EL139, EL177 to EL179, EL200 to EL214, EL380, EL381."""
 
 from .catalogue import Catalogue
 
@@ -13,10 +13,6 @@ class CLIErrors(metaclass=Catalogue):
         "one of these, and leave out --to."
     )
     EL136 = "There is no GPU number {gpu_id}: PyTorch finds {n}. Choose another with --gpu-id, or -1 for the CPU."
-    EL140 = (
-        "The perplexity is not finite ({scores}): {reason}. This biLM cannot be used. Compare its file with the "
-        "original, or return to an earlier checkpoint of its training."
-    )
     EL177 = "The operating system denies access to {path}: {reason}. {remedy}"
     EL178 = "'{path}' cannot be a folder: '{taken}' is a file. Choose another path."
     EL179 = (

@@ -14,14 +14,12 @@ from ..bilm.state import BiLMState, State
 from ..text.characters import Lexicon
 from ..text.vocabulary import Vocabulary
 from . import checks
-from .encoder import Encoder
+from .encoder import Encoder, Runs
 from .isolation import isolated
+from .memory import to_host
 from .perplexity import Losses, Perplexity, finite, split_losses, summarize, text_losses
 from .quantization import check_precision, precision_of, quantize
-from .runs import Runs
-from .slices import fill_rows, to_arrays, without_boundaries
-from .versions import WeightVersions
-from .word_encoder import WordCache
+from .words import WeightVersions, WordCache
 
 Vectors = List[NDArray[np.float32]]
 Layers = Union[str, int]
@@ -129,7 +127,7 @@ class BiLM:
         precision (str): "float32", "bfloat16", "int8" (CPUs: weights rounded to 255 levels, inputs to 255 or 127) or
             "float16" (GPUs).
         RETURNS (BiLM): The same object.
-        RAISES (ValueError): EL014 for an unknown precision, EL015 if the device does not support it.
+        RAISES (ValueError): For an unknown precision; EL015 if the device does not support it.
         """
         if precision != self.precision:
             quantize(self.network, precision)
@@ -182,8 +180,8 @@ class BiLM:
         boundaries (bool): Include the rows of `<S>` and `</S>`: n + 2 rows.
         batch_tokens (int): Tokens computed at once, which bounds the working memory.
         RETURNS (Union[Vectors, Tuple[Vectors, BiLMState]]): float32 arrays that own their memory, in the order given.
-        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL006, EL009 and EL340 for a state that does not fit,
-            EL008 for unknown layers, EL011 for input that is not tokenized.
+        RAISES (ValueError): For `batch_tokens` below 1, a state that does not fit, unknown layers; EL340 for a state
+            without recurrence, EL011 for input that is not tokenized.
         """
         checks.check_positive("batch_tokens", batch_tokens)
         text = checks.check_sentences(sentences)
@@ -196,8 +194,13 @@ class BiLM:
             start = checks.check_state(state)
         ends: List[State] = []
         encoder, choices = self._encoder, dict[str, Any](group_lengths=[len(text)], with_boundaries=boundaries)
-        found = encoder.slices(encoder.runs(text), start, batch_tokens, ends=ends, **choices)
-        vectors = to_arrays(found, [len(words) for words in text], choose, with_boundaries=boundaries)
+        vectors: Vectors = []
+        for part in encoder.slices(encoder.runs(text), start, batch_tokens, ends=ends, **choices):
+            sizes = [len(words) + 2 * part.has_boundaries for words in text[part.start : part.stop]]
+            chosen = to_host(choose(part.rows))  # (N, D) or (L+1, N, D), at once: one wait for a GPU
+            for rows in chosen.split(sizes, dim=-2):
+                kept = rows[..., 1:-1, :] if part.has_boundaries and not boundaries else rows
+                vectors.append(kept.numpy().astype("float32", copy=True))
         if not return_state:
             return vectors
         end = ends[-1] if ends else self.network.zero_state(1)
@@ -223,8 +226,7 @@ class BiLM:
         group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive runs that share a state.
         boundaries (bool): Keep the rows of BOS and EOS.
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
-        RAISES (ValueError): EL004 for `batch_tokens` below 1, EL009 for an unknown state, EL011 for runs that are not
-            lists of words.
+        RAISES (ValueError): For `batch_tokens` below 1 or an unknown state; EL011 for runs that are not lists of words.
         """
         encoder, runs = self._encoder, checks.check_runs(runs)
         return self._encode(encoder, encoder.runs(runs), state, batch_tokens, group_lengths, boundaries)
@@ -250,8 +252,8 @@ class BiLM:
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
         RAISES (ValueError): EL017 if the biLM reads whole words, or for ids that its codec does not have.
         """
-        runs = checks.id_runs(char_ids, index, (encoder := self._encoder).words)
-        return self._encode(encoder, runs, state, batch_tokens, group_lengths, boundaries)
+        encoder = self._encoder
+        return self._encode(encoder, encoder.id_runs(char_ids, index), state, batch_tokens, group_lengths, boundaries)
 
     @isolated
     def iter_encode(
@@ -272,12 +274,11 @@ class BiLM:
         """
         checks.check_positive("batch_tokens", batch_tokens)
         encoder, runs = self._encoder, checks.check_runs(runs)
-        found = encoder.slices(encoder.runs(runs), checks.check_state(state), batch_tokens, group_lengths=group_lengths)
-        for start, stop, rows, has_boundaries in found:
-            if has_boundaries:
-                yield start, stop, without_boundaries(rows, [len(run) for run in runs[start:stop]])
-            else:
-                yield start, stop, rows if reuse_memory else rows.clone()
+        found = encoder.runs(runs)
+        for part in encoder.slices(found, checks.check_state(state), batch_tokens, group_lengths=group_lengths):
+            is_kept = reuse_memory or part.has_boundaries
+            rows = part.inner(found.lengths)
+            yield part.start, part.stop, rows if is_kept else rows.clone()
 
     @isolated
     def encode_with_grad(self, runs: Sequence[Sequence[str]], *, boundaries: bool = False) -> Tensor:
@@ -286,7 +287,7 @@ class BiLM:
         runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence.
         boundaries (bool): Keep the rows of `<S>` and `</S>` around each run.
         RETURNS (Tensor): Shape (L+1, N, D).
-        RAISES (ValueError): EL016 in reduced precision.
+        RAISES (ValueError): In reduced precision.
         """
         checks.require_float32(self.precision, "A gradient", "Load the weights again in float32.")
         encoder, runs = self._encoder, checks.check_runs(runs)
@@ -305,11 +306,11 @@ class BiLM:
         char_ids (Union[Tensor, NDArray[np.int64]]), index (Sequence[Sequence[int]]): See `encode_ids`.
         boundaries (bool): See `encode_with_grad`.
         RETURNS (Tensor): Shape (L+1, N, D).
-        RAISES (ValueError): EL016 in another precision than float32, EL017 for ids that do not fit.
+        RAISES (ValueError): In reduced precision; EL017 for ids that do not fit.
         """
         checks.require_float32(self.precision, "A gradient", "Load the weights again in float32.")
-        runs = checks.id_runs(char_ids, index, (encoder := self._encoder).words)
-        return encoder.with_grad(runs, with_boundaries=boundaries)
+        encoder = self._encoder
+        return encoder.with_grad(encoder.id_runs(char_ids, index), with_boundaries=boundaries)
 
     @isolated
     def perplexity(
@@ -329,9 +330,9 @@ class BiLM:
         batch_size (int): Sentences computed at once.
         on_progress (Optional[Callable[[int], Any]]): Called with the number of new predictions.
         RETURNS (Perplexity): Both directions, over the full softmax.
-        RAISES (ValueError): EL004 for an unknown state, a batch size below 1 or a text without sentences, EL007 without
-            a softmax or a vocabulary, EL011 for input that is not tokenized, EL016 for "carry" in reduced precision,
-            EL140 if a perplexity is not finite, EL340 for "carry" without state.
+        RAISES (ValueError): For an unknown state, a batch size below 1, a text without sentences, "carry" in reduced
+            precision, or a perplexity that is not finite; EL007 without a softmax or a vocabulary, EL011 for input that
+            is not tokenized, EL340 for "carry" without state.
         """
         head, vocabulary = checks.require_language_model(self.head, self.vocabulary, "perplexities")
         state = state or ("carry" if self.config.has_state else "reset")
@@ -373,8 +374,12 @@ class BiLM:
         sizes = (self.config.n_layers + 1, n_rows, self.config.output_width)
         layers = torch.empty(sizes, dtype=torch.float32, device=self.device)
         choices: Dict[str, Any] = {"group_lengths": group_lengths, "with_boundaries": boundaries}
-        found = encoder.slices(runs, checks.check_state(state), batch_tokens, **choices)
-        return fill_rows(layers, found, runs.lengths, with_boundaries=boundaries)
+        row = 0
+        for part in encoder.slices(runs, checks.check_state(state), batch_tokens, **choices):
+            kept = part.rows if boundaries else part.inner(runs.lengths)
+            layers[:, row : row + kept.shape[1]] = kept
+            row += kept.shape[1]
+        return layers
 
     @property
     def _encoder(self) -> Encoder:

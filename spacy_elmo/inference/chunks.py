@@ -10,7 +10,6 @@ from torch import Tensor
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
-from ..errors import Errors
 from ..text.characters import Ids, Utf8Codec
 from ..text.sentence_lanes import Chunk
 from ..text.vocabulary import Vocabulary, WordTable
@@ -21,10 +20,14 @@ def make_word_table(config: BiLMConfig, vocabulary: Optional[Vocabulary]) -> Wor
     """config (BiLMConfig): Selects the character codec.
     vocabulary (Optional[Vocabulary]): Ids of the words as targets.
     RETURNS (WordTable): With `<S>` and `</S>` only.
-    RAISES (ValueError): EL309 for a biLM with a token embedder.
+    RAISES (ValueError): For a biLM with a token embedder.
     """
     if config.token_embedder is not None:
-        raise ValueError(Errors.EL309)
+        raise ValueError(
+            "A biLM with words and characters (token_embedder, ELMoForManyLangs) cannot be pretrained further and has "
+            "no perplexity: its files have no softmax, and text is read by the tables of symbols of the model. "
+            "Fine-tune it in a pipeline or with `spacy_elmo.nn.Elmo` instead."
+        )
     characters = config.char_cnn
     return WordTable(vocabulary, None if characters is None else Utf8Codec(characters.max_characters))
 

@@ -1,30 +1,64 @@
 """Compute the layers of sequences in slices of bounded size: distinct words, a lane plan, the initial state."""
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from itertools import chain
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.model import BiLMNetwork, BiLSTM
 from ..bilm.state import State
 from ..bilm.transformer import check_lengths
-from ..text.characters import Lexicon
-from ..text.lanes import Ids, plan_lanes
+from ..errors import Errors
+from ..text.characters import CharacterCodec, Ids, Lexicon, Utf8Codec
+from ..text.lanes import plan_lanes
 from ..text.sentence_lanes import Chunk, SentenceLanes
 from ..text.vocabulary import Vocabulary, WordTable
 from .checks import check_state_of
 from .dispatch import GPU_MAX_LANES, MAX_LANES
-from .fork import register_fork_handlers
-from .memory import HeapTrimmer
+from .memory import HeapTrimmer, Workspace, WorkspacePool
 from .runner import Runner, make_runner
-from .runs import BOS, EOS, NumberedRuns, Runs, WordRuns
-from .word_encoder import WordEncoder
-from .workspace import Workspace, WorkspacePool
+from .threads import register_fork_handlers
+from .words import BOUNDARIES, WordEncoder
 
+BOS, EOS = 0, 1  # numbers of the boundaries in every slice
+MIN_COLUMNS = 4  # a word, and begin, content and end of its characters
 # Empty sentences from which the steady state is computed, at most; convergence is checked after each chunk.
 STEADY_PASSES, STEADY_CHUNK = 50, 10
 STEADY_CHANGE = 1e-6
+
+
+class NumberedRuns(NamedTuple):
+    """Sequences of a slice as word numbers, with the word vectors.
+
+    vectors (Tensor): Shape (U, P), vectors of the distinct words, boundaries first.
+    runs (List[List[int]]): Rows of `vectors` for each sequence, without boundaries.
+    """
+
+    vectors: Tensor
+    runs: List[List[int]]
+
+    def tokens(self, *, with_boundaries: bool) -> Ids:
+        """RETURNS (Ids): Shape (N,), the concatenation of all sequences."""
+        runs = ([BOS, *run, EOS] for run in self.runs) if with_boundaries else self.runs
+        return np.fromiter(chain.from_iterable(runs), dtype="int64")
+
+    def lengths(self, *, with_boundaries: bool) -> List[int]:
+        """RETURNS (List[int]): Tokens of each sequence."""
+        return [len(run) + 2 * with_boundaries for run in self.runs]
+
+
+class Runs(NamedTuple):
+    """Sequences that are converted to numbers slice by slice. Each distinct word of a slice has one vector.
+
+    lengths (List[int]): Words of each sequence.
+    number (Callable[[int, int], NumberedRuns]): Converts the sequences from one to before another.
+    """
+
+    lengths: List[int]
+    number: Callable[[int, int], NumberedRuns]
 
 
 class Slice(NamedTuple):
@@ -39,6 +73,14 @@ class Slice(NamedTuple):
     stop: int
     rows: Tensor
     has_boundaries: bool
+
+    def inner(self, lengths: Sequence[int]) -> Tensor:
+        """lengths (Sequence[int]): Words of all sequences.
+        RETURNS (Tensor): Shape (L+1, n, D), without the boundaries: a copy if there are any.
+        """
+        if not self.has_boundaries:
+            return self.rows
+        return self.rows[:, torch.from_numpy(inner_places(lengths[self.start : self.stop])).to(self.rows.device)]
 
 
 class Encoder:
@@ -86,14 +128,43 @@ class Encoder:
             self.known_steady_state = self._settle()
         return self.known_steady_state
 
-    @property
-    def has_state(self) -> bool:
-        """RETURNS (bool): Whether sequences have a recurrent state; without it all policies give the same."""
-        return self.config.has_state
+    def runs(self, runs: Sequence[Sequence[str]], *, has_gradients: bool = False) -> Runs:
+        """runs (Sequence[Sequence[str]]): Words of each sequence; empty ones are allowed.
+        RETURNS (Runs): For `slices`, or for `with_grad`.
+        """
+        words = self.words
+        encode = words.compute if has_gradients else words.encode
 
-    def runs(self, runs: Sequence[Sequence[str]], *, has_gradients: bool = False) -> WordRuns:
-        """RETURNS (WordRuns): Sequences of words, for `slices`, or for `with_grad`."""
-        return WordRuns(runs, self.words.compute if has_gradients else self.words.encode, self.words.boundaries)
+        def number(start: int, stop: int) -> NumberedRuns:
+            distinct, numbers = number_words(runs[start:stop], words.boundaries)
+            return NumberedRuns(encode(distinct), numbers)
+
+        return Runs([len(run) for run in runs], number)
+
+    def id_runs(self, char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence[int]]) -> Runs:
+        """char_ids (Union[Tensor, NDArray[np.int64]]): Shape (U, C), ids of the codec.
+        index (Sequence[Sequence[int]]): Rows of `char_ids` for each sequence.
+        RETURNS (Runs): The sequences; their word vectors have gradients if these are enabled.
+        RAISES (ValueError): EL017 for invalid ids, or if the biLM reads whole words.
+        """
+        ids = np.asarray(char_ids.cpu() if isinstance(char_ids, Tensor) else char_ids, dtype="int64")
+        codec = self.words.codec
+        problem = _id_problem(ids, [number for run in index for number in run], codec)
+        if problem or codec is None:
+            raise ValueError(Errors.EL017.format(problem=problem))
+        rows = np.concatenate([codec.encode(self.words.boundaries, ids.shape[1])[0], ids])
+        vectors = self.words.encode_ids(rows, codec.lengths(rows))  # (U + 2, P), boundaries first
+
+        def number(start: int, stop: int) -> NumberedRuns:
+            parts = index[start:stop]
+            used, numbers = np.unique(np.fromiter(chain.from_iterable(parts), dtype="int64"), return_inverse=True)
+            kept = np.concatenate([[BOS, EOS], used + 2])
+            flat = (numbers + 2).tolist()
+            stops = np.cumsum([len(run) for run in parts]).tolist()
+            runs = [flat[first:last] for first, last in zip([0, *stops], stops)]
+            return NumberedRuns(vectors[torch.from_numpy(kept).to(vectors.device)], runs)
+
+        return Runs([len(run) for run in index], number)
 
     def start(self, state: str) -> State:
         """RETURNS (State): Initial state of a sequence under a policy, one row."""
@@ -131,15 +202,11 @@ class Encoder:
         """
         self._check(runs, state)
         with self._workspaces.borrow() as workspace:
-            if not self.has_state:
-                found = self._whole(runs, batch_tokens, workspace)
-            elif isinstance(state, State):
-                found = self._continue(runs, state, batch_tokens, workspace, ends)
-            elif state == "carry":
+            if self.config.has_state and not isinstance(state, State) and state == "carry":
                 groups = group_lengths or [1] * len(runs.lengths)
                 found = self._carry(runs, groups, batch_tokens, workspace, ends)
             else:
-                found = self._restart(runs, state, batch_tokens, workspace, with_boundaries)
+                found = self._each(runs, state, batch_tokens, workspace, with_boundaries, ends)
             for part in found:
                 yield part
                 self._trimmer.count(sum(runs.lengths[part.start : part.stop]))
@@ -218,40 +285,37 @@ class Encoder:
         upper = [torch.cat([layer[k].flatten(0, 1)[rows[k]] for k in range(d)], dim=1) for layer in layers]
         return torch.stack([first, *upper])
 
-    def _whole(self, runs: Runs, batch_tokens: int, workspace: Workspace) -> Iterator[Slice]:
-        """Each sequence by itself with its boundaries, for encoders without recurrent state."""
-        start = self.network.zero_state(1)
-        for first, stop in _split_by_budget(runs.lengths, batch_tokens):
-            rows, _ = self._run(runs.number(first, stop), start, with_boundaries=True, workspace=workspace)
-            yield Slice(first, stop, rows, True)
-
     def _check(self, runs: Runs, state: Union[str, State]) -> None:
         check_state_of(self.config, state)
         if self.config.encoder == "transformer":
             check_lengths([length + 2 for length in runs.lengths], self.config)
 
-    def _restart(
-        self, runs: Runs, state: str, batch_tokens: int, workspace: Workspace, with_boundaries: bool
+    def _each(
+        self,
+        runs: Runs,
+        state: Union[str, State],
+        batch_tokens: int,
+        workspace: Workspace,
+        with_boundaries: bool,
+        ends: Optional[List[State]],
     ) -> Iterator[Slice]:
-        """Each sequence starts from the same state. Without boundary rows, this is the state after its first boundary,
-        which is computed once.
+        """Each sequence starts from its row of a state, or all from the same one. Without boundary rows, this is the
+        state after the first boundary, which is computed once. Encoders without state read boundaries in any case.
         """
-        start = self.start(state) if with_boundaries else self._state_after_boundary(state)
+        is_by_row = isinstance(state, State)
+        has_boundaries = with_boundaries or is_by_row or not self.config.has_state
+        start = state if isinstance(state, State) else self.start(state)
+        if not has_boundaries and isinstance(state, str):
+            start = self._state_after_boundary(state)
         for first, stop in _split_by_budget(runs.lengths, batch_tokens):
+            part = start.rows(first, stop) if is_by_row else start
             numbered = runs.number(first, stop)
-            rows, _ = self._run(numbered, start, with_boundaries=with_boundaries, workspace=workspace)
-            yield Slice(first, stop, rows, with_boundaries)
-
-    def _continue(
-        self, runs: Runs, start: State, batch_tokens: int, workspace: Workspace, ends: Optional[List[State]]
-    ) -> Iterator[Slice]:
-        """Each sequence starts from its row of a state."""
-        for first, stop in _split_by_budget(runs.lengths, batch_tokens):
-            numbered, part = runs.number(first, stop), start.rows(first, stop)
-            rows, end = self._run(numbered, part, with_boundaries=True, with_end=True, workspace=workspace)
-            if ends is not None and end is not None:
+            rows, end = self._run(
+                numbered, part, with_boundaries=has_boundaries, with_end=is_by_row, workspace=workspace
+            )
+            if ends is not None and end is not None and is_by_row:
                 ends.append(end)
-            yield Slice(first, stop, rows, True)
+            yield Slice(first, stop, rows, has_boundaries)
 
     def _carry(
         self,
@@ -336,6 +400,18 @@ class Encoder:
         return self.words.encode(self.words.boundaries)
 
 
+def number_words(
+    runs: Sequence[Sequence[str]], boundaries: Tuple[str, str] = BOUNDARIES
+) -> Tuple[List[str], List[List[int]]]:
+    """runs (Sequence[Sequence[str]]): Words of each sequence.
+    boundaries (Tuple[str, str]): The words that are BOS and EOS.
+    RETURNS (Tuple[List[str], List[List[int]]]): Distinct words, boundaries first, and the number of each word.
+    """
+    distinct = list(dict.fromkeys(chain(boundaries, *runs)))
+    number: Dict[str, int] = {word: i for i, word in enumerate(distinct)}
+    return distinct, [[number[word] for word in run] for run in runs]
+
+
 def inner_places(lengths: Sequence[int]) -> Ids:
     """lengths (Sequence[int]): Words of each sequence.
     RETURNS (Ids): Positions of the words in the concatenation of the sequences with BOS and EOS.
@@ -343,6 +419,23 @@ def inner_places(lengths: Sequence[int]) -> Ids:
     sizes = np.asarray(lengths, dtype="int64")
     firsts = np.cumsum(sizes + 2) - sizes - 1
     return np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+
+
+def _id_problem(ids: NDArray[np.int64], numbers: List[int], codec: Optional[CharacterCodec]) -> str:
+    if codec is None:
+        return "this biLM reads whole words"
+    width = codec.max_characters
+    if ids.ndim != 2 or (ids.shape[1] != width if width else ids.shape[1] < MIN_COLUMNS):
+        remedy = f", as `batch_to_ids(sentences, max_characters={width})` makes them"
+        is_utf8 = isinstance(codec, Utf8Codec)
+        return f"they have shape {ids.shape}, should have (words, {width or 'ids of a word'}){remedy * is_utf8}"
+    largest = codec.largest_ids(ids.shape[1])
+    if ids.size and not (0 <= ids.min() and (ids <= largest).all()):
+        columns = "" if isinstance(largest, int) else " in the first column, 0 to its number of characters in others"
+        return f"they are {ids.min()} to {ids.max()}, should be 0 to {np.ravel(largest)[0]}{columns}"
+    if numbers and not 0 <= min(numbers) <= max(numbers) < len(ids):
+        return f"the index has rows {min(numbers)} to {max(numbers)}, but there are {len(ids)} rows"
+    return ""
 
 
 def _split_by_budget(lengths: Sequence[int], batch_tokens: int) -> Iterator[Tuple[int, int]]:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
-from ..errors import Errors
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.sentence_lanes import SentenceLanes
 from ..text.vocabulary import Vocabulary
@@ -101,7 +100,7 @@ def finite(result: Perplexity, network: BiLMNetwork, head: LMHead) -> Perplexity
     """result (Perplexity): Perplexities of a text.
     network (BiLMNetwork): What computed them, with `head`.
     RETURNS (Perplexity): The same.
-    RAISES (ValueError): EL140 if one is infinite or not a number.
+    RAISES (ValueError): If one is infinite or not a number.
     """
     scores = {"forward": result.forward, "backward": result.backward}
     if network.config.n_directions == 1:
@@ -109,7 +108,10 @@ def finite(result: Perplexity, network: BiLMNetwork, head: LMHead) -> Perplexity
     if all(map(math.isfinite, scores.values())):
         return result
     described = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
-    raise ValueError(Errors.EL140.format(scores=described, reason=_likely_reason(network, head)))
+    raise ValueError(
+        f"The perplexity is not finite ({described}): {_likely_reason(network, head)}. This biLM cannot be used. "
+        "Compare its file with the original, or return to an earlier checkpoint of its training."
+    )
 
 
 def _likely_reason(network: BiLMNetwork, head: LMHead) -> str:
@@ -138,7 +140,7 @@ def text_losses(
     state (str): "reset", "steady" or "carry".
     batch_size (int): Sentences computed at once.
     RETURNS (Iterator[Losses]): In parts.
-    RAISES (ValueError): EL016 for "carry" in reduced precision, EL340 for "carry" without state.
+    RAISES (ValueError): For "carry" in reduced precision, EL340 for "carry" without state.
     """
     network = encoder.network
     if check_state_of(network.config, state) == "carry":

@@ -5,7 +5,6 @@ from typing import List, NamedTuple, Sequence
 import torch
 from torch import Tensor
 
-from ..errors import Errors
 from .bilm import BiLM
 from .checks import check_positive, check_sentences, check_state, require_language_model
 from .isolation import isolated
@@ -45,13 +44,16 @@ def find_substitutes(
     k (int): Number of words to return.
     state (str): Recurrent state before the sentence: "reset" or "steady".
     RETURNS (List[Substitute]): The k most probable words, without `<S>`, `</S>` and `<UNK>`.
-    RAISES (ValueError): EL004 for a `k` below 1, EL007 without a softmax or a vocabulary, EL009 for an unknown state,
-        EL011 for words that are not a list of strings, EL018 for a position that is not in the sentence.
+    RAISES (ValueError): For a `k` below 1, an unknown state or a position that is not in the sentence; EL007 without a
+        softmax or a vocabulary, EL011 for words that are not a list of strings.
     """
     check_positive("k", k)
     (text,) = check_sentences([words])
     if not 0 <= position < len(text):
-        raise ValueError(Errors.EL018.format(position=position, n_words=len(text)))
+        raise ValueError(
+            f"Position {position} is not in a sentence of {len(text)} words. Give a sentence that has words, and a "
+            "position from 0 to the number of words minus 1."
+        )
     head, vocabulary = require_language_model(bilm.head, bilm.vocabulary, "substitutes")
     n_directions = bilm.config.n_directions
     top = bilm.encode([text], state=check_state(state), boundaries=True)[-1]  # (n + 2, D), <S> first

@@ -1,9 +1,13 @@
-"""Independent directions in parallel threads on a CPU.
+"""Independent directions in parallel threads on a CPU, and forked processes.
 
 PyTorch releases the GIL while it computes. Two concurrent products with one core each are faster than two consecutive
 products with two cores each, since no thread waits for another at the end of each small operation.
+
+The OpenMP threads of PyTorch do not exist in a forked process, which would wait for them forever: it computes with one
+thread. A lock held by another thread of the parent would block it too, so a fork waits for the lock of the word caches.
 """
 
+import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Callable, Dict, List, Sequence, Tuple, TypeVar
@@ -15,6 +19,8 @@ Result = TypeVar("Result")
 
 _pools: Dict[Tuple[int, int], ThreadPoolExecutor] = {}  # by number of items and torch threads per item
 _busy = threading.Lock()  # one caller at a time; concurrent callers already use several cores
+CACHE_LOCK = threading.RLock()  # held while a word cache is read or changed
+_fork = {"is_registered": False, "is_held": False}  # not held if the handlers are registered during the fork itself
 
 
 def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> List[Result]:
@@ -32,13 +38,6 @@ def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> L
     finally:
         _busy.release()
     return [future.result() for future in futures] or [function(item) for item in items]
-
-
-def forget_threads() -> None:
-    """Discard the pools in a forked process, where their threads do not exist."""
-    global _busy
-    _pools.clear()
-    _busy = threading.Lock()
 
 
 def _submit(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> "List[Future[Result]]":
@@ -88,3 +87,39 @@ def _make_pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
         raise
     torch.set_num_threads(before)  # the global number, for threads that start later
     return pool
+
+
+def register_fork_handlers() -> None:
+    """Make sure that processes forked from now on can compute. Further calls have no effect."""
+    if not _fork["is_registered"] and hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_acquire, after_in_parent=_release, after_in_child=_begin_child)
+        _fork["is_registered"] = True
+
+
+def forget_threads() -> None:
+    """Discard the pools in a forked process, where their threads do not exist."""
+    global _busy
+    _pools.clear()
+    _busy = threading.Lock()
+
+
+def compute_with_one_thread() -> None:
+    """Use one thread in this process from now on; other workers use the other cores."""
+    torch.set_num_threads(1)
+
+
+def _acquire() -> None:
+    CACHE_LOCK.acquire()
+    _fork["is_held"] = True
+
+
+def _release() -> None:
+    if _fork["is_held"]:
+        _fork["is_held"] = False
+        CACHE_LOCK.release()
+
+
+def _begin_child() -> None:
+    _release()
+    forget_threads()
+    compute_with_one_thread()

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from .._settings import find_texts
 from ..errors import Errors
-from ..inference.fork import register_fork_handlers
 from ..inference.isolation import isolated
 from ..inference.lstm_sequences import run_lstm
+from ..inference.threads import register_fork_handlers
 from .calling_pipeline import of_component
 from .dropout import check_dropout, make_dropout
 

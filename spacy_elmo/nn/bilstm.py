@@ -35,7 +35,7 @@ class BiLSTM(nn.Module):
         """rows (Tensor): Shape (B, S, nI), float.
         mask (Tensor): Shape (B, S), bool: which rows are words.
         RETURNS (Tensor): Shape (B, S, 2H), zeros at the padding.
-        RAISES (ValueError): EL255 for rows of another type or shape, EL251 for a mask of another shape or type.
+        RAISES (ValueError): For rows or a mask of another type or shape.
         """
         self._check(rows)
         check_mask(mask, rows)
@@ -48,11 +48,15 @@ class BiLSTM(nn.Module):
         return encoded
 
     def _check(self, rows: Any) -> None:
-        width = self.lstm.input_size
+        width, dtype, found = self.lstm.input_size, self.lstm.weight_ih_l0.dtype, ""
         if not isinstance(rows, Tensor):
-            raise ValueError(Errors.EL255.format(found=f"of type {type(rows).__name__}", width=width))
-        if rows.dim() != 3 or rows.shape[-1] != width:
-            raise ValueError(Errors.EL255.format(found=f"of shape {tuple(rows.shape)}", width=width))
-        wanted = self.lstm.weight_ih_l0.dtype
-        if rows.dtype != wanted and not torch.is_autocast_enabled(rows.device.type):
-            raise ValueError(Errors.EL255.format(found=f"{rows.dtype}, the weights {wanted}", width=width))
+            found = f"of type {type(rows).__name__}"
+        elif rows.dim() != 3 or rows.shape[-1] != width:
+            found = f"of shape {tuple(rows.shape)}"
+        elif rows.dtype != dtype and not torch.is_autocast_enabled(rows.device.type):
+            found = f"{rows.dtype}, the weights {dtype}"
+        if found:
+            raise ValueError(
+                f"The rows of the BiLSTM are {found}, but should be a tensor (B, S, {width}): sentences, tokens of the "
+                "longest one, input_width. Pass padded vectors of this width."
+            )

@@ -16,7 +16,7 @@ from ..weights.formats import load_model
 from ..weights.sources import PathLike
 from .bilm_module import BiLMModule
 from .inputs import IdBatch, Inputs, is_original, pad_rows, read_inputs, which_are_words, with_boundaries
-from .scalar_mix import ScalarMix, check_mask, mix_problems
+from .scalar_mix import ScalarMix, check_mask, describe_shape, mix_problems, refuse_layers
 
 STATES = ("reset", "steady")
 FIRST_ID = BOW_CHARACTER + 1  # of words in UTF-8, shifted by one
@@ -159,8 +159,8 @@ class Elmo(nn.Module):
         inputs (Inputs): Tokens of each sentence, without boundaries; or their character ids, shape (B, S, C), as
             `batch_to_ids` gives them. A sentence may have no words.
         RETURNS (ElmoOutput): Representations and mask, on the device of the biLM.
-        RAISES (ValueError): EL011 and EL019 for input that is not tokenized, EL017 for ids that do not fit, EL252 for a
-            batch without sentences, EL253 for a trained biLM with another state than "reset".
+        RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids that do not fit; for a batch without
+            sentences, or a trained biLM with another state than "reset".
         """
         if not all(is_original(mix, ScalarMix) for mix in self.mixes):
             return self.mix(*self.encode(inputs))
@@ -190,14 +190,12 @@ class Elmo(nn.Module):
             mixes.
         mask (Tensor): Shape (B, S), from `encode`.
         RETURNS (ElmoOutput): Representations and mask; rows of `<S>` and `</S>` only with `boundaries`.
-        RAISES (ValueError): EL250 and EL251 for layers and masks that do not fit.
+        RAISES (ValueError): For layers and masks that do not fit.
         """
         mixed = [mix(layers, mask) for mix in self.mixes]
         check_mask(mask, mixed[0])
         if mixed[0].shape[-1] != self.output_width:
-            shape = f" (shape {tuple(layers.shape)})" if isinstance(layers, Tensor) else ""
-            wanted, found = f"layers of width {self.output_width}", f"{mixed[0].shape[-1]}{shape}"
-            raise ValueError(Errors.EL250.format(wanted=wanted, found=found))
+            refuse_layers(f"layers of width {self.output_width}", f"{mixed[0].shape[-1]}{describe_shape(layers)}")
         if self._reads_boundaries and not self.boundaries:
             mask = mask[:, 2:]  # the rows are shifted by one, and each sentence has two fewer
             mixed = [rows[:, 1:-1].masked_fill(~mask.unsqueeze(-1), 0.0) for rows in mixed]
@@ -237,7 +235,11 @@ class Elmo(nn.Module):
         if not torch.is_grad_enabled() or not self.encoder.is_trained:
             return False
         if self.state != "reset":
-            raise ValueError(Errors.EL253.format(state=self.state))
+            raise ValueError(
+                "The biLM is trained (its parameters require a gradient), which starts every sentence from a zero "
+                f"state, but state is '{self.state}'. Set state = \"reset\", or freeze the biLM "
+                "(`elmo.encoder.requires_grad_(False)`)."
+            )
         return True
 
 

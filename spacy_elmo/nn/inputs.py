@@ -13,6 +13,7 @@ from ..text.characters import character_ids
 
 Inputs = Union[Tensor, Iterable[Sequence[str]]]
 ID_TYPES = (torch.int64, torch.int32, torch.int16)  # 261, the largest id, does not fit into smaller ones
+NO_SENTENCES = "The batch has no sentences. Pass at least one; a sentence may have no words."
 MIN_CHARACTERS = 4  # begin and end of a word, and a character of two bytes
 
 
@@ -47,7 +48,7 @@ def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -
     sentences (Iterable[Sequence[str]]): Tokens of each sentence, without boundaries.
     max_characters (int): C, ids of a word; what the biLM was trained with, 4 or more.
     RETURNS (Tensor): Shape (B, S, C), int64; zeros where a sentence has no more words.
-    RAISES (ValueError): EL011 and EL019 for input that is not tokenized, EL060 for an invalid `max_characters`.
+    RAISES (ValueError): EL011 for input that is not tokenized, EL060 for an invalid `max_characters`.
     """
     if not is_whole(max_characters) or max_characters < MIN_CHARACTERS:
         problem = f"max_characters is {max_characters!r}, should be a whole number of {MIN_CHARACTERS} or more"
@@ -63,14 +64,14 @@ def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> Union[WordBat
     """inputs (Inputs): Tokens of each sentence, or character ids with shape (B, S, C).
     first_id (Optional[int]): The first id of every word, if there is one.
     RETURNS (Union[WordBatch, IdBatch]): The batch, on the CPU.
-    RAISES (ValueError): EL011 and EL019 for input that is not tokenized, EL017 for ids of another shape or type, or not
-        shifted by one, EL252 for a batch without sentences.
+    RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids of another shape or type, or not shifted
+        by one; for a batch without sentences.
     """
     if isinstance(inputs, Tensor):
         return _read_ids(inputs, first_id)
     runs = check_sentences(inputs)
     if not runs:
-        raise ValueError(Errors.EL252)
+        raise ValueError(NO_SENTENCES)
     return WordBatch(runs, length_mask([len(words) for words in runs]))
 
 
@@ -123,7 +124,7 @@ def _read_ids(ids: Tensor, first_id: Optional[int]) -> IdBatch:
     if ids.dtype not in ID_TYPES:
         raise ValueError(Errors.EL017.format(problem=f"they are {ids.dtype}, should be torch.int64"))
     if not len(ids):
-        raise ValueError(Errors.EL252)
+        raise ValueError(NO_SENTENCES)
     ids = ids.cpu()
     mask = (ids != 0).any(dim=2)  # (B, S)
     lengths = mask.sum(dim=1).tolist()

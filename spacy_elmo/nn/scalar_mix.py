@@ -65,7 +65,7 @@ class ScalarMix(nn.Module):
         mask (Optional[Tensor]): Shape (...), True for tokens; None if there is no padding. Rows outside are zeros, and
             do not count in a norm.
         RETURNS (Tensor): Shape (..., D), in the type of `weights`.
-        RAISES (ValueError): EL250 for another number of layers, EL251 for a mask of another shape.
+        RAISES (ValueError): For another number of layers, or a mask of another shape or type.
         """
         parts = self._check(layers)
         if mask is not None:
@@ -87,15 +87,15 @@ class ScalarMix(nn.Module):
 
     def _check(self, layers: Union[Tensor, Sequence[Tensor]]) -> List[Tensor]:
         is_list = isinstance(layers, (list, tuple)) and all(isinstance(layer, Tensor) for layer in layers)
-        wanted = f"{self.n_layers} layers"
+        wanted, found = f"{self.n_layers} layers", ""
         if not is_list and not isinstance(layers, Tensor):
-            raise ValueError(Errors.EL250.format(wanted=wanted, found=f"a {type(layers).__name__}"))
-        if len({tuple(layer.shape) for layer in layers}) > 1:
-            shapes = ", ".join(str(tuple(layer.shape)) for layer in layers)
-            raise ValueError(Errors.EL250.format(wanted="layers of one shape", found=shapes))
-        if len(layers) != self.n_layers or layers[0].dim() < 1:
-            shape = f" (shape {tuple(layers.shape)})" if isinstance(layers, Tensor) else ""
-            raise ValueError(Errors.EL250.format(wanted=wanted, found=f"{len(layers)}{shape}"))
+            found = f"a {type(layers).__name__}"
+        elif len({tuple(layer.shape) for layer in layers}) > 1:
+            wanted, found = "layers of one shape", ", ".join(str(tuple(layer.shape)) for layer in layers)
+        elif len(layers) != self.n_layers or layers[0].dim() < 1:
+            found = f"{len(layers)}{describe_shape(layers)}"
+        if found:
+            refuse_layers(wanted, found)
         return list(layers)
 
     def _dropped_weights(self) -> Tensor:
@@ -119,12 +119,15 @@ class ScalarMix(nn.Module):
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *rest: Any) -> None:
         """Also take what AllenNLP saves: a parameter `scalar_parameters.k` for each layer.
 
-        RAISES (ValueError): EL256 if there is another number of them.
+        RAISES (ValueError): If there is another number of them.
         """
         start = f"{prefix}scalar_parameters."
         names = sorted((name for name in state_dict if name.startswith(start)), key=lambda name: (len(name), name))
         if names and len(names) != self.n_layers:
-            raise ValueError(Errors.EL256.format(found=len(names), key=names[0], wanted=self.n_layers))
+            raise ValueError(
+                f"The state dict has the weights of {len(names)} layers ({names[0]}...), but the scalar mix has "
+                f"{self.n_layers}. Make it with n_layers = {len(names)}, the layers that it was trained for."
+            )
         if names:
             state_dict[f"{prefix}weights"] = torch.cat([state_dict.pop(name).reshape(1) for name in names])
         super()._load_from_state_dict(state_dict, prefix, *rest)
@@ -159,14 +162,28 @@ def parameter_dtype() -> torch.dtype:
 def check_mask(mask: Any, layer: Tensor) -> None:
     """mask (Any): Should be a tensor (...), bool.
     layer (Tensor): Shape (..., D).
-    RAISES (ValueError): EL251 if it is not.
+    RAISES (ValueError): If it is not.
     """
-    wanted = f"shape {tuple(layer.shape[:-1])} and type torch.bool"
-    if not isinstance(mask, Tensor):
-        raise ValueError(Errors.EL251.format(found=f"type {type(mask).__name__}", wanted=wanted))
-    if mask.dtype != torch.bool or mask.shape != layer.shape[:-1]:
-        found = f"shape {tuple(mask.shape)} and type {mask.dtype}"
-        raise ValueError(Errors.EL251.format(found=found, wanted=wanted))
+    is_tensor = isinstance(mask, Tensor)
+    if not is_tensor or mask.dtype != torch.bool or mask.shape != layer.shape[:-1]:
+        found = f"shape {tuple(mask.shape)} and type {mask.dtype}" if is_tensor else f"type {type(mask).__name__}"
+        raise ValueError(
+            f"The mask has {found}, but should have shape {tuple(layer.shape[:-1])} and type torch.bool: one truth "
+            "value for each token of the layers. Pass the mask that came with them."
+        )
+
+
+def refuse_layers(wanted: str, found: str) -> None:
+    """RAISES (ValueError): In any case."""
+    raise ValueError(
+        f"The scalar mix expects {wanted}, but found {found}. Pass the layers of a biLM first in one tensor, as "
+        "`BiLM.encode` and `Elmo.encode` return them, or a list with one tensor per layer."
+    )
+
+
+def describe_shape(layers: Any) -> str:
+    """RETURNS (str): The shape of a tensor, for an error; nothing for a list."""
+    return f" (shape {tuple(layers.shape)})" if isinstance(layers, Tensor) else ""
 
 
 def _weights_problems(weights: Any, n_layers: int) -> List[str]:

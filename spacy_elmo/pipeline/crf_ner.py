@@ -17,7 +17,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer
 
 from ..errors import Errors, Warnings
-from ..inference.fork import register_fork_handlers
+from ..inference.threads import register_fork_handlers
 from ..ml.biluo import Entity, Mask, Rows, decode_entities, encode_entities, find_words
 from ..ml.crf_tagger import CRFScores, compute_loss, decode, set_label_count
 from .training_part import check_training_part

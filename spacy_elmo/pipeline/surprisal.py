@@ -12,7 +12,7 @@ from thinc.api import Config
 from thinc.types import Floats2d
 
 from ..errors import Errors
-from ..inference.fork import register_fork_handlers
+from ..inference.threads import register_fork_handlers
 from ..ml.doc_vectors import ExtensionGetter, register_getter
 from ..ml.loaders import resolve
 from ..ml.surprisal import (

@@ -493,7 +493,7 @@ def load_bilm(
     softmax (Optional[PathLike]): HDF5 file with softmax/W and softmax/b, if they are not in `weights`.
     precision (str): Precision of the computation, "float32", "bfloat16" or "int8", see `BiLM.set_precision`.
     RETURNS (BiLM): The model, in evaluation mode, on the CPU.
-    RAISES (ValueError): EL014 and EL015 for a precision that is not supported; with all problems of the files
+    RAISES (ValueError): EL015 for a precision that is not supported; with all problems of the files
         in one message for others.
     """
     check_precision(precision, torch.device("cpu"))

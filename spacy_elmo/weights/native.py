@@ -18,9 +18,9 @@ from ..bilm.state import BiLMState
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.isolation import isolated
+from ..inference.products import to_int8
 from ..inference.quantization import quantizable_names
-from ..inference.quantized_matrices import to_int8
-from ..inference.word_encoder import make_lexicon_codec
+from ..inference.words import make_lexicon_codec
 from ..text.characters import Lexicon
 from ..text.vocabulary import Vocabulary
 from .checks import MAX_CUTOFFS, MAX_JSON_BYTES, MAX_WORDS, MIB, Faults, find_excess, listed, shorten
@@ -377,7 +377,7 @@ def parse_lexicon(record: Any, where: str) -> Lexicon:
 
 
 def check_lexicon(config: BiLMConfig, lexicon: Optional[Lexicon]) -> None:
-    """RAISES (ValueError): EL300 if a biLM with a token embedder has no lexicon that fits it."""
+    """RAISES (ValueError): If a biLM with a token embedder has no lexicon that fits it."""
     if config.token_embedder is not None:
         make_lexicon_codec(config, lexicon)
 

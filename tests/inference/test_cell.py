@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from spacy_elmo.inference import cell, dispatch
-from spacy_elmo.inference.cell import GateRows, is_one_pass, update_cell
+from spacy_elmo.inference import dispatch, lstm
+from spacy_elmo.inference.lstm import GateRows, is_one_pass, update_cell
 
-needs_c = pytest.mark.skipif(cell.update_in_one_pass is None, reason="installed without a C compiler")
+needs_c = pytest.mark.skipif(lstm.update_in_one_pass is None, reason="installed without a C compiler")
 WIDTH = 37  # not a multiple of any vector register
 
 
@@ -28,8 +28,8 @@ def reference(acts, c2, clip2, candidate_scale):
 @pytest.fixture(params=["c", "torch"])
 def implementation(request, monkeypatch):
     if request.param == "torch":
-        monkeypatch.setattr(cell, "update_in_one_pass", None)
-    elif cell.update_in_one_pass is None:
+        monkeypatch.setattr(lstm, "update_in_one_pass", None)
+    elif lstm.update_in_one_pass is None:
         pytest.skip("installed without a C compiler")
     return request.param
 

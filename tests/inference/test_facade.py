@@ -203,19 +203,19 @@ def test_sentences_can_come_one_by_one(bilm, sentences):
         (lambda b: b.encode("not tokenized"), "EL011"),
         (lambda b: list(b.iter_encode([["a"], "not tokenized"])), "EL011.*Sentence 1"),
         (lambda b: b.encode_with_grad(["not tokenized"]), "EL011"),
-        (lambda b: list(b.iter_encode(None)), "EL019.*NoneType"),
+        (lambda b: list(b.iter_encode(None)), "NoneType"),
         (lambda b: list(b.iter_encode([["a", None]])), "EL011.*Sentence 0 is a list with items that are not strings"),
         (lambda b: list(b.iter_encode([["a"], [["b"]]])), "EL011.*Sentence 1"),
         (lambda b: list(b.iter_encode([spacy.blank("en")("She sat.")])), "EL011.*Sentence 0 is a Doc with items"),
         (lambda b: b.encode([{"words": ["a"]}]), "EL011.*Sentence 0 is a dict, but"),
         (lambda b: b.embed([{"a", "b"}]), "EL011.*Sentence 0 is a set, but"),
-        (lambda b: b.embed([["a"]], layers="bottom"), "EL008.*bottom"),
-        (lambda b: b.embed([["a"]], layers=3), "EL008.*0 to 2"),
-        (lambda b: b.embed([["a"]], layers=True), "EL008.*0 to 2"),
-        (lambda b: b.embed([["a"]], state="settled"), "EL009.*settled"),
-        (lambda b: b.embed([["a"]], state=np.zeros(3)), "EL009.*The state is a ndarray, but should be"),
-        (lambda b: b.embed([["a"]], state=np.zeros(3), return_state=True), "EL009.*a ndarray"),
-        (lambda b: b.encode([["a"]], state=["carry"]), "EL009.*The state is a list, but should be"),
+        (lambda b: b.embed([["a"]], layers="bottom"), "bottom"),
+        (lambda b: b.embed([["a"]], layers=3), "0 to 2"),
+        (lambda b: b.embed([["a"]], layers=True), "0 to 2"),
+        (lambda b: b.embed([["a"]], state="settled"), "settled"),
+        (lambda b: b.embed([["a"]], state=np.zeros(3)), "The state is a ndarray, but should be"),
+        (lambda b: b.embed([["a"]], state=np.zeros(3), return_state=True), "a ndarray"),
+        (lambda b: b.encode([["a"]], state=["carry"]), "The state is a list, but should be"),
         (
             lambda b: b.embed([["a"]], state=BiLMState(torch.zeros(2, 1, 5), torch.zeros(2, 1, 32))),
             "state has shape",
@@ -230,6 +230,6 @@ def test_wrong_input_says_what_is_wanted(bilm, call, message):
 
 @pytest.mark.parametrize("batch_tokens", [0, "5", 1.5, None])
 def test_batch_tokens_that_are_no_number_of_tokens_are_an_error(bilm, batch_tokens):
-    told = f"EL004.*batch_tokens is {batch_tokens!r}, but should be a whole number of 1 or more"
+    told = f"batch_tokens is {batch_tokens!r}, but should be a whole number of 1 or more"
     with pytest.raises(ValueError, match=told):
         bilm.embed([["a"]], batch_tokens=batch_tokens)

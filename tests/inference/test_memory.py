@@ -8,10 +8,8 @@ import torch
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import memory as system_memory
-from spacy_elmo.inference import workspace
 from spacy_elmo.inference.dispatch import TRIM_TOKENS, WORKSPACE_STEP
-from spacy_elmo.inference.memory import HeapTrimmer, map_pages
-from spacy_elmo.inference.workspace import Workspace
+from spacy_elmo.inference.memory import HeapTrimmer, Workspace, map_pages
 
 
 @pytest.fixture()
@@ -54,7 +52,7 @@ def test_the_gnu_c_library_can_give_back():
 
 def test_working_memory_has_pages_of_its_own(monkeypatch):
     made = []
-    monkeypatch.setattr(workspace, "map_pages", lambda n_bytes: made.append(map_pages(n_bytes)) or made[-1])
+    monkeypatch.setattr(system_memory, "map_pages", lambda n_bytes: made.append(map_pages(n_bytes)) or made[-1])
     space = Workspace(torch.device("cpu"))
     space.take("rows", 3, 5).fill_(2.0)
     (pages,) = made

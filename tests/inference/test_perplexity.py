@@ -145,5 +145,5 @@ def test_perplexity_that_is_not_finite_is_an_error(bilm, value, reason, state):
     with torch.no_grad():
         head.weight.mul_(value)
     bilm = BiLM(bilm.network, vocabulary=bilm.vocabulary, head=head)
-    with pytest.raises(ValueError, match=f"EL140.*{reason}"):
+    with pytest.raises(ValueError, match=f"{reason}"):
         bilm.perplexity(TEXT, state=state)

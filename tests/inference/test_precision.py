@@ -84,9 +84,9 @@ def test_perplexity_of_sentences_is_near_and_what_needs_float32_is_refused(preci
     wanted = bilm.perplexity(SENTENCES[:2], state="reset").mean
     bilm.set_precision(precision)
     assert bilm.perplexity(SENTENCES[:2], state="reset").mean == pytest.approx(wanted, rel=0.05)
-    with pytest.raises(ValueError, match=f"EL016.*{precision}. Choose state 'reset'"):
+    with pytest.raises(ValueError, match=f"{precision}. Choose state 'reset'"):
         bilm.perplexity(SENTENCES)
-    with pytest.raises(ValueError, match=f"EL016.*gradient.*{precision}"):
+    with pytest.raises(ValueError, match=f"gradient.*{precision}"):
         bilm.encode_with_grad(SENTENCES)
 
 

@@ -10,7 +10,7 @@ from inference.forcing import force_path
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference import dispatch, packed, products, runner
+from spacy_elmo.inference import dispatch, lstm, products, runner
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.dispatch import Path
 from spacy_elmo.inference.products import BatchedProduct, PackedProduct, has_packing
@@ -35,7 +35,7 @@ def make_network(directions, n_layers):
 def test_packed_product_equals_batched(n_rows, scale):
     weight, rows = make_weight(), torch.randn(1, n_rows, WIDE)
     other, bias = torch.randn(1, n_rows, NARROW), torch.randn(1, 1, NARROW)
-    packed, batched = PackedProduct(weight, scale=scale), BatchedProduct(weight, scale)
+    packed, batched = PackedProduct(weight, scale=scale), BatchedProduct(weight * scale)
     torch.testing.assert_close(packed(rows), batched(rows), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(packed(rows, bias), batched(rows, bias), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(packed.plus(rows, other), batched.plus(rows, other), atol=1e-4, rtol=1e-4)
@@ -71,8 +71,8 @@ def test_layers_are_the_same_with_the_input_side_in_the_product_of_a_step(monkey
     sentences = [["She", "sat"], [], ["the", "bank", "of", "the", "river"], ["Oslo"], ["in", "June"]]
     force_path(monkeypatch, Path.PARALLEL)
     calls = []
-    join = packed.PackedLayer._join
-    monkeypatch.setattr(packed.PackedLayer, "_join", lambda self, *parts: calls.append(1) or join(self, *parts))
+    join = lstm.PackedLayer._join
+    monkeypatch.setattr(lstm.PackedLayer, "_join", lambda self, *parts: calls.append(1) or join(self, *parts))
     found = BiLM(network).embed(sentences)
     n_calls = len(calls)
     monkeypatch.setattr(dispatch, "JOINT_WEIGHTS", 0)
@@ -87,7 +87,7 @@ def test_layers_are_the_same_without_packing(monkeypatch, directions):
     network = make_network(directions, n_layers=2)
     sentences = [["She", "sat"], [], ["the", "bank", "of", "the", "river"], ["Oslo"]]
     found = BiLM(network).embed(sentences, state="steady")
-    for module in (products, packed, runner):
+    for module in (products, lstm, runner):
         monkeypatch.setattr(module, "has_packing", lambda weight: False)
     for one, other in zip(found, BiLM(network).embed(sentences, state="steady")):
         torch.testing.assert_close(torch.from_numpy(one), torch.from_numpy(other), atol=1e-5, rtol=0.0)
@@ -98,6 +98,6 @@ def test_what_onednn_keeps_is_bounded_unless_the_user_says_otherwise(given, kept
     """It would keep something for each of a thousand shapes, and a text has no end of them."""
     names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
     environment = {name: value for name, value in os.environ.items() if name not in names} | given
-    code = f"import os, spacy_elmo.bilm.model, spacy_elmo.inference.packed; print(*[os.environ[n] for n in {names}])"
+    code = f"import os, spacy_elmo.bilm.model, spacy_elmo.inference.lstm; print(*[os.environ[n] for n in {names}])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert found.stdout.split() == [kept, "16"]

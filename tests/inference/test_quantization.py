@@ -9,6 +9,7 @@ import torch
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference import onednn
+from spacy_elmo.inference.products import HalfMatrix, Int8Matrix, to_int8
 from spacy_elmo.inference.quantization import (
     check_precision,
     full_state,
@@ -16,7 +17,6 @@ from spacy_elmo.inference.quantization import (
     quantizable_names,
     quantize,
 )
-from spacy_elmo.inference.quantized_matrices import HalfMatrix, Int8Matrix, to_int8
 
 CPU = torch.device("cpu")
 NO_FOLD = torch.ones(1)
@@ -106,7 +106,7 @@ def test_int8_rows_do_not_depend_on_the_batch(monkeypatch, most):
 def test_half_product_is_near_with_and_without_packing(dtype):
     weight, rows, other = make_weight(2), torch.randn(1, 5, 40), torch.randn(1, 5, 24)
     matrix = HalfMatrix(weight, torch.full((24,), 2.0), dtype)
-    assert (matrix._packed is None) == (dtype == torch.float16)
+    assert bool(matrix._packed) == (dtype != torch.float16)
     torch.testing.assert_close(matrix.dense(), weight, atol=0.0, rtol=2**-8)
     for k in (0, 1):
         product = matrix.product(slice(k, k + 1))
@@ -156,7 +156,7 @@ def test_a_quantized_network_can_be_copied(precision, copied):
 @pytest.mark.parametrize(
     "precision, device, message",
     [
-        ("int4", "cpu", "EL014|should be one of"),
+        ("int4", "cpu", "should be one of"),
         ("float16", "cpu", "EL015.*'float16'.*cpu.*many times slower.*'float32'"),
         ("int8", "cuda", "EL015.*int8.*cuda.*for CPUs"),
     ],

@@ -7,11 +7,10 @@ from inference.forcing import force_path
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference import runner, single_sequence
+from spacy_elmo.inference import lanes, runner
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.dispatch import Path
-from spacy_elmo.inference.packed import PackedLayer
-from spacy_elmo.inference.single_sequence import UnpackedLayer
+from spacy_elmo.inference.lstm import ConstantLayer, UnpackedLayer
 
 CHARACTERS = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}
 SIZES = {"char_cnn": CHARACTERS, "cell_width": 24, "projection_width": 8}
@@ -84,17 +83,21 @@ def test_vectors_of_a_few_sentences_are_those_of_many_lanes(monkeypatch, variant
 def test_each_path_runs_what_its_name_says(monkeypatch):
     bilm = make_bilm()
     ran = []
-    functions = ((UnpackedLayer, "run"), (UnpackedLayer, "step"), (PackedLayer, "_finish"), (runner, "run_parallel"))
-    for owner, name in functions:
+    for owner, name in ((UnpackedLayer, "run"), (ConstantLayer, "_finish"), (runner, "run_parallel")):
         original = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *args, f=original, **kw: ran.append(f.__qualname__) or f(*args, **kw))
+
+        def note(first, *args, name=name, original=original, **kw):
+            ran.append(type(first).__name__ if name == "_finish" else name)
+            return original(first, *args, **kw)
+
+        monkeypatch.setattr(owner, name, note)
     wanted = {
-        Path.SINGLE_TOGETHER: {"UnpackedLayer.run"},
-        Path.SINGLE_IN_TURN: {"UnpackedLayer.run"},
-        Path.FEW_LANES: {"UnpackedLayer.step"},
-        Path.IN_TURN: {"PackedLayer._finish"},
-        Path.PARALLEL: {"PackedLayer._finish", "run_parallel"},
-        Path.BATCHED: {"PackedLayer._finish"},
+        Path.SINGLE_TOGETHER: {"run"},
+        Path.SINGLE_IN_TURN: {"run"},
+        Path.FEW_LANES: {"UnpackedLayer"},
+        Path.IN_TURN: {"PackedLayer"},
+        Path.PARALLEL: {"PackedLayer", "run_parallel"},
+        Path.BATCHED: {"PackedLayer"},
     }
     vectors = {}
     for path in Path:
@@ -124,7 +127,7 @@ def test_blocks_of_steps_change_nothing(monkeypatch, path):
     force_path(monkeypatch, path)
     bilm = make_bilm()
     whole = bilm.embed([SENTENCE * 5])[0]
-    monkeypatch.setattr(single_sequence, "SINGLE_GATE_BYTES", 1)  # four steps
+    monkeypatch.setattr(lanes, "SINGLE_GATE_BYTES", 1)  # four steps
     np.testing.assert_allclose(bilm.embed([SENTENCE * 5])[0], whole, atol=5e-6)
 
 

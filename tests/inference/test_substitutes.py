@@ -64,17 +64,17 @@ def test_forward_model_uses_the_words_before() -> None:
 
 @pytest.mark.parametrize("position", [-1, 4])
 def test_position_outside_is_an_error(position: int) -> None:
-    with pytest.raises(ValueError, match="EL018.*4 words"):
+    with pytest.raises(ValueError, match="4 words"):
         find_substitutes(_bilm(), SENTENCE, position)
 
 
 def test_other_bad_input_is_an_error() -> None:
     bilm = _bilm()
-    with pytest.raises(ValueError, match="EL004.*k is 0"):
+    with pytest.raises(ValueError, match="k is 0"):
         find_substitutes(bilm, SENTENCE, 0, k=0)
     with pytest.raises(ValueError, match="EL011"):
         find_substitutes(bilm, "the bank", 0)
-    with pytest.raises(ValueError, match="EL009"):
+    with pytest.raises(ValueError, match="The state is"):
         find_substitutes(bilm, SENTENCE, 0, state="old")
     bilm.head = None
     with pytest.raises(ValueError, match="EL007.*substitutes"):

@@ -10,7 +10,7 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference import word_encoder
+from spacy_elmo.inference import words as word_encoder
 from spacy_elmo.inference.bilm import BiLM
 
 CONFIG = BiLMConfig(

@@ -8,11 +8,10 @@ import torch
 from inference.forcing import force_path
 
 from spacy_elmo import load_bilm
-from spacy_elmo.inference import lanes, word_gates
+from spacy_elmo.inference import lanes
 from spacy_elmo.inference.dispatch import WORKSPACE_STEP, Path
-from spacy_elmo.inference.runs import WordRuns
-from spacy_elmo.inference.word_gates import assign_rows
-from spacy_elmo.inference.workspace import Workspace, WorkspacePool
+from spacy_elmo.inference.lanes import assign_rows
+from spacy_elmo.inference.memory import Workspace, WorkspacePool
 
 CPU = torch.device("cpu")
 SENTENCES = [f"the river runs past mill {n} and the bank".split()[: 3 + n % 6] for n in range(40)]
@@ -72,7 +71,7 @@ def test_a_reader_that_stops_early_returns_its_workspace():
 
 
 def test_what_is_unusually_large_is_not_kept(monkeypatch):
-    monkeypatch.setattr("spacy_elmo.inference.workspace.WORKSPACE_MAX_KEPT", 2 * WORKSPACE_STEP)
+    monkeypatch.setattr("spacy_elmo.inference.memory.WORKSPACE_MAX_KEPT", 2 * WORKSPACE_STEP)
     pool = WorkspacePool(CPU, 1)
     with pool.borrow() as workspace:
         small, large = workspace.take("small", WORKSPACE_STEP), workspace.take("large", 3 * WORKSPACE_STEP)
@@ -101,7 +100,7 @@ def test_slices_share_memory_only_when_asked_to(bilm):
 def test_gates_of_words_do_not_depend_on_how_many_are_computed_at_a_time(bilm, monkeypatch, path):
     force_path(monkeypatch, path)
     wanted = bilm.embed(SENTENCES)
-    monkeypatch.setattr(word_gates, "WORD_GATE_STEP", 3)
+    monkeypatch.setattr(lanes, "WORD_GATE_STEP", 3)
     bilm.refresh()  # what was kept holds the gates already
     for one, other in zip(bilm.embed(SENTENCES), wanted):
         np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
@@ -114,7 +113,7 @@ def test_gates_do_not_depend_on_how_many_words_keep_theirs(bilm, monkeypatch, pa
     monkeypatch.setattr(lanes, "block_steps", lambda *sizes: 4)
     many = [words * 3 for words in SENTENCES]
     wanted = bilm.embed(many)
-    monkeypatch.setattr(word_gates, "WORD_GATE_BYTES", n_bytes)
+    monkeypatch.setattr(lanes, "WORD_GATE_BYTES", n_bytes)
     for one, other in zip(bilm.embed(many), wanted):
         np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
 
@@ -142,7 +141,7 @@ def test_every_word_has_a_row_in_its_block_and_frequent_ones_the_same_in_all(mos
 
 def read(bilm, sentences, state):
     """What `iter_encode` goes through, before it copies."""
-    return bilm._encoder.slices(WordRuns(sentences, bilm._encoder.words.encode), state, 30, group_lengths=[20, 20])
+    return bilm._encoder.slices(bilm._encoder.runs(sentences), state, 30, group_lengths=[20, 20])
 
 
 @pytest.mark.parametrize("state", ["reset", "carry"])

@@ -61,8 +61,8 @@ def test_bad_sizes_rows_and_masks_are_named():
         BiLSTM(0, 1.5)
     model, mask = BiLSTM(4, 3), torch.ones(2, 5, dtype=torch.bool)
     for wrong in (torch.zeros(2, 5, 3), torch.zeros(10, 4), [[0.0] * 4], torch.zeros(2, 5, 4).double()):
-        with pytest.raises(ValueError, match=r"EL255.*\(B, S, 4\)"):
+        with pytest.raises(ValueError, match=r"\(B, S, 4\)"):
             model(wrong, mask)
     for wrong in (mask[:1], mask.long(), None):
-        with pytest.raises(ValueError, match="EL251"):
+        with pytest.raises(ValueError, match="The mask has"):
             model(torch.zeros(2, 5, 4), wrong)

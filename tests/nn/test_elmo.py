@@ -253,10 +253,10 @@ def test_packaged_name():
         ("She sat", "EL011.*Sentence 0 is a string"),
         (["She", "sat"], "EL011.*Sentence 0 is a string"),
         ([["She"], [1]], "EL011.*Sentence 1 is a list with items that are not strings"),
-        ([], "EL252"),
-        (None, "EL019.*given as NoneType"),
-        (3, "EL019.*given as int"),
-        (torch.zeros(0, 3, 50, dtype=torch.long), "EL252"),
+        ([], "no sentences"),
+        (None, "given as NoneType"),
+        (3, "given as int"),
+        (torch.zeros(0, 3, 50, dtype=torch.long), "no sentences"),
         (torch.ones(3, 50, dtype=torch.long), r"EL017.*shape \(3, 50\), should have \(B, S, C\)"),
         (torch.full((1, 3, 49), 259), r"EL017.*\(3, 49\).*50|EL017.*\(1, 49\).*50"),
         (torch.tensor([259, 262]).repeat(25).view(1, 1, 50), "EL017.*259 to 262, should be 0 to 261"),
@@ -309,12 +309,12 @@ def test_invalid_settings_are_an_error(settings, message):
 def test_layers_and_masks_that_are_not_from_encode_are_an_error():
     elmo = make_elmo()
     layers, mask = elmo.encode(SENTENCES)
-    with pytest.raises(ValueError, match=r"EL250.*layers of width 16, but found 5 \(shape \(3, 4, 6, 5\)\)"):
+    with pytest.raises(ValueError, match=r"layers of width 16, but found 5 \(shape \(3, 4, 6, 5\)\)"):
         elmo.mix(layers[..., :5], mask)
-    with pytest.raises(ValueError, match="EL250.*layers of width 16, but found 5"):
+    with pytest.raises(ValueError, match="layers of width 16, but found 5"):
         elmo.mix(list(layers[..., :5]), mask)
     for settings in ({}, {"boundaries": True}, {"layer_norm": "allennlp"}):
-        with pytest.raises(ValueError, match="EL251.*type NoneType.*bool"):
+        with pytest.raises(ValueError, match="type NoneType.*bool"):
             make_elmo(**settings).mix(layers, None)
 
 
@@ -323,7 +323,7 @@ def test_layers_and_masks_that_are_not_from_encode_are_an_error():
 def test_ids_of_no_width_are_an_error(max_characters):
     with pytest.raises(ValueError, match=f"EL060.*batch_to_ids.*max_characters is {max_characters!r}, should be"):
         batch_to_ids(SENTENCES, max_characters)
-    with pytest.raises(ValueError, match="EL019"):
+    with pytest.raises(ValueError, match="given as"):
         batch_to_ids(None)
 
 
@@ -345,7 +345,7 @@ def test_a_bilm_in_reduced_precision_or_steady_state_cannot_be_trained():
         Elmo(make_bilm().set_precision("int8"), trainable=True)
     elmo = make_elmo(state="steady")
     elmo.encoder.requires_grad_(True)
-    with pytest.raises(ValueError, match="EL253.*'steady'"):
+    with pytest.raises(ValueError, match="'steady'"):
         elmo(SENTENCES)
 
 

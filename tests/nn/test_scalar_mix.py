@@ -95,20 +95,20 @@ def test_state_dict_of_allennlp_can_be_loaded():
 @pytest.mark.parametrize("n_layers", [2, 4])
 def test_state_dict_of_another_number_of_layers_is_an_error(n_layers):
     state = {**{f"scalar_parameters.{k}": torch.tensor([0.0]) for k in range(3)}, "gamma": torch.tensor([1.0])}
-    with pytest.raises(ValueError, match=f"EL256.*weights of 3 layers.*mix has {n_layers}.*n_layers = 3"):
+    with pytest.raises(ValueError, match=f"weights of 3 layers.*mix has {n_layers}.*n_layers = 3"):
         ScalarMix(n_layers).load_state_dict(state)
 
 
 @pytest.mark.parametrize(
     "layers, mask, message",
     [
-        (torch.zeros(2, 5, 4), None, r"EL250.*3 layers.*found 2 \(shape \(2, 5, 4\)\)"),
-        ([torch.zeros(5, 4)] * 2, None, "EL250.*3 layers.*found 2"),
-        ([torch.zeros(5, 4), torch.zeros(5, 4), torch.zeros(1, 4)], None, r"EL250.*one shape.*\(1, 4\)"),
-        (np.zeros((3, 5, 4)), None, "EL250.*ndarray"),
-        (torch.zeros(3, 5, 4), torch.ones(4, dtype=torch.bool), r"EL251.*shape \(4,\).*shape \(5,\)"),
-        (torch.zeros(3, 5, 4), torch.ones(5), "EL251.*float32.*torch.bool"),
-        (torch.zeros(3, 5, 4), [True] * 5, "EL251.*type list.*torch.bool"),
+        (torch.zeros(2, 5, 4), None, r"3 layers.*found 2 \(shape \(2, 5, 4\)\)"),
+        ([torch.zeros(5, 4)] * 2, None, "3 layers.*found 2"),
+        ([torch.zeros(5, 4), torch.zeros(5, 4), torch.zeros(1, 4)], None, r"one shape.*\(1, 4\)"),
+        (np.zeros((3, 5, 4)), None, "ndarray"),
+        (torch.zeros(3, 5, 4), torch.ones(4, dtype=torch.bool), r"shape \(4,\).*shape \(5,\)"),
+        (torch.zeros(3, 5, 4), torch.ones(5), "float32.*torch.bool"),
+        (torch.zeros(3, 5, 4), [True] * 5, "type list.*torch.bool"),
     ],
 )
 def test_what_cannot_be_mixed_is_an_error(layers, mask, message):

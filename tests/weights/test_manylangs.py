@@ -185,7 +185,7 @@ def test_what_it_cannot_do_is_an_error(make, tmp_path):
     bilm = load_bilm(make()[0])
     with pytest.raises(ValueError, match="EL007.*no softmax"):
         bilm.perplexity(TEXT)
-    with pytest.raises(ValueError, match="EL309"):
+    with pytest.raises(ValueError, match="cannot be pretrained further"):
         make_word_table(bilm.config, None)
     with pytest.raises(ValueError, match="EL308.*bilm-tf.*tables of its own"):
         save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
@@ -212,19 +212,19 @@ def test_reduced_precision(make):
 @pytest.mark.issue(17)
 def test_a_lexicon_must_fit(make, tmp_path):
     bilm = load_bilm(make()[0])
-    with pytest.raises(ValueError, match="EL300.*it has none"):
+    with pytest.raises(ValueError, match="it has none"):
         BiLM(bilm.network)
     lacking = Lexicon(bilm.lexicon.characters[1:], ["the", "the", *bilm.lexicon.words[2:]])
-    with pytest.raises(ValueError, match=r"EL300.*36 characters.*37 rows.*lack <oov>.*lack <oov>.*1 of its words"):
+    with pytest.raises(ValueError, match=r"36 characters.*37 rows.*lack <oov>.*lack <oov>.*1 of its words"):
         BiLM(bilm.network, lexicon=lacking)
     save_bilm(bilm, tmp_path / "native")
     path = tmp_path / "native" / "lexicon.json"
-    for content, wanted in (("{}", "EL022.*lists of strings"), ('{"characters": [], "words": []}', "EL300.*0 words")):
+    for content, wanted in (("{}", "EL022.*lists of strings"), ('{"characters": [], "words": []}', "0 words")):
         path.write_text(content)
         with pytest.raises(ValueError, match=wanted):
             load_bilm(tmp_path / "native")
     path.unlink()
-    with pytest.raises(ValueError, match="EL300.*it has none"):
+    with pytest.raises(ValueError, match="it has none"):
         load_bilm(tmp_path / "native")
 
 

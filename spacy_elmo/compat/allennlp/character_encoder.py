@@ -12,8 +12,7 @@ from ...bilm.config import CharCNNConfig
 from ...bilm.model import BiLMNetwork
 from ...errors import Errors
 from ...inference.isolation import isolated
-from ...inference.word_encoder import WORDS_AT_ONCE
-from ...inference.words import ConstantCharCNN
+from ...inference.words import WORDS_AT_ONCE, ConstantWords
 from ...nn.inputs import IdBatch, pad_rows, read_inputs
 from ...text.characters import EOW_CHARACTER, PAD_CHARACTER, SENTENCE_BEGIN, SENTENCE_END, character_ids
 from ..arguments import PathLike
@@ -74,7 +73,7 @@ class ElmoCharacterEncoder(DerivingModule):
         self.load_state_dict(weights, assign=True)
         self._names: List[str] = list(weights)
         self.requires_grad_(requires_grad)
-        self._derived: Derived[ConstantCharCNN] = Derived()
+        self._derived: Derived[ConstantWords] = Derived()
 
     @property
     def max_characters(self) -> int:
@@ -139,12 +138,12 @@ class ElmoCharacterEncoder(DerivingModule):
         with torch.device("meta"):
             return CharCNN(self._config, self.output_dim)
 
-    def _derive(self, weights: Dict[str, Tensor]) -> ConstantCharCNN:
+    def _derive(self, weights: Dict[str, Tensor]) -> ConstantWords:
         char_cnn = self._empty_cnn()
         with torch.no_grad():
             parameters = {name: weight.detach().float() for name, weight in weights.items()}
             char_cnn.load_state_dict(to_char_cnn(parameters), assign=True)
-        return ConstantCharCNN(char_cnn)
+        return ConstantWords(char_cnn)
 
 
 def _read_ids(inputs: Tensor, config: CharCNNConfig) -> IdBatch:

@@ -13,7 +13,7 @@ from ...errors import Errors
 from ...inference.dispatch import MAX_LANES
 from ...inference.isolation import isolated
 from ...inference.runner import make_runner
-from ...inference.word_encoder import WordEncoder
+from ...inference.words import WordEncoder
 from ...text.lanes import plan_lanes
 from ...weights import load_bilm
 from ...weights.hdf5 import read_hdf5
