@@ -23,8 +23,9 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli.pretrain import _keep_large_blocks as keep_large_blocks
-from spacy_elmo.corpora.shards import BlockStream, TextShard
+from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining.config import OptimizerConfig, PretrainConfig, ScheduleConfig, SoftmaxConfig
+from spacy_elmo.pretraining.data import BlockStream
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.trainer import Trainer
 from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
@@ -229,7 +230,7 @@ def check_agreement(plain: Plain, ours: Ours) -> None:
 
 def make_vocabulary(text: Path, n_words: int) -> Vocabulary:
     """RETURNS (Vocabulary): The most frequent words of the first part of a text; BOS and EOS count."""
-    from spacy_elmo.corpora.counting import count_vocabulary
+    from spacy_elmo.pretraining.vocabulary import count_vocabulary
 
     with gzip.open(text, "rt", encoding="utf8") as lines:
         counts = count_vocabulary((line.split() for line in islice(lines, 150_000)), n_words=n_words - 3)

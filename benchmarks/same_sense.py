@@ -17,7 +17,7 @@ from corpus import default_shared
 from spacy_elmo import load_bilm
 from spacy_elmo.analysis.intervals import bootstrap_accuracy
 from spacy_elmo.analysis.same_sense import Cosines, calibrate, make_pairs, pair_cosines
-from spacy_elmo.corpora.senses import read_senses
+from spacy_elmo.corpora.labelled import read_senses
 from spacy_elmo.weights.identity import digest_bilm
 
 

@@ -21,8 +21,9 @@ import numpy as np
 import typer
 from corpus import default_shared
 
-from spacy_elmo.corpora.shards import BlockStream, TextShard
+from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.inference import chunks as preparation
+from spacy_elmo.pretraining.data import BlockStream
 from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
 from spacy_elmo.text.vocabulary import Vocabulary, WordTable
 

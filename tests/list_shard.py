@@ -2,8 +2,9 @@
 
 from typing import Iterator, Sequence
 
-from spacy_elmo.corpora.lines import skip_items
-from spacy_elmo.corpora.shards import Counts, Record, Shard
+from spacy_elmo.corpora.files import Counts, skip_items
+from spacy_elmo.corpora.shards import Shard
+from spacy_elmo.corpora.texts import Record
 
 
 class ListShard(Shard):

@@ -57,8 +57,6 @@ RINGS: Dict[str, Ring] = {
         "typer wasabi srsly spacy thinc torch numpy tqdm matplotlib",
     ),
 }
-# Of corpora, what pretraining may import: modules without spaCy and data sets.
-PLAIN_CORPORA = ("counting", "lines", "shards", "shuffle")
 
 
 @dataclass(frozen=True)
@@ -142,15 +140,7 @@ def _ours_problem(module: str, imported: Import) -> str:
         return "the top level does not import cli" if there == "cli" else ""
     if here not in RINGS:
         return f"'{here}' is no ring of the design"
-    if here == "pretraining" and there == "corpora" and not _is_plain(imported):
-        return "pretraining must not import corpora that need spaCy"
     return "" if there in RINGS[here].ours else f"{here} must not import {there}"
-
-
-def _is_plain(imported: Import) -> bool:
-    """Whether an import from corpora is of its plain half."""
-    parts = imported.module.split(".")
-    return (parts[2] if len(parts) > 2 else imported.name) in PLAIN_CORPORA
 
 
 def _library_problem(module: str, imported: Import) -> str:
@@ -230,8 +220,8 @@ def test_every_directory_is_a_ring() -> None:
         ("bilm/lstm.py", "from ..inference.products import Product", "bilm must not import inference"),
         ("inference/runner.py", "from ..weights.native import read", "inference must not import weights"),
         ("inference/runner.py", "from pathlib import Path", "inference must not know of files"),
-        ("corpora/lines.py", "import torch", "corpora must not import torch"),
-        ("pretraining/run.py", "from ..corpora.sentences import make_nlp", "corpora that need spaCy"),
+        ("corpora/files.py", "import torch", "corpora must not import torch"),
+        ("pretraining/run.py", "import spacy", "pretraining must not import spacy"),
         ("nn/elmo.py", "import spacy", "nn must not import spacy"),
         ("bilm/lstm.py", "from pathlib import Path", "bilm must not know of files"),
         ("inference/bilm.py", "x = open('a')", "opens a file"),

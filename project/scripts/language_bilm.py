@@ -12,7 +12,7 @@ from paper_experiments import LANGUAGES
 from prepare_data import prepare
 from wasabi import msg
 
-from spacy_elmo.cli.vocab import vocab
+from spacy_elmo.pretraining.vocabulary import save_vocabulary
 
 CONFIG = PROJECT_DIR.parent / "configs" / "pretrain_small_text.cfg"
 LANGUAGES_DIR = PROJECT_DIR / "training" / "languages"
@@ -54,7 +54,7 @@ def pretrain_language(
     with tempfile.TemporaryDirectory(dir=output) as folder:
         corpus, run = Path(folder) / "corpus", Path(folder) / "run"
         prepare(dataset, corpus, assets_dir)
-        vocab([str(corpus / "train.spacy")], corpus / "vocab.txt")
+        save_vocabulary([str(corpus / "train.spacy")], corpus / "vocab.txt")
         _pretrain(dataset, corpus, run, passes)
         shutil.rmtree(target, ignore_errors=True)
         (run / "model-best").rename(target)

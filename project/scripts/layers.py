@@ -21,7 +21,7 @@ from spacy_elmo.analysis.intervals import Score
 from spacy_elmo.analysis.labelled import LabelledDocs, label_senses, label_tokens
 from spacy_elmo.analysis.probes import majority_baseline, probe_layers, word_baseline
 from spacy_elmo.analysis.senses import SenseVectors, score_senses
-from spacy_elmo.corpora.senses import read_senses
+from spacy_elmo.corpora.labelled import read_senses
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights.identity import digest_bilm
 

@@ -15,7 +15,7 @@ from messages import Messages
 from raw_text import name_texts, read_sentences
 from wasabi import msg
 
-from spacy_elmo.cli.vocab import vocab
+from spacy_elmo.pretraining.vocabulary import save_vocabulary
 from spacy_elmo.weights.identity import digest_bilm
 
 CONFIG = PROJECT_DIR.parent / "configs" / "pretrain_en_elmo_sm.cfg"
@@ -64,7 +64,7 @@ def pretrain_bilm(
     with tempfile.TemporaryDirectory(dir=output_dir) as folder:
         text, held_out, words, probe, run = (Path(folder) / name for name in FILES)
         _write_lines(texts, share, text, held_out)
-        vocab([str(text)], words)
+        save_vocabulary([str(text)], words)
         settings = {"paths.train": text, "paths.valid": held_out, "paths.vocab": words}
         call_pretrain(config, probe, {**settings, "pretraining.max_tokens": PROBE_TOKENS})
         left_s = start_s + limit_s - time.monotonic()

@@ -5,8 +5,7 @@ from typing import Iterator, List, Sequence
 
 from messages import Messages
 
-from spacy_elmo.corpora.find import find_shards
-from spacy_elmo.corpora.shards import read_shards
+from spacy_elmo.corpora.shards import find_shards, read_shards
 
 BLOCK = 100  # sentences, of which a share takes the first ones
 

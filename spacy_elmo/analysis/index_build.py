@@ -15,9 +15,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import numpy as np
 
 from .._compat import has_faiss
-from ..corpora.lines import STDIN, open_bytes
-from ..corpora.records import DocBinShard, JsonShard, RawTextShard
-from ..corpora.shards import Counts, Record, Shard, TextShard
+from ..corpora.files import STDIN, Counts, open_bytes
+from ..corpora.shards import DocBinShard, JsonShard, RawTextShard, Shard, TextShard
+from ..corpora.texts import Record
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from .neighbors import Layer, make_probe

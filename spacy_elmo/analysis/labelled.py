@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
-from ..corpora.senses import SenseSentence
+from ..corpora.labelled import SenseSentence
 from ..errors import Errors
 
 Rows = NDArray[np.int64]

@@ -11,10 +11,9 @@ import spacy
 from spacy.tokens import Doc
 
 from .._choices import AnyPath
-from ..corpora.conllu import read_conllu
-from ..corpora.items import read_docbin
-from ..corpora.lines import COMPRESSED
-from ..corpora.senses import read_senses
+from ..corpora.files import COMPRESSED
+from ..corpora.labelled import read_conllu, read_senses
+from ..corpora.texts import read_docbin
 from ..errors import Errors
 from .labelled import ATTRIBUTES, LabelledDocs, label_senses, label_tokens
 
@@ -53,7 +52,7 @@ def load_probe_data(
     limit (Optional[int]): Train on this many labelled tokens at most, of documents drawn at random.
     seed (int): Of the split and of the draw.
     RETURNS (ProbeData): With at least two training labels.
-    RAISES (ValueError): EL241 for another attribute, EL420 for another suffix, EL421 or EL240 for an invalid line,
+    RAISES (ValueError): EL241 for another attribute, EL420 for another suffix; for an invalid line,
         EL422 for a file that cannot be split, EL423 for labels that do not fit, EL424 if both files are the same,
         EL245 if the training labels are all the same, EL428 for a file without labels.
     """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._compat import has_sklearn
-from ..corpora.senses import SenseSentence
+from ..corpora.labelled import SenseSentence
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.checks import check_sentences

@@ -2,20 +2,20 @@
 
 import errno
 import os
+import signal
 import sys
+import threading
 import warnings
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Type
+from types import FrameType
+from typing import Any, Callable, Dict, Iterator, Literal, Optional, Type
 
 import torch
 import typer
 from wasabi import Printer
 
-from ..corpora.files import Tell
-from ..corpora.punctuation import PunctuationCheck
-from ..corpora.sentences import choose_lang
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..weights import load_bilm
@@ -48,6 +48,9 @@ REMEDIES: Dict[Optional[int], str] = {
     errno.EROFS: "Choose a path on a writable disk.",
 }
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STDERR = 2
+
 # Arguments and options of several commands.
 BILM_ARG = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM.")
 OPTIONS_OPT = Opt(
@@ -64,6 +67,8 @@ LANG_HELP = (
     "any Unicode white space, including no-break spaces."
 )
 LANG_OPT = Opt(None, "--lang", "-l", help=LANG_HELP)
+CorpusFormat = Literal["auto", "text", "jsonl", "docbin"]
+FORMAT_OPT = Opt("auto", "--format", "-f", help="Format of the files, by default what their suffix says.")
 RUNNING_TEXT_OPT = Opt(False, "--running-text", "-r", help="Split each line into sentences.")
 FORCE_OPT = Opt(False, "--force", "-F", help="Replace the output if it exists already.")
 JSON_OPT = Opt(False, "--json", "-j", help="Print one JSON object instead of tables.")
@@ -101,31 +106,30 @@ def _describe_system_error(error: OSError) -> str:
     return Errors.EL177.format(path=path, reason=error.strerror, remedy=remedy)
 
 
-def warn_of_raw_text(
-    check: PunctuationCheck,
-    places: Sequence[object],
-    lang: Optional[str],
-    warn: Tell,
-    meta: Optional[Mapping[str, Any]] = None,
-) -> None:
-    """check (PunctuationCheck): Contains the first tokens.
-    places (Sequence[object]): Source of the text.
-    lang (Optional[str]): Language of the tokenizer; with one there is no warning.
-    warn (Tell): Called with a warning if the text looks like raw text.
-    meta (Optional[Mapping[str, Any]]): Of the biLM, whose language the warning proposes.
-    """
-    warning = check.warning(places, choose_lang(None, (meta or {}).get("lang")))
-    if warning is not None and lang is None:
-        warn(warning)
+@contextmanager
+def stop_on_signals(stop: Callable[[], None], notice: bytes) -> Iterator[None]:
+    """Call a function on SIGINT or SIGTERM instead of the default handler. A second SIGINT raises KeyboardInterrupt;
+    further SIGTERM have no effect, since `torchrun` sends one after a SIGINT.
 
-
-def describe_differences(asked: Dict[str, Any], found: Dict[str, Any]) -> "list[str]":
-    """asked (Dict[str, Any]): Values in a block of the config.
-    found (Dict[str, Any]): Values of the biLM, under the same names.
-    RETURNS (list[str]): A description of each value that differs.
+    stop (Callable[[], None]): Requests the stop and returns at once.
+    notice (bytes): Written to stderr.
     """
-    names = [name for name in found if asked[name] != found[name]]
-    return [f"{name}: {asked[name]} in the block, {found[name]} in the biLM" for name in names]
+    if threading.current_thread() is not threading.main_thread():  # the only thread in which Python allows handlers
+        yield
+        return
+
+    def ask(number: int, frame: Optional[FrameType]) -> None:
+        stop()
+        if number == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.write(STDERR, notice)  # print is not reentrant
+
+    before = {number: signal.signal(number, ask) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def counted(n: int, noun: str) -> str:

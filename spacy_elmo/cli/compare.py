@@ -8,8 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import srsly
 import typer
 
-from ..corpora.find import find_shards
-from ..corpora.shards import read_shards
+from ..corpora.shards import find_shards, read_shards
 from ..errors import Errors
 from ..weights.comparison import DIFFERENT, SAME, SENTENCES, TOLERANCE, Comparison, compare_bilms
 from . import _common

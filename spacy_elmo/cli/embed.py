@@ -8,11 +8,8 @@ from spacy.language import Language
 from thinc.api import require_gpu
 from tqdm import tqdm
 
-from ..corpora.files import Tell, say_nothing
-from ..corpora.items import Item, read_items, to_doc
-from ..corpora.punctuation import PunctuationCheck
-from ..corpora.sentences import make_nlp
-from ..corpora.shards import Counts
+from ..corpora.files import Counts, Tell, say_nothing
+from ..corpora.texts import Item, PunctuationCheck, make_nlp, read_items, to_doc, warn_of_raw_text
 from ..errors import Errors
 from ..export.vectors_hdf5 import VECTORS
 from ..inference.bilm import BiLM
@@ -250,7 +247,7 @@ def embed(
                         n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
                         progress.update(len(doc))
                 cutter.learn(batch, n_tokens - before)
-    _common.warn_of_raw_text(check, [input_path], lang, warn, bilm.meta)
+    warn_of_raw_text(check, [input_path], lang, warn, bilm.meta)
     if counts.n_undecodable:
         tell(f"{counts.n_undecodable:,} unpaired surrogates, which are not valid characters, were replaced by U+FFFD")
     return n_docs, n_tokens

@@ -23,18 +23,15 @@ from ..analysis.neighbors import NeighborIndex
 from ..analysis.recall import check_recall
 from ..analysis.token_store import FILE, LockedError, TokenStore
 from ..analysis.vector_search import repair_search
-from ..corpora.find import find_shards
-from ..corpora.punctuation import PunctuationCheck
-from ..corpora.sentences import choose_lang, make_nlp
-from ..corpora.shards import Counts, Record
+from ..corpora.files import Counts
+from ..corpora.shards import find_shards
+from ..corpora.texts import PunctuationCheck, Record, choose_lang, make_nlp, warn_of_raw_text
 from ..errors import Errors, Warnings
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app
 from ._index import LAYER_OPT, to_layer
-from ._signals import stop_on_signals
 from .embed import Precision
-from .vocab import CorpusFormat
 
 BILM = "en_elmo_sm"
 NOTICE = b"\nStopping after this batch. Press Ctrl+C again to stop at once; what the index has stays.\n"
@@ -69,9 +66,7 @@ def index_cli(
     ),
     delete: List[str] = Opt([], "--delete", "-d", help="Delete a document by its name; repeat for several."),
     check: bool = Opt(False, "--check", "-c", help="Report recall@10 against exact search, and the time of a query."),
-    corpus_format: CorpusFormat = Opt(
-        CorpusFormat.auto, "--format", "-f", help="Format of the files, by default what their suffix says."
-    ),
+    corpus_format: _common.CorpusFormat = _common.FORMAT_OPT,
     lang: Optional[str] = _common.LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
     gpu_id: int = _common.GPU_OPT,
@@ -92,7 +87,7 @@ def index_cli(
         if not places and not delete and not check and not is_repaired:
             raise ValueError(Errors.EL403.format(path=index_path, problem="no corpus, no --delete and no --check"))
         if places or delete:
-            corpus = {"format": corpus_format.value, "lang": lang, "running_text": running_text}
+            corpus = {"format": corpus_format, "lang": lang, "running_text": running_text}
             choices = {"bilm": bilm_path, "layer": layer, "content_words": content_words, "gpu_id": gpu_id}
             given: Dict[str, Any] = {**choices, "precision": precision and precision.value, "force": force}
             has_index = (index_path / FILE).is_file()
@@ -154,7 +149,7 @@ def change_index(
         try:
             check = PunctuationCheck()
             is_complete = _fill(IndexBuilder(store, model, keep=make_filter(stop_words)), shards, delete, check)
-            _common.warn_of_raw_text(check, places, reading.get("lang"), _common.msg.warn, model.meta)
+            warn_of_raw_text(check, places, reading.get("lang"), _common.msg.warn, model.meta)
         finally:
             store.close()
         if is_complete and target != path:
@@ -233,7 +228,7 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str], check: Punctuat
         builder.require(name)  # all of them, before the first is deleted: the index stays searchable
     for name in names:
         _common.msg.info(f"Deleted {_common.counted(builder.delete(name), 'token')} of '{name}'")
-    with stop_on_signals(builder.stop, NOTICE):
+    with _common.stop_on_signals(builder.stop, NOTICE):
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr) as bar:
             documents = find_documents(shards, counts, builder.delete_above)
             builder.add((replace(document, read=_watch(document, check)) for document in documents), bar.update)

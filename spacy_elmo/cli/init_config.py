@@ -6,15 +6,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Optional
 
-from ..corpora.sentences import choose_lang, make_nlp
+from ..corpora.texts import choose_lang, make_nlp
 from ..errors import Errors, Warnings
+from ..pretraining.templates import make_adaptation_config, make_pretraining_config
 from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.sources import Source, read_json
 from . import _common
 from ._app import Arg, Opt, app
 from ._config_comments import add_comments
 from ._pipeline_config import LINKER, check_pipeline, make_pipeline_config
-from ._run_templates import make_adaptation_config, make_pretraining_config
 
 STDOUT = "-"
 DEFAULT_PIPELINE = "tagger,parser,ner"  # as `spacy init config`

@@ -6,7 +6,7 @@ from typing import List, Optional, Tuple
 import srsly
 
 from ..analysis.neighbors import Neighbor, NeighborIndex, to_key
-from ..corpora.sentences import choose_lang, make_splitter
+from ..corpora.texts import choose_lang, make_splitter
 from ..errors import Errors
 from . import _common
 from ._app import Opt, app

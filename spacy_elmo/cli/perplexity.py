@@ -2,28 +2,17 @@
 
 import math
 from dataclasses import asdict
-from enum import Enum
 from pathlib import Path
-from typing import List, Optional
+from typing import List, Literal, Optional
 
 import srsly
 from tqdm import tqdm
 
-from ..corpora.files import Tell, say_nothing
-from ..corpora.find import describe_counts, find_shards
-from ..corpora.punctuation import PunctuationCheck
-from ..corpora.shards import Counts, read_shards
-from ..inference.perplexity import Perplexity
+from ..corpora.files import Counts
+from ..corpora.shards import find_shards, read_shards
+from ..corpora.texts import PunctuationCheck, warn_of_raw_text
 from . import _common
 from ._app import Arg, Opt, app
-
-
-class PerplexityState(str, Enum):
-    """The recurrent state between sentences."""
-
-    carry = "carry"
-    reset = "reset"
-    steady = "steady"
 
 
 @app.command("perplexity")
@@ -45,7 +34,7 @@ def perplexity_cli(
         help="Rows per batch: parallel lanes of text with --state carry; otherwise a batch has up to 64 times as many tokens.",
         min=1,
     ),
-    state: Optional[PerplexityState] = Opt(
+    state: Optional[Literal["carry", "reset", "steady"]] = Opt(
         None,
         "--state",
         "-S",
@@ -64,23 +53,14 @@ def perplexity_cli(
     per token over the full vocabulary, EOS included. Words outside the vocabulary count as <UNK>, so perplexities with
     different vocabularies cannot be compared. The text is kept in memory.
     """
-    counts = Counts()
     with _common.show_errors():
-        result = perplexity(
-            bilm_path,
-            corpus_path,
-            lang=lang,
-            running_text=running_text,
-            batch_size=batch_size,
-            state=None if state is None else state.value,
-            options=options,
-            vocab=vocab,
-            softmax=softmax,
-            gpu_id=gpu_id,
-            counts=counts,
-            tell=_common.msg.info,
-            warn=_common.msg.warn,
-        )
+        bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)
+        counts, check = Counts(), PunctuationCheck()
+        shards = find_shards(corpus_path, lang=lang, running_text=running_text, tell=_common.msg.info)
+        sentences = list(check.watch(read_shards(shards, counts)))
+        warn_of_raw_text(check, corpus_path, lang, _common.msg.warn, bilm.meta)
+        with tqdm(total=counts.n_tokens + counts.n_sentences, disable=None, unit="tok", unit_scale=True) as bar:
+            result = bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)
     if as_json:
         # JSON does not have NaN.
         scores = {key: None if math.isnan(value) else value for key, value in asdict(result).items()}
@@ -92,43 +72,7 @@ def perplexity_cli(
         if not math.isnan(getattr(result, name))
     ]
     _common.msg.table(rows, header=("Direction", "Perplexity", "Std. error"), aligns=("l", "r", "r"), divider=True)
-    _common.msg.text(describe_counts(counts))
+    _common.msg.text(counts.describe())
     _common.msg.text(f"{result.n_tokens:,} predictions, {result.unk_rate:.2%} of them <UNK>")
     if result.n_dropped:
         _common.msg.text(f"{result.n_dropped:,} tokens at the end were not scored (--state reset scores all)")
-
-
-def perplexity(
-    bilm_path: str,
-    corpus_paths: List[Path],
-    *,
-    lang: Optional[str] = None,
-    running_text: bool = False,
-    batch_size: int = 32,
-    state: Optional[str] = None,
-    options: Optional[Path] = None,
-    vocab: Optional[Path] = None,
-    softmax: Optional[Path] = None,
-    gpu_id: int = -1,
-    counts: Optional[Counts] = None,
-    tell: Tell = say_nothing,
-    warn: Tell = say_nothing,
-) -> Perplexity:
-    """Load a biLM and score text.
-
-    bilm_path (str): See `load_bilm`.
-    state (Optional[str]): See `BiLM.perplexity`.
-    corpus_paths (List[Path]): See `find_shards`, also for `lang` and `running_text`.
-    counts (Optional[Counts]): Counts of the text are added to it.
-    tell (Tell): Called with a message on files that are named more than once, which are read once.
-    warn (Tell): Called with a warning if the text looks like raw text.
-    RETURNS (Perplexity): Both directions.
-    RAISES (ValueError): If a perplexity is not finite.
-    """
-    bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)
-    counts, check = Counts() if counts is None else counts, PunctuationCheck()
-    shards = find_shards(corpus_paths, lang=lang, running_text=running_text, tell=tell)
-    sentences = list(check.watch(read_shards(shards, counts)))
-    _common.warn_of_raw_text(check, corpus_paths, lang, warn, bilm.meta)
-    with tqdm(total=counts.n_tokens + counts.n_sentences, disable=None, unit="tok", unit_scale=True) as bar:
-        return bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)

@@ -12,19 +12,17 @@ from tqdm import tqdm
 
 from .._compat import has_matplotlib
 from ..analysis.perplexity_curve import draw_perplexities, read_validations
-from ..corpora.find import describe_counts
 from ..pretraining.checkpoint import list_checkpoints
+from ..pretraining.config import read_config
 from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
-from ..pretraining.report import Report
-from ..pretraining.run import Pretraining
+from ..pretraining.prepare import make_run
+from ..pretraining.run import Pretraining, Report
 from ..pretraining.run_folder import BEST, LAST, LOG, PICTURE
 from . import _common
 from ._app import Arg, Opt, app
-from ._run_config import read_config
-from ._runs import make_run
-from ._signals import stop_on_signals
 
 COLUMNS = ("Step", "Tokens", "Loss", "Forward", "Backward", "UNK", "tok/s", "Data")
+NOTICE = b"\nStopping after this update, with a checkpoint. Press Ctrl+C again to stop at once, without one.\n"
 WIDTHS = (8, 13, 8, 9, 9, 6, 8, 5)
 
 
@@ -83,11 +81,12 @@ def pretrain_cli(
         if verbose and ranks.is_writer:
             _common.msg.text(config.to_str())
         resume = resume or bool(restart_count())
-        run = make_run(config, output_path, ranks, resume=resume)
+        _common.check_output_folder(output_path)
+        run = make_run(config, output_path, ranks, resume=resume, tell=_common.msg.info, warn=_common.msg.warn)
         run.begin(resume=resume, force=force)
         with tell_of_lost_ranks(ranks.rank):
             try:
-                with stop_on_signals(run.stop):
+                with _common.stop_on_signals(run.stop, NOTICE):
                     _show(run)
             except KeyboardInterrupt:
                 run.is_stopped = True
@@ -156,7 +155,7 @@ def _tell_of_stop(run: Pretraining) -> None:
 
 
 def _tell_of_text(run: Pretraining) -> None:
-    _common.msg.text(f"{describe_counts(run.stream.counts)}; in {run.stream.epoch + 1} pass(es)")
+    _common.msg.text(f"{run.stream.counts.describe()}; in {run.stream.epoch + 1} pass(es)")
 
 
 def _finish(run: Pretraining) -> None:

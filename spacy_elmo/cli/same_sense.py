@@ -8,10 +8,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional
 import srsly
 
 from ..analysis.same_sense import CALIBRATIONS, compare_pairs
-from ..corpora.items import read_json
-from ..corpora.lines import STDIN, decode, open_bytes
-from ..corpora.sentences import choose_lang, make_splitter
-from ..errors import Errors
+from ..corpora.files import STDIN, decode, open_bytes
+from ..corpora.texts import choose_lang, make_splitter, read_json
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app
@@ -129,7 +127,7 @@ def read_pairs(path: Path) -> Iterator[WordPair]:
         order or in that of a first line with these names; or JSON lines or an array of objects with these keys. Plain
         or compressed; "-" for stdin.
     YIELDS (WordPair): Blank lines are skipped.
-    RAISES (ValueError): If a pair is not complete, or if there is none; EL130 for invalid JSON.
+    RAISES (ValueError): If a pair is not complete, or if there is none; for invalid JSON.
     """
     columns: List[str] = []
     n_pairs = 0
@@ -158,7 +156,10 @@ def _parse(text: str, where: str) -> Any:
     try:
         return srsly.json_loads(text)
     except ValueError as error:
-        raise ValueError(Errors.EL130.format(where=where, reason=error)) from error
+        raise ValueError(
+            f"Line {where} is not valid JSON: {error}. Correct it: a .jsonl file has one JSON object per line, or "
+            "is one JSON array of objects."
+        ) from error
 
 
 def _to_pair(record: Any, where: str) -> WordPair:

@@ -7,7 +7,7 @@ import srsly
 from spacy.language import Language
 from spacy.tokens import Span
 
-from ..corpora.sentences import choose_lang, make_splitter
+from ..corpora.texts import choose_lang, make_splitter
 from ..errors import Errors
 from ..inference.substitutes import Substitute, find_substitutes
 from . import _common

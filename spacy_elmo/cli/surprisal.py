@@ -8,7 +8,7 @@ import srsly
 from spacy.tokens import Doc
 
 from ..analysis.highlight import render_surprisal
-from ..corpora.sentences import choose_lang, make_splitter
+from ..corpora.texts import choose_lang, make_splitter
 from ..ml.surprisal import Surprisal
 from ..pipeline.surprisal import ElmoSurprisal
 from . import _common
@@ -56,7 +56,7 @@ def annotate(bilm_path: str, text: str, lang: Optional[str] = None) -> Doc:
     text (str): Raw text.
     lang (Optional[str]): Language of the tokenizer; None for that of the biLM.
     RETURNS (Doc): With surprisal; its sentences are read one by one.
-    RAISES (ValueError): EL007 without a softmax or a vocabulary, EL137 for an unknown language.
+    RAISES (ValueError): EL007 without a softmax or a vocabulary, for an unknown language.
     """
     component = ElmoSurprisal(weights=bilm_path)
     return component(make_splitter(choose_lang(lang, component.bilm.meta.get("lang")))(text))

@@ -1,17 +1,85 @@
-"""Find text files by path, folder or pattern, and infer their format from the suffix."""
+"""Find text files, open them plain or compressed, and stream their lines in bounded memory."""
 
+import codecs
+import gzip
+import json
+import lzma
+import os
+import sys
+import zlib
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from glob import glob
+from importlib import import_module
+from io import BufferedReader
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast
 
+import srsly
+
+from .. import _compat
+from .._choices import AnyPath
 from .._settings import to_path
 from ..errors import Errors
-from .lines import COMPRESSED, STDIN
 
 # Suffixes searched for in folders. Files with other suffixes are read as text if they are named.
 SUFFIXES: Dict[str, str] = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".spacy": "docbin"}
-Tell = Callable[[str], Any]
+COMPRESSED = (".gz", ".xz", ".zst")
+MAGIC = (b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")  # first bytes of these
+STDIN = Path("-")
+# Bytes. Files without line ends, such as text8, must not become one string.
+LONGEST_LINE = 1 << 20
+READ_AHEAD = 1 << 18
+REPLACEMENT = "\ufffd"
+CR = ord("\r")  # looking for a number in bytes is eight times as fast as for bytes
 MAX_NAMED = 5  # file names in a message
+
+Tell = Callable[[str], Any]
+ItemT = TypeVar("ItemT")
+
+
+@dataclass
+class Counts:
+    """Counts of the text that was read.
+
+    n_sentences (int): Sentences; a split sentence counts once per segment.
+    n_tokens (int): Tokens.
+    n_empty (int): Records without a token: lines, texts or Docs that were skipped.
+    n_long (int): Long sentences that were split.
+    n_undecodable (int): Invalid UTF-8 sequences that were replaced by U+FFFD.
+    """
+
+    n_sentences: int = 0
+    n_tokens: int = 0
+    n_empty: int = 0
+    n_long: int = 0
+    n_undecodable: int = 0
+
+    def to_dict(self) -> Dict[str, int]:
+        """RETURNS (Dict[str, int]): Plain JSON types, the inverse of `from_dict`."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, int]) -> "Counts":
+        """RETURNS (Counts): The inverse of `to_dict`."""
+        return cls(**{item.name: int(record.get(item.name, 0)) for item in fields(cls)})
+
+    def add(self, other: "Counts") -> None:
+        """other (Counts): Added to these counts."""
+        for item in fields(self):
+            setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
+
+    def describe(self) -> str:
+        """RETURNS (str): A summary of the text, with empty records, long sentences and undecodable bytes."""
+        exceptions = [
+            (self.n_empty, "empty lines or texts skipped"),
+            (self.n_long, "long sentences split"),
+            (self.n_undecodable, "invalid UTF-8 sequences replaced by U+FFFD"),
+        ]
+        parts = [f"Read {self.n_tokens:,} tokens in {self.n_sentences:,} sentences"]
+        return "; ".join(parts + [f"{n:,} {what}" for n, what in exceptions if n])
 
 
 def say_nothing(text: str) -> None:
@@ -22,7 +90,7 @@ def find_files(place: str, tell: Tell = say_nothing) -> List[Path]:
     """place (str): A file; a folder, searched at any depth; a pattern with `*` or `**`; or "-" for stdin.
     tell (Tell): Called with a message on files of a folder that are not read.
     RETURNS (List[Path]): Sorted by name.
-    RAISES (ValueError): EL133 if there are no files.
+    RAISES (ValueError): If there are no files.
     """
     path = to_path(place)
     if path == STDIN or (path.exists() and not path.is_dir()):
@@ -33,11 +101,13 @@ def find_files(place: str, tell: Tell = say_nothing) -> List[Path]:
         found = [file for file in map(Path, glob(str(path), recursive=True)) if file.is_file()]
     if not found:
         suffixes = ", ".join([*SUFFIXES, *COMPRESSED])
-        raise ValueError(Errors.EL133.format(path=place, suffixes=suffixes))
+        raise ValueError(
+            f"There are no texts at '{place}'. Give a file, or a folder with files that end in {suffixes}."
+        )
     return sorted(found, key=lambda file: file.parts)
 
 
-def kind_of(file: Path) -> Optional[str]:
+def _kind_of(file: Path) -> Optional[str]:
     """file (Path): A name with one or two suffixes.
     RETURNS (Optional[str]): "text", "jsonl" or "docbin", None for other suffixes; a compressed file without another
         suffix is text.
@@ -54,7 +124,7 @@ def format_of(file: Path) -> str:
         suffixes are text.
     """
     name = file.with_suffix("") if file.suffix in COMPRESSED else file
-    return "jsonl" if name.suffix == ".json" else kind_of(file) or "text"
+    return "jsonl" if name.suffix == ".json" else _kind_of(file) or "text"
 
 
 def name_some(names: Sequence[str]) -> str:
@@ -63,16 +133,156 @@ def name_some(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_NAMED]) + more
 
 
+@contextmanager
+def open_bytes(path: AnyPath) -> Iterator[BinaryIO]:
+    """Open a file, decompressed according to its suffix or first bytes: .gz, .xz, .zst (requires `zstandard`).
+
+    path (AnyPath): The file; "-" for stdin, which is not decompressed.
+    YIELDS (BinaryIO): Its content.
+    RAISES (ValueError): If `zstandard` is missing, EL108 while reading a truncated or damaged file; for text in
+        UTF-16 or UTF-32.
+    """
+    path = Path(os.fsdecode(path))
+    if path == STDIN:
+        yield sys.stdin.buffer
+        return
+    damages = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, _zstd_error())
+    with path.open("rb", buffering=READ_AHEAD) as file:
+        try:
+            content = _decompress(cast(BufferedReader, file), path)
+            _refuse_wide_text(content.peek(4)[:4], path)
+            yield cast(BinaryIO, content)
+        except damages as error:
+            raise ValueError(Errors.EL108.format(path=path, reason=error)) from error
+
+
+def read_lines(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+    """Stream lines, which end in LF, CRLF or CR; long ones are split, at a space or a tab if there is one.
+
+    file (BinaryIO): At its start; a UTF-8 byte order mark is skipped.
+    longest (int): Maximum length of a line in bytes.
+    YIELDS (bytes): A line with its end, or a chunk of a long line.
+    """
+    first = file.readline(longest)
+    if first.startswith(codecs.BOM_UTF8):
+        first = first.removeprefix(codecs.BOM_UTF8)
+        # Fill up to `longest`, since a shorter chunk counts as a complete line.
+        first += b"" if first.endswith(b"\n") else file.readline(longest - len(first))
+    rest = b""
+    for chunk in chain([first] if first else [], iter(partial(file.readline, longest), b"")):
+        is_line = len(chunk) < longest or chunk.endswith(b"\n")
+        chunk, rest = rest + chunk if rest else chunk, b""
+        if CR in chunk and chunk[chunk.index(CR) :] not in (b"\r", b"\r\n"):
+            *lines, chunk = chunk.splitlines(keepends=True)
+            yield from lines
+        if is_line:
+            yield chunk
+        elif chunk.endswith(b"\r") or len(chunk) < longest:
+            rest = chunk  # the LF of a CRLF, or the rest of the line, may follow
+        else:
+            cut = _find_cut(chunk)
+            yield chunk[:cut]
+            rest = chunk[cut:]
+    if rest:
+        yield rest
+
+
+def decode(line: bytes) -> Tuple[str, int]:
+    """Decode UTF-8, with replacement.
+
+    line (bytes): UTF-8, possibly with invalid sequences.
+    RETURNS (Tuple[str, int]): The text with U+FFFD for invalid sequences, and their number.
+    """
+    try:
+        return line.decode("utf8"), 0
+    except UnicodeDecodeError:
+        text = line.decode("utf8", "replace")
+        return text, text.count(REPLACEMENT) - line.count(REPLACEMENT.encode("utf8"))
+
+
+def parse_line(line: str) -> Any:
+    """line (str): JSON.
+    RETURNS (Any): Its value.
+    RAISES (ValueError): With the column if it is not JSON.
+    """
+    try:
+        return srsly.json_loads(line)
+    except ValueError:  # it says no position
+        pass
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"column {error.pos + 1}: {error.msg}") from error
+
+
+def skip_items(items: Iterator[ItemT], n_items: int, *, name: str, n_before: int = 0) -> Iterator[ItemT]:
+    """Skip the first items.
+
+    items (Iterator[ItemT]): None of them is None.
+    n_items (int): Number of items to skip.
+    name (str): Name of the source, for the error.
+    n_before (int): Items skipped before, for the error.
+    RETURNS (Iterator[ItemT]): The other items.
+    RAISES (ValueError): If there are fewer items.
+    """
+    if n_items and next(islice(items, n_items - 1, n_items), None) is None:
+        raise ValueError(
+            f"'{name}' ends before record {n_before + n_items}, the position in it at which the run stopped. The file "
+            "has changed since then. Restore the file the run was started with, or start a new run."
+        )
+    return items
+
+
 def _search_folder(folder: Path, tell: Tell) -> List[Path]:
     """Search a folder without hidden files; `tell` names the files that have other suffixes."""
-    files = [file for file in folder.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(folder))]
-    found = [file for file in files if kind_of(file) is not None]
-    left_out = sorted(str(file.relative_to(folder)) for file in set(files) - set(found))
+    names = {file: file.relative_to(folder) for file in folder.rglob("*") if file.is_file()}
+    files = [file for file, name in names.items() if not any(part.startswith(".") for part in name.parts)]
+    found = [file for file in files if _kind_of(file) is not None]
+    left_out = sorted(str(names[file]) for file in set(files) - set(found))
     if found and left_out:
-        names = name_some(left_out)
-        tell(f"Files in '{folder}' with other suffixes are not read, unless they are named: {names}")
+        some = name_some(left_out)
+        tell(f"Files in '{folder}' with other suffixes are not read, unless they are named: {some}")
     return found
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+def _decompress(file: BufferedReader, path: Path) -> BufferedReader:
+    start = file.peek(6)
+    suffix = next((known for known, magic in zip(COMPRESSED, MAGIC) if start.startswith(magic)), path.suffix)
+    # Both classes read lines in Python; the buffer around them does it in C.
+    if suffix == ".gz":
+        return BufferedReader(cast(Any, gzip.GzipFile(fileobj=file)), READ_AHEAD)
+    if suffix == ".xz":
+        return BufferedReader(cast(Any, lzma.LZMAFile(file)), READ_AHEAD)
+    if suffix == ".zst":
+        if not _compat.has_zstandard:
+            raise ValueError(
+                f"Reading '{path}' requires the package zstandard, which is not installed. Install it with `pip "
+                "install zstandard`, or use plain or .gz text."
+            )
+        reader = import_module("zstandard").ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        return BufferedReader(reader, READ_AHEAD)
+    return file
+
+
+def _refuse_wide_text(start: bytes, path: Path) -> None:
+    """RAISES (ValueError): For a byte order mark of UTF-16 or UTF-32; that of UTF-8 is skipped by `read_lines`."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
+        name = "UTF-32" if start in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE) else "UTF-16"
+        remedy = f"Save it as UTF-8 (`iconv -f {name} -t UTF-8 OLD > NEW`)"
+        raise ValueError(f"'{path}' is text in {name}, by its byte order mark, but should be UTF-8. {remedy}.")
+
+
+def _zstd_error() -> Any:
+    """The exception for damaged files; without the package, one that is never raised."""
+    return import_module("zstandard").ZstdError if _compat.has_zstandard else EOFError
+
+
+def _find_cut(chunk: bytes) -> int:
+    """Position after the last space or tab; without one, before the last UTF-8 character."""
+    after_space = max(chunk.rfind(b" "), chunk.rfind(b"\t")) + 1
+    if after_space:
+        return after_space
+    cut = len(chunk) - 1
+    while chunk[cut] & 0xC0 == 0x80 and len(chunk) - cut < 4:
+        cut -= 1
+    return cut

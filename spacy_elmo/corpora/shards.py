@@ -1,54 +1,38 @@
-"""A corpus as an endless stream of blocks of tokenized sentences, whose position can be saved and restored."""
+"""Corpora as shards: files, folders, patterns and data sets, each a stream of token lists."""
 
-from collections import deque
-from dataclasses import asdict, dataclass, fields
+import os
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Union
 
-from ..errors import Errors
-from ..text.vocabulary import Vocabulary
-from . import counting
-from .lines import STDIN, decode, open_bytes, read_lines, skip_items
-from .shuffle import Block, ShuffleBuffer
+from .. import _compat
+from .._choices import AnyPath
+from .._settings import to_path
+from .files import (
+    STDIN,
+    Counts,
+    Tell,
+    decode,
+    find_files,
+    format_of,
+    name_some,
+    open_bytes,
+    read_lines,
+    say_nothing,
+    skip_items,
+)
+from .texts import Item, Read, Record, SentenceCutter, make_nlp, parse_json, read_docbin, read_json
 
-# The sentences of a line, paragraph, Doc or row of a data set; empty for an empty line.
-Record = List[List[str]]
-
-
-@dataclass
-class Counts:
-    """Counts of the text that was read.
-
-    n_sentences (int): Sentences; a split sentence counts once per segment.
-    n_tokens (int): Tokens.
-    n_empty (int): Records without a token: lines, texts or Docs that were skipped.
-    n_long (int): Long sentences that were split.
-    n_undecodable (int): Invalid UTF-8 sequences that were replaced by U+FFFD.
-    """
-
-    n_sentences: int = 0
-    n_tokens: int = 0
-    n_empty: int = 0
-    n_long: int = 0
-    n_undecodable: int = 0
-
-    def to_dict(self) -> Dict[str, int]:
-        """RETURNS (Dict[str, int]): Plain JSON types, the inverse of `from_dict`."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, int]) -> "Counts":
-        """RETURNS (Counts): The inverse of `to_dict`."""
-        return cls(**{item.name: int(record.get(item.name, 0)) for item in fields(cls)})
-
-    def add(self, other: "Counts") -> None:
-        """other (Counts): Added to these counts."""
-        for item in fields(self):
-            setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
+FORMATS = ("auto", "text", "jsonl", "docbin")
+# Data sets of the Hugging Face `datasets` package.
+PREFIX = "hf:"
+TRAIN = "train"  # the default split
+COLUMNS = ("tokens", "words", "text", "sentence")  # tried in this order if none is named
+SAVED_NAMES = ("dataset_dict.json", "state.json")  # one of these is in every folder of `save_to_disk`
 
 
-class Shard(Protocol):
+class Shard:
     """One file, or one split of a data set. Subclasses implement `read_records`.
 
     name (str): For reports, and to identify the corpus when a run is resumed.
@@ -62,9 +46,9 @@ class Shard(Protocol):
         counts (Counts): Empty records and invalid UTF-8 are added to it, when the record is yielded.
         skip (int): Number of records to skip, without tokenizing and counting them.
         YIELDS (Record): The sentences of each record, empty for an empty one.
-        RAISES (ValueError): EL109 if there are fewer records than `skip`.
+        RAISES (ValueError): If there are fewer records than `skip`.
         """
-        ...
+        raise NotImplementedError
 
     def read(self, counts: Counts) -> Iterator[List[str]]:
         """counts (Counts): Empty records and invalid UTF-8 are added to it.
@@ -81,7 +65,7 @@ class TextShard(Shard):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.name = path.name if path != STDIN else "stdin"
+        self.name = _name_of(path)
 
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
         """See `Shard.read_records`; a record is a line."""
@@ -97,154 +81,190 @@ class TextShard(Shard):
                     yield []
 
 
-class BlockStream:
-    """Streams blocks of consecutive sentences of one shard; the last block of a shard may be shorter.
+class _CutShard(Shard):
+    """Items split by spaCy. Subclasses implement `_read_items`.
 
-    Each pass over the corpus yields every sentence once. Memory holds the shuffle buffer and one record.
-
-    shards (Sequence[Shard]): The corpus.
-    block_sentences (int): Sentences per block.
-    seed (int): Seed of the shuffling.
-    shuffle_blocks (int): Size of the shuffle buffer in blocks; 0 keeps the order of a shard.
-    shuffle_shards (bool): Shuffle the order of the shards in each pass.
-    repeat (bool): Repeat the corpus without end.
-    max_sentence_tokens (int): Longer sentences are split at this length.
+    name (str): For reports.
+    cutter (SentenceCutter): Splits items into sentences.
     """
 
-    def __init__(
-        self,
-        shards: Sequence[Shard],
-        *,
-        block_sentences: int,
-        seed: int,
-        shuffle_blocks: int = 0,
-        shuffle_shards: bool = False,
-        repeat: bool = True,
-        max_sentence_tokens: int = 1000,
-    ) -> None:
-        self.shards = list(shards)
-        self.counts = Counts()
-        self.epoch = 0
-        self.repeat = repeat
-        self.max_sentence_tokens = max_sentence_tokens
-        self._layout = {
-            "shards": [shard.name for shard in self.shards],
-            "block_sentences": block_sentences,
-            "shuffle_blocks": shuffle_blocks,
-            "shuffle_shards": shuffle_shards,
-            "max_sentence_tokens": max_sentence_tokens,
-        }
-        self._block_sentences = block_sentences
-        self._shuffle_shards = shuffle_shards
-        self._buffer = ShuffleBuffer(shuffle_blocks, seed=seed)
-        self._waiting: Deque[List[str]] = deque()  # sentences of records already read, not yet in a block
-        self._records: Optional[Iterator[Record]] = None  # of the current shard
-        self._begin_pass()
+    def __init__(self, name: str, cutter: SentenceCutter) -> None:
+        self.name, self._cutter = name, cutter
 
-    def __iter__(self) -> "BlockStream":
-        return self
+    def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
+        """See `Shard.read_records`; a record is a line, a Doc or a row."""
+        for record, n_replaced in self._cutter.records(self._read_items(skip)):
+            counts.n_undecodable += n_replaced
+            counts.n_empty += not record
+            yield record
 
-    def __next__(self) -> Block:
-        """RETURNS (Block): The tokens of each sentence of a block.
-        RAISES (ValueError): EL101 if a whole pass finds no sentence.
-        """
-        self._fill_buffer()
-        block = self._buffer.draw()
-        while block is None:
-            self._end_pass()
-            self._fill_buffer()
-            block = self._buffer.draw()
-        return block
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        raise NotImplementedError
 
-    def state_dict(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Plain JSON types. Another stream over the same shards can load it."""
-        return {
-            "layout": dict(self._layout),
-            "epoch": self.epoch,
-            "order": list(self._order),
-            "n_shards": self._n_shards,
-            "n_records": self._n_records,
-            "waiting": list(self._waiting),
-            "is_empty": self._is_empty,
-            "counts": self.counts.to_dict(),
-            "buffer": self._buffer.state_dict(),
-        }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue at the position of another stream; the current file is skipped line by line up to there.
+class _FileShard(_CutShard):
+    """Items of a file.
 
-        state (Mapping[str, Any]): From `state_dict`.
-        RAISES (ValueError): EL107 if that stream has other shards or another layout.
-        """
-        different = [name for name, value in self._layout.items() if state["layout"].get(name) != value]
-        if different:
-            raise ValueError(Errors.EL107.format(different=_describe(different, state["layout"], self._layout)))
-        self.epoch, self._order, self._n_shards = state["epoch"], list(state["order"]), state["n_shards"]
-        self._n_records, self._is_empty = state["n_records"], state["is_empty"]
-        self._waiting = deque(list(sentence) for sentence in state["waiting"])
-        self.counts = Counts.from_dict(state["counts"])
-        self._buffer.load_state_dict(state["buffer"])
-        self._records = None
+    path (Path): The file.
+    cutter (SentenceCutter): Splits items into sentences.
+    """
 
-    def _begin_pass(self) -> None:
-        n = len(self.shards)
-        self._order = self._buffer.permutation(n) if self._shuffle_shards else list(range(n))
-        self._n_shards = self._n_records = 0  # complete shards, in the order; records read of the current shard
-        self._is_empty = True
+    def __init__(self, path: Path, cutter: SentenceCutter) -> None:
+        super().__init__(_name_of(path), cutter)
+        self.path = path
 
-    def _end_pass(self) -> None:
-        if self._is_empty:
-            raise ValueError(Errors.EL101.format(source=_name_some(self.shards)))
-        if not self.repeat:
-            raise StopIteration
-        self.epoch += 1
-        self._begin_pass()
 
-    def _fill_buffer(self) -> None:
-        while not self._buffer.is_full:
-            block = self._read_block()
-            if not block:
-                return
-            self._buffer.add(block)
+class RawTextShard(_FileShard):
+    """A file with one text per line: a paragraph or a sentence."""
 
-    def _read_block(self) -> Block:
-        """The next sentences of the current shard, or of the next one; empty at the end of a pass."""
-        while self._n_shards < len(self._order):
-            block: Block = []
-            while len(block) < self._block_sentences and (self._waiting or self._read_record()):
-                block.append(self._waiting.popleft())
-            if block:
-                return block
-            self._n_shards, self._n_records, self._records = self._n_shards + 1, 0, None
-        return []
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        with open_bytes(self.path) as file:
+            for line in skip_items(read_lines(file), skip, name=self.name):
+                text, n_replaced = decode(line)
+                yield text.strip(), n_replaced
 
-    def _read_record(self) -> bool:
-        """Queue the sentences of the next record that has any; False at the end of the shard."""
-        if self._records is None:
-            shard = self.shards[self._order[self._n_shards]]
-            self._records = shard.read_records(self.counts, skip=self._n_records)
-        counts, longest = self.counts, self.max_sentence_tokens
-        for record in self._records:
-            self._n_records += 1
-            for tokens in record:
-                if len(tokens) <= longest:
-                    counts.n_tokens += len(tokens)
-                    counts.n_sentences += 1
-                    self._waiting.append(tokens)
-                else:
-                    self._split_sentence(tokens)
-            if record:
-                self._is_empty = False
-                return True
-        return False
 
-    def _split_sentence(self, tokens: List[str]) -> None:
-        n_tokens, longest = len(tokens), self.max_sentence_tokens
-        self.counts.n_tokens += n_tokens
-        segments = [tokens[i : i + longest] for i in range(0, n_tokens, longest)]
-        self.counts.n_sentences += len(segments)
-        self.counts.n_long += 1
-        self._waiting.extend(segments)
+class JsonShard(_FileShard):
+    """JSON objects with `text`, `words` or `tokens`, in an array or one per line; an empty line is an empty record."""
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        with open_bytes(self.path) as file:
+            for where, line in skip_items(read_json(file, self.path), skip, name=self.name):
+                text, n_replaced = decode(line)
+                item, n_surrogates = parse_json(text.strip(), where)
+                yield item, n_replaced + n_surrogates
+
+
+class DocBinShard(_FileShard):
+    """A DocBin; Docs are split at sentence boundaries if they have any. The file is held in memory as a whole."""
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        # A vocabulary per file: DocBin adds all its strings to it, and they are freed with the file.
+        docs = read_docbin(str(self.path), make_nlp("xx"))
+        return ((doc, 0) for doc in skip_items(docs, skip, name=self.name))
+
+
+class DatasetShard(_CutShard):
+    """The rows of one split.
+
+    place (str): `hf:NAME[@CONFIG][:SPLIT][:COLUMN]`, NAME a folder of `save_to_disk` or an argument of
+        `load_dataset`; or such a folder. The default split is "train".
+    cutter (SentenceCutter): Splits rows into sentences.
+    RAISES (ValueError): If `datasets` is missing, if the data set does not exist, if it
+        lacks the split.
+    """
+
+    def __init__(self, place: str, cutter: SentenceCutter) -> None:
+        if not _compat.has_datasets:
+            raise ValueError(
+                f"Reading '{place}' requires the package datasets, which is not installed. Install it with `pip "
+                "install datasets`, or use plain or .gz text."
+            )
+        named = place.startswith(PREFIX)
+        name, split, column, *_ = [*(place.removeprefix(PREFIX).split(":") if named else [place]), "", ""]
+        name = os.path.expanduser(name)
+        super().__init__(f"{PREFIX}{Path(name).name if Path(name).is_dir() else name}:{split or TRAIN}", cutter)
+        self._column: Optional[str] = column or None
+        self._rows = self._open(name, split)
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        rows = iter(self._rows)
+        if skip:
+            try:  # one row earlier, to check that it exists; a data set on disk with too few rows raises IndexError
+                rows = iter(self._rows.skip(skip - 1))
+            except IndexError:
+                rows = iter(())
+            skip_items(rows, 1, name=self.name, n_before=skip - 1)
+        for row in rows:
+            yield self._item_of(row), 0
+
+    def _item_of(self, row: Mapping[str, Any]) -> Item:
+        columns = [self._column] if self._column else COLUMNS
+        for column in columns:
+            item = row.get(column)
+            if isinstance(item, str) or (isinstance(item, list) and all(isinstance(word, str) for word in item)):
+                return item
+        if any(column in row and row[column] is None for column in columns):
+            return ""  # counted as an empty record
+        found = ", ".join(f"{name} ({type(value).__name__})" for name, value in row.items())
+        raise ValueError(
+            f"The data set '{self.name}' has no text column: found {found}; wanted {' or '.join(columns)}. Name a "
+            "column of strings or of lists of strings: hf:NAME:SPLIT:COLUMN."
+        )
+
+    def _open(self, name: str, split: str) -> Any:
+        datasets: Any = import_module("datasets")
+        wanted = split or TRAIN
+        try:
+            if is_saved_dataset(Path(name)):
+                saved = datasets.load_from_disk(name)
+            else:
+                name, _, config = name.partition("@")
+                return datasets.load_dataset(name, config or None, split=wanted, streaming=True)
+        # Many error classes: network, unknown name, split or configuration, damaged files.
+        except Exception as error:
+            raise ValueError(
+                f"The data set '{self.name}' cannot be opened: {error}. Write it as hf:NAME[:SPLIT][:COLUMN], where "
+                "NAME is an argument of `datasets.load_dataset` (NAME@CONFIG for one of its configurations) or a "
+                "folder written by `save_to_disk`."
+            ) from error
+        # A saved folder has several splits, or a single one, whose name may differ from "train".
+        if not isinstance(saved, dict) and split in ("", TRAIN, str(saved.split)):
+            return saved
+        splits = saved if isinstance(saved, dict) else {str(saved.split): saved}
+        if wanted not in splits:
+            raise ValueError(
+                f"The data set '{self.name}' has no split '{wanted}', only: {', '.join(splits)}. Write hf:NAME:SPLIT "
+                "with one of its splits."
+            )
+        return splits[wanted]
+
+
+def is_saved_dataset(path: Path) -> bool:
+    """RETURNS (bool): Whether the folder was written by `save_to_disk`."""
+    return any((path / name).is_file() for name in SAVED_NAMES)
+
+
+def find_shards(
+    places: Union[AnyPath, Sequence[AnyPath]],
+    *,
+    lang: Optional[str] = None,
+    format: str = "auto",
+    running_text: bool = False,
+    tell: Tell = say_nothing,
+) -> List[Shard]:
+    """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
+
+    places (Union[AnyPath, Sequence[AnyPath]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each
+        also .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder saved by
+        `datasets`; "-" for text from stdin, which can be read once.
+    lang (Optional[str]): Language of the tokenizer of plain texts; None: tokens are separated by white space.
+    format (str): "text", "jsonl" or "docbin" for all files; "auto" infers it from the suffix.
+    running_text (bool): Split texts into sentences.
+    tell (Tell): Called with a message on files of folders that are not read, and on files that are named twice.
+    RETURNS (List[Shard]): At least one shard, not yet read.
+    RAISES (ValueError): For a place without texts, if `datasets` is missing, for an unknown language,
+        for a name that is not UTF-8, for a data set that cannot be opened, for an unknown format.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"Unknown format '{format}'. Choose one of: {', '.join(FORMATS)}.")
+    cutter = SentenceCutter(lang, running_text=running_text)
+    shards: List[Shard] = []
+    seen: Set[str] = set()
+    repeated: List[str] = []
+    for place in map(os.fsdecode, [places] if isinstance(places, (str, bytes, os.PathLike)) else places):
+        is_dataset = place.startswith(PREFIX) or is_saved_dataset(to_path(place))
+        for path in [place] if is_dataset else map(str, find_files(place, tell)):
+            _refuse_other_encodings(path)
+            known = path if path.startswith(PREFIX) else str(Path(path).resolve())
+            if known in seen:
+                repeated.append(path)
+                continue
+            seen.add(known)
+            shards.append(DatasetShard(path, cutter) if is_dataset else _make_shard(Path(path), format, cutter))
+    if repeated:
+        tell(f"Files named more than once are read once: {name_some(repeated)}")
+    return shards
 
 
 def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Iterator[List[str]]:
@@ -262,25 +282,24 @@ def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Ite
             yield tokens
 
 
-def count_vocabulary(sentences: Iterable[Sequence[str]], n_words: int) -> Vocabulary:
-    """Create a vocabulary of the most frequent words, in order of descending frequency, ties by spelling.
-
-    sentences (Iterable[Sequence[str]]): The training text.
-    n_words (int): Number of words to keep, besides `<S>`, `</S>` and `<UNK>`.
-    RETURNS (Vocabulary): `<S>`, `</S>`, `<UNK>`, then the words.
-    """
-    return counting.count_vocabulary(sentences, n_words=n_words).vocabulary()
+def _name_of(path: Path) -> str:
+    return path.name if path != STDIN else "stdin"
 
 
-def _name_some(shards: Sequence[Shard]) -> str:
-    names = [shard.name for shard in shards[:3]]
-    return ", ".join(names) + (f" and {len(shards) - 3} more" if len(shards) > 3 else "") if names else "no files"
+def _refuse_other_encodings(name: str) -> None:
+    """Python decodes bytes of a name that are not UTF-8 to unpaired surrogates, which JSON files cannot store."""
+    escaped = name.encode("utf8", "backslashreplace").decode("utf8")
+    if escaped != name:
+        raise ValueError(
+            f"The file name {escaped!r} is not valid UTF-8 (invalid bytes are escaped here). Models and "
+            "checkpoints store the names of their texts in UTF-8. Rename the file or folder."
+        )
 
 
-def _describe(names: Sequence[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    return "; ".join(f"{name} was {_short(before.get(name))}, is {_short(now[name])}" for name in names)
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."
+def _make_shard(path: Path, format: str, cutter: SentenceCutter) -> Shard:
+    kind = format if format != "auto" else format_of(path)
+    if kind == "docbin":
+        return DocBinShard(path, cutter)
+    if kind == "jsonl":
+        return JsonShard(path, cutter)
+    return TextShard(path) if cutter.is_plain else RawTextShard(path, cutter)

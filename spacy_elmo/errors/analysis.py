@@ -30,10 +30,6 @@ class AnalysisErrors(metaclass=Catalogue):
         "The log '{log}' has the layer weights of other mixes ({logged}) than the pipeline '{pipeline}' has ({known}). "
         "Give the log of the training of this pipeline."
     )
-    EL240 = (
-        "Line {where} is not a sentence with word senses: {problem}. A line should be an object with 'doc', 'tokens' "
-        "and 'senses', a list of [position, lemma, part of speech, sense]. Correct the line."
-    )
     EL241 = "Unknown attribute '{attr}' of tokens. Choose one of: {known}."
     EL242 = (
         "None of the {n_docs} Docs has a token with the label '{attr}'. Give annotated Docs, or another attribute; "

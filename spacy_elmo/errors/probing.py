@@ -10,7 +10,6 @@ class ProbingErrors(metaclass=Catalogue):
         "'{path}' cannot be read for --attr {attr}: its suffix should be {suffixes}. Give a file in that format, or "
         "another attribute."
     )
-    EL421 = "Line {where} is not valid CoNLL-U: {problem}. Correct the line."
     EL422 = (
         "'{path}' cannot be split into training and test data: {problem}. Give training data with --train, or a file "
         "with more documents."

@@ -84,16 +84,6 @@ class Warnings(metaclass=Catalogue):
         "The learning rate will not fall to its lowest value: num_steps of spacy-elmo.slanted_triangular.v1 is "
         "{num_steps}, but training ends after {max_steps} updates. Set num_steps to the max_steps of [training]."
     )
-    WL100 = (
-        "The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order of "
-        "descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in this "
-        "order."
-    )
-    WL101 = (
-        "The warm-up of the learning rate takes {n_warmup} of the {n_updates} updates of this run, so the model learns "
-        "little. Set schedule.warmup_steps = null (schedule.warmup_share then applies, 5 % of the run), fewer "
-        "warmup_steps, a smaller batch_size, or more max_passes."
-    )
     WL102 = (
         "No token of the training text is <UNK>, so the softmax does not learn its probability, and the perplexity of "
         "text with unknown words is meaningless. Exclude rare words from the vocabulary: set min_count to 2 or more, "
@@ -102,14 +92,6 @@ class Warnings(metaclass=Catalogue):
     WL103 = (
         "{share} of the tokens of {source} end in punctuation ('{example}'), so it may be raw text. If it is, tokenize "
         "it with spaCy: --lang {lang}, or the code of another language."
-    )
-    WL104 = (
-        "The run reads the text {n_passes} times, and a biLM overfits after a few passes. Lower max_tokens, set "
-        "max_passes instead, or set patience to stop the run when the held-out perplexity no longer falls."
-    )
-    WL120 = (
-        "'{path}' has {found} bytes, but had {wanted} when the checkpoint was written. The missing lines are lost and "
-        "absent from the perplexity curve; training is not affected."
     )
     WL121 = (
         "The package contains no biLM for the language '{lang}', so the config specifies none. Pass --bilm PATH now, "

@@ -9,7 +9,7 @@ import spacy
 from spacy.language import Language
 
 from ..analysis.neighbors import NeighborIndex
-from ..corpora.sentences import choose_lang
+from ..corpora.texts import choose_lang
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..ml.elmo_model import MODEL_NAME, PACKAGED_BILM, get_bilm
@@ -42,7 +42,7 @@ def open_explorer(
         the biLM, or else "en".
     RETURNS (Explorer): The explorer.
     RAISES (ValueError): EL230 if no component of the pipeline mixes layers, EL418 if it mixes layers of another biLM,
-        EL137 for an unknown language, EL394 for an index of another biLM; errors of reading the files.
+        for an unknown language, EL394 for an index of another biLM; errors of reading the files.
     """
     stored = None if index is None else NeighborIndex.open(index)
     name = bilm or (PACKAGED_BILM if stored is None else str(stored.settings["bilm"]))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
 
-from ..corpora.sentences import make_splitter
+from ..corpora.texts import make_splitter
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..ml.contexts import read_docs
@@ -39,7 +39,7 @@ class TextReader:
     """Splits texts into tokens and sentences with spaCy's tokenizer and sentence splitter, in bounded memory.
 
     lang (str): Language of both.
-    RAISES (ValueError): EL137 for an unknown language.
+    RAISES (ValueError): For an unknown language.
     """
 
     def __init__(self, lang: str = "en") -> None:

@@ -16,7 +16,7 @@ from spacy.util import get_minor_version_range
 
 from .._settings import to_path
 from ..about import __title__, __version__
-from ..corpora.sentences import make_nlp
+from ..corpora.texts import make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..ml.elmo_model import set_bilm
@@ -55,7 +55,7 @@ def package_bilm(
     build (str): "wheel", "sdist", or "none" for the folder only.
     force (bool): Replace an existing folder of this package and version.
     RETURNS (Path): The wheel or sdist, or the folder with `build="none"`.
-    RAISES (ValueError): EL025 if the folder exists, EL033 for an unknown build, EL137 for an unknown language, EL355
+    RAISES (ValueError): EL025 if the folder exists, EL033 for an unknown build, for an unknown language, EL355
         for an invalid name or version, EL356 if the build fails, EL357 without the package build.
     """
     check_package(path, name=name, lang=lang, version=version, build=build, force=force)

@@ -1,17 +1,25 @@
-"""The settings of a pretraining run, one class per config block, validated on construction."""
+"""The config of a run (`elmo pretrain`), one class per block, and the settings that depend on the corpus."""
 
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
+import re
+from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, Union
+
+from thinc.api import Config
 
 from .._choices import TRAINING_PRECISIONS as PRECISIONS
 from .._settings import fit_types, refuse_unknown
-from ..errors import Errors
+from ..bilm.config import BiLMConfig
 
 SOFTMAXES = ("auto", "sampled", "full", "adaptive")
 OPTIMIZERS = ("adagrad", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt", "slanted_triangular")
 LIMITS = ("max_tokens", "max_passes")
+# Up to this size the full softmax of a small biLM costs little more than 2,048 negatives, and its losses are exact.
+FULL_SOFTMAX_WORDS = 10_000
+NAME = "the config"  # in errors
 Check = Tuple[bool, str]
 
 
@@ -222,6 +230,23 @@ class PretrainConfig:
         """RETURNS (float): Dropout probability of the last output."""
         return self.dropout if self.output_dropout is None else self.output_dropout
 
+    def fit_to_corpus(self, *, n_words: int, n_predictions: Optional[int]) -> "PretrainConfig":
+        """Set the settings that depend on the corpus: `max_tokens` from `max_passes`, and "full" or "sampled" for the
+        softmax "auto".
+
+        n_words (int): V, words of the softmax.
+        n_predictions (Optional[int]): Predictions per direction of one pass; needed with `max_passes`.
+        RETURNS (PretrainConfig): The settings; `max_tokens` is the lower one of both limits.
+        """
+        softmax = self.softmax
+        if softmax.kind == "auto":
+            is_full = n_words <= FULL_SOFTMAX_WORDS and not self.optimizer.sparse
+            softmax = replace(softmax, kind="full" if is_full else "sampled")
+        limits = [self.max_tokens] if self.max_tokens else []
+        if self.max_passes and n_predictions is not None:
+            limits.append(max(1, round(self.max_passes * n_predictions)))
+        return replace(self, softmax=softmax, max_tokens=min(limits))
+
     def to_dict(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): Plain JSON types, the inverse of `from_dict`."""
         record = asdict(self)
@@ -231,22 +256,142 @@ class PretrainConfig:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "PretrainConfig":
         """record (Mapping[str, Any]): Omitted settings have their default.
-        RAISES (ValueError): EL001 for unknown settings, EL100 for invalid values.
+        RAISES (ValueError): EL001 for unknown settings, for invalid values.
         """
         refuse_unknown(cls, record, "[pretraining]", path="pretraining")
         settings, problems = fit_types(cls, record)
         if problems:
-            raise ValueError(Errors.EL100.format(block="[pretraining]", problems="; ".join(problems)))
+            raise ValueError(f"The [pretraining] block is invalid: {'; '.join(problems)}. Correct these settings.")
         for name, block in BLOCKS.items():
             if isinstance(settings.get(name), Mapping):
                 settings[name] = block(**settings[name])
         return cls(**settings)
 
 
+@dataclass(frozen=True)
+class PathsConfig:
+    """Paths of texts, vocabulary and weights.
+
+    train (Union[str, List[str], None]), valid (Union[str, List[str], None]): See `find_shards`.
+    vocab (Optional[str]): A vocabulary file; None counts the words of the training text.
+    init (Optional[str]): A biLM to continue training; None starts from random weights.
+    """
+
+    train: Union[str, List[str], None] = None
+    valid: Union[str, List[str], None] = None
+    vocab: Optional[str] = None
+    init: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """How texts are read, see `find_shards`.
+
+    format (str): Format of all files; "auto" infers it from the suffix.
+    lang (Optional[str]): Language of the tokenizer; None: tokens are separated by white space.
+    running_text (bool): Split texts into sentences.
+    """
+
+    format: str = "auto"
+    lang: Optional[str] = None
+    running_text: bool = False
+
+
+@dataclass(frozen=True)
+class WordsConfig:
+    """The vocabulary of the softmax.
+
+    n_words (Optional[int]): Number of most frequent words; None for all.
+    min_count (int): Minimum count of a word; rarer words are left out.
+    new_head (bool): Train a new softmax even if the biLM in `init` has one. In a full or sampled one, words of both
+        keep their weights.
+    """
+
+    n_words: Optional[int] = 30000
+    min_count: int = 2
+    new_head: bool = False
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """All blocks. Sizes and ranges of [bilm] and [pretraining] are checked where they are used."""
+
+    paths: PathsConfig = PathsConfig()
+    corpus: CorpusConfig = CorpusConfig()
+    vocabulary: WordsConfig = WordsConfig()
+    bilm: Optional[BiLMConfig] = None
+    pretraining: PretrainConfig = field(default_factory=PretrainConfig)
+    meta: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """A validated config.
+
+    paths (PathsConfig), corpus (CorpusConfig), words (WordsConfig), pretraining (PretrainConfig): Blocks.
+    bilm (Dict[str, Any]): The block as given, since it may need the size of a vocabulary that is not counted yet.
+    meta (Dict[str, Any]): Saved with the model.
+    """
+
+    paths: PathsConfig
+    corpus: CorpusConfig
+    words: WordsConfig
+    pretraining: PretrainConfig
+    bilm: Dict[str, Any]
+    meta: Dict[str, Any]
+
+
+def read_config(path: Path, overrides: Mapping[str, Any]) -> Config:
+    """path (Path): A .cfg file.
+    overrides (Mapping[str, Any]): Values by dotted name of the setting.
+    RETURNS (Config): The config, interpolated.
+    RAISES (ValueError): EL001 for an unknown setting in `overrides`.
+    """
+    for name, value in overrides.items():
+        block = reduce(lambda inner, part: {part: inner}, reversed(name.split(".")), value)
+        refuse_unknown(RunConfig, block, NAME)
+    text = path.read_text(encoding="utf-8-sig")
+    return Config().from_str(text + _missing_blocks(text, overrides), overrides=dict(overrides))
+
+
+def _missing_blocks(text: str, overrides: Mapping[str, Any]) -> str:
+    """Empty blocks for overrides: Thinc sets values only in existing blocks, and needs the parent of each block."""
+    present = set(re.findall(r"^\s*\[([^\]]+)\]", text, flags=re.MULTILINE))
+    missing: List[str] = []
+    for name in overrides:
+        parts = name.split(".")[:-1]
+        names = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        missing += [block for block in names if block not in present and block not in missing]
+    return "".join(f"\n[{block}]\n" for block in missing)
+
+
+def check_config(config: Mapping[str, Any]) -> RunSettings:
+    """config (Mapping[str, Any]): Blocks of plain values; those left out get their defaults.
+    RETURNS (RunSettings): The settings with their types.
+    RAISES (ValueError): EL001 for unknown settings, for values of a wrong type, for invalid values in
+        [pretraining].
+    """
+    refuse_unknown(RunConfig, config, NAME)
+    blocks, problems = fit_types(RunConfig, config)
+    if problems:
+        raise ValueError(
+            f"The config is invalid, {len(problems)} setting(s) have a wrong type: {'; '.join(problems)}. Correct "
+            "these settings."
+        )
+    return RunSettings(
+        paths=PathsConfig(**blocks.get("paths", {})),
+        corpus=CorpusConfig(**blocks.get("corpus", {})),
+        words=WordsConfig(**blocks.get("vocabulary", {})),
+        pretraining=PretrainConfig.from_dict(blocks.get("pretraining", {})),
+        bilm=dict(blocks.get("bilm") or {}),
+        meta=dict(blocks.get("meta", {})),
+    )
+
+
 def _refuse(block: str, checks: List[Check]) -> None:
     problems = [text for is_fine, text in checks if not is_fine]
     if problems:
-        raise ValueError(Errors.EL100.format(block=block, problems="; ".join(problems)))
+        raise ValueError(f"The {block} block is invalid: {'; '.join(problems)}. Correct these settings.")
 
 
 def _at_least(settings: Any, name: str, lowest: int) -> Check:

@@ -48,11 +48,14 @@ class Ranks:
     def lanes(self, batch_size: int) -> slice:
         """batch_size (int): Lanes of all ranks together.
         RETURNS (slice): The lanes of this rank.
-        RAISES (ValueError): EL125 if they cannot be divided evenly.
+        RAISES (ValueError): If they cannot be divided evenly.
         """
         share, rest = divmod(batch_size, self.world_size)
         if rest or not share:
-            raise ValueError(Errors.EL125.format(batch_size=batch_size, n_ranks=self.world_size))
+            raise ValueError(
+                f"batch_size is {batch_size}, but should be a multiple of {self.world_size}, the number of processes: "
+                "it counts the lanes of all processes together. Change batch_size or the number of processes."
+            )
         return slice(self.rank * share, (self.rank + 1) * share)
 
     def average(self, value: Tensor) -> Tensor:
@@ -160,7 +163,7 @@ def connect(device: str) -> Iterator[Ranks]:
 
     device (str): "cpu", or a GPU: each rank then uses the GPU of its local rank.
     YIELDS (Ranks): This process and its communication.
-    RAISES (ValueError): EL126 if a node has fewer GPUs than processes, EL127 if the connection is lost.
+    RAISES (ValueError): If a node has fewer GPUs than processes, EL127 if the connection is lost.
     """
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     if world_size == 1:
@@ -213,7 +216,10 @@ def _own_device(device: str, local_rank: int) -> torch.device:
     if torch.device(device).type == "cpu":
         return torch.device("cpu")
     if local_rank >= torch.cuda.device_count():
-        raise ValueError(Errors.EL126.format(n_processes=local_rank + 1, n_gpus=torch.cuda.device_count()))
+        raise ValueError(
+            f"{local_rank + 1} processes on this node need one GPU each, but it has {torch.cuda.device_count()}. "
+            "Start fewer with `torchrun --nproc-per-node`."
+        )
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)
 

@@ -1,22 +1,33 @@
-"""The optimizer: clipping by the global norm, learning rates per layer, gradual unfreezing from the top."""
+"""The optimizer: schedule, clipping by the global norm, rates per layer, gradual unfreezing, loss scaling.
+
+Adagrad (Duchi et al. 2011) as in bilm-tf: sums of squares start at `initial_accumulator`, with no epsilon. Adam
+(Kingma & Ba 2015) with sparse gradients does not change the moments of rows without a gradient. Howard & Ruder (2018)
+train each layer at its own rate and unfreeze the layers one by one, the top one first.
+"""
 
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Mapping, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..bilm.model import BiLMNetwork
-from ..errors import Errors
+from ..bilm.model import BiLMNetwork, layer_parameters
 from .config import OptimizerConfig, ScheduleConfig
-from .layer_groups import layer_groups
-from .schedule import rate_factor
-from .update_rules import SLOTS, make_rule, new_step, update_rows
 
 Array = NDArray[Any]
 OptimizerState = Tuple[Dict[str, Tensor], Dict[str, Any]]
+SLOTS = {
+    "adagrad": ("step", "sum"),
+    "adam": ("step", "exp_avg", "exp_avg_sq"),
+    "adamw": ("step", "exp_avg", "exp_avg_sq"),
+}
+# Loss scales.
+FIRST, LARGEST = 2.0**12, 2.0**24
+STEADY_UPDATES = 1000  # updates without an overflow before the factor is doubled
+# Consecutive overflows after which training stops: 24 halvings reduce the largest factor to 1, so no factor helps.
+MAX_OVERFLOWS = 30
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,7 @@ class PretrainOptimizer:
 
     def load_state_dict(self, state: OptimizerState) -> None:
         """state (OptimizerState): From `state_dict`; its tensors are copied.
-        RAISES (ValueError): EL116 with all mismatches.
+        RAISES (ValueError): With all mismatches.
         """
         tensors, record = state
         self._check_fit(tensors, record)
@@ -116,7 +127,7 @@ class PretrainOptimizer:
         """Start Adagrad from the sums of squares of another run.
 
         sums (Mapping[str, Array]): float32 arrays by the names of all parameters; they are copied.
-        RAISES (ValueError): EL116 with all mismatches.
+        RAISES (ValueError): With all mismatches.
         """
         tensors = {f"{name}.sum": torch.from_numpy(array) for name, array in sums.items()}
         steps = {f"{name}.step": torch.zeros(()) for name in self.named}
@@ -160,7 +171,206 @@ class PretrainOptimizer:
             if shape != wanted:
                 problems.append(f"wrong shape: {key} is {shape}, should be {wanted}")
         if problems:
-            raise ValueError(Errors.EL116.format(n_problems=len(problems), problems="; ".join(problems)))
+            raise ValueError(
+                f"The state of the optimizer does not fit this run, {len(problems)} problem(s): "
+                f"{'; '.join(problems)}. The checkpoint belongs to other settings or another model. Resume with "
+                "those, or start a new run."
+            )
+
+
+class LossScale:
+    """Dynamic loss scaling: halve the factor on overflow, double it after `STEADY_UPDATES` without one.
+
+    Micikevicius et al. (2018), sec. 3.2.
+
+    is_on (bool): False keeps the factor at 1.
+    """
+
+    def __init__(self, *, is_on: bool) -> None:
+        self.is_on = is_on
+        self.factor = FIRST if is_on else 1.0
+        self.n_steady = self.n_overflows = 0  # consecutive updates without and with an overflow
+
+    @property
+    def has_persistent_overflow(self) -> bool:
+        """RETURNS (bool): Whether gradients overflow with every factor, so that training cannot continue."""
+        return self.n_overflows >= MAX_OVERFLOWS
+
+    def unscale(self, parameters: Iterable[nn.Parameter]) -> bool:
+        """Divide the gradients in place, and set the factor of the next update.
+
+        parameters (Iterable[nn.Parameter]): With dense or sparse gradients, or none.
+        RETURNS (bool): Whether they overflowed; gradients are then set to None.
+        """
+        if not self.is_on:
+            return False
+        trained = [parameter for parameter in parameters if parameter.grad is not None]
+        for parameter in trained:
+            _coalesced_values(parameter).mul_(1.0 / self.factor)
+        is_fine = all(bool(torch.isfinite(_coalesced_values(parameter)).all()) for parameter in trained)
+        self._adapt(is_fine)
+        if not is_fine:
+            for parameter in trained:
+                parameter.grad = None
+        return not is_fine
+
+    def to_dict(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Plain JSON types."""
+        return {"factor": self.factor, "n_steady": self.n_steady, "n_overflows": self.n_overflows}
+
+    def load_dict(self, record: Mapping[str, Any]) -> None:
+        """record (Mapping[str, Any]): From `to_dict`."""
+        self.factor, self.n_steady = record["factor"], record["n_steady"]
+        self.n_overflows = record.get("n_overflows", 0)
+
+    def _adapt(self, is_fine: bool) -> None:
+        self.n_steady = self.n_steady + 1 if is_fine else 0
+        self.n_overflows = 0 if is_fine else self.n_overflows + 1
+        if not is_fine:
+            self.factor = max(1.0, self.factor / 2)
+        elif self.n_steady % STEADY_UPDATES == 0:
+            self.factor = min(LARGEST, self.factor * 2)
+
+
+@dataclass(frozen=True)
+class LayerGroup:
+    """Parameters that are unfrozen together and share a learning rate.
+
+    name (str): "head", "layers.1", "layers.0", "words".
+    parameters (Dict[str, nn.Parameter]): By a name that is the same in every run, e.g. "network.encoder.layers.0.bias".
+    """
+
+    name: str
+    parameters: Dict[str, nn.Parameter]
+
+
+def layer_groups(network: BiLMNetwork, head: nn.Module) -> List[LayerGroup]:
+    """Group parameters by layer. A shared parameter (`tie_weights`) is listed once, with the network.
+
+    network (BiLMNetwork): Its word encoder is the lowest layer.
+    head (nn.Module): The softmax, the highest layer.
+    RETURNS (List[LayerGroup]): The softmax, the LSTM layers from the top, the character CNN or word embedding.
+    """
+    seen = {id(parameter) for parameter in network.parameters()}
+    own = {f"head.{name}": parameter for name, parameter in head.named_parameters() if id(parameter) not in seen}
+    groups = [LayerGroup("head", own)]
+    for number, parameters in reversed(list(enumerate(layer_parameters(network)))):
+        name = f"layers.{number - 1}" if number else "words"
+        groups.append(LayerGroup(name, {f"network.{key}": parameter for key, parameter in parameters.items()}))
+    return groups
+
+
+def rate_factor(settings: ScheduleConfig, *, step: int, n_tokens: int, max_tokens: int) -> float:
+    """settings (ScheduleConfig): The schedule; `warmup_steps` of None means no warm-up.
+    step (int): Updates done before this one.
+    n_tokens (int): Predictions per direction trained on before this one.
+    max_tokens (int): Predictions per direction of the whole run.
+    RETURNS (float): From 0 to 1.
+    """
+    done = min(1.0, n_tokens / max_tokens)
+    if settings.name == "slanted_triangular":
+        return _slanted_triangle(done, settings.cut_frac, settings.ratio)
+    n_warmup = max(1, settings.warmup_steps or 0)
+    rise = min(1.0, (step + 1) / n_warmup)
+    if settings.name == "linear":
+        return rise * (1.0 - done)
+    if settings.name == "cosine":
+        return rise * 0.5 * (1.0 + math.cos(math.pi * done))
+    if settings.name == "inverse_sqrt":
+        return rise * min(1.0, math.sqrt(n_warmup / (step + 1)))
+    return rise
+
+
+def _slanted_triangle(done: float, cut_frac: float, ratio: float) -> float:
+    height = done / cut_frac if done < cut_frac else (1.0 - done) / (1.0 - cut_frac)
+    return (1.0 + height * (ratio - 1.0)) / ratio
+
+
+def make_rule(groups: List[LayerGroup], settings: OptimizerConfig) -> torch.optim.Optimizer:
+    """Make the PyTorch optimizer, with parameter groups per layer; biases have no weight decay.
+
+    groups (List[LayerGroup]): From the top; groups of the optimizer store their index as "depth".
+    settings (OptimizerConfig): Which rule.
+    RETURNS (torch.optim.Optimizer): For dense gradients; `update_rows` also uses its state.
+    """
+    parts: List[Dict[str, Any]] = []
+    for depth, group in enumerate(groups):
+        for is_bias in (False, True):
+            chosen = [part for name, part in group.parameters.items() if name.endswith("bias") == is_bias]
+            decay = {} if not is_bias else {"weight_decay": 0.0}
+            parts.append({"params": chosen, "depth": depth, **decay})
+    device = next(parameter.device for group in groups for parameter in group.parameters.values())
+    fused = _can_fuse(settings.name, device)
+    if settings.name == "adagrad":
+        start = settings.initial_accumulator
+        eps = 0.0 if start > 0 else settings.eps  # prevents 0 / 0 for a gradient of zero
+        return torch.optim.Adagrad(
+            parts, settings.learn_rate, initial_accumulator_value=start, eps=eps, fused=fused or None
+        )
+    rule = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
+    return rule(
+        parts,
+        settings.learn_rate,
+        betas=(settings.beta1, settings.beta2),
+        eps=settings.eps,
+        weight_decay=settings.weight_decay,
+        fused=fused or None,
+    )
+
+
+@torch.no_grad()
+def update_rows(
+    rule: torch.optim.Optimizer, parameter: nn.Parameter, learn_rate: float, settings: OptimizerConfig
+) -> None:
+    """Update the rows of a coalesced sparse gradient.
+
+    rule (torch.optim.Optimizer): From `make_rule`, with the moments.
+    parameter (nn.Parameter): With its gradient.
+    learn_rate (float): Learning rate of this update.
+    settings (OptimizerConfig): Which rule.
+    """
+    grad: Tensor = parameter.grad  # type: ignore[assignment]  # parameters with a gradient only
+    rows, values, slots = grad.indices()[0], grad.values(), rule.state[parameter]
+    if not slots:
+        moments = {slot: torch.zeros_like(parameter) for slot in SLOTS[settings.name][1:]}
+        slots.update(step=new_step(rule, parameter), **moments)
+    slots["step"] += 1
+    if settings.name == "adagrad":
+        change = _adagrad_rows(slots["sum"], rows, values, rule.defaults["eps"])
+    else:
+        change = _adam_rows(slots, rows, values, settings)
+    parameter.index_add_(0, rows, change, alpha=-learn_rate)
+
+
+def new_step(rule: torch.optim.Optimizer, parameter: nn.Parameter) -> Tensor:
+    """RETURNS (Tensor): Zero step counter of a parameter, shape (); for fused rules on the device of the parameter."""
+    return torch.zeros((), device=parameter.device if rule.defaults["fused"] else "cpu")
+
+
+def _adagrad_rows(sums: Tensor, rows: Tensor, values: Tensor, eps: float) -> Tensor:
+    squares = sums.index_select(0, rows).addcmul_(values, values)
+    sums.index_copy_(0, rows, squares)
+    return values / squares.sqrt_().add_(eps)
+
+
+def _adam_rows(slots: Dict[str, Tensor], rows: Tensor, values: Tensor, settings: OptimizerConfig) -> Tensor:
+    step = float(slots["step"])
+    means = slots["exp_avg"].index_select(0, rows).lerp_(values, 1 - settings.beta1)
+    squares = slots["exp_avg_sq"].index_select(0, rows).mul_(settings.beta2)
+    squares.addcmul_(values, values, value=1 - settings.beta2)
+    slots["exp_avg"].index_copy_(0, rows, means)
+    slots["exp_avg_sq"].index_copy_(0, rows, squares)
+    mean_share, square_share = 1 - settings.beta1**step, 1 - settings.beta2**step  # bias correction
+    root = squares.sqrt_().mul_(mean_share / square_share**0.5).add_(mean_share * settings.eps)
+    return means.div_(root)
+
+
+def _can_fuse(name: str, device: torch.device) -> bool:
+    """RETURNS (bool): Whether PyTorch has a fused kernel; on CPUs it does since 2.4."""
+    if device.type == "cuda":
+        return name != "adagrad"
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    return device.type == "cpu" and version >= (2, 4)
 
 
 def global_norm(values: Iterable[Tensor]) -> float:

@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bilm.config import BiLMConfig
-from ..corpora.shards import BlockStream, Counts
+from ..corpora.files import Counts
 from ..inference.chunks import PreparedChunk, make_word_table, prepare_chunk
 from ..text.characters import Ids
 from ..text.sentence_lanes import SentenceLanes, WholeSentenceLanes
 from ..text.vocabulary import Vocabulary, WordTable
 from .config import PretrainConfig
+from .data import BlockStream
 
 MAX_WORDS = 200_000  # distinct words in the table; above that, words that are in no lane are removed
 N_AHEAD = 4  # updates that the process reads ahead; 3 MB each with 1,024 lanes of 32 steps

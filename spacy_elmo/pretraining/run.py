@@ -13,7 +13,8 @@ from ..about import __version__
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState
-from ..corpora.shards import BlockStream, Shard
+from ..corpora.files import Counts
+from ..corpora.shards import Shard
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.perplexity import Perplexity, held_out_losses, summarize
@@ -21,16 +22,111 @@ from ..text.vocabulary import Vocabulary
 from ..weights import save_bilm
 from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, prune_checkpoints, save_checkpoint
 from .config import PretrainConfig
-from .corpus_fit import count_predictions, fit_to_corpus
+from .data import BlockStream, Sentences, count_predictions
 from .distributed import Ranks
-from .report import Report, perplexities
-from .run_folder import BEST, LAST, find_run, make_ready, store_vocabulary
-from .run_identity import changed_settings, changed_text, describe_settings, describe_text
-from .run_log import RunLog
+from .run_folder import (
+    BEST,
+    LAST,
+    RunLog,
+    changed_settings,
+    changed_text,
+    describe_settings,
+    describe_text,
+    find_run,
+    make_ready,
+    store_vocabulary,
+)
 from .trainer import Trainer, Update
-from .validation import BestSoFar, Sentences
 
 MAX_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Report:
+    """The progress of a run after some updates.
+
+    step (int): Updates done.
+    n_tokens (int): Predictions per direction trained on.
+    loss (float): Mean training loss since the last report, in nats, both directions; NaN if all updates were skipped.
+    learn_rate (float): Learning rate of the last update; NaN, like `grad_norm`, if the run resumed at its end and only
+        validated.
+    grad_norm (float): Global gradient norm of the last update, before clipping.
+    elapsed_s (float): Seconds of training and validation, including those before a resume.
+    tokens_per_s (float): Training speed since the last report.
+    data_share (float): Share of that time spent on reading and preparing text.
+    validation (Optional[Perplexity]): Held-out perplexity, if the report includes a validation.
+    is_best (bool): Whether this is the best validation so far.
+    read (Optional[Counts]): Counts of the training text read so far, over all passes.
+    """
+
+    step: int
+    n_tokens: int
+    loss: float
+    learn_rate: float
+    grad_norm: float
+    elapsed_s: float
+    tokens_per_s: float
+    data_share: float
+    validation: Optional[Perplexity] = None
+    is_best: bool = False
+    read: Optional[Counts] = None
+
+    def to_row(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): A line of the log, plain JSON types."""
+        row: Dict[str, Any] = {
+            "step": self.step,
+            "n_tokens": self.n_tokens,
+            "loss": _known(self.loss),
+            "learn_rate": _known(self.learn_rate),
+            "grad_norm": _known(self.grad_norm),
+            "elapsed_s": round(self.elapsed_s, 1),
+            "tokens_per_s": round(self.tokens_per_s, 1),
+            "data_share": round(self.data_share, 4),
+        }
+        if self.validation is not None:
+            row.update(perplexities(self.validation))
+            row["n_dropped"] = self.validation.n_dropped
+        if self.validation is not None and self.read is not None:
+            row["read"] = self.read.to_dict()
+        return row
+
+
+@dataclass
+class BestSoFar:
+    """The best validation of a run.
+
+    mean (float): Its perplexity, the mean of both directions.
+    step (int): Its step.
+    n_worse (int): Validations since then.
+    """
+
+    mean: float = math.inf
+    step: int = 0
+    n_worse: int = 0
+
+    def add(self, step: int, validation: Perplexity) -> bool:
+        """RETURNS (bool): Whether this validation is better than all before."""
+        is_better = validation.mean < self.mean
+        if is_better:
+            self.mean, self.step, self.n_worse = validation.mean, step, 0
+        else:
+            self.n_worse += 1
+        return is_better
+
+    def should_stop(self, patience: int) -> bool:
+        """patience (int): Validations without improvement before stopping, 0 for no limit.
+        RETURNS (bool): Whether the run should stop.
+        """
+        return bool(patience) and self.n_worse >= patience
+
+    def to_dict(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Plain JSON types; infinity becomes None."""
+        return {"mean": self.mean if math.isfinite(self.mean) else None, "step": self.step, "n_worse": self.n_worse}
+
+    @classmethod
+    def from_dict(cls, record: Dict[str, Any]) -> "BestSoFar":
+        """record (Dict[str, Any]): From `to_dict`."""
+        return cls(**{**record, "mean": math.inf if record["mean"] is None else record["mean"]})
 
 
 @dataclass
@@ -77,7 +173,7 @@ class Pretraining:
     ) -> None:
         if n_predictions is None and config.max_passes:
             n_predictions = count_predictions(shards)
-        config = fit_to_corpus(config, n_words=len(vocabulary), n_predictions=n_predictions)
+        config = config.fit_to_corpus(n_words=len(vocabulary), n_predictions=n_predictions)
         self.vocabulary, self.held_out, self.config = vocabulary, held_out, config
         self.output, self.ranks = output, ranks
         self.meta = dict(meta or {})
@@ -109,14 +205,18 @@ class Pretraining:
 
         resume (bool): Continue the run in the folder.
         force (bool): Start a new run in a folder that contains one, and remove the old run.
-        RAISES (ValueError): EL104 for a folder that contains a run, EL129 if all checkpoints are damaged, EL110 if the
+        RAISES (ValueError): EL104 for a folder that contains a run, EL129 if all checkpoints are damaged, if the
             newest one does not fit the run, EL146 and EL156 if the stopped run had other settings or another text,
-            EL157 if ranks find different checkpoints.
+            if ranks find different checkpoints.
         """
         snapshot = self.ranks.agree(lambda: self._found(resume=resume, force=force))
         steps = self.ranks.gather_objects(None if snapshot is None else snapshot.record["step"])
         if len(set(steps)) > 1:
-            raise ValueError(Errors.EL157.format(path=self.output, found=_describe_steps(steps)))
+            raise ValueError(
+                f"The processes find different checkpoints in '{self.output}': {_describe_steps(steps)}. All of them "
+                "must find the same ones: use a folder that all nodes share, or copy `checkpoints` of the first node "
+                "to the same path on the others."
+            )
         if snapshot is None:
             torch.manual_seed(self.config.seed + self.ranks.rank)  # ranks need different dropout masks
         else:
@@ -133,7 +233,7 @@ class Pretraining:
         YIELDS (Report): Every `report_every` updates and at each validation, on all ranks. Models, log and checkpoint
             are written at these points.
         RAISES (ValueError): EL101 for a corpus without sentences, EL103 for a loss, a weight or a perplexity that
-            is not finite, EL128 if a checkpoint cannot be written.
+            is not finite, if a checkpoint cannot be written.
         """
         try:
             yield from self._reports()
@@ -304,7 +404,11 @@ class Pretraining:
             self.elapsed_s = float(record["elapsed_s"])
         # Wrong names, shapes, dtypes and values of tensors raise different errors.
         except Exception as error:
-            raise ValueError(Errors.EL110.format(path=snapshot.path, reason=error)) from error
+            raise ValueError(
+                f"The checkpoint '{snapshot.path}' does not fit this run, although its checksums are correct: "
+                f"{error}. It was changed, or written by another version. Remove its folder to resume from the "
+                "previous checkpoint, or start a new run."
+            ) from error
 
     def _text(self) -> Dict[str, Any]:
         return describe_text(self.shards, self.held_out, self.text_settings)
@@ -326,6 +430,20 @@ class Pretraining:
             checkpoint=checkpoint,
             best=best if best.exists() else "none yet",
         )
+
+
+def _known(value: float) -> Optional[float]:
+    return value if math.isfinite(value) else None
+
+
+def perplexities(validation: Perplexity) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Scores of a validation for the log and the model's meta data, plain JSON types."""
+    has_backward = not math.isnan(validation.backward)
+    return {
+        "forward": round(validation.forward, 4),
+        "backward": round(validation.backward, 4) if has_backward else None,
+        "unk_rate": round(validation.unk_rate, 5),
+    }
 
 
 def _describe_steps(steps: Sequence[Optional[int]]) -> str:

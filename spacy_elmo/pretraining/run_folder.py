@@ -1,14 +1,23 @@
-"""The output folder of a run: its files, whether it contains a run, and removing one."""
+"""The output folder of a run: its log, and the settings and the text that a resumed run must share."""
 
+import hashlib
+import json
 import shutil
+from importlib import import_module
 from pathlib import Path
-from typing import Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
+from .._compat import has_tensorboard
+from ..bilm.config import BiLMConfig
+from ..corpora.shards import Shard
 from ..text.vocabulary import Vocabulary
 from ..weights.atomic import heal_folder
-from ..weights.parts import read_vocabulary, write_vocabulary
+from ..weights.parts import read_vocabulary
 from ..weights.sources import Source
 from .checkpoint import FOLDER, list_checkpoints
+from .config import PretrainConfig
+from .data import Sentences
+from .vocabulary import write_atomically
 
 LOG = "log.jsonl"
 TENSORBOARD = "tensorboard"
@@ -17,7 +26,18 @@ VOCABULARY = f"{FOLDER}/vocab.txt"
 LAST = "model-last"
 BEST = "model-best"
 # Temporary files of a process that was killed while writing.
-LEFTOVERS = (f"{FOLDER}/.step-*.part", f"{FOLDER}/.step-*.old", *(f".{name}.*.part" for name in (LAST, BEST)))
+LEFTOVERS = (
+    *(f"{FOLDER}/.{name}" for name in ("step-*.part", "step-*.old", "vocab.txt.*.part")),
+    f".{LAST}.*.part",
+    f".{BEST}.*.part",
+)
+# Settings that may change when a run is resumed. A diverged run is resumed with a lower rate.
+FREE = (
+    *("max_tokens", "max_passes", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every"),
+    *("optimizer.learn_rate", "optimizer.grad_clip"),
+)
+LONGEST = 100  # characters of a value in an error message
+MISSING = "missing"
 
 
 def find_run(output: Path) -> List[str]:
@@ -36,8 +56,7 @@ def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
     """
     output.mkdir(parents=True, exist_ok=True)
     for pattern in LEFTOVERS:
-        for path in output.glob(pattern):
-            shutil.rmtree(path)
+        _remove(output.glob(pattern))
     for name in (LAST, BEST):
         heal_folder(output / name)
     if not is_resumed:
@@ -54,10 +73,8 @@ def store_vocabulary(output: Path, vocabulary: Vocabulary) -> None:
     RAISES (ValueError): For words that do not fit on one line.
     """
     path = output / VOCABULARY
-    part = path.with_name(f".{path.name}.part")
     path.parent.mkdir(exist_ok=True)
-    write_vocabulary(part, vocabulary)
-    part.replace(path)
+    write_atomically(path, vocabulary)
 
 
 def stored_vocabulary(output: Path) -> Optional[Vocabulary]:
@@ -68,9 +85,135 @@ def stored_vocabulary(output: Path) -> Optional[Vocabulary]:
     return read_vocabulary(Source(path), True) if path.is_file() and list_checkpoints(output) else None
 
 
+class RunLog:
+    """Writes one line per report.
+
+    output (Path): Folder of the run.
+    n_bytes (int): Length of the log at the checkpoint a run resumes from; the rest of the file is removed.
+    step (int): Updates before the resume, for TensorBoard.
+    """
+
+    def __init__(self, output: Path, *, n_bytes: int = 0, step: int = 0) -> None:
+        self.path = output / LOG
+        self.warnings: List[str] = []
+        self._cut(n_bytes)
+        self._board: Optional[Any] = None
+        if has_tensorboard:
+            writer = import_module("torch.utils.tensorboard").SummaryWriter
+            self._board = writer(str(output / TENSORBOARD), purge_step=step + 1)
+
+    def _cut(self, n_bytes: int) -> None:
+        """Truncate the log to complete lines. A file that is too short is not padded, but causes a warning."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        kept = content.rfind(b"\n", 0, n_bytes) + 1
+        if kept < n_bytes:
+            self.warnings.append(
+                f"'{self.path}' has {len(content)} bytes, but had {n_bytes} when the checkpoint was written. The "
+                "missing lines are lost and absent from the perplexity curve; training is not affected."
+            )
+        with self.path.open("ab") as file:
+            file.truncate(kept)
+
+    @property
+    def n_bytes(self) -> int:
+        """RETURNS (int): Length of the log so far."""
+        return self.path.stat().st_size
+
+    def write(self, row: Dict[str, Any]) -> None:
+        """row (Dict[str, Any]): Plain JSON types; numbers are also written to TensorBoard."""
+        with self.path.open("a", encoding="utf8") as lines:
+            lines.write(json.dumps(row, allow_nan=False) + "\n")
+        if self._board is not None:
+            for name, value in row.items():
+                if isinstance(value, (int, float)) and name != "step":
+                    self._board.add_scalar(name, value, row["step"])
+            self._board.flush()
+
+
+def describe_settings(config: PretrainConfig, bilm: BiLMConfig, vocabulary: Vocabulary) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Plain JSON types, for a checkpoint."""
+    return {"settings": config.to_dict(), "bilm": bilm.to_dict(), "vocabulary": fingerprint(vocabulary)}
+
+
+def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
+    """then (Mapping[str, Any]), now (Mapping[str, Any]): From `describe_settings`; other keys of `then` are ignored.
+    RETURNS (List[str]): A description of each setting that differs but must not.
+    """
+    newer = {"bilm": BiLMConfig(n_words=1).to_dict()}  # settings that are newer than the run have their default
+    defaults = {**_flat(PretrainConfig().to_dict()), **_flat(newer)}
+    found, given = ({**defaults, **_flat(record["settings"]), **_flat(_others(record))} for record in (then, now))
+    return [_describe(name, found.get(name), given.get(name)) for name in _differing(found, given) if name not in FREE]
+
+
+def describe_text(shards: Sequence[Shard], held_out: Sentences, settings: Mapping[str, Any]) -> Dict[str, Any]:
+    """Describe the text. Files are identified by name and size, since reading all of them would take too long.
+
+    shards (Sequence[Shard]): The training text.
+    held_out (Sentences): Held-out text.
+    settings (Mapping[str, Any]): Settings of reading the text, plain JSON types.
+    RETURNS (Dict[str, Any]): Plain JSON types, for a checkpoint.
+    """
+    sizes: Dict[str, str] = {}
+    for shard in shards:
+        size = _size_of(shard)
+        sizes[shard.name] = f"{sizes[shard.name]} and {size}" if shard.name in sizes else size
+    digest = hashlib.sha256("\n".join(" ".join(words) for words in held_out).encode("utf8", "surrogatepass"))
+    return {
+        **settings,
+        "held-out text": f"{len(held_out)} sentences with sha256 {digest.hexdigest()[:16]}",
+        "files": sizes,
+    }
+
+
+def changed_text(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
+    """then (Mapping[str, Any]), now (Mapping[str, Any]): From `describe_text`.
+    RETURNS (List[str]): A description of each difference.
+    """
+    found, given = ({**_flat({**record, "files": {}}), **record["files"]} for record in (then, now))
+    return [_describe(name, found.get(name, MISSING), given.get(name, MISSING)) for name in _differing(found, given)]
+
+
+def fingerprint(vocabulary: Vocabulary) -> str:
+    """RETURNS (str): sha256 of the words in order."""
+    return hashlib.sha256("\n".join(vocabulary.words).encode("utf8", "surrogatepass")).hexdigest()
+
+
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def _others(record: Mapping[str, Any]) -> Dict[str, Any]:
+    return {"bilm": record["bilm"], "vocabulary": record["vocabulary"]}
+
+
+def _size_of(shard: Shard) -> str:
+    path = getattr(shard, "path", None)
+    return f"{path.stat().st_size} bytes" if isinstance(path, Path) and path.is_file() else "of unknown size"
+
+
+def _flat(record: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
+    """Flatten nested blocks to dotted names, as on the command line."""
+    found: Dict[str, Any] = {}
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            found.update(_flat(value, f"{prefix}{name}."))
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def _differing(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
+    return [name for name in {**then, **now} if then.get(name) != now.get(name)]
+
+
+def _describe(name: str, then: Any, now: Any) -> str:
+    return f"{name}: {_short(then)} then, {_short(now)} now"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

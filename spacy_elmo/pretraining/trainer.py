@@ -14,26 +14,25 @@ import torch
 from torch import Tensor, nn
 
 from .._settings import is_on
+from ..bilm.config import BiLMConfig
 from ..bilm.graphs import uses_graphs
 from ..bilm.lm_head import LMHead
 from ..bilm.lstm import LSTMStack
 from ..bilm.model import BiLMNetwork
 from ..bilm.recurrence import RecurrenceGraphs
 from ..bilm.state import State
-from ..corpora.shards import BlockStream
+from ..bilm.transformer import transformer_of
 from ..inference.chunks import PreparedChunk, run_chunk
 from ..inference.memory import to_device
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.vocabulary import Vocabulary
 from ..weights.native import current_name, stored_name
-from .checkpoint import Snapshot
-from .checkpoint_checks import lane_problems
+from .checkpoint import Snapshot, lane_problems
 from .config import PretrainConfig
+from .data import BlockStream
 from .distributed import Ranks
-from .encoder_fit import check_encoder_fit
-from .loss_scale import LossScale
 from .objective import make_objective
-from .optimizer import PretrainOptimizer
+from .optimizer import LossScale, PretrainOptimizer
 from .reader import ReadAhead, TextReader
 
 READ_AHEAD = "SPACY_ELMO_READ_AHEAD"  # variable: 0 reads text between updates, 1 in another process; 1 on GPUs
@@ -119,7 +118,7 @@ class Trainer:
         ranks: Ranks,
     ) -> None:
         self.network, self.head, self.stream, self.config, self.ranks = network, head, stream, config, ranks
-        check_encoder_fit(config, network.config)
+        _check_encoder_fit(config, network.config)
         self.own_lanes = ranks.lanes(config.batch_size)
         reader = TextReader(stream, vocabulary, network.config, config, self.own_lanes)
         is_ahead = is_on(READ_AHEAD, default=ranks.device.type == "cuda") and ReadAhead.is_possible()
@@ -259,6 +258,32 @@ class Trainer:
         self._wrapped = None
         self._use_graphs(False)
         self.reader.close()
+
+
+def _check_encoder_fit(config: PretrainConfig, bilm: BiLMConfig) -> None:
+    """An encoder without state sees only one sentence, so a sentence has to fit into a chunk of a lane.
+
+    config (PretrainConfig): The settings.
+    bilm (BiLMConfig): Config of the biLM.
+    RAISES (ValueError): With all problems.
+    """
+    if bilm.has_state:
+        return
+    longest, most = config.max_sentence_tokens, transformer_of(bilm).max_positions
+    problems = []
+    if not config.reset_blocks:
+        problems.append("reset_blocks is false, should be true")
+    if longest + 1 > config.unroll_steps:
+        wanted = f"at most unroll_steps - 1 ({config.unroll_steps - 1})"
+        problems.append(f"max_sentence_tokens is {longest}, should be {wanted}, since BOS and EOS are tokens too")
+    if longest + 2 > most:
+        wanted = f"at most transformer.max_positions - 2 ({most - 2})"
+        problems.append(f"max_sentence_tokens is {longest}, should be {wanted}")
+    if problems:
+        raise ValueError(
+            '[pretraining] does not fit a biLM with encoder = "transformer", which has no state to carry and '
+            f"reads whole sentences: {'; '.join(problems)}. Correct these settings."
+        )
 
 
 def _autocast(config: PretrainConfig, device: torch.device) -> ContextManager[None]:

@@ -6,7 +6,7 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc
 
-from spacy_elmo.corpora.senses import SenseSentence, SenseUse
+from spacy_elmo.corpora.labelled import SenseSentence, SenseUse
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.ml.loaders import make_random_bilm
 

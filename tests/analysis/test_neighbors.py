@@ -18,8 +18,8 @@ from spacy_elmo.analysis.index_replace import replace_index, start_replacement
 from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.analysis.recall import check_recall
 from spacy_elmo.analysis.token_store import FILE, Use
-from spacy_elmo.corpora.find import find_shards
-from spacy_elmo.corpora.shards import Counts
+from spacy_elmo.corpora.files import Counts
+from spacy_elmo.corpora.shards import find_shards
 
 from .indexes import build_index, describe_index, make_bilm, make_document, make_sentences, open_builder
 

@@ -13,7 +13,7 @@ from spacy_elmo.analysis.same_sense import (
     make_pairs,
     pair_cosines,
 )
-from spacy_elmo.corpora.senses import SenseSentence, SenseUse
+from spacy_elmo.corpora.labelled import SenseSentence, SenseUse
 from spacy_elmo.weights.identity import digest_bilm
 
 from .indexes import make_bilm

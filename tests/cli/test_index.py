@@ -137,7 +137,7 @@ def test_mistakes_are_clear(folder, tmp_path, bilm):
         "EL405": ("senses", index, "bank", "--picture", tmp_path / "a.png", "--html", tmp_path / "." / "a.png"),
         "EL403": ("index", index),
         "EL400": ("index", folder / "lines.txt", tmp_path / "new", "--bilm", folder / "bilm", "--layer", "7"),
-        "EL133": ("index", tmp_path / "absent.txt", tmp_path / "new", "--bilm", folder / "bilm"),
+        "There are no texts": ("index", tmp_path / "absent.txt", tmp_path / "new", "--bilm", folder / "bilm"),
     }
     for code, call in calls.items():
         result = _run(*call)

@@ -13,11 +13,11 @@ from spacy.tokens import DocBin
 from thinc.api import Config
 from typer.testing import CliRunner
 
-from spacy_elmo.cli import _run_templates
 from spacy_elmo.cli._app import app
-from spacy_elmo.cli._run_config import check_config
 from spacy_elmo.cli.init_config import init_config
 from spacy_elmo.ml.listener import get_listeners
+from spacy_elmo.pretraining import templates
+from spacy_elmo.pretraining.config import check_config
 
 FAST = ["ner"]
 SLOW = [
@@ -247,7 +247,7 @@ def test_run_config_is_that_of_the_repository_for_another_language(
 ) -> None:
     bilm = str(bilm_path) if kind == "adaptation" else None
     text = init_config(kind, lang="de", bilm=bilm, is_small=is_small, config_path="mine.cfg")
-    found, wanted = Config().from_str(text), _read(_run_templates.find_configs() / source)
+    found, wanted = Config().from_str(text), _read(templates.find_configs() / source)
     check_config(found)
     assert found["meta"]["lang"] == "de" and found["paths"]["init"] == bilm
     assert {**found["paths"], "init": None} == {**wanted["paths"], "init": None}
@@ -259,7 +259,7 @@ def test_run_config_is_that_of_the_repository_for_another_language(
         wanted["pretraining"]["schedule"]["warmup_steps"] = None
     assert all(found[name] == wanted[name] for name in wanted if name not in ("paths", "meta"))
     assert "configs/" not in text and "pretrain mine.cfg runs/" in text
-    assert text.count("#") == (_run_templates.find_configs() / source).read_text(encoding="utf8").count("#")
+    assert text.count("#") == (templates.find_configs() / source).read_text(encoding="utf8").count("#")
 
 
 @pytest.mark.issue(15)
@@ -274,10 +274,10 @@ def test_pretraining_config_claims_no_results_of_another_text(options: List[str]
 
 
 def test_configs_of_an_installed_package_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _run_templates.find_configs() == Path(__file__).parents[2] / "configs"
+    assert templates.find_configs() == Path(__file__).parents[2] / "configs"
     (tmp_path / "configs").mkdir()
-    monkeypatch.setattr(_run_templates, "PACKAGE", tmp_path)
-    assert _run_templates.find_configs() == tmp_path / "configs"
+    monkeypatch.setattr(templates, "PACKAGE", tmp_path)
+    assert templates.find_configs() == tmp_path / "configs"
 
 
 def _overrides(name: str, folder: Path) -> Dict[str, Any]:

@@ -51,19 +51,19 @@ def test_pretrain_writes_a_model_that_knows_its_origin(text, tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (["--paths.train", "no/such.txt"], "EL133"),
+        (["--paths.train", "no/such.txt"], "There are no texts"),
         (["--pretraining.optimizer.lern_rate", "1"], "did you mean learn_rate?"),
         (["--corpus.langs", "en"], "did you mean lang?"),
-        (["--paths.train", "-"], "EL149"),
-        (["--pretraining.softmax.n_negatives", "99999", "--pretraining.softmax.kind", "sampled"], "EL102"),
+        (["--paths.train", "-"], "is '-' (stdin)"),
+        (["--pretraining.softmax.n_negatives", "99999", "--pretraining.softmax.kind", "sampled"], "distinct negatives"),
         (["--bilm.cell_width", "0"], "cell_width"),
         (["--optimizer.name", "Adam"], "optimizer"),
         (["--gpu-id", "99"], "99"),
         (["--corpus.lang", "qq"], "--corpus.lang"),
-        (["--pretraining.unroll_steps", "2.5", "--vocabulary.n_words", "all"], "EL170"),
+        (["--pretraining.unroll_steps", "2.5", "--vocabulary.n_words", "all"], "have a wrong type"),
         (["--pretraning.batch_size", "4"], "did you mean pretraining?"),
-        (["--paths.vocab", "nope.txt"], "EL175"),
-        (["--pretraining.optimizer.sparse", "true"], "EL176"),
+        (["--paths.vocab", "nope.txt"], "does not exist"),
+        (["--pretraining.optimizer.sparse", "true"], "no gradient would be sparse"),
     ],
 )
 def test_errors_are_shown_before_anything_is_written(text, tmp_path, change, message):
@@ -249,12 +249,11 @@ def test_a_small_text_with_the_settings_of_a_large_one_is_told(text, tmp_path):
     raw = tmp_path / "raw.txt"
     raw.write_text("The cat sat.\n" * 30, encoding="utf8")
     result = _run(CONFIG, tmp_path / "a", "--paths.train", raw, "--paths.valid", raw, *settings)
-    assert result.exit_code == 0 and {code for code in ("WL101", "WL102", "WL103") if code in result.stderr} == {
-        *("WL101", "WL102", "WL103")
-    }
+    told = " ".join(result.stderr.split())
+    assert result.exit_code == 0 and all(part in told for part in ("warm-up of the learning rate", "WL102", "WL103"))
     fitting = ["--vocabulary.n_words", "5", "--pretraining.schedule.warmup_steps", "1"]
     result = _run(CONFIG, tmp_path / "b", "--paths.train", text, "--paths.valid", text, *settings, *fitting)
-    assert result.exit_code == 0 and "WL" not in result.stderr
+    assert result.exit_code == 0 and "⚠" not in result.stderr
 
 
 @pytest.mark.issue(15)

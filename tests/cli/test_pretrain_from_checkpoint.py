@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from spacy_elmo import load_bilm
 from spacy_elmo.cli._app import app
-from spacy_elmo.cli._run_config import read_config
-from spacy_elmo.cli._runs import make_run
+from spacy_elmo.pretraining.config import read_config
 from spacy_elmo.pretraining.distributed import Ranks
+from spacy_elmo.pretraining.prepare import make_run
 from spacy_elmo.weights.tensorflow import read_accumulators
 
 CONFIG = Path(__file__).parents[2] / "configs" / "adapt.cfg"
@@ -104,15 +104,14 @@ def test_accumulators_that_cannot_be_taken_over(model, checkpoint, text, tmp_pat
 @pytest.mark.parametrize(
     "changes, message",
     [
-        (["--vocabulary.new_head", "true"], "EL326 vocabulary.new_head makes a new softmax"),
-        (["--pretraining.optimizer.name", "adam"], "EL100 init_accumulators needs name 'adagrad'"),
+        (["--vocabulary.new_head", "true"], "vocabulary.new_head makes a new softmax"),
+        (["--pretraining.optimizer.name", "adam"], "init_accumulators needs name 'adagrad'"),
     ],
 )
 def test_settings_that_do_not_fit_accumulators(changes, message, checkpoint, text, tmp_path):
     result = CliRunner().invoke(app, [*arguments(text, checkpoint, tmp_path / "out"), *changes])
-    code, _, reason = message.partition(" ")
     assert result.exit_code == 1
-    assert code in result.output and reason in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize("name", ["", "model.ckpt-7", "model.ckpt-7.index"])

@@ -73,7 +73,7 @@ def test_mistakes_are_clear() -> None:
 )
 def test_unknown_language_is_an_error_with_a_remedy(command: Any) -> None:
     result = _run(*command, "--lang", "zz")
-    assert result.exit_code == 1 and "EL137" in result.output, result.output
+    assert result.exit_code == 1 and "There is no tokenizer" in result.output, result.output
 
 
 @pytest.mark.issue(18)

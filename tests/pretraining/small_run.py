@@ -18,13 +18,14 @@ import spacy_elmo
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.corpora.counting import count_vocabulary
-from spacy_elmo.corpora.shards import Counts, TextShard
+from spacy_elmo.corpora.files import Counts
+from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining import checkpoint
 from spacy_elmo.pretraining.config import PretrainConfig
+from spacy_elmo.pretraining.data import read_held_out
 from spacy_elmo.pretraining.distributed import Ranks, connect, restart_count, tell_of_lost_ranks
 from spacy_elmo.pretraining.run import Pretraining
-from spacy_elmo.pretraining.validation import read_held_out
+from spacy_elmo.pretraining.vocabulary import count_vocabulary
 
 BILM = {
     "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [3, 8]], "n_highway": 1},

@@ -27,13 +27,12 @@ def run_path(tmp_path):
 
 
 def _resume(run_path):
-    """RETURNS (str): The error, empty if there is none. Errors that are not ours are raised."""
+    """RETURNS (str): The error, empty if there is none. Errors other than a ValueError are raised."""
     try:
         run = make_run(run_path, run_path.parent / "text.txt", max_tokens=32 * 9, keep_checkpoints=1)
         run.begin(resume=True)
         next(run.reports())
     except ValueError as error:
-        assert str(error).startswith("[EL"), error
         return str(error)
     return ""
 

@@ -6,10 +6,16 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
-from spacy_elmo.pretraining import scores
+from spacy_elmo.pretraining import objective
 from spacy_elmo.pretraining.config import SoftmaxConfig
-from spacy_elmo.pretraining.objective import AdaptiveLoss, FullSoftmax, SampledSoftmax, make_objective, sampled_losses
-from spacy_elmo.pretraining.scores import log_sum_scores
+from spacy_elmo.pretraining.objective import (
+    AdaptiveLoss,
+    FullSoftmax,
+    SampledSoftmax,
+    log_sum_scores,
+    make_objective,
+    sampled_losses,
+)
 
 N_WORDS, WIDTH = 300, 8
 
@@ -25,8 +31,8 @@ def sampled():
 @pytest.fixture(params=[0, 2**26], ids=["computed twice", "kept"])
 def max_kept(request, monkeypatch):
     """Scores are kept for the backward pass, or not."""
-    monkeypatch.setattr(scores, "MAX_KEPT", request.param)
-    monkeypatch.setattr(scores, "BLOCK_SCORES", 7000)  # several blocks
+    monkeypatch.setattr(objective, "MAX_KEPT", request.param)
+    monkeypatch.setattr(objective, "BLOCK_SCORES", 7000)  # several blocks
 
 
 def _batch(n=700, dtype=torch.float32):
@@ -177,7 +183,7 @@ def test_the_loss_of_no_prediction_is_empty(kind, sampled):
 
 @pytest.mark.parametrize(
     "settings, message",
-    [({"kind": "sampled", "n_negatives": 151}, "EL102"), ({"kind": "adaptive"}, "EL117.*should be Adaptive")],
+    [({"kind": "sampled", "n_negatives": 151}, "distinct negatives"), ({"kind": "adaptive"}, "should be Adaptive")],
 )
 def test_what_does_not_fit_the_head_is_an_error(settings, message, sampled):
     with pytest.raises(ValueError, match=message):

@@ -1,16 +1,17 @@
 """Updates against the formulas of the papers, dense and sparse; unfreezing of layers."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from pretraining.small_run import make_run, write_text
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.pretraining.config import OptimizerConfig, ScheduleConfig
-from spacy_elmo.pretraining.layer_groups import layer_groups
-from spacy_elmo.pretraining.optimizer import PretrainOptimizer, global_norm
+from spacy_elmo.pretraining.config import SCHEDULES, OptimizerConfig, ScheduleConfig
+from spacy_elmo.pretraining.optimizer import PretrainOptimizer, global_norm, layer_groups, rate_factor
 
 BILM = BiLMConfig(n_words=9, n_layers=2, cell_width=6, projection_width=4)
 CONSTANT = ScheduleConfig(name="constant", warmup_steps=0)
@@ -262,7 +263,115 @@ def test_a_state_that_does_not_fit_is_an_error():
     tensors, record = training.optimizer.state_dict()
     tensors = {**tensors, "head.bias.exp_avg": torch.zeros(5), "head.gain.step": torch.zeros(())}
     del tensors["head.weight.step"]
-    with pytest.raises(ValueError, match="EL116.*4 problem") as error:
+    with pytest.raises(ValueError, match="4 problem") as error:
         Training(ADAM).optimizer.load_state_dict((tensors, {**record, "name": "adamw"}))
     for part in ("'adamw'", "unexpected: head.gain.step", "missing: head.weight.step", "head.bias.exp_avg is [5]"):
         assert part in str(error.value)
+
+
+MAX_TOKENS = 1000
+
+
+def _factors(name, **settings):
+    """Factor of 100 updates of 10 tokens each."""
+    config = ScheduleConfig(name=name, **settings)
+    return [rate_factor(config, step=k, n_tokens=10 * k, max_tokens=MAX_TOKENS) for k in range(100)]
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("warmup_steps", [0, 1, 10])
+def test_factor_stays_between_0_and_1(name, warmup_steps):
+    assert all(0.0 < factor <= 1.0 for factor in _factors(name, warmup_steps=warmup_steps))
+
+
+@pytest.mark.parametrize("name", ["constant", "linear", "cosine", "inverse_sqrt"])
+def test_factor_rises_over_the_warm_up(name):
+    factors = _factors(name, warmup_steps=10)
+    assert factors[0] == pytest.approx(0.1)
+    assert factors[:10] == sorted(factors[:10])
+
+
+@pytest.mark.parametrize(
+    "name, at_half, at_end",
+    [("constant", 1.0, 1.0), ("linear", 0.5, 0.01), ("cosine", 0.5, 0.000247), ("inverse_sqrt", (1 / 51) ** 0.5, 0.1)],
+)
+def test_factor_falls_as_named(name, at_half, at_end):
+    factors = _factors(name, warmup_steps=0)
+    assert factors[50] == pytest.approx(at_half, rel=1e-2) and factors[99] == pytest.approx(at_end, rel=1e-2)
+
+
+def test_slanted_triangle_follows_howard_and_ruder():
+    factors = _factors("slanted_triangular", cut_frac=0.1, ratio=32.0)
+    assert factors[0] == pytest.approx(1 / 32)
+    assert factors[10] == max(factors) == 1.0
+    assert factors[5] == pytest.approx((1 + 0.5 * 31) / 32)
+    assert factors[55] == pytest.approx((1 + 0.5 * 31) / 32)  # half way down
+    assert factors[99] == pytest.approx((1 + 31 / 90) / 32)
+
+
+def test_no_rate_is_below_zero_after_the_last_token():
+    for name in SCHEDULES:
+        factor = rate_factor(ScheduleConfig(name=name), step=10**4, n_tokens=2 * MAX_TOKENS, max_tokens=MAX_TOKENS)
+        assert 0.0 <= factor <= 1.0
+
+
+WORDS = {"char_cnn": None, "n_words": 16}
+ADAGRAD_WORDS = {"name": "adagrad", "learn_rate": 0.2, "grad_clip": 1.0}
+
+
+@pytest.fixture
+def text(tmp_path):
+    return write_text(tmp_path / "text.txt")
+
+
+def _train(text, n_updates, *, tied, optimizer, **settings):
+    run = make_run(Path("unused"), text, bilm=WORDS, tied=tied, optimizer=optimizer, **settings)
+    trainer = run.trainer
+    torch.manual_seed(0)
+    losses = [float(trainer.update().loss) for _ in range(n_updates)]
+    return losses, trainer
+
+
+def _seen_gradients(monkeypatch):
+    """Layout of each gradient when the optimizer gets it."""
+    seen = {}
+    step = PretrainOptimizer.step
+
+    def watched(self, **arguments):
+        seen.update({name: part.grad.is_sparse for name, part in self.named.items() if part.grad is not None})
+        return step(self, **arguments)
+
+    monkeypatch.setattr(PretrainOptimizer, "step", watched)
+    return seen
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("settings", [{}, {"accumulate": 2}, {"precision": "float16"}], ids=["", "two", "float16"])
+def test_sparse_words_give_the_losses_of_dense_ones(text, monkeypatch, tied, settings):
+    dense, _ = _train(text, 8, tied=tied, optimizer=ADAGRAD_WORDS, **settings)
+    seen = _seen_gradients(monkeypatch)
+    sparse, trainer = _train(text, 8, tied=tied, optimizer={**ADAGRAD_WORDS, "sparse": True}, **settings)
+    tables = {"network.word_embedding", "head.bias"} | (set() if tied else {"head.weight"})
+    assert {name for name, is_sparse in seen.items() if is_sparse} == tables
+    assert sparse == pytest.approx(dense, rel=1e-3 if settings.get("precision") else 1e-5)
+    assert trainer.optimizer.settings.sparse
+
+
+@pytest.mark.parametrize("name", ["adagrad", "adam"])
+def test_unused_words_do_not_change(text, name):
+    run = make_run(Path("unused"), text, bilm=WORDS, optimizer={"name": name, "sparse": True})
+    table = run.trainer.network.word_embedding
+    before = table.detach().clone()
+    run.trainer.update()
+    run.trainer.update()
+    ids = run.vocabulary.ids(["<S>", "</S>", "the", "river"])
+    changed = (table.detach() != before).any(dim=1)
+    assert changed[ids].any() and not changed[run.vocabulary.unk_id]
+
+
+def test_sparse_words_beside_a_full_softmax(text, monkeypatch):
+    """Only the table of words is sparse then; shared with the softmax it has a gradient in every row."""
+    for tied in (False, True):
+        seen = _seen_gradients(monkeypatch)
+        _train(text, 2, tied=tied, optimizer={**ADAGRAD_WORDS, "sparse": True}, softmax={"kind": "full"})
+        assert seen["network.word_embedding"] is not tied and not seen["head.bias"]

@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from list_shard import ListShard
 
-from spacy_elmo.corpora.shards import (
-    BlockStream,
-    Counts,
-    TextShard,
-    read_shards,
-)
+from spacy_elmo.corpora.files import Counts
+from spacy_elmo.corpora.shards import TextShard, read_shards
+from spacy_elmo.pretraining.data import BlockStream, ShuffleBuffer, read_held_out
 
 
 def _sentences(n, prefix=""):
@@ -144,9 +141,9 @@ def test_resuming_does_not_tokenize_what_was_read(shards, monkeypatch):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"block_sentences": 4}, "EL107.*block_sentences was 3, is 4"),
-        ({"shuffle_blocks": 2}, "EL107.*shuffle_blocks was 0, is 2"),
-        ({"shards": []}, "EL107.*shards was .*a.txt.* is "),
+        ({"block_sentences": 4}, "block_sentences was 3, is 4"),
+        ({"shuffle_blocks": 2}, "shuffle_blocks was 0, is 2"),
+        ({"shards": []}, "shards was .*a.txt.* is "),
     ],
 )
 def test_state_of_another_corpus_is_refused(shards, change, message):
@@ -164,7 +161,7 @@ def test_a_shorter_file_is_noticed_on_resuming(tmp_path):
     path.write_text("a\n" * 5)
     again = _stream([TextShard(path)])
     again.load_state_dict(stream.state_dict())
-    with pytest.raises(ValueError, match="EL109.*'text.txt' .*record 9"):
+    with pytest.raises(ValueError, match="'text.txt' .*record 9"):
         next(again)
 
 
@@ -175,3 +172,49 @@ def test_a_corpus_without_sentences_is_an_error(tmp_path, repeat):
         next(_stream([TextShard(tmp_path / "empty.txt"), ListShard("x", [])], repeat=repeat))
     with pytest.raises(ValueError, match="EL101"):
         next(_stream([], repeat=repeat))
+
+
+def _draw_all(buffer, blocks):
+    drawn = []
+    for block in blocks:
+        buffer.add(block)
+        if buffer.is_full:
+            drawn.append(buffer.draw())
+    while (block := buffer.draw()) is not None:
+        drawn.append(block)
+    return drawn
+
+
+BLOCKS = [[[str(i)]] for i in range(200)]
+
+
+@pytest.mark.parametrize("n_blocks", [0, 1])
+def test_small_buffer_keeps_the_order(n_blocks):
+    assert _draw_all(ShuffleBuffer(n_blocks, seed=0), BLOCKS) == BLOCKS
+
+
+def test_buffer_gives_every_block_once_and_none_early():
+    drawn = _draw_all(ShuffleBuffer(20, seed=0), BLOCKS)
+    assert drawn != BLOCKS and sorted(drawn, key=BLOCKS.index) == BLOCKS
+    assert all(BLOCKS.index(block) <= i + 20 for i, block in enumerate(drawn))
+    assert drawn != _draw_all(ShuffleBuffer(20, seed=1), BLOCKS)
+
+
+def test_state_goes_through_json():
+    first, second = ShuffleBuffer(20, seed=0), ShuffleBuffer(20, seed=5)
+    for block in BLOCKS[:15]:
+        first.add(block)
+    first.draw()
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert len(second) == 14 and second.permutation(9) == first.permutation(9)
+    assert _draw_all(second, BLOCKS[15:]) == _draw_all(first, BLOCKS[15:])
+
+
+@pytest.mark.parametrize("n_found, n_wanted", [(1199, 600), (601, 600), (1200, 600), (7, 3), (5, 1), (5, 5), (4, 9)])
+def test_held_out_sentences_are_taken_evenly_from_the_whole_text(n_found, n_wanted):
+    counts = Counts()
+    found = read_held_out([ListShard("x", [[str(i)] for i in range(n_found)])], n_wanted, counts=counts)
+    places = [int(words[0]) for words in found]
+    assert len(places) == min(n_found, n_wanted) and counts.n_sentences == n_found
+    gaps = [after - before for before, after in zip([*places, n_found], [*places[1:], n_found])][: len(places)]
+    assert places[0] == 0 and max(gaps) - min(gaps) <= 1

@@ -1,0 +1,174 @@
+"""Labelled text: sentences of Universal Dependencies, and sentences with word senses."""
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any, Iterator, List, NamedTuple
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from .._choices import AnyPath
+from .files import decode, open_bytes, parse_line, read_lines
+from .texts import read_json
+
+N_COLUMNS = 10
+NEW_DOCUMENT = b"# newdoc"
+NONE = "_"
+UPOS = frozenset("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
+ANNOTATION = (int, str, str, str)  # types of the first items of an annotated sense
+
+
+class Word(NamedTuple):
+    """One syntactic word: its form, UPOS, XPOS, features and relation; "" where a column is empty."""
+
+    form: str
+    pos: str
+    tag: str
+    morph: str
+    dep: str
+
+
+def read_conllu(path: AnyPath, vocab: Vocab) -> Iterator[Doc]:
+    """Stream the documents of a file, or its sentences if the file does not mark documents (`# newdoc`).
+
+    path (AnyPath): CoNLL-U in UTF-8, plain or compressed (.gz, .xz, .zst).
+    vocab (Vocab): Of the Docs.
+    YIELDS (Doc): With sentence boundaries, `pos_`, `tag_`, `morph` and `dep_`; heads are not read.
+    RAISES (ValueError): For a line in another format; EL108 for a damaged file.
+    """
+    document: List[List[Word]] = []
+    has_documents, name = False, os.fsdecode(path)
+    with open_bytes(path) as file:
+        words: List[Word] = []
+        for number, raw in enumerate(read_lines(file, longest=sys.maxsize), start=1):
+            if raw.startswith(b"#"):
+                if raw.startswith(NEW_DOCUMENT):
+                    yield from _make_docs(document, vocab, is_one=has_documents)
+                    document, has_documents = [], True
+            elif raw.strip():
+                words += _parse_word(raw, f"{name}:{number}")
+            elif words:
+                document, words = [*document, words], []
+                if not has_documents:
+                    yield from _make_docs(document, vocab, is_one=False)
+                    document = []
+        document += [words] if words else []  # the last empty line is missing
+        yield from _make_docs(document, vocab, is_one=has_documents)
+
+
+def _parse_word(raw: bytes, where: str) -> List[Word]:
+    """RETURNS (List[Word]): The word, nothing for a multiword token or an empty node."""
+    line, n_undecodable = decode(raw)
+    columns = line.rstrip("\r\n").split("\t")
+    number, form, _, pos, tag, morph, _, dep = [*columns, *[""] * 8][:8]
+    problem = ""
+    if n_undecodable:
+        problem = "it is not UTF-8"
+    elif len(columns) != N_COLUMNS:
+        problem = f"it has {len(columns)} columns, divided by tabs, not {N_COLUMNS}"
+    elif "-" in number or "." in number:
+        return []
+    elif not number.isdigit() or not form:
+        problem = "it has no number or no form"
+    elif pos != NONE and pos not in UPOS:
+        problem = f"'{pos}' is not a universal part of speech"
+    if problem:
+        raise ValueError(f"Line {where} is not valid CoNLL-U: {problem}. Correct the line.")
+    return [Word(form, *("" if value == NONE else value for value in (pos, tag, morph, dep)))]
+
+
+def _make_docs(sentences: List[List[Word]], vocab: Vocab, *, is_one: bool) -> Iterator[Doc]:
+    """YIELDS (Doc): One of all sentences, or one of each; none without sentences."""
+    for group in [sentences] if is_one and sentences else [[sentence] for sentence in sentences]:
+        words = [word for sentence in group for word in sentence]
+        doc = Doc(
+            vocab,
+            words=[word.form for word in words],
+            pos=[word.pos for word in words],
+            tags=[word.tag for word in words],
+            morphs=[word.morph for word in words],
+            sent_starts=[i == 0 for sentence in group for i in range(len(sentence))],
+        )
+        for token, word in zip(doc, words):
+            token.dep_ = word.dep
+        yield doc
+
+
+@dataclass(frozen=True)
+class SenseUse:
+    """One annotated token.
+
+    position (int): Of the token in its sentence.
+    lemma (str), pos (str): Entry of the dictionary.
+    sense (str): Name of the sense.
+    """
+
+    position: int
+    lemma: str
+    pos: str
+    sense: str
+
+
+@dataclass(frozen=True)
+class SenseSentence:
+    """One sentence.
+
+    document (str): Name of the document; sentences of a document follow each other.
+    tokens (List[str]): All tokens.
+    uses (List[SenseUse]): The annotated ones, which may be none.
+    """
+
+    document: str
+    tokens: List[str]
+    uses: List[SenseUse]
+
+
+def read_senses(path: AnyPath) -> Iterator[SenseSentence]:
+    """Stream the sentences of a file.
+
+    path (AnyPath): JSON lines or an array, plain or compressed (.gz, .xz, .zst). Empty lines are skipped.
+    YIELDS (SenseSentence): In the order of the file.
+    RAISES (ValueError): For a line in another format; EL108 for a damaged file.
+    """
+    with open_bytes(path) as file:
+        for where, line in read_json(file, os.fsdecode(path)):
+            if line.strip():
+                yield _parse_senses(decode(line)[0], where)
+
+
+def _parse_senses(line: str, where: str) -> SenseSentence:
+    try:
+        record = parse_line(line)
+        problem = _find_problem(record)
+    except ValueError as error:
+        problem = f"it is not valid JSON ({error})"
+    if problem:
+        raise ValueError(
+            f"Line {where} is not a sentence with word senses: {problem}. A line should be an object with 'doc', "
+            "'tokens' and 'senses', a list of [position, lemma, part of speech, sense]. Correct the line."
+        )
+    uses = [SenseUse(*annotation[: len(ANNOTATION)]) for annotation in record["senses"]]
+    return SenseSentence(record["doc"], record["tokens"], sorted(uses, key=lambda use: use.position))
+
+
+def _find_problem(record: Any) -> str:
+    """What is wrong with a line, or ""."""
+    if not isinstance(record, dict):
+        return f"it is a {type(record).__name__}, not an object"
+    tokens, senses = record.get("tokens"), record.get("senses")
+    if not isinstance(record.get("doc"), str):
+        return "'doc' is not a string"
+    if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
+        return "'tokens' is not a list of strings that are not empty"
+    if not isinstance(senses, list):
+        return "'senses' is not a list"
+    wrong = [item for item in senses if not _is_annotation(item, len(tokens))]
+    return f"{wrong[0]!r} is not [position, lemma, part of speech, sense] of a token" if wrong else ""
+
+
+def _is_annotation(item: Any, n_tokens: int) -> bool:
+    if not isinstance(item, list) or len(item) < len(ANNOTATION):
+        return False
+    fits = all(isinstance(value, kind) and not isinstance(value, bool) for value, kind in zip(item, ANNOTATION))
+    return fits and 0 <= item[0] < n_tokens

@@ -1,0 +1,330 @@
+"""Texts of all formats with spaCy: items of plain text, JSONL and DocBin, split into tokens and sentences."""
+
+import json
+import os
+import re
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, cast
+
+import spacy
+from spacy.language import Language
+from spacy.pipeline import Sentencizer
+from spacy.tokens import Doc, DocBin, Span
+
+from .._choices import AnyPath
+from ..errors import Warnings
+from .files import REPLACEMENT, Counts, Tell, find_files, format_of, open_bytes, parse_line, read_lines, say_nothing
+
+# The sentences of a line, paragraph, Doc or row of a data set; empty for an empty line.
+Record = List[List[str]]
+# A text to tokenize, a list of words, or a Doc.
+Item = Union[str, List[str], Doc]
+# An item, and the number of invalid UTF-8 sequences in it.
+Read = Tuple[Item, int]
+SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+# Strings in spaCy's vocabulary before it is replaced by an empty one.
+MAX_STRINGS = 300_000
+# Punctuation that tokenizers split off; without apostrophes and hyphens.
+ENDINGS = frozenset('.,;:!?…)]"”»。、，！？；：）」』؟،।')
+# Tokenized English text has 1 % of tokens that end in punctuation, mostly abbreviations; raw text has 14 %.
+MOST = 0.05
+
+
+def read_items(
+    path: AnyPath,
+    nlp: Language,
+    counts: Counts,
+    *,
+    format: str = "auto",
+    is_tokenized: bool = False,
+    tell: Tell = say_nothing,
+) -> Iterator[Item]:
+    """Stream the texts of a file, of all files of a folder or a pattern, or of stdin.
+
+    path (AnyPath): See `find_files`.
+    nlp (Language): Its vocabulary is that of the Docs.
+    counts (Counts): The number of unpaired surrogates replaced by U+FFFD is added to it.
+    format (str): "text", "jsonl" or "docbin"; "auto" infers it from the suffix, stdin and others are text.
+    is_tokenized (bool): Whether tokens are separated by white space.
+    tell (Tell): Called with a message on files of a folder that are not read.
+    YIELDS (Item): One item per line or Doc; an empty line is an empty item, so that items match line numbers.
+    RAISES (ValueError): EL108 for a damaged file; for a path without texts, an invalid DocBin, a line
+        that is not valid JSON or UTF-8.
+    """
+    for file in map(str, find_files(os.fsdecode(path), tell)):
+        kind = format if format != "auto" else format_of(Path(file))
+        if kind == "docbin":
+            yield from read_docbin(file, nlp)
+        else:
+            yield from _read_lines(file, kind, is_tokenized, counts)
+
+
+def to_doc(item: Item, nlp: Language) -> Doc:
+    """RETURNS (Doc): The item, tokenized by the pipeline's tokenizer if it is a text. Empty words, which spaCy does not
+    allow, become spaces, whose vectors are zero, so that each word has its row.
+    """
+    if isinstance(item, Doc):
+        return item
+    return nlp.make_doc(item) if isinstance(item, str) else Doc(nlp.vocab, words=[word or " " for word in item])
+
+
+def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
+    """Stream JSON lines, or the elements of a JSON array, which is held in memory as a whole.
+
+    file (BinaryIO): At its start.
+    path (object): Its name.
+    YIELDS (Tuple[str, bytes]): Place of a record, for errors, and the record; blank lines are records of JSON lines.
+    RAISES (ValueError): For an array that is not valid.
+    """
+    lines, start = read_lines(file, longest=sys.maxsize), []
+    for line in lines:
+        start.append(line)
+        if line.strip():
+            break
+    if not start or not start[-1].lstrip().startswith(b"["):
+        yield from ((f"{path}:{number}", line) for number, line in enumerate(chain(start, lines), start=1))
+        return
+    try:
+        records = json.loads(b"".join(chain(start, lines)))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"Line {path}:{len(start)} is not valid JSON: {error}. Correct it: a .jsonl file has one JSON object "
+            "per line, or is one JSON array of objects."
+        ) from error
+    for number, record in enumerate(records, start=1):
+        yield f"{path}, element {number}", json.dumps(record).encode("ascii")
+
+
+def parse_json(line: str, where: str) -> Tuple[Item, int]:
+    """line (str): A JSON object with `text`, or with `words` or `tokens`; a blank line is an empty text.
+    where (str): File and line number, for the error.
+    RETURNS (Tuple[Item, int]): The text or the words, and the number of unpaired surrogates replaced by U+FFFD.
+    RAISES (ValueError): For another line.
+    """
+    if not line.strip():
+        return "", 0
+    try:
+        record = parse_line(line)
+    except ValueError as error:
+        raise ValueError(
+            f"Line {where} is not valid JSON: {error}. Correct it: a .jsonl file has one JSON object per line, or "
+            "is one JSON array of objects."
+        ) from error
+    item = _item_of(record) if isinstance(record, dict) else None
+    if item is None:
+        raise ValueError(
+            f"Line {where} is '{line[:60]}', but should be a JSON object with 'text' (a string) or 'words' (a "
+            "list of strings). Correct the line."
+        )
+    return _replace_surrogates(item) if SURROGATE_ESCAPE.search(line) else (item, 0)
+
+
+def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
+    """file (str): Written by `DocBin.to_disk`; held in memory as a whole.
+    nlp (Language): Its vocabulary is that of the Docs.
+    YIELDS (Doc): The Docs.
+    RAISES (ValueError): For an invalid file.
+    """
+    try:
+        with open_bytes(Path(file)) as content:
+            docs = DocBin().from_bytes(content.read())
+    # zlib, msgpack and spaCy raise different errors for invalid bytes.
+    except Exception as error:
+        raise ValueError(
+            f"'{file}' cannot be read as a DocBin: {str(error).rstrip('.')}. Write .spacy files with `DocBin.to_disk`."
+        ) from error
+    yield from docs.get_docs(nlp.vocab)
+
+
+class SentenceCutter:
+    """Splits a text, a list of words or a Doc into sentences.
+
+    lang (Optional[str]): Language of the tokenizer; None: tokens are separated by white space.
+    running_text (bool): Split items without sentence boundaries by spaCy's `sentencizer`.
+    RAISES (ValueError): For an unknown language.
+    """
+
+    def __init__(self, lang: Optional[str] = None, *, running_text: bool = False) -> None:
+        self.is_plain = lang is None and not running_text
+        self._tokenizes = lang is not None
+        self._lang = lang or "xx"
+        self._nlp = make_nlp(self._lang)
+        self._sentencizer = Sentencizer() if running_text else None
+
+    def records(self, items: Iterable[Read]) -> Iterator[Tuple[Record, int]]:
+        """Split items, in bounded memory.
+
+        items (Iterable[Read]): Read one at a time.
+        YIELDS (Tuple[Record, int]): The sentences of an item, and its number of invalid UTF-8 sequences.
+        """
+        for item, n_replaced in items:
+            # spaCy stores every string. A memory zone frees them too, but halves the speed.
+            if len(self._nlp.vocab.strings) > MAX_STRINGS:
+                self._nlp = make_nlp(self._lang)
+            yield self._cut(item), n_replaced
+
+    def _cut(self, item: Item) -> Record:
+        if isinstance(item, str):
+            item = self._nlp.make_doc(item) if self._tokenizes else item.split()
+        if isinstance(item, list):
+            words = _clean(item)
+            if self._sentencizer is None or not words:
+                return [words] if words else []
+            item = Doc(self._nlp.vocab, words=words)
+        return [sentence for sentence in map(_words_of, self._spans(item)) if sentence]
+
+    def _spans(self, doc: Doc) -> Iterable[Union[Doc, Span]]:
+        if self._sentencizer is not None and not doc.has_annotation("SENT_START"):
+            doc = self._sentencizer(doc)
+        return doc.sents if doc.has_annotation("SENT_START") else [doc]
+
+
+def make_nlp(lang: str, *, option: str = "--lang", instead: str = "leave it out") -> Language:
+    """lang (str): Code of a language.
+    option (str), instead (str): Name of the setting, and its value for tokenized text, for the error.
+    RETURNS (Language): A pipeline with a tokenizer only.
+    RAISES (ValueError): For an unknown language.
+    """
+    try:
+        nlp = spacy.blank(lang)
+    except ImportError as error:
+        raise ValueError(
+            f"There is no tokenizer for the language '{lang}': {error} Set {option} to a language code that "
+            f"`spacy.blank` knows ('en', 'de', 'xx' for any language), or {instead} if the text is tokenized."
+        ) from error
+    nlp.max_length = sys.maxsize  # the default limit is for parsers
+    return nlp
+
+
+def make_splitter(lang: str) -> Language:
+    """lang (str): Code of a language.
+    RETURNS (Language): A pipeline with its tokenizer and spaCy's rule-based sentence splitter.
+    RAISES (ValueError): For an unknown language.
+    """
+    nlp = make_nlp(lang, instead="choose en")
+    nlp.add_pipe("sentencizer")
+    return nlp
+
+
+def choose_lang(given: Optional[str], *known: Any) -> str:
+    """given (Optional[str]): Language that the user asks for.
+    *known (Any): Languages in an index, then in the meta data of a biLM; anything but a text is passed over.
+    RETURNS (str): The first that is there, "en" without any.
+    """
+    return given or next((lang for lang in known if isinstance(lang, str) and lang.strip()), "en")
+
+
+class PunctuationCheck:
+    """The share of tokens that end in punctuation among the first tokens of a text.
+
+    max_tokens (int): Maximum number of tokens to check.
+    """
+
+    def __init__(self, max_tokens: int = 20_000) -> None:
+        self.n_tokens = self.n_attached = 0
+        self.example = ""
+        self._max_tokens = max_tokens
+
+    def add(self, tokens: Iterable[str]) -> None:
+        """tokens (Iterable[str]): The next tokens of the text."""
+        if self.n_tokens >= self._max_tokens:
+            return
+        for token in tokens:
+            self.n_tokens += 1
+            if token[-1:] in ENDINGS and any(character.isalnum() for character in token):
+                self.n_attached += 1
+                self.example = self.example or token
+
+    def watch(self, sentences: Iterable[List[str]]) -> Iterator[List[str]]:
+        """sentences (Iterable[List[str]]): The text.
+        YIELDS (List[str]): The same sentences.
+        """
+        for tokens in sentences:
+            self.add(tokens)
+            yield tokens
+
+    def warning(self, places: Sequence[object], lang: str = "en") -> Optional[str]:
+        """places (Sequence[object]): Source of the text.
+        lang (str): Language whose tokenizer the warning proposes.
+        RETURNS (Optional[str]): WL103 if more than `MOST` of the tokens end in punctuation.
+        """
+        if self.n_attached <= MOST * self.n_tokens:
+            return None
+        return Warnings.WL103.format(
+            share=f"{self.n_attached / self.n_tokens:.0%}",
+            source=", ".join(map(str, places)),
+            example=self.example,
+            lang=lang,
+        )
+
+
+def warn_of_raw_text(
+    check: PunctuationCheck,
+    places: Sequence[object],
+    lang: Optional[str],
+    warn: Tell,
+    meta: Optional[Mapping[str, Any]] = None,
+) -> None:
+    """check (PunctuationCheck): Contains the first tokens.
+    places (Sequence[object]): Source of the text.
+    lang (Optional[str]): Language of the tokenizer; with one there is no warning.
+    warn (Tell): Called with a warning if the text looks like raw text.
+    meta (Optional[Mapping[str, Any]]): Of the biLM, whose language the warning proposes.
+    """
+    warning = check.warning(places, choose_lang(None, (meta or {}).get("lang")))
+    if warning is not None and lang is None:
+        warn(warning)
+
+
+def _read_lines(file: str, kind: str, is_tokenized: bool, counts: Counts) -> Iterator[Item]:
+    with open_bytes(Path(file)) as content:
+        # A text of any length is one item.
+        lines = enumerate(read_lines(content, longest=sys.maxsize), start=1)
+        for where, line in (
+            read_json(content, file) if kind == "jsonl" else ((f"{file}:{number}", line) for number, line in lines)
+        ):
+            text = _decode(line, where).rstrip("\r\n")
+            item, n_replaced = parse_json(text, where) if kind == "jsonl" else (text, 0)
+            counts.n_undecodable += n_replaced
+            yield item.split() if is_tokenized and isinstance(item, str) else item
+
+
+def _decode(line: bytes, where: str) -> str:
+    try:
+        return line.decode("utf8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"Line {where} is not valid UTF-8: {error}. Convert the file to UTF-8, or set its format with "
+            "--input-format."
+        ) from error
+
+
+def _item_of(record: Dict[str, Any]) -> Optional[Item]:
+    words = record.get("words", record.get("tokens"))
+    if isinstance(words, list) and all(isinstance(word, str) for word in words):
+        return words
+    text = record.get("text")
+    return text if isinstance(text, str) else None
+
+
+def _replace_surrogates(item: Item) -> Tuple[Item, int]:
+    """Replace unpaired surrogates, which UTF-8 cannot encode and spaCy does not accept."""
+    words = [item] if isinstance(item, str) else cast(List[str], item)
+    replaced = [SURROGATE.subn(REPLACEMENT, word) for word in words]
+    n_replaced = sum(n for _, n in replaced)
+    return (replaced[0][0] if isinstance(item, str) else [word for word, _ in replaced]), n_replaced
+
+
+def _words_of(span: Union[Doc, Span]) -> List[str]:
+    return _clean([token.text for token in span])
+
+
+def _clean(words: List[str]) -> List[str]:
+    """Remove blank tokens, and line ends within tokens, which a vocabulary file cannot store."""
+    kept = [word for word in words if word and not word.isspace()]
+    if any("\n" in word or "\r" in word for word in kept):
+        return [" ".join(word.split()) for word in kept]
+    return kept

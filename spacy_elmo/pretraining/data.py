@@ -1,0 +1,272 @@
+"""Text for training: an endless stream of blocks of sentences with a position that can be saved; held-out sentences."""
+
+import itertools
+import random
+from collections import deque
+from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence
+
+from ..corpora.files import Counts
+from ..corpora.shards import Shard, read_shards
+from ..corpora.texts import Record
+from ..errors import Errors
+
+# The tokens of each sentence.
+Sentences = List[List[str]]
+Block = Sentences
+
+
+class BlockStream:
+    """Streams blocks of consecutive sentences of one shard; the last block of a shard may be shorter.
+
+    Each pass over the corpus yields every sentence once. Memory holds the shuffle buffer and one record.
+
+    shards (Sequence[Shard]): The corpus.
+    block_sentences (int): Sentences per block.
+    seed (int): Seed of the shuffling.
+    shuffle_blocks (int): Size of the shuffle buffer in blocks; 0 keeps the order of a shard.
+    shuffle_shards (bool): Shuffle the order of the shards in each pass.
+    repeat (bool): Repeat the corpus without end.
+    max_sentence_tokens (int): Longer sentences are split at this length.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        *,
+        block_sentences: int,
+        seed: int,
+        shuffle_blocks: int = 0,
+        shuffle_shards: bool = False,
+        repeat: bool = True,
+        max_sentence_tokens: int = 1000,
+    ) -> None:
+        self.shards = list(shards)
+        self.counts = Counts()
+        self.epoch = 0
+        self.repeat = repeat
+        self.max_sentence_tokens = max_sentence_tokens
+        self._layout = {
+            "shards": [shard.name for shard in self.shards],
+            "block_sentences": block_sentences,
+            "shuffle_blocks": shuffle_blocks,
+            "shuffle_shards": shuffle_shards,
+            "max_sentence_tokens": max_sentence_tokens,
+        }
+        self._block_sentences = block_sentences
+        self._shuffle_shards = shuffle_shards
+        self._buffer = ShuffleBuffer(shuffle_blocks, seed=seed)
+        self._waiting: Deque[List[str]] = deque()  # sentences of records already read, not yet in a block
+        self._records: Optional[Iterator[Record]] = None  # of the current shard
+        self._begin_pass()
+
+    def __iter__(self) -> "BlockStream":
+        return self
+
+    def __next__(self) -> Block:
+        """RETURNS (Block): The tokens of each sentence of a block.
+        RAISES (ValueError): EL101 if a whole pass finds no sentence.
+        """
+        self._fill_buffer()
+        block = self._buffer.draw()
+        while block is None:
+            self._end_pass()
+            self._fill_buffer()
+            block = self._buffer.draw()
+        return block
+
+    def state_dict(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Plain JSON types. Another stream over the same shards can load it."""
+        return {
+            "layout": dict(self._layout),
+            "epoch": self.epoch,
+            "order": list(self._order),
+            "n_shards": self._n_shards,
+            "n_records": self._n_records,
+            "waiting": list(self._waiting),
+            "is_empty": self._is_empty,
+            "counts": self.counts.to_dict(),
+            "buffer": self._buffer.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue at the position of another stream; the current file is skipped line by line up to there.
+
+        state (Mapping[str, Any]): From `state_dict`.
+        RAISES (ValueError): If that stream has other shards or another layout.
+        """
+        different = [name for name, value in self._layout.items() if state["layout"].get(name) != value]
+        if different:
+            raise ValueError(
+                "The position in the checkpoint belongs to another corpus or layout: "
+                f"{_describe(different, state['layout'], self._layout)}. Resume with the corpus and the settings the "
+                "run was started with, or start a new run."
+            )
+        self.epoch, self._order, self._n_shards = state["epoch"], list(state["order"]), state["n_shards"]
+        self._n_records, self._is_empty = state["n_records"], state["is_empty"]
+        self._waiting = deque(list(sentence) for sentence in state["waiting"])
+        self.counts = Counts.from_dict(state["counts"])
+        self._buffer.load_state_dict(state["buffer"])
+        self._records = None
+
+    def _begin_pass(self) -> None:
+        n = len(self.shards)
+        self._order = self._buffer.permutation(n) if self._shuffle_shards else list(range(n))
+        self._n_shards = self._n_records = 0  # complete shards, in the order; records read of the current shard
+        self._is_empty = True
+
+    def _end_pass(self) -> None:
+        if self._is_empty:
+            raise ValueError(Errors.EL101.format(source=_name_some(self.shards)))
+        if not self.repeat:
+            raise StopIteration
+        self.epoch += 1
+        self._begin_pass()
+
+    def _fill_buffer(self) -> None:
+        while not self._buffer.is_full:
+            block = self._read_block()
+            if not block:
+                return
+            self._buffer.add(block)
+
+    def _read_block(self) -> Block:
+        """The next sentences of the current shard, or of the next one; empty at the end of a pass."""
+        while self._n_shards < len(self._order):
+            block: Block = []
+            while len(block) < self._block_sentences and (self._waiting or self._read_record()):
+                block.append(self._waiting.popleft())
+            if block:
+                return block
+            self._n_shards, self._n_records, self._records = self._n_shards + 1, 0, None
+        return []
+
+    def _read_record(self) -> bool:
+        """Queue the sentences of the next record that has any; False at the end of the shard."""
+        if self._records is None:
+            shard = self.shards[self._order[self._n_shards]]
+            self._records = shard.read_records(self.counts, skip=self._n_records)
+        counts, longest = self.counts, self.max_sentence_tokens
+        for record in self._records:
+            self._n_records += 1
+            for tokens in record:
+                if len(tokens) <= longest:
+                    counts.n_tokens += len(tokens)
+                    counts.n_sentences += 1
+                    self._waiting.append(tokens)
+                else:
+                    self._split_sentence(tokens)
+            if record:
+                self._is_empty = False
+                return True
+        return False
+
+    def _split_sentence(self, tokens: List[str]) -> None:
+        n_tokens, longest = len(tokens), self.max_sentence_tokens
+        self.counts.n_tokens += n_tokens
+        segments = [tokens[i : i + longest] for i in range(0, n_tokens, longest)]
+        self.counts.n_sentences += len(segments)
+        self.counts.n_long += 1
+        self._waiting.extend(segments)
+
+
+def read_held_out(
+    shards: Sequence[Shard],
+    n_sentences: int,
+    *,
+    max_sentence_tokens: int = 1000,
+    counts: Optional[Counts] = None,
+) -> Sentences:
+    """Select evenly spaced sentences of the held-out text.
+
+    shards (Sequence[Shard]): The text, small enough to fit in memory.
+    n_sentences (int): Number of sentences, evenly spaced from the first sentence to the end.
+    max_sentence_tokens (int): Longer sentences are split at this length, as in training.
+    counts (Optional[Counts]): Counts of the whole text are added to it.
+    RETURNS (Sentences): The sentences, all if there are fewer.
+    RAISES (ValueError): EL101 for a text without sentences.
+    """
+    stream = BlockStream(shards, block_sentences=1, seed=0, repeat=False, max_sentence_tokens=max_sentence_tokens)
+    sentences = list(itertools.chain.from_iterable(stream))
+    if counts is not None:
+        counts.add(stream.counts)
+    n_found = len(sentences)
+    return [sentences[i * n_found // n_sentences] for i in range(n_sentences)] if n_sentences < n_found else sentences
+
+
+def count_predictions(shards: Sequence[Shard], counts: Optional[Counts] = None) -> int:
+    """shards (Sequence[Shard]): The corpus, read once if `counts` is None.
+    counts (Optional[Counts]): Counts of one pass.
+    RETURNS (int): Predictions per direction of one pass: its tokens, and one boundary per sentence.
+    """
+    if counts is None:
+        counts = Counts()
+        for _ in read_shards(shards, counts):
+            pass
+    return counts.n_tokens + counts.n_sentences
+
+
+class ShuffleBuffer:
+    """Holds a number of blocks; each draw takes one at random, and the next block of the corpus replaces it.
+
+    A block is drawn at most `n_blocks` positions early. The buffer has its own random number generator.
+
+    n_blocks (int): Size of the buffer; 0 and 1 keep the order.
+    seed (int): Seed of the generator.
+    """
+
+    def __init__(self, n_blocks: int, *, seed: int) -> None:
+        self.n_blocks = max(1, n_blocks)
+        self._blocks: List[Block] = []
+        self._random = random.Random(seed)
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    @property
+    def is_full(self) -> bool:
+        """RETURNS (bool): Whether a block must be drawn before another is added."""
+        return len(self._blocks) >= self.n_blocks
+
+    def add(self, block: Block) -> None:
+        """block (Block): Added to the buffer."""
+        self._blocks.append(block)
+
+    def draw(self) -> Optional[Block]:
+        """RETURNS (Optional[Block]): A random block of the buffer; None if it is empty."""
+        if not self._blocks:
+            return None
+        blocks = self._blocks
+        i = self._random.randrange(len(blocks))
+        blocks[i], blocks[-1] = blocks[-1], blocks[i]
+        return blocks.pop()
+
+    def permutation(self, n: int) -> List[int]:
+        """RETURNS (List[int]): The numbers below n in a random order."""
+        order = list(range(n))
+        self._random.shuffle(order)
+        return order
+
+    def state_dict(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Plain JSON types: the blocks and the state of the generator."""
+        version, numbers, gauss = self._random.getstate()
+        return {"blocks": list(self._blocks), "random": [version, list(numbers), gauss]}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """state (Dict[str, Any]): From `state_dict`."""
+        version, numbers, gauss = state["random"]
+        self._random.setstate((version, tuple(numbers), gauss))
+        self._blocks = [[list(sentence) for sentence in block] for block in state["blocks"]]
+
+
+def _name_some(shards: Sequence[Shard]) -> str:
+    names = [shard.name for shard in shards[:3]]
+    return ", ".join(names) + (f" and {len(shards) - 3} more" if len(shards) > 3 else "") if names else "no files"
+
+
+def _describe(names: Sequence[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    return "; ".join(f"{name} was {_short(before.get(name))}, is {_short(now[name])}" for name in names)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."

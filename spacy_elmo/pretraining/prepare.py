@@ -1,0 +1,278 @@
+"""Create a run from its config: texts, vocabulary, softmax, and a new or existing biLM."""
+
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+
+from ..bilm.config import BiLMConfig
+from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
+from ..bilm.model import BiLMNetwork
+from ..corpora.files import STDIN, Counts, Tell, say_nothing
+from ..corpora.shards import Shard, find_shards, read_shards
+from ..corpora.texts import PunctuationCheck, make_nlp, warn_of_raw_text
+from ..errors import Errors, Warnings
+from ..inference.bilm import BiLM
+from ..text.vocabulary import UNKNOWN, Vocabulary
+from ..weights import load_bilm
+from ..weights.parts import is_head_shared
+from ..weights.tensorflow import has_accumulators, read_accumulators
+from .config import PretrainConfig, RunSettings, SoftmaxConfig, check_config
+from .data import Sentences, count_predictions, read_held_out
+from .distributed import Ranks
+from .run import Pretraining
+from .run_folder import stored_vocabulary
+from .vocabulary import choose_vocabulary, count_vocabulary
+
+SENTENCES_TO_CHECK = 1000  # for tokens that end in punctuation
+MANY_PASSES = 20
+
+
+def make_run(
+    config: Mapping[str, Any],
+    output: Path,
+    ranks: Ranks,
+    *,
+    resume: bool = False,
+    tell: Tell = say_nothing,
+    warn: Tell = say_nothing,
+) -> Pretraining:
+    """Check settings, find texts, count the vocabulary, create or load the biLM.
+
+    config (Mapping[str, Any]): Blocks `paths`, `corpus`, `vocabulary`, `bilm`, `pretraining`, `meta`.
+    output (Path): Folder of the run.
+    ranks (Ranks): This process and its communication with the others.
+    resume (bool): Use the vocabulary of the run in the folder, if there is one, instead of counting words.
+    tell (Tell), warn (Tell): Called with messages and warnings, on the first rank only.
+    RETURNS (Pretraining): The run, not started.
+    RAISES (ValueError): See `check_config` and `choose_vocabulary`; EL101 for a text without sentences; for missing
+        paths, for a biLM to start from that has other sizes or another softmax, for settings without effect, and if
+        accumulators cannot be taken over.
+    """
+    settings = check_config(config)
+    ranks.lanes(settings.pretraining.batch_size)
+    if not ranks.is_writer:
+        tell = warn = say_nothing
+    init, sizes = _load_init(settings)
+    sums = _accumulators(settings, init, tell)
+    shards, held_out = _read_texts(settings, tell, warn)
+    stored = stored_vocabulary(output) if resume and ranks.is_writer else None
+    counted = _vocabulary(settings, init, shards, stored, tell, warn) if ranks.is_writer else None
+    vocabulary, counts, n_unknown = ranks.from_writer(counted)
+
+    pretraining = settings.pretraining
+    is_known = counts is not None or pretraining.max_passes > 0
+    n_predictions = count_predictions(shards, counts) if is_known else None
+    pretraining = pretraining.fit_to_corpus(n_words=len(vocabulary), n_predictions=n_predictions)
+    if n_predictions is not None:
+        tell(
+            f"Training on {pretraining.max_tokens:,} predictions per direction: "
+            f"{pretraining.max_tokens / n_predictions:.2f} passes through the text, {pretraining.n_updates:,} updates, "
+            f"{pretraining.softmax.kind} softmax"
+        )
+    for text in corpus_warnings(pretraining, n_predictions=n_predictions, n_unknown=n_unknown):
+        warn(text)
+
+    torch.manual_seed(pretraining.seed)
+    network = init.network if init else BiLMNetwork(BiLMConfig.from_dict(_with_words(sizes, len(vocabulary))))
+    network.to(ranks.device)
+    if init is not None and init.head is not None and not settings.words.new_head:
+        head = init.head
+    else:
+        head = _make_head(network, vocabulary, pretraining.softmax, init, tell)
+    meta = dict(settings.meta)
+    if init is not None:
+        meta["init"] = {"path": str(settings.paths.init), "meta": init.meta}
+    run = Pretraining(
+        *(network, head.to(ranks.device), vocabulary, shards, held_out, pretraining, output),
+        meta=meta,
+        text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.words)},
+        ranks=ranks,
+        n_predictions=n_predictions,
+    )
+    if sums is not None:
+        run.trainer.optimizer.take_accumulators(sums)
+    return run
+
+
+def corpus_warnings(
+    config: PretrainConfig, *, n_predictions: Optional[int] = None, n_unknown: Optional[int] = None
+) -> List[str]:
+    """Find settings that are unsuitable for the corpus.
+
+    config (PretrainConfig): From `fit_to_corpus`.
+    n_predictions (Optional[int]): Predictions per direction of one pass, if counted.
+    n_unknown (Optional[int]): Tokens of the corpus that are `<UNK>`, or 1 if there are any; None if unknown.
+    RETURNS (List[str]): For a warm-up of more than half of the run, a corpus without `<UNK>` (WL102), many passes.
+    """
+    found = []
+    is_slanted = config.schedule.name == "slanted_triangular"
+    if 2 * config.warmup_updates > config.n_updates and not is_slanted:
+        found.append(
+            f"The warm-up of the learning rate takes {config.warmup_updates} of the {config.n_updates} updates of this "
+            "run, so the model learns little. Set schedule.warmup_steps = null (schedule.warmup_share then applies, 5 "
+            "% of the run), fewer warmup_steps, a smaller batch_size, or more max_passes."
+        )
+    if n_unknown == 0:
+        found.append(Warnings.WL102)
+    if n_predictions and config.max_tokens > MANY_PASSES * n_predictions and not config.patience:
+        found.append(
+            f"The run reads the text {round(config.max_tokens / n_predictions)} times, and a biLM overfits after a few "
+            "passes. Lower max_tokens, set max_passes instead, or set patience to stop the run when the held-out "
+            "perplexity no longer falls."
+        )
+    return found
+
+
+def _load_init(settings: RunSettings) -> Tuple[Optional[BiLM], Dict[str, Any]]:
+    """The biLM to start from, if there is one, and the sizes: all is checked before texts are read."""
+    path, block, pretraining = settings.paths.init, settings.bilm, settings.pretraining
+    init = load_bilm(path) if path else None
+    if init is None:
+        BiLMConfig.from_dict(_with_words(block, 1))
+        sizes = block
+    else:
+        sizes = init.config.to_dict()
+        asked = BiLMConfig.from_dict(_with_words(block, init.config.n_words or 1)).to_dict() if block else sizes
+        different = _differences(asked, sizes)
+        if different:
+            raise ValueError(
+                f"The [bilm] block differs from the biLM '{path}' that training starts from: {different}. Remove the "
+                "block to use the sizes of that biLM."
+            )
+    softmax = pretraining.softmax
+    has_sparse_table = not sizes.get("char_cnn") and not softmax.tie_weights
+    if pretraining.optimizer.sparse and softmax.kind not in ("sampled", "auto") and not has_sparse_table:
+        raise ValueError(
+            f'[pretraining.optimizer] sparse is true, but no gradient would be sparse: with softmax.kind = "'
+            f'{softmax.kind}" every row has a gradient, and there is no separate word embedding. Set sparse = false, '
+            'or softmax.kind = "sampled".'
+        )
+    if init is not None and init.head is not None and not settings.words.new_head:
+        _check_head(init, init.head, softmax, str(path))
+    return init, sizes
+
+
+def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) -> None:
+    """Compare the softmax that training starts from with that of the config."""
+    found = {"kind": "adaptive" if isinstance(head, AdaptiveHead) else "sampled or full"}
+    found["tie_weights"] = str(is_head_shared(init.network, head)).lower()
+    asked = {"kind": settings.kind if settings.kind == "adaptive" else "sampled or full"}
+    asked["tie_weights"] = str(settings.tie_weights).lower()
+    if isinstance(head, AdaptiveHead) and settings.kind == "adaptive":
+        found.update(cutoffs=str(head.cutoffs), div_value=str(head.div_value))
+        asked.update(cutoffs=str(list(settings.cutoffs)), div_value=str(float(settings.div_value)))
+    different = _differences(asked, found)
+    if different:
+        raise ValueError(
+            f"[pretraining.softmax] differs from the softmax of the biLM '{name}' that training starts from: "
+            f"{different}. Use the settings of that biLM, or set vocabulary.new_head = true to train a new softmax."
+        )
+
+
+def _differences(asked: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    names = [name for name in found if asked[name] != found[name]]
+    return "; ".join(f"{name}: {asked[name]} in the block, {found[name]} in the biLM" for name in names)
+
+
+def _with_words(sizes: Mapping[str, Any], n_words: int) -> Dict[str, Any]:
+    return dict(sizes) if sizes.get("char_cnn") else {**sizes, "n_words": n_words}
+
+
+def _accumulators(settings: RunSettings, init: Optional[BiLM], tell: Tell) -> Optional[Dict[str, Any]]:
+    """Adagrad's sums of squares in the TensorFlow checkpoint to start from, if they are wanted."""
+    path, optimizer = settings.paths.init, settings.pretraining.optimizer
+    if optimizer.init_accumulators:
+        if init is None or settings.words.new_head:
+            reason = "there is no biLM to start from" if init is None else "vocabulary.new_head makes a new softmax"
+            raise ValueError(Errors.EL326.format(path=path, reason=reason))
+        return read_accumulators(str(path), init, initial=optimizer.initial_accumulator)
+    if init is not None and optimizer.name == "adagrad" and has_accumulators(str(path)):
+        tell(f"{path} has Adagrad's accumulators; pretraining.optimizer.init_accumulators = true takes them over")
+    return None
+
+
+def _read_texts(settings: RunSettings, tell: Tell, warn: Tell) -> Tuple[List[Shard], Sentences]:
+    """The training text and the sentences held out, both checked."""
+    shards = _find_texts("train", settings, tell)
+    counts, pretraining = Counts(), settings.pretraining
+    held_out = read_held_out(
+        _find_texts("valid", settings, tell),
+        pretraining.eval_sentences,
+        max_sentence_tokens=pretraining.max_sentence_tokens,
+        counts=counts,
+    )
+    tell(f"Held-out text: {counts.describe()}")
+    first = list(islice(read_shards(shards), SENTENCES_TO_CHECK))
+    if not first:  # before it causes an error about a setting
+        raise ValueError(Errors.EL101.format(source=", ".join(shard.name for shard in shards)))
+    for name, sentences in (("train", first), ("valid", held_out)):
+        check = PunctuationCheck()
+        for tokens in sentences:
+            check.add(tokens)
+        warn_of_raw_text(check, [f"[paths] {name}"], settings.corpus.lang, warn, settings.meta)
+    return shards, held_out
+
+
+def _find_texts(name: str, settings: RunSettings, tell: Tell) -> List[Shard]:
+    place, corpus = getattr(settings.paths, name), settings.corpus
+    if not place:
+        raise ValueError(
+            f"paths.{name} is {place!r}, but should be a text file (.txt, .jsonl, .spacy; compressed as .gz, .xz or "
+            ".zst), a folder of such files, a pattern such as 'corpus/*.txt.gz', or a data set hf:NAME. Set it, for "
+            f"example with --paths.{name}."
+        )
+    places = [place] if isinstance(place, str) else list(place)
+    if str(STDIN) in places:
+        raise ValueError(
+            f"paths.{name} is '-' (stdin), but pretraining reads its texts more than once. Write stdin to a file first."
+        )
+    if corpus.lang is not None:
+        make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # its error names the setting
+    return find_shards(places, lang=corpus.lang, format=corpus.format, running_text=corpus.running_text, tell=tell)
+
+
+def _vocabulary(
+    settings: RunSettings,
+    init: Optional[BiLM],
+    shards: Sequence[Shard],
+    stored: Optional[Vocabulary],
+    tell: Tell,
+    warn: Tell,
+) -> Tuple[Vocabulary, Optional[Counts], Optional[int]]:
+    """The vocabulary, the counts of the text, and the number of its tokens that are <UNK> (1 for any); None if not
+    counted.
+    """
+    words = settings.words
+    known = choose_vocabulary(init, settings.paths, is_new_head=words.new_head, warn=warn) or stored
+    if known is not None:
+        if stored is not None or not (init is None or init.head is None or words.new_head):
+            return known, None, None
+        texts = read_shards(shards)  # up to the first <UNK>, which a new softmax has to learn
+        return known, None, int(any(word == UNKNOWN or word not in known for tokens in texts for word in tokens))
+    tell(f"Counting the words of {len(shards)} text(s)")
+    counts = Counts()
+    found = count_vocabulary(read_shards(shards, counts), n_words=words.n_words, min_count=words.min_count)
+    vocabulary = found.vocabulary()
+    tell(f"Vocabulary of {len(vocabulary):,} words; {found.unk_rate:.2%} of the tokens are <UNK>")
+    return vocabulary, counts, found.n_unknown
+
+
+def _make_head(
+    network: BiLMNetwork, vocabulary: Vocabulary, settings: SoftmaxConfig, init: Optional[BiLM], tell: Tell
+) -> LMHead:
+    """A new softmax. A full or sampled one starts from the weights of the words that the softmax of `init` has, too."""
+    width = network.config.projection_width
+    if settings.kind == "adaptive":
+        return AdaptiveHead(len(vocabulary), width, settings.cutoffs, settings.div_value)
+    if settings.tie_weights:
+        return SoftmaxHead.tied(network.word_embedding)
+    head = SoftmaxHead(len(vocabulary), width)
+    if init is not None and isinstance(init.head, SoftmaxHead) and init.vocabulary is not None:
+        known = {word: row for row, word in enumerate(init.vocabulary.words)}
+        rows = [row for row, word in enumerate(vocabulary.words) if word in known]
+        head.copy_rows(init.head, rows, [known[vocabulary.words[row]] for row in rows])
+        tell(f"Softmax: {len(rows):,} of {len(vocabulary):,} words start from their weights in paths.init")
+    return head

@@ -1,0 +1,274 @@
+"""The words of a run: counted in its text, read from a file, or those of the biLM that training starts from."""
+
+import heapq
+import os
+import sqlite3
+import tempfile
+from collections import Counter
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, cast
+
+from tqdm import tqdm
+
+from .._settings import to_path
+from ..corpora.files import Counts, Tell, say_nothing
+from ..corpora.shards import find_shards, read_shards
+from ..corpora.texts import PunctuationCheck, warn_of_raw_text
+from ..errors import Errors, Warnings
+from ..inference.bilm import BiLM
+from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
+from ..text.vocabulary import UNKNOWN, Vocabulary
+from ..weights.parts import read_vocabulary, write_vocabulary
+from ..weights.sources import Source
+from .config import PathsConfig
+
+SPECIAL = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
+MAX_NAMED = 5  # line numbers in an error message
+Entry = Tuple[str, int]
+
+
+@dataclass(frozen=True)
+class VocabularyCounts:
+    """The words of a vocabulary and the totals of the corpus.
+
+    words (List[str]): In order of descending frequency, ties by spelling; without `<S>`, `</S>` and `<UNK>`.
+    counts (List[int]): The count of each word.
+    n_tokens (int): Tokens of the corpus.
+    n_types (int): Distinct words of the corpus, kept or not.
+    n_unknown (int): Tokens outside the vocabulary.
+    """
+
+    words: List[str]
+    counts: List[int]
+    n_tokens: int
+    n_types: int
+    n_unknown: int
+
+    @property
+    def unk_rate(self) -> float:
+        """RETURNS (float): Share of the tokens outside the vocabulary."""
+        return self.n_unknown / max(1, self.n_tokens)
+
+    def vocabulary(self) -> Vocabulary:
+        """RETURNS (Vocabulary): `<S>`, `</S>`, `<UNK>`, then the words."""
+        return Vocabulary([*SPECIAL, *self.words])
+
+
+def count_vocabulary(
+    sentences: Iterable[Sequence[str]],
+    *,
+    n_words: Optional[int] = None,
+    min_count: int = 1,
+    max_entries: int = 5_000_000,
+    folder: Optional[Path] = None,
+) -> VocabularyCounts:
+    """Count words and keep the most frequent ones. Memory use is bounded by `max_entries` words, 110 bytes each, and
+    the words kept; the result does not depend on `max_entries`.
+
+    sentences (Iterable[Sequence[str]]): The corpus, read once.
+    n_words (Optional[int]): Number of words to keep, without the three special ones; None for all.
+    min_count (int): Minimum count of a word.
+    max_entries (int): Maximum number of distinct words in memory; if there are more, counts are added up in a temporary
+        file.
+    folder (Optional[Path]): Folder of the temporary file, by default that of the system.
+    RETURNS (VocabularyCounts): Words, counts and totals.
+    RAISES (ValueError): For numbers below 1.
+    """
+    for name, value in (("n_words", n_words), ("min_count", min_count), ("max_entries", max_entries)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}, should be 1 or more. Correct this setting.")
+    n_tokens = 0
+    counts: Counter[str] = Counter()
+    table: Optional[sqlite3.Connection] = None
+    with ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix=".counts.", dir=folder))
+        for tokens in sentences:
+            n_tokens += len(tokens)
+            counts.update(tokens)
+            if len(counts) > max_entries:
+                table = table or stack.enter_context(closing(_make_table(Path(place) / "counts.sqlite")))
+                _move_counts(counts, table)
+        if table is not None:
+            _move_counts(counts, table)
+        n_types = sum(word not in SPECIAL for word, _ in _entries(counts, table))
+        frequent = (entry for entry in _entries(counts, table) if entry[1] >= min_count and entry[0] not in SPECIAL)
+        kept = sorted(frequent, key=_rank) if n_words is None else heapq.nsmallest(n_words, frequent, key=_rank)
+    words, numbers = [word for word, _ in kept], [count for _, count in kept]
+    return VocabularyCounts(words, numbers, n_tokens, n_types, n_tokens - sum(numbers))
+
+
+def save_vocabulary(
+    places: Sequence[str],
+    output: Path,
+    *,
+    n_words: Optional[int] = 30000,
+    min_count: int = 2,
+    format: str = "auto",
+    lang: Optional[str] = None,
+    running_text: bool = False,
+    max_entries: int = 5_000_000,
+    tell: Tell = say_nothing,
+    warn: Tell = say_nothing,
+) -> Tuple[Counts, VocabularyCounts]:
+    """Count the words of a corpus and write the most frequent ones.
+
+    places (Sequence[str]): See `find_shards`, also for `format`, `lang` and `running_text`.
+    output (Path): Text file, one word per line; written atomically.
+    n_words (Optional[int]), min_count (int), max_entries (int): See `count_vocabulary`.
+    tell (Tell): Called with a message on files that are not read.
+    warn (Tell): Called with a warning if the text looks like raw text, or if no token is `<UNK>`.
+    RETURNS (Tuple[Counts, VocabularyCounts]): Counts of the text, and of the vocabulary.
+    RAISES (ValueError): EL101 for a corpus without sentences; see `find_shards`.
+    """
+    shards = find_shards(places, lang=lang, format=format, running_text=running_text, tell=tell)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    counts, check = Counts(), PunctuationCheck()
+    with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
+
+        def sentences() -> Iterator[List[str]]:
+            for tokens in check.watch(read_shards(shards, counts)):
+                yield tokens
+                progress.update(len(tokens))
+
+        found = count_vocabulary(
+            sentences(), n_words=n_words, min_count=min_count, max_entries=max_entries, folder=output.parent
+        )
+    if not counts.n_sentences:
+        raise ValueError(Errors.EL101.format(source=", ".join(map(str, places))))
+    warn_of_raw_text(check, places, lang, warn)
+    if not found.n_unknown:
+        warn(Warnings.WL102)
+    write_atomically(output, found.vocabulary())
+    return counts, found
+
+
+def write_atomically(path: Path, vocabulary: Vocabulary) -> None:
+    """Write a vocabulary under a temporary name in the same folder, then rename it.
+
+    path (Path): Text file, one word per line.
+    vocabulary (Vocabulary): The words.
+    RAISES (ValueError): For words that do not fit on one line.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write_vocabulary(part, vocabulary)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _entries(counts: "Counter[str]", table: Optional[sqlite3.Connection]) -> Iterable[Entry]:
+    if table is None:
+        return counts.items()
+    rows = table.execute("SELECT word, n FROM counts")
+    return ((word.decode("utf8", "surrogatepass"), count) for word, count in rows)
+
+
+def _make_table(path: Path) -> sqlite3.Connection:
+    table = sqlite3.connect(path, isolation_level=None)
+    table.execute("PRAGMA journal_mode = OFF")
+    table.execute("PRAGMA synchronous = OFF")
+    # Bytes, since words may have unpaired surrogates.
+    table.execute("CREATE TABLE counts (word BLOB PRIMARY KEY, n INTEGER) WITHOUT ROWID")
+    return table
+
+
+def _move_counts(counts: "Counter[str]", table: sqlite3.Connection) -> None:
+    """Add counts to the table and clear them; in the order of the table, so that each of its pages is written once."""
+    rows = ((word.encode("utf8", "surrogatepass"), count) for word, count in sorted(counts.items()))
+    try:
+        table.execute("BEGIN")
+        table.executemany("INSERT INTO counts VALUES (?, ?) ON CONFLICT (word) DO UPDATE SET n = n + excluded.n", rows)
+        table.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise OSError(f"The counts of words cannot be written to the disk: {error}. Free disk space.") from error
+    counts.clear()
+
+
+def _rank(entry: Entry) -> Tuple[int, str]:
+    return -entry[1], entry[0]
+
+
+def choose_vocabulary(
+    init: Optional[BiLM], paths: PathsConfig, *, is_new_head: bool, warn: Tell = say_nothing
+) -> Optional[Vocabulary]:
+    """Choose the vocabulary, if the words need not be counted.
+
+    Rows of a word embedding and of a softmax belong to words, so a biLM that keeps them keeps its vocabulary.
+
+    init (Optional[BiLM]): The biLM that training starts from.
+    paths (PathsConfig): Paths of that biLM and of a vocabulary file.
+    is_new_head (bool): Whether the softmax of that biLM is replaced.
+    warn (Tell): Called with a warning about a file in another order.
+    RETURNS (Optional[Vocabulary]): From the file or the biLM; None if the words must be counted.
+    RAISES (ValueError): For a vocabulary file that is missing, damaged (EL027) or does not fit the biLM.
+    """
+    given = _read_words(paths.vocab) if paths.vocab else None
+    n_rows = _n_rows(init, is_new_head)
+    if init is None or n_rows is None:
+        return _check_lines(given, str(paths.vocab), warn)
+    if init.vocabulary is None:
+        if given is None or len(given) != n_rows:
+            found = "no vocabulary is given" if given is None else f"'{paths.vocab}' has {len(given):,} words"
+            raise ValueError(
+                f"The word embedding or softmax of the biLM '{paths.init}' has {n_rows} rows, but the biLM has no "
+                f"vocabulary for them; {found}. Set paths.vocab to the vocabulary it was trained with, one word per "
+                "line in the order of the rows."
+            )
+        return given
+    if given is not None and given.words != init.vocabulary.words:
+        n_different = len(set(given.words) ^ set(init.vocabulary.words))
+        found = f"{n_different} words that differ from" if n_different else "another order than"
+        has_softmax_only = init.config.n_words is None
+        raise ValueError(
+            f"The vocabulary in paths.vocab has {found} the {len(init.vocabulary)} words of the biLM '{paths.init}', "
+            + (
+                "whose softmax cannot predict them. Remove paths.vocab, or set vocabulary.new_head = true to train a "
+                "new softmax."
+                if has_softmax_only
+                else "whose word embedding has one row for each of its own words. Remove paths.vocab. Only a biLM with "
+                "character input can be trained with another vocabulary."
+            )
+        )
+    return init.vocabulary
+
+
+def _n_rows(init: Optional[BiLM], is_new_head: bool) -> Optional[int]:
+    """Rows of the word embedding or softmax that training keeps; None if it keeps none."""
+    if init is None:
+        return None
+    if init.config.n_words is not None:
+        return init.config.n_words
+    return None if init.head is None or is_new_head else init.head.n_words
+
+
+def _read_words(path: str) -> Vocabulary:
+    if not to_path(path).is_file():
+        raise ValueError(
+            f"The vocabulary file '{path}' (paths.vocab) does not exist. Check the path, create a file with `elmo "
+            "vocab`, or set paths.vocab to null to count the words of the training text."
+        )
+    return cast(Vocabulary, read_vocabulary(Source(to_path(path)), is_needed=True))
+
+
+def _check_lines(given: Optional[Vocabulary], path: str, warn: Tell) -> Optional[Vocabulary]:
+    """Refuse blank lines of a vocabulary for a new softmax; warn if it is not in the order of `elmo vocab`."""
+    if given is None:
+        return None
+    blank = [number for number, word in enumerate(given.words, start=1) if not word.strip()]
+    if blank:
+        lines = ", ".join(map(str, blank[:MAX_NAMED]))
+        raise ValueError(
+            f"The vocabulary '{path}' has {len(blank)} blank line(s): {lines}. Tokens are never blank, so the rows of "
+            "these lines would not be trained. Remove the lines."
+        )
+    if tuple(given.words[: len(SPECIAL)]) != SPECIAL:
+        found, wanted = ", ".join(given.words[: len(SPECIAL)]), ", ".join(SPECIAL)
+        warn(
+            f"The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order "
+            "of descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in "
+            "this order."
+        )
+    return given

@@ -1,0 +1,192 @@
+"""Errors in the config of `elmo pretrain`, reported before training starts."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict
+
+import pytest
+from list_shard import ListShard
+from pretraining.small_run import make_run, write_text
+from thinc.api import Config
+from typer.testing import CliRunner
+
+from spacy_elmo import BiLMConfig
+from spacy_elmo.cli._app import app
+from spacy_elmo.pretraining.config import FULL_SOFTMAX_WORDS, PretrainConfig, check_config, read_config
+from spacy_elmo.pretraining.data import count_predictions
+from spacy_elmo.pretraining.prepare import corpus_warnings
+from spacy_elmo.pretraining.run_folder import changed_settings, describe_settings
+from spacy_elmo.text.vocabulary import Vocabulary
+
+CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
+
+
+def test_all_values_of_wrong_types_are_named_at_once():
+    wrong = {
+        "paths": {"train": ["a.txt", 3], "valid": 3},
+        "vocabulary": {"n_words": "all", "new_head": 5},
+        "bilm": {"n_layers": "2", "char_cnn": {"filters": [[1]]}},
+        "pretraining": {
+            **{"unroll_steps": 2.5, "seed": 1.5, "report_every": 2.5, "scale_loss": "maybe", "batch_size": 4.5},
+            **{"dropout": "x", "softmax": {"cutoffs": 5}, "optimizer": {"learn_rate": "fast", "grad_clip": None}},
+        },
+        "meta": 3,
+    }
+    with pytest.raises(ValueError, match="16 setting") as error:
+        check_config(wrong)
+    for text in (
+        "paths.train is ['a.txt', 3], should be a string or a list of strings or null",
+        "vocabulary.n_words is 'all', should be an integer or null",
+        "bilm.char_cnn.filters is [[1]]",
+        "pretraining.optimizer.grad_clip is None, should be a number",
+        "pretraining.batch_size is 4.5, should be an integer",
+        "meta is 3, should be a block of settings",
+    ):
+        assert text in str(error.value)
+
+
+def test_whole_numbers_may_be_written_with_an_exponent():
+    assert check_config({"pretraining": {"max_tokens": 1e3}}).pretraining.max_tokens == 1000
+
+
+def test_settings_have_the_defaults_of_the_config_file():
+    file, none = check_config(Config().from_disk(CONFIG)), check_config({})
+    words = replace(none.words, min_count=1)  # that recipe has more than n_words words that occur twice
+    assert (file.paths, file.corpus, file.words) == (none.paths, none.corpus, words)
+
+
+@pytest.mark.parametrize(
+    "override, meant",
+    [
+        ("pretraning.batch_size", "did you mean pretraining?"),
+        ("pretraining.grad_clip", "did you mean pretraining.optimizer.grad_clip?"),
+        ("bilm.cell_widht", "did you mean cell_width?"),
+        ("bilm.char_cnn.filter", "did you mean filters?"),
+        ("paths.tarin", "did you mean train?"),
+    ],
+)
+def test_misspelt_overrides_say_what_is_meant(override, meant):
+    with pytest.raises(ValueError) as error:
+        read_config(CONFIG, {override: 3})
+    assert meant in str(error.value)
+    assert read_config(CONFIG, {"pretraining.batch_size": 3})["pretraining"]["batch_size"] == 3
+
+
+def test_messages_of_thinc_are_next_to_the_cross(tmp_path):
+    path = tmp_path / "bad.cfg"
+    path.write_text("[paths]\ntrain = null\n[corpus.more]\nx = 1\n")
+    result = CliRunner().invoke(app, ["pretrain", str(path), str(tmp_path / "out")])
+    assert result.exit_code == 1 and "✘ Error parsing config section" in result.stderr
+
+
+def test_overrides_may_name_blocks_that_the_file_lacks(tmp_path):
+    path = tmp_path / "short.cfg"
+    path.write_text('[paths]\ntrain = "a.txt"\n', encoding="utf8")
+    overrides = {"bilm.char_cnn.filters": [[1, 4]], "pretraining.optimizer.learn_rate": 0.5, "corpus.lang": "en"}
+    settings = check_config(read_config(path, {**overrides, "paths.valid": "b.txt"}))
+    assert (settings.paths.train, settings.paths.valid, settings.corpus.lang) == ("a.txt", "b.txt", "en")
+    assert settings.bilm == {"char_cnn": {"filters": ((1, 4),)}}
+    assert settings.pretraining.optimizer.learn_rate == 0.5
+
+
+def _config(**settings):
+    return PretrainConfig.from_dict({"batch_size": 4, "unroll_steps": 8, **settings})
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize(
+    "limits, wanted",
+    [
+        ({"max_tokens": 0, "max_passes": 2}, 2000),
+        ({"max_tokens": 500, "max_passes": 2.0}, 500),
+        ({"max_tokens": 5000, "max_passes": 0.5}, 500),
+        ({"max_tokens": 5000}, 5000),
+    ],
+)
+def test_a_run_ends_at_the_limit_that_comes_first(limits, wanted):
+    fitted = _config(**limits).fit_to_corpus(n_words=50, n_predictions=1000)
+    assert fitted.max_tokens == wanted and fitted.fit_to_corpus(n_words=50, n_predictions=1000) == fitted
+
+
+@pytest.mark.issue(15)
+def test_one_limit_is_needed():
+    with pytest.raises(ValueError, match="max_tokens and max_passes are 0"):
+        _config(max_tokens=0)
+    assert count_predictions([ListShard("a", [["a", "b"], [], ["c"]])]) == 3 + 2
+
+
+@pytest.mark.issue(15)
+def test_a_run_counts_the_passes_through_its_text(tmp_path):
+    text = write_text(tmp_path / "text.txt")
+    n_tokens = sum(len(line.split()) + 1 for line in text.read_text().splitlines())
+    run = make_run(tmp_path / "run", text, max_tokens=0, max_passes=1.5, softmax={"kind": "auto"})
+    assert run.config.max_tokens == round(1.5 * n_tokens) and run.config.softmax.kind == "full"
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize(
+    "n_words, settings, kind",
+    [
+        (FULL_SOFTMAX_WORDS, {}, "full"),
+        (FULL_SOFTMAX_WORDS + 1, {}, "sampled"),
+        (100, {"optimizer": {"sparse": True}}, "sampled"),
+        (100, {"softmax": {"kind": "adaptive"}}, "adaptive"),
+    ],
+)
+def test_a_small_vocabulary_gets_the_full_softmax(n_words, settings, kind):
+    assert _config(**settings).fit_to_corpus(n_words=n_words, n_predictions=None).softmax.kind == kind
+
+
+@pytest.mark.issue(15)
+def test_the_warm_up_is_a_share_of_the_run():
+    config = _config(max_tokens=32 * 200)
+    assert (config.n_updates, config.warmup_updates) == (200, 10)
+    assert _config(max_tokens=32 * 200, schedule={"warmup_steps": 500}).warmup_updates == 500
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize(
+    "settings, counted, told",
+    [
+        ({"schedule": {"warmup_steps": 500}}, {}, "The warm-up of the learning rate"),
+        ({}, {"n_unknown": 0}, "WL102"),
+        ({}, {"n_predictions": 100}, "The run reads the text"),
+        ({"patience": 2}, {"n_predictions": 100, "n_unknown": 5}, None),
+        ({"schedule": {"warmup_steps": 500, "name": "slanted_triangular"}}, {}, None),
+    ],
+)
+def test_settings_that_do_not_fit_the_text_are_told(settings, counted, told):
+    found = corpus_warnings(_config(max_tokens=32 * 200, **settings), **counted)
+    assert len(found) == bool(told) and all(told in text for text in found)
+
+
+@pytest.mark.issue(15)
+def test_a_run_that_is_older_than_a_setting_can_be_resumed():
+    now = {"settings": _config(schedule={"warmup_steps": 5}).to_dict(), "bilm": {}, "vocabulary": "x"}
+    then = {**now, "settings": {**now["settings"], "schedule": {**now["settings"]["schedule"]}}}
+    del then["settings"]["max_passes"], then["settings"]["schedule"]["warmup_share"]
+    assert changed_settings(then, now) == []
+
+
+WORDS = ["<S>", "</S>", "<UNK>", "a"]
+
+
+def _described(**settings: Any) -> Dict[str, Any]:
+    config = BiLMConfig.from_dict({"char_cnn": {}, "cell_width": 8, "projection_width": 4, **settings})
+    return describe_settings(PretrainConfig(), config, Vocabulary(WORDS))
+
+
+@pytest.mark.parametrize("name", ["highway_between", "encoder"])
+def test_setting_that_a_run_does_not_know_has_its_default(name: str) -> None:
+    old = _described()
+    del old["bilm"][name]
+    assert changed_settings(old, _described()) == []
+
+
+def test_other_value_of_a_new_setting_is_a_difference() -> None:
+    old = _described()
+    del old["bilm"]["highway_between"]
+    other = _described()
+    other["bilm"]["highway_between"] = True
+    (difference,) = changed_settings(old, other)
+    assert "bilm.highway_between" in difference
