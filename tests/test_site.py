@@ -121,7 +121,6 @@ def test_error_page_has_every_code(markdown: Dict[str, str]) -> None:
 def test_error_page_says_what_is_wrong_and_what_to_do(markdown: Dict[str, str]) -> None:
     sections = re.split(r"^### ", markdown["reference/errors.md"], flags=re.M)
     texts = {section[:5]: section for section in sections[1:]}
-    assert "**The {name} is {value}" not in texts["EL004"] and "`{name}` is `{value}`" in texts["EL004"]
     for code in (code for code in dir(Errors) if code.startswith("EL")):
         words = re.findall(r"[A-Za-z]{4,}", re.sub(r"\{.*?\}", "", getattr(Errors, code)))
         assert all(word in texts[code] for word in words), code

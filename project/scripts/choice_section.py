@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
+from analysis_plots import draw_speeds
 from paper_tables import SHARE_TASKS, make_table
 from weights_in_use import note_earlier
 
 from spacy_elmo.analysis.plots import check_picture
-from spacy_elmo.analysis.speed_plot import draw_speeds
 
 TITLES = {task: (f"{title}, {label}") for task, title, label, _ in SHARE_TASKS}
 Record = Dict[str, Any]

@@ -6,6 +6,7 @@ from typing import Callable, Dict, List, Tuple
 
 import srsly
 import typer
+from analysis_plots import from_percent
 from choice_section import draw_choice, read_choice
 from known_datasets import PROJECT_DIR
 from paper_mixes import draw_mixes
@@ -16,8 +17,8 @@ from wasabi import msg
 from weights_in_use import split_by_weights
 
 from spacy_elmo.analysis.layer_weights import draw_course
-from spacy_elmo.analysis.perplexity_curve import draw_perplexities
-from spacy_elmo.analysis.probe_curve import draw_probe, from_percent
+from spacy_elmo.analysis.plots import draw_perplexities
+from spacy_elmo.analysis.probes import draw_probe
 from spacy_elmo.analysis.sense_map import draw_map
 
 RESULTS = PROJECT_DIR / "results"

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import List, Tuple
 
+from analysis_plots import Scores, draw_sample_efficiency
 from paper_tables import SHARE_TASKS, Result, measured_shares, percents, select
 
 from spacy_elmo.analysis.plots import check_picture
-from spacy_elmo.analysis.sample_efficiency import Scores, draw_sample_efficiency
 
 
 def draw_shares(results: List[Result], image_dir: Path) -> List[Tuple[str, str]]:

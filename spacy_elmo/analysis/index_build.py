@@ -1,11 +1,13 @@
 """Fill an index: read documents, compute vectors in bounded memory, store them batch by batch.
 
 Each batch is one transaction, with how far its documents have been read. A build that is stopped or killed continues
-after its last batch. Documents that are unchanged are skipped; changed ones are replaced.
+after its last batch. Documents that are unchanged are skipped; changed ones are replaced. An index that is built again
+(`start_replacement`) grows in a folder inside the old one, whose files it replaces at the end.
 """
 
 import hashlib
 import json
+import shutil
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -21,11 +23,14 @@ from ..corpora.texts import Record
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from .neighbors import Layer, make_probe
-from .token_store import FILE, TokenStore, Vectors, to_units
+from .token_store import FILE, LockedError, TokenStore
 from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
+from .vectors import Vectors, to_units
 
 BATCH_TOKENS = 16_000
 MAX_WORDS = 500  # of a stored sentence; longer ones are split
+NEW = "new.part"  # folder of an index that replaces another
+SEARCH_FILES = "vectors-*.faiss*"
 # Settings that must be the same when an index is changed.
 FIXED = ("digest", "layer", "content_words", "precision", "reading")
 Keep = Callable[[str], bool]
@@ -59,7 +64,7 @@ def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[T
     """
     for shard in shards:
         if isinstance(shard, (TextShard, RawTextShard)):
-            yield Document(_name(shard), _digest_file(shard.path), _reader(shard, counts))
+            yield Document(_name(shard), _digest_file(shard.path), partial(_read, shard, counts))
             continue
         number = 0
         for number, record in enumerate(shard.read_records(counts), start=1):
@@ -89,8 +94,8 @@ def _digest_file(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _reader(shard: Shard, counts: Counts) -> Callable[[int], Iterator[Record]]:
-    return lambda skip: shard.read_records(counts, skip=skip)
+def _read(shard: Shard, counts: Counts, n_skipped: int) -> Iterator[Record]:
+    return shard.read_records(counts, skip=n_skipped)
 
 
 def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
@@ -108,22 +113,16 @@ def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
     path.mkdir(parents=True, exist_ok=True)
     store = TokenStore(path, is_new=is_new, can_write=True)
     try:
-        _check_settings(store, settings)
+        found = store.read_meta().get("settings")
+        if found is None:
+            with store.change():
+                store.write_meta(settings=settings)
+        elif differences := find_differences(found, settings):
+            raise ValueError(Errors.EL393.format(path=path, differences="; ".join(differences)))
     except BaseException:
         store.close()
         raise
     return store
-
-
-def _check_settings(store: TokenStore, settings: Dict[str, Any]) -> None:
-    found = store.read_meta().get("settings")
-    if found is None:
-        with store.change():
-            store.write_meta(settings=settings)
-        return
-    differences = find_differences(found, settings)
-    if differences:
-        raise ValueError(Errors.EL393.format(path=store.path, differences="; ".join(differences)))
 
 
 def find_differences(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
@@ -143,11 +142,11 @@ def make_settings(
     content_words (str): Language of the stop words that are left out; "" for none.
     reading (Optional[Dict[str, Any]]): How texts are split, for comparison when texts are added.
     RETURNS (Dict[str, Any]): What an index records.
-    RAISES (ValueError): EL400 if the biLM has no such layer.
+    RAISES (ValueError): If the biLM has no such layer.
     """
     known = [*range(bilm.config.n_layers + 1), "mean"]
     if layer not in known:
-        raise ValueError(Errors.EL400.format(bilm=name, layer=layer, known=", ".join(map(str, known))))
+        raise ValueError(f"The biLM '{name}' has no layer '{layer}'. Choose one of: {', '.join(map(str, known))}.")
     probe = [round(float(number), 5) for number in to_units(make_probe(bilm, layer))]
     return {
         "bilm": name,
@@ -198,7 +197,7 @@ class IndexBuilder:
 
         documents (Iterable[Document]): In any order.
         progress (Optional[Progress]): Called with numbers of tokens read.
-        RAISES (ValueError): EL397 if there are too many tokens for exact search, and Faiss is not installed; those of
+        RAISES (ValueError): If there are too many tokens for exact search, and Faiss is not installed; those of
             `corpora` for texts that cannot be read.
         """
         for batch in self._batches(documents):
@@ -216,7 +215,7 @@ class IndexBuilder:
     def delete(self, name: str) -> int:
         """name (str): A document.
         RETURNS (int): Number of its tokens.
-        RAISES (ValueError): EL402 if there is none of this name.
+        RAISES (ValueError): If there is none of this name.
         """
         self.require(name)
         with self.store.change():
@@ -239,12 +238,15 @@ class IndexBuilder:
 
     def require(self, name: str) -> None:
         """name (str): A document.
-        RAISES (ValueError): EL402 if there is none of this name.
+        RAISES (ValueError): If there is none of this name.
         """
         if self.store.find_document(name) is None:
             known = ", ".join(found for (found,) in self.store.fetch("SELECT name FROM document ORDER BY name LIMIT 5"))
             n = self.store.count("document")
-            raise ValueError(Errors.EL402.format(path=self.store.path, name=name, n=n, known=known or "none"))
+            raise ValueError(
+                f"The index '{self.store.path}' has no document '{name}'. It has {n} documents, for instance: "
+                f"{known or 'none'}."
+            )
 
     def finish(self, progress: Optional[Progress] = None) -> None:
         """Make the index searchable, if anything has changed or the search file is lost. `progress`: see `add`."""
@@ -317,3 +319,48 @@ class _Batch:
         while segment := list(islice(remaining, MAX_WORDS)):
             self.sentences.append((name, segment))
             self.n_tokens += len(segment)
+
+
+def start_replacement(path: Path) -> Path:
+    """path (Path): Folder of an index, complete, damaged or absent.
+    RETURNS (Path): Folder to build the new index in: `path` itself if it has none, otherwise a new one inside it.
+    RAISES (ValueError): EL401 if another process writes the index, or replaces it.
+    """
+    if not (path / FILE).is_file():
+        return path
+    _check_unlocked(path)
+    new = path / NEW
+    if new.exists():  # of a build that was killed
+        _check_unlocked(new)
+        shutil.rmtree(new)
+    return new
+
+
+def replace_index(path: Path, new: Path) -> None:
+    """Put the files of a complete new index in the place of the old ones. Other files stay. The step that counts is one
+    rename: a kill before it leaves the old index, a kill after it the new one.
+
+    path (Path): Folder of the old index.
+    new (Path): From `start_replacement`, complete and closed.
+    RAISES (ValueError): EL401 if another process writes the old index.
+    """
+    _check_unlocked(path)
+    names = [file.name for file in new.glob(SEARCH_FILES)]
+    for name in names:
+        (new / name).replace(path / name)
+    for journal in path.glob(f"{FILE}-*"):  # it would be applied to the new file
+        journal.unlink()
+    (new / FILE).replace(path / FILE)
+    for file in path.glob(SEARCH_FILES):
+        if file.name not in names:
+            file.unlink()
+    shutil.rmtree(new)
+
+
+def _check_unlocked(path: Path) -> None:
+    try:
+        TokenStore(path, can_write=True).close()
+    except LockedError:
+        raise
+    except ValueError:  # damaged: it is replaced
+        pass

@@ -4,14 +4,14 @@ Tokens of a sentence are not independent, so that sentences are drawn, not token
 """
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import Errors
-
 Floats = NDArray[np.float64]
+N_SAMPLES = 1000
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ def bootstrap_accuracy(correct: ArrayLike, groups: ArrayLike, **options: Any) ->
 
     correct (ArrayLike): Shape (N,), whether each answer is correct; for a difference of two systems: 1, 0 or -1.
     groups (ArrayLike): Shape (N,), the sentence of each.
-    options (Any): See `bootstrap_ratio`.
-    RETURNS (Score): With its interval.
+    options (Any): `n_samples`, `confidence` and `seed`, see `bootstrap`.
     """
     is_correct = np.asarray(correct, dtype="float64")
     return bootstrap_ratio(is_correct, np.ones_like(is_correct), groups, **options)
@@ -46,52 +45,48 @@ def bootstrap_f1(correct: ArrayLike, answered: ArrayLike, groups: ArrayLike, **o
 
     correct (ArrayLike), answered (ArrayLike): Shape (N,), whether each is correct, and whether there is an answer.
     groups (ArrayLike): Shape (N,), the sentence of each.
-    options (Any): See `bootstrap_ratio`.
-    RETURNS (Score): With its interval.
+    options (Any): See `bootstrap_accuracy`.
     """
     is_answered = np.asarray(answered, dtype="float64")
     return bootstrap_ratio(2 * np.asarray(correct, dtype="float64"), is_answered + 1, groups, **options)
 
 
-def bootstrap_ratio(
-    numerators: ArrayLike,
-    denominators: ArrayLike,
-    groups: ArrayLike,
+def bootstrap_ratio(numerators: ArrayLike, denominators: ArrayLike, groups: ArrayLike, **options: Any) -> Score:
+    """A ratio of two sums over tokens, each of shape (N,). For the other arguments see `bootstrap_accuracy`."""
+    values = [np.asarray(numbers, dtype="float64") for numbers in (numerators, denominators)]
+    _, index = np.unique(np.asarray(groups), return_inverse=True)
+    sums: Floats = np.stack([np.bincount(index, weights=numbers) for numbers in values], axis=1)  # (G, 2)
+    return bootstrap(sums, lambda total: total[:, 0] / total[:, 1], n=len(index), **options)
+
+
+def bootstrap(
+    sums: Floats,
+    score: Callable[[Floats], Floats],
     *,
-    n_samples: int = 1000,
-    confidence: float = 0.95,
+    n: int,
+    n_samples: int = N_SAMPLES,
+    confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> Score:
-    """A ratio of two sums over tokens, with an interval from drawing sentences with replacement.
+    """A score of sums over sentences, with an interval from drawing sentences with replacement.
 
-    numerators (ArrayLike), denominators (ArrayLike): Shape (N,), at least one token.
-    groups (ArrayLike): Shape (N,), the sentence of each.
+    sums (Floats): Shape (G, k), of each sentence.
+    score (Callable[[Floats], Floats]): From (samples, k) to (samples,).
+    n (int): See `Score`.
     n_samples (int): Samples drawn.
     confidence (float): Of the interval.
     seed (int): Of the samples.
-    RETURNS (Score): With its interval.
-    RAISES (ValueError): EL243 for no tokens or settings out of range.
+    RAISES (ValueError): For no sentences, or settings out of range.
     """
-    upper, lower = np.asarray(numerators, dtype="float64"), np.asarray(denominators, dtype="float64")
-    problem = _find_problem(upper, n_samples, confidence)
-    if problem:
-        raise ValueError(Errors.EL243.format(problem=problem))
-    _, index = np.unique(np.asarray(groups), return_inverse=True)
-    upper_sums, lower_sums = np.bincount(index, weights=upper), np.bincount(index, weights=lower)  # (G,)
-    rng, n_groups = np.random.default_rng(seed), len(upper_sums)
-    ratios: Floats = np.empty(n_samples)
-    for i in range(n_samples):
-        drawn = rng.integers(0, n_groups, n_groups)
-        ratios[i] = upper_sums[drawn].sum() / lower_sums[drawn].sum()
-    low, high = np.quantile(ratios, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Score(float(upper.sum() / lower.sum()), float(low), float(high), len(upper))
-
-
-def _find_problem(values: Floats, n_samples: int, confidence: float) -> Optional[str]:
-    if not len(values):
-        return "there are no tokens to score"
-    if n_samples < 1:
-        return f"n_samples is {n_samples}, should be 1 or more"
-    if not 0 < confidence < 1:
-        return f"confidence is {confidence}, should be between 0 and 1"
-    return None
+    problems = {
+        "there are no tokens to score": not len(sums),
+        f"n_samples is {n_samples}, should be 1 or more": n_samples < 1,
+        f"confidence is {confidence}, should be between 0 and 1": not 0 < confidence < 1,
+    }
+    if any(problems.values()):
+        problem = next(text for text, is_wrong in problems.items() if is_wrong)
+        raise ValueError(f"No interval can be computed: {problem}. Change the data or the setting.")
+    rng, n_groups = np.random.default_rng(seed), len(sums)
+    drawn = np.stack([sums[rng.integers(0, n_groups, n_groups)].sum(axis=0) for _ in range(n_samples)])  # (samples, k)
+    low, high = np.quantile(score(drawn), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Score(float(score(sums.sum(axis=0, keepdims=True))[0]), float(low), float(high), n)

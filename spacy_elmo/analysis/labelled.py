@@ -1,16 +1,24 @@
-"""Docs of which some tokens have a label: what probes and sense vectors are trained and scored on."""
+"""Docs of which some tokens have a label: what probes and sense vectors are trained and scored on.
 
+From annotated Docs or sentences with word senses, or from files: DocBin, CoNLL-U, JSON lines with senses.
+"""
+
+import os
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from itertools import accumulate, groupby, islice
+from pathlib import Path
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
+import spacy
 from numpy.typing import NDArray
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
-from ..corpora.labelled import SenseSentence
-from ..errors import Errors
+from .._choices import AnyPath
+from ..corpora.files import COMPRESSED
+from ..corpora.labelled import SenseSentence, read_conllu, read_senses
+from ..corpora.texts import read_docbin
 
 Rows = NDArray[np.int64]
 # Labels that annotated Docs have, by name.
@@ -21,6 +29,14 @@ ATTRIBUTES: Dict[str, Callable[[Token], str]] = {
     "dep": lambda token: token.dep_,
     "ent_type": lambda token: token.ent_type_,
 }
+
+
+SENSE = "sense"
+ATTRS = (*ATTRIBUTES, SENSE)
+TAG_SUFFIXES, SENSE_SUFFIXES = (".spacy", ".conllu"), (".jsonl", ".ndjson", ".json")
+TEST_SHARE = 0.2  # of the documents, if there are no training data
+N_EXAMPLES = 5  # labels in a message
+Annotation = Tuple[int, str, str]  # place in the Doc, key, label
 
 
 @dataclass(frozen=True)
@@ -80,15 +96,11 @@ def label_tokens(docs: Iterable[Doc], attr: str) -> LabelledDocs:
     docs (Iterable[Doc]): Annotated Docs.
     attr (str): "pos", "tag", "morph", "dep" or "ent_type".
     RETURNS (LabelledDocs): All in one key.
-    RAISES (ValueError): EL241 for another attribute, EL242 if no token has it.
+    RAISES (ValueError): For another attribute, or if no token has it.
     """
-    if attr not in ATTRIBUTES:
-        raise ValueError(Errors.EL241.format(attr=attr, known=", ".join(ATTRIBUTES)))
+    _check_attribute(attr, tuple(ATTRIBUTES))
     read, docs = ATTRIBUTES[attr], list(docs)
-    found = _build(docs, ([(token.i, "", read(token)) for token in doc] for doc in docs))
-    if not found.labels:
-        raise ValueError(Errors.EL242.format(attr=attr, n_docs=len(docs)))
-    return found
+    return _build(docs, ([(token.i, "", read(token)) for token in doc] for doc in docs), attr)
 
 
 def label_senses(sentences: Iterable[SenseSentence], vocab: Vocab) -> LabelledDocs:
@@ -97,20 +109,16 @@ def label_senses(sentences: Iterable[SenseSentence], vocab: Vocab) -> LabelledDo
     sentences (Iterable[SenseSentence]): Those of a document follow each other.
     vocab (Vocab): Of the Docs.
     RETURNS (LabelledDocs): With sentence boundaries.
-    RAISES (ValueError): EL242 if no token has a sense.
+    RAISES (ValueError): If no token has a sense.
     """
-    docs, annotations = [], []
-    for _, group in groupby(sentences, key=lambda sentence: sentence.document):
-        doc, found = _join(list(group), vocab)
-        docs.append(doc)
-        annotations.append(found)
-    labelled = _build(docs, annotations)
-    if not labelled.labels:
-        raise ValueError(Errors.EL242.format(attr="sense", n_docs=len(docs)))
-    return labelled
+    groups = groupby(sentences, key=lambda sentence: sentence.document)
+    joined = [_join(list(group), vocab) for _, group in groups]
+    return _build([doc for doc, _ in joined], (found for _, found in joined), SENSE)
 
 
-Annotation = Tuple[int, str, str]  # place in the Doc, key, label
+def _check_attribute(attr: str, known: Sequence[str]) -> None:
+    if attr not in known:
+        raise ValueError(f"Unknown attribute '{attr}' of tokens. Choose one of: {', '.join(known)}.")
 
 
 def _join(sentences: Sequence[SenseSentence], vocab: Vocab) -> Tuple[Doc, List[Annotation]]:
@@ -124,7 +132,7 @@ def _join(sentences: Sequence[SenseSentence], vocab: Vocab) -> Tuple[Doc, List[A
     return Doc(vocab, words=words, sent_starts=starts), found
 
 
-def _build(docs: List[Doc], annotations: Iterable[List[Annotation]]) -> LabelledDocs:
+def _build(docs: List[Doc], annotations: Iterable[List[Annotation]], attr: str) -> LabelledDocs:
     rows, labels, keys, sentences = [], [], [], []
     first_row = first_sentence = 0
     for doc, found in zip(docs, annotations):
@@ -137,16 +145,153 @@ def _build(docs: List[Doc], annotations: Iterable[List[Annotation]]) -> Labelled
                 sentences.append(first_sentence + numbers[place])
         first_row += len(doc)
         first_sentence += numbers[-1] + 1 if numbers else 0
+    if not labels:
+        raise ValueError(
+            f"None of the {len(docs)} Docs has a token with the label '{attr}'. Give annotated Docs, or another "
+            "attribute; `doc.to_json()` shows what a Doc is annotated with."
+        )
     return LabelledDocs(docs, np.asarray(rows, dtype="int64"), labels, keys, np.asarray(sentences, dtype="int64"))
 
 
 def _number_sentences(doc: Doc) -> List[int]:
-    """RETURNS (List[int]): The sentence of each token; without boundaries a Doc is one."""
-    return list(_count_starts(doc)) if doc.has_annotation("SENT_START") else [0] * len(doc)
+    """The sentence of each token; without boundaries a Doc is one."""
+    if not doc.has_annotation("SENT_START"):
+        return [0] * len(doc)
+    return list(accumulate(int(token.is_sent_start is True and token.i > 0) for token in doc))
 
 
-def _count_starts(doc: Doc) -> Iterator[int]:
-    number = -1
-    for token in doc:
-        number += token.i == 0 or token.is_sent_start is True
-        yield number
+@dataclass(frozen=True)
+class ProbeData:
+    """What probes are trained and scored on.
+
+    attr (str): The attribute, one of `ATTRS`.
+    train (LabelledDocs), test (LabelledDocs): Labelled tokens.
+    is_split (bool): Whether both are parts of one file.
+    n_unseen (int): Test tokens with a label that training does not have.
+    """
+
+    attr: str
+    train: LabelledDocs
+    test: LabelledDocs
+    is_split: bool
+    n_unseen: int
+
+
+def load_probe_data(
+    path: AnyPath, attr: str, *, train: Optional[AnyPath] = None, limit: Optional[int] = None, seed: int = 0
+) -> ProbeData:
+    """Read the data of a probe; without training data, split the documents of the file.
+
+    path (AnyPath): Test data: `.spacy` or `.conllu`, for senses `.jsonl`, each also .gz, .xz or .zst.
+    attr (str): "pos", "tag", "morph", "dep", "ent_type" or "sense".
+    train (Optional[AnyPath]): Training data in one of these formats.
+    limit (Optional[int]): Train on this many labelled tokens at most, of documents drawn at random.
+    seed (int): Of the split and of the draw.
+    RETURNS (ProbeData): With at least two training labels.
+    RAISES (ValueError): For another attribute or suffix, an invalid line, a file without labels, one that cannot be
+        split, the same file twice, and labels that do not fit.
+    """
+    _check_attribute(attr, ATTRS)
+    path, train = Path(os.fsdecode(path)), None if train is None else Path(os.fsdecode(train))
+    if train is not None and train.resolve() == path.resolve():
+        raise ValueError(
+            f"Training and test data are the same file, '{path}', so that scores would mean nothing. Give "
+            "another file with --train, or leave --train out: the documents are then split."
+        )
+    asked = read_labelled(path, attr)
+    known, asked = split_documents(asked, path, seed) if train is None else (read_labelled(train, attr), asked)
+    known = sample_documents(known, limit, seed)
+    n_unseen = _count_unseen(known, asked, path if train is None else train, path)
+    return ProbeData(attr, known, asked, train is None, n_unseen)
+
+
+def read_labelled(path: Path, attr: str) -> LabelledDocs:
+    """RETURNS (LabelledDocs): All documents of a file, at least one label. For arguments see `load_probe_data`."""
+    suffixes = SENSE_SUFFIXES if attr == SENSE else TAG_SUFFIXES
+    suffix = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
+    if suffix not in suffixes:
+        known = f"{' or '.join(suffixes)}, or one of them with {', '.join(COMPRESSED[:-1])} or {COMPRESSED[-1]}"
+        raise ValueError(
+            f"'{path}' cannot be read for --attr {attr}: its suffix should be {known}. Give a file in that "
+            "format, or another attribute."
+        )
+    nlp, docs = spacy.blank("xx"), []
+    if attr == SENSE:
+        sentences = list(read_senses(path))
+        if any(sentence.uses for sentence in sentences):
+            return label_senses(sentences, nlp.vocab)
+        found, n_docs = "tokens without senses", len({sentence.document for sentence in sentences})
+    else:
+        docs = list(read_docbin(str(path), nlp) if suffix == ".spacy" else read_conllu(path, nlp.vocab))
+        if _has_label(docs, attr):
+            return label_tokens(docs, attr)
+        found, n_docs = ", ".join(name for name in ATTRIBUTES if _has_label(docs, name)), len(docs)
+    raise ValueError(
+        f"'{path}' has no token with the attribute '{attr}' ({n_docs} documents). Its tokens have: "
+        f"{found if found and n_docs else 'nothing'}. Give annotated text, or another attribute."
+    )
+
+
+def split_documents(labelled: LabelledDocs, path: Path, seed: int) -> Tuple[LabelledDocs, LabelledDocs]:
+    """labelled (LabelledDocs): Of one file.
+    path (Path): The file, for messages.
+    seed (int): Of the draw.
+    RETURNS (Tuple[LabelledDocs, LabelledDocs]): 80 % of the documents that have a label, and the others.
+    RAISES (ValueError): For fewer than two documents with a label.
+    """
+    numbers = np.unique(labelled.find_docs())
+    if len(numbers) < 2:
+        raise ValueError(
+            f"'{path}' cannot be split into training and test data: labels are in {len(numbers)} document; two are the "
+            "least. Give training data with --train, or a file with more documents."
+        )
+    drawn = np.random.default_rng(seed).permutation(numbers)
+    n_test = max(1, round(TEST_SHARE * len(numbers)))
+    test, train = np.sort(drawn[:n_test]).tolist(), np.sort(drawn[n_test:]).tolist()
+    return labelled.select(train), labelled.select(test)
+
+
+def sample_documents(labelled: LabelledDocs, limit: Optional[int], seed: int) -> LabelledDocs:
+    """labelled (LabelledDocs): Any.
+    limit (Optional[int]): Number of labels to keep; None for all.
+    seed (int): Of the draw.
+    RETURNS (LabelledDocs): Documents drawn at random, in their order, until there are `limit` labels.
+    """
+    if limit is None or len(labelled.labels) <= limit:
+        return labelled
+    counts = np.bincount(labelled.find_docs(), minlength=len(labelled.docs))
+    drawn = np.random.default_rng(seed).permutation(len(labelled.docs))
+    n_docs = int(counts[drawn].cumsum().searchsorted(limit)) + 1
+    return labelled.select(np.sort(drawn[:n_docs]).tolist(), limit)
+
+
+def _has_label(docs: Sequence[Doc], attr: str) -> bool:
+    read = ATTRIBUTES[attr]
+    return any(read(token) and not token.is_space for doc in docs for token in doc)
+
+
+def check_labels(labels: Iterable[str]) -> None:
+    """RAISES (ValueError): For fewer than two different training labels."""
+    names = sorted(set(labels))
+    if len(names) < 2:
+        raise ValueError(
+            f"A probe cannot be trained on {len(names)} different labels ({', '.join(names) or 'none'}): it needs two "
+            "or more. Give training data with more labels, or another attribute."
+        )
+
+
+def _count_unseen(known: LabelledDocs, asked: LabelledDocs, train: Path, test: Path) -> int:
+    """Test tokens with a label that is not known."""
+    check_labels(known.labels)
+    names, wanted = dict.fromkeys(known.labels), dict.fromkeys(asked.labels)
+    if not names.keys() & wanted.keys():
+        raise ValueError(
+            f"None of the {len(wanted)} labels of the test data '{test}' ({_name_some(wanted)}) is a label of the "
+            f"training data '{train}' ({_name_some(names)}), so that no probe can be right. Give training data with "
+            "the same labels."
+        )
+    return sum(label not in names for label in asked.labels)
+
+
+def _name_some(labels: Dict[str, None]) -> str:
+    return ", ".join(islice(labels, N_EXAMPLES)) + (", ..." if len(labels) > N_EXAMPLES else "")

@@ -1,20 +1,20 @@
-"""Vectors of labelled tokens, layer by layer, in bounded memory."""
+"""Vectors of labelled tokens, layer by layer, in bounded memory, and their nearest neighbours by cosine."""
 
 from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..inference.bilm import BiLM
 from ..ml.contexts import DocRuns, read_docs
 from ..ml.elmo_model import ElmoModel, get_settings
 from ..ml.settings import ElmoSettings
-from .labelled import LabelledDocs
+from .labelled import LabelledDocs, Rows
+from .vectors import Vectors, to_units
 
-Vectors = NDArray[np.float32]
 # The mean of all layers, as if it were a layer more: the mix of an untrained listener.
 MEAN = "mean"
 MAX_BYTES = 2**28  # vectors of layers that are computed in one reading, 268 MB
+BLOCK = 4096  # vectors; the cosines of two blocks take 64 MB
 
 
 def make_reading(**given: Any) -> ElmoSettings:
@@ -23,7 +23,7 @@ def make_reading(**given: Any) -> ElmoSettings:
     given (Any): `contexts`, `state`, `max_tokens`, `overlap` and `batch_tokens` of `ElmoModel`, its defaults if left
         out.
     RETURNS (ElmoSettings): The same record that a component has: `get_settings(elmo.model)` can take its place.
-    RAISES (ValueError): EL060 for settings that make no sense.
+    RAISES (ValueError): For settings that make no sense.
     """
     return get_settings(ElmoModel(**given))
 
@@ -43,7 +43,7 @@ def iter_layers(
     reading (Optional[ElmoSettings]): See `make_reading`; None for its defaults.
     YIELDS (Tuple[int, int, Vectors]): start, stop and the vectors of the labelled tokens from `start` to before
         `stop`: shape (L+2, stop - start, D), the mean of the layers last.
-    RAISES (ValueError): EL061 for sentence contexts without sentence boundaries.
+    RAISES (ValueError): For sentence contexts without sentence boundaries.
     """
     settings = make_reading() if reading is None else reading
     found = read_docs(labelled.docs, settings)
@@ -100,3 +100,30 @@ def _find_labelled(found: DocRuns, first: int, last: int, labelled: LabelledDocs
     start = int(labelled.rows.searchsorted(rows[0]))
     stop = int(labelled.rows.searchsorted(rows[-1], side="right"))
     return start, stop, positions[rows.searchsorted(labelled.rows[start:stop])]
+
+
+def find_nearest(known: Vectors, asked: Vectors, *, block: int = BLOCK) -> Rows:
+    """Find the known vector with the highest cosine, the first one of equals.
+
+    known (Vectors): Shape (N, D), N at least 1.
+    asked (Vectors): Shape (M, D).
+    block (int): Vectors compared at once; the memory is that of block * block cosines.
+    RETURNS (Rows): Shape (M,), numbers of known vectors. The cosine of a zero vector is 0.
+    """
+    found = np.zeros(len(asked), dtype="int64")
+    for start in range(0, len(asked), block):
+        wanted = to_units(asked[start : start + block])  # (m, D)
+        best = np.full(len(wanted), -np.inf, dtype="float32")
+        for first in range(0, len(known), block):
+            cosines = wanted @ to_units(known[first : first + block]).T  # (m, n)
+            places = cosines.argmax(axis=1)
+            highest = cosines[np.arange(len(wanted)), places]
+            is_better = highest > best
+            best[is_better] = highest[is_better]
+            found[start : start + block][is_better] = first + places[is_better]
+    return found
+
+
+def predict_nearest(known: Vectors, labels: Sequence[str], asked: Vectors) -> List[str]:
+    """RETURNS (List[str]): For each vector asked for the label of the nearest known one."""
+    return [labels[i] for i in find_nearest(known, asked).tolist()]

@@ -3,25 +3,24 @@
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
+import spacy
 import srsly
 
 from .._settings import is_finite, is_whole
 from ..errors import Errors
-from ..ml.task_mixes import TaskMix
+from ..ml.task_mixes import TaskMix, find_task_mixes, find_untrained
 from .plots import COLOURS, STYLES, add_legend, new_figure, save_figure, set_title
+
+CONFIG = "config.cfg"  # in the folder of a pipeline
 
 
 def name_layers(n_layers: int) -> List[str]:
-    """n_layers (int): L+1.
-    RETURNS (List[str]): Names for people, the token layer first; those of LSTMs and of a transformer are alike.
-    """
+    """RETURNS (List[str]): Names of L+1 layers for people, the token layer first."""
     return ["token layer", *(f"layer {i}" for i in range(1, n_layers))]
 
 
 def name_layer(layer: Union[int, str]) -> str:
-    """layer (Union[int, str]): Number, or "mean".
-    RETURNS (str): Its name for people.
-    """
+    """RETURNS (str): The name of a layer (number, or "mean") for people."""
     return f"{layer} of all layers" if isinstance(layer, str) else name_layers(layer + 1)[layer]
 
 
@@ -29,6 +28,28 @@ def name_mixes(mixes: Sequence[TaskMix]) -> List[str]:
     """RETURNS (List[str]): The component of each mix, with its place (or its number, where several have no place)."""
     components = [mix.component for mix in mixes]
     return [_name_mix(mix.component, mix.number, mix.place, components.count(mix.component)) for mix in mixes]
+
+
+def load_mixes(pipeline: str) -> List[TaskMix]:
+    """pipeline (str): A folder, or the name of an installed package.
+    RETURNS (List[TaskMix]): Its mixes.
+    RAISES (ValueError): EL230 if no component mixes layers; if none of those that do is trained; for a folder without
+        a pipeline.
+    """
+    if Path(pipeline).is_dir() and not (Path(pipeline) / CONFIG).is_file():
+        inside = ", ".join(str(path.parent) for path in sorted(Path(pipeline).glob(f"*/{CONFIG}")))
+        hint = f"One of these folders in it may be meant: {inside}." if inside else "Name a trained pipeline."
+        raise ValueError(f"The folder '{pipeline}' has no {CONFIG}, so it is not a pipeline. {hint}")
+    nlp = spacy.load(pipeline)
+    mixes = find_task_mixes(nlp)
+    if not mixes and (untrained := find_untrained(nlp)):
+        raise ValueError(
+            f"The components of '{pipeline}' that mix the layers of a biLM are not trained, so that they have no "
+            f"weights: {', '.join(untrained)}. Name the folder of a trained pipeline, such as model-best."
+        )
+    if not mixes:
+        raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))
+    return mixes
 
 
 def join_mixes(found: Sequence[Tuple[str, Sequence[TaskMix]]]) -> Tuple[List[TaskMix], List[str]]:
@@ -78,7 +99,7 @@ def draw_course(log: Path, path: Path, *, source: str = "") -> None:
     log (Path): What `spacy-elmo.LayerWeightsLogger.v1` wrote.
     path (Path): File to write, .png or .svg.
     source (str): See `save_figure`.
-    RAISES (ValueError): EL231 if the file has no rows of this kind, or damaged ones.
+    RAISES (ValueError): See `read_course`.
     """
     courses = read_course(log)
     figure, panels = new_figure(height=2.6 * len(courses) + 0.6, n_panels=len(courses))
@@ -102,28 +123,31 @@ def draw_course(log: Path, path: Path, *, source: str = "") -> None:
 def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
     """log (Path): What `spacy-elmo.LayerWeightsLogger.v1` wrote.
     RETURNS (Dict[Tuple[str, int], List[Dict[str, Any]]]): The rows of each mix, by component and number.
-    RAISES (ValueError): EL231 if the file has no rows of this kind, other rows too, or damaged ones: a line is named
-        with its problems.
+    RAISES (ValueError): If the file has no rows of this kind, other rows too, or damaged ones: a line is named with its
+        problems.
     """
-    try:
-        rows = list(srsly.read_jsonl(log))
-    except ValueError as error:
-        raise ValueError(Errors.EL231.format(path=log, problem=error)) from error
     courses: Dict[Tuple[str, int], List[Dict[str, Any]]] = {}
-    for i, row in enumerate(rows, start=1):
-        problems = _row_problems(row)
-        if not problems:
-            course = courses.setdefault((row["component"], row["number"]), [])
+    try:
+        for i, row in enumerate(srsly.read_jsonl(log), start=1):
+            problems = _find_problems(row)
+            course = [] if problems else courses.setdefault((row["component"], row["number"]), [])
+            if course and len(row["shares"]) != len(course[0]["shares"]):
+                lengths = f"{len(row['shares'])} numbers, should have {len(course[0]['shares'])}"
+                problems = [f"shares has {lengths}, as in the first row of this mix"]
+            if problems:
+                raise ValueError(f"in line {i}, {'; '.join(problems)}")
             course.append(row)
-            problems = _length_problems(row["shares"], course[0]["shares"])
-        if problems:
-            raise ValueError(Errors.EL231.format(path=log, problem=f"in line {i}, {'; '.join(problems)}"))
-    if not courses:
-        raise ValueError(Errors.EL231.format(path=log, problem="it is empty"))
+        if not courses:
+            raise ValueError("it is empty")
+    except ValueError as error:
+        raise ValueError(
+            f"'{log}' is not a log of layer weights: {error}. Give the file that spacy-elmo.LayerWeightsLogger.v1 "
+            "wrote during a training; from a folder that `elmo report` reads, remove the file."
+        ) from error
     return courses
 
 
-def _row_problems(row: Any) -> List[str]:
+def _find_problems(row: Any) -> List[str]:
     needed = ("step", "component", "number", "shares")
     if not isinstance(row, dict) or not row.keys() >= set(needed):
         return [f"there is no object with {', '.join(needed)}"]
@@ -143,10 +167,16 @@ def _is_share(value: Any) -> bool:
     return is_finite(value) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-def _length_problems(shares: Sequence[float], first: Sequence[float]) -> List[str]:
-    found, wanted = len(shares), len(first)
-    same = "as in the first row of this mix"
-    return [] if found == wanted else [f"shares has {found} numbers, should have {wanted}, {same}"]
+def check_log(log: Path, pipeline: str, mixes: Sequence[TaskMix]) -> None:
+    """RAISES (ValueError): For a damaged log, or one of other mixes than the pipeline has."""
+    logged = {(*mix, len(rows[0]["shares"])) for mix, rows in read_course(log).items()}
+    known = {(mix.component, mix.number, len(mix.shares)) for mix in mixes}
+    if logged != known:
+        told = [", ".join(f"{name} ({i}) with {n} layers" for name, i, n in sorted(some)) for some in (logged, known)]
+        raise ValueError(
+            f"The log '{log}' has the layer weights of other mixes ({told[0]}) than the pipeline '{pipeline}' has "
+            f"({told[1]}). Give the log of the training of this pipeline."
+        )
 
 
 def _name_mix(component: str, number: int, place: Optional[str], n_mixes: int) -> str:

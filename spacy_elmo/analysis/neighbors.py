@@ -1,5 +1,10 @@
-"""Contextual nearest neighbours (Peters et al. 2018, table 4): the uses of words whose vectors are most similar."""
+"""Contextual nearest neighbours (Peters et al. 2018, table 4): the uses of words whose vectors are most similar.
 
+`check_recall` says how good the approximate search of an index is.
+"""
+
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -12,10 +17,11 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.checks import check_positive, check_sentences
 from ..weights import load_bilm
-from .token_store import BLOCK, Ids, TokenStore, Use, Vectors, to_units
+from .token_store import BLOCK, Ids, TokenStore, Use
 from .vector_search import VectorSearch, open_search
+from .vectors import Vectors, to_units
 
-__all__ = ["Neighbor", "NeighborIndex", "Use"]
+__all__ = ["Neighbor", "NeighborIndex", "Recall", "Use", "check_recall", "find_exactly", "make_probe", "to_key"]
 
 Layer = Union[int, str]
 # Uses of a word up to which all of them are compared.
@@ -23,6 +29,7 @@ EXACT_USES = 4000
 N_CANDIDATES = 100  # of the approximate search, whose exact cosine is computed
 # The vector of "bank" in it identifies a biLM and its layer.
 PROBE = ["He", "sat", "on", "the", "bank", "of", "the", "river", "."]
+TOLERANCE = 1e-5  # of cosines, which depend on how many are computed at once
 SAME_COSINE = 0.99  # reduced precision changes a vector by less
 
 
@@ -64,12 +71,20 @@ class NeighborIndex:
     def open(cls, path: Path) -> "NeighborIndex":
         """path (Path): Folder that `elmo index` wrote.
         RETURNS (NeighborIndex): Open for reading.
-        RAISES (ValueError): EL390 for anything else, EL391 if it is not complete, EL392 if it is damaged, EL397 without
-            Faiss, EL401 if it is being written, EL406 without its search file.
+        RAISES (ValueError): EL390 for anything else, EL391 if it is not complete, EL392 if it is damaged, EL401 if
+            it is being written, EL406 without its search file; without Faiss.
         """
         store = TokenStore(to_path(path))
         try:
-            return cls(store, *read_state(store))
+            meta, n_tokens = store.read_meta(), store.count("token")
+            settings, state = meta.get("settings"), meta.get("search")
+            if settings is None or state is None:
+                problem = f"its build stopped after {n_tokens:,} tokens"
+                raise ValueError(Errors.EL391.format(path=store.path, problem=problem))
+            if n_tokens != state["n_tokens"]:
+                problem = f"it has {n_tokens} tokens, should have {state['n_tokens']}"
+                raise ValueError(Errors.EL392.format(path=store.path, problem=problem))
+            return cls(store, open_search(store, state), settings)
         except BaseException:
             store.close()
             raise
@@ -117,8 +132,7 @@ class NeighborIndex:
         word (Optional[str]): Only uses of this word, upper and lower case alike.
         exclude (Optional[str]): No uses of this word.
         RETURNS (List[Neighbor]): The most similar first; fewer than k if there are no more.
-        RAISES (ValueError): EL004 for a `k` below 1, EL392 if the index is damaged, EL395 for a vector that does not
-            fit.
+        RAISES (ValueError): For a `k` below 1, or a vector that does not fit; EL392 if the index is damaged.
         """
         check_positive("k", k)
         unit = self._to_unit(vector)
@@ -137,11 +151,11 @@ class NeighborIndex:
         k (int): Number of neighbours.
         uses (str): "any"; "same": of the same word; "other": of other words.
         RETURNS (List[Neighbor]): See `query`.
-        RAISES (ValueError): EL408 for unknown `uses`, EL018 for a position that is not in the sentence, EL394 for
-            another biLM; see `query`.
+        RAISES (ValueError): For unknown `uses`, or a position that is not in the sentence; EL394 for another biLM; see
+            `query`.
         """
         if uses not in ("any", "same", "other"):
-            raise ValueError(Errors.EL408.format(uses=uses))
+            raise ValueError(f"Unknown choice of uses '{uses}'. Choose one of: any, same, other.")
         vector = self.embed(bilm, words, position)
         word, exclude = (words[position] if uses == choice else None for choice in ("same", "other"))
         return self.query(vector, k, word=word, exclude=exclude)
@@ -151,7 +165,7 @@ class NeighborIndex:
         limit (int): Number of uses; of more (`count_uses`) a sample is drawn with a fixed seed.
         match_case (bool): Only uses that are written as the word is.
         RETURNS (Tuple[List[Use], Vectors]): Uses in the order of the corpus, and their unit vectors, shape (N, D).
-        RAISES (ValueError): EL004 for a `limit` below 1.
+        RAISES (ValueError): For a `limit` below 1.
         """
         check_positive("limit", limit)
         ids = self._ids_of(word, match_case)
@@ -227,7 +241,9 @@ class NeighborIndex:
         elif not numbers.any():
             problem = "is zero"
         if problem:
-            raise ValueError(Errors.EL395.format(problem=problem, width=self.width))
+            raise ValueError(
+                f"The vector of a query {problem}. It should have {self.width} finite numbers that are not all zero."
+            )
         return to_units(numbers)
 
 
@@ -253,22 +269,6 @@ def find_exactly(
     return best_ids, best
 
 
-def read_state(store: TokenStore) -> Tuple[Optional[VectorSearch], Dict[str, Any]]:
-    """RETURNS (Tuple[Optional[VectorSearch], Dict[str, Any]]): The search of a complete index, and its settings.
-    RAISES (ValueError): EL390, EL391, EL392, EL397, EL406, see `NeighborIndex.open`.
-    """
-    meta = store.read_meta()
-    settings, state = meta.get("settings"), meta.get("search")
-    if settings is None or state is None:
-        problem = f"its build stopped after {store.count('token'):,} tokens"
-        raise ValueError(Errors.EL391.format(path=store.path, problem=problem))
-    n_tokens = store.count("token")
-    if n_tokens != state["n_tokens"]:
-        problem = f"it has {n_tokens} tokens, should have {state['n_tokens']}"
-        raise ValueError(Errors.EL392.format(path=store.path, problem=problem))
-    return open_search(store, state), settings
-
-
 def embed_word(bilm: BiLM, words: Sequence[str], position: int, layer: Layer) -> Vectors:
     """RETURNS (Vectors): Shape (D,), of a layer (0 to L) or of the "mean"."""
     vectors: Vectors = bilm.embed([words], layers=layer)[0][position]
@@ -289,3 +289,49 @@ def _best(ids: Ids, vectors: Vectors, unit: Vectors, k: int) -> Tuple[Ids, Vecto
     cosines = vectors @ unit
     order = np.argsort(-cosines, kind="stable")[:k]
     return ids[order], cosines[order]
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What a check found.
+
+    recall (float): Share of the k true neighbours that the search finds.
+    k (int): Neighbours of a query.
+    n_queries (int): Tokens of the index whose neighbours were searched.
+    query_ms (float): Median time of a query, with its sentences.
+    """
+
+    recall: float
+    k: int
+    n_queries: int
+    query_ms: float
+
+
+def check_recall(index: NeighborIndex, *, k: int = 10, n_queries: int = 100, seed: int = 0) -> Recall:
+    """Compare the search with exact search, for tokens of the index. A neighbour counts as found if its cosine is at
+    least that of the k-th true neighbour, since equal sentences have equal vectors.
+
+    index (NeighborIndex): With at least one token.
+    k (int): Neighbours of a query.
+    n_queries (int): Number of queries.
+    seed (int): Of the choice of tokens.
+    RETURNS (Recall): Its result.
+    RAISES (ValueError): For numbers below 1.
+    """
+    check_positive("k", k)
+    check_positive("n_queries", n_queries)
+    last, rng = index.store.read_meta()["next_id"], np.random.default_rng(seed)
+    numbers = rng.permutation(np.arange(1, last))
+    ids, vectors = index.store.read_vectors(numbers[: 4 * n_queries].tolist(), index.width)
+    units = vectors[np.random.default_rng(seed).permutation(len(ids))[:n_queries]]  # (Q, D)
+    best = np.empty((len(units), 0), dtype="float32")  # cosines of the k true neighbours, all vectors compared
+    for _, stored in index.store.iter_vectors(index.width):
+        best = np.sort(np.concatenate([best, units @ stored.T], axis=1), axis=1)[:, -k:]
+    hits, times = 0, [0.0][len(units) :]
+    for unit, cosines in zip(units, best):
+        begin = time.perf_counter()
+        found = index.query(unit, k)
+        times.append(time.perf_counter() - begin)
+        hits += sum(neighbor.cosine >= cosines[0] - TOLERANCE for neighbor in found)
+    wanted = max(1, len(units) * min(k, index.n_tokens))
+    return Recall(hits / wanted, k, len(units), 1000 * float(np.median(times)))

@@ -2,29 +2,50 @@
 
 A probe is a multinomial logistic regression on the vectors of one layer. Beside it stand the label of the nearest
 training vector (1-NN), two baselines that see no vector, and control tasks, which only memorization of words can solve:
-the gap to them is the probe's selectivity.
+the gap to them is the probe's selectivity. `probe_data` puts the scores into a record for JSON, `draw_probe` draws it.
 """
 
+import math
+import os
 import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
+import spacy
 from numpy.typing import NDArray
+from spacy.util import is_package
 
-from .._compat import has_sklearn
-from ..errors import Errors
+from .._choices import AnyPath
 from ..inference.bilm import BiLM
+from ..ml.elmo_model import fill, get_settings
 from ..ml.settings import ElmoSettings
+from ..pipeline.elmo import Elmo
+from ..weights import load_bilm
+from ..weights.formats import PACKAGED_NAMES, split_part
+from ..weights.identity import digest_bilm
 from .intervals import Score, bootstrap_accuracy
-from .labelled import LabelledDocs
-from .layer_vectors import Vectors, collect_layers, group_layers, name_all
-from .nearest import predict_nearest
+from .labelled import SENSE, LabelledDocs, ProbeData, check_labels
+from .layer_vectors import MEAN, collect_layers, group_layers, name_all, predict_nearest
+from .layer_weights import name_layer
+from .plots import Curve, add_legend, draw_curves, draw_points, new_figure, save_figure, set_title
+from .senses import SenseVectors, score_senses
+from .vectors import Vectors, require_sklearn
 
 CONTROL_SEEDS = (0, 1, 2)
 MAX_ITER = 1000
+Layer = Union[int, str]
+# Scores are shares, 0 to 1, with the bounds of their 95 % interval: "value", "low" and "high".
+Bounds = Dict[str, float]
+Record = Dict[str, Any]
+# Scores of a layer, with their names; each has its colour in all pictures.
+KINDS = (("probe", "linear probe"), ("nearest", "nearest neighbour (1-NN)"), ("control", "control task"))
+NAMES = {"pos": "UPOS", "tag": "Tags", "morph": "Morphology", "dep": "Dependency labels", "ent_type": "Entity types"}
+SENSES, NEAREST_SENSE = "Word senses", "nearest mean"  # of the uses of a sense, see `SenseVectors`
+DODGE = 0.06  # between the points of one layer, in layers
 
 
 @dataclass(frozen=True)
@@ -56,7 +77,7 @@ class Probe:
 class LayerProbe:
     """What a layer knows.
 
-    layer (Union[int, str]): 0 (the token layer) to L, or "mean".
+    layer (Layer): 0 (the token layer) to L, or "mean".
     accuracy (Score): Of the task.
     control (List[float]): Accuracies of the control tasks, one per seed.
     selectivity (float): Accuracy of the task less the mean of the control tasks; NaN without these.
@@ -65,7 +86,7 @@ class LayerProbe:
     nearest (Optional[Score]): Accuracy of the nearest training vector's label (cosine); None if not asked for.
     """
 
-    layer: Union[int, str]
+    layer: Layer
     accuracy: Score
     control: List[float]
     selectivity: float
@@ -84,7 +105,7 @@ def iter_probes(
     train: LabelledDocs,
     test: LabelledDocs,
     *,
-    layers: Optional[Sequence[Union[int, str]]] = None,
+    layers: Optional[Sequence[Layer]] = None,
     reading: Optional[ElmoSettings] = None,
     control_seeds: Sequence[int] = CONTROL_SEEDS,
     c: float = 1.0,
@@ -94,43 +115,30 @@ def iter_probes(
     """Train and score a probe on each layer, in the memory of a copy of one layer and of a group (`group_layers`).
 
     train (LabelledDocs), test (LabelledDocs): Tokens with labels.
-    layers (Optional[Sequence[Union[int, str]]]): Numbers of layers, or "mean"; None for all of them.
+    layers (Optional[Sequence[Layer]]): Numbers of layers, or "mean"; None for all of them.
     reading (Optional[ElmoSettings]): How the biLM reads Docs, see `make_reading`.
     control_seeds (Sequence[int]): A control task each; none for no control.
     c (float), max_iter (int): See `fit_probe`.
     with_nearest (bool): Score the nearest training vector too.
     YIELDS (LayerProbe): One per layer.
-    RAISES (ValueError): EL244 if scikit-learn is missing, EL245 if the training labels are all the same.
+    RAISES (ValueError): See `fit_probe`.
     """
     controls = [control_labels(train, test, seed) for seed in control_seeds]
     wanted = name_all(bilm) if layers is None else layers
     n_tokens = len(train.labels) + len(test.labels)
     for group in group_layers(wanted, n_tokens, bilm.config.output_width):
         known, asked = (collect_layers(bilm, labelled, group, reading) for labelled in (train, test))
-        for layer, *vectors in zip(group, known, asked):
-            yield _probe_layer(layer, (train, test), vectors, controls, c, max_iter, with_nearest)
-
-
-def _probe_layer(
-    layer: Union[int, str],
-    labelled: Tuple[LabelledDocs, LabelledDocs],
-    vectors: Sequence[Vectors],
-    controls: Sequence[Tuple[List[str], List[str]]],
-    c: float,
-    max_iter: int,
-    with_nearest: bool,
-) -> LayerProbe:
-    (train, test), (known, asked) = labelled, vectors
-    probe = fit_probe(known, train.labels, c=c, max_iter=max_iter)
-    accuracy = _score(probe.predict(asked), test)
-    control, is_converged = [], probe.is_converged
-    for labels, wanted in controls:
-        other = fit_probe(known, labels, c=c, max_iter=max_iter)
-        control.append(float(_compare(other.predict(asked), wanted).mean()))
-        is_converged &= other.is_converged
-    selectivity = accuracy.value - mean(control) if control else float("nan")
-    nearest = _score(predict_nearest(known, train.labels, asked), test) if with_nearest else None
-    return LayerProbe(layer, accuracy, control, selectivity, probe.n_iter, is_converged, nearest)
+        for layer, train_vectors, test_vectors in zip(group, known, asked):
+            probe = fit_probe(train_vectors, train.labels, c=c, max_iter=max_iter)
+            accuracy = _score(probe.predict(test_vectors), test)
+            control, is_converged = [], probe.is_converged
+            for labels, answers in controls:
+                other = fit_probe(train_vectors, labels, c=c, max_iter=max_iter)
+                control.append(float(_compare(other.predict(test_vectors), answers).mean()))
+                is_converged &= other.is_converged
+            selectivity = accuracy.value - mean(control) if control else float("nan")
+            nearest = _score(predict_nearest(train_vectors, train.labels, test_vectors), test) if with_nearest else None
+            yield LayerProbe(layer, accuracy, control, selectivity, probe.n_iter, is_converged, nearest)
 
 
 def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_iter: int = MAX_ITER) -> Probe:
@@ -141,16 +149,19 @@ def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_it
     c (float): Inverse strength of the L2 penalty, as in scikit-learn.
     max_iter (int): Limit of the iterations (L-BFGS).
     RETURNS (Probe): For vectors as they are.
-    RAISES (ValueError): EL244 if scikit-learn is missing, EL245 for fewer than two labels.
+    RAISES (ValueError): If scikit-learn is missing, or for fewer than two labels.
     """
-    if not has_sklearn:
-        raise ValueError(Errors.EL244)
+    require_sklearn("A linear probe")
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    check_labels(labels)
     names, numbers = np.unique(np.asarray(labels, dtype=object), return_inverse=True)
-    if len(names) < 2:
-        raise ValueError(Errors.EL245.format(n_labels=len(names), labels=", ".join(names) or "none"))
     centre, scale = vectors.mean(axis=0, dtype="float64"), vectors.std(axis=0, dtype="float64")
     scale[scale == 0] = 1.0
-    fitted = _fit(((vectors - centre) / scale).astype("float32"), numbers, c, max_iter)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told by `is_converged`
+        fitted = LogisticRegression(C=c, max_iter=max_iter).fit(((vectors - centre) / scale).astype("float32"), numbers)
     weights, biases = fitted.coef_.astype("float64"), fitted.intercept_.astype("float64")
     if len(names) == 2:  # scikit-learn keeps the second of two labels only
         weights, biases = np.concatenate([-weights, weights]), np.concatenate([-biases, biases])
@@ -158,15 +169,6 @@ def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_it
     biases = biases - weights @ centre
     n_iter = int(fitted.n_iter_.max())
     return Probe(list(names), weights.astype("float32"), biases.astype("float32"), n_iter, n_iter < max_iter)
-
-
-def _fit(vectors: Vectors, numbers: NDArray[Any], c: float, max_iter: int) -> Any:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # told by `is_converged`
-        return LogisticRegression(C=c, max_iter=max_iter).fit(vectors, numbers)
 
 
 def control_labels(train: LabelledDocs, test: LabelledDocs, seed: int) -> Tuple[List[str], List[str]]:
@@ -205,3 +207,206 @@ def _score(answers: Sequence[str], test: LabelledDocs) -> Score:
 
 def _compare(answers: Sequence[str], labels: Sequence[str]) -> NDArray[np.bool_]:
     return np.asarray([answer == label for answer, label in zip(answers, labels, strict=True)])
+
+
+def parse_layers(text: Optional[str], bilm: BiLM) -> List[Layer]:
+    """text (Optional[str]): Numbers of layers and "mean", divided by commas; None for all.
+    bilm (BiLM): Which layers there are.
+    RETURNS (List[Layer]): The layers, each once.
+    RAISES (ValueError): For a layer that the biLM does not have.
+    """
+    known = {str(layer): layer for layer in name_all(bilm)}
+    names = list(known) if text is None else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"Unknown layer '{name}' in --layers. The layers of this biLM are: {', '.join(known)}.")
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+def probe_data(
+    bilm: BiLM,
+    found: ProbeData,
+    *,
+    layers: Optional[Sequence[Layer]] = None,
+    reading: Optional[ElmoSettings] = None,
+    control_seeds: Sequence[int] = CONTROL_SEEDS,
+    max_iter: int = MAX_ITER,
+    watch: Callable[[Iterable[LayerProbe]], Iterable[LayerProbe]] = iter,
+) -> Record:
+    """Score layers of a biLM beside baselines: senses by the nearest mean, other labels by a linear probe too.
+
+    bilm (BiLM): The biLM.
+    found (ProbeData): Training and test data.
+    layers (Optional[Sequence[Layer]]): Numbers, or "mean"; None for all.
+    reading (Optional[ElmoSettings]): See `make_reading`.
+    control_seeds (Sequence[int]): See `iter_probes`; not used for senses.
+    max_iter (int): See `fit_probe`; not used for senses.
+    watch (Callable): Wraps the probes of all layers, which are computed one by one, for instance into a progress bar.
+    RETURNS (Record): "attr", counts, "baselines" by name, and "layers" with a record each.
+    RAISES (ValueError): If a linear probe needs scikit-learn.
+    """
+    counts = {
+        "attr": found.attr,
+        "n_train": len(found.train.labels),
+        "n_test": len(found.test.labels),
+        "n_labels": len(set(found.train.labels)),
+        "n_unseen": found.n_unseen,
+    }
+    wanted = name_all(bilm) if layers is None else list(layers)
+    if found.attr == SENSE:
+        return {**counts, **_find_senses(bilm, found, wanted, reading)}
+    probes = iter_probes(
+        bilm,
+        found.train,
+        found.test,
+        layers=wanted,
+        reading=reading,
+        control_seeds=control_seeds,
+        max_iter=max_iter,
+        with_nearest=True,
+    )
+    rows = [_describe(probe) for probe in watch(probes)]
+    baselines = {"majority": _bounds(majority_baseline(found.train, found.test))}
+    baselines["word"] = _bounds(word_baseline(found.train, found.test))
+    settings = {"control_seeds": list(control_seeds), "max_iter": max_iter}
+    return {**counts, "metric": "accuracy", **settings, "baselines": baselines, "layers": rows}
+
+
+def _describe(probe: LayerProbe) -> Record:
+    return {
+        "layer": probe.layer,
+        "probe": _bounds(probe.accuracy),
+        "nearest": None if probe.nearest is None else _bounds(probe.nearest),
+        "control": probe.control,
+        "selectivity": None if math.isnan(probe.selectivity) else probe.selectivity,
+        "n_iter": probe.n_iter,
+        "is_converged": probe.is_converged,
+    }
+
+
+def _find_senses(bilm: BiLM, found: ProbeData, layers: Sequence[Layer], reading: Optional[ElmoSettings]) -> Record:
+    vectors = SenseVectors(bilm, reading=reading).fit(found.train)
+    first = vectors.first_sense(found.test)
+    baseline = score_senses(first, first, found.test, vectors)
+    answers, rows = dict(zip(vectors.layers, vectors.predict(found.test))), []
+    for layer in layers:
+        scores = score_senses(answers[layer], first, found.test, vectors)
+        ambiguous = None if scores.ambiguous is None else _bounds(scores.ambiguous)
+        rows.append(
+            {"layer": layer, "nearest": _bounds(scores.f1), "ambiguous": ambiguous, "gain": _bounds(scores.gain)}
+        )
+    baselines = {"first sense": _bounds(baseline.f1)}
+    return {"metric": "F1", "n_answered": baseline.n_answered, "baselines": baselines, "layers": rows}
+
+
+def _bounds(score: Score) -> Bounds:
+    return {"value": score.value, "low": score.low, "high": score.high}
+
+
+def draw_probe(record: Record, path: Path, *, source: str = "") -> None:
+    """Draw a curve per kind of score over the layers, with a band; the mean of all layers stands beside them.
+
+    record (Record): Of `probe_data`.
+    path (Path): File to write, .png or .svg.
+    source (str): See `save_figure`.
+    """
+    figure, (axes,) = new_figure(height=4.4)
+    layers = [row["layer"] for row in record["layers"]]
+    numbered = [i for i, layer in enumerate(layers) if layer != MEAN]
+    for number, (kind, label) in enumerate(KINDS):
+        label = NEAREST_SENSE if kind == "nearest" and "probe" not in record["layers"][0] else label
+        found = [_find_bounds(row, kind) for row in record["layers"]]
+        draw_curves(axes, _make_curves(found, numbered, label, number))
+        mean = [i for i in range(len(layers)) if i not in numbered]
+        draw_points(axes, _make_curves(found, mean, "" if numbered else label, number, dodge=DODGE * (number - 1)))
+    for colour, (name, score) in zip(("black", "dimgrey"), record["baselines"].items()):
+        label = f"{name if ' ' in name else f'{name} baseline'}, {100 * score['value']:.1f}"
+        axes.axhline(100 * score["value"], color=colour, linestyle=":", label=label)
+        axes.axhspan(100 * score["low"], 100 * score["high"], color=colour, alpha=0.12, linewidth=0)
+    axes.set_xticks(range(len(layers)), [name_layer(layer) for layer in layers])
+    axes.set(ylabel=f"{record['metric']} on {record['n_test']:,} test tokens (%)", xlim=(-0.4, len(layers) - 0.6))
+    set_title(figure, describe_probe(record))
+    add_legend(figure, axes, n_columns=3)
+    save_figure(figure, path, source=source)
+
+
+def describe_probe(record: Record) -> str:
+    """RETURNS (str): The finding: the best single layer against the best baseline; "not" where intervals overlap."""
+    kind = "probe" if "probe" in record["layers"][0] else "nearest"
+    name = NAMES.get(record["attr"], SENSES)
+    baseline, limit = max(record["baselines"].items(), key=lambda item: float(item[1]["value"]))
+    single = [row for row in record["layers"] if row["layer"] != MEAN] or record["layers"]
+    best = max(single, key=lambda row: float(row[kind]["value"]))
+    score, baseline = best[kind], baseline if " " in baseline else f"{baseline} baseline"
+    how = "linear probe" if kind == "probe" else f"the {NEAREST_SENSE}"
+    told = f"{name} by {how}: {name_layer(best['layer'])} scores highest, {100 * score['value']:.1f} %"
+    gap = 100 * abs(score["value"] - limit["value"])
+    if score["low"] > limit["high"]:
+        return f"{told}, {gap:.1f} points above the {baseline}"
+    if score["high"] < limit["low"]:
+        return f"{told}, {gap:.1f} points below the {baseline}"
+    return f"{told}, not significantly other than the {baseline}"
+
+
+def _find_bounds(row: Record, kind: str) -> Optional[Bounds]:
+    """The bounds of a control task are those of its seeds."""
+    found = row.get(kind)
+    if kind != "control" or not found:
+        return found or None
+    return {"value": sum(found) / len(found), "low": min(found), "high": max(found)}
+
+
+def _make_curves(
+    found: Sequence[Optional[Bounds]], places: Sequence[int], label: str, number: int, *, dodge: float = 0.0
+) -> List[Curve]:
+    known = [(place, score) for place in places if (score := found[place])]
+    points = [(place + dodge, *(100 * score[key] for key in ("value", "low", "high"))) for place, score in known]
+    if not points:
+        return []
+    where, values, lows, highs = zip(*points)
+    return [Curve(label, where, values, lows, highs, number)]
+
+
+class OpenedBiLM(NamedTuple):
+    """bilm (BiLM): The biLM, in the precision of the pipeline.
+    reading (Optional[ElmoSettings]): How the pipeline reads Docs; None for weights, which have no such settings.
+    digest (Optional[str]): Of the file or folder of weights; None for a pipeline, and for a prefix of file names.
+    """
+
+    bilm: BiLM
+    reading: Optional[ElmoSettings]
+    digest: Optional[str]
+
+
+def open_pipeline(name: AnyPath) -> OpenedBiLM:
+    """name (AnyPath): A pipeline with `elmo` (folder or installed package), or a biLM (packaged name or path).
+    RETURNS (OpenedBiLM): The biLM, and how it reads Docs; of several components `elmo` the first.
+    RAISES (ValueError): For a pipeline without `elmo`; OSError if there is nothing of this name.
+    """
+    name = os.fsdecode(name)
+    if not is_pipeline(name):
+        return OpenedBiLM(load_bilm(name), None, _find_digest(name))
+    nlp = spacy.load(name)
+    pipe = next((pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)), None)
+    if pipe is None:
+        raise ValueError(
+            f"The pipeline '{name}' has no component `elmo`; its components are: "
+            f"{', '.join(nlp.component_names) or 'none'}. Give a pipeline with `elmo`, or a biLM."
+        )
+    pipe.fill()
+    return OpenedBiLM(fill(pipe.model), get_settings(pipe.model), None)
+
+
+def is_pipeline(name: str) -> bool:
+    """RETURNS (bool): Whether this is a folder of `nlp.to_disk` or an installed package."""
+    if Path(name).exists() or name in PACKAGED_NAMES:
+        return (Path(name) / "config.cfg").is_file()
+    return is_package(name)
+
+
+def _find_digest(name: str) -> Optional[str]:
+    """None where the weights are not files at this path, but a prefix of their names (TensorFlow checkpoints)."""
+    try:
+        return digest_bilm(split_part(name)[0])
+    except FileNotFoundError:
+        return None

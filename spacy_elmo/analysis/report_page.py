@@ -5,19 +5,32 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from spacy.util import Config
 
-from .answers import QUESTIONS
-from .error_changes import Changes
-from .error_section import format_difference, format_interval, name_score, render_changes, render_errors
+from .answers import QUESTIONS, Answer, Changes, DocAnswers, Place
 from .layer_weights import name_layers, name_mixes
-from .page_parts import make_page, make_section, make_table, to_html
-from .report import BiLMFacts, TrainingReport
-from .score_table import TITLES, Spread
-from .svg_charts import draw_key, draw_lines, draw_shares
-from .training_output import Row, TrainingOutput
+from .pages import draw_key, draw_lines, draw_shares, make_page, make_section, make_table, to_html
+from .report import TITLES, BiLMFacts, Row, Spread, TrainingReport
 
 VARIANTS = ("with ELMo", "without ELMo")
 N_FINDINGS = 3  # scores named at the top, if there is no comparison of errors
 N_CURVES = 4  # scores that have a curve, besides the weighted sum
+N_SHOWN = 30  # places of a kind
+N_LABELS = 15
+N_AROUND = 25  # tokens of a sentence on each side of a place
+CHANGES = (
+    "with ELMo",
+    "without ELMo",
+    "difference",
+    "95 % interval",
+    "fixed",
+    "introduced",
+    "both right",
+    "both wrong",
+)
+INTRODUCTION = (
+    "Both pipelines were run on {n_docs:,} Docs, {n_words:,} tokens. An error is <i>fixed</i> where only the pipeline "
+    "with ELMo is right, and <i>introduced</i> where only the one without is. The interval is a bootstrap over "
+    "{n_units:,} sentences (Docs without sentence boundaries count as one); it does not cover other seeds."
+)
 
 
 def render_report(report: TrainingReport) -> str:
@@ -49,27 +62,25 @@ def summarize(report: TrainingReport) -> List[str]:
     if report.changes:
         return [_summarize(change) for change in report.changes]
     rows = [row for row in report.scores if row.ours is not None][:N_FINDINGS]
-    texts = [f"{row.name} {row.ours.mean:.2%}{_versus(row.difference)}." for row in rows if row.ours is not None]
+    texts = []
+    for row in rows:
+        gain = row.difference
+        versus = "" if gain is None else f", {format_difference(gain)} points against the baseline"
+        texts += [f"{row.name} {row.ours.mean:.2%}{versus}."] if row.ours is not None else []
     return texts or ["No scores are known."]
 
 
 def _summarize(change: Changes) -> str:
+    is_open = change.difference.low <= 0 <= change.difference.high
+    doubt = ", which includes 0: the data cannot tell the two apart" if is_open else ""
     difference = f"{format_difference(change.difference.value)} points (95 % interval {format_interval(change)}"
     score = f"{QUESTIONS[change.name].title}: {name_score(change)} {change.ours:.2%}"
     return (
         f"{score} with ELMo, {change.theirs:.2%} without, "
-        f"{difference}{_judge(change.difference.low, change.difference.high)}); "
+        f"{difference}{doubt}); "
         f"{len(change.fixed):,} {'error' if len(change.fixed) == 1 else 'errors'} fixed, "
         f"{len(change.made):,} introduced."
     )
-
-
-def _judge(low: float, high: float) -> str:
-    return ", which includes 0: the data cannot tell the two apart" if low <= 0 <= high else ""
-
-
-def _versus(difference: Optional[float]) -> str:
-    return "" if difference is None else f", {format_difference(difference)} points against the baseline"
 
 
 def _render_scores(report: TrainingReport) -> str:
@@ -119,7 +130,8 @@ def _list_shares(shares: Sequence[float]) -> str:
 
 
 def _render_curves(report: TrainingReport) -> str:
-    logs = [(name, _log_of(output)) for name, output in zip(VARIANTS, (report.output, report.baseline))]
+    outputs = zip(VARIANTS, (report.output, report.baseline))
+    logs = [(name, output.score_log) for name, output in outputs if output is not None]
     names = _find_logged([rows for _, rows in logs])
     figures = [_draw_score(name, logs) for name in names]
     courses = [_draw_course(component, number, rows) for (component, number), rows in report.output.weight_log.items()]
@@ -136,10 +148,6 @@ def _render_curves(report: TrainingReport) -> str:
 
 def _arrange(text: str, key: str, figures: Sequence[str]) -> str:
     return f'<p>{text}</p>{key}<div class="figures">{"".join(figures)}</div>'
-
-
-def _log_of(output: Optional[TrainingOutput]) -> Tuple[Row, ...]:
-    return () if output is None else output.score_log
 
 
 def _find_logged(logs: Sequence[Sequence[Row]]) -> List[str]:
@@ -188,19 +196,13 @@ def _render_settings(report: TrainingReport) -> str:
         facts += _describe_bilm(bilm)
     facts.append(("spaCy required", output.meta.get("spacy_version", "not known")))
     facts.append(("Report written by", ", ".join(f"{name} {version}" for name, version in report.versions.items())))
-    rows = [[to_html(name), to_html(_short(text))] for name, text in facts]
+    rows = [[to_html(name), to_html(fact.as_posix() if isinstance(fact, Path) else fact)] for name, fact in facts]
     config = Config(output.config).to_str(interpolate=False)
     text = f"<details><summary>The whole config</summary><pre>{to_html(config)}</pre></details>"
     return make_table((), rows, kind="facts") + text
 
 
-def _short(text: object) -> str:
-    """Paths as they were given."""
-    return text.as_posix() if isinstance(text, Path) else str(text)
-
-
 def _describe_bilm(bilm: BiLMFacts) -> List[Tuple[str, object]]:
-    """Identity and provenance of a biLM."""
     meta: Dict[str, Any] = bilm.meta
     corpus = meta.get("corpus")
     trained_on = corpus if isinstance(corpus, str) else (corpus or {}).get("name", "not known")
@@ -214,3 +216,97 @@ def _describe_bilm(bilm: BiLMFacts) -> List[Tuple[str, object]]:
         ("Pretrained on", f"{trained_on}{f', {tokens:,} tokens' if isinstance(tokens, int) else ''}"),
         ("Licence", meta.get("license", "not known")),
     ]
+
+
+def render_changes(changes: Sequence[Changes], docs: Sequence[DocAnswers], data: object) -> str:
+    """RETURNS (str): A table of scores with intervals and numbers of errors as HTML, empty without changes."""
+    if not changes:
+        return ""
+    text = INTRODUCTION.format(
+        n_docs=len(docs),
+        n_words=sum(len(doc.words) for doc in docs),
+        n_units=changes[0].difference.n,
+    )
+    columns = [_make_column(change) for change in changes]
+    header = ["", *(f"{QUESTIONS[change.name].title}, {name_score(change)}" for change in changes)]
+    table = make_table(header, [[name, *cells] for name, *cells in zip(CHANGES, *columns)])
+    return f"<h3>On {to_html(data)}</h3>\n<p>{text}</p>\n{table}"
+
+
+def render_errors(changes: Sequence[Changes], docs: Sequence[DocAnswers]) -> str:
+    """RETURNS (str): Errors in their sentences as HTML, empty without changes."""
+    return "\n".join(_render_question(change, docs) for change in changes)
+
+
+def name_score(change: Changes) -> str:
+    """RETURNS (str): F1 of entities; of tags, with one answer per token, F1 is the accuracy."""
+    return "F1" if change.name == "ents" else "accuracy"
+
+
+def format_difference(value: float) -> str:
+    """RETURNS (str): Points of a percentage, with their sign: "+18.27"."""
+    return f"{value * 100:+.2f}".replace("-", "\u2212")
+
+
+def format_interval(change: Changes) -> str:
+    """RETURNS (str): Of the difference: "+9.8 to +26.5"."""
+    return f"{format_difference(change.difference.low)} to {format_difference(change.difference.high)}"
+
+
+def _make_column(change: Changes) -> List[str]:
+    scores = [f"{change.ours * 100:.2f}", f"{change.theirs * 100:.2f}", format_difference(change.difference.value)]
+    counts = [len(change.fixed), len(change.made), change.n_both_right, change.n_both_wrong]
+    return [*scores, format_interval(change), *(f"{count:,}" for count in counts)]
+
+
+def _render_question(change: Changes, docs: Sequence[DocAnswers]) -> str:
+    title = QUESTIONS[change.name].title
+    labels = change.by_label()
+    rows = [[to_html(label), f"{fixed:,}", f"{made:,}"] for label, fixed, made in labels[:N_LABELS]]
+    table = make_table(("right label", "fixed", "introduced"), rows) if rows else "<p>There is no difference.</p>"
+    more = f'<p class="small">{len(labels) - N_LABELS} more labels.</p>' if len(labels) > N_LABELS else ""
+    kinds = (("fixed", change.fixed), ("introduced", change.made))
+    lists = "".join(_render_list(kind, places, docs, is_open=change.name == "ents") for kind, places in kinds)
+    return f"<h3>{title}</h3>{table}{more}{lists}"
+
+
+def _render_list(kind: str, places: Sequence[Place], docs: Sequence[DocAnswers], *, is_open: bool) -> str:
+    if not places:
+        return f"<p>No error was {kind}.</p>"
+    n = len(places)
+    shown = places if n <= N_SHOWN else [places[i * n // N_SHOWN] for i in range(N_SHOWN)]
+    note = "" if len(shown) == n else f", {len(shown)} of them shown, evenly over the data"
+    errors = "error" if n == 1 else "errors"
+    items = "".join(f"<li>{_render_place(place, docs[place.doc])}</li>" for place in shown)
+    summary = f"<summary>{n:,} {errors} {kind} by ELMo{note}</summary>"
+    return f'<details{" open" if is_open else ""}>{summary}<ol class="places {kind}">{items}</ol></details>'
+
+
+def _render_place(place: Place, doc: DocAnswers) -> str:
+    is_fixed = place.ours == place.gold
+    names = ("right, with ELMo", "without") if is_fixed else ("right, without", "with ELMo")
+    right = _render_answers(place.gold, doc)
+    wrong = _render_answers(place.theirs if is_fixed else place.ours, doc)
+    answers = f'<dt>{names[0]}</dt><dd>{right}</dd><dt>{names[1]}</dt><dd><span class="wrong">{wrong}</span></dd>'
+    return f'<div class="context">{_render_context(place, doc)}</div><dl>{answers}</dl>'
+
+
+def _render_answers(answers: Tuple[Answer, ...], doc: DocAnswers) -> str:
+    parts = [
+        f'{to_html(" ".join(doc.words[start:end]))} <span class="label">{to_html(label)}</span>'
+        for start, end, label in answers
+    ]
+    return "; ".join(parts) or "nothing"
+
+
+def _render_context(place: Place, doc: DocAnswers) -> str:
+    """The sentences of a place, the place marked, long ones cut."""
+    first = max((start for start in doc.starts if start <= place.start), default=0)
+    last = min((start for start in doc.starts if start >= place.end), default=len(doc.words))
+    low, high = max(first, place.start - N_AROUND), min(last, place.end + N_AROUND)
+    parts = ["\u2026"] if low > first else []
+    words = [to_html(word) for word in doc.words]
+    marked = " ".join(words[place.start : place.end])
+    parts += [*words[low : place.start], f"<mark>{marked}</mark>", *words[place.end : high]]
+    parts += ["\u2026"] if high < last else []
+    return " ".join(parts)

@@ -11,13 +11,12 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 from numpy.typing import NDArray
 
-from .._compat import has_sklearn
 from ..corpora.labelled import SenseSentence
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.checks import check_sentences
 from .neighbors import Layer
-from .token_store import to_units
+from .vectors import require_sklearn, to_units
 
 Cosines = NDArray[np.float64]
 # The tokens of a sentence, and the position of a word in it, from 0.
@@ -87,7 +86,7 @@ def compare_uses(
     first_position (int), second_position (int): Of the word, from 0.
     calibration (Optional[Calibration]): For the probability, see `CALIBRATIONS`.
     RETURNS (SameSense): Cosines of all layers.
-    RAISES (ValueError): EL011 for input that is not tokenized, EL018 for a position that is not in its sentence.
+    RAISES (ValueError): For input that is not tokenized, or a position that is not in its sentence.
     """
     (found,) = compare_pairs(bilm, [((first, first_position), (second, second_position))], calibration=calibration)
     return found
@@ -176,10 +175,9 @@ def calibrate(cosines: Cosines, is_same: Sequence[bool], layer: Layer) -> Calibr
     is_same (Sequence[bool]): The answer of each pair, both of them present.
     layer (Layer): Which layer that is.
     RETURNS (Calibration): For that layer.
-    RAISES (ValueError): EL398 without scikit-learn.
+    RAISES (ValueError): Without scikit-learn.
     """
-    if not has_sklearn:
-        raise ValueError(Errors.EL398.format(what="A calibration"))
+    require_sklearn("A calibration")
     from sklearn.linear_model import LogisticRegression
 
     fitted = LogisticRegression(C=1e4).fit(cosines[:, None], np.asarray(is_same))

@@ -2,7 +2,7 @@
 
 k-means on unit vectors, whose distances are those of cosines. Without a number of senses, that with the highest mean
 silhouette (Rousseeuw 1987) is taken. The map is t-SNE (van der Maaten and Hinton 2008): near points are similar, while
-distances between groups mean little.
+distances between groups mean little. `draw_senses` draws it, `render_senses` writes a page of HTML.
 """
 
 import warnings
@@ -13,16 +13,57 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._compat import has_sklearn
-from ..errors import Errors
+from .pages import make_page, to_html
 from .plots import COLOURS, new_figure, save_figure
-from .token_store import Use, Vectors, to_units
+from .token_store import Use
+from .vectors import Vectors, require_sklearn, to_units
 
+Floats = NDArray[np.float64]
 MAX_SENSES = 7  # as many as there are colours
 MIN_USES = 3  # different ones, from which there are groups
 N_COMPONENTS = 30  # kept by a principal component analysis
 N_STARTS = 5  # of k-means
 PERPLEXITY = 30.0
+SIZE, MARGIN = 560.0, 20.0  # of the drawing
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62em; margin: 1.5em auto; padding: 0 1em; color: #222; }
+svg { width: 100%; max-width: 40em; border: 1px solid #ccc; border-radius: 4px; }
+circle { stroke: white; stroke-width: 1; cursor: pointer; }
+circle:focus, circle.shown { stroke: black; stroke-width: 3; outline: none; }
+#shown { min-height: 4.5em; padding: 0.5em; background: #f4f4f4; border-radius: 4px; overflow-wrap: anywhere; }
+.swatch { display: inline-block; width: 0.9em; height: 0.9em; border-radius: 50%; }
+b { background: #fff3b0; }
+small { color: #555; }
+li { overflow-wrap: anywhere; }
+"""
+SCRIPT = """
+"use strict";
+const points = Array.from(document.querySelectorAll("circle"));
+const shown = document.getElementById("shown");
+function show(point) {
+  for (const other of points) { other.classList.toggle("shown", other === point); }
+  const use = document.getElementById("use-" + point.dataset.use);
+  shown.replaceChildren(...Array.from(use.childNodes, (node) => node.cloneNode(true)));
+}
+const steps = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1};
+points.forEach((point, i) => {
+  point.addEventListener("mouseenter", () => show(point));
+  point.addEventListener("click", () => show(point));
+  point.addEventListener("focus", () => show(point));
+  point.addEventListener("keydown", (event) => {
+    if (!(event.key in steps)) { return; }
+    event.preventDefault();
+    const next = points[(i + steps[event.key] + points.length) % points.length];
+    point.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+});
+"""
+HELP = (
+    "<p>Each point is one use. Near points are similar to the biLM. Point at one, or select one with Tab and walk "
+    "with the arrow keys.</p>"
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +79,7 @@ class SenseMap:
 
     labels: NDArray[np.int64]
     exemplars: List[int]
-    points: NDArray[np.float64]
+    points: Floats
     sizes: List[int]
     silhouette: float
 
@@ -51,21 +92,27 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
     n_senses (Optional[int]): Number of clusters; None: 2 to 7, by silhouette; 1 for fewer than 3 different uses.
     seed (int): Of k-means and of the map.
     RETURNS (SenseMap): Clusters, exemplars and map.
-    RAISES (ValueError): EL398 without scikit-learn, EL404 for no uses, or too few for `n_senses`.
+    RAISES (ValueError): Without scikit-learn; for no uses, or too few for `n_senses`.
     """
-    if not has_sklearn:
-        raise ValueError(Errors.EL398.format(what="Clustering"))
-    word = uses[0].word if uses else ""
+    require_sklearn("Clustering")
     n_distinct = len(np.unique(vectors, axis=0))
-    problem = _find_problem(n_distinct, n_senses)
-    if problem:
-        raise ValueError(Errors.EL404.format(word=word, problem=problem))
+    most = max(1, min(n_distinct - 1, MAX_SENSES))
+    if not n_distinct or (n_senses is not None and not 1 <= n_senses <= most):
+        problem = f"{n_senses} senses were wanted, possible are 1 to {most}" if n_distinct else "there are none"
+        raise ValueError(
+            f"The uses of '{uses[0].word if uses else ''}' cannot be clustered: {problem}. Choose another number of "
+            "senses, or another word."
+        )
     if n_distinct < MIN_USES:  # nothing to tell apart
         return SenseMap(np.zeros(len(uses), "int64"), [0], np.zeros((len(uses), 2)), [len(uses)], float("nan"))
-    reduced = _reduce(to_units(np.asarray(vectors, dtype="float32")), seed)
+    from sklearn.decomposition import PCA
+
+    units = to_units(np.asarray(vectors, dtype="float32")).astype("float64")
+    reduced: Floats = PCA(min(N_COMPONENTS, *units.shape), random_state=seed).fit_transform(units)
     choices = [n_senses] if n_senses is not None else range(2, min(MAX_SENSES, n_distinct - 1) + 1)
     labels, silhouette = max((_cluster(reduced, n, seed) for n in choices), key=lambda found: found[1])
-    labels = _sort_by_size(labels)
+    order = np.argsort(-np.bincount(labels), kind="stable")
+    labels = np.argsort(order)[labels]  # numbered by size
     sizes = np.bincount(labels).tolist()
     exemplars = [_find_exemplar(reduced, labels == label) for label in range(len(sizes))]
     shown = float("nan") if len(sizes) == 1 else silhouette
@@ -137,24 +184,7 @@ def _escape_mathtext(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _find_problem(n_distinct: int, n_senses: Optional[int]) -> str:
-    most = max(1, min(n_distinct - 1, MAX_SENSES))
-    if not n_distinct:
-        return "there are none"
-    if n_senses is not None and not 1 <= n_senses <= most:
-        return f"{n_senses} senses were wanted, possible are 1 to {most}"
-    return ""
-
-
-def _reduce(units: Vectors, seed: int) -> NDArray[np.float64]:
-    from sklearn.decomposition import PCA
-
-    n = min(N_COMPONENTS, *units.shape)
-    reduced: NDArray[np.float64] = PCA(n, random_state=seed).fit_transform(units.astype("float64"))
-    return reduced
-
-
-def _cluster(points: NDArray[np.float64], n_senses: int, seed: int) -> Tuple[NDArray[np.int64], float]:
+def _cluster(points: Floats, n_senses: int, seed: int) -> Tuple[NDArray[np.int64], float]:
     """RETURNS (Tuple[NDArray[np.int64], float]): Labels, and the mean silhouette."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
@@ -165,22 +195,62 @@ def _cluster(points: NDArray[np.float64], n_senses: int, seed: int) -> Tuple[NDA
     return labels, float(silhouette_score(points, labels))
 
 
-def _sort_by_size(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    order = np.argsort(-np.bincount(labels), kind="stable")
-    numbers: Any = np.empty_like(order)
-    numbers[order] = np.arange(len(order))
-    return np.asarray(numbers[labels], dtype="int64")
-
-
-def _find_exemplar(points: NDArray[np.float64], is_member: NDArray[np.bool_]) -> int:
+def _find_exemplar(points: Floats, is_member: NDArray[np.bool_]) -> int:
     members = np.flatnonzero(is_member)
     distances = np.linalg.norm(points[members] - points[members].mean(axis=0), axis=1)
     return int(members[distances.argmin()])
 
 
-def _draw_map(points: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+def _draw_map(points: Floats, seed: int) -> Floats:
     from sklearn.manifold import TSNE
 
     perplexity = min(PERPLEXITY, (len(points) - 1) / 3)
     found = TSNE(perplexity=perplexity, random_state=seed, init="pca", n_jobs=1).fit_transform(points)
     return np.asarray(found, dtype="float64")
+
+
+def render_senses(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> str:
+    """uses (Sequence[Use]): The uses of a word.
+    found (SenseMap): Their clusters and map.
+    n_uses (Optional[int]): Number of all uses, if these are a sample of them.
+    RETURNS (str): The page. Every sentence stands in a list too, group by group.
+    """
+    order = np.argsort(found.labels, kind="stable").tolist()
+    low, high = found.points.min(axis=0), found.points.max(axis=0)
+    scaled = (found.points - low) / np.where(high > low, high - low, 1) * (SIZE - 2 * MARGIN) + MARGIN
+    places = [(x, SIZE - y) for x, y in scaled.tolist()]
+    points = "\n".join(_render_point(number, use, places[use], found, uses) for number, use in enumerate(order))
+    groups = "\n".join(_render_group(label, uses, found) for label in range(len(found.sizes)))
+    title = describe(uses, found, n_uses=n_uses)
+    box = f'viewBox="0 0 {SIZE:.0f} {SIZE:.0f}" role="group" aria-label="Map of the uses"'
+    parts = [
+        f"<h1>{to_html(title)}</h1>",
+        HELP,
+        f"<svg {box}>\n{points}\n</svg>",
+        '<p id="shown" aria-live="polite">No use is selected.</p>',
+        groups,
+    ]
+    return make_page(title, parts, style=STYLE, script=SCRIPT)
+
+
+def _render_point(number: int, use: int, point: Tuple[float, float], found: SenseMap, uses: Sequence[Use]) -> str:
+    (x, y), label = point, int(found.labels[use])
+    name = to_html(f"Group {label + 1}: {shorten(uses[use])}")
+    colour, focus = COLOURS[label % len(COLOURS)], 0 if number == 0 else -1
+    place = f'cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}" data-use="{use}"'
+    return f'<circle {place} tabindex="{focus}" role="img" aria-label="{name}"></circle>'
+
+
+def _render_group(label: int, uses: Sequence[Use], found: SenseMap) -> str:
+    members = np.flatnonzero(found.labels == label).tolist()
+    swatch = f'<span class="swatch" style="background: {COLOURS[label % len(COLOURS)]}"></span>'
+    title = f"<h2>{swatch} Group {label + 1}: {found.sizes[label]} uses</h2>"
+    exemplar = f"<p>Most typical: {_render_use(uses[found.exemplars[label]])}</p>"
+    items = "\n".join(f'<li id="use-{use}">{_render_use(uses[use])}</li>' for use in members)
+    return f"{title}\n{exemplar}\n<details><summary>Its uses</summary>\n<ul>\n{items}\n</ul></details>"
+
+
+def _render_use(use: Use) -> str:
+    left, right = " ".join(use.words[: use.position]), " ".join(use.words[use.position + 1 :])
+    sentence = f"{to_html(left)} <b>{to_html(use.word)}</b> {to_html(right)}"
+    return f"<bdi>{sentence}</bdi> <small><bdi>{to_html(use.document)}</bdi></small>"

@@ -15,8 +15,8 @@ from ..inference.bilm import BiLM
 from ..ml.settings import ElmoSettings
 from .intervals import Score, bootstrap_accuracy, bootstrap_f1
 from .labelled import LabelledDocs
-from .layer_vectors import Vectors, iter_layers, name_all
-from .nearest import to_units
+from .layer_vectors import iter_layers, name_all
+from .vectors import Vectors, to_units
 
 Answers = List[Optional[str]]
 Numbers = NDArray[np.int64]

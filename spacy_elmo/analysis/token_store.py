@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Errors
+from .vectors import Vectors, to_units
 
-Vectors = NDArray[np.float32]
 Ids = NDArray[np.int64]
 FILE = "tokens.sqlite"
 VERSION = 1
@@ -123,12 +123,9 @@ class TokenStore:
         except sqlite3.Error as error:
             if "locked" in str(error):
                 raise LockedError(Errors.EL401.format(path=self.path)) from error
-            raise ValueError(self._describe(error)) from error
-
-    def _describe(self, error: sqlite3.Error) -> str:
-        if "not a database" in str(error) or "no such table" in str(error):
-            return Errors.EL390.format(path=self.path, problem=f"{FILE}: {error}")
-        return Errors.EL392.format(path=self.path, problem=f"{FILE}: {error}")
+            is_other = "not a database" in str(error) or "no such table" in str(error)
+            template = Errors.EL390 if is_other else Errors.EL392
+            raise ValueError(template.format(path=self.path, problem=f"{FILE}: {error}")) from error
 
     def close(self) -> None:
         """Close the file; what is not committed is forgotten."""
@@ -260,8 +257,8 @@ class TokenStore:
         RETURNS (Tuple[Ids, Vectors]): Their numbers in increasing order, and shape (n, D).
         """
         rows: List[Tuple[Any, ...]] = []
-        for some in _split(sorted(ids)):
-            rows += self.fetch(f"SELECT id, vector FROM token WHERE id IN ({_marks(some)}) ORDER BY id", some)
+        for some, marks in _split(sorted(ids)):
+            rows += self.fetch(f"SELECT id, vector FROM token WHERE id IN ({marks}) ORDER BY id", some)
         return self._unpack(rows, width)
 
     def iter_vectors(self, width: int, *, after: int = 0) -> Iterator[Tuple[Ids, Vectors]]:
@@ -275,8 +272,8 @@ class TokenStore:
         RETURNS (List[Use]): In the same order.
         """
         rows: Dict[int, Use] = {}
-        for some in _split(list(ids)):
-            for number, text, position, document in self.fetch(USE.format(marks=_marks(some)), some):
+        for some, marks in _split(list(ids)):
+            for number, text, position, document in self.fetch(USE.format(marks=marks), some):
                 words = json.loads(text)
                 rows[number] = Use(words[position], words, position, document)
         return [rows[number] for number in ids]
@@ -292,17 +289,7 @@ class TokenStore:
         return ids, to_units(numbers.astype("float32").reshape(len(rows), width))
 
 
-def to_units(vectors: Vectors) -> Vectors:
-    """vectors (Vectors): Shape (..., D).
-    RETURNS (Vectors): Divided by their lengths; zeros stay.
-    """
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype="float32")
-
-
-def _split(ids: List[int]) -> Iterator[List[int]]:
-    return (ids[start : start + VARIABLES] for start in range(0, len(ids), VARIABLES))
-
-
-def _marks(values: Sequence[Any]) -> str:
-    return ",".join("?" * len(values))
+def _split(ids: List[int]) -> Iterator[Tuple[List[int], str]]:
+    """Parts of the numbers for one statement each, with their question marks."""
+    parts = (ids[start : start + VARIABLES] for start in range(0, len(ids), VARIABLES))
+    return ((part, ",".join("?" * len(part))) for part in parts)

@@ -11,7 +11,8 @@ import numpy as np
 
 from .._compat import has_faiss, hash_file
 from ..errors import Errors
-from .token_store import Ids, TokenStore, Vectors
+from .token_store import Ids, TokenStore
+from .vectors import Vectors
 
 # Tokens up to which all vectors are compared: about 20 ms.
 EXACT_TOKENS = 20_000
@@ -24,9 +25,12 @@ Progress = Callable[[int], Any]
 
 
 def require_faiss(n_tokens: int, exact_tokens: int = EXACT_TOKENS) -> None:
-    """RAISES (ValueError): EL397 if that many tokens need Faiss, and it is not installed."""
+    """RAISES (ValueError): If that many tokens need Faiss, and it is not installed."""
     if n_tokens > exact_tokens and not has_faiss:
-        raise ValueError(Errors.EL397.format(n_tokens=n_tokens))
+        raise ValueError(
+            f"An index of {n_tokens} tokens needs Faiss, which is not installed. Install it: `pip install "
+            '"spacy-elmo[index]"`, or `pip install faiss-cpu`.'
+        )
 
 
 class VectorSearch:
@@ -67,7 +71,7 @@ def open_search(store: TokenStore, state: Dict[str, Any]) -> Optional[VectorSear
     """store (TokenStore): The index.
     state (Dict[str, Any]): Its entry "search", from `write_search`.
     RETURNS (Optional[VectorSearch]): None if the search is exact.
-    RAISES (ValueError): EL406 if the file is missing or damaged, EL397 without Faiss.
+    RAISES (ValueError): EL406 if the file is missing or damaged; without Faiss.
     """
     if state["file"] is None:
         return None
@@ -118,7 +122,7 @@ def write_search(
     width (int): D.
     exact_tokens (int): Tokens up to which no file is needed.
     progress (Optional[Progress]): Called with numbers of tokens.
-    RAISES (ValueError): EL397 without Faiss.
+    RAISES (ValueError): Without Faiss.
     """
     meta, n_tokens = store.read_meta(), store.count("token")
     state: Dict[str, Any] = {"file": None, "n_tokens": n_tokens}

@@ -26,7 +26,10 @@ def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
     index = NeighborIndex.open(path)
     if layer is not None and to_layer(layer) != index.layer:
         index.close()
-        raise ValueError(Errors.EL399.format(path=path, layer=layer, stored=index.layer))
+        raise ValueError(
+            f"The index '{path}' has no layer {layer}: it stores layer {index.layer}. Leave --layer out, or "
+            "build an index of that layer."
+        )
     return index
 
 

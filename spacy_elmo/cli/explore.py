@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Optional
 
 from .. import _compat
-from ..errors import Errors
 from . import _common
 from ._app import Opt, app
 
@@ -65,7 +64,10 @@ def import_explorer() -> Any:
     needed = {"starlette": _compat.has_starlette, "uvicorn": _compat.has_uvicorn}
     missing = [name for name, is_installed in needed.items() if not is_installed]
     if missing:
-        raise ValueError(Errors.EL411.format(missing=" and ".join(missing)))
+        raise ValueError(
+            f"The explorer needs {' and '.join(missing)}, which is not installed. Install it: `pip install "
+            '"spacy-elmo[explore]"`, or `pip install starlette uvicorn`.'
+        )
     from ..explorer import opening, serving
 
     return serving, opening

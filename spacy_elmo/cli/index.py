@@ -17,16 +17,15 @@ from ..analysis.index_build import (
     find_documents,
     make_settings,
     open_for_writing,
+    replace_index,
+    start_replacement,
 )
-from ..analysis.index_replace import replace_index, start_replacement
-from ..analysis.neighbors import NeighborIndex
-from ..analysis.recall import check_recall
+from ..analysis.neighbors import NeighborIndex, check_recall
 from ..analysis.token_store import FILE, LockedError, TokenStore
 from ..analysis.vector_search import repair_search
 from ..corpora.files import Counts
 from ..corpora.shards import find_shards
 from ..corpora.texts import PunctuationCheck, Record, choose_lang, make_nlp, warn_of_raw_text
-from ..errors import Errors, Warnings
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app
@@ -85,7 +84,10 @@ def index_cli(
         places = corpus_path or []
         is_repaired = not places and not delete and _repair(index_path)
         if not places and not delete and not check and not is_repaired:
-            raise ValueError(Errors.EL403.format(path=index_path, problem="no corpus, no --delete and no --check"))
+            raise ValueError(
+                f"Nothing to do with the index '{index_path}': no corpus, no --delete and no --check. Name a "
+                "corpus before it, or choose --check or --delete."
+            )
         if places or delete:
             corpus = {"format": corpus_format, "lang": lang, "running_text": running_text}
             choices = {"bilm": bilm_path, "layer": layer, "content_words": content_words, "gpu_id": gpu_id}
@@ -182,7 +184,10 @@ def _read_kept(path: Path) -> Dict[str, Any]:
     except LockedError:
         raise
     except ValueError:
-        _common.msg.warn(Warnings.WL390.format(path=path))
+        _common.msg.warn(
+            f"The settings of the damaged index '{path}' cannot be read. The new one has those that are given, "
+            "and otherwise the defaults: check --bilm, --layer, --precision and --content-words."
+        )
         return {}
 
 

@@ -4,17 +4,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-import spacy
 import srsly
 
-from ..analysis.layer_weights import draw_course, draw_layer_weights, join_mixes, name_layers, read_course
+from ..analysis.layer_weights import check_log, draw_course, draw_layer_weights, join_mixes, load_mixes, name_layers
 from ..analysis.plots import check_picture
-from ..errors import Errors
-from ..ml.task_mixes import TaskMix, find_task_mixes, find_untrained
+from ..ml.task_mixes import TaskMix
 from . import _common
 from ._app import Arg, Opt, app
-
-CONFIG = "config.cfg"  # in the folder of a pipeline
 
 
 @app.command("layer-weights")
@@ -44,9 +40,14 @@ def layer_weights_cli(
     """
     with _common.show_errors():
         if log is not None and picture is None:
-            raise ValueError(Errors.EL234)
+            raise ValueError(
+                "--log needs a file to draw into. Name one with --picture, for instance --picture course.png."
+            )
         if log is not None and len(pipelines) > 1:
-            raise ValueError(Errors.EL429.format(n=len(pipelines)))
+            raise ValueError(
+                f"--log draws the course of one pipeline, but {len(pipelines)} are given. Name one pipeline, or "
+                "leave --log out."
+            )
         check_different(pipelines)
         if picture is not None:
             check_picture(picture)
@@ -70,43 +71,12 @@ def layer_weights_cli(
         _common.msg.good(f"Drew {picture}")
 
 
-def load_mixes(pipeline: str) -> List[TaskMix]:
-    """pipeline (str): A folder, or the name of an installed package.
-    RETURNS (List[TaskMix]): Its mixes.
-    RAISES (ValueError): EL230 if no component mixes layers, EL246 if none of those that do is trained, EL237 for a
-        folder without a pipeline.
-    """
-    if Path(pipeline).is_dir() and not (Path(pipeline) / CONFIG).is_file():
-        inside = [str(path.parent) for path in sorted(Path(pipeline).glob(f"*/{CONFIG}"))]
-        hint = (
-            f"One of these folders in it may be meant: {', '.join(inside)}." if inside else "Name a trained pipeline."
-        )
-        raise ValueError(Errors.EL237.format(path=pipeline, hint=hint))
-    nlp = spacy.load(pipeline)
-    mixes = find_task_mixes(nlp)
-    untrained = [] if mixes else find_untrained(nlp)
-    if untrained:
-        raise ValueError(Errors.EL246.format(pipeline=pipeline, pipes=", ".join(untrained)))
-    if not mixes:
-        raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))
-    return mixes
-
-
 def check_different(pipelines: Sequence[str]) -> None:
-    """RAISES (ValueError): EL238 if a pipeline is named twice."""
+    """RAISES (ValueError): If a pipeline is named twice."""
     places = [str(Path(name).resolve()) for name in pipelines]
     twice = [name for i, name in enumerate(pipelines) if places[i] in places[:i]]
     if twice:
-        raise ValueError(Errors.EL238.format(pipeline=twice[0]))
-
-
-def check_log(log: Path, pipeline: str, mixes: Sequence[TaskMix]) -> None:
-    """RAISES (ValueError): EL231 for a damaged log, EL239 if it is of other mixes than the pipeline has."""
-    logged = {(*mix, len(rows[0]["shares"])) for mix, rows in read_course(log).items()}
-    known = {(mix.component, mix.number, len(mix.shares)) for mix in mixes}
-    if logged != known:
-        told = [", ".join(f"{name} ({i}) with {n} layers" for name, i, n in sorted(some)) for some in (logged, known)]
-        raise ValueError(Errors.EL239.format(log=log, logged=told[0], pipeline=pipeline, known=told[1]))
+        raise ValueError(f"The pipeline '{twice[0]}' is named twice. Name each pipeline once.")
 
 
 def shorten(pipelines: Sequence[str]) -> List[str]:

@@ -7,7 +7,6 @@ import srsly
 
 from ..analysis.neighbors import Neighbor, NeighborIndex, to_key
 from ..corpora.texts import choose_lang, make_splitter
-from ..errors import Errors
 from . import _common
 from ._app import Opt, app
 from ._index import (
@@ -68,7 +67,10 @@ def check_word(index: NeighborIndex, word: str) -> None:
     key = to_key(word)
     if key not in index.words:
         similar = name_similar(key, list(index.words))
-        raise ValueError(Errors.EL396.format(word=to_printable(word), similar=similar))
+        raise ValueError(
+            f"The index has no use of '{to_printable(word)}'. Words of the index that are spelled alike: "
+            f"{similar}. Choose a word of the index, or add texts that contain it."
+        )
 
 
 def _rows(found: List[Neighbor]) -> List[Tuple[str, ...]]:

@@ -11,7 +11,7 @@ from spacy.cli._util import import_code, parse_config_overrides
 from tqdm import tqdm
 
 from .._compat import has_matplotlib
-from ..analysis.perplexity_curve import draw_perplexities, read_validations
+from ..analysis.plots import draw_perplexities, read_validations
 from ..pretraining.checkpoint import list_checkpoints
 from ..pretraining.config import read_config
 from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks

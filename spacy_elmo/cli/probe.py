@@ -9,14 +9,19 @@ import srsly
 from tqdm import tqdm
 
 from ..about import __version__
+from ..analysis.labelled import ATTRS, SENSE, ProbeData, load_probe_data
 from ..analysis.layer_weights import name_layer
-from ..analysis.pipeline_bilm import open_pipeline
 from ..analysis.plots import check_picture
-from ..analysis.probe_curve import NEAREST_SENSE, draw_probe
-from ..analysis.probe_data import ATTRS, SENSE, ProbeData, load_probe_data
-from ..analysis.probe_record import Record, parse_layers, probe_data
-from ..analysis.probes import CONTROL_SEEDS, MAX_ITER
-from ..errors import Errors, Warnings
+from ..analysis.probes import (
+    CONTROL_SEEDS,
+    MAX_ITER,
+    NEAREST_SENSE,
+    Record,
+    draw_probe,
+    open_pipeline,
+    parse_layers,
+    probe_data,
+)
 from . import _common
 from ._app import Arg, Opt, app
 from ._text import write_text
@@ -72,7 +77,10 @@ def probe_cli(
         if picture is not None:
             check_picture(picture)
         if attr == SENSE and control_seeds is not None:
-            raise ValueError(Errors.EL427)
+            raise ValueError(
+                "--control-seeds does not fit --attr sense: senses are found by nearest neighbour, which has no "
+                "control task. Leave --control-seeds out."
+            )
         found = load_probe_data(data, attr, train=train, limit=limit, seed=seed)
         tell_of_data(found, data, seed)
         opened = open_pipeline(pipeline)
@@ -115,14 +123,20 @@ def tell_of_data(found: ProbeData, path: Path, seed: int) -> None:
         _common.msg.info(f"No training data (--train): {path} is split with seed {seed} into {docs}")
     _common.msg.info(f"{sizes}, {_common.counted(len(set(train.labels)), 'label')} of {found.attr}")
     if found.n_unseen and found.attr != SENSE:
-        _common.msg.warn(Warnings.WL241.format(n_unseen=f"{found.n_unseen:,}", n_test=f"{len(test.labels):,}"))
+        _common.msg.warn(
+            f"{found.n_unseen:,} of the {len(test.labels):,} test tokens have a label that no training token "
+            "has; they count as wrong. Give more training data."
+        )
 
 
 def warn_of_probes(record: Record) -> None:
     """record (Record): Of `probe_data`; layers whose probes did not converge are named."""
     stopped = [name_layer(row["layer"]) for row in record["layers"] if not row.get("is_converged", True)]
     if stopped:
-        _common.msg.warn(Warnings.WL240.format(layers=", ".join(stopped), max_iter=record["max_iter"]))
+        _common.msg.warn(
+            f"The probes of {', '.join(stopped)} did not converge in {record['max_iter']} iterations, so that "
+            "their accuracies may be too low. Raise the limit with --max-iter."
+        )
 
 
 def make_rows(record: Record) -> List[List[str]]:

@@ -6,9 +6,7 @@ from typing import List, Optional
 import srsly
 
 from ..analysis.plots import check_picture
-from ..analysis.sense_map import cluster_uses, describe, draw_senses
-from ..analysis.sense_page import render_senses
-from ..errors import Errors
+from ..analysis.sense_map import cluster_uses, describe, draw_senses, render_senses
 from . import _common
 from ._app import Arg, Opt, app
 from ._index import INDEX_ARG, open_index, to_line, to_printable, to_record
@@ -57,7 +55,10 @@ def senses_cli(
             uses, vectors = index.uses(word, max_uses, match_case=match_case)
             n_uses = index.count_uses(word, match_case=match_case)
         if not uses:
-            raise ValueError(Errors.EL396.format(word=to_printable(word), similar=to_printable(word.lower())))
+            raise ValueError(
+                f"The index has no use of '{to_printable(word)}'. Words of the index that are spelled alike: "
+                f"{to_printable(word.lower())}. Choose a word of the index, or add texts that contain it."
+            )
         found = cluster_uses(uses, vectors, n_senses, seed)
         if picture is not None:
             draw_senses(uses, found, picture, n_uses=n_uses)

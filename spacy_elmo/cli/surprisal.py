@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import srsly
 from spacy.tokens import Doc
 
-from ..analysis.highlight import render_surprisal
+from ..analysis.pages import render_surprisal
 from ..corpora.texts import choose_lang, make_splitter
 from ..ml.surprisal import Surprisal
 from ..pipeline.surprisal import ElmoSurprisal

@@ -5,15 +5,10 @@ from .bilm import BiLMErrors
 from .cli import CLIErrors
 from .compat import CompatErrors
 from .corpora import CorporaErrors
-from .explorer import ExplorerErrors
-from .export import ExportErrors
-from .index import IndexErrors
 from .manylangs import ManyLangsErrors
 from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
-from .probing import ProbingErrors
-from .report import ReportErrors
 from .tensorflow import TensorFlowErrors
 from .warnings import Warnings
 from .weights import WeightsErrors
@@ -33,10 +28,5 @@ class Errors(
     CompatErrors,
     CLIErrors,
     AnalysisErrors,
-    ProbingErrors,
-    IndexErrors,
-    ExportErrors,
-    ReportErrors,
-    ExplorerErrors,
 ):
     """Templates of all rings, for `str.format`."""

@@ -1,4 +1,4 @@
-"""Errors of questions asked of vectors and pipelines, and of their pictures. EL230 to EL249."""
+"""Errors of questions asked of vectors and pipelines, of exports, and of the explorer."""
 
 from .catalogue import Catalogue
 
@@ -10,13 +10,6 @@ class AnalysisErrors(metaclass=Catalogue):
         "No component of '{pipeline}' mixes the layers of a biLM; its components are: {pipes}. Train a component whose "
         "tok2vec has a spacy-elmo.ElmoListener.v1: `python -m spacy elmo init-config` writes such a config."
     )
-    EL231 = (
-        "'{path}' is not a log of layer weights: {problem}. Give the file that spacy-elmo.LayerWeightsLogger.v1 wrote "
-        "during a training; from a folder that `elmo report` reads, remove the file."
-    )
-    EL232 = "A picture cannot be written to '{path}': its suffix should be {suffixes}. Change the file name."
-    EL233 = "A picture needs matplotlib, which is not installed. Install it: `pip install matplotlib`."
-    EL234 = "--log needs a file to draw into. Name one with --picture, for instance --picture course.png."
     EL235 = (
         "The log of layer weights '{path}' exists already. Give another path in [training.logger], or move that file."
     )
@@ -24,27 +17,49 @@ class AnalysisErrors(metaclass=Catalogue):
         "spacy-elmo.LayerWeightsLogger.v1 has no layer weights to record: no component mixes the layers of a biLM (the "
         "components are: {pipes}). Remove the logger, or let a component use spacy-elmo.ElmoListener.v1."
     )
-    EL237 = "The folder '{path}' has no config.cfg, so it is not a pipeline. {hint}"
-    EL238 = "The pipeline '{pipeline}' is named twice. Name each pipeline once."
-    EL239 = (
-        "The log '{log}' has the layer weights of other mixes ({logged}) than the pipeline '{pipeline}' has ({known}). "
-        "Give the log of the training of this pipeline."
+    EL352 = 'This biLM cannot be exported to ONNX: {reason}. Save it in the native format instead (format "native").'
+    EL354 = (
+        "The output '{path}' does not fit the format {format}: {reason}. Choose a path that ends in .onnx for ONNX, "
+        "which is one file, and a folder for other formats."
     )
-    EL241 = "Unknown attribute '{attr}' of tokens. Choose one of: {known}."
-    EL242 = (
-        "None of the {n_docs} Docs has a token with the label '{attr}'. Give annotated Docs, or another attribute; "
-        "`doc.to_json()` shows what a Doc is annotated with."
+    EL358 = "{options} cannot be used here: {reason}. {remedy}."
+    EL390 = (
+        "'{path}' is not an index of tokens: {problem}. Give the folder that `python -m spacy elmo index CORPUS INDEX` "
+        "wrote; if it is this one, build it again with --force."
     )
-    EL243 = "No interval can be computed: {problem}. Change the data or the setting."
-    EL244 = (
-        "A linear probe needs scikit-learn, which is not installed. Install it: `pip install "
-        '"spacy-elmo[analysis]"`, or `pip install scikit-learn`.'
+    EL391 = (
+        "The index '{path}' is not complete: {problem}. Run the command that started it again, with the same corpus "
+        "and settings: it continues where it stopped."
     )
-    EL245 = (
-        "A probe cannot be trained on {n_labels} different labels ({labels}): it needs two or more. Give training data "
-        "with more labels, or another attribute."
+    EL392 = (
+        "The index '{path}' is damaged: {problem}. Build it again: `python -m spacy elmo index CORPUS {path} --force`, "
+        "with the options of the first time. Its biLM, layer, precision and choice of words are kept if they can be "
+        "read."
     )
-    EL246 = (
-        "The components of '{pipeline}' that mix the layers of a biLM are not trained, so that they have no weights: "
-        "{pipes}. Name the folder of a trained pipeline, such as model-best."
+    EL393 = (
+        "The index '{path}' was built with other settings: {differences}. To add to it, leave these settings out (a "
+        "digest that differs without --bilm means that the file of the biLM has changed: give the old one with "
+        "--bilm), or replace it with --force."
     )
+    EL394 = (
+        "The biLM is not the one of the index '{path}': {difference}. Vectors of two biLMs cannot be compared. Give "
+        "the biLM that the index was built with, which was '{bilm}' then, or build an index with the other one."
+    )
+    EL401 = (
+        "Another process is writing the index '{path}'. Wait until it has finished, or stop it: the index stays as it "
+        "was after its last batch."
+    )
+    EL405 = "--{first} and --{second} would write the same file '{path}'. Choose another path for one of them."
+    EL406 = (
+        "The index '{path}' cannot be searched: {problem}. Its texts and vectors are intact: `python -m spacy elmo "
+        "index {path}` makes the file again."
+    )
+    EL412 = (
+        "The request was refused: its {header} is '{found}', should be {wanted}. Open the page under the address that "
+        "the command printed."
+    )
+    EL430 = (
+        "'{path}' has no trained pipeline: {problem}. Give the folder that `python -m spacy train --output` wrote, "
+        "with model-best or model-last in it, or the folder of a pipeline, with config.cfg and meta.json."
+    )
+    EL431 = "'{path}' cannot be read as {kind}: {problem}. Make the file again, or remove it."

@@ -7,7 +7,6 @@ class BiLMErrors(metaclass=Catalogue):
     """Templates for `str.format`."""
 
     EL001 = "Unknown setting in {block}: {unknown}. Known settings: {known}. Correct the name or remove it."
-    EL004 = "The {name} is {value}, but should be {wanted}."
     EL007 = (
         "This biLM has no {part}, which {what} need. Use a biLM pretrained with spacy-elmo, or load the original files "
         "with one, if it was published (`load_bilm(options=..., weights=..., vocab=..., softmax=...)`; models of "

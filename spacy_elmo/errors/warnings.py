@@ -115,14 +115,6 @@ class Warnings(metaclass=Catalogue):
         "is now {change} in all of them. Give all modules of a biLM the same `trainable`, or make this one with "
         "weights of its own: `Elmo(copy.deepcopy(bilm), trainable={trainable})`."
     )
-    WL240 = (
-        "The probes of {layers} did not converge in {max_iter} iterations, so that their accuracies may be too low. "
-        "Raise the limit with --max-iter."
-    )
-    WL241 = (
-        "{n_unseen} of the {n_test} test tokens have a label that no training token has; they count as wrong. Give "
-        "more training data."
-    )
     WL310 = (
         "'{path}' does not tell the clips and the activation of {name}, and there is no options.json. Assumed are "
         "those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its vectors are "
@@ -141,8 +133,4 @@ class Warnings(metaclass=Catalogue):
         "The softmax of '{path}' is left out, so that perplexities cannot be computed: {reason} Vectors do not need "
         "it. To keep it, put the vocabulary that the model was trained with into the archive or folder of the model: "
         "vocabulary/tokens.txt, with <S> and </S> among its words."
-    )
-    WL390 = (
-        "The settings of the damaged index '{path}' cannot be read. The new one has those that are given, and "
-        "otherwise the defaults: check --bilm, --layer, --precision and --content-words."
     )

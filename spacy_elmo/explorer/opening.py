@@ -41,8 +41,8 @@ def open_explorer(
     lang (Optional[str]): Language of the tokenizer and the sentence splitter; by default that of the index, or else of
         the biLM, or else "en".
     RETURNS (Explorer): The explorer.
-    RAISES (ValueError): EL230 if no component of the pipeline mixes layers, EL418 if it mixes layers of another biLM,
-        for an unknown language, EL394 for an index of another biLM; errors of reading the files.
+    RAISES (ValueError): EL230 if no component of the pipeline mixes layers, EL394 for an index of another biLM; if the
+        pipeline mixes layers of another biLM, for an unknown language; errors of reading the files.
     """
     stored = None if index is None else NeighborIndex.open(index)
     name = bilm or (PACKAGED_BILM if stored is None else str(stored.settings["bilm"]))
@@ -83,7 +83,11 @@ def _open_pipeline(
     if is_default and own is not None and problem:
         return own, f"the biLM of {pipeline}", mixes
     if problem:
-        raise ValueError(Errors.EL418.format(pipeline=pipeline, bilm=name, problem=problem))
+        raise ValueError(
+            f"The layer weights of '{pipeline}' were learned on the layers of another biLM than '{name}': "
+            f"{problem}. Leave out --bilm, give the biLM that the pipeline was trained with, or leave out "
+            "--pipeline."
+        )
     return loaded, name, mixes
 
 

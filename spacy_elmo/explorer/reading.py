@@ -10,15 +10,28 @@ from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
 
 from ..corpora.texts import make_splitter
-from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..ml.contexts import read_docs
 from ..ml.surprisal import Reading
-from .limits import MAX_RUN, MAX_TOKENS, check_length
 
+MAX_TOKENS = 5_000
+MAX_RUN = 500  # characters without white space that are split into tokens; longer runs are one token
 READING = Reading(contexts="sentences")
 MAX_STRINGS = 300_000  # in spaCy's vocabulary, before it is replaced by an empty one
 LONG_RUN = re.compile(rf"(\S{{{MAX_RUN + 1},}})( ?)")
+
+
+def invalid(problem: str) -> ValueError:
+    """RETURNS (ValueError): What to raise for a request that the page does not send."""
+    return ValueError(f"The request is not valid: {problem}. Reload the page and try again.")
+
+
+def check_length(n: int, unit: str, limit: int) -> None:
+    """RAISES (ValueError): If a text has more characters or tokens (`unit`) than the limit."""
+    if n > limit:
+        raise ValueError(
+            f"The text is too long: it has {n:,} {unit}, and this view reads at most {limit:,}. Shorten the text."
+        )
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,7 @@ class TextReader:
         """text (str): Any text.
         limit (int): Tokens that it may have.
         RETURNS (Doc): With sentence boundaries.
-        RAISES (ValueError): EL414 for more tokens.
+        RAISES (ValueError): For more tokens.
         """
         if len(self._nlp.vocab.strings) > MAX_STRINGS:
             self._nlp = make_splitter(self._lang)
@@ -95,13 +108,13 @@ def find_place(doc: Doc, token: int) -> Tuple[Context, int]:
     """doc (Doc): With sentence boundaries.
     token (int): A token of it.
     RETURNS (Tuple[Context, int]): The context from which its vector is taken, and its position there.
-    RAISES (ValueError): EL413 if the biLM does not read the token: white space, or beyond the end.
+    RAISES (ValueError): If the biLM does not read the token: white space, or beyond the end.
     """
     for context in find_contexts(doc):
         kept = context.tokens[slice(*context.keep)]
         if token in kept:
             return context, context.keep[0] + kept.index(token)
-    raise ValueError(Errors.EL413.format(problem=f"token {token} is not a word of the text"))
+    raise invalid(f"token {token} is not a word of the text")
 
 
 def embed_doc(bilm: BiLM, doc: Doc) -> NDArray[numpy.float32]:

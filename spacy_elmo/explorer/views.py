@@ -1,32 +1,97 @@
-"""The views of the explorer: each answers a request with JSON. Nothing is kept from one request to the next."""
+"""The views of the explorer: each answers a request with JSON. Nothing is kept from one request to the next.
 
+Limits of what one request may ask for bound its memory and its time.
+"""
+
+import json
 import math
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
+import numpy
+from numpy.typing import NDArray
 from spacy.tokens import Doc, Token
 
 from ..about import __version__
 from ..analysis.layer_weights import name_mixes
-from ..analysis.neighbors import NeighborIndex
-from ..errors import Errors
+from ..analysis.neighbors import NeighborIndex, Use
+from ..analysis.sense_map import MAX_SENSES, MIN_USES, cluster_uses
 from ..inference.bilm import BiLM
 from ..inference.substitutes import find_substitutes
 from ..ml.surprisal import compute_surprisal, find_unknown
 from ..ml.task_mixes import TaskMix
-from .comparison import compare_layers
-from .fields import Fields
-from .limits import BUSY_SECONDS, MAX_CHARACTERS, MAX_COMPARED, MAX_RESULTS, MAX_TOKENS
-from .reading import READING, TextReader, cut_word, embed_doc, find_contexts, find_place
-from .senses import map_senses
-from .uses import CHOICES, describe_index, describe_use
+from .reading import (
+    MAX_TOKENS,
+    READING,
+    TextReader,
+    check_length,
+    cut_word,
+    embed_doc,
+    find_contexts,
+    find_place,
+    invalid,
+)
 
+__all__ = ["VIEWS", "Busy", "Explorer", "Fields", "compare_layers", "invalid"]
+
+MAX_CHARACTERS = 20_000
+MAX_COMPARED = 60  # tokens of each text of the view Compare
+MAX_WORD = 200  # characters of a word to look up
+MAX_RESULTS = 50
+MAX_USES = 500  # points of a map of senses
+SHOWN = 25  # words of a use on either side
+BUSY_SECONDS = 60.0  # that a request waits for others
+DIGITS = 6  # significant ones of products
 Answer = Dict[str, Any]
 
 
 class Busy(Exception):
     """Other requests took too long."""
+
+
+class Fields:
+    """The body of a request, checked: each field has a type and a range, and its text can be encoded in UTF-8.
+
+    body (bytes): A JSON object.
+    RAISES (ValueError): For anything else. Methods raise it for a value of another type or outside its range.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise invalid("its body is not valid JSON") from error
+        if not isinstance(found, dict):
+            raise invalid("its body should be a JSON object")
+        self._values: Dict[str, Any] = found
+
+    def text(self, name: str, limit: int = MAX_CHARACTERS) -> str:
+        """RETURNS (str): A text of `limit` characters at most; unpaired surrogates, which UTF-8 does not have, are
+        U+FFFD."""
+        value = self._values.get(name)
+        if not isinstance(value, str):
+            raise invalid(f"'{name}' should be a string")
+        check_length(len(value), "characters", limit)
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    def number(self, name: str, low: int, high: int) -> int:
+        """RETURNS (int): A number from `low` to `high`."""
+        value = self._values.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise invalid(f"'{name}' should be a whole number from {low} to {high}")
+        return value
+
+    def maybe_number(self, name: str, low: int, high: int) -> Optional[int]:
+        """RETURNS (Optional[int]): See `number`; None if the field is null or absent."""
+        return None if self._values.get(name) is None else self.number(name, low, high)
+
+    def choice(self, name: str, known: Sequence[str]) -> str:
+        """RETURNS (str): One of `known`."""
+        value = self._values.get(name)
+        if value not in known:
+            raise invalid(f"'{name}' should be one of {', '.join(known)}")
+        return str(value)
 
 
 class Explorer:
@@ -65,10 +130,13 @@ class Explorer:
     def turn(self) -> Iterator[None]:
         """Hold the lock.
 
-        RAISES (Busy): EL416 if other requests hold it for too long.
+        RAISES (Busy): If other requests hold it for too long.
         """
         if not self._lock.acquire(timeout=self._busy_seconds):
-            raise Busy(Errors.EL416.format(seconds=f"{self._busy_seconds:g}"))
+            raise Busy(
+                f"The explorer is busy: other requests took longer than {self._busy_seconds:g} seconds. Wait until "
+                "they are done, then try again."
+            )
         try:
             yield
         finally:
@@ -78,8 +146,7 @@ class Explorer:
         """view (str): A key of `VIEWS`.
         body (bytes): The body of the request.
         RETURNS (Dict[str, Any]): The answer, to be sent as JSON.
-        RAISES (ValueError): EL413, EL414, EL417 and EL419 for requests that cannot be answered, EL007 if the biLM has
-            no softmax. Busy: EL416.
+        RAISES (ValueError): For requests that cannot be answered. Busy: If other requests take too long.
         """
         fields = Fields(body)
         with self.turn():
@@ -87,7 +154,7 @@ class Explorer:
 
     def settings(self) -> Answer:
         """RETURNS (Dict[str, Any]): What the page needs to know of the biLM, the index and the limits."""
-        names = name_mixes(self.mixes)
+        names, index, sizes = name_mixes(self.mixes), self.index, ("layer", "n_tokens", "n_documents")
         return {
             "version": __version__,
             "bilm": self.name,
@@ -98,7 +165,7 @@ class Explorer:
             "mixes": [
                 {"name": name, "shares": list(mix.shares), "gamma": mix.gamma} for name, mix in zip(names, self.mixes)
             ],
-            "index": describe_index(self.index),
+            "index": None if index is None else {name: getattr(index, name) for name in sizes},
             "limits": {"characters": MAX_CHARACTERS, "tokens": MAX_TOKENS, "compared": MAX_COMPARED},
         }
 
@@ -148,18 +215,42 @@ class Explorer:
         if token is None:
             return {"tokens": tokens, "neighbours": None}
         context, position = find_place(doc, token)
-        k, uses = fields.number("k", 1, MAX_RESULTS), fields.choice("uses", CHOICES)
+        k, uses = fields.number("k", 1, MAX_RESULTS), fields.choice("uses", ("any", "same", "other"))
         found = index.find(self.bilm, context.words, position, k, uses=uses)
-        rows = [{**describe_use(one.use), "cosine": float(one.cosine)} for one in found]
+        rows = [{**_describe_use(one.use), "cosine": float(one.cosine)} for one in found]
         return {"tokens": tokens, "neighbours": rows}
 
     def senses(self, fields: Fields) -> Answer:
-        """RETURNS (Dict[str, Any]): A map of the uses of a word, in groups."""
-        return map_senses(self._require_index(), fields)
+        """RETURNS (Dict[str, Any]): The number of uses of a word; these uses, or a sample, with their points and
+        groups, whose number the silhouette chooses where `n_senses` is null; sizes and exemplars of the groups.
+        """
+        index = self._require_index()
+        word = fields.text("word", MAX_WORD).strip()
+        n_senses = fields.maybe_number("n_senses", 2, MAX_SENSES)
+        uses, vectors = index.uses(word, limit=MAX_USES)
+        wanted = max(MIN_USES, n_senses or 0)
+        if len(uses) < wanted:
+            raise ValueError(
+                f"The index has {len(uses)} uses of '{word}', and a map needs at least {wanted}. Choose a more "
+                "frequent word."
+            )
+        found = cluster_uses(uses, vectors, n_senses)
+        return {
+            "n_uses": index.count_uses(word),
+            "uses": [_describe_use(use) for use in uses],
+            "labels": found.labels.tolist(),
+            "points": found.points.tolist(),
+            "exemplars": found.exemplars,
+            "sizes": found.sizes,
+            "silhouette": _number(found.silhouette),
+        }
 
     def _require_index(self) -> NeighborIndex:
         if self.index is None:
-            raise ValueError(Errors.EL417)
+            raise ValueError(
+                "This view needs an index, and the explorer was started without one. Build one with `python -m "
+                "spacy elmo index CORPUS INDEX`, then start again with --index INDEX."
+            )
         return self.index
 
     def _unknown(self, doc: Doc) -> List[bool]:
@@ -185,3 +276,31 @@ def _describe_token(token: Token) -> Answer:
 
 def _number(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _describe_use(use: Use) -> Answer:
+    """A use with the words around it, position counted among these."""
+    start = max(0, use.position - SHOWN)
+    words = use.words[start : use.position + SHOWN + 1]
+    return {"words": words, "position": use.position - start, "document": use.document}
+
+
+def compare_layers(a: NDArray[numpy.float32], b: NDArray[numpy.float32]) -> Answer:
+    """Products of the layers of two texts, from which the page computes similarities of any mix.
+
+    A mix is gamma * sum_j s_j h_j (Peters et al. 2018, eq. 1). A dot product of two mixes is a weighted sum of the dot
+    products of their layers: gamma^2 * sum_jk s_j s_k <h_j, h'_k>.
+
+    a (NDArray[numpy.float32]), b (NDArray[numpy.float32]): Shapes (L+1, n, D) and (L+1, m, D).
+    RETURNS (Dict[str, Any]): "products" (L+1, L+1, n, m), between the texts; "own" has the products of the layers of
+        each token with each other, (L+1, L+1, n) and (L+1, L+1, m), for the norms.
+    """
+    return {
+        "products": _round(numpy.einsum("jnd,kmd->jknm", a, b)),
+        "own": [_round(numpy.einsum("jnd,knd->jkn", one, one)) for one in (a, b)],
+    }
+
+
+def _round(products: NDArray[numpy.float32]) -> Any:
+    values = [float(f"{value:.{DIGITS}g}") for value in products.ravel().tolist()]
+    return numpy.reshape(values, products.shape).tolist()

@@ -18,11 +18,18 @@ from ..inference.bilm import BiLM
 from ..inference.isolation import isolated
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
 from ..weights.sources import PathLike
-from .arrays import Arrays
-from .graph import FLOAT, INT64, Graph, split_shape
-from .lstm_graph import StartState, add_layers
-from .transformer_graph import add_transformer_layers
-from .word_graph import add_characters, add_table
+from .onnx_graph import (
+    FLOAT,
+    INT64,
+    Arrays,
+    Graph,
+    StartState,
+    add_characters,
+    add_lstm_layers,
+    add_range,
+    add_transformer_layers,
+    split_shape,
+)
 
 BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)
 SUFFIX = ".onnx"
@@ -44,8 +51,8 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
     bilm (BiLM): The model, float32.
     path (PathLike): A file that ends in .onnx.
     force (bool): Replace an existing file.
-    RAISES (ValueError): EL025 if the file exists, EL350 without the package onnx, EL351 for a biLM in reduced
-        precision, EL352 for one with modules that have no ONNX form, EL353 above 2 GB, EL354 for another suffix.
+    RAISES (ValueError): If the file exists or has another suffix; without the package onnx; EL352 for a biLM that has
+        no ONNX form: in reduced precision, with unknown modules, or above 2 GB.
     RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
     """
     target = to_path(path)
@@ -61,11 +68,20 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
 def to_onnx(bilm: BiLM) -> Any:
     """bilm (BiLM): The model, float32.
     RETURNS (onnx.ModelProto): Its inference graph, see `export_onnx`.
-    RAISES (ValueError): EL350 to EL353, see `export_onnx`.
+    RAISES (ValueError): See `export_onnx`.
     """
     if not has_onnx:
-        raise ValueError(Errors.EL350)
-    _check_bilm(bilm)
+        raise ValueError(
+            "Exporting to ONNX needs the package 'onnx', which is not installed. Install it: `pip install "
+            '"spacy-elmo[onnx]"`, or `pip install onnx`.'
+        )
+    if bilm.precision != "float32":
+        raise ValueError(
+            f"A biLM in {bilm.precision} cannot be exported to ONNX, which computes in float32: the vectors would "
+            'differ. Load it with precision="float32", or call `bilm.set_precision("float32")` first.'
+        )
+    if problem := find_onnx_problem(bilm):
+        raise ValueError(Errors.EL352.format(reason=problem))
     from onnx import helper
 
     graph, arrays = Graph("elmo"), Arrays(bilm)
@@ -108,12 +124,12 @@ def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
         vectors = add_characters(graph, config, arrays, ids)  # (B, S, P)
     else:
         ids = graph.input("word_ids", INT64, ["batch", "tokens"])
-        vectors = add_table(graph, _table_of(bilm, arrays), ids)
+        vectors = graph.add("Gather", graph.constant(_table_of(bilm, arrays)), ids, axis=0)
     lengths = graph.input("lengths", INT64, ["batch"])
     if config.encoder == "transformer":
         layers = add_transformer_layers(graph, config, arrays, boundary_vectors(bilm), vectors, lengths)
     else:
-        layers = add_layers(graph, config, arrays, start_states(bilm), vectors, lengths)  # (L+1, B, S, D)
+        layers = add_lstm_layers(graph, config, arrays, start_states(bilm), vectors, lengths)  # (L+1, B, S, D)
     zero = graph.constant(0.0)
     layers = graph.add("Where", _add_mask(graph, ids, lengths), layers, zero)
     graph.output("layers", layers, FLOAT, [config.n_layers + 1, "batch", "tokens", config.output_width])
@@ -122,9 +138,7 @@ def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
 def _add_mask(graph: Graph, ids: str, lengths: str) -> str:
     """RETURNS (str): Value (B, S, 1), true where a word is."""
     _, n_steps = split_shape(graph, ids, 2)
-    scalar = graph.add("Squeeze", n_steps, graph.integers(0))
-    steps = graph.add("Range", graph.constant(0, "int64"), scalar, graph.constant(1, "int64"))  # (S,)
-    is_word = graph.add("Less", steps, graph.add("Unsqueeze", lengths, graph.integers(1)))  # (B, S)
+    is_word = graph.add("Less", add_range(graph, n_steps), graph.add("Unsqueeze", lengths, graph.integers(1)))  # (B, S)
     return graph.add("Unsqueeze", is_word, graph.integers(2))
 
 
@@ -178,8 +192,11 @@ def find_onnx_problem(bilm: BiLM) -> Optional[str]:
     RETURNS (Optional[str]): Why it cannot be written as ONNX in float32, by encoder, input and size; None if it can.
         Whether the package onnx is installed does not matter. No array is copied.
     """
-    n_bytes = count_bytes(bilm)
-    return _find_unknown(bilm) or (_describe_excess(n_bytes) if n_bytes > MAX_BYTES else None)
+    if bilm.config.encoder not in ENCODERS:
+        return f"its encoder is '{bilm.config.encoder}', should be {' or '.join(map(repr, ENCODERS))}"
+    if bilm.config.token_embedder is not None:
+        return "it reads words and characters by tables of its own"
+    return _find_excess(count_bytes(bilm))
 
 
 def count_bytes(bilm: BiLM) -> int:
@@ -193,38 +210,18 @@ def count_bytes(bilm: BiLM) -> int:
     return FLOAT_BYTES * sum(tensor.numel() for _, tensor in parameters)
 
 
-def _describe_excess(n_bytes: int) -> str:
-    return f"its arrays have {n_bytes:,} bytes, but one ONNX file holds at most {MAX_BYTES:,}"
-
-
-def _find_unknown(bilm: BiLM) -> Optional[str]:
-    if bilm.config.encoder not in ENCODERS:
-        return f"its encoder is '{bilm.config.encoder}', should be {' or '.join(map(repr, ENCODERS))}"
-    if bilm.config.token_embedder is not None:
-        return "it reads words and characters by tables of its own"
-    return None
-
-
-def _check_bilm(bilm: BiLM) -> None:
-    if bilm.precision != "float32":
-        raise ValueError(Errors.EL351.format(precision=bilm.precision))
-    if problem := _find_unknown(bilm):
-        raise ValueError(Errors.EL352.format(reason=problem))
-    _check_size(count_bytes(bilm))
+def _find_excess(n_bytes: int) -> Optional[str]:
+    excess = f"its arrays have {n_bytes:,} bytes, but one ONNX file holds at most {MAX_BYTES:,}"
+    return excess if n_bytes > MAX_BYTES else None
 
 
 def _check_complete(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
     """Modules that this version cannot express would change the vectors."""
     is_replaced = bilm.token_embeddings is not None
     unused = [name for name in arrays.unused() if not (is_replaced and name.startswith(REPLACED_BY_TABLE))]
-    if unused:
-        raise ValueError(Errors.EL352.format(reason=f"it has parameters without ONNX form ({', '.join(unused)})"))
-    _check_size(graph.n_bytes)
-
-
-def _check_size(n_bytes: int) -> None:
-    if n_bytes > MAX_BYTES:
-        raise ValueError(Errors.EL353.format(n_bytes=f"{n_bytes:,}", max_bytes=f"{MAX_BYTES:,}"))
+    problem = f"it has parameters without ONNX form ({', '.join(unused)})" if unused else _find_excess(graph.n_bytes)
+    if problem:
+        raise ValueError(Errors.EL352.format(reason=problem))
 
 
 def _write(target: Path, content: bytes) -> None:

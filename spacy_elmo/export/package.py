@@ -55,8 +55,8 @@ def package_bilm(
     build (str): "wheel", "sdist", or "none" for the folder only.
     force (bool): Replace an existing folder of this package and version.
     RETURNS (Path): The wheel or sdist, or the folder with `build="none"`.
-    RAISES (ValueError): EL025 if the folder exists, EL033 for an unknown build, for an unknown language, EL355
-        for an invalid name or version, EL356 if the build fails, EL357 without the package build.
+    RAISES (ValueError): For an invalid name, version, language or build, a folder that exists, a build that fails, or
+        without the package build.
     """
     check_package(path, name=name, lang=lang, version=version, build=build, force=force)
     folder = to_path(path)
@@ -87,7 +87,10 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
     if target.exists() and (not force or not target.is_dir()):
         raise ValueError(Errors.EL025.format(path=target, kind="folder" if target.is_dir() else "file"))
     if build != "none" and not has_build():
-        raise ValueError(Errors.EL357)
+        raise ValueError(
+            "Building a package needs the Python package 'build', which is not installed. Install it (`pip "
+            "install build setuptools`), or write only the folder with --build none."
+        )
 
 
 def make_pipeline(bilm: BiLM, lang: str, *, name: str, version: str, precision: str) -> Language:
@@ -124,7 +127,10 @@ def _sources_of(meta: Dict[str, Any]) -> List[Dict[str, str]]:
 
 def _check(pattern: "re.Pattern[str]", what: str, value: str, wanted: str, example: str) -> None:
     if not pattern.fullmatch(value):
-        raise ValueError(Errors.EL355.format(what=what, value=value, wanted=wanted, example=example))
+        raise ValueError(
+            f"'{value}' is not a valid {what} of a package: it should be {wanted}. Choose another {what}, for "
+            f"example {example}."
+        )
 
 
 def _write_package(work: Path, name: str) -> Path:
@@ -135,7 +141,7 @@ def _write_package(work: Path, name: str) -> Path:
         try:
             package(work / "pipeline", work / "packages", create_sdist=False, create_wheel=False, require_parent=True)
         except SystemExit as error:  # after a message of spaCy
-            raise ValueError(Errors.EL356.format(name=name, reason="spaCy refuses its meta data")) from error
+            raise _failed_build(name, "spaCy refuses its meta data") from error
     return work / "packages" / name
 
 
@@ -146,9 +152,16 @@ def _build(folder: Path, build: str) -> None:
     if result.returncode or not (folder / "dist").is_dir():
         lines = (result.stdout + result.stderr).strip().splitlines()
         reason = lines[-1] if lines else f"exit code {result.returncode}"
-        raise ValueError(Errors.EL356.format(name=folder.name, reason=reason))
+        raise _failed_build(folder.name, reason)
     for made in ("build", *(path.name for path in folder.glob("*.egg-info"))):
         shutil.rmtree(folder / made, ignore_errors=True)
+
+
+def _failed_build(name: str, reason: str) -> ValueError:
+    return ValueError(
+        f"The package '{name}' could not be built: {reason}. Build it from its folder later (`python -m build`), or "
+        "write only the folder with --build none."
+    )
 
 
 def _put_in_place(made: Path, target: Path, aside: Path) -> None:

@@ -5,8 +5,7 @@ from typing import Any, Set
 import numpy as np
 import pytest
 
-from spacy_elmo.analysis.answers import Answer, DocAnswers
-from spacy_elmo.analysis.error_changes import NOTHING, Changes, compare_answers
+from spacy_elmo.analysis.answers import NOTHING, Answer, Changes, DocAnswers, compare_answers
 
 WORDS = tuple("Ada Lovelace met Acme in New York .".split())
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from spacy_elmo.analysis.answers import DocAnswers
-from spacy_elmo.analysis.error_changes import compare_answers
-from spacy_elmo.analysis.error_section import N_AROUND, N_LABELS, N_SHOWN, render_changes, render_errors
+from spacy_elmo.analysis.answers import DocAnswers, compare_answers
+from spacy_elmo.analysis.report_page import N_AROUND, N_LABELS, N_SHOWN, render_changes, render_errors
 
 
 def _compare(n_docs: int, *, labels: int = 1) -> "tuple[str, str]":

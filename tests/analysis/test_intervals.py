@@ -50,5 +50,5 @@ def test_same_seed_same_interval() -> None:
     ],
 )
 def test_nothing_to_score_is_an_error(n: int, options: dict, problem: str) -> None:
-    with pytest.raises(ValueError, match=f"EL243.*{problem}"):
+    with pytest.raises(ValueError, match=f"No interval can be computed.*{problem}"):
         bootstrap_accuracy(np.ones(n), np.zeros(n), **options)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.analysis.nearest import find_nearest, predict_nearest, to_units
+from spacy_elmo.analysis.layer_vectors import find_nearest, predict_nearest, to_units
 
 
 @pytest.mark.issue(18)

@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 
 from spacy_elmo.analysis import index_build, token_store, vector_search
-from spacy_elmo.analysis.index_build import find_documents, make_settings
-from spacy_elmo.analysis.index_replace import replace_index, start_replacement
-from spacy_elmo.analysis.neighbors import NeighborIndex
-from spacy_elmo.analysis.recall import check_recall
+from spacy_elmo.analysis.index_build import find_documents, make_settings, replace_index, start_replacement
+from spacy_elmo.analysis.neighbors import NeighborIndex, check_recall
 from spacy_elmo.analysis.token_store import FILE, Use
 from spacy_elmo.corpora.files import Counts
 from spacy_elmo.corpora.shards import find_shards
@@ -76,7 +74,7 @@ def test_find_gives_the_most_similar_uses_of_a_choice(exact):
     assert words[1] not in {one.use.word for one in other} and len(other) == 200
     assert exact.find(BILM, [words[0].upper()], 0, uses="same") != []
     assert exact.query(np.ones(16), word="nowhere") == []
-    with pytest.raises(ValueError, match="EL408"):
+    with pytest.raises(ValueError, match="Unknown choice of uses"):
         exact.find(BILM, words, 1, uses="none")
     with pytest.raises(ValueError, match="EL018"):
         exact.find(BILM, words, 99)
@@ -122,7 +120,7 @@ def test_sample_of_uses_has_a_seed(exact):
 
 @pytest.mark.parametrize("vector", [np.ones(3), np.zeros(16), np.full(16, np.nan), np.ones((2, 16))])
 def test_queries_that_do_not_fit(exact, vector):
-    with pytest.raises(ValueError, match="EL395"):
+    with pytest.raises(ValueError, match="The vector of a query"):
         exact.query(vector)
 
 
@@ -199,7 +197,7 @@ def test_documents_are_replaced_deleted_and_added(tmp_path, exact_tokens):
     assert (builder.n_unchanged, builder.n_replaced) == (2, 1)
     assert builder.n_read == sum(len(words) for name in "be" for words in after[name])
     builder.finish()
-    with pytest.raises(ValueError, match="EL402"):
+    with pytest.raises(ValueError, match="has no document"):
         builder.delete("c")
     builder.store.close()
     build_index(tmp_path / "anew", BILM, after, **choices)
@@ -258,7 +256,7 @@ def test_settings_that_differ_are_refused(tmp_path):
     build_index(tmp_path / "index", BILM)
     with pytest.raises(ValueError, match="EL393.*layer is 2, now 1"):
         open_builder(tmp_path / "index", BILM, layer=1)
-    with pytest.raises(ValueError, match="EL400"):
+    with pytest.raises(ValueError, match="has no layer"):
         make_settings(BILM, name="tiny", digest="0", layer=3, content_words="")
 
 
@@ -347,11 +345,11 @@ def test_damaged_search_file(approximate, tmp_path):
 
 def test_without_faiss(approximate, tmp_path, monkeypatch):
     monkeypatch.setattr(vector_search, "has_faiss", False)
-    with pytest.raises(ValueError, match="EL397"):
+    with pytest.raises(ValueError, match="tokens needs Faiss"):
         NeighborIndex.open(approximate.path)
     monkeypatch.setattr(index_build, "has_faiss", False)
     build_index(tmp_path / "small", BILM)
-    with pytest.raises(ValueError, match="EL397"):
+    with pytest.raises(ValueError, match="tokens needs Faiss"):
         build_index(tmp_path / "large", BILM, exact_tokens=100)
 
 

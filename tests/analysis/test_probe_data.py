@@ -6,8 +6,7 @@ import pytest
 import srsly
 from spacy.tokens import DocBin
 
-from spacy_elmo.analysis.labelled import label_tokens
-from spacy_elmo.analysis.probe_data import load_probe_data, read_labelled, sample_documents, split_documents
+from spacy_elmo.analysis.labelled import label_tokens, load_probe_data, read_labelled, sample_documents, split_documents
 
 from .labelled_texts import make_doc
 
@@ -80,16 +79,20 @@ def test_mistakes_have_codes(tagged: Path, tmp_path: Path) -> None:
     one, same = _write(tmp_path / "one.spacy", make_doc(CAT)), _write(tmp_path / "same.spacy", make_doc(CAT[:1]))
     other = _write(tmp_path / "other.spacy", make_doc([("7", "NUM"), (".", "PUNCT")]))
     cases = [
-        ("EL241", (tagged, "colour"), None),
-        (r"EL420.*\.spacy or \.conllu, or one of them with \.gz, \.xz or \.zst", (lines, "pos"), None),
-        ("EL420.*.jsonl", (tagged, "sense"), None),
-        ("EL422.*1 document", (one, "pos"), None),
-        ("EL423.*2 labels.*DET, NOUN", (one, "pos"), other),
-        ("EL424", (tagged, "pos"), tmp_path / "." / "a.spacy"),
-        ("EL245.*DET", (one, "pos"), same),
-        ("EL428.*10 documents.*have: pos", (tagged, "dep"), None),
-        ("EL428.*0 documents.*nothing", (empty, "pos"), None),
-        ("EL428.*without senses", (lines, "sense"), None),
+        ("Unknown attribute", (tagged, "colour"), None),
+        (
+            r"cannot be read for --attr.*\.spacy or \.conllu, or one of them with \.gz, \.xz or \.zst",
+            (lines, "pos"),
+            None,
+        ),
+        ("cannot be read for --attr.*.jsonl", (tagged, "sense"), None),
+        ("cannot be split.*1 document", (one, "pos"), None),
+        ("None of the.*2 labels.*DET, NOUN", (one, "pos"), other),
+        ("are the same file", (tagged, "pos"), tmp_path / "." / "a.spacy"),
+        ("A probe cannot be trained on.*DET", (one, "pos"), same),
+        ("has no token with the attribute.*10 documents.*have: pos", (tagged, "dep"), None),
+        ("has no token with the attribute.*0 documents.*nothing", (empty, "pos"), None),
+        ("has no token with the attribute.*without senses", (lines, "sense"), None),
     ]
     for pattern, (path, attr), train in cases:
         with pytest.raises(ValueError, match=pattern):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.analysis import same_sense
+from spacy_elmo.analysis import vectors
 from spacy_elmo.analysis.same_sense import (
     CALIBRATIONS,
     Calibration,
@@ -59,8 +59,8 @@ def test_calibration_separates():
 
 
 def test_calibration_needs_sklearn(monkeypatch):
-    monkeypatch.setattr(same_sense, "has_sklearn", False)
-    with pytest.raises(ValueError, match="EL398"):
+    monkeypatch.setattr(vectors, "has_sklearn", False)
+    with pytest.raises(ValueError, match="needs scikit-learn"):
         calibrate(np.zeros(2), [True, False], 0)
 
 

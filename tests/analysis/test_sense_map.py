@@ -6,10 +6,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from spacy_elmo.analysis import sense_map
+from spacy_elmo.analysis import vectors
 from spacy_elmo.analysis.neighbors import Use
-from spacy_elmo.analysis.sense_map import cluster_uses, describe, draw_senses, shorten
-from spacy_elmo.analysis.sense_page import render_senses
+from spacy_elmo.analysis.sense_map import cluster_uses, describe, draw_senses, render_senses, shorten
 
 pytest.importorskip("sklearn")
 HOSTILE = ["</li></script><script>alert(1)</script>", "bank", '" onload="x', "\u202e$x_{$", "&amp;", "\x00"]
@@ -47,7 +46,7 @@ def test_number_of_senses_can_be_given(groups):
     one = cluster_uses(uses, vectors, 1)
     assert one.sizes == [26] and np.isnan(one.silhouette) and "26 uses in one group" in describe(uses, one)
     for n_senses in (0, 8):
-        with pytest.raises(ValueError, match="EL404.*possible are 1 to 7"):
+        with pytest.raises(ValueError, match="cannot be clustered.*possible are 1 to 7"):
             cluster_uses(uses, vectors, n_senses)
 
 
@@ -66,13 +65,13 @@ def test_few_uses_can_be_grouped(n):
 
 
 def test_no_uses_are_refused():
-    with pytest.raises(ValueError, match="EL404"):
+    with pytest.raises(ValueError, match="cannot be clustered"):
         cluster_uses([], np.empty((0, 16), dtype="float32"))
 
 
 def test_without_sklearn(groups, monkeypatch):
-    monkeypatch.setattr(sense_map, "has_sklearn", False)
-    with pytest.raises(ValueError, match="EL398"):
+    monkeypatch.setattr(vectors, "has_sklearn", False)
+    with pytest.raises(ValueError, match="needs scikit-learn"):
         cluster_uses(groups[0], groups[1])
 
 

@@ -5,8 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from spacy_elmo.analysis.page_parts import to_html
-from spacy_elmo.analysis.svg_charts import choose_ticks, draw_key, draw_lines, draw_shares
+from spacy_elmo.analysis.pages import choose_ticks, draw_key, draw_lines, draw_shares, to_html
 
 HOSTILE = '"><script>alert(1)</script>&'
 

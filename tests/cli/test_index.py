@@ -31,6 +31,11 @@ def _run(*args: Any) -> Any:
     return CliRunner().invoke(app, [str(arg) for arg in args])
 
 
+def _say(*arguments):
+    """RETURNS (str): What a command prints, in one line."""
+    return " ".join(_run(*arguments).output.split())
+
+
 @pytest.fixture(scope="module")
 def folder(bilm, tmp_path_factory) -> Path:
     """A biLM, a corpus and its index."""
@@ -59,11 +64,11 @@ def test_index_is_added_to_and_documents_are_deleted(folder, tmp_path):
     name = f"{tmp_path / 'texts.jsonl'}#1"
     deleted = _run("index", tmp_path / "index", "--delete", name, "--json")
     assert json.loads(deleted.stdout)["tokens"] == 0, deleted.output
-    assert "EL402" in _run("index", tmp_path / "index", "--delete", name).output
+    assert "has no document" in _say("index", tmp_path / "index", "--delete", name)
     assert "EL393" in _run("index", *place, "--layer", 1).output
     empty = _run("neighbors", tmp_path / "index", SENTENCE, "-w", "bank")
     assert empty.exit_code == 0 and "no tokens" in empty.output
-    assert "EL396" in _run("senses", tmp_path / "index", "bank").output
+    assert "The index has no use of" in _say("senses", tmp_path / "index", "bank")
 
 
 def test_stopped_build_says_how_to_go_on(folder, tmp_path, monkeypatch):
@@ -127,24 +132,32 @@ def test_mistakes_are_clear(folder, tmp_path, bilm):
     index = folder / "index"
     calls = {
         "EL390": ("neighbors", tmp_path, SENTENCE, "-w", "cat"),
-        "EL399": ("neighbors", index, SENTENCE, "-w", "cat", "--layer", 1),
+        "has no layer": ("neighbors", index, SENTENCE, "-w", "cat", "--layer", 1),
         "EL394": ("neighbors", index, SENTENCE, "-w", "cat", "--bilm", "en_elmo_sm"),
         "EL381": ("neighbors", index, SENTENCE, "-w", "dog"),
         "EL380": ("neighbors", index, " ", "-w", "dog"),
-        "EL396": ("senses", index, "ban\x1bk\udcff"),
-        "EL404": ("senses", index, "cat", "--n-senses", 7),
-        "EL232": ("senses", index, "cat", "--picture", "cat.gif"),
+        "The index has no use of": ("senses", index, "ban\x1bk\udcff"),
+        "cannot be clustered": ("senses", index, "cat", "--n-senses", 7),
+        "A picture cannot be written": ("senses", index, "cat", "--picture", "cat.gif"),
         "EL405": ("senses", index, "bank", "--picture", tmp_path / "a.png", "--html", tmp_path / "." / "a.png"),
-        "EL403": ("index", index),
-        "EL400": ("index", folder / "lines.txt", tmp_path / "new", "--bilm", folder / "bilm", "--layer", "7"),
+        "Nothing to do with the index": ("index", index),
+        "has no layer '7'": (
+            "index",
+            folder / "lines.txt",
+            tmp_path / "new",
+            "--bilm",
+            folder / "bilm",
+            "--layer",
+            "7",
+        ),
         "There are no texts": ("index", tmp_path / "absent.txt", tmp_path / "new", "--bilm", folder / "bilm"),
     }
     for code, call in calls.items():
         result = _run(*call)
-        assert result.exit_code == 1 and code in result.output, (code, result.output)
+        assert result.exit_code == 1 and code in " ".join(result.output.split()), (code, result.output)
         assert "\x1bk" not in result.output
-    assert "EL396" in _run("neighbors", index, "a dog", "-w", "dog", "-s").output
-    assert "EL396" in _run("senses", index, "Cat", "--match-case").output
+    assert "The index has no use of" in _say("neighbors", index, "a dog", "-w", "dog", "-s")
+    assert "The index has no use of" in _say("senses", index, "Cat", "--match-case")
     assert "EL390" in _run("index", tmp_path / "absent", "--delete", "a").output
 
 
@@ -157,7 +170,7 @@ def test_nothing_is_deleted_if_a_name_is_unknown(folder, tmp_path):
     index = tmp_path / "index"
     assert _run("index", folder / "lines.txt", index, "--bilm", folder / "bilm").exit_code == 0
     result = _run("index", index, "--delete", folder / "lines.txt", "--delete", "absent")
-    assert result.exit_code == 1 and "EL402" in result.output
+    assert result.exit_code == 1 and "has no document" in " ".join(result.output.split())
     assert json.loads(_run("index", index, "--check", "--json").stdout)["documents"] == 1
 
 
@@ -213,7 +226,7 @@ def test_force_keeps_settings_that_can_be_read(folder, tmp_path):
     assert json.loads(every.stdout)["tokens"] == 3 and "content_words is en" in " ".join(every.stderr.split())
     (tmp_path / "index" / FILE).write_bytes(b"not SQLite")
     unread = _run(*call, "--force", "--bilm", folder / "bilm", "--json")
-    assert "WL390" in unread.stderr and json.loads(unread.stdout)["layer"] == 2
+    assert "of the damaged index" in unread.stderr and json.loads(unread.stdout)["layer"] == 2
 
 
 @pytest.mark.issue(18)
@@ -226,7 +239,7 @@ def test_documents_beyond_the_end_of_a_shorter_file_are_deleted(folder, tmp_path
     texts.write_text('{"words": ["w0"]}\n{"words": ["w1"]}\n', encoding="utf8")
     again = _run("index", texts, tmp_path / "index", "--json")
     assert json.loads(again.stdout)["documents"] == 5 and "Deleted 10 documents" in again.stderr
-    assert "EL396" in _run("senses", tmp_path / "index", "w2").output
+    assert "The index has no use of" in _say("senses", tmp_path / "index", "w2")
     assert "Deleted" not in _run("index", texts, tmp_path / "index", "--json").stderr
     texts.write_text("", encoding="utf8")
     emptied = json.loads(_run("index", texts, tmp_path / "index", "--json").stdout)

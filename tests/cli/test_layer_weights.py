@@ -81,7 +81,7 @@ def test_other_file_than_a_log_is_refused(pipeline: Path, tmp_path: Path, text: 
     log, path = tmp_path / "log.jsonl", tmp_path / "course.png"
     log.write_text(text, encoding="utf8")
     result = CliRunner().invoke(app, ["layer-weights", str(pipeline), "--log", str(log), "--picture", str(path)])
-    assert result.exit_code == 1 and "EL231" in result.stderr
+    assert result.exit_code == 1 and "not a log of layer weights" in result.stderr
     assert not path.exists()
 
 
@@ -110,7 +110,11 @@ def test_malformed_rows_are_named_with_their_line(tmp_path: Path, change: Dict[s
     srsly.write_jsonl(tmp_path / "log.jsonl", [row, {**row, "step": 1, **change}])
     with pytest.raises(ValueError, match=re.escape(problem)) as caught:
         read_course(tmp_path / "log.jsonl")
-    assert "EL231" in str(caught.value) and "log.jsonl" in str(caught.value) and "line 2" in str(caught.value)
+    assert (
+        "not a log of layer weights" in str(caught.value)
+        and "log.jsonl" in str(caught.value)
+        and "line 2" in str(caught.value)
+    )
 
 
 @pytest.mark.issue(16)
@@ -119,7 +123,7 @@ def test_log_of_another_number_of_layers_is_refused(pipeline: Path, tmp_path: Pa
     log.write_text(ROW.replace("0.2]", "0.1, 0.1]"), encoding="utf8")
     result = CliRunner().invoke(app, ["layer-weights", str(pipeline), "--log", str(log), "--picture", str(path)])
     told = " ".join(result.stderr.split())
-    assert result.exit_code == 1 and "EL239" in told and not path.exists()
+    assert result.exit_code == 1 and "layer weights of other mixes" in told and not path.exists()
     assert "tagger (1) with 4 layers" in told and "tagger (1) with 3 layers" in told
 
 
@@ -137,7 +141,10 @@ def test_course_of_bilms_of_different_depth_is_drawn(tmp_path: Path) -> None:
 def test_bad_arguments_are_refused_before_loading(pipeline: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(ROW, encoding="utf8")
-    for arguments, code in ((["--log", str(log)], "EL234"), (["--picture", "weights.doc"], "EL232")):
+    for arguments, code in (
+        (["--log", str(log)], "--log needs a file"),
+        (["--picture", "weights.doc"], "A picture cannot be written"),
+    ):
         result = CliRunner().invoke(app, ["layer-weights", str(pipeline), *arguments])
         assert result.exit_code == 1 and code in result.stderr
 
@@ -158,7 +165,12 @@ def test_pipeline_that_is_not_trained_is_an_error(tmp_path: Path) -> None:
     nlp.to_disk(tmp_path / "untrained")
     result = CliRunner().invoke(app, ["layer-weights", str(tmp_path / "untrained")])
     told = " ".join(result.stderr.split())
-    assert result.exit_code == 1 and "EL246" in told and "are not trained" in told and "tagger" in told
+    assert (
+        result.exit_code == 1
+        and "are not trained, so that they" in told
+        and "are not trained" in told
+        and "tagger" in told
+    )
 
 
 @pytest.mark.issue(16)
@@ -167,9 +179,9 @@ def test_arguments_that_do_not_fit_are_told(pipeline: Path, tmp_path: Path) -> N
     log.write_text(ROW.replace("tagger", "ner"), encoding="utf8")
     drawn = ["--log", str(log), "--picture", str(tmp_path / "a.svg")]
     expected = {
-        "EL237": [str(tmp_path)],
-        "EL238": [str(pipeline), str(tmp_path / "x" / ".." / "pipeline")],
-        "EL239": [str(pipeline), *drawn],
+        "so it is not a pipeline": [str(tmp_path)],
+        "is named twice": [str(pipeline), str(tmp_path / "x" / ".." / "pipeline")],
+        "layer weights of other mixes": [str(pipeline), *drawn],
     }
     for code, arguments in expected.items():
         result = CliRunner().invoke(app, ["layer-weights", *arguments])
@@ -196,4 +208,4 @@ def test_several_pipelines_are_named_by_what_differs(pipeline: Path, tmp_path: P
     log.write_text(ROW, encoding="utf8")
     arguments = ["--log", str(log), "--picture", str(tmp_path / "b.svg")]
     result = CliRunner().invoke(app, ["layer-weights", str(one), str(other), *arguments])
-    assert result.exit_code == 1 and "EL429" in result.stderr
+    assert result.exit_code == 1 and "--log draws the course of one pipeline" in result.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from spacy_elmo.analysis.highlight import render_surprisal
+from spacy_elmo.analysis.pages import render_surprisal
 from spacy_elmo.cli._app import app
 from spacy_elmo.ml.surprisal import Surprisal
 

@@ -7,7 +7,7 @@ from typing import Dict
 import pytest
 from explorer.serving import SECONDS, Client, running
 
-from spacy_elmo.explorer.guard import HEADERS, find_refusal, list_hosts
+from spacy_elmo.explorer.serving import HEADERS, find_refusal, list_hosts
 from spacy_elmo.explorer.views import Explorer
 
 HOSTS = list_hosts(8765)

@@ -8,7 +8,7 @@ from explorer.browsing import Page, opened
 from explorer.serving import running
 from explorer.stub_index import HOSTILE, StubIndex
 
-from spacy_elmo.explorer import senses
+from spacy_elmo.explorer import views
 from spacy_elmo.explorer.views import Explorer
 from spacy_elmo.inference.bilm import BiLM
 
@@ -119,7 +119,9 @@ def test_a_long_paste_has_a_message(page: Page) -> None:
         page.wait(view)
         page.page.fill(f"#{view} {box}", "the bank of the river . " * 4200)
         page.page.click(f"#{view} button[type=submit]")
-        page.page.wait_for_function(f"() => document.querySelector('#{view} .error').textContent.includes('EL414')")
+        page.page.wait_for_function(
+            f"() => document.querySelector('#{view} .error').textContent.includes('The text is too long')"
+        )
         assert "100,800 characters" in page.text(f"#{view} .error")
     page.page.fill("#compare [name=a]", "the bank")
     page.page.click("#compare button[type=submit]")
@@ -139,10 +141,10 @@ def test_a_text_too_long_for_the_address_is_still_read(page: Page) -> None:
 def test_empty_index_and_no_index_have_a_message(browser: Any, tiny: BiLM) -> None:
     with running(Explorer(tiny, "tiny", index=StubIndex(0))) as address, opened(browser, address) as page:
         assert "The index is empty" in page.open("neighbours", text="bank", token=0).text("#neighbours .result")
-        assert "EL419" in page.open("senses", word="bank").text("#senses .error")
+        assert "The index has" in page.open("senses", word="bank").text("#senses .error")
     with running(Explorer(tiny, "tiny")) as address, opened(browser, address) as page:
         for view in ("neighbours", "senses"):
-            assert "EL417" in page.open(view, text="bank", word="bank", token=0).text(f"#{view} .error")
+            assert "needs an index" in page.open(view, text="bank", word="bank", token=0).text(f"#{view} .error")
 
 
 def test_two_users_see_their_own_text(browser: Any, packaged: str) -> None:
@@ -214,7 +216,7 @@ def test_typed_numbers_are_kept_in_range(page: Page, given: str, taken: str) -> 
 def test_a_sample_of_uses_is_called_so(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     page.open("senses", word="bank", n=2)
     assert page.text("#senses .facts").startswith("28 uses in 2 groups")
-    monkeypatch.setattr(senses, "MAX_USES", 10)
+    monkeypatch.setattr(views, "MAX_USES", 10)
     page.open("senses", word="bank", n=3)
     assert page.text("#senses .facts").startswith("10 of 28 uses in 3 groups")
 

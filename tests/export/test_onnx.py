@@ -173,14 +173,14 @@ def test_export_replaces_a_file_only_with_force(tmp_path: Path) -> None:
 
 
 def test_export_needs_the_suffix_of_onnx(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="EL354"):
+    with pytest.raises(ValueError, match="does not fit the format"):
         export_onnx(make_bilm(), tmp_path / "elmo")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_export_says_that_onnx_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_model, "has_onnx", False)
-    with pytest.raises(ValueError, match="EL350.*pip install"):
+    with pytest.raises(ValueError, match="needs the package 'onnx'.*pip install"):
         export_onnx(make_bilm(), tmp_path / "elmo.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -197,7 +197,7 @@ def test_export_says_that_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.M
 def test_reduced_precision_is_refused(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_model, "has_onnx", True)
     monkeypatch.setattr(BiLM, "precision", precision)
-    with pytest.raises(ValueError, match=f"EL351.*{precision}.*float32"):
+    with pytest.raises(ValueError, match=f"{precision} cannot be exported to ONNX.*float32"):
         export_onnx(make_bilm(), tmp_path / "elmo.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -224,7 +224,7 @@ def test_missing_modules_are_refused(tmp_path: Path) -> None:
 def test_large_bilms_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_onnx()
     monkeypatch.setattr(onnx_model, "MAX_BYTES", 9_999)
-    with pytest.raises(ValueError, match="EL353.*9,999"):
+    with pytest.raises(ValueError, match="cannot be exported to ONNX.*9,999"):
         export_onnx(make_bilm(), tmp_path / "elmo.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -241,7 +241,7 @@ def test_size_is_found_from_the_number_of_parameters(case: str, monkeypatch: pyt
     monkeypatch.setattr(onnx_model, "MAX_BYTES", 4 * n_parameters - 1)
     monkeypatch.setattr(onnx_model, "Graph", None)  # nothing is built
     assert f"have {4 * n_parameters:,} bytes, but one ONNX file holds" in str(find_onnx_problem(bilm))
-    with pytest.raises(ValueError, match=f"EL353.*{4 * n_parameters:,} bytes"):
+    with pytest.raises(ValueError, match=f"cannot be exported to ONNX.*{4 * n_parameters:,} bytes"):
         onnx_model.to_onnx(bilm)
 
 
