@@ -1,8 +1,9 @@
-"""Answers are counted as spaCy's scorers count them, on equal and on other tokens."""
+"""Answers are counted as spaCy's scorers count them; places, verdicts and intervals of two pipelines on equal Docs."""
 
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
+import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
@@ -10,7 +11,7 @@ from spacy.scorer import Scorer, get_ner_prf
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Corpus
 
-from spacy_elmo.analysis.answers import compare_answers, read_answers
+from spacy_elmo.analysis.answers import NOTHING, Answer, Changes, DocAnswers, compare_answers, read_answers
 
 ENTITIES: List[Any] = [
     {"label": "ORG", "pattern": "Acme"},
@@ -92,9 +93,74 @@ def test_other_files_are_refused(nlp: Language, tmp_path: Path, content: bytes) 
     (tmp_path / "test.spacy").write_bytes(content)
     with pytest.raises(ValueError, match="cannot be read as annotated Docs"):
         read_answers(nlp, tmp_path / "test.spacy")
-
-
-def test_no_docs_are_refused(nlp: Language, tmp_path: Path) -> None:
     DocBin(docs=[Doc(nlp.vocab)]).to_disk(tmp_path / "test.spacy")
-    with pytest.raises(ValueError, match="cannot be read as annotated Docs.*no Doc with tokens"):
+    with pytest.raises(ValueError, match="no Doc with tokens"):
         read_answers(nlp, tmp_path / "test.spacy")
+
+
+NAMES = tuple("Ada Lovelace met Acme in New York .".split())
+
+
+def _answer(gold: Set[Answer], predicted: Set[Answer], starts: Any = (0,)) -> DocAnswers:
+    return DocAnswers(NAMES, starts, {"ents": gold}, {"ents": predicted})
+
+
+def _compare(gold: Set[Answer], ours: Set[Answer], theirs: Set[Answer]) -> Changes:
+    (change,) = compare_answers([_answer(gold, ours)], [_answer(gold, theirs)])
+    return change
+
+
+def test_overlapping_answers_are_one_place() -> None:
+    change = _compare({(0, 2, "PER")}, {(0, 2, "PER")}, {(1, 3, "PER")})
+    (place,) = change.fixed
+    assert (place.start, place.end, place.gold, place.theirs) == (0, 3, ((0, 2, "PER"),), ((1, 3, "PER"),))
+    assert not change.made and (change.n_both_right, change.n_both_wrong) == (0, 0)
+
+
+def test_adjacent_answers_are_two_places() -> None:
+    change = _compare({(0, 1, "PER"), (1, 2, "PER")}, {(0, 1, "PER"), (1, 2, "ORG")}, {(0, 1, "PER")})
+    assert (change.n_both_right, change.n_both_wrong) == (1, 1) and not change.fixed and not change.made
+
+
+def test_every_verdict_is_counted() -> None:
+    gold: Set[Answer] = {(0, 2, "PER"), (3, 4, "ORG"), (5, 7, "LOC")}
+    change = _compare(gold, {(0, 2, "PER"), (3, 4, "ORG"), (7, 8, "LOC")}, {(0, 2, "PER"), (5, 7, "LOC")})
+    assert (change.n_both_right, change.n_both_wrong) == (1, 0)
+    assert [place.label for place in change.fixed] == ["ORG"]
+    assert [place.label for place in change.made] == ["LOC", NOTHING]
+    assert change.by_label() == [(NOTHING, 0, 1), ("LOC", 0, 1), ("ORG", 1, 0)]
+    assert (change.ours, change.theirs) == (pytest.approx(2 * 2 / 6), pytest.approx(2 * 2 / 5))
+
+
+def test_interval_covers_the_difference_and_is_reproducible() -> None:
+    rng = np.random.default_rng(1)
+    gold: Set[Answer] = {(3, 4, "ORG")}
+    found = [[gold if rng.random() < share else set() for _ in range(60)] for share in (0.9, 0.4)]
+    ours, theirs = ([_answer(gold, answers) for answers in answers_of_docs] for answers_of_docs in found)
+    (change,) = compare_answers(ours, theirs)
+    assert 0 < change.difference.low < change.difference.value < change.difference.high < 1
+    assert change.difference.value == pytest.approx(change.ours - change.theirs) and change.difference.n == 60
+    assert compare_answers(ours, theirs)[0].difference == change.difference
+    (same,) = compare_answers(ours, ours)
+    assert (same.difference.low, same.difference.value, same.difference.high) == (0, 0, 0)
+
+
+def test_sentences_are_drawn_where_there_are_boundaries() -> None:
+    gold: Set[Answer] = {(0, 2, "PER"), (5, 7, "LOC")}
+    docs = [_answer(gold, gold, starts=(0, 4))]
+    (change,) = compare_answers(docs, [_answer(gold, {(0, 2, "PER")}, starts=(0, 4))])
+    assert change.difference.n == 2 and change.difference.low == 0.0 and change.difference.high == 1.0
+
+
+def test_questions_that_one_pipeline_does_not_answer_are_left_out() -> None:
+    gold: Set[Answer] = {(0, 2, "PER")}
+    silent = [DocAnswers(NAMES, (0,), {"ents": gold}, {})]
+    assert compare_answers([_answer(gold, gold)], silent) == []
+    assert [change.theirs for change in compare_answers([_answer(gold, gold)], [_answer(gold, set())])] == [0.0]
+
+
+def test_doc_without_annotation_counts_for_nobody() -> None:
+    unknown = DocAnswers(NAMES, (0,), {}, {"ents": {(0, 1, "PER")}})
+    gold: Set[Answer] = {(0, 2, "PER")}
+    (change,) = compare_answers([_answer(gold, gold), unknown], [_answer(gold, gold), unknown])
+    assert (change.ours, change.n_both_right, change.n_both_wrong) == (1.0, 1, 0)

@@ -6,7 +6,6 @@ import pytest
 from spacy_elmo.analysis.intervals import bootstrap_accuracy, bootstrap_f1, bootstrap_ratio
 
 
-@pytest.mark.issue(16)
 def test_interval_has_the_width_of_a_binomial() -> None:
     rng = np.random.default_rng(0)
     correct = rng.random(2000) < 0.8
@@ -16,7 +15,6 @@ def test_interval_has_the_width_of_a_binomial() -> None:
     assert score.high - score.low == pytest.approx(2 * 1.96 * (0.8 * 0.2 / 2000) ** 0.5, rel=0.1)
 
 
-@pytest.mark.issue(16)
 def test_tokens_of_a_sentence_count_as_one() -> None:
     correct = np.repeat(np.arange(40) % 2, 50)
     by_sentence = bootstrap_accuracy(correct, np.repeat(np.arange(40), 50))
@@ -25,7 +23,6 @@ def test_tokens_of_a_sentence_count_as_one() -> None:
     assert by_sentence.high - by_sentence.low > 4 * (by_token.high - by_token.low)
 
 
-@pytest.mark.issue(16)
 def test_f1_counts_missing_answers_for_recall_only() -> None:
     correct, answered = [1, 1, 0, 0], [1, 1, 1, 0]
     precision, recall = 2 / 3, 2 / 4
@@ -33,14 +30,12 @@ def test_f1_counts_missing_answers_for_recall_only() -> None:
     assert score.value == pytest.approx(2 * precision * recall / (precision + recall))
 
 
-@pytest.mark.issue(16)
 def test_same_seed_same_interval() -> None:
     numbers = np.arange(10.0)
     first, again = (bootstrap_ratio(numbers, numbers + 1, numbers, seed=3, n_samples=20) for _ in range(2))
     assert first == again != bootstrap_ratio(numbers, numbers + 1, numbers, seed=4, n_samples=20)
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize(
     "n, options, problem",
     [

@@ -1,11 +1,105 @@
-"""Labels, keys and sentences belong to the right tokens."""
+"""Labels, keys and sentences of tokens; files of probes, their splits and samples, and what is wrong with them."""
+
+from pathlib import Path
 
 import pytest
-from spacy.tokens import Doc
+import srsly
+from spacy.tokens import Doc, DocBin
 
-from spacy_elmo.analysis.labelled import label_senses, label_tokens
+from spacy_elmo.analysis.labelled import (
+    label_senses,
+    label_tokens,
+    load_probe_data,
+    read_labelled,
+    sample_documents,
+    split_documents,
+)
 
 from .labelled_texts import MONEY, PIECE, RIVER, VOCAB, make_doc, make_uses
+
+CAT = [("the", "DET"), ("cat", "NOUN")]
+RAN = [("it", "PRON"), ("ran", "VERB"), ("", "")]
+
+
+def _write(path: Path, *docs: object) -> Path:
+    DocBin(docs=docs).to_disk(path)
+    return path
+
+
+@pytest.fixture
+def tagged(tmp_path: Path) -> Path:
+    return _write(tmp_path / "a.spacy", *(make_doc(CAT, RAN[:2]) for _ in range(10)))
+
+
+def test_selected_docs_keep_their_labels() -> None:
+    labelled = label_tokens([make_doc(CAT), make_doc(), make_doc(RAN[:2], CAT), make_doc(CAT)], "pos")
+    assert labelled.find_docs().tolist() == [0, 0, 2, 2, 2, 2, 3, 3]
+    part = labelled.select([1, 2])
+    assert part.words() == ["it", "ran", "the", "cat"] and part.labels == ["PRON", "VERB", "DET", "NOUN"]
+    assert part.rows.tolist() == [0, 1, 2, 3] and part.sentences.tolist() == [1, 1, 2, 2]
+    cut = labelled.select([2, 3], limit=5)
+    assert cut.words() == ["it", "ran", "the", "cat", "the"] and len(cut.docs) == 2 and len(cut.keys) == 5
+
+
+def test_documents_are_split_and_drawn_by_seed(tagged: Path) -> None:
+    whole = read_labelled(tagged, "pos")
+    train, test = split_documents(whole, tagged, 0)
+    assert (len(train.docs), len(test.docs)) == (8, 2)
+    texts = [doc.to_bytes() for doc in whole.docs]
+    assert sorted(doc.to_bytes() for doc in (*train.docs, *test.docs)) == sorted(texts)
+    splits = {seed: split_documents(whole, tagged, seed)[1].docs for seed in (0, 0, 1, 2)}
+    assert splits[0] == test.docs and len({tuple(map(id, docs)) for docs in splits.values()}) > 1
+    sample = sample_documents(whole, 10, 0)
+    assert len(sample.labels) == 10 and len(sample.docs) == 3
+    assert sample_documents(whole, 99, 0) is whole and sample_documents(whole, None, 0) is whole
+
+
+def test_train_and_test_files_are_read(tagged: Path, tmp_path: Path) -> None:
+    test = _write(tmp_path / "b.spacy", make_doc(CAT, [("oh", "INTJ")]))
+    found = load_probe_data(test, "pos", train=tagged)
+    assert not found.is_split and found.n_unseen == 1
+    assert (len(found.train.labels), len(found.test.labels)) == (40, 3)
+    assert load_probe_data(tagged, "pos").is_split
+
+
+def _sense(document: str, sense: str) -> object:
+    return {"doc": document, "tokens": ["bank"], "senses": [[0, "bank", "NOUN", sense]]}
+
+
+def test_senses_are_split_by_document(tmp_path: Path) -> None:
+    path = tmp_path / "senses.jsonl"
+    srsly.write_jsonl(path, [_sense(f"doc {i // 2}", f"sense {i % 2}") for i in range(8)])
+    found = load_probe_data(path, "sense")
+    assert len(found.train.docs) == 3 and len(found.test.labels) == 2 and set(found.test.keys) == {"bank NOUN"}
+
+
+def test_mistakes_have_codes(tagged: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "senses.jsonl"
+    lines.write_text('{"doc": "a", "tokens": ["a"], "senses": []}\n')
+    empty = tmp_path / "empty.conllu"
+    empty.write_text("")
+    one, same = _write(tmp_path / "one.spacy", make_doc(CAT)), _write(tmp_path / "same.spacy", make_doc(CAT[:1]))
+    other = _write(tmp_path / "other.spacy", make_doc([("7", "NUM"), (".", "PUNCT")]))
+    cases = [
+        ("Unknown attribute", (tagged, "colour"), None),
+        (
+            r"cannot be read for --attr.*\.spacy or \.conllu, or one of them with \.gz, \.xz or \.zst",
+            (lines, "pos"),
+            None,
+        ),
+        ("cannot be read for --attr.*.jsonl", (tagged, "sense"), None),
+        ("cannot be split.*1 document", (one, "pos"), None),
+        ("None of the.*2 labels.*DET, NOUN", (one, "pos"), other),
+        ("are the same file", (tagged, "pos"), tmp_path / "." / "a.spacy"),
+        ("A probe cannot be trained on.*DET", (one, "pos"), same),
+        ("has no token with the attribute.*10 documents.*have: pos", (tagged, "dep"), None),
+        ("has no token with the attribute.*0 documents.*nothing", (empty, "pos"), None),
+        ("has no token with the attribute.*without senses", (lines, "sense"), None),
+    ]
+    for pattern, (path, attr), train in cases:
+        with pytest.raises(ValueError, match=pattern):
+            load_probe_data(path, attr, train=train)
+
 
 DOCS = [
     make_doc([("We", "PRON"), ("sat", "VERB")], [("\n", "SPACE"), ("Yes", "INTJ")]),
@@ -14,7 +108,6 @@ DOCS = [
 ]
 
 
-@pytest.mark.issue(16)
 def test_tokens_with_an_attribute_are_labelled_but_no_white_space() -> None:
     found = label_tokens(DOCS, "pos")
     assert found.rows.tolist() == [0, 1, 3, 5, 6]
@@ -24,14 +117,6 @@ def test_tokens_with_an_attribute_are_labelled_but_no_white_space() -> None:
     assert set(found.keys) == {""}
 
 
-@pytest.mark.issue(16)
-def test_docs_without_boundaries_are_one_sentence_each() -> None:
-    docs = [Doc(VOCAB, words=["a", "b"], tags=["X", "Y"]), Doc(VOCAB, words=["c"], tags=["X"])]
-    found = label_tokens(docs, "tag")
-    assert found.sentences.tolist() == [0, 0, 1]
-
-
-@pytest.mark.issue(16)
 def test_senses_of_a_document_are_in_one_doc() -> None:
     sentences = make_uses(("the bank lends", MONEY), ("a bank of mud", RIVER))
     sentences += make_uses(("one piece", PIECE), document="b")
@@ -43,7 +128,6 @@ def test_senses_of_a_document_are_in_one_doc() -> None:
     assert found.sentences.tolist() == [0, 1, 2]
 
 
-@pytest.mark.issue(16)
 def test_nothing_to_label_is_an_error() -> None:
     with pytest.raises(ValueError, match="Unknown attribute.*colour.*pos, tag"):
         label_tokens(DOCS, "colour")

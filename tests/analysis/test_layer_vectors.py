@@ -1,4 +1,4 @@
-"""Vectors of labelled tokens are those of the biLM, whatever the slices."""
+"""Vectors of labelled tokens are those of the biLM, whatever the slices; blocks change no nearest neighbour."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from spacy_elmo.analysis.labelled import LabelledDocs, label_tokens
 from spacy_elmo.analysis.layer_vectors import (
     collect_layers,
-    group_layers,
+    find_nearest,
     iter_layers,
     make_reading,
     name_all,
@@ -24,7 +24,6 @@ def labelled() -> LabelledDocs:
     return label_tokens([make_doc(*tagged[:2]), make_doc(*tagged[2:])], "pos")
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("batch_tokens", [1, 3, 100])
 @pytest.mark.parametrize("state", ["reset", "steady", "carry"])
 @pytest.mark.parametrize("contexts", ["sentences", "doc"])
@@ -43,31 +42,27 @@ def test_vectors_are_those_of_the_runs(labelled: LabelledDocs, contexts: str, st
         np.testing.assert_allclose(collect_layers(bilm, labelled, [layer], reading)[0], vectors, atol=1e-5)
 
 
-@pytest.mark.issue(16)
 def test_windows_leave_no_token_out(labelled: LabelledDocs) -> None:
     reading = make_reading(contexts="doc", max_tokens=3, overlap=1, batch_tokens=2)
     bounds = [(start, stop) for start, stop, _ in iter_layers(make_bilm(), labelled, reading)]
     assert [i for start, stop in bounds for i in range(start, stop)] == [0, 1, 2, 3]
 
 
-@pytest.mark.issue(16)
 def test_layers_are_numbers_and_their_mean() -> None:
     assert name_all(make_bilm()) == [0, 1, 2, "mean"]
     with pytest.raises(ValueError, match="EL060.*contexts is 'words'"):
         make_reading(contexts="words")
 
 
-@pytest.mark.issue(18)
-def test_layers_of_one_reading_equal_single_layers(labelled: LabelledDocs) -> None:
-    bilm = make_bilm()
-    together = collect_layers(bilm, labelled, ["mean", 1])
-    np.testing.assert_array_equal(together, [collect_layers(bilm, labelled, [layer])[0] for layer in ("mean", 1)])
+@pytest.mark.parametrize("block", [1, 3, 7, 100])
+def test_blocks_change_nothing(block: int) -> None:
+    rng = np.random.default_rng(0)
+    known, asked = (rng.normal(size=(n, 5)).astype("float32") for n in (23, 11))
+    cosines = np.asarray([[a @ k / np.linalg.norm(a) / np.linalg.norm(k) for k in known] for a in asked])
+    assert find_nearest(known, asked, block=block).tolist() == cosines.argmax(axis=1).tolist()
 
 
-@pytest.mark.issue(18)
-def test_layers_are_grouped_by_memory() -> None:
-    layers = [0, 1, 2, "mean"]
-    assert group_layers(layers, 10, 2, max_bytes=160) == [[0, 1], [2, "mean"]]
-    assert group_layers(layers, 10, 2, max_bytes=239) == [[0, 1], [2, "mean"]]
-    assert group_layers(layers, 10, 2, max_bytes=1) == [[0], [1], [2], ["mean"]]
-    assert group_layers(layers, 0, 2) == [layers]
+@pytest.mark.parametrize("block", [1, 2, 100])
+def test_first_of_equals_is_taken(block: int) -> None:
+    known = np.asarray([[0, 1], [1, 0], [2, 0], [1, 0]], dtype="float32")
+    assert find_nearest(known, known, block=block).tolist() == [0, 1, 1, 1]

@@ -1,6 +1,5 @@
 """All pictures have one style, and say what they show."""
 
-import ast
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -13,7 +12,6 @@ from spacy_elmo.analysis.probes import describe_probe, draw_probe
 from spacy_elmo.ml.task_mixes import TaskMix
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-ROOT = Path(__file__).parents[2]
 RUN = [{"n_tokens": 1_000_000, "forward": 200.0}, {"n_tokens": 2_000_000, "forward": 100.0, "backward": 90.0}]
 BEGINNINGS = {".png": b"\x89PNG", ".svg": b"<?xml"}
 MIXES = [TaskMix("ner", 1, (0.2, 0.3, 0.5), (0.0, 0.0, 0.0), 1.0), TaskMix("tagger", 1, (0.6, 0.4), (0.0, 0.0), 1.0)]
@@ -101,21 +99,3 @@ def test_bad_pictures_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "has_matplotlib", False)
     with pytest.raises(ValueError, match="A picture needs matplotlib"):
         plots.check_picture(Path("a.png"))
-
-
-def test_only_one_module_imports_matplotlib() -> None:
-    found = [
-        path.relative_to(ROOT).as_posix()
-        for folder in ("spacy_elmo", "project/scripts", "benchmarks", "examples")
-        for path in (ROOT / folder).rglob("*.py")
-        if "matplotlib" in {name.split(".")[0] for name in _imported(path)}
-    ]
-    assert found == ["spacy_elmo/analysis/plots.py"]
-
-
-def _imported(path: Path) -> List[str]:
-    text = path.read_text(encoding="utf8")
-    nodes = ast.walk(ast.parse(text if "matplotlib" in text else ""))
-    imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
-    names = [alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names]
-    return names + [node.module or "" for node in imports if isinstance(node, ast.ImportFrom)]

@@ -1,19 +1,27 @@
-"""Probes find what is in the vectors, controls only what a word is."""
+"""Probes find what is in the vectors, controls only what a word is; every score stands beside its baselines."""
 
 import numpy as np
 import pytest
+import spacy
 
 from spacy_elmo.analysis import vectors as vectors_module
-from spacy_elmo.analysis.labelled import LabelledDocs, label_tokens
+from spacy_elmo.analysis.labelled import LabelledDocs, ProbeData, label_senses, label_tokens
+from spacy_elmo.analysis.layer_vectors import make_reading
 from spacy_elmo.analysis.probes import (
-    control_labels,
     fit_probe,
+    is_pipeline,
+    iter_probes,
     majority_baseline,
+    open_pipeline,
+    parse_layers,
+    probe_data,
     probe_layers,
     word_baseline,
 )
+from spacy_elmo.weights import save_bilm
+from spacy_elmo.weights.identity import digest_bilm
 
-from .labelled_texts import WIDTH, make_bilm, make_doc
+from .labelled_texts import BILM, MONEY, RIVER, WIDTH, make_bilm, make_doc, make_uses
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 TRAIN = [
@@ -34,24 +42,6 @@ def test_docs() -> LabelledDocs:
     return label_tokens([make_doc(*TEST)], "pos")
 
 
-@pytest.mark.issue(16)
-@pytest.mark.parametrize("n_labels", [2, 5])
-def test_probe_finds_labels_that_are_linear_in_vectors(n_labels: int) -> None:
-    rng = np.random.default_rng(0)
-    directions = rng.normal(size=(n_labels, 8))
-    scales = np.asarray([1e-3, 1, 1, 10, 1, 1, 1, 0])  # of different sizes, the last one constant
-    plain = rng.normal(size=(600, 8))
-    labels = [f"label {i}" for i in (plain @ directions.T).argmax(axis=1)]
-    vectors = (plain * scales + 3).astype("float32")
-    probe = fit_probe(vectors[:500], labels[:500], c=100.0)
-    found = probe.predict(vectors[500:])
-    assert probe.is_converged and probe.labels == sorted(set(labels))
-    assert probe.weights.shape == (n_labels, 8)
-    assert np.mean([a == b for a, b in zip(found, labels[500:])]) > (0.5 if n_labels > 2 else 0.7)
-    assert np.mean([a == b for a, b in zip(probe.predict(vectors[:500]), labels[:500])]) > 0.6
-
-
-@pytest.mark.issue(16)
 def test_probe_equals_scikit_learn_on_standardized_vectors() -> None:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -64,14 +54,12 @@ def test_probe_equals_scikit_learn_on_standardized_vectors() -> None:
     assert fit_probe(vectors, labels).predict(vectors) == reference.predict(vectors).tolist()
 
 
-@pytest.mark.issue(16)
 def test_stopped_probe_says_so() -> None:
     vectors = np.random.default_rng(0).normal(size=(50, 4)).astype("float32")
     probe = fit_probe(vectors, ["a", "b"] * 25, max_iter=1)
     assert not probe.is_converged and probe.n_iter == 1
 
 
-@pytest.mark.issue(16)
 def test_layers_are_probed_with_controls(train: LabelledDocs, test_docs: LabelledDocs) -> None:
     found = probe_layers(make_bilm(), train, test_docs, control_seeds=(0, 1))
     assert [probe.layer for probe in found] == [0, 1, 2, "mean"]
@@ -83,7 +71,6 @@ def test_layers_are_probed_with_controls(train: LabelledDocs, test_docs: Labelle
     assert only.layer == 1 and only.accuracy == found[1].accuracy and np.isnan(only.selectivity)
 
 
-@pytest.mark.issue(16)
 def test_token_layer_cannot_tell_two_uses_of_a_word(train: LabelledDocs) -> None:
     """Layer 0 depends on the word alone, so that a probe gives each word one label."""
     twice = label_tokens([make_doc([("the", "DET"), ("cat", "NOUN")], [("cat", "VERB")])], "pos")
@@ -91,24 +78,12 @@ def test_token_layer_cannot_tell_two_uses_of_a_word(train: LabelledDocs) -> None
     assert probe.accuracy.value == pytest.approx(2 / 3)
 
 
-@pytest.mark.issue(16)
-def test_control_gives_a_word_one_label(train: LabelledDocs, test_docs: LabelledDocs) -> None:
-    known, asked = control_labels(train, test_docs, 0)
-    labels = {}
-    for word, label in zip([*train.words(), *test_docs.words()], [*known, *asked]):
-        assert labels.setdefault(word, label) == label
-    assert set(labels.values()) <= set(train.labels)
-    assert control_labels(train, test_docs, 0) == (known, asked) != control_labels(train, test_docs, 1)
-
-
-@pytest.mark.issue(16)
 def test_baselines_see_no_vector(train: LabelledDocs, test_docs: LabelledDocs) -> None:
     assert majority_baseline(train, test_docs).value == 0.25
     # "flew" is not known: the most frequent label, DET or NOUN, is wrong.
     assert word_baseline(train, test_docs).value == 0.5
 
 
-@pytest.mark.issue(16)
 def test_probe_needs_labels_and_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = np.zeros((3, WIDTH), dtype="float32")
     with pytest.raises(ValueError, match=r"A probe cannot be trained on.*1 different labels \(a\)"):
@@ -116,3 +91,67 @@ def test_probe_needs_labels_and_scikit_learn(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(vectors_module, "has_sklearn", False)
     with pytest.raises(ValueError, match="A linear probe needs scikit-learn.*spacy-elmo.analysis"):
         fit_probe(vectors, ["a", "b", "a"])
+
+
+TAGGED = [[("the", "DET"), ("cat", "NOUN"), ("sat", "VERB")], [("a", "DET"), ("dog", "NOUN"), ("ran", "VERB")]] * 3
+ASKED = [[("the", "DET"), ("dog", "NOUN"), ("sat", "VERB")]]
+
+
+def _tags() -> ProbeData:
+    return ProbeData("pos", label_tokens([make_doc(*TAGGED)], "pos"), label_tokens([make_doc(*ASKED)], "pos"), False, 0)
+
+
+def test_record_has_probes_baselines_and_controls() -> None:
+    record = probe_data(make_bilm(), _tags(), layers=[0, "mean"], control_seeds=[0, 1])
+    assert (record["n_train"], record["n_test"], record["n_labels"]) == (18, 3, 3)
+    baselines = {name: score["value"] for name, score in record["baselines"].items()}
+    assert baselines == pytest.approx({"majority": 1 / 3, "word": 1.0})
+    assert [row["layer"] for row in record["layers"]] == [0, "mean"]
+    assert all(len(row["control"]) == 2 and 0 <= row["nearest"]["low"] <= 1 for row in record["layers"])
+    bare = probe_data(make_bilm(), _tags(), layers=[1], control_seeds=[])
+    assert bare["layers"][0]["selectivity"] is None and bare["layers"][0]["control"] == []
+
+
+def test_nearest_training_token_of_the_token_layer_is_the_same_word() -> None:
+    found = _tags()
+    (probe,) = iter_probes(make_bilm(), found.train, found.test, layers=[0], control_seeds=[], with_nearest=True)
+    assert probe.nearest is not None and probe.nearest.value == 1.0
+    (without,) = iter_probes(make_bilm(), found.train, found.test, layers=[0], control_seeds=[])
+    assert without.nearest is None and without.accuracy == probe.accuracy
+
+
+def test_senses_have_the_first_sense_as_baseline() -> None:
+    vocab = spacy.blank("en").vocab
+    uses = make_uses(("the bank lends", MONEY), ("a bank lends", MONEY), ("the bank floods", RIVER))
+    train = label_senses(uses, vocab)
+    test = label_senses(make_uses(("the bank floods", RIVER)), vocab)
+    record = probe_data(make_bilm(), ProbeData("sense", train, test, False, 0), layers=[1, 0])
+    assert record["baselines"]["first sense"]["value"] == 0.0 and record["metric"] == "F1"
+    assert [row["layer"] for row in record["layers"]] == [1, 0]
+    assert record["layers"][0]["nearest"]["value"] == 1.0 and record["layers"][0]["gain"]["value"] == 1.0
+
+
+def test_layers_are_parsed() -> None:
+    bilm = make_bilm()
+    assert parse_layers(None, bilm) == [0, 1, 2, "mean"] and parse_layers("mean, 1,1", bilm) == ["mean", 1]
+    with pytest.raises(ValueError, match="Unknown layer.*'3'.*0, 1, 2, mean"):
+        parse_layers("0,3", bilm)
+
+
+def test_pipeline_brings_its_biLM_and_its_reading(tmp_path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": {"contexts": "doc", "state": "carry"}}).initialize(
+        lambda: [], loader=make_bilm
+    )
+    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}}
+    nlp.to_disk(tmp_path / "pipeline")
+    opened = open_pipeline(str(tmp_path / "pipeline"))
+    assert opened.reading == make_reading(contexts="doc", state="carry") and opened.digest is None
+    words = [["the", "bank"]]
+    np.testing.assert_array_equal(opened.bilm.encode(words).numpy(), make_bilm().encode(words).numpy())
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    with pytest.raises(ValueError, match="has no component `elmo`.*none"):
+        open_pipeline(str(tmp_path / "blank"))
+    save_bilm(make_bilm(), tmp_path / "bilm")
+    assert open_pipeline(str(tmp_path / "bilm")).digest == digest_bilm(tmp_path / "bilm")
+    assert not is_pipeline("en_elmo_sm") and not is_pipeline(str(tmp_path))

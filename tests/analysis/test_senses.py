@@ -34,7 +34,6 @@ def _vectors(labelled: LabelledDocs) -> np.ndarray:
     return np.concatenate([layers for _, _, layers in iter_layers(make_bilm(), labelled)], axis=1)
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("batch_tokens", [1, 7, 100])
 def test_nearest_mean_by_cosine(train: LabelledDocs, uses: LabelledDocs, batch_tokens: int) -> None:
     vectors = SenseVectors(make_bilm(), reading=make_reading(batch_tokens=batch_tokens)).fit(train)
@@ -50,7 +49,6 @@ def test_nearest_mean_by_cosine(train: LabelledDocs, uses: LabelledDocs, batch_t
         assert answers[2] == PIECE
 
 
-@pytest.mark.issue(16)
 def test_uses_of_training_find_their_sense_if_each_is_alone(train: LabelledDocs) -> None:
     alone = label_senses(make_uses(("the bank lends money", MONEY), ("he sat on the bank", RIVER)), VOCAB)
     vectors = SenseVectors(make_bilm()).fit(alone)
@@ -59,13 +57,6 @@ def test_uses_of_training_find_their_sense_if_each_is_alone(train: LabelledDocs)
     assert token_layer == [MONEY, MONEY], "the token layer does not see the sentence: the first sense of equals"
 
 
-@pytest.mark.issue(16)
-def test_first_sense_is_the_most_frequent_one(train: LabelledDocs, uses: LabelledDocs) -> None:
-    vectors = SenseVectors(make_bilm()).fit(train)
-    assert vectors.first_sense(uses) == [MONEY, MONEY, PIECE]
-
-
-@pytest.mark.issue(16)
 def test_unknown_lemma_gets_the_first_sense_of_the_dictionary_or_none(train: LabelledDocs) -> None:
     known = label_senses(make_uses(("the bank lends", MONEY)), VOCAB)
     asked = label_senses(make_uses(("one piece", PIECE), ("a bank", MONEY)), VOCAB)
@@ -76,7 +67,6 @@ def test_unknown_lemma_gets_the_first_sense_of_the_dictionary_or_none(train: Lab
     assert given.first_sense(asked) == ["piece.first", MONEY]
 
 
-@pytest.mark.issue(16)
 def test_scores_count_choices_and_answers(train: LabelledDocs, uses: LabelledDocs) -> None:
     vectors = SenseVectors(make_bilm()).fit(train)
     first = vectors.first_sense(uses)
@@ -86,9 +76,3 @@ def test_scores_count_choices_and_answers(train: LabelledDocs, uses: LabelledDoc
     assert scores.gain.value == 0.0 and scores.n_answered == 2
     only = label_senses(make_uses(("one piece", PIECE)), VOCAB)
     assert score_senses([PIECE], [PIECE], only, vectors).ambiguous is None
-
-
-@pytest.mark.issue(16)
-def test_fit_forgets_what_was_before(train: LabelledDocs, uses: LabelledDocs) -> None:
-    vectors = SenseVectors(make_bilm()).fit(label_senses(make_uses(("one piece", "piece.other")), VOCAB)).fit(train)
-    assert vectors.predict(uses) == SenseVectors(make_bilm()).fit(train).predict(uses)

@@ -18,7 +18,6 @@ from spacy_elmo.bilm.config import TransformerConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.compat.allennlp.files import check_fit
 from spacy_elmo.export import export_onnx, onnx_model
-from spacy_elmo.export.onnx_model import count_bytes, find_onnx_problem
 from spacy_elmo.nn import batch_to_ids
 from spacy_elmo.text.vocabulary import Vocabulary
 
@@ -172,19 +171,6 @@ def test_export_replaces_a_file_only_with_force(tmp_path: Path) -> None:
         export_onnx(make_bilm(), tmp_path / "folder.onnx", force=True)
 
 
-def test_export_needs_the_suffix_of_onnx(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="does not fit the format"):
-        export_onnx(make_bilm(), tmp_path / "elmo")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_export_says_that_onnx_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_model, "has_onnx", False)
-    with pytest.raises(ValueError, match="needs the package 'onnx'.*pip install"):
-        export_onnx(make_bilm(), tmp_path / "elmo.onnx")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_export_says_that_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_onnx()
     monkeypatch.setattr(onnx_model.os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
@@ -193,76 +179,49 @@ def test_export_says_that_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_reduced_precision_is_refused(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_model, "has_onnx", True)
-    monkeypatch.setattr(BiLM, "precision", precision)
-    with pytest.raises(ValueError, match=f"{precision} cannot be exported to ONNX.*float32"):
-        export_onnx(make_bilm(), tmp_path / "elmo.onnx")
-    assert list(tmp_path.iterdir()) == []
+def _lacks_onnx(bilm: BiLM, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(onnx_model, "has_onnx", False)
 
 
-def test_unknown_modules_are_refused(tmp_path: Path) -> None:
-    needs_onnx()
-    bilm = make_bilm()
+def _has_int8(bilm: BiLM, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BiLM, "precision", "int8")
+
+
+def _has_other_modules(bilm: BiLM, patch: pytest.MonkeyPatch) -> None:
     bilm.network.encoder.norm = torch.nn.LayerNorm(8)  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match=r"EL352.*encoder\.norm\.bias, encoder\.norm\.weight"):
-        export_onnx(bilm, tmp_path / "elmo.onnx")
-    assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_modules_are_refused(tmp_path: Path) -> None:
-    """A character model of another kind, for example."""
-    needs_onnx()
-    bilm = make_bilm()
-    del bilm.network.char_cnn.filters[1]  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match=r"EL352.*char_cnn\.filters\.1\.weight"):
-        export_onnx(bilm, tmp_path / "elmo.onnx")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_large_bilms_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_onnx()
-    monkeypatch.setattr(onnx_model, "MAX_BYTES", 9_999)
-    with pytest.raises(ValueError, match="cannot be exported to ONNX.*9,999"):
-        export_onnx(make_bilm(), tmp_path / "elmo.onnx")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_size_is_found_from_the_number_of_parameters(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_onnx()
-    bilm = make_bilm(case)
-    n_constants = sum(len(constant.raw_data) for constant in onnx_model.to_onnx(bilm).graph.initializer)
-    n_parameters = sum(parameter.numel() for parameter in bilm.network.parameters())
-    assert count_bytes(bilm) == 4 * n_parameters <= n_constants < 4 * n_parameters + 5000
-    monkeypatch.setattr(onnx_model, "MAX_BYTES", n_constants)
-    assert find_onnx_problem(bilm) is None
-    monkeypatch.setattr(onnx_model, "MAX_BYTES", 4 * n_parameters - 1)
-    monkeypatch.setattr(onnx_model, "Graph", None)  # nothing is built
-    assert f"have {4 * n_parameters:,} bytes, but one ONNX file holds" in str(find_onnx_problem(bilm))
-    with pytest.raises(ValueError, match=f"cannot be exported to ONNX.*{4 * n_parameters:,} bytes"):
-        onnx_model.to_onnx(bilm)
-
-
-def test_size_counts_token_embeddings_instead_of_characters() -> None:
-    bilm = make_bilm()
-    n_others = sum(tensor.numel() for name, tensor in bilm.network.named_parameters() if name.startswith("encoder."))
-    with_table = BiLM(bilm.network, vocabulary=Vocabulary(WORDS), token_embeddings=torch.zeros(len(WORDS), 8))
-    assert count_bytes(with_table) == 4 * (n_others + 8 * len(WORDS)) < count_bytes(bilm)
-
-
-def test_a_missing_package_is_no_problem_of_the_bilm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_model, "has_onnx", False)
-    assert find_onnx_problem(make_bilm()) is None
-
-
-def test_other_encoders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_model, "has_onnx", True)
-    bilm = make_bilm()
+def _has_another_encoder(bilm: BiLM, patch: pytest.MonkeyPatch) -> None:
     object.__setattr__(bilm.config, "encoder", "bilstm")
-    with pytest.raises(ValueError, match="EL352.*'bilstm', should be 'lstm' or 'transformer'"):
-        export_onnx(bilm, tmp_path / "elmo.onnx")
+
+
+def _is_large(bilm: BiLM, patch: pytest.MonkeyPatch) -> None:
+    n_parameters = sum(parameter.numel() for parameter in bilm.network.parameters())
+    patch.setattr(onnx_model, "MAX_BYTES", 4 * n_parameters - 1)
+    assert f"have {4 * n_parameters:,} bytes, but one ONNX file holds" in str(onnx_model.find_onnx_problem(bilm))
+
+
+@pytest.mark.parametrize(
+    "change, name, problem",
+    [
+        (None, "elmo", "does not end in .onnx"),
+        (_lacks_onnx, "elmo.onnx", "needs the package 'onnx'.*pip install"),
+        (_has_int8, "elmo.onnx", "int8 cannot be exported.*float32"),
+        (_has_other_modules, "elmo.onnx", r"EL352.*encoder\.norm\.bias, encoder\.norm\.weight"),
+        (_has_another_encoder, "elmo.onnx", "EL352.*'bilstm', should be 'lstm' or 'transformer'"),
+        (_is_large, "elmo.onnx", "EL352.*bytes, but one ONNX file holds"),
+    ],
+)
+def test_what_has_no_onnx_form_is_refused(
+    change: Any, name: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_onnx()
+    bilm = make_bilm()
+    if change is not None:
+        change(bilm, monkeypatch)
+    with pytest.raises(ValueError, match=problem):
+        export_onnx(bilm, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

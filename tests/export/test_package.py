@@ -68,24 +68,14 @@ def test_any_meta_data_become_those_of_a_package(meta: Any, wanted: Any) -> None
     assert {key: found[key] for key in wanted} == wanted and ("sources" in wanted) == ("sources" in found)
 
 
-@pytest.mark.parametrize(
-    "settings, code",
-    [
-        ({"name": "Tiny"}, "is not a valid"),
-        ({"name": "ti-ny"}, "is not a valid"),
-        ({"name": "ti__ny"}, "is not a valid"),
-        ({"name": "_tiny"}, "is not a valid"),
-        ({"name": ""}, "is not a valid"),
-        ({"name": "../tiny"}, "is not a valid"),
-        ({"version": "1.0.0-beta"}, "is not a valid"),
-        ({"version": "one"}, "is not a valid"),
-        ({"version": "1.0/0"}, "is not a valid"),
-        ({"lang": "zz"}, "There is no tokenizer"),
-        ({"build": "egg"}, "EL033"),
-    ],
-)
-def test_bad_arguments_are_refused_before_anything_is_written(settings: Any, code: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=code):
+BAD_NAMES = [{"name": name} for name in ("Tiny", "ti-ny", "ti__ny", "_tiny", "", "../tiny")]
+BAD_VERSIONS = [{"version": version} for version in ("1.0.0-beta", "one", "1.0/0")]
+
+
+@pytest.mark.parametrize("settings", [*BAD_NAMES, *BAD_VERSIONS, {"lang": "zz"}, {"build": "egg"}])
+def test_bad_arguments_are_refused_before_anything_is_written(settings: Any, tmp_path: Path) -> None:
+    ((what, value),) = settings.items()
+    with pytest.raises(ValueError, match=f"(?s){what}.*'{value}'|'{value}'.*{what}"):
         package_bilm(make_bilm(), tmp_path / "new", **{"name": "tiny", **settings})
     assert list(tmp_path.iterdir()) == []
 
@@ -114,20 +104,6 @@ def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ValueError, match="xx_elmo_tiny-1.0.0.*could not be built.*no setuptools"):
         package_bilm(make_bilm(), tmp_path, name="tiny")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_spacy_refuses_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package_module, "package", lambda *_, **settings: sys.exit(1))
-    with pytest.raises(ValueError, match="could not be built.*meta data"):
-        package_bilm(make_bilm(), tmp_path, name="tiny", build="none")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_old_package_stays_if_the_new_one_cannot_be_put_in_its_place(tmp_path: Path) -> None:
-    (tmp_path / "old").mkdir()
-    with pytest.raises(OSError):
-        package_module._put_in_place(tmp_path / "absent", tmp_path / "old", tmp_path / "aside")
-    assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 
 @pytest.mark.slow

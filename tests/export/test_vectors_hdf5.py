@@ -1,21 +1,18 @@
 """HDF5 files of `elmo embed`: the layout of AllenNLP 0.9's command, atomic, in bounded memory."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
 import h5py
 import numpy as np
 import pytest
-import spacy
 from export.test_onnx import make_bilm
 from typer.testing import CliRunner
 
 from spacy_elmo import BiLM, save_bilm
 from spacy_elmo.cli import embed as embed_module
 from spacy_elmo.cli._app import app
-from spacy_elmo.export.vectors_hdf5 import Hdf5Writer
 
 LINES = ["the cat sat", "", "the cat", "the cat sat", "é \U0001f600 / a:b"]
 
@@ -104,18 +101,3 @@ def test_an_existing_file_is_kept_until_the_new_one_is_complete(
     assert _embed(tmp_path, "--force").exit_code == 1
     assert (tmp_path / "out.hdf5").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bilm", "in.txt", "out.hdf5"]
-
-
-def test_writer_keeps_no_vectors(bilm: BiLM, tmp_path: Path) -> None:
-    """Memory does not grow with the text: nothing but the file has what was written."""
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("elmo").load_weights(tmp_path / "bilm")  # type: ignore[attr-defined]
-    writer = Hdf5Writer(tmp_path / "out.hdf5", "top", has_sentences=False)
-    doc = nlp("the cat")
-    n_references = sys.getrefcount(doc)
-    for _ in range(3):
-        writer.add(doc)
-    held = [value for value in vars(writer).values() if isinstance(value, (dict, list))]
-    writer.close()
-    assert held == [{}] and sys.getrefcount(doc) == n_references
-    assert len(_read(tmp_path / "out.hdf5")) == 3

@@ -1,4 +1,4 @@
-"""Indexes of tokens: exact and approximate search, resuming, changes by document, damage."""
+"""Indexes of tokens: exact and approximate search, resuming, changes by document, damage, repair, closing."""
 
 import os
 import signal
@@ -11,17 +11,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from spacy_elmo.analysis import index_build, token_store, vector_search
 from spacy_elmo.analysis.index_build import find_documents, make_settings, replace_index, start_replacement
 from spacy_elmo.analysis.neighbors import NeighborIndex, check_recall
 from spacy_elmo.analysis.token_store import FILE, Use
-from spacy_elmo.corpora.files import Counts
-from spacy_elmo.corpora.shards import find_shards
+from spacy_elmo.analysis.vector_search import repair_search
+from spacy_elmo.cli._app import app
+from spacy_elmo.corpora.shards import Counts, find_shards
 
-from .indexes import build_index, describe_index, make_bilm, make_document, make_sentences, open_builder
+from .indexes import build_index, describe_index, is_open, make_bilm, make_document, make_sentences, open_builder
 
 needs_faiss = pytest.mark.skipif(not vector_search.has_faiss, reason="faiss-cpu is not installed")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the files of a process")
 BILM = make_bilm()
 HOSTILE = ["a\x00b", "\x1b[31mred", "\u202eabc", "<script>", "'; DROP TABLE token; --", "\U0001f30a", "ﬀ", "%s{}"]
 
@@ -92,11 +95,6 @@ def test_approximate_search_equals_exact_search(approximate, choice, monkeypatch
         assert [one.cosine for one in before] == pytest.approx([one.cosine for one in after], abs=1e-5)
 
 
-def test_search_goes_on_until_there_are_enough(approximate, monkeypatch):
-    monkeypatch.setattr(vector_search, "N_PROBED", 1)
-    assert len(approximate.query(np.ones(16), 500, exclude="bank")) == 500
-
-
 def test_threads_get_the_same_results(approximate):
     vectors = approximate.uses("river", 8)[1]
     expected = [approximate.query(vector, 5) for vector in vectors]
@@ -146,6 +144,11 @@ def test_build_that_was_stopped_continues(tmp_path):
     assert n_stops > 3
     build_index(tmp_path / "index", BILM, texts)
     assert describe_index(tmp_path / "index") == describe_index(tmp_path / "whole")
+
+
+def _change(path, sql):
+    with closing(sqlite3.connect(path / FILE)) as file, file:
+        file.execute(sql)
 
 
 KILLED = """
@@ -206,42 +209,6 @@ def test_documents_are_replaced_deleted_and_added(tmp_path, exact_tokens):
     assert check_recall(NeighborIndex.open(path), n_queries=20).recall > 0.95
 
 
-@needs_faiss
-def test_small_changes_keep_the_cells(tmp_path, monkeypatch):
-    texts = {"a": make_sentences(200, 1), "b": make_sentences(5, 2)}
-    build_index(tmp_path / "index", BILM, texts, exact_tokens=100)
-    monkeypatch.setattr(vector_search, "_train", None)  # must not be called
-    builder = open_builder(tmp_path / "index", BILM, exact_tokens=100)
-    builder.delete("b")
-    builder.add([make_document("c", make_sentences(5, 3))])
-    builder.finish()
-    builder.store.close()
-    index = NeighborIndex.open(tmp_path / "index")
-    assert index.search is not None and index.search.index.ntotal == index.n_tokens
-    assert check_recall(index, n_queries=20).recall > 0.95
-
-
-@needs_faiss
-def test_search_that_was_not_finished_is_made_again(tmp_path, monkeypatch):
-    texts = {"a": make_sentences(60, 1)}
-
-    def fail(index, path):
-        path.write_bytes(b"half")
-        raise OSError("no space")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(vector_search, "_write", fail)
-        builder = open_builder(tmp_path / "index", BILM, exact_tokens=100)
-        builder.add(make_document(name, text) for name, text in texts.items())
-        with pytest.raises(OSError, match="no space"):
-            builder.finish()
-        builder.store.close()
-    with pytest.raises(ValueError, match="EL391"):
-        NeighborIndex.open(tmp_path / "index")
-    build_index(tmp_path / "index", BILM, texts, exact_tokens=100)
-    assert check_recall(NeighborIndex.open(tmp_path / "index"), n_queries=20).recall > 0.95
-
-
 def test_index_that_is_being_written_is_locked(tmp_path, monkeypatch):
     monkeypatch.setattr(token_store, "WAIT_S", 0.1)
     builder = open_builder(tmp_path / "index", BILM)
@@ -261,7 +228,6 @@ def test_settings_that_differ_are_refused(tmp_path):
 
 
 @needs_faiss
-@pytest.mark.issue(18)
 @pytest.mark.parametrize("damage", [None, b"not SQLite", "search file"])
 def test_index_is_replaced_at_the_end(tmp_path, monkeypatch, damage):
     monkeypatch.setattr(token_store, "WAIT_S", 0.1)
@@ -313,34 +279,18 @@ def test_folder_that_is_no_index(tmp_path):
 
 def test_damaged_index(tmp_path):
     build_index(tmp_path / "index", BILM)
-    with closing(sqlite3.connect(tmp_path / "index" / FILE)) as file, file:
-        file.execute("UPDATE token SET vector = x'00' WHERE id = 5")
+    _change(tmp_path / "index", "UPDATE token SET vector = x'00' WHERE id = 5")
     index = NeighborIndex.open(tmp_path / "index")
     with pytest.raises(ValueError, match="EL392.*1 bytes"):
         index.query(np.ones(16))
     index.close()
-    with closing(sqlite3.connect(tmp_path / "index" / FILE)) as file, file:
-        file.execute("DELETE FROM token WHERE id = 5")
+    _change(tmp_path / "index", "DELETE FROM token WHERE id = 5")
     with pytest.raises(ValueError, match="EL392"):
         NeighborIndex.open(tmp_path / "index")
     content = (tmp_path / "index" / FILE).read_bytes()
     (tmp_path / "index" / FILE).write_bytes(content[: len(content) // 2])
     with pytest.raises(ValueError, match="EL392"):
         NeighborIndex.open(tmp_path / "index")
-
-
-def test_damaged_search_file(approximate, tmp_path):
-    path = tmp_path / "index"
-    path.mkdir()
-    for file in approximate.path.iterdir():
-        content = bytearray(file.read_bytes())
-        content[len(content) // 2] ^= file.suffix == ".faiss"
-        (path / file.name).write_bytes(content)
-    with pytest.raises(ValueError, match="EL406.*has changed"):
-        NeighborIndex.open(path)
-    next(path.glob("vectors-*")).unlink()
-    with pytest.raises(ValueError, match="EL406.*is missing"):
-        NeighborIndex.open(path)
 
 
 def test_without_faiss(approximate, tmp_path, monkeypatch):
@@ -379,3 +329,86 @@ def test_documents_of_a_corpus(tmp_path):
     (tmp_path / "lines.txt").write_text("a b\n\nc e\n", encoding="utf8")
     again = [one.digest for one in find_documents(find_shards(tmp_path), Counts())]
     assert again[1:] == digests[1:] and again[0] != digests[0]
+
+
+@pytest.fixture
+def index(tmp_path):
+    """An index with approximate search."""
+    pytest.importorskip("faiss")
+    build_index(tmp_path / "index", BILM, {"a": make_sentences(80, 1), "b": make_sentences(4, 2)}, exact_tokens=100)
+    return tmp_path / "index"
+
+
+def _damage(index: Path, how: str) -> None:
+    (file,) = index.glob("vectors-*")
+    if how == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-9])
+
+
+@pytest.mark.parametrize("how, problem", [("missing", "is missing"), ("cut", "has changed")])
+@pytest.mark.parametrize("way", ["repaired", "finished", "changed"])
+def test_lost_search_file_is_made_again(index, how, problem, way):
+    _damage(index, how)
+    with pytest.raises(ValueError, match=f"EL406.*{problem}.*index .* makes the file again"):
+        NeighborIndex.open(index)
+    if way == "repaired":
+        assert repair_search(index, exact_tokens=100) and not repair_search(index, exact_tokens=100)
+    else:
+        builder = open_builder(index, BILM, exact_tokens=100)
+        if way == "changed":
+            builder.delete("b")
+        builder.finish()
+        builder.store.close()
+    found = NeighborIndex.open(index)
+    assert found.search is not None and found.search.index.ntotal == found.n_tokens
+    assert check_recall(found, n_queries=20).recall > 0.95
+
+
+def test_lost_vectors_are_not_hidden_by_a_new_file(index):
+    _damage(index, "missing")
+    _change(index, "DELETE FROM token WHERE id = 5")
+    assert not repair_search(index, exact_tokens=100)
+    builder = open_builder(index, BILM, exact_tokens=100)
+    builder.finish()
+    builder.store.close()
+    with pytest.raises(ValueError, match="EL392"):
+        NeighborIndex.open(index)
+
+
+def test_command_makes_the_file_again(index):
+    _damage(index, "cut")
+    result = CliRunner().invoke(app, ["index", str(index)])
+    assert result.exit_code == 0 and "Made the search file again" in result.stderr, result.output
+    NeighborIndex.open(index).close()
+
+
+@needs_proc
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("make", [NeighborIndex.open, lambda path: open_builder(path, BILM)], ids=["index", "builder"])
+def test_an_index_closes_its_file(tmp_path, make):
+    build_index(tmp_path, BILM)
+    opened = make(tmp_path)
+    assert is_open(tmp_path)
+    del opened
+    assert not is_open(tmp_path)
+    with pytest.raises(KeyError), NeighborIndex.open(tmp_path) as index:
+        assert is_open(tmp_path) and index.words["nowhere"]
+    assert not is_open(tmp_path)
+    index.close()  # again
+    with pytest.raises(ValueError, match="EL392"):
+        index.query(np.ones(16))
+    build_index(tmp_path, BILM)  # nor is it locked
+
+
+@needs_proc
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("sql", ["DELETE FROM token", "UPDATE meta SET value = '{}' WHERE key = 'settings'"])
+def test_an_index_that_cannot_be_opened_closes_its_file(tmp_path, sql):
+    build_index(tmp_path, BILM)
+    _change(tmp_path, sql)
+    for use in (NeighborIndex.open, lambda path: open_builder(path, make_bilm(), layer=1)):
+        with pytest.raises((ValueError, KeyError)) as caught:
+            use(tmp_path)
+        assert not is_open(tmp_path) and caught.tb is not None  # which still has the frames

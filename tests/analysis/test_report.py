@@ -1,4 +1,4 @@
-"""What is read from the folder of a training, and what is refused."""
+"""What is read from the folder of a training, what is refused, and means over seeds."""
 
 from pathlib import Path
 
@@ -38,12 +38,6 @@ def test_seeds_are_the_folders_beside(folder: Path) -> None:
     output = read_output(folder)
     assert [run.name for run in output.runs] == ["out-0", "out-3", "out-12"]
     assert output.runs[0].scores == {"tag_acc": 0.5} and output.runs[0].elapsed_s == 2.5 and output.has_metrics
-
-
-def test_folder_without_a_number_has_no_seeds(folder: Path) -> None:
-    srsly.write_json(folder.parent / "metrics.json", {"tag_acc": 0.5})
-    output = read_output(folder / "model-best")
-    assert output.runs == () and not output.has_metrics
 
 
 def test_logs_are_known_by_their_rows(folder: Path) -> None:

@@ -1,9 +1,13 @@
-"""Errors as HTML: what is shown of many, contexts of long sentences, escaped words."""
+"""Errors in their contexts and charts as HTML: what is shown of many, round axes, escaped text, well-formed XML."""
+
+import math
+from xml.etree import ElementTree
 
 import pytest
 
 from spacy_elmo.analysis.answers import DocAnswers, compare_answers
-from spacy_elmo.analysis.report_page import N_AROUND, N_LABELS, N_SHOWN, render_changes, render_errors
+from spacy_elmo.analysis.pages import choose_ticks, draw_lines, to_html
+from spacy_elmo.analysis.report_page import N_AROUND, N_SHOWN, render_changes, render_errors
 
 
 def _compare(n_docs: int, *, labels: int = 1) -> "tuple[str, str]":
@@ -26,11 +30,6 @@ def test_many_errors_are_shown_evenly() -> None:
     assert "On &lt;data&gt;" in table and "<td>+100.00</td>" in table and "+100.00 to +100.00" in table
 
 
-def test_many_labels_are_cut() -> None:
-    _, errors = _compare(2 * N_LABELS, labels=2 * N_LABELS)
-    assert errors.count("<tr><td>") == N_LABELS and f"{N_LABELS} more labels" in errors
-
-
 @pytest.mark.parametrize(
     "starts, words",
     [((0, 100, 103), {100, 101, 102}), ((0,), set(range(101 - N_AROUND, 102 + N_AROUND)))],
@@ -44,5 +43,31 @@ def test_context_is_the_sentence_or_a_part_of_it(starts: "tuple[int, ...]", word
     assert ("\u2026" in errors) == (len(words) > 3)
 
 
-def test_no_comparison_is_no_section() -> None:
-    assert render_changes([], [], "data") == "" and render_errors([], []) == ""
+HOSTILE = '"><script>alert(1)</script>&'
+
+
+@pytest.mark.parametrize(
+    "values, ticks",
+    [
+        ([0.0, 91.3], [0, 20, 40, 60, 80, 100]),
+        ([30.4, 37.3], [30, 32, 34, 36, 38]),
+        ([50.0, 50.0], [50, 51]),
+        ([], [0, 20, 40, 60, 80, 100]),
+        ([math.nan, 12.0, 13.5], [12, 13, 14]),
+        ([0.0, 4000.0], [0, 1000, 2000, 3000, 4000]),
+    ],
+)
+def test_axis_has_round_values(values: "list[float]", ticks: "list[float]") -> None:
+    assert choose_ticks(values) == ticks
+
+
+def test_lines_are_well_formed_and_escaped() -> None:
+    chart = draw_lines([(HOSTILE, [(0, 10.0), (50, math.nan), (100, 20.0)]), ("none", [])], label=HOSTILE)
+    root = ElementTree.fromstring(chart)
+    assert root.get("aria-label") == HOSTILE and len(root.findall("polyline")) == 1
+    points = [tuple(map(float, point.split(","))) for point in root.findall("polyline")[0].get("points", "").split()]
+    assert len(points) == 2 and points[0][0] < points[1][0] and points[0][1] > points[1][1]
+
+
+def test_text_has_no_controls() -> None:
+    assert to_html("a\u202e\x00<b>\ud800\n\u05d0") == "a\ufffd\ufffd&lt;b&gt;\ufffd\n\u05d0"
