@@ -68,15 +68,18 @@ def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[T
             continue
         number = 0
         for number, record in enumerate(shard.read_records(counts), start=1):
-            text = json.dumps(record).encode("utf8")
-            name = f"{_name(shard)}#{number}"
-            yield Document(name, hashlib.sha256(text).hexdigest(), partial(_skip, [record]))
+            digest = hashlib.sha256(json.dumps(record).encode("utf8")).hexdigest()
+            yield Document(f"{_name(shard)}#{number}", digest, partial(_skip, [record]))
         if tell_end is not None:
             tell_end(_name(shard), number)
 
 
-def _skip(records: List[Record], n: int) -> Iterator[Record]:
-    return iter(records[n:])
+def _read(shard: Shard, counts: Counts, n_skipped: int) -> Iterator[Record]:
+    return shard.read_records(counts, skip=n_skipped)
+
+
+def _skip(records: List[Record], n_skipped: int) -> Iterator[Record]:
+    return iter(records[n_skipped:])
 
 
 def _name(shard: Shard) -> str:
@@ -92,10 +95,6 @@ def _digest_file(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _read(shard: Shard, counts: Counts, n_skipped: int) -> Iterator[Record]:
-    return shard.read_records(counts, skip=n_skipped)
 
 
 def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
@@ -126,9 +125,7 @@ def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
 
 
 def find_differences(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
-    """before (Dict[str, Any]), now (Dict[str, Any]): Settings of an index, see `make_settings`.
-    RETURNS (List[str]): A text for each that changes the vectors and differs.
-    """
+    """RETURNS (List[str]): A text for each setting (see `make_settings`) that changes the vectors and differs."""
     keys = [key for key in FIXED if key != "reading" or key in before]  # which indexes of earlier versions lack
     return [f"{key} is {before.get(key)}, now {now[key]}" for key in keys if before.get(key) != now[key]]
 
@@ -213,10 +210,7 @@ class IndexBuilder:
                 return
 
     def delete(self, name: str) -> int:
-        """name (str): A document.
-        RETURNS (int): Number of its tokens.
-        RAISES (ValueError): If there is none of this name.
-        """
+        """RETURNS (int): Number of tokens of the document, which is deleted; see `require`."""
         self.require(name)
         with self.store.change():
             self.store.write_meta(search=None)
@@ -237,9 +231,7 @@ class IndexBuilder:
             self.n_dropped += len(names)
 
     def require(self, name: str) -> None:
-        """name (str): A document.
-        RAISES (ValueError): If there is none of this name.
-        """
+        """RAISES (ValueError): If there is no document of this name."""
         if self.store.find_document(name) is None:
             known = ", ".join(found for (found,) in self.store.fetch("SELECT name FROM document ORDER BY name LIMIT 5"))
             n = self.store.count("document")
@@ -251,8 +243,7 @@ class IndexBuilder:
     def finish(self, progress: Optional[Progress] = None) -> None:
         """Make the index searchable, if anything has changed or the search file is lost. `progress`: see `add`."""
         meta = self.store.read_meta()
-        state = meta.get("search")
-        if state is None or is_search_lost(self.store, state):
+        if meta.get("search") is None or is_search_lost(self.store):
             width = meta["settings"]["width"]
             write_search(self.store, width, exact_tokens=self.exact_tokens, progress=progress)
 

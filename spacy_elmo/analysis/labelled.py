@@ -252,11 +252,7 @@ def split_documents(labelled: LabelledDocs, path: Path, seed: int) -> Tuple[Labe
 
 
 def sample_documents(labelled: LabelledDocs, limit: Optional[int], seed: int) -> LabelledDocs:
-    """labelled (LabelledDocs): Any.
-    limit (Optional[int]): Number of labels to keep; None for all.
-    seed (int): Of the draw.
-    RETURNS (LabelledDocs): Documents drawn at random, in their order, until there are `limit` labels.
-    """
+    """RETURNS (LabelledDocs): Documents drawn at random, in their order, until there are `limit` labels."""
     if limit is None or len(labelled.labels) <= limit:
         return labelled
     counts = np.bincount(labelled.find_docs(), minlength=len(labelled.docs))

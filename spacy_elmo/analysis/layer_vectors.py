@@ -5,7 +5,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..inference.bilm import BiLM
-from ..ml.contexts import DocRuns, read_docs
+from ..ml.contexts import read_docs
 from ..ml.elmo_model import ElmoModel, get_settings
 from ..ml.settings import ElmoSettings
 from .labelled import LabelledDocs, Rows
@@ -55,8 +55,13 @@ def iter_layers(
         reuse_memory=True,
     )
     for first, last, tensor in slices:
-        start, stop, places = _find_labelled(found, first, last, labelled)
+        positions, rows = found.gather(first, last)
+        if not len(rows):
+            continue
+        start = int(labelled.rows.searchsorted(rows[0]))
+        stop = int(labelled.rows.searchsorted(rows[-1], side="right"))
         if start < stop:
+            places: Any = positions[rows.searchsorted(labelled.rows[start:stop])]
             layers = tensor[:, places].cpu().numpy()  # (L+1, n, D)
             yield start, stop, np.concatenate([layers, layers.mean(axis=0, keepdims=True)])
 
@@ -90,16 +95,6 @@ def group_layers(
     """
     size = max(1, max_bytes // max(1, 4 * n_tokens * width))
     return [list(layers[first : first + size]) for first in range(0, len(layers), size)]
-
-
-def _find_labelled(found: DocRuns, first: int, last: int, labelled: LabelledDocs) -> Tuple[int, int, Any]:
-    """The labelled tokens among the runs of a slice: from, to, and their places in the slice."""
-    positions, rows = found.gather(first, last)
-    if not len(rows):
-        return 0, 0, positions
-    start = int(labelled.rows.searchsorted(rows[0]))
-    stop = int(labelled.rows.searchsorted(rows[-1], side="right"))
-    return start, stop, positions[rows.searchsorted(labelled.rows[start:stop])]
 
 
 def find_nearest(known: Vectors, asked: Vectors, *, block: int = BLOCK) -> Rows:

@@ -53,9 +53,7 @@ def load_mixes(pipeline: str) -> List[TaskMix]:
 
 
 def join_mixes(found: Sequence[Tuple[str, Sequence[TaskMix]]]) -> Tuple[List[TaskMix], List[str]]:
-    """found (Sequence[Tuple[str, Sequence[TaskMix]]]): Names of pipelines ("" for none), and their mixes.
-    RETURNS (Tuple[List[TaskMix], List[str]]): All mixes, and a name of each.
-    """
+    """RETURNS (Tuple[List[TaskMix], List[str]]): All mixes, and names with that of their pipeline ("" for none)."""
     mixes = [mix for _, some in found for mix in some]
     names = [f"{name}: {told}" if name else told for name, some in found for told in name_mixes(some)]
     return mixes, names

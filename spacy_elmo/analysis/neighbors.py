@@ -18,7 +18,7 @@ from ..inference.bilm import BiLM
 from ..inference.checks import check_positive, check_sentences
 from ..weights import load_bilm
 from .token_store import BLOCK, Ids, TokenStore, Use
-from .vector_search import VectorSearch, open_search
+from .vector_search import open_search, search_cells
 from .vectors import Vectors, to_units
 
 __all__ = ["Neighbor", "NeighborIndex", "Recall", "Use", "check_recall", "find_exactly", "make_probe", "to_key"]
@@ -49,11 +49,11 @@ class NeighborIndex:
     called from threads.
 
     store (TokenStore): Sentences and vectors.
-    search (Optional[VectorSearch]): Approximate search, None for exact search.
+    search (Any): Index of Faiss for approximate search, None for exact search.
     settings (Dict[str, Any]): What the index was built with.
     """
 
-    def __init__(self, store: TokenStore, search: Optional[VectorSearch], settings: Dict[str, Any]) -> None:
+    def __init__(self, store: TokenStore, search: Any, settings: Dict[str, Any]) -> None:
         self.path = store.path
         self.store = store
         self.search = search
@@ -228,7 +228,7 @@ class NeighborIndex:
             return _best(*self.store.read_vectors(among.tolist(), self.width), unit, k)
         if self.search is None:
             return find_exactly(self.store, unit, k, among=among, without=without)
-        ids = self.search.find(unit, max(N_CANDIDATES, 2 * k), among=among, without=without)
+        ids = search_cells(self.search, unit, max(N_CANDIDATES, 2 * k), among=among, without=without)
         return _best(*self.store.read_vectors(ids.tolist(), self.width), unit, k)
 
     def _to_unit(self, vector: Any) -> Vectors:

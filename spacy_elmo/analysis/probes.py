@@ -66,9 +66,7 @@ class Probe:
     is_converged: bool
 
     def predict(self, vectors: Vectors) -> List[str]:
-        """vectors (Vectors): Shape (N, D).
-        RETURNS (List[str]): A label each.
-        """
+        """RETURNS (List[str]): A label for each vector, of shape (N, D)."""
         best = (vectors @ self.weights.T + self.biases).argmax(axis=1)  # (N,)
         return [self.labels[i] for i in best.tolist()]
 
@@ -385,7 +383,11 @@ def open_pipeline(name: AnyPath) -> OpenedBiLM:
     """
     name = os.fsdecode(name)
     if not is_pipeline(name):
-        return OpenedBiLM(load_bilm(name), None, _find_digest(name))
+        bilm, path = load_bilm(name), split_part(name)[0]
+        try:
+            return OpenedBiLM(bilm, None, digest_bilm(path))
+        except FileNotFoundError:  # a prefix of file names (TensorFlow checkpoints)
+            return OpenedBiLM(bilm, None, None)
     nlp = spacy.load(name)
     pipe = next((pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)), None)
     if pipe is None:
@@ -402,11 +404,3 @@ def is_pipeline(name: str) -> bool:
     if Path(name).exists() or name in PACKAGED_NAMES:
         return (Path(name) / "config.cfg").is_file()
     return is_package(name)
-
-
-def _find_digest(name: str) -> Optional[str]:
-    """None where the weights are not files at this path, but a prefix of their names (TensorFlow checkpoints)."""
-    try:
-        return digest_bilm(split_part(name)[0])
-    except FileNotFoundError:
-        return None

@@ -172,17 +172,17 @@ def _read_logs(path: Path) -> Tuple[Tuple[Row, ...], Dict[Tuple[str, int], List[
             continue
         if rows and {"step", "component", "number", "shares"} <= rows[0].keys():
             weights = read_course(file)
-        elif rows and all(_is_score_row(row) for row in rows):
+        elif rows and all(map(_is_score_row, rows)):
             scores = tuple(rows)
     return scores, weights
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
-
-
 def _is_score_row(row: Row) -> bool:
     return all(_is_number(row.get(name)) for name in ("step", "score")) and isinstance(row.get("scores"), dict)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,7 @@ class ScoreRow:
 
 
 def make_score_rows(ours: Sequence[Run], theirs: Sequence[Run]) -> List[ScoreRow]:
-    """ours (Sequence[Run]), theirs (Sequence[Run]): The seeds of the training and of the baseline.
-    RETURNS (List[ScoreRow]): The scores that one of them has, known ones first.
-    """
+    """RETURNS (List[ScoreRow]): The scores over seeds that a training or its baseline has, known ones first."""
     names = {name for run in (*ours, *theirs) for name in run.scores if not name.startswith(REPEATED)}
     ordered = [*(name for name in TITLES if name in names), *sorted(names - TITLES.keys())]
     return [ScoreRow(TITLES.get(name, name), _spread(name, ours), _spread(name, theirs)) for name in ordered]
@@ -316,29 +314,23 @@ def make_report(path: AnyPath, *, baseline: Optional[AnyPath] = None, data: Opti
 
 
 def _find_bilms(nlp: Language) -> Iterator[BiLMFacts]:
+    config = nlp.config.interpolate()
     for name, pipe in nlp.components:
         model: Any = getattr(pipe, "model", None)
+        loader = config["initialize"]["components"].get(name, {}).get("loader") or {}
+        block = config["components"].get(name, {})
+        source = str(loader.get("weights") or loader.get("path") or block.get("weights") or "")
         nodes = model.walk() if hasattr(model, "walk") else ()
         for bilm in (shim.bilm for node in nodes for shim in node.shims if isinstance(shim, TorchBiLM)):
             if bilm is not None:
-                meta, source = dict(bilm.meta or {}), _find_source(nlp, name)
+                try:
+                    now = digest_bilm(source) if source else ""
+                except (ValueError, OSError):  # the weights are on another machine, or gone
+                    now = ""
+                meta = dict(bilm.meta or {})
                 digest = hashlib.sha256(bilm_to_bytes(bilm)).hexdigest()[:N_DIGITS]
                 n_parameters = sum(weight.numel() for weight in bilm.network.parameters())
-                yield BiLMFacts(name, str(meta.get("name", "")), source, _digest(source), digest, n_parameters, meta)
-
-
-def _find_source(nlp: Language, component: str) -> str:
-    config = nlp.config.interpolate()
-    loader = config["initialize"]["components"].get(component, {}).get("loader") or {}
-    block = config["components"].get(component, {})
-    return str(loader.get("weights") or loader.get("path") or block.get("weights") or "")
-
-
-def _digest(source: str) -> str:
-    try:
-        return digest_bilm(source) if source else ""
-    except (ValueError, OSError):  # the weights are on another machine, or gone
-        return ""
+                yield BiLMFacts(name, str(meta.get("name", "")), source, now, digest, n_parameters, meta)
 
 
 def _find_versions() -> Dict[str, str]:

@@ -34,9 +34,7 @@ INTRODUCTION = (
 
 
 def render_report(report: TrainingReport) -> str:
-    """report (TrainingReport): From `make_report`.
-    RETURNS (str): A page of HTML; all text is escaped.
-    """
+    """RETURNS (str): A page of HTML; all text is escaped."""
     title = f"Training report: {report.output.path.resolve().name}"
     findings = "".join(f'<p class="finding">{to_html(line)}</p>' for line in summarize(report))
     notes = "".join(f"<li>{to_html(note)}</li>" for note in report.notes)
@@ -56,9 +54,7 @@ def render_report(report: TrainingReport) -> str:
 
 
 def summarize(report: TrainingReport) -> List[str]:
-    """report (TrainingReport): From `make_report`.
-    RETURNS (List[str]): Findings: differences with their intervals where both pipelines were run, else of means.
-    """
+    """RETURNS (List[str]): Differences with their intervals where both pipelines were run, else means."""
     if report.changes:
         return [_summarize(change) for change in report.changes]
     rows = [row for row in report.scores if row.ours is not None][:N_FINDINGS]

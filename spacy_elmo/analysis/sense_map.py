@@ -131,9 +131,7 @@ def draw_senses(uses: Sequence[Use], found: SenseMap, path: Path, *, n_uses: Opt
 
 
 def record_map(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> Dict[str, Any]:
-    """For arguments see `draw_senses`.
-
-    RETURNS (Dict[str, Any]): What `draw_map` draws, for JSON: title, captions of the clusters, labels and points."""
+    """RETURNS (Dict[str, Any]): What `draw_map` draws, for JSON: title, captions, labels and points."""
     captions = [f"{size}: {shorten(uses[exemplar])}" for size, exemplar in zip(found.sizes, found.exemplars)]
     points = [[round(value, 2) for value in point] for point in found.points.tolist()]
     title = describe(uses, found, n_uses=n_uses)
@@ -141,10 +139,7 @@ def record_map(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = 
 
 
 def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "") -> None:
-    """record (Mapping[str, Any]): See `record_map`.
-    path (Path): File to write, .png or .svg.
-    source (str): Noted in the file.
-    """
+    """Draw a record (see `record_map`) into a .png or .svg file; `source` is noted in it."""
     labels, points, captions = np.asarray(record["labels"]), np.asarray(record["points"]), record["captions"]
     figure, (axes,) = new_figure(height=4.2 + 0.25 * len(captions))
     for label, caption in enumerate(captions):
@@ -161,10 +156,7 @@ def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "") -> None
 
 
 def describe(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> str:
-    """For arguments see `draw_senses`.
-
-    RETURNS (str): The finding in a line.
-    """
+    """RETURNS (str): The finding in a line; `n_uses` is the number of all uses, if these are a sample."""
     word, n = uses[0].word.lower(), f"{len(uses):,}"
     if n_uses is not None and n_uses > len(uses):
         n = f"{n} of {n_uses:,}"
@@ -210,11 +202,7 @@ def _draw_map(points: Floats, seed: int) -> Floats:
 
 
 def render_senses(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> str:
-    """uses (Sequence[Use]): The uses of a word.
-    found (SenseMap): Their clusters and map.
-    n_uses (Optional[int]): Number of all uses, if these are a sample of them.
-    RETURNS (str): The page. Every sentence stands in a list too, group by group.
-    """
+    """RETURNS (str): A page of HTML with the map. Every sentence stands in a list too, group by group."""
     order = np.argsort(found.labels, kind="stable").tolist()
     low, high = found.points.min(axis=0), found.points.max(axis=0)
     scaled = (found.points - low) / np.where(high > low, high - low, 1) * (SIZE - 2 * MARGIN) + MARGIN

@@ -6,7 +6,7 @@ the highest cosine with it; a lemma without annotated uses gets the first sense 
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,39 +79,34 @@ class SenseVectors:
             for total, rows in zip(sums, layers):
                 np.add.at(total, index[start:stop], rows)
         self.labels = [label for _, label in ordered]
-        self.senses = _group([key for key, _ in ordered])
+        found: Dict[str, List[int]] = defaultdict(list)
+        for i, (key, _) in enumerate(ordered):
+            found[key].append(i)
+        self.senses = {key: np.asarray(places, dtype="int64") for key, places in found.items()}
         self._units = to_units(sums)  # the cosine does not need the division by the counts
         return self
 
     def first_sense(self, uses: LabelledDocs) -> Answers:
-        """uses (LabelledDocs): Uses of words; their labels are not read.
-        RETURNS (Answers): The most frequent training sense of each key, the dictionary's for keys without one.
-        """
+        """RETURNS (Answers): The most frequent training sense of each key, or that of `first_senses`, or None."""
         best = {**self.first_senses, **{key: self.labels[found[0]] for key, found in self.senses.items()}}
         return [best.get(key) for key in uses.keys]
 
     def predict(self, uses: LabelledDocs) -> List[Answers]:
-        """uses (LabelledDocs): Uses of words; their labels are not read.
-        RETURNS (List[Answers]): A list per layer of `layers`; None where no sense of the key is known.
-        """
+        """RETURNS (List[Answers]): A list per layer of `layers`; None where no sense of the key is known."""
         found = [self.first_sense(uses) for _ in self.layers]
         for start, stop, layers in iter_layers(self.bilm, uses, self.reading):
             chosen = [i for i in range(start, stop) if uses.keys[i] in self.senses]
             if not chosen:
                 continue
-            places, owners, firsts = self._candidates([uses.keys[i] for i in chosen])
+            senses = [self.senses[uses.keys[i]] for i in chosen]
+            sizes = [len(places) for places in senses]
+            owners, places = np.repeat(np.arange(len(chosen)), sizes), np.concatenate(senses)
+            bounds = [0, *np.cumsum(sizes).tolist()]
             for answers, rows, units in zip(found, layers[:, np.asarray(chosen) - start], self._units):
                 cosines = np.einsum("pd,pd->p", to_units(rows)[owners], units[places])
-                for i, place in zip(chosen, _find_best(cosines, places, firsts)):
-                    answers[i] = self.labels[place]
+                for i, first, last in zip(chosen, bounds, bounds[1:]):  # of equals the more frequent sense
+                    answers[i] = self.labels[int(places[first + int(cosines[first:last].argmax())])]
         return found
-
-    def _candidates(self, keys: Sequence[str]) -> Tuple[Numbers, Numbers, List[int]]:
-        """Senses of all keys one after the other, the use that each belongs to, and where those of a use begin."""
-        found = [self.senses[key] for key in keys]
-        sizes = [len(places) for places in found]
-        firsts = [0, *np.cumsum(sizes).tolist()]
-        return np.concatenate(found), np.repeat(np.arange(len(keys)), sizes), firsts
 
 
 def score_senses(answers: Answers, first: Answers, uses: LabelledDocs, vectors: SenseVectors) -> SenseScores:
@@ -138,16 +133,3 @@ def score_senses(answers: Answers, first: Answers, uses: LabelledDocs, vectors: 
 
 def _is_correct(answers: Answers, labels: Sequence[str]) -> NDArray[np.bool_]:
     return np.asarray([answer == label for answer, label in zip(answers, labels, strict=True)])
-
-
-def _find_best(cosines: NDArray[np.float32], places: Numbers, firsts: Sequence[int]) -> List[int]:
-    """The sense with the highest cosine of each use, the more frequent one of equals."""
-    parts = zip(firsts, firsts[1:])
-    return [int(places[start + int(cosines[start:stop].argmax())]) for start, stop in parts]
-
-
-def _group(keys: Sequence[str]) -> Dict[str, Numbers]:
-    found: Dict[str, List[int]] = defaultdict(list)
-    for i, key in enumerate(keys):
-        found[key].append(i)
-    return {key: np.asarray(places, dtype="int64") for key, places in found.items()}

@@ -141,7 +141,7 @@ class TokenStore:
         return {key: json.loads(value) for key, value in self.fetch("SELECT key, value FROM meta")}
 
     def write_meta(self, **values: Any) -> None:
-        """values (Any): Settings to store, JSON types."""
+        """Store settings of JSON types; inside `change`."""
         rows = [(key, json.dumps(value)) for key, value in values.items()]
         self._file.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
@@ -160,10 +160,7 @@ class TokenStore:
     # Inside `change` only.
 
     def set_document(self, name: str, digest: str, n_records: int, is_complete: bool) -> int:
-        """Store how far a document has been read.
-
-        RETURNS (int): Its number.
-        """
+        """RETURNS (int): The number of a document; how far it has been read is stored."""
         statement = (
             "INSERT INTO document (name, digest, n_records, is_complete) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO "
             "UPDATE SET digest = excluded.digest, n_records = excluded.n_records, is_complete = excluded.is_complete"
@@ -182,7 +179,10 @@ class TokenStore:
         (found,) = self._file.execute("SELECT value FROM meta WHERE key = 'next_id'").fetchone()
         first = number = int(found)
         texts = [words[position].lower() for _, words, positions in sentences for position in positions]
-        numbers = self._count_words(texts)
+        count = "INSERT INTO word (text, n) VALUES (?, ?) ON CONFLICT (text) DO UPDATE SET n = n + excluded.n"
+        counts, find = Counter(texts), "SELECT id FROM word WHERE text = ?"
+        self._file.executemany(count, counts.items())
+        numbers = {text: int(self._file.execute(find, (text,)).fetchone()[0]) for text in counts}
         places = []
         for document, words, positions in sentences:
             row = (number, document, len(positions), json.dumps(words, ensure_ascii=False))
@@ -193,18 +193,8 @@ class TokenStore:
         self._file.executemany("INSERT INTO token VALUES (?, ?, ?, ?)", rows)
         self.write_meta(next_id=number)
 
-    def _count_words(self, texts: Sequence[str]) -> Dict[str, int]:
-        statement = "INSERT INTO word (text, n) VALUES (?, ?) ON CONFLICT (text) DO UPDATE SET n = n + excluded.n"
-        counts = Counter(texts)
-        self._file.executemany(statement, counts.items())
-        find = "SELECT id FROM word WHERE text = ?"
-        return {text: int(self._file.execute(find, (text,)).fetchone()[0]) for text in counts}
-
     def delete_document(self, name: str) -> int:
-        """Delete the tokens and sentences of a document.
-
-        RETURNS (int): Number of tokens deleted.
-        """
+        """RETURNS (int): Number of tokens deleted, with the sentences of the document."""
         before = self._file.total_changes
         self._file.execute(f"INSERT INTO removed {OF_DOCUMENT}", (name,))
         n_tokens = self._file.total_changes - before
@@ -253,9 +243,7 @@ class TokenStore:
         return np.asarray([number for (number,) in self.fetch("SELECT id FROM removed")], dtype="int64")
 
     def read_vectors(self, ids: Sequence[int], width: int) -> Tuple[Ids, Vectors]:
-        """ids (Sequence[int]): Numbers of tokens; those that do not exist are left out.
-        RETURNS (Tuple[Ids, Vectors]): Their numbers in increasing order, and shape (n, D).
-        """
+        """RETURNS (Tuple[Ids, Vectors]): The tokens of these that exist, in increasing order, and shape (n, D)."""
         rows: List[Tuple[Any, ...]] = []
         for some, marks in _split(sorted(ids)):
             rows += self.fetch(f"SELECT id, vector FROM token WHERE id IN ({marks}) ORDER BY id", some)
@@ -268,9 +256,7 @@ class TokenStore:
             after = rows[-1][0]
 
     def read_uses(self, ids: Sequence[int]) -> List[Use]:
-        """ids (Sequence[int]): Numbers of tokens.
-        RETURNS (List[Use]): In the same order.
-        """
+        """RETURNS (List[Use]): The uses of tokens, in the same order."""
         rows: Dict[int, Use] = {}
         for some, marks in _split(list(ids)):
             for number, text, position, document in self.fetch(USE.format(marks=marks), some):

@@ -4,6 +4,7 @@ The file is derived from the stored vectors. It is written under a new name and 
 the store never names an incomplete file. Small indexes need none: their search is exact.
 """
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Tuple
 
@@ -33,61 +34,47 @@ def require_faiss(n_tokens: int, exact_tokens: int = EXACT_TOKENS) -> None:
         )
 
 
-class VectorSearch:
-    """An inverted file.
+def search_cells(index: Any, vector: Vectors, n: int, *, among: Optional[Ids], without: Optional[Ids]) -> Ids:
+    """Search more and more cells, until there are enough.
 
-    index (Any): Of Faiss.
+    index (Any): Of Faiss, from `open_search`.
+    vector (Vectors): Shape (D,), a unit vector.
+    n (int): Number of tokens wanted.
+    among (Optional[Ids]), without (Optional[Ids]): Only these; none of these.
+    RETURNS (Ids): Up to n tokens, the most similar first by the 8-bit vectors.
     """
+    import faiss
 
-    def __init__(self, index: Any) -> None:
-        self.index = index
-
-    def find(self, vector: Vectors, n: int, *, among: Optional[Ids] = None, without: Optional[Ids] = None) -> Ids:
-        """Search more and more cells, until there are enough.
-
-        vector (Vectors): Shape (D,), a unit vector.
-        n (int): Number of tokens wanted.
-        among (Optional[Ids]): Only these.
-        without (Optional[Ids]): None of these.
-        RETURNS (Ids): Up to n tokens, the most similar first by the 8-bit vectors.
-        """
-        import faiss
-
-        ids = among if without is None else without
-        chosen = None if ids is None else faiss.IDSelectorBatch(ids)
-        selector = chosen if without is None else faiss.IDSelectorNot(chosen)
-        n_probed = N_PROBED
-        while True:
-            given = {} if selector is None else {"sel": selector}
-            params = faiss.SearchParametersIVF(nprobe=min(n_probed, self.index.nlist), **given)
-            places: Ids = self.index.search(vector[None], n, params=params)[1][0]
-            found = places[places >= 0]
-            if len(found) >= n or n_probed >= self.index.nlist:
-                return found
-            n_probed *= 4
+    ids = among if without is None else without
+    chosen = None if ids is None else faiss.IDSelectorBatch(ids)
+    selector = chosen if without is None else faiss.IDSelectorNot(chosen)
+    given = {} if selector is None else {"sel": selector}
+    n_probed = N_PROBED
+    while True:
+        params = faiss.SearchParametersIVF(nprobe=min(n_probed, index.nlist), **given)
+        places: Ids = index.search(vector[None], n, params=params)[1][0]
+        found = places[places >= 0]
+        if len(found) >= n or n_probed >= index.nlist:
+            return found
+        n_probed *= 4
 
 
-def open_search(store: TokenStore, state: Dict[str, Any]) -> Optional[VectorSearch]:
-    """store (TokenStore): The index.
-    state (Dict[str, Any]): Its entry "search", from `write_search`.
-    RETURNS (Optional[VectorSearch]): None if the search is exact.
-    RAISES (ValueError): EL406 if the file is missing or damaged; without Faiss.
+def open_search(store: TokenStore, state: Dict[str, Any]) -> Any:
+    """RETURNS (Any): The index of Faiss that the entry "search" of the store names; None if the search is exact.
+    RAISES (ValueError): EL406 if its file is missing or damaged; without Faiss.
     """
     if state["file"] is None:
         return None
     require_faiss(state["n_tokens"], 0)
-    problem = _find_problem(store.path, state)
-    if problem:
+    if problem := _find_problem(store.path, state):
         raise ValueError(Errors.EL406.format(path=store.path, problem=problem))
-    return VectorSearch(_read(store.path, state))
+    return _read(store.path, state)
 
 
-def is_search_lost(store: TokenStore, state: Dict[str, Any]) -> bool:
-    """store (TokenStore): The index.
-    state (Dict[str, Any]): Its entry "search".
-    RETURNS (bool): Whether only the file is missing or damaged, so that `write_search` makes it again.
-    """
-    return bool(_find_problem(store.path, state)) and store.count("token") == state["n_tokens"]
+def is_search_lost(store: TokenStore) -> bool:
+    """RETURNS (bool): Whether only the search file is missing or damaged, so that `write_search` makes it again."""
+    state = store.read_meta().get("search")
+    return state is not None and bool(_find_problem(store.path, state)) and store.count("token") == state["n_tokens"]
 
 
 def repair_search(path: Path, *, exact_tokens: int = EXACT_TOKENS, progress: Optional[Progress] = None) -> bool:
@@ -97,19 +84,11 @@ def repair_search(path: Path, *, exact_tokens: int = EXACT_TOKENS, progress: Opt
     RETURNS (bool): Whether it was made.
     RAISES (ValueError): See `TokenStore` and `write_search`.
     """
-    store = TokenStore(path)
-    try:
-        state = store.read_meta().get("search")
-        if state is None or not is_search_lost(store, state):
+    with closing(TokenStore(path)) as store:
+        if not is_search_lost(store):
             return False
-    finally:
-        store.close()
-    store = TokenStore(path, can_write=True)
-    try:
-        width = store.read_meta()["settings"]["width"]
-        write_search(store, width, exact_tokens=exact_tokens, progress=progress)
-    finally:
-        store.close()
+    with closing(TokenStore(path, can_write=True)) as store:
+        write_search(store, store.read_meta()["settings"]["width"], exact_tokens=exact_tokens, progress=progress)
     return True
 
 
@@ -128,13 +107,18 @@ def write_search(
     state: Dict[str, Any] = {"file": None, "n_tokens": n_tokens}
     if n_tokens > exact_tokens:
         require_faiss(n_tokens, exact_tokens)
+        import faiss
+
         index, added, n_trained = _start(store, meta.get("last_search"), n_tokens, width)
         for ids, vectors in store.iter_vectors(width, after=added):
             index.add_with_ids(vectors, ids)
             if progress is not None:
                 progress(len(ids))
         name = f"vectors-{meta['next_id']}-{n_tokens}.faiss"
-        digest = _write(index, store.path / name)
+        part = store.path / f"{name}.part"
+        faiss.write_index(index, str(part))
+        part.replace(store.path / name)
+        digest = _digest(store.path / name)
         state = {**state, "file": name, "digest": digest, "n_trained": n_trained, "last_id": meta["next_id"] - 1}
     with store.change():
         store.forget_removed()
@@ -167,16 +151,6 @@ def _train(store: TokenStore, n_tokens: int, width: int) -> Any:
     _, sample = store.read_vectors(np.unique(numbers)[:: 2 if n_tokens > len(numbers) else 1].tolist(), width)
     index.train(sample)
     return index
-
-
-def _write(index: Any, path: Path) -> str:
-    """RETURNS (str): The digest of the file."""
-    import faiss
-
-    part = path.with_name(f"{path.name}.part")
-    faiss.write_index(index, str(part))
-    part.replace(path)
-    return _digest(path)
 
 
 def _read(folder: Path, state: Dict[str, Any]) -> Any:

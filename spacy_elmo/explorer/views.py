@@ -7,11 +7,11 @@ import json
 import math
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence
 
 import numpy
 from numpy.typing import NDArray
-from spacy.tokens import Doc, Token
+from spacy.tokens import Token
 
 from ..about import __version__
 from ..analysis.layer_weights import name_mixes
@@ -173,7 +173,8 @@ class Explorer:
         """RETURNS (Dict[str, Any]): Tokens and contexts of a text."""
         doc = self._reader.read(fields.text("text"))
         contexts = [{"tokens": context.tokens, "keep": list(context.keep)} for context in find_contexts(doc)]
-        unknown = self._unknown(doc)
+        vocabulary = self.bilm.vocabulary
+        unknown = [vocabulary is not None and not token.is_space and token.text not in vocabulary for token in doc]
         found = [
             {**_describe_token(token), "is_unknown": is_unknown, "read": cut_word(self.bilm, token.text)}
             for token, is_unknown in zip(doc, unknown)
@@ -252,12 +253,6 @@ class Explorer:
                 "spacy elmo index CORPUS INDEX`, then start again with --index INDEX."
             )
         return self.index
-
-    def _unknown(self, doc: Doc) -> List[bool]:
-        vocabulary = self.bilm.vocabulary
-        if vocabulary is None:
-            return [False] * len(doc)
-        return [not token.is_space and token.text not in vocabulary for token in doc]
 
 
 VIEWS: Dict[str, Callable[[Explorer, Fields], Answer]] = {

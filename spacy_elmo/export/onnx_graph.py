@@ -174,7 +174,9 @@ def _add_cnn(graph: Graph, config: BiLMConfig, cnn: CharCNNConfig, arrays: Array
         features = _add_gemm(graph, arrays, "char_cnn.projection", features)
     for k in range(cnn.n_highway):
         width = cnn.highway_width(config.projection_width)
-        features = _add_highway(graph, arrays, f"char_cnn.highways.{k}", features, width)
+        scores = _add_gemm(graph, arrays, f"char_cnn.highways.{k}", features)  # (U, 2F): transform, gate
+        transform, gate = graph.add_many("Split", 2, scores, graph.integers(width, width), axis=1)
+        features = _add_mix(graph, features, graph.add("Relu", transform), gate)
     if config.has_cnn_projection and not is_first:
         features = _add_gemm(graph, arrays, "char_cnn.projection", features)
     if cnn.has_layer_norm:
@@ -192,12 +194,6 @@ def _add_filters(graph: Graph, cnn: CharCNNConfig, arrays: Arrays, char_ids: str
         scores = graph.add("Conv", characters, weight, bias)  # (U, n, C - width + 1)
         pooled.append(graph.add("ReduceMax", scores, axes=[2], keepdims=0))  # (U, n)
     return graph.add({"relu": "Relu", "tanh": "Tanh"}[cnn.activation], graph.add("Concat", *pooled, axis=1))
-
-
-def _add_highway(graph: Graph, arrays: Arrays, name: str, features: str, width: int) -> str:
-    scores = _add_gemm(graph, arrays, name, features)  # (U, 2F): transform, gate
-    transform, gate = graph.add_many("Split", 2, scores, graph.integers(width, width), axis=1)
-    return _add_mix(graph, features, graph.add("Relu", transform), gate)
 
 
 def _add_gemm(graph: Graph, arrays: Arrays, name: str, rows: str) -> str:

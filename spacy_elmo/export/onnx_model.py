@@ -56,10 +56,20 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
     RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
     """
     target = to_path(path)
-    _check_target(target, force)
+    if target.suffix != SUFFIX:
+        raise ValueError(Errors.EL354.format(path=target, format="onnx", reason=f"it does not end in {SUFFIX}"))
+    if target.exists() and (not force or not target.is_file()):
+        raise ValueError(Errors.EL025.format(path=target, kind="file" if target.is_file() else "folder"))
     content = to_onnx(bilm).SerializeToString()
     try:
-        _write(target, content)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".part", dir=target.parent) as folder:
+            part = Path(folder) / target.name
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, target)
     except OSError as error:
         raise OSError(Errors.EL180.format(path=path, reason=error)) from error
 
@@ -124,22 +134,19 @@ def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
         vectors = add_characters(graph, config, arrays, ids)  # (B, S, P)
     else:
         ids = graph.input("word_ids", INT64, ["batch", "tokens"])
-        vectors = graph.add("Gather", graph.constant(_table_of(bilm, arrays)), ids, axis=0)
+        given = bilm.token_embeddings
+        table = arrays.take("word_embedding") if given is None else given.detach().cpu().numpy()
+        vectors = graph.add("Gather", graph.constant(table), ids, axis=0)
     lengths = graph.input("lengths", INT64, ["batch"])
     if config.encoder == "transformer":
         layers = add_transformer_layers(graph, config, arrays, boundary_vectors(bilm), vectors, lengths)
     else:
         layers = add_lstm_layers(graph, config, arrays, start_states(bilm), vectors, lengths)  # (L+1, B, S, D)
-    zero = graph.constant(0.0)
-    layers = graph.add("Where", _add_mask(graph, ids, lengths), layers, zero)
-    graph.output("layers", layers, FLOAT, [config.n_layers + 1, "batch", "tokens", config.output_width])
-
-
-def _add_mask(graph: Graph, ids: str, lengths: str) -> str:
-    """RETURNS (str): Value (B, S, 1), true where a word is."""
     _, n_steps = split_shape(graph, ids, 2)
     is_word = graph.add("Less", add_range(graph, n_steps), graph.add("Unsqueeze", lengths, graph.integers(1)))  # (B, S)
-    return graph.add("Unsqueeze", is_word, graph.integers(2))
+    mask = graph.add("Unsqueeze", is_word, graph.integers(2))
+    layers = graph.add("Where", mask, layers, graph.constant(0.0))
+    graph.output("layers", layers, FLOAT, [config.n_layers + 1, "batch", "tokens", config.output_width])
 
 
 @isolated
@@ -172,19 +179,6 @@ def _encode_boundaries(bilm: BiLM) -> Tensor:
 def _characters_of(bilm: BiLM) -> Any:
     """RETURNS (Optional[CharCNNConfig]): None if the biLM looks words up in a table."""
     return None if bilm.token_embeddings is not None else bilm.config.char_cnn
-
-
-def _table_of(bilm: BiLM, arrays: Arrays) -> Any:
-    if bilm.token_embeddings is not None:
-        return bilm.token_embeddings.detach().cpu().numpy()
-    return arrays.take("word_embedding")
-
-
-def _check_target(target: Path, force: bool) -> None:
-    if target.suffix != SUFFIX:
-        raise ValueError(Errors.EL354.format(path=target, format="onnx", reason=f"it does not end in {SUFFIX}"))
-    if target.exists() and (not force or not target.is_file()):
-        raise ValueError(Errors.EL025.format(path=target, kind="file" if target.is_file() else "folder"))
 
 
 def find_onnx_problem(bilm: BiLM) -> Optional[str]:
@@ -222,14 +216,3 @@ def _check_complete(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
     problem = f"it has parameters without ONNX form ({', '.join(unused)})" if unused else _find_excess(graph.n_bytes)
     if problem:
         raise ValueError(Errors.EL352.format(reason=problem))
-
-
-def _write(target: Path, content: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".part", dir=target.parent) as folder:
-        part = Path(folder) / target.name
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)

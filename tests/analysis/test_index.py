@@ -362,7 +362,7 @@ def test_lost_search_file_is_made_again(index, how, problem, way):
         builder.finish()
         builder.store.close()
     found = NeighborIndex.open(index)
-    assert found.search is not None and found.search.index.ntotal == found.n_tokens
+    assert found.search is not None and found.search.ntotal == found.n_tokens
     assert check_recall(found, n_queries=20).recall > 0.95
 
 
