@@ -12,15 +12,13 @@ import spacy
 import torch
 import typer
 from atomic_files import load_kept, write_json
-from known_datasets import PROJECT_DIR
-from messages import Messages
+from data import ASSETS, PROJECT_DIR, prepare
 from paper import RESULTS_DIR
 from paper_run import find_processor
-from paper_tables import SHARE_TASKS
-from prepare_data import prepare
 from spacy.tokens import DocBin
 from spacy.training import Corpus
 from spacy.vocab import Vocab
+from tables import SHARE_TASKS
 from wasabi import msg
 
 PIPELINES_DIR = PROJECT_DIR / "training" / "paper"
@@ -62,7 +60,7 @@ def choice_cli(
     pipelines: Path = typer.Option(PIPELINES_DIR, "--pipelines", "-p", help="Folder given to `paper.py --keep`"),
     speed_only: List[str] = typer.Option([], "--speed-only", "-o", help="NAME=FOLDER of a pipeline without a score"),
     repeats: int = typer.Option(3, "--repeats", "-r", min=1, help="Times that each pipeline is loaded and measured"),
-    assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
+    assets_dir: str = ASSETS,
     results: Path = typer.Option(RESULTS_DIR, "--results", "-R", help="Folder for choice-<task>.json", file_okay=False),
     # fmt: on
 ) -> None:
@@ -91,17 +89,18 @@ def measure_choice(
 
     RETURNS (List[Dict[str, Any]]): The rows written: label, score (0 to 1, None for speed alone), words per second
         (median, lowest, highest) and settings of the run.
-    RAISES (ValueError): P040 for an unknown task, P042 for a wrong --speed-only, P046 for pipelines with different
-        weights of the biLM.
-    RAISES (FileNotFoundError): P041 if no pipeline is there.
+    RAISES (ValueError): For an unknown task, a wrong --speed-only, and pipelines with different weights of the biLM.
+    RAISES (FileNotFoundError): If no pipeline is there.
     """
     if task not in DATASETS:
-        raise ValueError(Messages.P040.format(name=task, known=", ".join(DATASETS)))
+        raise ValueError(f"The speed of '{task}' cannot be measured. Known tasks: {', '.join(DATASETS)}.")
     systems = _find_systems(task, seed, pipelines) + [_parse(text) for text in speed_only]
     _check_weights(task, seed, pipelines, systems)
     if not any(result for _, _, result in systems):
-        told = Messages.P041.format(folder=pipelines, task=task, seed=seed, experiment=KEPT_BY[task])
-        raise FileNotFoundError(told)
+        raise FileNotFoundError(
+            f"There is no pipeline of the task '{task}' with seed {seed} in '{pipelines}'. Train them with `python "
+            f"project/scripts/paper.py {KEPT_BY[task]} --seed {seed} --keep FOLDER`."
+        )
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         prepare(DATASETS[task], Path(folder), assets_dir)
@@ -137,20 +136,23 @@ def _find_systems(task: str, seed: int, pipelines: Path) -> List[Found]:
 
 
 def _check_weights(task: str, seed: int, pipelines: Path, systems: List[Found]) -> None:
-    """RAISES (ValueError): P046 if pipelines were trained with different weights of the biLM."""
+    """RAISES (ValueError): If pipelines were trained with different weights of the biLM."""
     settings = {path.name: result["settings"] for _, path, result in systems if result}
     digests = {name: found.get("bilm_digest", "not recorded") for name, found in settings.items() if found.get("bilm")}
     if len(set(digests.values())) > 1:
         told = ", ".join(f"{name} ({digest})" for name, digest in digests.items())
-        experiment = KEPT_BY[task]
-        raise ValueError(Messages.P046.format(folder=pipelines, found=told, experiment=experiment, seed=seed))
+        raise ValueError(
+            f"Pipelines in '{pipelines}' were trained with different weights of a biLM: {told}. A ranking needs the "
+            f"same weights: train those of other weights again with `python project/scripts/paper.py {KEPT_BY[task]} "
+            f"--seed {seed} --keep {pipelines}`."
+        )
 
 
 def _parse(text: str) -> Found:
-    """RAISES (ValueError): P042 if it is not NAME=FOLDER."""
+    """RAISES (ValueError): If it is not NAME=FOLDER."""
     name, _, folder = text.partition("=")
     if not name or not (Path(folder) / "config.cfg").is_file():
-        raise ValueError(Messages.P042.format(found=text))
+        raise ValueError(f"--speed-only is '{text}', wanted NAME=FOLDER with the folder of a pipeline (config.cfg).")
     return System(name, "", {}), Path(folder), None
 
 

@@ -6,7 +6,6 @@ from typing import Callable, Dict, Optional, Sequence
 
 import srsly
 import typer
-from messages import Messages
 from wasabi import msg
 
 # Column title and name of the score in the output of `spacy evaluate`; only the scores that a pipeline has are shown.
@@ -45,7 +44,7 @@ def read_results(training_dir: Path) -> Dict[str, Row]:
     """Collect scores (in percent) and training seconds.
 
     RETURNS (Dict[str, Row]): By "<variant>, seed <seed>", in the order of variants and seeds.
-    RAISES (FileNotFoundError): P004 if there is no score file.
+    RAISES (FileNotFoundError): If there is no score file.
     """
     rows = {}
     for variant, label in VARIANTS.items():
@@ -55,7 +54,9 @@ def read_results(training_dir: Path) -> Dict[str, Row]:
         }
         rows.update({f"{label}, seed {seed}": _read_row(runs[seed]) for seed in sorted(runs)})
     if not rows:
-        raise FileNotFoundError(Messages.P004.format(training_dir=training_dir.resolve()))
+        raise FileNotFoundError(
+            f"There are no scores below '{training_dir.resolve()}'. Run `python -m spacy project run all` first."
+        )
     return rows
 
 

@@ -1,12 +1,6 @@
-"""Compare contexts and initial states of a biLM: perplexity, and a linear probe of UPOS on UD EWT.
-
-python project/scripts/contexts.py en_elmo_sm --shared ../shared --json project/results/contexts.json
-
-`results.py` draws the table of docs/results.md from the JSON file.
-"""
+"""Compare contexts and initial states of a biLM: perplexity, and a linear probe of UPOS on UD EWT."""
 
 import gzip
-import os
 import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -16,7 +10,10 @@ import spacy
 import srsly
 import torch
 import typer
+from atomic_files import write_json
+from data import ASSETS, find_sources
 from spacy.tokens import DocBin
+from wasabi import msg
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.analysis.intervals import Score, bootstrap_accuracy
@@ -35,33 +32,38 @@ PAIRS = (("sentences", "reset"), ("sentences", "steady"), ("sentences", "carry")
 def main(
     # fmt: off
     bilm_path: str = typer.Argument(..., help="Weights in any known format, with a softmax."),
-    shared: Path = typer.Option(Path("../shared"), "--shared", "-s", help="Folder with `data`."),
     n_documents: int = typer.Option(150, "--documents", "-d", help="Held-out documents for perplexities."),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
     output: Optional[Path] = typer.Option(None, "--json", "-j", help="Write the rows to this file.", dir_okay=False),
-    assets_dir: Optional[Path] = typer.Option(
-        None, "--assets-dir", "-a", help="Folder with `lm-english` and `ud`, instead of `data` in --shared."
-    ),  # noqa: E501
-    skip_finished: bool = typer.Option(
-        False, "--skip-finished", "-f", help="Do nothing if the file of --json has the rows of these weights."
-    ),  # noqa: E501
+    assets_dir: str = ASSETS,
+    skip_finished: bool = typer.Option(False, "--skip-finished", "-f", help="Do nothing if --json has these rows."),
     # fmt: on
 ) -> None:
     """Compare document with sentence contexts, and the zero state with the steady and the carried one."""
     torch.set_num_threads(threads)
     identity = {"experiment": "contexts", "bilm": Path(bilm_path).name, "bilm_digest": digest_bilm(bilm_path)}
-    if skip_finished and output is not None and _is_finished(output, identity):
+    # Those of other weights are replaced.
+    if (
+        skip_finished
+        and output is not None
+        and output.is_file()
+        and identity.items() <= srsly.read_json(output).items()
+    ):
         print(f"{output} has the rows of these weights, skipped")
         return
-    bilm, data = load_bilm(bilm_path), assets_dir or shared / "data"
-    documents = list(_documents(data / "lm-english"))[:n_documents]
-    train, dev = (_tagged(data / "ud" / "en_ewt" / f"{split}.spacy") for split in ("train", "dev"))
+    try:
+        paths = find_sources("contexts", assets_dir)
+    except FileNotFoundError as e:
+        msg.fail("Cannot compare contexts", str(e), exits=1)
+    bilm = load_bilm(bilm_path)
+    documents = list(_documents(paths["valid"], paths["documents"]))[:n_documents]
+    train, dev = _tagged(paths["train"]), _tagged(paths["dev"])
     n_tokens = sum(len(sentence) for document in documents for sentence in document)
     print(f"{len(documents)} documents, {n_tokens} tokens; EWT dev {len(dev[1])}")
     sizes = {"n_documents": len(documents), "n_tokens": n_tokens, "n_train": len(train[1]), "n_dev": len(dev[1])}
     rows = compare(bilm, documents, train, dev)
     if output is not None:
-        _write(output, {**identity, **sizes, "max_tokens": MAX_TOKENS, "rows": rows})
+        write_json(output, {**identity, **sizes, "max_tokens": MAX_TOKENS, "rows": rows})
 
 
 def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -> List[Dict[str, Any]]:
@@ -81,24 +83,11 @@ def compare(bilm: BiLM, documents: Sequence[Text], train: Tagged, dev: Tagged) -
     return rows
 
 
-def _is_finished(path: Path, identity: Dict[str, Any]) -> bool:
-    """RETURNS (bool): Whether the rows of this biLM are there; those of other weights are replaced."""
-    found: Dict[str, Any] = srsly.read_json(path) if path.is_file() else {}
-    return identity.items() <= found.items()
-
-
-def _write(path: Path, record: Dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    srsly.write_json(part, record)
-    os.replace(part, path)
-
-
-def _documents(folder: Path) -> Iterator[Text]:
+def _documents(held_out: Path, lines_of_documents: Path) -> Iterator[Text]:
     """Documents of the held-out text, each a list of sentences."""
-    with gzip.open(folder / "valid.txt.gz", "rt", encoding="utf8") as text:
+    with gzip.open(held_out, "rt", encoding="utf8") as text:
         lines = [line.split() for line in text]
-    with gzip.open(folder / "documents.tsv.gz", "rt", encoding="utf8") as table:
+    with gzip.open(lines_of_documents, "rt", encoding="utf8") as table:
         header = next(table).rstrip("\n").split("\t")
         for row in (dict(zip(header, line.rstrip("\n").split("\t"))) for line in table):
             if row["shard"].startswith("valid"):

@@ -1,26 +1,38 @@
-"""Errors of kept pipelines with and without ELMo, by kind; stored for docs/results.md."""
+"""Errors of kept pipelines with and without ELMo, by the kind of word, entity or category they are made on."""
 
 import tempfile
+from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
 import spacy
 import srsly
 import typer
 from atomic_files import RESULT, load_kept, write_json
 from choice import PIPELINES_DIR
-from error_counts import COUNT, count_categories, score_categories
-from messages import Messages
+from data import ASSETS, prepare
 from paper import RESULTS_DIR
 from paper_run import MULTILABEL
-from prepare_data import prepare
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from spacy.training import Corpus
+from spacy.training import Corpus, Example
 from spacy.vocab import Vocab
 from wasabi import msg
 
-from spacy_elmo.analysis.answers import read_answers
+from spacy_elmo.analysis.answers import Answer, DocAnswers, read_answers
+
+N_SHOWN = 10  # confusions
+N_WORDS = 3  # examples of a confusion
+UNKNOWN, SEVERAL, ONE = (
+    "not in the training data",
+    "with several tags in the training data",
+    "with one tag in the training data",
+)
+SEEN, NEW = "in the training data", "not in the training data"
+MISSED, LABEL, BOUNDARIES, SPURIOUS = "missed", "wrong label", "wrong boundaries", "spurious"
+# Training texts of a category, from and to.
+SIZES = ((0, 500), (500, 1500), (1500, None))
+Counts = Dict[str, Any]
 
 
 class Task(NamedTuple):
@@ -44,7 +56,7 @@ def errors_cli(
     task: str = typer.Argument(..., help=f"Task: {', '.join(TASKS)}"),
     seed: int = typer.Option(0, "--seed", "-s", help="Seed of the runs whose pipelines are compared"),
     pipelines: Path = typer.Option(PIPELINES_DIR, "--pipelines", "-p", help="Folder given to `paper.py --keep`"),
-    assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
+    assets_dir: str = ASSETS,
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for errors-<task>.json", file_okay=False),
     # fmt: on
 ) -> None:
@@ -60,19 +72,19 @@ def store_errors(task: str, seed: int, pipelines: Path, *, assets_dir: str = "",
     """Run both pipelines on the test data, count, and write the counts.
 
     RETURNS (Path): The file.
-    RAISES (ValueError): P044 for an unknown task.
-    RAISES (FileNotFoundError): P045 if one of both pipelines was not kept.
+    RAISES (ValueError): For an unknown task.
+    RAISES (FileNotFoundError): If one of both pipelines was not kept.
     """
     if task not in TASKS:
-        raise ValueError(Messages.P044.format(name=task, known=", ".join(TASKS)))
+        raise ValueError(f"The errors of '{task}' cannot be counted. Known tasks: {', '.join(TASKS)}.")
     folders = [pipelines / f"{task}-{condition}-100pct-seed{seed}" for condition in ("elmo", "baseline")]
     kept = {folder: load_kept(folder) for folder in folders}
     missing = [folder.name for folder, result in kept.items() if result is None]
     if missing:
-        told = Messages.P045.format(
-            missing=", ".join(missing), folder=pipelines, experiment=TASKS[task].experiment, seed=seed
+        raise FileNotFoundError(
+            f"There is no '{', '.join(missing)}' in '{pipelines}'. Train both pipelines with `python project/scripts/"
+            f"paper.py {TASKS[task].experiment} --seed {seed} --keep FOLDER`."
         )
-        raise FileNotFoundError(told)
     ours, theirs = (load_pipeline(folder, result) for folder, result in kept.items() if result)
     with tempfile.TemporaryDirectory() as folder:
         prepare(TASKS[task].dataset, Path(folder), assets_dir)
@@ -92,14 +104,124 @@ def load_pipeline(folder: Path, result: Dict[str, Any]) -> Language:
     return nlp
 
 
-def count_errors(kind: str, corpus_dir: Path, ours: Language, theirs: Language) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Counts of the test data; see error_counts.py."""
+def count_errors(kind: str, corpus_dir: Path, ours: Language, theirs: Language) -> Counts:
+    """RETURNS (Counts): Of the test data, by kind: "words", "entities" or "categories"."""
     train: List[Doc] = list(DocBin().from_disk(corpus_dir / "train.spacy").get_docs(Vocab()))
     test = corpus_dir / "test.spacy"
     if kind == "categories":
-        scores = [score_categories(nlp, list(Corpus(test)(nlp))) for nlp in (ours, theirs)]
-        return count_categories(train, *scores)
-    return COUNT[kind](train, *(read_answers(nlp, test) for nlp in (ours, theirs)))
+        return count_categories(train, *(score_categories(nlp, list(Corpus(test)(nlp))) for nlp in (ours, theirs)))
+    count = count_words if kind == "words" else count_entities
+    return count(train, *(read_answers(nlp, test) for nlp in (ours, theirs)))
+
+
+def score_categories(nlp: Language, examples: List[Example]) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Precision, recall and F of each category, 0 to 1."""
+    scores: Dict[str, Any] = nlp.evaluate(examples)["cats_f_per_type"]
+    return {label: {key: round(value, 5) for key, value in found.items()} for label, found in scores.items()}
+
+
+def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers]) -> Counts:
+    """UPOS of words by what the training data says of them; tokens that the tokenizer divides otherwise are left out.
+
+    train (Iterable[Doc]): Annotated training data.
+    ours (Sequence[DocAnswers]), theirs (Sequence[DocAnswers]): Of both pipelines on the same test data.
+    RETURNS (Counts): "rows": kind, n, right answers without and with ELMo; "confusions": of the pipeline with ELMo,
+        right tag, its tag, n, frequent words.
+    """
+    tags: Dict[str, Set[str]] = defaultdict(set)
+    for doc in train:
+        for token in doc:
+            tags[token.text].add(token.pos_)
+    rows = {kind: [0, 0, 0] for kind in (UNKNOWN, SEVERAL, ONE)}
+    confused: Dict[Tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for one, other in zip(ours, theirs):
+        found, found_by_baseline = dict(_by_place(one.predicted["pos"])), dict(_by_place(other.predicted["pos"]))
+        for place, tag in _by_place(one.gold["pos"]):
+            if place not in found:
+                continue
+            word = one.words[place]
+            known = tags.get(word, ())
+            row = rows[UNKNOWN if not known else SEVERAL if len(known) > 1 else ONE]
+            _add(row, found_by_baseline.get(place) == tag, found[place] == tag)
+            if found[place] != tag:
+                confused[tag, found[place]][word] += 1
+    worst = sorted(confused.items(), key=lambda item: (-item[1].total(), item[0]))[:N_SHOWN]
+    confusions = [
+        {"right": right, "found": wrong, "n": words.total(), "words": [word for word, _ in words.most_common(N_WORDS)]}
+        for (right, wrong), words in worst
+    ]
+    return {"rows": _make_rows(rows), "confusions": confusions}
+
+
+def count_entities(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers]) -> Counts:
+    """Entities that the training data has with the same text and label, or has not, and kinds of errors.
+
+    RETURNS (Counts): "rows": kind, n, found without and with ELMo; "errors": kind, n without and with ELMo.
+    """
+    seen = {(ent.text, ent.label_) for doc in train for ent in doc.ents}
+    rows = {kind: [0, 0, 0] for kind in (SEEN, NEW)}
+    errors = {kind: [0, 0] for kind in (MISSED, LABEL, BOUNDARIES, SPURIOUS)}
+    for one, other in zip(ours, theirs):
+        gold = one.gold["ents"]
+        for start, end, label in gold:
+            answer = (start, end, label)
+            row = rows[SEEN if (" ".join(one.words[start:end]), label) in seen else NEW]
+            _add(row, answer in other.predicted["ents"], answer in one.predicted["ents"])
+        for column, doc in enumerate((other, one)):
+            for kind in _find_errors(gold, doc.predicted["ents"]):
+                errors[kind][column] += 1
+    found = [{"kind": kind, "without": counts[0], "with": counts[1]} for kind, counts in errors.items()]
+    return {"rows": _make_rows(rows), "errors": found}
+
+
+def count_categories(train: Iterable[Doc], ours: Dict[str, Any], theirs: Dict[str, Any]) -> Counts:
+    """Mean F of categories by the number of their training texts.
+
+    ours (Dict[str, Any]), theirs (Dict[str, Any]): Scores of each category ("p", "r", "f") of both pipelines.
+    RETURNS (Counts): "rows": training texts from and to (None: no limit), number of categories, mean F (0 to 1)
+        without and with ELMo; "categories": the same for each, with its precision and recall.
+    """
+    n_texts = Counter(label for doc in train for label, value in doc.cats.items() if value)
+    categories = [
+        {"category": label, "n_train": n_texts[label], "without": theirs[label], "with": ours[label]}
+        for label in sorted(ours, key=lambda label: (-n_texts[label], label))
+    ]
+    rows = []
+    for low, high in SIZES:
+        chosen = [row for row in categories if low <= row["n_train"] and (high is None or row["n_train"] < high)]
+        means = {
+            name: round(sum(row[name]["f"] for row in chosen) / max(len(chosen), 1), 5) for name in ("without", "with")
+        }
+        rows += [{"from": low, "to": high, "n": len(chosen), **means}] if chosen else []
+    return {"rows": rows, "categories": categories}
+
+
+def _find_errors(gold: Set[Answer], found: Set[Answer]) -> Iterable[str]:
+    """Each wrong answer, and each right one without an overlapping answer, is one error."""
+    labels = {(start, end) for start, end, _ in gold}
+    for start, end, _ in found - gold:
+        yield LABEL if (start, end) in labels else BOUNDARIES if _overlaps(start, end, gold) else SPURIOUS
+    for start, end, _ in gold:
+        if not _overlaps(start, end, found):
+            yield MISSED
+
+
+def _overlaps(start: int, end: int, answers: Set[Answer]) -> bool:
+    return any(other_start < end and start < other_end for other_start, other_end, _ in answers)
+
+
+def _by_place(answers: Iterable[Answer]) -> List[Tuple[int, str]]:
+    return [(start, label) for start, _, label in sorted(answers)]
+
+
+def _add(row: List[int], is_right_without: bool, is_right_with: bool) -> None:
+    row[0] += 1
+    row[1] += is_right_without
+    row[2] += is_right_with
+
+
+def _make_rows(rows: Dict[str, List[int]]) -> List[Dict[str, Any]]:
+    return [{"kind": kind, **dict(zip(("n", "without", "with"), counts))} for kind, counts in rows.items()]
 
 
 if __name__ == "__main__":

@@ -10,9 +10,7 @@ import spacy
 import srsly
 import typer
 from atomic_files import write_json
-from data_files import find_sources
-from messages import Messages
-from prepare_data import prepare
+from data import ASSETS, find_sources, prepare
 from spacy.tokens import DocBin
 from wasabi import msg
 
@@ -26,15 +24,14 @@ from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights.identity import digest_bilm
 
 DATASETS = {"senses": "semcor", "pos": "ud_en_ewt"}
-EXPERIMENTS = tuple(DATASETS)
 Row = Dict[str, Any]
 
 
 def layers_cli(
     # fmt: off
-    experiment: str = typer.Argument(..., help=f"What to look for: {' or '.join(EXPERIMENTS)}"),
+    experiment: str = typer.Argument(..., help=f"What to look for: {' or '.join(DATASETS)}"),
     output_path: Path = typer.Argument(..., help="JSON file for the scores", dir_okay=False),
-    assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
+    assets_dir: str = ASSETS,
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
     force: bool = typer.Option(False, "--force", "-F", help="Compute the scores again if the file exists"),
     # fmt: on
@@ -57,54 +54,49 @@ def store_scores(
 
     assets_dir (str): See `find_sources`.
     RETURNS (Optional[Row]): What was written; None if the file has the scores of these weights.
-    RAISES (ValueError): P012 for an unknown experiment, P014 or P015 if the file has something else.
-    RAISES (FileNotFoundError): P001 or P002 for missing data, or an error of the package for missing weights.
+    RAISES (ValueError): For an unknown experiment, and a file with something else.
+    RAISES (FileNotFoundError): For missing data or weights.
     """
-    if experiment not in EXPERIMENTS:
-        raise ValueError(Messages.P012.format(name=experiment, known=", ".join(EXPERIMENTS)))
+    if experiment not in DATASETS:
+        raise ValueError(f"There is no experiment '{experiment}' on layers. Known: {', '.join(DATASETS)}.")
     if not force and _is_finished(output_path, bilm):
         return None
     with tempfile.TemporaryDirectory() as folder:
-        paths = _find_paths(experiment, assets_dir, Path(folder))
+        if experiment == "senses":
+            paths, score = find_sources(DATASETS[experiment], assets_dir), score_senses_by_layer
+        else:  # a treebank is converted
+            made = prepare(DATASETS[experiment], Path(folder), assets_dir)
+            paths, score = {path.stem: path for path in made}, score_pos_by_layer
         identity = {"bilm": Path(bilm).name, "bilm_digest": digest_bilm(bilm)}
-        found = {"experiment": experiment, **identity, **score(experiment, load_bilm(bilm), paths)}
+        found = {"experiment": experiment, **identity, **score(load_bilm(bilm), paths)}
     write_json(output_path, found)
     return found
 
 
-def score(experiment: str, bilm: BiLM, paths: Dict[str, Path]) -> Row:
-    """experiment (str): One of `EXPERIMENTS`.
-    bilm (BiLM): The biLM to look at.
-    paths (Dict[str, Path]): Files of "train" and "test".
-    RETURNS (Row): Counts under "n_train" and "n_test"; under "rows" one for each baseline and each layer.
-    """
-    run = _score_senses if experiment == "senses" else _score_pos
-    return run(bilm, paths)
-
-
-def _find_paths(experiment: str, assets_dir: str, folder: Path) -> Dict[str, Path]:
-    """RETURNS (Dict[str, Path]): Files of "train" and "test"; a treebank is converted to files in `folder`."""
-    if experiment == "senses":
-        return find_sources(DATASETS[experiment], assets_dir)
-    return {path.stem: path for path in prepare(DATASETS[experiment], folder, assets_dir)}
-
-
 def _is_finished(output_path: Path, bilm: str) -> bool:
     """RETURNS (bool): Whether the file has the scores of these weights; those of older ones are replaced.
-    RAISES (ValueError): P014 for the scores of a biLM of another name, P015 for another file.
+    RAISES (ValueError): For the scores of a biLM of another name, and for another file.
     """
     if not output_path.exists():
         return False
     try:
         known = dict(srsly.read_json(output_path))
     except (ValueError, TypeError) as e:
-        raise ValueError(Messages.P015.format(path=output_path, reason=e)) from e
+        raise ValueError(
+            f"'{output_path}' does not have scores of layers: {e}. Give another file, or --force to replace it."
+        ) from e
     if known.get("bilm") != Path(bilm).name:
-        raise ValueError(Messages.P014.format(path=output_path, found=known.get("bilm"), wanted=Path(bilm).name))
+        raise ValueError(
+            f"'{output_path}' has the scores of the biLM '{known.get('bilm')}', not '{Path(bilm).name}'. Give another "
+            "file, or --force."
+        )
     return bool(known.get("bilm_digest") == digest_bilm(bilm))
 
 
-def _score_senses(bilm: BiLM, paths: Dict[str, Path]) -> Row:
+def score_senses_by_layer(bilm: BiLM, paths: Dict[str, Path]) -> Row:
+    """paths (Dict[str, Path]): Files of "train" and "test".
+    RETURNS (Row): Counts under "n_train" and "n_test"; under "rows" one for the baseline and for each layer.
+    """
     vocab = spacy.blank("en").vocab
     train, test = (label_senses(list(read_senses(paths[part])), vocab) for part in ("train", "test"))
     vectors = SenseVectors(bilm).fit(train)
@@ -118,7 +110,8 @@ def _score_senses(bilm: BiLM, paths: Dict[str, Path]) -> Row:
     return {**_sizes(train, test), "n_answered": sum(answer is not None for answer in first), "rows": rows}
 
 
-def _score_pos(bilm: BiLM, paths: Dict[str, Path]) -> Row:
+def score_pos_by_layer(bilm: BiLM, paths: Dict[str, Path]) -> Row:
+    """The same for parts of speech, with two baselines."""
     vocab = spacy.blank("en").vocab
     train, test = (label_tokens(DocBin().from_disk(paths[part]).get_docs(vocab), "pos") for part in ("train", "test"))
     rows: List[Row] = [

@@ -6,13 +6,11 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
 import typer
-from alternatives import ALTERNATIVES_DIR
 from atomic_files import keep_pipeline, load_kept, write_json
-from known_datasets import PROJECT_DIR
-from messages import Messages
-from paper_experiments import EXPERIMENTS, SCHEDULES, Options, Run, check_schedule, find_experiment
+from data import ASSETS, PROJECT_DIR, prepare
+from paper_experiments import EXPERIMENTS, Options, Run, find_experiment
 from paper_run import describe_settings, run_experiment
-from prepare_data import prepare
+from pretrain import ALTERNATIVES_DIR
 from wasabi import msg
 
 from spacy_elmo import load_bilm
@@ -29,29 +27,20 @@ def paper_cli(
     experiment: str = typer.Argument(..., help=f"Experiment: {', '.join(EXPERIMENTS)}"),
     seed: List[int] = typer.Option([0, 1, 2], "--seed", "-s", help="Seed of the training; repeat for several"),
     max_steps: int = typer.Option(0, "--max-steps", "-n", min=0, help="Limit of updates; 0 as the experiments say"),
-    assets_dir: str = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads"),
+    assets_dir: str = ASSETS,
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for the results", file_okay=False),
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
-    schedule: str = typer.Option("constant", "--schedule", "-S", help=f"Learning rate: {' or '.join(SCHEDULES)}"),
     keep: Optional[Path] = typer.Option(
-        None,
-        "--keep",
-        "-k",
-        help="Folder to keep the trained pipelines in; a run without one is trained again",
-        file_okay=False,
+        None, "--keep", "-k", help="Folder to keep the trained pipelines in; a run without one is trained again"
     ),  # noqa: E501
     alternatives: Path = typer.Option(
-        ALTERNATIVES_DIR,
-        "--alternatives",
-        "-A",
-        help="Folder of pretrained tok2vec weights and static vectors",
-        file_okay=False,
-    ),  # noqa: E501
+        ALTERNATIVES_DIR, "--alternatives", "-A", help="Folder of what pretrain.py makes"
+    ),
     # fmt: on
 ) -> None:
     """Train, with early stopping, every run of an experiment that has no result yet, and score it on the test data."""
     try:
-        options = Options(bilm, max_steps, schedule, alternatives)
+        options = Options(bilm, max_steps, alternatives)
         train_all(experiment, seed, options, assets_dir=assets_dir, results=results, keep=keep)
     except (ValueError, FileNotFoundError, PermissionError) as e:
         msg.fail(f"Cannot run the experiment '{experiment}'", str(e), exits=1)
@@ -69,12 +58,11 @@ def train_all(
     """Train what has no result, or no pipeline in the folder `keep`.
 
     RETURNS (List[Path]): The files written by this call.
-    RAISES (ValueError): P020 for an unknown experiment, P027 for an unknown schedule, P021 if a result was made with
-        other settings, P023 if a file is not a result, P026 if the biLM changes during a training.
-    RAISES (FileNotFoundError): P001 or P002 for missing data; for missing weights P031, or an error of the package.
-    RAISES (PermissionError): P022 if the folder of results cannot be written to.
+    RAISES (ValueError): For an unknown experiment, a result that was made with other settings, a file that is not a
+        result, and a biLM that changes during a training.
+    RAISES (FileNotFoundError): For missing data and weights.
+    RAISES (PermissionError): If the folder of results cannot be written to.
     """
-    check_schedule(options.schedule)
     runs = find_experiment(experiment)
     check_writable(results)
     pending = find_pending(runs, seeds, options, results=results, keep=keep)
@@ -101,14 +89,14 @@ def find_pending(
     variant has a first result early. A result of other weights of the biLM is not finished, and will be replaced.
 
     RETURNS (Pending): Run, seed and file of each run without a result.
-    RAISES (ValueError): P021 or P023.
+    RAISES (ValueError): If a file has other settings, or is not a result.
     """
     pending = []
     for seed in seeds:
         for run in runs:
-            path = results / f"{run.name(seed, options.schedule)}.json"
+            path = results / f"{run.name(seed)}.json"
             wanted = describe_settings(run, seed, options)
-            for other in results.glob(f"{run.name('*', options.schedule)}.json"):  # the results of all seeds
+            for other in results.glob(f"{run.name('*')}.json"):  # the results of all seeds
                 found = _read_settings(other)
                 if _weights(found) == _weights(wanted):  # those of other weights are in no table with these
                     _check_settings(other, found, wanted)
@@ -132,7 +120,10 @@ def _check_settings(path: Path, found: Dict[str, Any], wanted: Dict[str, Any]) -
     differing = [key for key in names if found.get(key) != wanted.get(key)]
     if differing:
         told = "; ".join(f"{key}: {found.get(key)}, wanted {wanted.get(key)}" for key in differing)
-        raise ValueError(Messages.P021.format(path=path, differing=told))
+        raise ValueError(
+            f"The result '{path}' was made with other settings ({told}). Remove the file to train again, or give "
+            "another folder with --results."
+        )
 
 
 def _weights(settings: Dict[str, Any]) -> List[Any]:
@@ -140,21 +131,23 @@ def _weights(settings: Dict[str, Any]) -> List[Any]:
 
 
 def check_writable(results: Path) -> None:
-    """RAISES (PermissionError): P022 if the folder cannot be made or written to, before hours of training."""
+    """RAISES (PermissionError): If the folder cannot be made or written to, before hours of training."""
     try:
         results.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=results):
             pass
     except OSError as e:
-        raise PermissionError(Messages.P022.format(results=results, reason=e.strerror)) from e
+        raise PermissionError(
+            f"Cannot write results to '{results}': {e.strerror}. Give a folder that can be written to with --results."
+        ) from e
 
 
 def _read_settings(path: Path) -> Dict[str, Any]:
     try:
-        settings = srsly.read_json(path)["settings"]
+        settings: Dict[str, Any] = srsly.read_json(path)["settings"]
     except (ValueError, KeyError, TypeError) as e:
-        raise ValueError(Messages.P023.format(path=path, reason=e)) from e
-    return {"schedule": "constant", **settings}
+        raise ValueError(f"'{path}' is not a result of paper.py: {e}. Remove the file to train again.") from e
+    return {key: value for key, value in settings.items() if key != "schedule"}  # older results name the only one
 
 
 if __name__ == "__main__":

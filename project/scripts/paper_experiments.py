@@ -7,21 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple, Union
 
-from alternatives import ALTERNATIVES_DIR
-from messages import Messages
+from pretrain import ALTERNATIVES_DIR, LANGUAGES
 
 SHARES = (1, 3, 10, 30, 100)
 # Both networks train until the development score has not improved for `patience` updates: an equal number of updates
-# would favour the network that learns faster. One constant learning rate, since a decay needs a known length: with the
-# schedule "linear" the rate falls to zero over `LINEAR_STEPS` updates, none of which is left out.
+# would favour the network that learns faster. One constant learning rate, since a decay needs a known length.
 TRAINING = (
     ("training.max_steps", 20000),
     ("training.patience", 1600),
     ("training.eval_frequency", 200),
     ("training.optimizer.learn_rate", 0.001),
 )
-SCHEDULES = ("constant", "linear")
-LINEAR_STEPS = 4000
 Settings = Tuple[Tuple[str, Any], ...]
 
 
@@ -59,10 +55,9 @@ class Run:
         """RETURNS (bool): Whether the network reads a biLM."""
         return self.placement != "none" and not self.config.startswith("baseline_")
 
-    def name(self, seed: Union[int, str], schedule: str = "constant") -> str:
+    def name(self, seed: Union[int, str]) -> str:
         """RETURNS (str): Name of the result; experiments with the same run share it."""
-        middle = "" if schedule == "constant" else f"{schedule}-"
-        return f"{self.task}-{self.condition}-{self.share}pct-{middle}seed{seed}"
+        return f"{self.task}-{self.condition}-{self.share}pct-seed{seed}"
 
 
 @dataclass(frozen=True)
@@ -70,22 +65,17 @@ class Options:
     """What the runs of one call share.
 
     bilm (str): Name or path of the biLM.
-    max_steps (int): Limit of updates; 0 as `TRAINING` or `LINEAR_STEPS` says.
-    schedule (str): Learning rate: "constant" with early stopping, or "linear" to zero over all updates.
+    max_steps (int): Limit of updates; 0 as `TRAINING` says.
     alternatives (Path): Folder with pretrained tok2vec weights and static vectors.
     """
 
     bilm: str = "en_elmo_sm"
     max_steps: int = 0
-    schedule: str = "constant"
     alternatives: Path = ALTERNATIVES_DIR
 
     def training_settings(self, run: Run) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Updates, patience, evaluations and learning rate, the first one if it falls."""
-        settings = dict(TRAINING)
-        if self.schedule == "linear":
-            settings.update({"training.max_steps": LINEAR_STEPS, "training.patience": 0})
-        settings.update(run.settings)
+        """RETURNS (Dict[str, Any]): Updates, patience, evaluations and learning rate."""
+        settings = {**dict(TRAINING), **dict(run.settings)}
         if self.max_steps:
             settings["training.max_steps"] = self.max_steps
             settings["training.eval_frequency"] = min(self.max_steps, settings["training.eval_frequency"])
@@ -93,16 +83,10 @@ class Options:
 
 
 def find_experiment(name: str) -> List[Run]:
-    """RETURNS (List[Run]): Its runs. RAISES (ValueError): P020 if the experiment is not known."""
+    """RETURNS (List[Run]): Its runs. RAISES (ValueError): If the experiment is not known."""
     if name not in EXPERIMENTS:
-        raise ValueError(Messages.P020.format(name=name, known=", ".join(EXPERIMENTS)))
+        raise ValueError(f"There is no experiment '{name}'. Known experiments: {', '.join(EXPERIMENTS)}.")
     return EXPERIMENTS[name]
-
-
-def check_schedule(name: str) -> None:
-    """RAISES (ValueError): P027 if the schedule is not known."""
-    if name not in SCHEDULES:
-        raise ValueError(Messages.P027.format(name=name, known=", ".join(SCHEDULES)))
 
 
 def _pair(task: str, dataset: str, pipeline: str) -> List[Run]:
@@ -161,8 +145,6 @@ WIKIGOLD = _pair("wikigold", "wikigold", "ner")
 NCBI_CRF = _pair("ncbi-disease-crf", "ncbi_disease", "crf_ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
 GOEMOTIONS = _bilstm_pair("goemotions", "goemotions", "init-config:textcat_multilabel", "textcat_multilabel", MACRO_F)
-# Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
-LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
 # Discriminative rates as in the config.
 FINETUNED = Run("wnut17", "wnut17", "elmo-finetuned", "elmo_ner_finetune.cfg")
 FINETUNED_WIKIGOLD = replace(FINETUNED, task="wikigold", dataset="wikigold")

@@ -16,11 +16,9 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
-from alternatives import BILM, load_source, source_dir
 from atomic_files import RESULT
-from messages import Messages
 from paper_experiments import Options, Run
-from pretrain_tok2vec import WEIGHTS, add_pretraining, find_tok2vec
+from pretrain import BILM, WEIGHTS, add_pretraining, load_source, source_dir
 from read_config import read_config
 from spacy.language import Language
 from spacy.scorer import Scorer
@@ -54,7 +52,7 @@ def run_experiment(
     RETURNS (Dict[str, Any]): What is stored: settings, scores on the test data (0 to 1), the mixes of the layers, the
         best development score and its update, the development scores by update, CPU seconds, training docs and words,
         processor, versions.
-    RAISES (ValueError): P026 if the weights of the biLM changed meanwhile.
+    RAISES (ValueError): If the weights of the biLM changed meanwhile.
     """
     settings = describe_settings(run, seed, options)
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +89,6 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         "placement": run.placement,
         "share": run.share,
         "seed": seed,
-        "schedule": options.schedule,
         "bilm": Path(options.bilm).name if run.has_elmo and not run.source else None,
         **({"bilm_digest": digest_bilm(options.bilm)} if run.has_elmo and not run.source else {}),
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
@@ -113,11 +110,13 @@ def make_config(run: Run, options: Options) -> Config:
     for name in run.without:
         config["nlp"]["pipeline"].remove(name)
         del config["components"][name]
-    config["training"]["optimizer"]["learn_rate"] = _learn_rate(run, options)
+    config["training"]["optimizer"]["learn_rate"] = options.training_settings(run)[LEARN_RATE]
     if run.source == "tok2vec":
         add_pretraining(config)
     elif run.source == "floret":
-        find_tok2vec(config)["embed"]["include_static_vectors"] = True
+        first = config["nlp"]["pipeline"][0]  # the shared tok2vec, or the only component, with one inside
+        model = config["components"][first]["model"]
+        (model if first == "tok2vec" else model["tok2vec"])["embed"]["include_static_vectors"] = True
     return config
 
 
@@ -132,7 +131,7 @@ def make_overrides(run: Run, seed: int, work_dir: Path, corpus_dir: Path, option
         "training.logger.progress_bar": None,
         **options.training_settings(run),
     }
-    del overrides[LEARN_RATE]  # a part of the config, since a schedule is a block
+    del overrides[LEARN_RATE]  # a part of the config, in its digest
     if run.has_elmo:
         overrides["paths.bilm"] = options.bilm
         overrides["components.elmo.model.layer_cache_mb"] = LAYER_CACHE_MB
@@ -212,10 +211,13 @@ def _describe_curve(curve: List[Tuple[int, float]]) -> Dict[str, Any]:
 
 def _check_weights(run: Run, seed: int, options: Options, settings: Dict[str, Any]) -> None:
     """settings (Dict[str, Any]): Those of before the training. A config that is edited meanwhile was read before.
-    RAISES (ValueError): P026 if the weights of the biLM have changed since.
+    RAISES (ValueError): If the weights of the biLM have changed since.
     """
     if {**describe_settings(run, seed, options), "config_digest": settings["config_digest"]} != settings:
-        raise ValueError(Messages.P026.format(bilm=options.bilm, name=run.name(seed, options.schedule)))
+        raise ValueError(
+            f"The weights of the biLM '{options.bilm}' changed during the training '{run.name(seed)}', so its result "
+            "is not stored. Run the command again with weights that stay as they are."
+        )
 
 
 def _describe_environment() -> Dict[str, Any]:
@@ -245,16 +247,6 @@ def find_processor() -> str:
 def _find_line(name: str, text: str) -> Optional[str]:
     match = re.search(rf"^{name}\s*: (.+)$", text, flags=re.M)
     return match[1].strip() if match else None
-
-
-def _learn_rate(run: Run, options: Options) -> Any:
-    """RETURNS (Any): A number, or the block of a schedule, which overrides could not replace as a whole."""
-    settings = options.training_settings(run)
-    rate = settings[LEARN_RATE]
-    if options.schedule == "constant":
-        return rate
-    steps = settings["training.max_steps"]
-    return {"@schedules": "warmup_linear.v1", "warmup_steps": 0, "total_steps": steps, "initial_rate": rate}
 
 
 def _place(config: Config, name: str, placement: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from known_datasets import PROJECT_DIR
+from data import PROJECT_DIR
 from thinc.api import Config
 
 from spacy_elmo.cli.init_config import init_config

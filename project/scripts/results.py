@@ -1,35 +1,59 @@
-"""Draw the tables and plots of docs/results.md from the stored results; text outside of the markers stays."""
+"""Draw the tables and plots of docs/results.md, and the pictures of docs, from the stored results.
 
+`tables` writes between the markers of a page; other text stays. `pictures` draws those of docs/ that have measured
+data, each with the sha256 of its source; diagrams are drawn by hand.
+"""
+
+import hashlib
 import re
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import srsly
 import typer
 from atomic_files import replace_file
-from choice_section import choice_section, name_choices
-from context_tables import CONTEXTS, contexts_section
-from error_section import errors_section, name_errors
-from known_datasets import PROJECT_DIR
-from layer_tables import POS, SENSES, pos_section, senses_section
-from messages import Messages
-from paper_experiments import SCHEDULES
-from paper_mixes import make_layer_weights
-from paper_tables import (
+from data import PROJECT_DIR
+from sections import (
+    choice_section,
+    contexts_section,
+    draw_choice,
+    errors_section,
+    pos_section,
+    read_choices,
+    read_identities,
+    senses_section,
+)
+from tables import (
+    SHARE_TASKS,
     Result,
+    average_mixes,
+    describe_mixes,
+    describe_weights,
+    find_mixes,
     make_alternatives,
     make_finetuned,
     make_gains,
     make_languages,
+    make_layer_weights,
     make_mixes,
     make_placements,
     make_shares,
-    schedule_of,
+    measured_shares,
+    percents,
+    select,
+    split_by_weights,
 )
 from wasabi import msg
-from weights_in_use import describe_weights, split_by_weights
 
-PAGE = PROJECT_DIR.parent / "docs" / "results.md"
+from spacy_elmo.analysis.layer_weights import draw_course, draw_layer_weights
+from spacy_elmo.analysis.plots import draw_perplexities
+from spacy_elmo.analysis.plots import check_picture
+from spacy_elmo.analysis.probes import draw_probe, from_percent
+from project/scripts/analysis_plots.py import draw_sample_efficiency
+from spacy_elmo.analysis.sense_map import draw_map
+
+DOCS = PROJECT_DIR.parent / "docs"
+RESULTS = PROJECT_DIR / "results"
 IMAGES = "images"  # beside the page
 # Section of the page: its heading and the function that makes its content. A section without results is left empty.
 SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
@@ -42,8 +66,7 @@ SECTIONS: Dict[str, Tuple[str, Callable[[List[Result]], Optional[str]]]] = {
     "placements": ("Placement", make_placements),
     "shares": ("Sample efficiency", make_shares),
 }
-# The same as SECTIONS for sections that read files of errors.py, layers.py or contexts.py, from the folder
-# results.
+# The same for sections of other files in the folder of results.
 FILE_SECTIONS: Dict[str, Tuple[str, Callable[[Path], Optional[str]]]] = {
     "errors": ("Errors", errors_section),
     "senses": ("Word senses by layer", senses_section),
@@ -53,15 +76,35 @@ FILE_SECTIONS: Dict[str, Tuple[str, Callable[[Path], Optional[str]]]] = {
 HEADINGS = {
     **{name: heading for name, (heading, _) in (*SECTIONS.items(), *FILE_SECTIONS.items())},
     "weights": "Weights",
-    "linear": "Gains with a falling learning rate",
     "choice": "Score against speed",
 }
+# Pictures in docs/images: the file of project/results that each is drawn from, and how: content, picture, source.
+PICTURES: Dict[str, Tuple[str, Callable[[Any, Path, str], object]]] = {
+    "en_elmo_sm_perplexity.png": (
+        "perplexity-en_elmo_sm.json",
+        lambda found, path, source: draw_perplexities(
+            [run["validations"] for run in found["runs"]], path, source=source
+        ),
+    ),
+    "layer_weights_course.png": (
+        "layer-weights-parser.jsonl",
+        lambda found, path, source: draw_course(found, path, source=source),
+    ),
+    "probe_upos.png": ("probe-ewt-pos.json", lambda found, path, source: draw_probe(found, path, source=source)),
+    "senses-play.png": ("senses-play.json", lambda found, path, source: draw_map(found, path, source=source)),
+    "senses_by_layer.png": (
+        "layers-senses.json",
+        lambda found, path, source: draw_probe(from_percent(found), path, source=source),
+    ),
+}
+app = typer.Typer(add_completion=False, help=__doc__)
 
 
-def results_cli(
+@app.command("tables")
+def tables_cli(
     # fmt: off
-    results: Path = typer.Option(PROJECT_DIR / "results", "--results", "-r", help="Folder with results of paper.py"),
-    page: Path = typer.Option(PAGE, "--page", "-p", help="Markdown file to write the tables into", dir_okay=False),
+    results: Path = typer.Option(RESULTS, "--results", "-r", help="Folder with results of paper.py"),
+    page: Path = typer.Option(DOCS / "results.md", "--page", "-p", help="Markdown file for the tables", dir_okay=False),
     # fmt: on
 ) -> None:
     """Write the tables between the markers of a page, and the plots to `images` beside it."""
@@ -72,13 +115,73 @@ def results_cli(
     msg.good(f"{page}: {', '.join(names)}")
 
 
-def read_results(folder: Path) -> List[Result]:
-    """RETURNS (List[Result]): All stored results. RAISES (FileNotFoundError): P024 if there are none. RAISES
-    (ValueError): P023 for a file that is not a result.
+@app.command("pictures")
+def pictures_cli(
+    # fmt: off
+    images: Path = typer.Option(DOCS / IMAGES, "--images", "-i", help="Folder for the pictures", file_okay=False),
+    # fmt: on
+) -> None:
+    """Draw all pictures of docs/ that have measured data."""
+    for name, (source, draw_picture) in PICTURES.items():
+        path = RESULTS / source
+        found = path if path.suffix == ".jsonl" else srsly.read_json(path)
+        draw_picture(found, images / name, describe_source(path))
+    drawn, (results, _) = [*PICTURES], split_by_weights(read_results(RESULTS))
+    mixes = find_mixes(results)
+    if mixes:
+        means, names = [average_mixes(seeds) for _, seeds in mixes], [name for name, _ in mixes]
+        drawn.append("layer_weights.png")
+        draw_layer_weights(means, images / drawn[-1], names=names, source=describe_mixes(results))
+    drawn += [name for _, name in draw_shares(results, images)]
+    drawn += [draw_choice(record, images) for record in read_choices(RESULTS)]
+    msg.good(f"{images}: {', '.join(drawn)}")
+
+
+def describe_source(path: Path) -> str:
+    """RETURNS (str): Name of the file and the first digits of its sha256, as a picture notes them."""
+    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
+
+
+def draw_shares(results: List[Result], image_dir: Path) -> List[Tuple[str, str]]:
+    """Draw the test score by share of the training data, for each task with at least two shares.
+
+    RETURNS (List[Tuple[str, str]]): Title and file name.
     """
-    results = [_read(path) for path in sorted(folder.glob("*-seed*.json"))]
-    if not results and not list(folder.glob("layers-*.json")):
-        raise FileNotFoundError(Messages.P024.format(results=folder))
+    drawn = []
+    for task, title, label, key in SHARE_TASKS:
+        scores = []
+        for condition in ("elmo", "baseline"):
+            by_share = {
+                share: percents(select(results, task, condition, share), key)
+                for share in measured_shares(results, task)
+            }
+            scores.append({share: values for share, values in by_share.items() if values})
+        if min(map(len, scores)) >= 2:
+            path = image_dir / f"shares_{task}.png"
+            check_picture(path)
+            heading = draw_sample_efficiency(f"{title}, {label}", *scores, path, score=label)
+            drawn.append((heading, path.name))
+    return drawn
+
+
+def read_results(folder: Path) -> List[Result]:
+    """RETURNS (List[Result]): All stored results, but those with a learning rate that falls, of an earlier version.
+    RAISES (FileNotFoundError): If there are none. RAISES (ValueError): For a file that is not a result.
+    """
+    results = []
+    paths = sorted(folder.glob("*-seed*.json"))
+    if not paths and not list(folder.glob("layers-*.json")):
+        raise FileNotFoundError(
+            f"There are no results in '{folder}'. Run `python project/scripts/paper.py` first, or give --results."
+        )
+    for path in paths:
+        try:
+            found: Result = srsly.read_json(path)
+            result = {**found, "settings": dict(found["settings"]), "test": dict(found["test"])}
+        except (ValueError, KeyError, TypeError) as e:
+            raise ValueError(f"'{path}' is not a result of paper.py: {e}. Remove the file to train again.") from e
+        if result["settings"].get("schedule", "constant") == "constant":
+            results.append(result)
     return results
 
 
@@ -101,12 +204,11 @@ def make_contents(results: List[Result], folder: Path, image_dir: Path) -> Dict[
     weights than those in use are left out.
     """
     kept, _ = split_by_weights(results)
-    constant, linear = ([result for result in kept if schedule_of(result) == name] for name in SCHEDULES)
-    contents = {"weights": describe_weights(results, _read_identities(folder))}
-    contents.update({name: make(constant) for name, (_, make) in SECTIONS.items()})
-    contents["linear"] = make_gains(linear)
+    contents = {"weights": describe_weights(results, read_identities(folder))}
+    contents.update({name: make(kept) for name, (_, make) in SECTIONS.items()})
     if contents["shares"]:
-        contents["shares"] += _draw_plots(constant, image_dir)
+        plots = draw_shares(kept, image_dir)
+        contents["shares"] += "".join(f"\n\n![{title}]({IMAGES}/{name})" for title, name in plots)
     contents.update({name: make(folder) for name, (_, make) in FILE_SECTIONS.items()})
     contents["choice"] = choice_section(folder, image_dir)
     return contents
@@ -124,25 +226,5 @@ def replace_section(text: str, name: str, content: str) -> str:
     return f"{text.rstrip()}\n\n{block}\n" if content else text
 
 
-def _read_identities(folder: Path) -> Dict[str, Result]:
-    """RETURNS (Dict[str, Result]): Name and digest of the biLM of each file without a training of its own."""
-    of_layers = {name: srsly.read_json(folder / name) for name in (SENSES, POS, CONTEXTS) if (folder / name).is_file()}
-    return {**of_layers, **name_choices(folder), **name_errors(folder)}
-
-
-def _draw_plots(results: List[Result], image_dir: Path) -> str:
-    from paper_plots import draw_shares  # needs matplotlib, which tables do without
-
-    return "".join(f"\n\n![{title}]({IMAGES}/{name})" for title, name in draw_shares(results, image_dir))
-
-
-def _read(path: Path) -> Result:
-    try:
-        result: Result = srsly.read_json(path)
-        return {**result, "settings": dict(result["settings"]), "test": dict(result["test"])}
-    except (ValueError, KeyError, TypeError) as e:
-        raise ValueError(Messages.P023.format(path=path, reason=e)) from e
-
-
 if __name__ == "__main__":
-    typer.run(results_cli)
+    app()

@@ -6,8 +6,7 @@ from typing import Any, Dict
 
 import srsly
 import typer
-from known_datasets import DATASETS, Dataset, find_dataset
-from messages import Messages
+from data import DATASETS, Dataset
 from read_config import CONFIG_DIR, read_config
 from spacy.cli.train import train as spacy_train
 from wasabi import msg
@@ -45,17 +44,24 @@ def train_cli(
 
 def find_config(dataset_name: str, variant: str) -> str:
     """RETURNS (str): Name of the config, for `read_config`.
-    RAISES (ValueError): P000 or P003 if data set or variant are not known; P005 if the data set has no config.
+    RAISES (ValueError): If data set or variant are not known, or the data set has no config.
     """
     if variant not in VARIANTS:
-        raise ValueError(Messages.P003.format(variant=variant, known=", ".join(VARIANTS)))
-    dataset = find_dataset(dataset_name)
+        raise ValueError(f"There is no network '{variant}'. Known networks: {', '.join(VARIANTS)}.")
+    dataset = DATASETS.get(dataset_name)
+    if dataset is not None and _has_config(dataset):
+        return f"{variant}_{dataset.pipeline}.cfg"
+    trainable = {name: dataset for name, dataset in DATASETS.items() if _has_config(dataset)}
+    is_here = {name: dataset.is_ours or dataset.is_downloaded for name, dataset in trainable.items()}
+    known = ", ".join(name if is_here[name] else f"{name} (local copies only)" for name in trainable)
     if dataset is None:
-        raise ValueError(Messages.P000.format(name=dataset_name, known=_name_trainable()))
-    if not _has_config(dataset):
-        config = f"elmo_{dataset.pipeline}.cfg"
-        raise ValueError(Messages.P005.format(config=config, name=dataset_name, known=_name_trainable()))
-    return f"{variant}_{dataset.pipeline}.cfg"
+        raise ValueError(
+            f"There is no data set '{dataset_name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
+        )
+    raise ValueError(
+        f"There is no config 'elmo_{dataset.pipeline}.cfg' for the data set '{dataset_name}': only `python "
+        f"project/scripts/paper.py` trains on it. Data sets with one: {known}."
+    )
 
 
 def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, Any]:
@@ -110,13 +116,6 @@ def train(config_path: Path, output_dir: Path, *, overrides: Dict[str, Any], gpu
     elapsed_s = time.perf_counter() - start_s
     srsly.write_json(output_dir / "timing.json", {"elapsed_s": elapsed_s})
     return elapsed_s
-
-
-def _name_trainable() -> str:
-    """RETURNS (str): The data sets with a config, and which of them are not downloaded."""
-    trainable = {name: dataset for name, dataset in DATASETS.items() if _has_config(dataset)}
-    is_here = {name: dataset.is_ours or dataset.is_downloaded for name, dataset in trainable.items()}
-    return ", ".join(name if is_here[name] else f"{name} (local copies only)" for name in trainable)
 
 
 def _has_config(dataset: Dataset) -> bool:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
@@ -28,6 +30,19 @@ def import_script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], A
     for name in names:
         sys.modules.pop(name, None)
     sys.modules.update(before)
+
+
+@pytest.fixture
+def invoke() -> Callable[..., Any]:
+    """Call a command, a typer app or its function, with arguments of any type."""
+
+    def call(command: Any, *arguments: object) -> Any:
+        app = command if isinstance(command, typer.Typer) else typer.Typer()
+        if app is not command:
+            app.command()(command)
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return call
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ from typing import Any, Callable, Dict
 
 import pytest
 import srsly
-import typer
-from typer.testing import CliRunner
 
 SCORES = {"elmo-0": 0.5, "elmo-1": 0.6, "baseline-0": 0.3, "baseline-1": 0.4}
 
@@ -49,13 +47,10 @@ def test_compare_needs_no_means_of_one_seed(script: Any, tmp_path: Path) -> None
     assert list(rows) == ["with ELMo, seed 0", "without ELMo, seed 0", "difference"]
 
 
-def test_command_prints_one_table_or_fails(script: Any, tmp_path: Path) -> None:
-    app = typer.Typer()
-    app.command()(script.compare_cli)
-    arguments = ["sample", str(tmp_path)]
-    result = CliRunner().invoke(app, arguments)
+def test_command_prints_one_table_or_fails(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
+    result = invoke(script.compare_cli, "sample", tmp_path)
     assert result.exit_code == 1 and "project run all" in result.output
     _write(tmp_path, SCORES)
-    result = CliRunner().invoke(app, arguments)
+    result = invoke(script.compare_cli, "sample", tmp_path)
     assert result.exit_code == 0
     assert "55.00" in result.output and "Tag acc" not in result.output

@@ -65,7 +65,7 @@ def test_other_configs_are_those_of_init_config(import_script: Any, component: s
 @pytest.fixture
 def overrides(import_script: Any, tiny_bilm: Path, tmp_path: Path) -> Dict[str, Any]:
     """What a user must supply: the sample, and a biLM with random weights."""
-    import_script("prepare_data").prepare("sample", tmp_path)
+    import_script("data").prepare("sample", tmp_path)
     corpus = {f"paths.{split}": str(tmp_path / f"{split}.spacy") for split in ("train", "dev")}
     return {**corpus, "paths.bilm": str(tiny_bilm)}
 

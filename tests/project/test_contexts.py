@@ -1,7 +1,6 @@
 """Contexts and states: the rows of the benchmark, and the table drawn from them."""
 
 import gzip
-import importlib.util
 from pathlib import Path
 from typing import Any, Callable
 
@@ -9,23 +8,20 @@ import numpy
 import pytest
 import spacy
 import srsly
-import typer
 from nn.tiny import make_bilm
 from spacy.tokens import Doc, DocBin
-from typer.testing import CliRunner
 
 from spacy_elmo import BiLM, save_bilm
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.text.vocabulary import Vocabulary
 
-SCRIPT = Path(__file__).parents[2] / "project" / "scripts" / "contexts.py"
 TAGS = ["DET", "NOUN", "VERB"]
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Path:
+def assets(tmp_path: Path) -> Path:
     """A held-out text of two documents, and a treebank."""
-    text, treebank = tmp_path / "data" / "lm-english", tmp_path / "data" / "ud" / "en_ewt"
+    text, treebank = tmp_path / "assets" / "lm-english", tmp_path / "assets" / "ud" / "en_ewt"
     text.mkdir(parents=True)
     treebank.mkdir(parents=True)
     with gzip.open(text / "valid.txt.gz", "wt") as file:
@@ -36,45 +32,37 @@ def shared(tmp_path: Path) -> Path:
     doc = Doc(vocab, words=["the", "bank", "lends"] * 2, pos=TAGS * 2, sent_starts=[True, False, False] * 2)
     for split in ("train", "dev"):
         DocBin(docs=[doc, doc]).to_disk(treebank / f"{split}.spacy")
-    return tmp_path
+    return tmp_path / "assets"
 
 
-def _load() -> Any:
-    spec = importlib.util.spec_from_file_location("contexts_benchmark", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_a_state_is_carried_inside_of_a_document_only() -> None:
+def test_a_state_is_carried_inside_of_a_document_only(import_script: Callable[[str], Any]) -> None:
     bilm, documents = make_bilm(), [[["the", "bank"], ["it", "lends"]], [["the", "river"]]]
     wanted = [row for text in documents for row in bilm.embed(text, state="carry", layers="mean")]
-    found = _load()._vectors(bilm, documents, "sentences", "carry")
+    found = import_script("contexts")._vectors(bilm, documents, "sentences", "carry")
     numpy.testing.assert_allclose(found, numpy.concatenate(wanted), atol=1e-5)
 
 
-def test_table_is_drawn_from_the_rows(import_script: Callable[[str], Any], shared: Path, tmp_path: Path) -> None:
+def test_table_is_drawn_from_the_rows(
+    import_script: Callable[[str], Any], invoke: Callable[..., Any], assets: Path, tmp_path: Path
+) -> None:
     network = make_bilm().network
     words = ["<S>", "</S>", "<UNK>", "the", "bank", "river", "floods"]
     head = SoftmaxHead(len(words), network.config.projection_width)
     save_bilm(BiLM(network, vocabulary=Vocabulary(words), head=head), tmp_path / "tiny")
-    app = typer.Typer()
-    app.command()(_load().main)
     output = tmp_path / "results" / "contexts.json"
-    arguments = [str(tmp_path / "tiny"), "--assets-dir", str(shared / "data"), "--threads", "1", "--json", str(output)]
-    result = CliRunner().invoke(app, arguments)
+    command = (import_script("contexts").main, tmp_path / "tiny", "--json", output, "--threads", 1)
+    result = invoke(*command, "--assets-dir", assets)
     assert result.exit_code == 0, result.output
     stored = srsly.read_json(output)
-    again = [arguments[0], "--assets-dir", str(tmp_path / "none"), "--json", str(output)]
-    assert "skipped" in CliRunner().invoke(app, [*again, "--skip-finished"]).output
-    assert isinstance(CliRunner().invoke(app, again).exception, FileNotFoundError)
+    assert "skipped" in invoke(*command, "--assets-dir", tmp_path / "none", "--skip-finished").output
+    missing = invoke(*command, "--assets-dir", tmp_path / "none")
+    assert missing.exit_code == 1 and "does not exist" in " ".join(missing.output.split())
     assert srsly.read_json(output) == stored
     rows = {(row["contexts"], row["state"]): row for row in stored["rows"]}
     assert len(rows) == 5 and stored["n_documents"] == 2 and stored["n_tokens"] == 9
     # One sentence each: nothing to carry in the last document; but the second sentence of the first one differs.
     assert rows["sentences", "carry"]["perplexity"] != rows["sentences", "reset"]["perplexity"]
-    section = import_script("context_tables").contexts_section(output.parent)
+    section = import_script("sections").contexts_section(output.parent)
     assert f"| a sentence | zero (`reset`) | {rows['sentences', 'reset']['perplexity']:.1f} |" in section
     srsly.write_json(output, {**stored, "bilm": "en_elmo_sm"})  # as if made with other weights of this name
-    assert "earlier weights of `en_elmo_sm`" in import_script("context_tables").contexts_section(output.parent)
+    assert "earlier weights of `en_elmo_sm`" in import_script("sections").contexts_section(output.parent)

@@ -35,7 +35,7 @@ def _spacy(*arguments: object, cwd: Path) -> None:
 
 @pytest.mark.slow
 def test_config_trains_and_the_pipeline_is_packaged(import_script: Any, tiny_bilm: Path, tmp_path: Path) -> None:
-    import_script("prepare_data").prepare("sample", tmp_path)
+    import_script("data").prepare("sample", tmp_path)
     paths = ("--paths.train", "train.spacy", "--paths.dev", "dev.spacy", "--paths.bilm", tiny_bilm)
     steps = ("--training.max_steps", 2, "--training.eval_frequency", 1)
     _spacy("train", CONFIG, "--output", "training", *paths, *steps, cwd=tmp_path)

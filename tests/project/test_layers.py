@@ -7,10 +7,8 @@ from typing import Any, Callable, Dict
 import pytest
 import spacy
 import srsly
-import typer
 from nn.tiny import make_bilm
 from spacy.tokens import Doc, DocBin
-from typer.testing import CliRunner
 
 from spacy_elmo import save_bilm
 
@@ -41,20 +39,16 @@ def assets(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _run(script: Any, *arguments: object) -> Any:
-    app = typer.Typer()
-    app.command()(script.layers_cli)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
 def _scores(path: Path) -> Dict[Any, Dict[str, Any]]:
     return {row["layer"]: row for row in srsly.read_json(path)["rows"]}
 
 
-def test_senses_of_each_layer_beside_the_first_sense(script: Any, assets: Path, tmp_path: Path) -> None:
+def test_senses_of_each_layer_beside_the_first_sense(
+    script: Any, invoke: Callable[..., Any], assets: Path, tmp_path: Path
+) -> None:
     save_bilm(make_bilm(), tmp_path / "bilm")
     output = tmp_path / "results" / "senses.json"
-    result = _run(script, "senses", output, "--assets-dir", assets, "--bilm", tmp_path / "bilm")
+    result = invoke(script.layers_cli, "senses", output, "--assets-dir", assets, "--bilm", tmp_path / "bilm")
     assert result.exit_code == 0, result.output
     scores = _scores(output)
     assert list(scores) == ["first sense", 0, 1, 2, "mean"]
@@ -64,11 +58,13 @@ def test_senses_of_each_layer_beside_the_first_sense(script: Any, assets: Path, 
     assert 0 <= scores[1]["low"] <= scores[1]["value"] <= scores[1]["high"] <= 100
 
 
-def test_parts_of_speech_beside_baselines(script: Any, assets: Path, tmp_path: Path) -> None:
+def test_parts_of_speech_beside_baselines(
+    script: Any, invoke: Callable[..., Any], assets: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("sklearn")
     save_bilm(make_bilm(), tmp_path / "bilm")
     output = tmp_path / "pos.json"
-    assert _run(script, "pos", output, "-a", assets, "-b", tmp_path / "bilm").exit_code == 0
+    assert invoke(script.layers_cli, "pos", output, "-a", assets, "-b", tmp_path / "bilm").exit_code == 0
     scores = _scores(output)
     assert list(scores) == ["most frequent tag", "most frequent tag of the word", 0, 1, 2, "mean"]
     assert scores["most frequent tag"]["value"] == pytest.approx(100 / 3)
@@ -77,14 +73,16 @@ def test_parts_of_speech_beside_baselines(script: Any, assets: Path, tmp_path: P
 
 
 @pytest.mark.issue(16)
-def test_parts_of_speech_are_read_from_conllu(script: Any, assets: Path, tmp_path: Path) -> None:
+def test_parts_of_speech_are_read_from_conllu(
+    script: Any, invoke: Callable[..., Any], assets: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("sklearn")
     save_bilm(make_bilm(), tmp_path / "bilm")
     for path in (assets / "ud" / "en_ewt").iterdir():
         rows = [[f"{i}\t{word}\t_\t{tag}" + "\t_" * 6 for i, (word, tag) in enumerate(zip(*s), 1)] for s in TAGGED]
         path.with_suffix(".conllu").write_text("\n".join("\n".join([*lines, ""]) for lines in rows), encoding="utf8")
         path.unlink()
-    result = _run(script, "pos", tmp_path / "pos.json", "-a", assets, "-b", tmp_path / "bilm")
+    result = invoke(script.layers_cli, "pos", tmp_path / "pos.json", "-a", assets, "-b", tmp_path / "bilm")
     assert result.exit_code == 0, result.output
     assert srsly.read_json(tmp_path / "pos.json")["n_train"] == 6
     assert _scores(tmp_path / "pos.json")["most frequent tag"]["value"] == pytest.approx(100 / 3)
@@ -92,72 +90,72 @@ def test_parts_of_speech_are_read_from_conllu(script: Any, assets: Path, tmp_pat
 
 @pytest.mark.issue(16)
 def test_relative_folder_starts_at_the_project(
-    script: Any, import_script: Callable[[str], Any], assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Any,
+    import_script: Callable[[str], Any],
+    invoke: Callable[..., Any],
+    assets: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(import_script("data_files"), "PROJECT_DIR", tmp_path / "checkout" / "project")
+    monkeypatch.setattr(import_script("data"), "PROJECT_DIR", tmp_path / "checkout" / "project")
     (tmp_path / "checkout" / "project").mkdir(parents=True)
     save_bilm(make_bilm(), tmp_path / "bilm")
-    result = _run(script, "senses", tmp_path / "out.json", "-a", "../..", "-b", tmp_path / "bilm")
+    result = invoke(script.layers_cli, "senses", tmp_path / "out.json", "-a", "../..", "-b", tmp_path / "bilm")
     assert result.exit_code == 0, result.output
-    from_root = _run(script, "senses", tmp_path / "other.json", "-a", "..", "-b", tmp_path / "bilm")
-    assert from_root.exit_code == 1 and "P002" in from_root.output
-    missing = _run(script, "senses", tmp_path / "other.json", "-a", "../wsd", "-b", tmp_path / "bilm")
-    assert missing.exit_code == 1 and "P001" in missing.output and "'../../wsd'" in missing.output
+    from_root = invoke(script.layers_cli, "senses", tmp_path / "other.json", "-a", "..", "-b", tmp_path / "bilm")
+    assert from_root.exit_code == 1 and "missing below" in from_root.output
+    missing = invoke(script.layers_cli, "senses", tmp_path / "other.json", "-a", "../wsd", "-b", tmp_path / "bilm")
+    assert missing.exit_code == 1 and "'../../wsd'" in missing.output
 
 
-def test_a_finished_experiment_is_kept(script: Any, assets: Path, tmp_path: Path) -> None:
+def test_a_finished_experiment_is_kept(script: Any, invoke: Callable[..., Any], assets: Path, tmp_path: Path) -> None:
     output = tmp_path / "senses.json"
     save_bilm(make_bilm(), tmp_path / "bilm")
     digest = script.digest_bilm(str(tmp_path / "bilm"))
     known = f'{{"bilm": "bilm", "bilm_digest": "{digest}"}}'
     output.write_text(known)
-    result = _run(script, "senses", output, "-a", assets, "-b", tmp_path / "bilm")
+    result = invoke(script.layers_cli, "senses", output, "-a", assets, "-b", tmp_path / "bilm")
     assert result.exit_code == 0 and "--force" in result.output
-    other = _run(script, "senses", output, "-a", assets, "-b", tmp_path / "other")
-    assert other.exit_code == 1 and "P014" in other.output
+    other = invoke(script.layers_cli, "senses", output, "-a", assets, "-b", tmp_path / "other")
+    assert other.exit_code == 1 and "not 'other'" in " ".join(other.output.split())
     assert output.read_text() == known
     output.write_text(known.replace(digest, "of-older-weights"))
-    assert _run(script, "senses", output, "-a", assets, "-b", tmp_path / "bilm").exit_code == 0
+    assert invoke(script.layers_cli, "senses", output, "-a", assets, "-b", tmp_path / "bilm").exit_code == 0
     assert srsly.read_json(output)["bilm_digest"] == digest and "rows" in srsly.read_json(output)
 
 
-def test_other_file_is_not_replaced(script: Any, assets: Path, tmp_path: Path) -> None:
+def test_other_file_is_not_replaced(script: Any, invoke: Callable[..., Any], assets: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("1")
-    result = _run(script, "senses", tmp_path / "notes.json", "-a", assets)
-    assert result.exit_code == 1 and "P015" in result.output and (tmp_path / "notes.json").read_text() == "1"
+    result = invoke(script.layers_cli, "senses", tmp_path / "notes.json", "-a", assets)
+    assert result.exit_code == 1 and "not have scores" in result.output and (tmp_path / "notes.json").read_text() == "1"
 
 
-def test_a_missing_bilm_is_named(script: Any, assets: Path, tmp_path: Path) -> None:
-    result = _run(script, "senses", tmp_path / "out.json", "-a", assets, "-b", tmp_path / "nowhere")
+def test_a_missing_bilm_is_named(script: Any, invoke: Callable[..., Any], assets: Path, tmp_path: Path) -> None:
+    result = invoke(script.layers_cli, "senses", tmp_path / "out.json", "-a", assets, "-b", tmp_path / "nowhere")
     assert result.exit_code == 1 and "no weights of the biLM" in result.output and "nowhere" in result.output
 
 
-@pytest.mark.parametrize("name, wanted", [("chunks", "P012"), ("senses", "P002"), ("pos", "P002")])
-def test_errors_come_before_the_bilm_is_read(script: Any, tmp_path: Path, name: str, wanted: str) -> None:
-    result = _run(script, name, tmp_path / "out.json", "-a", tmp_path, "-b", "no_such_bilm")
+@pytest.mark.parametrize(
+    "name, wanted", [("chunks", "no experiment"), ("senses", "missing below"), ("pos", "missing below")]
+)
+def test_errors_come_before_the_bilm_is_read(
+    script: Any, invoke: Callable[..., Any], tmp_path: Path, name: str, wanted: str
+) -> None:
+    result = invoke(script.layers_cli, name, tmp_path / "out.json", "-a", tmp_path, "-b", "no_such_bilm")
     assert result.exit_code == 1 and wanted in result.output and not (tmp_path / "out.json").exists()
 
 
-def test_tables_say_what_the_files_say(import_script: Callable[[str], Any], tmp_path: Path) -> None:
-    tables = import_script("layer_tables")
-    assert tables.senses_section(tmp_path) == tables.pos_section(tmp_path) == ""
-    score = {"value": 70.04, "low": 69.0, "high": 71.0}
-    rows = [
-        {"layer": "first sense", **score, "ambiguous": None, "gain": None},
-        {"layer": 0, **score, "value": 50.0, "ambiguous": score, "gain": {"value": -20.0, "low": -21.0, "high": -19.0}},
-        {"layer": 1, "value": 75.0, "low": 74.0, "high": 76.0, "ambiguous": score, "gain": score},
-        {"layer": "mean", "value": 80.0, "low": 74.0, "high": 86.0, "ambiguous": score, "gain": score},
-    ]
-    found = {"bilm": "tiny", "n_train": 1000, "n_test": 10, "n_answered": 9, "rows": rows}
-    srsly.write_json(tmp_path / tables.SENSES, found)
-    section = tables.senses_section(tmp_path)
-    assert "| most frequent training sense | 70.0 (69.0 to 71.0) |  |  |" in section and "1,000 training" in section
-    assert "| token layer | 50.0 (69.0 to 71.0) | 70.0 (69.0 to 71.0) | -20.0 (-21.0 to -19.0) |" in section
-    for low, high, verdict in ((1.0, 2.0, "better than"), (-2.0, -1.0, "worse than"), (-1.0, 1.0, "not significantly")):
-        rows[2]["gain"] = {"value": (low + high) / 2, "low": low, "high": high}
-        srsly.write_json(tmp_path / tables.SENSES, found)
-        assert f"The best layer, LSTM layer 1, is {verdict}" in tables.senses_section(tmp_path)
-    for row in rows:
-        row["control"] = None if row["layer"] == "first sense" else 40.0
-    srsly.write_json(tmp_path / tables.POS, found)
-    assert "| LSTM layer 1 | 75.0 (74.0 to 76.0) | 40.0 | 35.0 |" in tables.pos_section(tmp_path)
+@pytest.mark.issue(16)
+def test_a_full_disk_leaves_no_temporary_file(
+    script: Any, assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.load_bilm, script.digest_bilm, script.score_senses_by_layer = str, str, lambda *arguments: {}
+
+    def fill_the_disk(path: Path, content: Any) -> None:
+        path.touch()
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(srsly, "write_json", fill_the_disk)
+    with pytest.raises(OSError):
+        script.store_scores("senses", tmp_path / "out" / "a.json", assets_dir=str(assets))
+    assert not list(tmp_path.glob("out/*"))

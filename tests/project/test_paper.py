@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
@@ -10,14 +9,12 @@ import numpy
 import pytest
 import spacy
 import srsly
-import typer
 from nn.tiny import make_bilm
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
-from spacy.util import load_model_from_config, registry
+from spacy.util import load_model_from_config
 from spacy.vocab import Vocab
 from thinc.api import set_dropout_rate
-from typer.testing import CliRunner
 
 from spacy_elmo import save_bilm
 
@@ -38,7 +35,7 @@ def trained(script: Any, monkeypatch: pytest.MonkeyPatch) -> List[str]:
     def run_experiment(
         run: Any, seed: int, corpus_dir: Path, options: Any, *, pipeline_dir: Optional[Path]
     ) -> Dict[str, Any]:
-        names.append(run.name(seed, options.schedule))
+        names.append(run.name(seed))
         result = {**RESULT, "settings": script.describe_settings(run, seed, options)}
         if pipeline_dir is not None:
             pipeline_dir.mkdir()
@@ -55,91 +52,98 @@ def bilm(tiny_bilm: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_bilm, tmp_path / "bilm"))
 
 
-def _invoke(script: Any, *arguments: object) -> Any:
-    app = typer.Typer()
-    app.command()(script.paper_cli)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def test_finished_runs_are_skipped(script: Any, trained: List[str], tmp_path: Path) -> None:
-    first = _invoke(script, "sample", "--seed", 0, "--results", tmp_path)
+def test_finished_runs_are_skipped(script: Any, invoke: Callable[..., Any], trained: List[str], tmp_path: Path) -> None:
+    first = invoke(script.paper_cli, "sample", "--seed", 0, "--results", tmp_path)
     assert first.exit_code == 0, first.output
     assert trained == ["sample-baseline-100pct-seed0", "sample-elmo-100pct-seed0"]
     (tmp_path / f"{trained[1]}.json").unlink()  # as if the experiment had been interrupted
-    second = _invoke(script, "sample", "--seed", 0, "--seed", 1, "--results", tmp_path)
+    second = invoke(script.paper_cli, "sample", "--seed", 0, "--seed", 1, "--results", tmp_path)
     assert second.exit_code == 0, second.output
     assert trained[2:] == ["sample-elmo-100pct-seed0", "sample-baseline-100pct-seed1", "sample-elmo-100pct-seed1"]
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.json" for name in trained}
 
 
-def test_runs_without_a_kept_pipeline_are_not_finished(script: Any, trained: List[str], tmp_path: Path) -> None:
+def test_runs_without_a_kept_pipeline_are_not_finished(
+    script: Any, invoke: Callable[..., Any], trained: List[str], tmp_path: Path
+) -> None:
     arguments = ("sample", "--seed", 0, "--results", tmp_path / "results")
-    _invoke(script, *arguments)
+    invoke(script.paper_cli, *arguments)
     for _ in range(2):
-        result = _invoke(script, *arguments, "--keep", tmp_path / "kept")
+        result = invoke(script.paper_cli, *arguments, "--keep", tmp_path / "kept")
         assert result.exit_code == 0, result.output
     assert trained == ["sample-baseline-100pct-seed0", "sample-elmo-100pct-seed0"] * 2
     assert {path.name for path in (tmp_path / "kept").iterdir()} == set(trained)
 
 
-def test_result_of_other_settings_is_refused(script: Any, trained: List[str], tmp_path: Path) -> None:
-    _invoke(script, "sample", "--seed", 0, "--max-steps", 2, "--results", tmp_path)
+def test_result_of_other_settings_is_refused(
+    script: Any, invoke: Callable[..., Any], trained: List[str], tmp_path: Path
+) -> None:
+    invoke(script.paper_cli, "sample", "--seed", 0, "--max-steps", 2, "--results", tmp_path)
     for seed in (0, 1):  # seeds of one table differ in nothing else
-        result = _invoke(script, "sample", "--seed", seed, "--results", tmp_path)
+        result = invoke(script.paper_cli, "sample", "--seed", seed, "--results", tmp_path)
         assert result.exit_code == 1
-        assert "[P021]" in result.output and "training.max_steps" in result.output
+        assert "training.max_steps" in result.output
 
 
 def test_result_of_an_edited_config_is_refused(
-    script: Any, import_script: Callable[[str], Any], trained: List[str], tmp_path: Path, monkeypatch: Any
+    script: Any,
+    import_script: Callable[[str], Any],
+    invoke: Callable[..., Any],
+    trained: List[str],
+    tmp_path: Path,
+    monkeypatch: Any,
 ) -> None:
     configs = import_script("read_config")
     config = Path(shutil.copy(configs.CONFIG_DIR / "elmo_tagger_ner.cfg", tmp_path))
     monkeypatch.setattr(configs, "CONFIG_DIR", tmp_path)
     arguments = ("sample", "--seed", 0, "--results", tmp_path / "results")
-    assert _invoke(script, *arguments).exit_code == 0
+    assert invoke(script.paper_cli, *arguments).exit_code == 0
     text = config.read_text()
     config.write_text("# A comment.\n" + text.replace("train = null", 'train = "a.spacy"'))
-    again = _invoke(script, *arguments)
+    again = invoke(script.paper_cli, *arguments)
     assert again.exit_code == 0 and len(trained) == 2, again.output
     config.write_text(text.replace("depth = 4", "depth = 2"))
-    edited = _invoke(script, *arguments)
-    assert edited.exit_code == 1 and "[P021]" in edited.output and "config_digest" in edited.output
+    edited = invoke(script.paper_cli, *arguments)
+    assert edited.exit_code == 1 and "config_digest" in edited.output
     for path in (tmp_path / "results").iterdir():
         settings = srsly.read_json(path)["settings"]
         assert len(settings.pop("config_digest")) == 12
         srsly.write_json(path, {**RESULT, "settings": settings})  # as results of the first version
-    assert _invoke(script, *arguments).exit_code == 0 and len(trained) == 2
+    assert invoke(script.paper_cli, *arguments).exit_code == 0 and len(trained) == 2
 
 
-def test_result_of_other_weights_is_not_finished(script: Any, trained: List[str], bilm: Path, tmp_path: Path) -> None:
+def test_result_of_other_weights_is_not_finished(
+    script: Any, invoke: Callable[..., Any], trained: List[str], bilm: Path, tmp_path: Path
+) -> None:
     arguments = ("sample", "--seed", 0, "--bilm", bilm, "--results", tmp_path / "results")
-    _invoke(script, *arguments)
+    invoke(script.paper_cli, *arguments)
     path = tmp_path / "results" / "sample-elmo-100pct-seed0.json"
     before = srsly.read_json(path)["settings"]["bilm_digest"]
     (bilm / "meta.json").write_text('{"name": "renamed"}')
-    _invoke(script, *arguments)
+    invoke(script.paper_cli, *arguments)
     assert len(trained) == 2  # a description is not a weight
     shutil.rmtree(bilm)
     save_bilm(make_bilm(seed=16), bilm)
-    result = _invoke(script, *arguments, "--seed", 1)
+    result = invoke(script.paper_cli, *arguments, "--seed", 1)
     assert "other weights" in result.output
     assert trained[2:] == ["sample-elmo-100pct-seed0", "sample-baseline-100pct-seed1", "sample-elmo-100pct-seed1"]
     assert srsly.read_json(path)["settings"]["bilm_digest"] not in (before, None)
 
 
 @pytest.mark.issue(16)
-def test_config_may_change_with_the_weights(script: Any, trained: List[str], bilm: Path, tmp_path: Path) -> None:
+def test_config_may_change_with_the_weights(
+    script: Any, invoke: Callable[..., Any], trained: List[str], bilm: Path, tmp_path: Path
+) -> None:
     arguments = ("sample", "--seed", 0, "--bilm", bilm, "--results", tmp_path / "results")
-    _invoke(script, *arguments)
+    invoke(script.paper_cli, *arguments)
     path = tmp_path / "results" / "sample-elmo-100pct-seed0.json"
     result = srsly.read_json(path)
     older = {**result["settings"], "config_digest": "0123456789ab", "bilm_digest": "0123456789ab"}
     srsly.write_json(path, {**result, "settings": older})
-    again = _invoke(script, *arguments)
+    again = invoke(script.paper_cli, *arguments)
     assert again.exit_code == 0 and trained[2:] == ["sample-elmo-100pct-seed0"], again.output
     srsly.write_json(path, {**result, "settings": {**result["settings"], "config_digest": "0123456789ab"}})
-    assert "[P021]" in _invoke(script, *arguments).output  # of the same weights
+    assert "config_digest" in invoke(script.paper_cli, *arguments).output  # of the same weights
 
 
 def test_weights_that_change_during_a_training_give_no_result(
@@ -150,57 +154,36 @@ def test_weights_that_change_during_a_training_give_no_result(
     monkeypatch.setattr(script, "read_curve", lambda path: [(0, 0.0)])
     monkeypatch.setattr(script, "score", lambda *arguments: {})
     monkeypatch.setattr(script, "train_pipeline", lambda *a, **b: (bilm / "weights.safetensors").write_bytes(b"other"))
-    with pytest.raises(ValueError, match="P026"):
+    with pytest.raises(ValueError, match="changed during"):
         script.run_experiment(experiments.WNUT17[1], 0, tmp_path, experiments.Options(str(bilm)))
 
 
-def test_schedules_are_kept_apart(script: Any, trained: List[str], tmp_path: Path) -> None:
-    arguments = ("sample", "--seed", 0, "--results", tmp_path)
-    assert _invoke(script, *arguments).exit_code == 0
-    assert _invoke(script, *arguments, "--schedule", "linear").exit_code == 0
-    assert trained[2:] == ["sample-baseline-100pct-linear-seed0", "sample-elmo-100pct-linear-seed0"]
-    assert srsly.read_json(tmp_path / f"{trained[0]}.json")["settings"]["schedule"] == "constant"
-    settings = srsly.read_json(tmp_path / f"{trained[2]}.json")["settings"]
-    assert settings["schedule"] == "linear" and settings["training.patience"] == 0
-
-
-def test_linear_rate_falls_to_zero_over_all_updates(import_script: Callable[[str], Any], tmp_path: Path) -> None:
-    experiments, script = import_script("paper_experiments"), import_script("paper_run")
-    run, options = experiments.WNUT17[0], experiments.Options(max_steps=10, schedule="linear")
-    overrides = script.make_overrides(run, 0, tmp_path, tmp_path, options)
-    script.make_config(run, options).to_disk(tmp_path / "run.cfg")
-    config = script.Config().from_disk(tmp_path / "run.cfg", overrides=overrides)
-    rate = registry.resolve({"rate": config["training"]["optimizer"]["learn_rate"]})["rate"]
-    rates = list(islice(rate, 11))
-    assert [rates[step] for step in (0, 5, 10)] == pytest.approx([0.001, 0.0005, 0.0])
-    assert config["training"]["max_steps"] == 10
-
-
-def test_file_that_is_no_result_is_refused(script: Any, tmp_path: Path) -> None:
+def test_file_that_is_no_result_is_refused(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "sample-elmo-100pct-seed0.json").write_text("{")
-    result = _invoke(script, "sample", "--seed", 0, "--results", tmp_path)
-    assert result.exit_code == 1 and "[P023]" in result.output
+    result = invoke(script.paper_cli, "sample", "--seed", 0, "--results", tmp_path)
+    assert result.exit_code == 1 and "not a result" in result.output
 
 
 @pytest.mark.parametrize(
     "arguments, problem",
     [
-        (["glue"], "[P020]"),
-        (["sample", "--schedule", "cosine"], "[P027]"),
+        (["glue"], "no experiment"),
         (["sample", "--bilm", "no_such_bilm"], "no weights of the biLM"),
-        (["gains-wikigold", "--assets-dir", "no-such-folder"], "[P001]"),
-        (["gains-wikigold", "--assets-dir", "scripts"], "[P002]"),
+        (["gains-wikigold", "--assets-dir", "no-such-folder"], "does not exist"),
+        (["gains-wikigold", "--assets-dir", "scripts"], "missing below"),
     ],
 )
-def test_command_says_what_is_wrong(script: Any, tmp_path: Path, arguments: List[str], problem: str) -> None:
-    result = _invoke(script, *arguments, "--results", tmp_path)
-    assert result.exit_code == 1 and problem in result.output
+def test_command_says_what_is_wrong(
+    script: Any, invoke: Callable[..., Any], tmp_path: Path, arguments: List[str], problem: str
+) -> None:
+    result = invoke(script.paper_cli, *arguments, "--results", tmp_path)
+    assert result.exit_code == 1 and problem in " ".join(result.output.split())
 
 
-def test_folder_that_cannot_be_written_is_refused(script: Any, tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_refused(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    result = _invoke(script, "sample", "--results", tmp_path / "file" / "results")
-    assert result.exit_code == 1 and "[P022]" in result.output
+    result = invoke(script.paper_cli, "sample", "--results", tmp_path / "file" / "results")
+    assert result.exit_code == 1 and "Cannot write" in result.output
 
 
 def test_workflow_runs_every_experiment_with_three_seeds(script: Any) -> None:
@@ -216,7 +199,7 @@ def test_workflow_runs_every_experiment_with_three_seeds(script: Any) -> None:
     assert all(
         [words[i + 1] for i, word in enumerate(words) if word == "--seed"] == ["0", "1", "2"] for words in trained
     )
-    assert lines[-1] == ["python", "scripts/results.py"]
+    assert lines[-1] == ["python", "scripts/results.py", "tables"]
 
 
 def test_workflow_compares_contexts(script: Any) -> None:
@@ -322,9 +305,9 @@ def test_every_run_makes_a_pipeline(import_script: Callable[[str], Any], tmp_pat
 
 
 @pytest.mark.slow
-def test_sample_is_trained_and_scored(script: Any, tiny_bilm: Path, tmp_path: Path) -> None:
+def test_sample_is_trained_and_scored(script: Any, invoke: Callable[..., Any], tiny_bilm: Path, tmp_path: Path) -> None:
     arguments = ("sample", "--seed", 0, "--max-steps", 2, "--bilm", tiny_bilm, "--results", tmp_path)
-    result = _invoke(script, *arguments)
+    result = invoke(script.paper_cli, *arguments)
     assert result.exit_code == 0, result.output
     stored = srsly.read_json(tmp_path / "sample-elmo-100pct-seed0.json")
     assert len(stored["settings"]["bilm_digest"]) == 12

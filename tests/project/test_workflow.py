@@ -61,8 +61,8 @@ def test_train_takes_another_dataset_by_one_variable(project_copy: Path, tiny_bi
 
 @pytest.mark.slow
 def test_train_says_what_is_missing(project_copy: Path) -> None:
-    """Each message has a test in test_prepare_data.py; this one reaches the user, with both variables."""
+    """Each message has a test in test_data.py; this one reaches the user, with both variables."""
     variables = ("--vars.dataset", "wnut17", "--vars.assets_dir", "../none")
     result = _spacy_project("train", ".", *variables, cwd=project_copy)
     assert result.returncode == 1
-    assert "[P001]" in " ".join(result.stdout.split())
+    assert "The folder of local assets '../none' does not exist" in " ".join(result.stdout.split())

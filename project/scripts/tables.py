@@ -1,13 +1,22 @@
-"""Tables of the paper's experiments: from stored results to Markdown, or None without any."""
+"""Tables of the trainings: from stored results to Markdown, or None without any.
 
+Tables and plots have the results of the weights in use, beside those without a biLM.
+"""
+
+import hashlib
 from collections import defaultdict
 from statistics import mean, stdev
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
+import srsly
 from paper_experiments import SHARES
-from weights_in_use import describe_pretraining
+
+from spacy_elmo.ml.task_mixes import TaskMix
+from spacy_elmo.weights.formats import PACKAGED_NAMES, locate
+from spacy_elmo.weights.identity import digest_bilm
 
 Result = Dict[str, Any]
+Mixes = List[Dict[str, Any]]  # of a place, one for each seed
 # Task, title, and the scores in percent: title and key.
 Gains = Tuple[Tuple[str, str, Tuple[Tuple[str, str], ...]], ...]
 GAINS: Gains = (
@@ -83,15 +92,6 @@ def make_gains(results: List[Result], gains: Gains = GAINS) -> Optional[str]:
     return make_table(header, rows)
 
 
-def name_network(title: str, scores: Sequence[Tuple[str, str]]) -> str:
-    """title (str): Title of a data set.
-    scores (Sequence[Tuple[str, str]]): Labels and keys of the scores of a network.
-    RETURNS (str): For tables with one row per network: "UD EWT, tags" for UPOS, XPOS and morph.
-    """
-    label = NETWORKS.get(scores[0][0], scores[0][0].replace("NER F", "NER"))
-    return f"{title}, {label}"
-
-
 def paired_differences(without: List[Result], with_elmo: List[Result], key: str) -> List[float]:
     """RETURNS (List[float]): With less without ELMo, 0 to 100, for each seed that both have."""
     baselines = {result["settings"]["seed"]: result for result in without}
@@ -160,11 +160,44 @@ def _describe_source(results: List[Result]) -> List[str]:
     if not source:
         return ["", "", ""]
     share = "" if source["share"] == 100 else f", {source['share']} %"
-    return [f"{source['text']}{share}", f"{source['words']:,}", _minutes(source)]
+    minutes = f"{source['elapsed_s'] / 60:.1f} min ({source['cpu_s'] / 60:.1f})"
+    return [f"{source['text']}{share}", f"{source['words']:,}", minutes]
 
 
-def _minutes(source: Dict[str, Any]) -> str:
-    return f"{source['elapsed_s'] / 60:.1f} min ({source['cpu_s'] / 60:.1f})"
+def make_layer_weights(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): softmax(w) in percent and gamma of each mix, means over seeds."""
+    rows = []
+    for name, seeds in find_mixes(results):
+        mix = average_mixes(seeds)
+        rows.append([name, *(f"{100 * share:.1f}" for share in mix.shares), f"{mix.gamma:.2f}", str(len(seeds))])
+    n_layers = max((len(row) - 3 for row in rows), default=0)
+    layers = ["token layer, %", *(f"LSTM layer {number}, %" for number in range(1, n_layers))]
+    return make_table(["mix", *layers, "gamma", "seeds"], rows)
+
+
+def find_mixes(results: List[Result]) -> List[Tuple[str, Mixes]]:
+    """RETURNS (List[Tuple[str, Mixes]]): Name of each mix of the gains, and what each seed ended with."""
+    found = []
+    for task, title, scores in GAINS:
+        label = NETWORKS.get(scores[0][0], scores[0][0].replace("NER F", "NER"))  # a network may have several scores
+        seeds = [result["mixes"] for result in select(results, task, "elmo") if result.get("mixes")]
+        for number, mix in enumerate(seeds[0] if seeds else []):
+            place = f" ({mix['place']})" if mix["place"] else ""
+            found.append((f"{title}, {label}{place}", [mixes[number] for mixes in seeds]))
+    return found
+
+
+def average_mixes(seeds: Mixes) -> TaskMix:
+    """RETURNS (TaskMix): Means over seeds."""
+    shares = tuple(mean(layer) for layer in zip(*(mix["shares"] for mix in seeds)))
+    return TaskMix(seeds[0]["component"], 1, shares, (), mean(mix["gamma"] for mix in seeds), seeds[0]["place"])
+
+
+def describe_mixes(results: List[Result]) -> str:
+    """RETURNS (str): Number of trainings, and the first digits of the sha256 of what they ended with."""
+    found = find_mixes(results)
+    digest = hashlib.sha256(srsly.json_dumps(found).encode("utf8")).hexdigest()[:12]
+    return f"{sum(len(seeds) for _, seeds in found)} mixes of project/results {digest}"
 
 
 def make_mixes(results: List[Result]) -> Optional[str]:
@@ -217,11 +250,6 @@ def select(results: List[Result], task: str, condition: str, share: int = 100) -
     return sorted(found, key=lambda result: result["settings"]["seed"])
 
 
-def schedule_of(result: Result) -> str:
-    """RETURNS (str): Schedule of the learning rate; results of the first version do not name it."""
-    return str(result["settings"].get("schedule", "constant"))
-
-
 def percents(results: Iterable[Result], key: str) -> List[float]:
     """RETURNS (List[float]): A test score of each result, 0 to 100."""
     return [result["test"][key] * 100 for result in results if key in result["test"]]
@@ -250,3 +278,87 @@ def _by_condition(results: List[Result], conditions: Sequence[Tuple[str, str]]) 
 
 def _mean_updates(results: List[Result]) -> str:
     return f"{mean(result['best_step'] for result in results):,.0f}" if results else "-"
+
+
+# Weights in use
+
+
+def split_by_weights(results: List[Result]) -> Tuple[List[Result], List[Result]]:
+    """RETURNS (Tuple[List[Result], List[Result]]): Results without a biLM or of the weights in use, and the others."""
+    in_use = find_digests(results)
+    kept = [result for result in results if _is_of(result["settings"], in_use)]
+    return kept, [result for result in results if not _is_of(result["settings"], in_use)]
+
+
+def find_digests(results: Iterable[Result]) -> Dict[str, Optional[str]]:
+    """RETURNS (Dict[str, Optional[str]]): For each biLM and alternative the digest of its weights: of a packaged
+    biLM as they are now, of others as in the newest result.
+    """
+    by_name: Dict[str, List[Result]] = defaultdict(list)
+    for result in results:
+        name, _ = _identify(result["settings"])
+        if name:
+            by_name[name].append(result)
+    return {name: _packaged(name) or _newest(found) for name, found in sorted(by_name.items())}
+
+
+def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Optional[str]:
+    """layers (Dict[str, Result]): Names and digests of biLMs in other files of results, by the name of the file.
+    RETURNS (Optional[str]): Markdown: the weights that the tables are of, and how many results are in none; None
+        without any weights.
+    """
+    records = {name: {"settings": record} for name, record in layers.items()}
+    in_use = find_digests([*results, *records.values()])
+    if not in_use:
+        return None
+    names = "; ".join(f"`{name}` {digest or 'not recorded'}" for name, digest in in_use.items())
+    told = f"Weights, first digits of the sha256 of their file: {names}."
+    n_others = sum(not _is_of(result["settings"], in_use) for result in results)
+    if n_others:
+        told += f" Results of other weights, not shown: {n_others}."
+    return told
+
+
+def note_earlier(record: Result) -> str:
+    """record (Result): With "bilm" and "bilm_digest".
+    RETURNS (str): Markdown, a paragraph if it was made with earlier weights of a packaged biLM; otherwise "".
+    """
+    digest = _packaged(record["bilm"])
+    found = record.get("bilm_digest")
+    if digest in (None, found):
+        return ""
+    return f"\n\nMeasured with earlier weights of `{record['bilm']}` ({found or 'not recorded'})."
+
+
+def describe_pretraining(name: str, digest: Optional[str]) -> List[str]:
+    """RETURNS (List[str]): Raw text, tokens read (those of all passes) and hours of a packaged biLM, from its meta
+    data; empty cells for other and earlier weights, whose files are not named in a result.
+    """
+    if name not in PACKAGED_NAMES or digest != _packaged(name):
+        return ["", "", ""]
+    meta: Dict[str, Any] = srsly.read_json(locate(name) / "meta.json")
+    training = meta["training"]
+    hours = training["hours"] if "hours" in training else training["elapsed_s"] / 3600
+    return [meta["corpus"]["name"], f"{training['n_tokens']:,}", f"{hours:.1f} h"]
+
+
+def _identify(settings: Dict[str, Any]) -> Tuple[str, Optional[str]]:
+    """RETURNS (Tuple[str, Optional[str]]): Name and digest of the weights that a result was made with; "" for none."""
+    if settings.get("bilm"):
+        return settings["bilm"], settings.get("bilm_digest")
+    source = settings.get("source")
+    return (f"{source['kind']} for {settings['task']}", source["digest"]) if source else ("", None)
+
+
+def _is_of(settings: Dict[str, Any], in_use: Dict[str, Optional[str]]) -> bool:
+    name, digest = _identify(settings)
+    return not name or digest == in_use[name]
+
+
+def _packaged(name: str) -> Optional[str]:
+    return digest_bilm(name) if name in PACKAGED_NAMES else None
+
+
+def _newest(results: List[Result]) -> Optional[str]:
+    newest = max(results, key=lambda result: str(result.get("finished_at", "")))
+    return _identify(newest["settings"])[1]

@@ -1,0 +1,365 @@
+"""The data sets of this project: where their files are, and their conversion to spaCy's binary format.
+
+`prepare` writes one .spacy file for train, dev and test; `check` names all files that are missing.
+"""
+
+import gzip
+import shutil
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import srsly
+import typer
+from spacy import blank
+from spacy.tokens import Doc, DocBin
+from spacy.training.converters import conllu_to_docs
+from spacy.vocab import Vocab
+from wasabi import msg
+
+from spacy_elmo.corpora.shards import find_shards, read_shards
+
+SPLITS = ("train", "dev", "test")
+PROJECT_DIR = Path(__file__).resolve().parent.parent
+DOWNLOAD_DIR = PROJECT_DIR / "assets" / "downloaded"
+# Docs of ten sentences, as from `spacy convert --n-sents 10`; shorter ones for the sample, since `spacy debug data`
+# requires 100 Docs for training.
+UD_SENTENCES_PER_DOC = 10
+SAMPLE_SENTENCES_PER_DOC = 3
+BLOCK = 100  # sentences of raw text, of which a share takes the first ones
+# The universal POS tags (de Marneffe et al. 2021).
+UPOS_TAGS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
+ENTITY_LABELS = ["PERSON", "LOC", "ORG", "MISC"]
+TOPIC_PREFIX = "# topic:"
+# A passage of the sample is a list of sentences, a sentence of (token, universal POS tag, entity tag in IOB2).
+Row = Tuple[str, str, str]
+Passage = List[List[Row]]
+Files = Dict[str, Tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set of `DATASETS`.
+
+    pipeline (str): Part of the name of the config file: configs/elmo_<pipeline>.cfg.
+    files (Files): For each split the possible paths below the assets folder, in order of preference.
+    is_ours (bool): Whether its text is part of this repository.
+    is_downloaded (bool): Whether `spacy project assets` downloads it; others are read from local copies only.
+    """
+
+    pipeline: str
+    files: Files
+    is_ours: bool = False
+    is_downloaded: bool = False
+
+
+def _local_ner(folder: str) -> Files:
+    return {split: (f"ner/{folder}/{split}.spacy", f"ner/{folder}/{split}.iob2") for split in SPLITS}
+
+
+def _local_ud(folder: str) -> Files:
+    kinds = ("spacy", "conllu.gz", "conllu")
+    return {split: tuple(f"ud/{folder}/{split}.{kind}" for kind in kinds) for split in SPLITS}
+
+
+WNUT17 = dict(zip(SPLITS, ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated")))
+DATASETS = {
+    "sample": Dataset("tagger_ner", {split: (f"{split}.txt",) for split in SPLITS}, is_ours=True),
+    "wnut17": Dataset(
+        "ner",
+        {split: (f"wnut17/{WNUT17[split]}", *paths) for split, paths in _local_ner("wnut17").items()},
+        is_downloaded=True,
+    ),
+    "ud_en_ewt": Dataset(
+        "tagger_morphologizer",
+        {split: (f"ud_en_ewt/en_ewt-ud-{split}.conllu", *paths) for split, paths in _local_ud("en_ewt").items()},
+        is_downloaded=True,
+    ),
+    "wikigold": Dataset("ner", _local_ner("wikigold")),
+    "ncbi_disease": Dataset("ner", _local_ner("ncbi-disease")),
+    "fr_sequoia": Dataset("morphologizer", _local_ud("fr_sequoia")),
+    "ru_taiga": Dataset("morphologizer", _local_ud("ru_taiga-r2.7")),
+    "goemotions": Dataset("textcat", {split: (f"goemotions/{split}.jsonl.gz",) for split in SPLITS}),
+}
+FILES: Dict[str, Files] = {
+    **{name: dataset.files for name, dataset in DATASETS.items()},
+    # Read as they are, by layers.py and contexts.py; local copies only.
+    "semcor": {split: (f"wsd/semcor-noad-{split}.jsonl.gz",) for split in ("train", "test")},
+    "contexts": {
+        "documents": ("lm-english/documents.tsv.gz",),
+        "valid": ("lm-english/valid.txt.gz",),
+        **{split: (f"ud/en_ewt/{split}.spacy",) for split in ("train", "dev")},
+    },
+}
+ASSETS = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads")
+app = typer.Typer(add_completion=False, help=__doc__)
+
+
+@app.command("prepare")
+def prepare_cli(
+    # fmt: off
+    dataset: str = typer.Argument(..., help=f"Data set: {', '.join(DATASETS)}"),
+    output_dir: Path = typer.Argument(..., help="Folder for train.spacy, dev.spacy and test.spacy", file_okay=False),
+    assets_dir: str = ASSETS,
+    # fmt: on
+) -> None:
+    """Convert a data set to spaCy's binary format and print its size."""
+    try:
+        counts = prepare(dataset, output_dir, assets_dir)
+    except (ValueError, FileNotFoundError) as e:
+        msg.fail(f"Cannot prepare the data set '{dataset}'")
+        typer.echo(str(e))  # wasabi would merge the lines
+        raise typer.Exit(1) from e
+    for path, (n_docs, n_tokens) in counts.items():
+        msg.good(f"{path}: {n_docs:,} docs, {n_tokens:,} tokens")
+
+
+@app.command("check")
+def check_cli(
+    # fmt: off
+    names: List[str] = typer.Argument(..., help=f"Data sets: {', '.join(FILES)}"),
+    assets_dir: str = ASSETS,
+    raw_text: Optional[str] = typer.Option(None, "--raw-text", "-t", help="Tokenized text that is needed, too"),
+    # fmt: on
+) -> None:
+    """Look for the files of all data sets, before hours of training, and name all that are missing."""
+    looks: List[Callable[[], object]] = [lambda name=name: find_sources(name, assets_dir) for name in names]
+    if raw_text is not None:
+        looks.append(lambda: next(read_sentences([raw_text])))
+    problems = []
+    for look in looks:
+        try:
+            look()
+        except (ValueError, OSError) as e:
+            problems.append(str(e))
+    if problems:
+        msg.fail("Data is missing")
+        typer.echo("\n".join(problems))
+        raise typer.Exit(1)
+    msg.good(f"The data is there: {', '.join(names)}")
+
+
+def prepare(name: str, output_dir: Path, assets_dir: str = "") -> Dict[Path, Tuple[int, int]]:
+    """Write the .spacy files of a data set.
+
+    RETURNS (Dict[Path, Tuple[int, int]]): Number of docs and tokens by file written.
+    RAISES (ValueError): If the data set is not known.
+    RAISES (FileNotFoundError): If its files are not there.
+    """
+    sources = find_sources(name, assets_dir, known=tuple(DATASETS))
+    output_dir.mkdir(parents=True, exist_ok=True)
+    targets = {split: output_dir / f"{split}.spacy" for split in SPLITS}
+    return {target: _convert(sources[split], target) for split, target in targets.items()}
+
+
+def find_sources(name: str, assets_dir: str = "", *, known: Sequence[str] = tuple(FILES)) -> Dict[str, Path]:
+    """name (str): Name in `FILES`.
+    assets_dir (str): Folder with local copies, relative to the project's folder; "" for downloads.
+    RETURNS (Dict[str, Path]): The file of each split.
+    RAISES (ValueError): If the data set is not known.
+    RAISES (FileNotFoundError): If the folder or files are not there.
+    """
+    if name not in known:
+        raise ValueError(
+            f"There is no data set '{name}'. Known data sets: {', '.join(known)}. Choose one with `--vars.dataset`."
+        )
+    folder = (PROJECT_DIR / assets_dir).resolve() if assets_dir else DOWNLOAD_DIR
+    if assets_dir and not folder.is_dir():
+        beside = (PROJECT_DIR.parent / assets_dir).resolve()
+        hint = f" Did you mean '../{assets_dir}' ({beside})?" if beside.is_dir() else ""
+        raise FileNotFoundError(
+            f"The folder of local assets '{assets_dir}' does not exist: it resolves to '{folder}'. A relative path "
+            f"starts at '{PROJECT_DIR}'.{hint} {_remedy(name)}"
+        )
+    if name in DATASETS and DATASETS[name].is_ours:
+        folder = PROJECT_DIR / "assets" / name
+    found, missing = {}, []
+    for split, names in FILES[name].items():
+        paths = [folder / path for path in names if (folder / path).is_file()]
+        if paths:
+            found[split] = paths[0]
+        else:
+            missing.append(f"{split}: {' or '.join(names)}")
+    if missing:
+        raise FileNotFoundError(
+            f"Files of the data set '{name}' are missing below '{folder}' (split: names tried): {'; '.join(missing)}. "
+            f"{_remedy(name)}"
+        )
+    return found
+
+
+def _remedy(name: str) -> str:
+    """RETURNS (str): Where the files of a data set come from."""
+    dataset = DATASETS.get(name)
+    if dataset is not None and dataset.is_ours:
+        return "This data set is part of the repository: restore its files, and leave `--vars.assets_dir` out."
+    folder = "the folder of local copies with `--vars.assets_dir` (`--assets-dir` of a script)"
+    if dataset is not None and dataset.is_downloaded:
+        return f"Download the data set with `python -m spacy project assets {PROJECT_DIR}`, or give {folder}."
+    return f"This data set is not downloaded: give {folder}. {PROJECT_DIR}/README.md has its layout."
+
+
+def read_sentences(texts: Sequence[str], share: int = 100) -> Iterator[List[str]]:
+    """texts (Sequence[str]): Files, folders or patterns of tokenized text, one sentence per line.
+    share (int): Of every 100 sentences, so many from the first one on are read.
+    YIELDS (List[str]): The tokens of a sentence.
+    RAISES (ValueError): If there is no sentence, or an error of the package for a place without texts.
+    """
+    n_read = 0
+    if all(texts):  # an empty path would be the current folder
+        for position, tokens in enumerate(read_shards(find_shards(list(texts)))):
+            if position % BLOCK < share:
+                n_read += 1
+                yield tokens
+    if not n_read:
+        raise ValueError(
+            f"There is no sentence in {', '.join(map(repr, texts))}. Give tokenized text, one sentence per line; in "
+            "the project with `--vars.raw_text`."
+        )
+
+
+def _convert(source: Path, output_path: Path) -> Tuple[int, int]:
+    """Write one file in spaCy's binary format. RETURNS (Tuple[int, int]): Number of docs and tokens."""
+    if source.suffix == ".spacy":
+        shutil.copyfile(source, output_path)
+        docs = list(DocBin().from_disk(source).get_docs(Vocab()))
+    else:
+        readers = {".txt": read_sample, ".conllu": read_conllu, ".jsonl": read_comments}
+        docs = readers.get(Path(source.name.removesuffix(".gz")).suffix, read_columns)(source)
+        DocBin(docs=docs).to_disk(output_path)
+    return len(docs), sum(len(doc) for doc in docs)
+
+
+def read_columns(path: Path) -> List[Doc]:
+    """Read lines of a token, a tab and its IOB2 tag, with an empty line after each sentence; one Doc per sentence."""
+    vocab, docs = Vocab(), []
+    rows: List[List[str]] = []
+    for line in [*path.read_text(encoding="utf8").split("\n"), ""]:
+        if line.strip():
+            rows.append(line.split("\t"))
+        elif rows:
+            words, tags = zip(*rows, strict=True)
+            sent_starts = [i == 0 for i in range(len(words))]
+            docs.append(Doc(vocab, words=list(words), ents=list(tags), sent_starts=sent_starts))
+            rows = []
+    return docs
+
+
+def read_conllu(path: Path) -> List[Doc]:
+    """Read CoNLL-U, plain or gzip, into Docs of ten sentences; a multiword token is one token with all its tags."""
+    text = gzip.decompress(path.read_bytes()).decode("utf8") if path.suffix == ".gz" else path.read_text("utf8")
+    return list(conllu_to_docs(text, n_sents=UD_SENTENCES_PER_DOC, merge_subtokens=True, no_print=True))
+
+
+def read_comments(path: Path) -> List[Doc]:
+    """Read gzipped JSON lines with `text` and `labels`, GoEmotions, into Docs with every label of the file.
+
+    RAISES (ValueError): For a file that is not gzip or UTF-8, and for a line without `text` and `labels`.
+    """
+    try:
+        lines = gzip.decompress(path.read_bytes()).decode("utf8").split("\n")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as e:
+        raise ValueError(f"'{path}' is not a gzip file of UTF-8 text: {e}. Get the file again.") from e
+    rows = [_read_comment(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    labels = sorted({label for row in rows for label in row["labels"]})
+    nlp = blank("en")
+    docs = [nlp.make_doc(row["text"]) for row in rows]
+    for doc, row in zip(docs, rows, strict=True):
+        doc.cats = {label: float(label in row["labels"]) for label in labels}
+    return docs
+
+
+def _read_comment(path: Path, number: int, line: str) -> Dict[str, Any]:
+    found = repr(line[:60])
+    try:
+        row = srsly.json_loads(line)
+    except ValueError as e:
+        row, found = None, f"{found} ({e})"
+    is_object = isinstance(row, dict) and isinstance(row.get("text"), str) and isinstance(row.get("labels"), list)
+    if not is_object or not all(isinstance(label, str) for label in row["labels"]):
+        raise ValueError(
+            f"'{path}', line {number}: found {found}, wanted a JSON object with a string 'text' and a list of strings "
+            "'labels'. Correct the line, or get the file again."
+        )
+    return dict(row)
+
+
+def read_sample(path: Path) -> List[Doc]:
+    """Read a file of the sample into Docs of up to three sentences of the same passage.
+
+    RAISES (ValueError): With all lines that are not in the format.
+    """
+    vocab, docs = Vocab(), []
+    for passage in read_passages(path):
+        words, tags, ents = (list(column) for column in zip(*(row for rows in passage for row in rows)))
+        sent_starts = [i == 0 for rows in passage for i in range(len(rows))]
+        doc = Doc(vocab, words=words, tags=tags, pos=tags, ents=ents, sent_starts=sent_starts)
+        sents = list(doc.sents)
+        for start in range(0, len(sents), SAMPLE_SENTENCES_PER_DOC):
+            part = sents[start : start + SAMPLE_SENTENCES_PER_DOC]
+            docs.append(doc[part[0].start : part[-1].end].as_doc())
+    return docs
+
+
+def read_passages(path: Path) -> List[Passage]:
+    """Read a file of the sample: `[LOC New/PROPN York/PROPN] sleeps/VERB ./PUNCT` is a sentence, `# topic:` starts a
+    passage. assets/sample/README.md describes the format.
+
+    RAISES (ValueError): With all lines that are not in the format.
+    """
+    passages: List[Passage] = []
+    problems: List[Tuple[int, str, str]] = []
+    for n_line, line in enumerate(path.read_text(encoding="utf8").splitlines(), start=1):
+        if line.startswith(TOPIC_PREFIX):
+            passages.append([])
+        elif line.strip() and not line.startswith("# "):
+            rows, found = _parse_sentence(line)
+            if not passages:
+                found.append((repr(line[:30]), f"a line '{TOPIC_PREFIX} ...' before the first sentence"))
+                passages.append([])
+            passages[-1].append(rows)
+            problems += [(n_line, *problem) for problem in found]
+    passages = [passage for passage in passages if passage]
+    if not passages:
+        problems.append((1, "no sentence", "at least one"))
+    if problems:
+        lines = [f"{path}, line {n_line}: found {found}, wanted {wanted}." for n_line, found, wanted in problems]
+        raise ValueError(
+            f"'{path}' is not in the format of the sample, {len(lines)} problems:\n" + "\n".join(lines) + "\n"
+            "Correct these lines; assets/sample/README.md describes the format."
+        )
+    return passages
+
+
+def _parse_sentence(line: str) -> Tuple[List[Row], List[Tuple[str, str]]]:
+    """RETURNS (Tuple[List[Row], List[Tuple[str, str]]]): The rows, and for each problem the text found and wanted."""
+    rows: List[Row] = []
+    problems: List[Tuple[str, str]] = []
+    label, iob = "", "O"  # label of the current entity, tag of the next token
+    for item in line.split():
+        if item.startswith("[") and "/" not in item:
+            if label:
+                problems.append((f"'{item}' inside an entity", f"']' after the last token of the {label} first"))
+            if item[1:] not in ENTITY_LABELS:
+                problems.append((f"entity label '{item[1:]}'", f"one of {', '.join(ENTITY_LABELS)}"))
+            label, iob = item[1:], f"B-{item[1:]}"
+            continue
+        word, _, tag = item.rpartition("/")
+        is_last = tag.endswith("]")
+        tag = tag[:-1] if is_last else tag
+        if not word:
+            problems.append((f"'{item}'", "a token, a slash and its tag, as in 'light/NOUN'"))
+        elif tag not in UPOS_TAGS:
+            problems.append((f"tag '{tag}' of '{word}'", f"one of {', '.join(UPOS_TAGS)}"))
+        if is_last and not label:
+            problems.append((f"']' in '{item}' outside an entity", "'[LABEL' before it"))
+        rows.append((word, tag, iob))
+        label, iob = ("", "O") if is_last else (label, f"I-{label}" if label else "O")
+    if label:
+        problems.append((f"entity '[{label}' without an end", "']' after its last token"))
+    return rows, problems
+
+
+if __name__ == "__main__":
+    app()

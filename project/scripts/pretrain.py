@@ -1,0 +1,371 @@
+"""What raw text gives a network: a pretrained tok2vec, static floret vectors or a biLM, within a time limit.
+
+`timed` makes one of the three, a folder with its record; `language` pretrains a small biLM on the training text of a
+treebank, the recipe for a language without a biLM.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Literal, Tuple
+
+import spacy
+import srsly
+import typer
+from atomic_files import write_json
+from data import ASSETS, PROJECT_DIR, prepare, read_sentences
+from read_config import CONFIG_DIR, read_config
+from spacy import registry
+from spacy.language import DEFAULT_CONFIG_PRETRAIN_PATH, Language
+from spacy.tokens import Doc
+from spacy.training.initialize import convert_vectors
+from spacy.training.pretrain import pretrain
+from spacy.util import load_config
+from thinc.api import Config
+from wasabi import msg
+
+from spacy_elmo.pretraining.vocabulary import save_vocabulary as vocab
+from spacy_elmo.weights.identity import digest_bilm
+
+ALTERNATIVES_DIR = PROJECT_DIR / "training" / "alternatives"
+LANGUAGES_DIR = PROJECT_DIR / "training" / "languages"
+RECORD = "record.json"
+WEIGHTS = "model-last.bin"  # of a tok2vec; the name that spaCy gives
+BILM = "bilm"  # folder of the weights, beside the record
+# As spaCy advises for floret: two hashes per n-gram, n-grams of 4 and 5 characters, 50,000 rows; CBOW. One thread.
+FLORET = {"model": "cbow", "mode": "floret", "hashCount": 2, "bucket": 50000, "minn": 4, "maxn": 5, "thread": 1}
+FLORET_WIDTH = 128
+MIN_COUNT = 5
+PROBE_SHARE = 20  # one of so many sentences is used to measure the speed of floret
+SHORTEST_S = 0.01  # a pass over the probe, seconds
+BILM_CONFIG = CONFIG_DIR / "pretrain_en_elmo_sm.cfg"
+PROBE_TOKENS = 200_000  # read once to measure the speed of the biLM
+HELD_OUT = 500  # one sentence of so many is held out, since `elmo pretrain` reports perplexities
+SPARE = 0.97  # of the time left, for loading and saving the biLM
+SMALL_CONFIG = CONFIG_DIR / "pretrain_small_text.cfg"
+# Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
+LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
+Sentences = Callable[[], Iterator[List[str]]]
+app = typer.Typer(add_completion=False, help=__doc__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """How an alternative to ELMo was made.
+
+    kind (str): "tok2vec", "floret" or "bilm".
+    text (str): Name of the raw text.
+    share (int): Percentage of its sentences.
+    words (int): Words trained on, those of several passes counted several times.
+    limit_s (float): Limit of the wall time, seconds.
+    elapsed_s (float): Wall time of the training, seconds.
+    cpu_s (float): CPU time of the training, seconds; less than the wall time where the machine did other work.
+    digest (str): First 12 digits of the sha256 of what was made.
+    """
+
+    kind: str
+    text: str
+    share: int
+    words: int
+    limit_s: float
+    elapsed_s: float
+    cpu_s: float
+    digest: str
+
+
+@app.command("timed")
+def timed_cli(
+    # fmt: off
+    kind: Literal["tok2vec", "floret", "bilm"] = typer.Argument(..., help="What to make"),
+    texts: List[str] = typer.Argument(..., help="Tokenized text, one sentence per line: files, folders or patterns"),
+    config: str = typer.Option("baseline_ner.cfg", "--config", "-c", help="Config whose tok2vec to train"),
+    seconds: float = typer.Option(600, "--seconds", "-t", min=1, help="Limit of the wall time"),
+    share: int = typer.Option(100, "--share", "-p", min=1, max=100, help="Percentage of the sentences to read"),
+    output: Path = typer.Option(ALTERNATIVES_DIR, "--output", "-o", help="Folder of the alternatives", file_okay=False),
+    force: bool = typer.Option(False, "--force", "-F", help="Replace what is complete"),
+    skip: bool = typer.Option(False, "--skip-complete", "-s", help="Do nothing if it is complete"),
+    # fmt: on
+) -> None:
+    """Train as many passes over the text as fit into the time: `spacy pretrain` with its character objective, floret
+    as `spacy init vectors --mode floret` reads it, or configs/pretrain_en_elmo_sm.cfg.
+    """
+    output_dir = source_dir(output, kind, config)
+    if skip and (output_dir / RECORD).exists():
+        msg.info(f"{output_dir} is complete, kept")
+        return
+    try:
+        source = make_source(kind, texts, output, limit_s=seconds, share=share, config=config, force=force)
+    except (ValueError, OSError, ImportError) as e:
+        msg.fail(f"Cannot make '{kind}'", str(e), exits=1)
+    msg.good(f"{output_dir}: {source.words:,} words in {source.elapsed_s:.0f} s")
+
+
+def source_dir(folder: Path, kind: str, config: str) -> Path:
+    """RETURNS (Path): Folder of an alternative: pretrained weights fit the network of one config only."""
+    return folder / (f"{kind}-{Path(config).stem.removeprefix('baseline_')}" if kind == "tok2vec" else kind)
+
+
+def load_source(folder: Path, kind: str, config: str) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): The record of an alternative.
+    RAISES (FileNotFoundError): If it was not made. RAISES (ValueError): If the file is not a record.
+    """
+    path = source_dir(folder, kind, config) / RECORD
+    command = f"python project/scripts/pretrain.py timed {kind} TEXTS"
+    if not path.is_file():
+        raise FileNotFoundError(f"'{path}' does not exist. Make it with `{command}`, raw text.")
+    try:
+        return asdict(Source(**srsly.read_json(path)))
+    except (ValueError, TypeError) as e:
+        raise ValueError(
+            f"'{path}' is not a record of an alternative to ELMo: {e}. Make it again with `{command} --force`."
+        ) from e
+
+
+def make_source(
+    kind: str,
+    texts: List[str],
+    output: Path,
+    *,
+    limit_s: float,
+    share: int = 100,
+    config: str = "baseline_ner.cfg",
+    force: bool = False,
+) -> Source:
+    """Write what raw text gives, and last its record: a folder with a record is complete.
+
+    kind (str): "tok2vec" for `initialize.init_tok2vec`, "floret" for `initialize.vectors`, or "bilm".
+    RETURNS (Source): The record.
+    RAISES (ValueError): Without text or time. RAISES (ImportError): Without floret.
+    RAISES (FileExistsError): If it is complete, without `force`.
+    """
+    output_dir = source_dir(output, kind, config)
+    if kind == "floret" and find_spec("floret") is None:
+        raise ImportError("Static vectors need floret, which is not installed. Install it: `pip install floret`.")
+    next(read_sentences(texts, share))  # raises its error now, not after the network was built
+    if (output_dir / RECORD).exists() and not force:
+        raise FileExistsError(
+            f"'{output_dir}' is complete. Give another folder with --output, or --force to replace it."
+        )
+    output_dir.mkdir(parents=True, exist_ok=True)
+    (output_dir / RECORD).unlink(missing_ok=True)
+    start_s, cpu_start_s = time.monotonic(), _cpu_seconds()
+    if kind == "tok2vec":
+        words, made = _pretrain_tok2vec(config, output_dir, {"texts": texts, "share": share, "limit_s": limit_s})
+    else:
+        make = _train_floret if kind == "floret" else _pretrain_bilm
+        words, made = make(partial(read_sentences, texts, share), output_dir, start_s + limit_s)
+    elapsed_s, cpu_s = round(time.monotonic() - start_s, 1), round(_cpu_seconds() - cpu_start_s, 1)
+    digest = digest_bilm(made) if kind == "bilm" else hashlib.sha256(made.read_bytes()).hexdigest()[:12]
+    # The last two parts of a path say what was read without naming a machine's folders.
+    name = ", ".join("/".join(Path(text).parts[-2:]) for text in texts)
+    source = Source(kind, name, share, words, limit_s, elapsed_s, cpu_s, digest)
+    write_json(output_dir / RECORD, asdict(source))
+    return source
+
+
+def _cpu_seconds() -> float:
+    """RETURNS (float): CPU time of this process and of those it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+# tok2vec
+
+
+@registry.readers("project.TimedText.v1")
+def create_timed_text(texts: List[str], share: int, limit_s: float) -> Callable[[Language], Iterator[Doc]]:
+    """texts (List[str]), share (int): See `read_sentences`.
+    limit_s (float): Seconds from the first sentence on, after which the text ends; until then it is repeated.
+    RETURNS (Callable[[Language], Iterator[Doc]]): A corpus for `spacy pretrain`.
+    """
+
+    def read(nlp: Language) -> Iterator[Doc]:
+        end_s = time.monotonic() + limit_s
+        for _ in count():
+            for tokens in read_sentences(texts, share):
+                if time.monotonic() > end_s:
+                    return
+                yield Doc(nlp.vocab, words=tokens)
+
+    return read
+
+
+def _pretrain_tok2vec(config: str, output_dir: Path, text: Dict[str, Any]) -> Tuple[int, Path]:
+    """RETURNS (Tuple[int, Path]): Words trained on, and the weights."""
+    (output_dir / "log.jsonl").unlink(missing_ok=True)
+    settings = read_config(config)
+    add_pretraining(settings)
+    settings["pretraining"]["max_epochs"] = 1
+    settings["corpora"]["pretrain"] = {"@readers": "project.TimedText.v1", **text}
+    pretrain(settings.interpolate(), output_dir, silent=True)
+    return max(row["nr_word"] for row in srsly.read_jsonl(output_dir / "log.jsonl")), output_dir / WEIGHTS
+
+
+def add_pretraining(config: Config) -> None:
+    """Add spaCy's default settings of `spacy pretrain`. The tok2vec inside of the only component becomes a component:
+    the same network, but `spacy pretrain` cannot train the one inside of a parser or NER, whose layer "tok2vec" ends in
+    a projection to one array (spaCy 3.8).
+    """
+    if "tok2vec" not in config["nlp"]["pipeline"]:
+        (name,) = config["nlp"]["pipeline"]
+        model = config["components"][name]["model"]
+        width = model["tok2vec"]["encode"]["width"]
+        config["components"]["tok2vec"] = {"factory": "tok2vec", "model": model["tok2vec"]}
+        model["tok2vec"] = {"@architectures": "spacy.Tok2VecListener.v1", "width": width, "upstream": "tok2vec"}
+        config["nlp"]["pipeline"].insert(0, "tok2vec")
+    defaults = load_config(DEFAULT_CONFIG_PRETRAIN_PATH, interpolate=False)
+    config["pretraining"] = defaults["pretraining"]
+    config["corpora"]["pretrain"] = defaults["corpora"]["pretrain"]
+    config["paths"]["raw_text"] = None
+
+
+# floret
+
+
+def _train_floret(sentences: Sentences, output_dir: Path, end_s: float) -> Tuple[int, Path]:
+    """Measure one pass over a 20th of the text, less the time for the table of vectors, which one word needs, too; then
+    train as many passes as end before `end_s`.
+
+    RETURNS (Tuple[int, Path]): Words trained on, and the vectors of a pipeline.
+    RAISES (ValueError): If one pass takes too long.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        text, probe, word, vectors = (Path(folder) / name for name in ("text", "probe", "word", "vectors.floret"))
+        n_words = 0
+        with text.open("w", encoding="utf8", newline="\n") as lines, probe.open("w", encoding="utf8") as some:
+            for number, tokens in enumerate(sentences()):
+                n_words += len(tokens)
+                lines.write(" ".join(tokens) + "\n")
+                if number % PROBE_SHARE == 0:
+                    some.write(" ".join(tokens) + "\n")
+        word.write_text("word\n", encoding="utf8")
+        setup_s, probe_s = _time_pass(word), _time_pass(probe)
+        pass_s = max(probe_s - setup_s, SHORTEST_S) * PROBE_SHARE
+        left_s = end_s - setup_s - time.monotonic()
+        if left_s < pass_s:
+            raise ValueError(
+                f"One pass over the text takes about {pass_s:.0f} s, but only {max(left_s, 0):.0f} s are left. Read "
+                "less text with --share or allow more time with --seconds."
+            )
+        n_passes = int(left_s / pass_s)
+        _run_floret(text, n_passes).save_floret_vectors(str(vectors))
+        nlp = spacy.blank("en")
+        convert_vectors(nlp, vectors, truncate=0, prune=-1, mode="floret")
+        nlp.to_disk(output_dir)
+    return n_words * n_passes, output_dir / "vocab" / "vectors"
+
+
+def _time_pass(text: Path) -> float:
+    """RETURNS (float): Seconds of one pass."""
+    start_s = time.monotonic()
+    _run_floret(text, 1, min_count=1)
+    return time.monotonic() - start_s
+
+
+def _run_floret(text: Path, n_passes: int, *, min_count: int = MIN_COUNT) -> Any:
+    settings = {**FLORET, "dim": FLORET_WIDTH, "minCount": min_count, "epoch": n_passes, "verbose": 0}
+    return import_module("floret").train_unsupervised(str(text), **settings)
+
+
+# biLM
+
+
+def _pretrain_bilm(sentences: Sentences, output_dir: Path, end_s: float) -> Tuple[int, Path]:
+    """Count the vocabulary, measure the speed on a part of the text, and train on as much as fits into the time, the
+    learning rate falling to zero at the limit.
+
+    RETURNS (Tuple[int, Path]): Words trained on, and the biLM.
+    RAISES (ValueError): If no time is left, or a command fails.
+    """
+    shutil.rmtree(output_dir / BILM, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=output_dir) as folder:
+        text, held_out, words, probe, run = (
+            Path(folder) / name for name in ("text.txt", "valid.txt", "vocab.txt", "probe", "run")
+        )
+        with text.open("w", encoding="utf8", newline="\n") as lines, held_out.open("w", encoding="utf8") as others:
+            for number, tokens in enumerate(sentences()):
+                (lines if number % HELD_OUT else others).write(" ".join(tokens) + "\n")
+        vocab([str(text)], words)
+        settings = {"paths.train": text, "paths.valid": held_out, "paths.vocab": words}
+        call_pretrain(BILM_CONFIG, probe, {**settings, "pretraining.max_tokens": PROBE_TOKENS})
+        *_, last = srsly.read_jsonl(probe / "log.jsonl")
+        n_tokens = int(SPARE * (end_s - time.monotonic()) * last["tokens_per_s"])
+        if n_tokens <= 0:
+            raise ValueError(
+                "The time of --seconds is over before a biLM could be trained. Allow more time, or read less text with "
+                "--share."
+            )
+        call_pretrain(BILM_CONFIG, run, {**settings, "pretraining.max_tokens": n_tokens})
+        *_, last = srsly.read_jsonl(run / "log.jsonl")
+        (run / "model-last").rename(output_dir / BILM)
+    return int(last["n_tokens"]), output_dir / BILM
+
+
+def call_pretrain(config: Path, run: Path, settings: Dict[str, Any]) -> None:
+    """config (Path): Config of `elmo pretrain`.
+    run (Path): Folder of the run.
+    settings (Dict[str, Any]): Overrides of the config, by their dotted names.
+    RAISES (ValueError): With the end of what it printed.
+    """
+    options = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
+    command = [sys.executable, "-m", "spacy_elmo", "pretrain", str(config), str(run), *options]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf8")
+    if done.returncode:
+        raise ValueError(f"`elmo pretrain` failed. Correct what it says:\n{(done.stdout + done.stderr)[-1000:]}")
+    msg.text(done.stdout)
+
+
+@app.command("language")
+def language_cli(
+    # fmt: off
+    dataset: str = typer.Argument(..., help=f"Treebank: {', '.join(LANGUAGES)}"),
+    passes: float = typer.Option(20.0, "--passes", "-n", min=0.01, help="Passes through the training text"),
+    output: Path = typer.Option(LANGUAGES_DIR, "--output", "-o", help="Folder of the biLMs", file_okay=False),
+    assets_dir: str = ASSETS,
+    force: bool = typer.Option(False, "--force", "-F", help="Replace a biLM that exists"),
+    # fmt: on
+) -> None:
+    """Count the vocabulary of the training part, pretrain on it with configs/pretrain_small_text.cfg, and keep the biLM
+    with the lowest perplexity on the development part: <output>/<dataset>_elmo.
+    """
+    target = output / f"{dataset}_elmo"
+    if target.exists() and not force:
+        msg.info(f"{target} exists; --force makes it again")
+        return
+    try:
+        if dataset not in LANGUAGES:
+            raise ValueError(f"There is no treebank '{dataset}' of another language. Known: {', '.join(LANGUAGES)}.")
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output) as folder:
+            corpus, run = Path(folder) / "corpus", Path(folder) / "run"
+            prepare(dataset, corpus, assets_dir)
+            vocab([str(corpus / "train.spacy")], corpus / "vocab.txt")
+            settings = {
+                "paths.train": corpus / "train.spacy",
+                "paths.valid": corpus / "dev.spacy",
+                "paths.vocab": corpus / "vocab.txt",
+                "pretraining.max_passes": passes,
+                "pretraining.eval_every": 200,
+                "meta.name": target.name,
+                "meta.lang": LANGUAGES[dataset],
+            }
+            call_pretrain(SMALL_CONFIG, run, settings)
+            shutil.rmtree(target, ignore_errors=True)
+            (run / "model-best").rename(target)
+    except (ValueError, OSError) as e:
+        msg.fail(f"Cannot pretrain on '{dataset}'", str(e), exits=1)
+    msg.good(f"{target}: a biLM")
+
+
+if __name__ == "__main__":
+    app()

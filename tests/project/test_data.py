@@ -1,0 +1,287 @@
+"""Data sets become .spacy files, or an error says where they were looked for; the sample is what its README says."""
+
+import gzip
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Set
+
+import pytest
+import spacy
+import srsly
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+SPLITS = ("train", "dev", "test")
+PROJECT_DIR = Path(__file__).parents[2] / "project"
+PROJECT = srsly.read_yaml(PROJECT_DIR / "project.yml")
+SAMPLE_DIR = PROJECT_DIR / "assets" / "sample"
+# A tab before an empty line, as in the upstream file.
+COLUMNS = "Empire\tB-location\nState\tI-location\nis\tO\n\t\nBack\tO\n\n"
+CONLLU = """# text = Don't go.
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tDo\tdo\tAUX\tVB\tMood=Imp\t3\taux\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t_\t_
+3\tgo\tgo\tVERB\tVB\tVerbForm=Inf\t0\troot\t_\tSpaceAfter=No
+4\t.\t.\tPUNCT\t.\t_\t3\tpunct\t_\t_
+
+"""
+
+
+@pytest.fixture
+def script(import_script: Callable[[str], Any]) -> Any:
+    return import_script("data")
+
+
+def _docs(path: Path) -> List[Doc]:
+    return list(DocBin().from_disk(path).get_docs(Vocab()))
+
+
+def _write_splits(folder: Path, pattern: str, content: bytes) -> None:
+    for split in SPLITS:
+        path = folder / pattern.format(split)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def test_sample_is_prepared(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
+    result = invoke(script.app, "prepare", "sample", tmp_path)
+    assert result.exit_code == 0 and "train.spacy" in result.output
+    docs = _docs(tmp_path / "train.spacy")
+    assert f"{len(docs)} docs" in result.output
+    assert len(docs) >= 100  # or `spacy debug data` fails
+    assert max(len(list(doc.sents)) for doc in docs) == script.SAMPLE_SENTENCES_PER_DOC
+    assert all(doc.has_annotation(name) for doc in docs for name in ("TAG", "ENT_IOB", "SENT_START"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.spacy", "test.spacy", "train.spacy"]
+
+
+def test_wnut17_is_read_from_each_layout(script: Any, tmp_path: Path) -> None:
+    for name in ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"):
+        _write_splits(tmp_path / "upstream" / "wnut17", name, COLUMNS.encode())
+    _write_splits(tmp_path / "local" / "ner" / "wnut17", "{}.iob2", COLUMNS.encode())
+    for folder in ("upstream", "local"):
+        script.prepare("wnut17", tmp_path / "out", str(tmp_path / folder))
+        first, second = _docs(tmp_path / "out" / "test.spacy")
+        assert [token.text for token in first] == ["Empire", "State", "is"]
+        assert [(ent.text, ent.label_) for ent in first.ents] == [("Empire State", "location")]
+        assert second.has_annotation("ENT_IOB") and not second.ents
+
+
+@pytest.mark.parametrize("pattern", ["ud_en_ewt/en_ewt-ud-{}.conllu", "ud/en_ewt/{}.conllu.gz"])
+def test_ud_is_read_from_each_layout(script: Any, tmp_path: Path, pattern: str) -> None:
+    _write_splits(tmp_path, pattern, gzip.compress(CONLLU.encode()) if pattern.endswith(".gz") else CONLLU.encode())
+    script.prepare("ud_en_ewt", tmp_path / "out", str(tmp_path))
+    (doc,) = _docs(tmp_path / "out" / "dev.spacy")
+    assert [token.text for token in doc] == ["Don't", "go", "."]
+    assert [(token.tag_, token.pos_) for token in doc[1:]] == [("VB", "VERB"), (".", "PUNCT")]
+
+
+def test_goemotions_is_read_with_all_labels(script: Any, tmp_path: Path) -> None:
+    lines = b'{"text": "Thanks, lol!", "labels": ["gratitude", "joy"]}\n{"text": "Ok", "labels": ["neutral"]}\n'
+    _write_splits(tmp_path / "goemotions", "{}.jsonl.gz", gzip.compress(lines))
+    script.prepare("goemotions", tmp_path / "out", str(tmp_path))
+    first, second = _docs(tmp_path / "out" / "train.spacy")
+    assert [token.text for token in first] == ["Thanks", ",", "lol", "!"]
+    assert first.cats == {"gratitude": 1.0, "joy": 1.0, "neutral": 0.0}
+    assert second.cats == {"gratitude": 0.0, "joy": 0.0, "neutral": 1.0}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{", "1", '{"labels": ["joy"]}', '{"text": "Hm"}', '{"text": "Hm", "labels": "joy"}', '{"text": 1, "labels": []}'],
+)
+def test_broken_line_of_goemotions_is_named(script: Any, tmp_path: Path, line: str) -> None:
+    path = tmp_path / "train.jsonl.gz"
+    path.write_bytes(gzip.compress(f'{{"text": "Ok", "labels": ["neutral"]}}\n\n{line}\n'.encode()))
+    with pytest.raises(ValueError, match=r"train\.jsonl\.gz', line 3"):
+        script.read_comments(path)
+
+
+def test_goemotions_that_is_not_gzip_is_named(script: Any, tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl.gz"
+    for content in (b"{}", gzip.compress(b"\xff"), gzip.compress(b"text" * 99)[:20]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"train\.jsonl\.gz' is not a gzip file"):
+            script.read_comments(path)
+
+
+def test_spacy_files_are_taken_as_they_are(script: Any, tmp_path: Path) -> None:
+    doc = Doc(Vocab(), words=["Back"], ents=["O"])
+    _write_splits(tmp_path / "ner" / "wnut17", "{}.spacy", DocBin(docs=[doc]).to_bytes())
+    counts = script.prepare("wnut17", tmp_path / "out", str(tmp_path))
+    assert list(counts.values()) == [(1, 1)] * 3
+
+
+def test_shared_copies_equal_the_published_counts(script: Any, tmp_path: Path, shared_data: Path) -> None:
+    counts = script.prepare("wnut17", tmp_path, str(shared_data))
+    assert list(counts.values()) == [(3394, 62730), (1009, 15733), (1287, 23394)]
+
+
+def test_unknown_dataset_lists_the_known_ones(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
+    result = invoke(script.app, "prepare", "conll2003", tmp_path)
+    assert result.exit_code == 1
+    assert all(name in result.output for name in ("conll2003", "sample", "wnut17", "ud_en_ewt"))
+
+
+def test_missing_files_and_folders_are_named(script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write_splits(tmp_path / "ner" / "wnut17", "train.iob2", COLUMNS.encode())
+    with pytest.raises(FileNotFoundError, match="are missing below") as error:
+        script.prepare("wnut17", tmp_path / "out", str(tmp_path))
+    assert "dev:" in str(error.value) and "train:" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(FileNotFoundError, match=re.escape(str(PROJECT_DIR.parent / "no-such-folder"))):
+        script.prepare("wnut17", tmp_path, "../no-such-folder")
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        script.prepare("sample", tmp_path, "no-such-folder")
+    (tmp_path / "checkout" / "project").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    monkeypatch.setattr(script, "PROJECT_DIR", tmp_path / "checkout" / "project")
+    with pytest.raises(FileNotFoundError, match="Did you mean '../../data'"):
+        script.prepare("wnut17", tmp_path, "../data")
+    with pytest.raises(FileNotFoundError, match="part of the repository"):
+        script.prepare("sample", tmp_path / "out")
+
+
+@pytest.mark.issue(16)
+def test_missing_files_are_downloaded_only_where_the_project_can(script: Any, tmp_path: Path) -> None:
+    downloaded = {Path(asset["dest"]).parts[2] for asset in PROJECT["assets"]}
+    for name, dataset in script.DATASETS.items():
+        if dataset.is_ours:
+            continue
+        assert dataset.is_downloaded == (name in downloaded)
+        for folder in (tmp_path, tmp_path / "none"):
+            with pytest.raises(FileNotFoundError) as error:
+                script.prepare(name, tmp_path / "out", str(folder))
+            assert ("spacy project assets" in str(error.value)) == dataset.is_downloaded
+            assert ("not downloaded" in str(error.value)) != dataset.is_downloaded
+            assert "`--vars.assets_dir`" in str(error.value) and "`--assets-dir`" in str(error.value)
+
+
+# The check before a workflow
+
+
+def _find_used(import_script: Callable[[str], Any], workflow: str) -> Set[str]:
+    """The data sets of every line of a workflow."""
+    scripts: Dict[str, List[str]] = {command["name"]: command["script"] for command in PROJECT["commands"]}
+    experiments = import_script("paper_experiments").EXPERIMENTS
+    found: Set[str] = set()
+    for _, path, *words in (line.split() for name in PROJECT["workflows"][workflow] for line in scripts[name]):
+        file = Path(path).name
+        if file == "paper.py":
+            found.update(run.dataset for run in experiments[words[0]])
+        elif file == "errors.py":
+            found.add(import_script("errors").TASKS[words[0]].dataset)
+        elif file == "choice.py":
+            found.add(import_script("choice").DATASETS[words[1]])
+        elif file == "layers.py":
+            found.add(import_script("layers").DATASETS[words[0]])
+        elif words[0] == "language":
+            found.add(words[1])
+        elif file == "contexts.py":
+            found.add("contexts")
+    return found
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("workflow", ["paper", "paper-more"])
+def test_workflows_check_all_their_data_first(import_script: Callable[[str], Any], workflow: str) -> None:
+    first, *others = PROJECT["workflows"][workflow]
+    assert first == f"check-{workflow}" and not any(name.startswith("check-") for name in others)
+    (line,) = [line for command in PROJECT["commands"] if command["name"] == first for line in command["script"]]
+    names = line.partition(" --")[0].split()[3:]
+    assert set(names) == _find_used(import_script, workflow) and len(set(names)) == len(names)
+    assert "data.py check" in line and "--assets-dir '${vars.assets_dir}'" in line
+    assert ("--raw-text '${vars.raw_text}'" in line) == (workflow == "paper-more")
+
+
+@pytest.mark.issue(16)
+def test_check_names_all_that_is_missing(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
+    _write_splits(tmp_path / "ner" / "wnut17", "{}.iob2", b"")
+    text = tmp_path / "a.txt"
+    text.write_text("The bank floods .\n", encoding="utf8")
+    good = invoke(script.app, "check", "wnut17", "sample", "--assets-dir", tmp_path, "--raw-text", text)
+    assert good.exit_code == 0, good.output
+    arguments = ("check", "wnut17", "wikigold", "semcor", "--assets-dir", tmp_path, "--raw-text", "")
+    result = invoke(script.app, *arguments)
+    assert result.exit_code == 1 and result.output.count("are missing below") == 2
+    assert "'wikigold'" in result.output and "'semcor'" in result.output and "wnut17" not in result.output
+    assert "no sentence" in result.output and "--vars.raw_text" in result.output
+    assert invoke(script.app, "check", "sample", "--raw-text", tmp_path / "b.txt").exit_code == 1
+
+
+def test_share_takes_the_first_sentences_of_each_hundred(script: Any, tmp_path: Path) -> None:
+    text, lines = tmp_path / "a.txt", [f"The river number {i} ." for i in range(200)]
+    text.write_text("\n".join(lines), encoding="utf8")
+    assert [" ".join(tokens) for tokens in script.read_sentences([str(text)], 2)] == [*lines[:2], *lines[100:102]]
+    text.write_text("\n")
+    for nothing in (str(text), ""):
+        with pytest.raises(ValueError, match="no sentence"):
+            next(script.read_sentences([nothing]))
+
+
+# The sample
+
+
+@pytest.fixture
+def sample(script: Any) -> Dict[str, List[Any]]:
+    """Passages by split."""
+    return {split: script.read_passages(SAMPLE_DIR / f"{split}.txt") for split in SPLITS}
+
+
+@pytest.mark.usefixtures("all_english_exceptions")
+def test_sample_is_tokenized_as_spacy_does_and_has_no_sentence_twice(sample: Dict[str, List[Any]]) -> None:
+    sentences = [tuple(row[0] for row in s) for passages in sample.values() for passage in passages for s in passage]
+    assert len(sentences) >= 400
+    assert len({tuple(word.lower() for word in s) for s in sentences}) == len(sentences)
+    assert all(3 <= len(s) <= 35 for s in sentences)
+    tokenizer = spacy.blank("en").tokenizer
+    assert all([token.text for token in tokenizer(" ".join(words))] == list(words) for words in sentences)
+
+
+def test_readme_gives_the_counts_and_topics_of_the_sample(sample: Dict[str, List[Any]], script: Any) -> None:
+    readme = (SAMPLE_DIR / "README.md").read_text("utf8")
+    topics = []
+    for split, passages in sample.items():
+        row = re.search(rf"^\| `{split}\.txt` \|(.*)\|$", readme, re.MULTILINE)
+        assert row is not None
+        sentences = [sentence for passage in passages for sentence in passage]
+        iob_tags = Counter(iob for sentence in sentences for _, _, iob in sentence)
+        entities = [iob_tags[f"B-{label}"] for label in script.ENTITY_LABELS]
+        counts = [len(passages), len(sentences), sum(map(len, sentences)), *entities]
+        assert [int(cell) for cell in row.group(1).split("|")] == counts
+        text = (SAMPLE_DIR / f"{split}.txt").read_text("utf8")
+        topics.append(set(re.findall("^# topic: (.+)$", text, re.MULTILINE)))
+    assert topics[0] == topics[1] == topics[2] and all(topic in readme for topic in topics[0])
+
+
+def test_sample_keeps_tags_entities_and_sentences(script: Any, tmp_path: Path) -> None:
+    good = "# topic: law\n# a comment\nIn/ADP [LOC New/PROPN York/PROPN] ,/PUNCT\n\nand/or/CCONJ //SYM [ORG [/X]\n"
+    (tmp_path / "good.txt").write_text(good, encoding="utf8")
+    (doc,) = script.read_sample(tmp_path / "good.txt")
+    assert [token.text for token in doc] == ["In", "New", "York", ",", "and/or", "/", "["]
+    assert [token.pos_ for token in doc] == ["ADP", "PROPN", "PROPN", "PUNCT", "CCONJ", "SYM", "X"]
+    assert [token.tag_ for token in doc] == [token.pos_ for token in doc]
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [("New York", "LOC"), ("[", "ORG")]
+    assert [sent.start for sent in doc.sents] == [0, 4]
+    assert all(token.ent_iob_ for token in doc), "no entity is known, not missing"
+
+
+@pytest.mark.parametrize(
+    "text, line, words",
+    [
+        ("# topic: law\na/DET\nlight/NOUM\n", 3, ["'NOUM'", "'light'", "NOUN, NUM"]),
+        ("# topic: law\nlight\n", 2, ["'light'", "a slash"]),
+        ("# topic: law\n[CITY Rome/PROPN]\n", 2, ["'CITY'", "PERSON, LOC, ORG, MISC"]),
+        ("# topic: law\n[LOC Rome/PROPN\n", 2, ["'[LOC'", "without an end"]),
+        ("# topic: law\n[LOC New/PROPN [ORG York/PROPN]\n", 2, ["'[ORG' inside an entity"]),
+        ("# topic: law\nRome/PROPN]\n", 2, ["'Rome/PROPN]' outside", "'[LABEL' before"]),
+        ("Rome/PROPN\n", 1, ["# topic:"]),
+        ("# topic: law\n\n", 1, ["no sentence"]),
+    ],
+)
+def test_bad_line_of_the_sample_is_named(script: Any, tmp_path: Path, text: str, line: int, words: List[str]) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_text(text, encoding="utf8")
+    with pytest.raises(ValueError, match=rf"bad\.txt, line {line}: ") as caught:
+        script.read_passages(path)
+    assert all(word in str(caught.value) for word in words)
