@@ -16,26 +16,17 @@ every_recipe = pytest.mark.parametrize("name", FOLDERS)
 
 
 @every_recipe
-def test_missing_data_is_named(end_of, tmp_path, name):
+def test_missing_and_empty_data_are_named(end_of, tmp_path, name):
     message = end_of(name, "--data", tmp_path, "--without-elmo")
     assert str(tmp_path) in message and "--data" in message
-
-
-@every_recipe
-def test_missing_part_is_named(end_of, tmp_path, name):
     folder = write_parts(tmp_path / FOLDERS[name], [LINES[name]] * 3)
     (folder / "dev.jsonl.gz").unlink()
     message = end_of(name, "--data", tmp_path)
     assert "dev.jsonl.gz' does not exist" in message and "--data" in message
-
-
-@every_recipe
-@pytest.mark.parametrize("part", ["train", "dev"])
-def test_empty_part_is_named(end_of, tmp_path, name, part):
-    folder = write_parts(tmp_path / FOLDERS[name], [LINES[name]] * 3)
-    write_jsonl(folder / f"{part}.jsonl.gz", [])
-    message = end_of(name, "--data", tmp_path)
-    assert f"{part}.jsonl.gz' has no lines" in message
+    for part in ("train", "dev"):
+        write_parts(folder, [LINES[name]] * 3)
+        write_jsonl(folder / f"{part}.jsonl.gz", [])
+        assert f"{part}.jsonl.gz' has no lines" in end_of(name, "--data", tmp_path)
 
 
 @pytest.mark.parametrize("name", BARREN)

@@ -87,14 +87,9 @@ def test_best_span_is_ordered_and_short(qa):
     firsts[1, 0], lasts[1, n - 1], lasts[1, 1] = 5.0, 4.0, 1.0  # the best last word is too far
     firsts[2, 1], lasts[2, qa.MAX_ANSWER] = 5.0, 5.0  # just near enough
     assert qa.best_spans(firsts, lasts).tolist() == [[4, 6], [0, 1], [1, qa.MAX_ANSWER]]
-
-
-def test_best_span_is_not_behind_the_paragraph(qa):
-    firsts, lasts = torch.full((1, 5), -2.0), torch.full((1, 5), -2.0)
-    firsts[:, 2:], lasts[:, 2:] = qa.IMPOSSIBLE, qa.IMPOSSIBLE
-    lasts[0, 1] = -1.0
-    firsts[0, 1] = -1.0
-    assert qa.best_spans(firsts, lasts).tolist() == [[1, 1]]
+    firsts, lasts = torch.tensor([[-2.0, -1.0]]), torch.tensor([[-2.0, -1.0]])
+    behind = torch.full((1, 3), qa.IMPOSSIBLE)  # the paragraph
+    assert qa.best_spans(torch.cat([firsts, behind], 1), torch.cat([lasts, behind], 1)).tolist() == [[1, 1]]
 
 
 @pytest.mark.parametrize(
@@ -141,11 +136,3 @@ def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, tmp_path
     assert "2 questions on 1 paragraphs" in printed
     for name in ("test, EM", "test, F1", "SQuAD, EM", "SQuAD, F1"):
         assert printed.count(f"\n{name}") == 2
-
-
-@pytest.mark.slow
-def test_recipe_learns_from_a_slice_of_the_real_data(run_recipe, shared_data):
-    arguments = ["--every", 1, "--limit", 60, "--epochs", 4, "--seeds", 1, "--with-elmo"]
-    printed = run_recipe("qa", "--data", shared_data / "qa", *arguments)
-    losses = [float(line.split()[3].rstrip(",")) for line in printed.splitlines() if line.startswith("  epoch")]
-    assert losses[-1] < 0.8 * losses[0]

@@ -70,12 +70,3 @@ def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, tmp_path
     assert "3 frames, 7 tags" in printed
     lines = [line.split() for line in printed.splitlines() if line.startswith("span F1")]
     assert [line[3] for line in lines] == ["without", "with"]
-
-
-@pytest.mark.slow
-def test_recipe_learns_from_a_slice_of_the_real_data(run_recipe, shared_data):
-    data = shared_data / "srl" / "ewt-propbank"
-    arguments = ["--data", data, "--limit", 200, "--every", 1, "--epochs", 4, "--seeds", 1, "--with-elmo"]
-    printed = run_recipe("srl", *arguments)
-    losses = [float(line.split()[3].rstrip(",")) for line in printed.splitlines() if line.startswith("  epoch")]
-    assert losses[-1] < 0.7 * losses[0]
