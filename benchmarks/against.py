@@ -3,14 +3,15 @@
 python benchmarks/against.py 098d194                 # all numbers, all shapes of en_elmo_sm and size small
 python benchmarks/against.py HEAD~3 --no-numbers --size original --shape batch --rounds 9
 
-Each side is installed in its own folder and runs in its own process; the two are measured alternately. A ratio is the
-median over rounds of the rate of one side divided by that of the other. System time is the share of CPU time that the
-kernel takes, mostly for new pages of memory. Processes are started several times, since the placement of memory changes
-the speed of a whole process. Each process runs `against_side.py`.
+Each side is installed in its own folder, from a copy without ignored files, and runs in its own process; the two are
+measured alternately. A ratio is the median over rounds of the rate of one side divided by that of the other. System
+time is the share of CPU time that the kernel takes, mostly for new pages of memory. Processes are started several
+times, since the placement of memory changes the speed of a whole process. Each process runs `against_side.py`.
 """
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,10 +22,9 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 import typer
 from against_side import NUMBERS, SHAPES
-from corpus import default_shared
-from inference import PACKAGED, Places
+from corpus import PACKAGED, ROOT, THREADS, default_shared, export_commit
+from inference import Places
 
-ROOT = Path(__file__).resolve().parents[1]
 SIZES = (PACKAGED, "small", "medium", "original")
 LIMIT = 2e-5  # that of the parity tests
 LIMITS = {"reduced precision": 0.1}  # vectors are within 4; a changed order of sums moves some by a quantization step
@@ -82,38 +82,48 @@ class Side:
 def main(
     # fmt: off
     base: str = typer.Argument(..., help="A commit of this repository."),
-    sizes: Optional[List[str]] = typer.Option(
-        None, "--size", "-s", help=f"Sizes for speed, of {', '.join(SIZES)}; by default the first two."
-    ),  # noqa: E501
-    shapes: Optional[List[str]] = typer.Option(
-        None, "--shape", "-p", help=f"Shapes, of {', '.join(SHAPES)}; by default all."
-    ),  # noqa: E501
+    sizes: List[str] = typer.Option(SIZES[:2], "--size", "-s", help=f"Sizes for speed, of {', '.join(SIZES)}."),
+    shapes: List[str] = typer.Option(list(SHAPES), "--shape", "-p", help=f"Shapes, of {', '.join(SHAPES)}."),
     numbers: bool = typer.Option(True, "--numbers/--no-numbers", help="Compare vectors and losses."),
     rounds: int = typer.Option(5, "--rounds", "-r", help="Interleaved rounds per start; 0 skips the speed."),
     starts: int = typer.Option(3, "--starts", "-n", help="Number of times to start the processes."),
-    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch, for both."),
+    threads: int = THREADS,
     # fmt: on
 ) -> None:
     """Print tables of differences and of speed ratios. Exits with 1 if numbers differ by more than their limit."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        archive = folder / "base.tar"
-        subprocess.run(["git", "archive", "-o", str(archive), base], cwd=ROOT, check=True)
-        (folder / "source").mkdir()
-        subprocess.run(["tar", "-xf", str(archive), "-C", str(folder / "source")], check=True)
         (folder / "weights").mkdir()
         places = Places(folder / "weights", default_shared())
+        checkouts = {
+            "base": export_commit(base, folder / "base-source"),
+            "here": export_here(folder / "here-source"),
+        }
         sides = []
         try:
-            for side, checkout in (("base", folder / "source"), ("here", ROOT)):
+            for side, checkout in checkouts.items():
                 sides.append(Side(side, checkout, folder / side, threads))
             is_same = not numbers or compare_numbers(sides, places)
             if rounds:
-                compare_speed(sides, places, sizes or SIZES[:2], shapes or list(SHAPES), rounds, starts)
+                compare_speed(sides, places, sizes, shapes, rounds, starts)
         finally:
             for side in sides:
                 side.close()
     raise typer.Exit(0 if is_same else 1)
+
+
+def export_here(folder: Path) -> Path:
+    """Copy what git does not ignore of this checkout: pip would install modules of an old `build` folder, too.
+
+    RETURNS (Path): The folder.
+    """
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, encoding="utf8").stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():  # not one that is deleted, but not yet in a commit
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
 
 
 def compare_numbers(sides: List[Side], places: Places) -> bool:

@@ -12,12 +12,21 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 import spacy
 import torch
-from corpus import Document, default_shared, flatten, long_document, make_doc, read_documents
+from corpus import (
+    PACKAGED,
+    ROOT,
+    Document,
+    default_shared,
+    flatten,
+    long_document,
+    make_doc,
+    make_pipeline,
+    read_documents,
+)
 
 import spacy_elmo
 from spacy_elmo import load_bilm
 
-PACKAGED = "en_elmo_sm"
 LONG_TOKENS, SMALL_TOKENS = 5000, 1500  # tokens of a text, for small and for large biLMs
 FEW_SENTENCES = 10
 PRETRAIN_UPDATES = 40
@@ -47,12 +56,7 @@ def bilm_of(weights: str) -> Any:
 @lru_cache(maxsize=8)
 def pipeline_of(weights: str, contexts: str) -> Any:
     """RETURNS (Language): A pipeline with the component."""
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"contexts": contexts}, "store": "mixed"})
-    loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": weights}
-    nlp.config["initialize"]["components"]["elmo"] = {"loader": loader}
-    nlp.initialize()
-    return nlp
+    return make_pipeline(weights, model={"contexts": contexts}, store="mixed")
 
 
 # Numbers
@@ -113,10 +117,12 @@ def parity(weights: str) -> Dict[str, Any]:
 
 
 def perplexities(weights: str) -> Dict[str, Any]:
-    """Perplexities of both directions, with every state."""
-    sentences = flatten(documents())[:300]
-    scores = [bilm_of(PACKAGED).perplexity(sentences, state=state) for state in ("carry", "reset", "steady")]
-    return {"perplexities": np.array([[score.forward, score.backward] for score in scores])}
+    """Losses of both directions in nats, with every state: logarithms of perplexities, on the scale of the limit."""
+    found = {}
+    for state in ("carry", "reset", "steady"):
+        score = bilm_of(PACKAGED).perplexity(flatten(documents())[:300], state=state)
+        found[state] = np.log([score.forward, score.backward])
+    return found
 
 
 def pretraining(weights: str) -> Dict[str, Any]:
@@ -128,7 +134,7 @@ def pretraining(weights: str) -> Dict[str, Any]:
             pretrain(folder, stop)
         rows = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf8").splitlines()]
         found[name] = np.array([row["loss"] for row in rows])
-        found[f"{name}, held out"] = np.array([rows[-1]["forward"], rows[-1]["backward"]])
+        found[f"{name}, held out"] = np.log([rows[-1]["forward"], rows[-1]["backward"]])  # perplexities, so in nats
     return found
 
 
@@ -139,7 +145,7 @@ def pretrain(folder: Path, n_updates: int) -> None:
     options = {**LEARNED, "paths.train": text, "paths.valid": text, "pretraining.max_tokens": n_tokens}
     options["pretraining.schedule.name"] = "constant"
     arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
-    config = Path(__file__).resolve().parents[1] / "configs" / "pretrain_en_elmo_sm.cfg"
+    config = ROOT / "configs" / "pretrain_en_elmo_sm.cfg"
     config_path = folder.with_suffix(".cfg")
     lines = config.read_text(encoding="utf8").splitlines()
     # Settings that an older side does not know.

@@ -12,8 +12,6 @@ place of float32. No order of sums can make float32 more exact than that.
 import copy
 import json
 import random
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import List
@@ -21,7 +19,7 @@ from typing import List
 import numpy as np
 import torch
 import typer
-from corpus import default_shared
+from corpus import default_shared, make_weights
 from numpy.typing import NDArray
 
 from spacy_elmo import BiLM, load_bilm
@@ -75,27 +73,14 @@ def print_depths(n_models: int) -> None:
         to_exact, to_single = [], []
         for number in range(n_models):
             with tempfile.TemporaryDirectory() as folder:
-                bilm = make_random(Path(folder), n_layers, 201 + number // 2, ("relu", "tanh")[number % 2])
+                activation = f'char_cnn.activation="{("relu", "tanh")[number % 2]}"'
+                sizes = ("tiny", f"lstm.n_layers={n_layers}", activation)
+                bilm = load_bilm(make_weights(Path(folder), *sizes, seed=201 + number // 2))
             exact, batch = in_float64(bilm, texts), embed(bilm, texts)
             single = np.concatenate([embed(bilm, [text]) for text in texts], axis=1)
             to_exact.append(max(np.abs(batch - exact).max(), np.abs(single - exact).max()))
             to_single.append(np.abs(batch - single).max())
         print(f"| {n_layers} | {np.median(to_exact):.1e} | {max(to_exact):.1e} | {max(to_single):.1e} |", flush=True)
-
-
-def make_random(folder: Path, n_layers: int, seed: int, activation: str) -> BiLM:
-    """RETURNS (BiLM): Of size tiny, with random weights."""
-    command = [
-        sys.executable,
-        str(default_shared() / "tools" / "make_weights.py"),
-        "--size",
-        "tiny",
-        "--seed",
-        str(seed),
-    ]
-    command += ["--set", f"lstm.n_layers={n_layers}", "--set", f'char_cnn.activation="{activation}"']
-    subprocess.run([*command, "--out", str(folder)], check=True, stdout=subprocess.DEVNULL)
-    return load_bilm(folder)
 
 
 def make_texts(n_texts: int) -> List[Text]:

@@ -17,8 +17,21 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
 import typer
-from corpus import Document, default_shared, first_sentences, flatten, long_document, read_documents
+from corpus import (
+    JSON,
+    PACKAGED,
+    SHARED,
+    THREADS,
+    Document,
+    first_sentences,
+    flatten,
+    long_document,
+    make_weights,
+    read_documents,
+)
 from machine import count_flops, count_weight_bytes
+
+from spacy_elmo import load_bilm, save_bilm
 
 SIZES = ("small", "medium", "original", "en_elmo_sm")
 SHAPES = ("batch", "short", "long")
@@ -26,8 +39,6 @@ OURS = ("BiLM.embed", "nlp.pipe")
 WINDOWS = "nlp(doc), windows"
 Result = Dict[str, Any]
 HERE = Path(__file__).resolve().parent
-PACKAGED = "en_elmo_sm"
-SEED = 7
 TOLERANCE = 1e-3
 MACHINE = "machine"
 DEFAULT_TOKENS = 8192  # tokens per batch of the component; more than one short Doc
@@ -79,18 +90,11 @@ class Places:
         path = self.folder / size
         if not (path / "options.json").exists():
             path.mkdir(parents=True, exist_ok=True)
-            self._make(size, path)
+            if size == PACKAGED:
+                save_bilm(load_bilm(size), path, format="bilm-tf")
+            else:
+                make_weights(path, size, shared=self.shared)
         return path
-
-    def _make(self, size: str, path: Path) -> None:
-        if size == PACKAGED:
-            from spacy_elmo import load_bilm, save_bilm
-
-            save_bilm(load_bilm(size), path, format="bilm-tf")
-            return
-        maker = [sys.executable, str(self.shared / "tools" / "make_weights.py")]
-        options = ["--size", size, "--seed", str(SEED), "--out", str(path)]
-        subprocess.run(maker + options, check=True, stdout=subprocess.DEVNULL)
 
     def pieces(self) -> Path:
         """RETURNS (Path): A folder with a byte-BPE vocabulary for transformers, learned if it is not there."""
@@ -224,7 +228,7 @@ def main(
     # fmt: off
     size: List[str] = typer.Option(list(SIZES), "--size", "-s", help=f"Sizes of the biLM: {', '.join(SIZES)}"),
     shape: List[str] = typer.Option(list(SHAPES), "--shape", "-p", help=f"Shapes of the workload: {', '.join(SHAPES)}"),
-    threads: int = typer.Option(2, "--threads", "-t", help="Threads of each system"),
+    threads: int = THREADS,
     repeats: int = typer.Option(5, "--repeats", "-r", help="Interleaved rounds over all systems"),
     max_sentences: Optional[int] = typer.Option(
         None, "--max-sentences", "-n", help="Sentences to read (default: all of UD EWT dev)"
@@ -244,8 +248,8 @@ def main(
     weights: Optional[Path] = typer.Option(
         None, "--weights", "-w", help="Folder to keep weights and vocabularies in (default: a temporary one)"
     ),
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data` and `tools`", exists=True),
-    json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers"),
+    shared: Path = SHARED,
+    json_path: Optional[Path] = JSON,
     verbose: bool = typer.Option(False, "--verbose", "-V", help="Print every measurement"),
     # fmt: on
 ) -> None:

@@ -5,21 +5,17 @@ python benchmarks/invariance.py
 
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from typing import Callable, Dict, Iterable, List, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 import numpy as np
-import spacy
 import torch
 import typer
-from corpus import Sentence, default_shared, flatten, read_documents
+from corpus import SHARED, THREADS, Sentence, flatten, make_pipeline, make_weights, read_documents
 from spacy.language import Language
 from spacy.tokens import Doc
 
-import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory, also where nothing is installed
 from spacy_elmo import BiLM, load_bilm
 
 BATCH_SIZES = (2, 7, 32, 200)  # sentences
@@ -30,9 +26,9 @@ Layers = List[np.ndarray]  # per sentence (L+1, n, D)
 
 
 def main(
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data` and `tools`", exists=True),
+    shared: Path = SHARED,
     n_sentences: int = typer.Option(200, "--sentences", "-n", help="Sentences of UD EWT dev"),
-    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch"),
+    threads: int = THREADS,
     tolerance: float = typer.Option(1e-5, "--tolerance", "-T", help="Maximum difference"),
     n_process: int = typer.Option(2, "--n-process", "-p", help="Processes of nlp.pipe, 1 to leave them out"),
 ) -> None:
@@ -43,7 +39,7 @@ def main(
     long_text = [word for sentence in flatten(documents) for word in sentence][:LONG_TOKENS]
     largest = 0.0
     with tempfile.TemporaryDirectory() as name:
-        for weights in (make_small(shared, Path(name)), shared / TINY):
+        for weights in (make_weights(Path(name) / "small", "small", shared=shared), shared / TINY):
             for state in ("reset", "steady"):
                 print(f"\n{weights.name}, state {state}, {n_sentences} sentences")
                 print(f"{'condition':40} {'median':>9} {'maximum':>9}")
@@ -75,7 +71,9 @@ def facade_conditions(state: str, long_text: Sentence) -> Dict[str, Condition]:
     """RETURNS (Dict[str, Condition]): Ways to compute with `BiLM.embed`."""
 
     def batched(size: int) -> Condition:
-        return lambda bilm, some: _flat(bilm.embed(some[i : i + size], state=state) for i in range(0, len(some), size))
+        return lambda bilm, some: [
+            layers for i in range(0, len(some), size) for layers in bilm.embed(some[i : i + size], state=state)
+        ]
 
     def budgeted(batch_tokens: int) -> Condition:
         return lambda bilm, some: bilm.embed(some, state=state, batch_tokens=batch_tokens)
@@ -101,7 +99,7 @@ def pipe_conditions(weights: Path, state: str, long_text: Sentence, n_process: i
     def piped(processes: int) -> Condition:
         def compute(bilm: BiLM, some: Sequence[Sentence]) -> Layers:
             nonlocal nlp
-            nlp = nlp or make_pipeline(weights, state)
+            nlp = nlp or make_pipeline(str(weights), model={"state": state}, store="layers")
             words = [*some[:100], long_text, *some[100:]]
             docs = (Doc(nlp.vocab, words=one) for one in words)
             found = [doc._.elmo_layers for doc in nlp.pipe(docs, batch_size=32, n_process=processes)]
@@ -111,27 +109,6 @@ def pipe_conditions(weights: Path, state: str, long_text: Sentence, n_process: i
 
     counts = (1,) if n_process == 1 else (1, n_process)
     return {f"nlp.pipe, {n} process(es), with that text": piped(n) for n in counts}
-
-
-def make_pipeline(weights: Path, state: str) -> Language:
-    """RETURNS (Language): A pipeline with only this component."""
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"state": state}, "store": "layers"})
-    loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": str(weights)}
-    nlp.config["initialize"]["components"]["elmo"] = {"loader": loader}
-    nlp.initialize()
-    return nlp
-
-
-def make_small(shared: Path, folder: Path) -> Path:
-    """RETURNS (Path): Weights of size small, made from a seed."""
-    maker = [sys.executable, str(shared / "tools" / "make_weights.py"), "--size", "small", "--seed", "7"]
-    subprocess.run([*maker, "--out", str(folder / "small")], check=True, stdout=subprocess.DEVNULL)
-    return folder / "small"
-
-
-def _flat(parts: Iterable[Layers]) -> Layers:
-    return [one for part in parts for one in part]
 
 
 if __name__ == "__main__":

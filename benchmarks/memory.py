@@ -17,12 +17,10 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 import spacy
 import torch
 import typer
-from corpus import default_shared
+from corpus import JSON, SHARED, THREADS, make_pipeline
 from measure import peak_memory_mb
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-
-import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory, also where nothing is installed
 
 HERE = Path(__file__).resolve().parent
 UD_TRAIN = Path("data") / "ud" / "en_ewt" / "train.spacy"
@@ -40,9 +38,9 @@ def main(
     batch_tokens: int = typer.Option(8192, "--batch-tokens", "-b", help="Setting of the component."),
     word_cache_mb: float = typer.Option(64.0, "--word-cache-mb", "-c", help="Setting of the component."),
     tolerance_mb: float = typer.Option(50.0, "--tolerance", "-T", help="Maximum growth with corpus or Doc, in MB."),
-    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data`.", exists=True),
-    json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
+    threads: int = THREADS,
+    shared: Path = SHARED,
+    json_path: Optional[Path] = JSON,
     only: Optional[str] = typer.Option(None, "--only", help="stream, doc or words: only this part."),
     task: Optional[str] = typer.Option(None, "--task", help="Used internally: one measurement, as JSON.", hidden=True),
     # fmt: on
@@ -104,12 +102,7 @@ def measure(task: Result, weights: str, shared: Path, batch_tokens: int, word_ca
     """RETURNS (Result): Megabytes."""
     model = {"batch_tokens": batch_tokens, "word_cache_mb": word_cache_mb, "contexts": task.get("contexts", "auto")}
     config = {"store": task.get("store", "mixed"), "dtype": task.get("dtype", "float32"), "model": model}
-    nlp = spacy.blank("en")
-    if task.get("has_elmo", True):
-        nlp.add_pipe("elmo", config=config)
-        loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": weights}
-        nlp.config["initialize"]["components"]["elmo"] = {"loader": loader}
-        nlp.initialize()
+    nlp = make_pipeline(weights, **config) if task.get("has_elmo", True) else spacy.blank("en")
     if task["kind"] == "doc":
         return measure_doc(nlp, shared, task["n_tokens"], batch_tokens)
     docs = read_train(nlp, shared, task["repeats"], has_new_words=task["kind"] == "words")

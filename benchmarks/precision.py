@@ -17,7 +17,7 @@ import numpy as np
 import spacy
 import torch
 import typer
-from corpus import Sentence, default_shared, flatten, read_documents
+from corpus import REPEATS, SENTENCES, THREADS, Sentence, default_shared, flatten, read_documents
 from spacy.tokens import DocBin
 from spacy.training import Example
 
@@ -35,11 +35,11 @@ MB = 1024 * 1024
 def main(
     # fmt: off
     bilm_path: str = typer.Argument(..., help="Weights in any known format."),
-    n_sentences: Optional[int] = typer.Option(None, "--sentences", "-n", help="Sentences of UD EWT dev, or all."),
+    n_sentences: Optional[int] = SENTENCES,
     pipelines: List[Path] = typer.Option([], "--pipeline", "-p", help="Trained pipelines with an ELMo component."),
     data: List[Path] = typer.Option([], "--data", "-d", help="A DocBin for the evaluation of each pipeline."),
-    repeats: int = typer.Option(5, "--repeats", "-r", help="Rounds; medians are printed."),
-    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
+    repeats: int = REPEATS,
+    threads: int = THREADS,
     # fmt: on
 ) -> None:
     """Compare precisions."""

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 import typer
-from corpus import default_shared
+from corpus import JSON, SEED, SHARED, THREADS
 from machine import count_training_flops, matrix_peak
 from plain_training import PlainLanguageModel, PlainSampler
 
@@ -27,13 +27,14 @@ from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining.config import OptimizerConfig, PretrainConfig, ScheduleConfig, SoftmaxConfig
 from spacy_elmo.pretraining.data import BlockStream
 from spacy_elmo.pretraining.distributed import Ranks
+from spacy_elmo.pretraining.objective import make_objective
 from spacy_elmo.pretraining.trainer import Trainer
+from spacy_elmo.pretraining.vocabulary import count_vocabulary
 from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
 from spacy_elmo.text.vocabulary import Vocabulary, WordTable
 
 TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
 BASELINE = "plain autograd"
-SEED = 7
 TOLERANCE = 1e-3
 N_CHECKED = 3  # updates to compare
 N_COUNTED = 20  # chunks whose distinct words are counted
@@ -107,7 +108,7 @@ class Plain:
         self.table = WordTable(vocabulary)
         self.lanes = make_lanes(text, config, self.table)
         network, head = make_bilm(shape)
-        n_tries = _objective(head, config).n_tries
+        n_tries = make_objective(head, config.softmax).n_tries  # type: ignore[attr-defined]
         self.model = PlainLanguageModel(network, head, config.dropout).to(device)
         self.sampler = PlainSampler(head.n_words, n_tries, config.seed)
         self.log_counts = self.sampler.log_counts.to(device)
@@ -141,13 +142,13 @@ def main(
     precision: List[str] = typer.Option(["float32"], "--precision", "-p", help="Precisions, one row each."),
     optimizer: str = typer.Option("adagrad", "--optimizer", "-o", help="adagrad (bilm-tf's) or adam."),
     dropout: float = typer.Option(0.0, "--dropout", "-d", help="Dropout while timing; losses are compared without."),
-    threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch."),
+    threads: int = THREADS,
     updates: int = typer.Option(20, "--updates", "-u", help="Updates per measurement."),
     repeats: int = typer.Option(3, "--repeats", "-r", help="Interleaved measurements of each system."),
     device: str = typer.Option("cpu", "--device", "-D", help="cpu or cuda."),
     baseline: bool = typer.Option(True, "--baseline/--no-baseline", help="Measure plain autograd, too."),
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data`.", exists=True),
-    json_path: Optional[Path] = typer.Option(None, "--json", "-j", help="File for the raw numbers."),
+    shared: Path = SHARED,
+    json_path: Optional[Path] = JSON,
     # fmt: on
 ) -> None:
     """Print tokens/s, ratios to plain autograd, the share of the matrix-product peak and of data preparation."""
@@ -230,8 +231,6 @@ def check_agreement(plain: Plain, ours: Ours) -> None:
 
 def make_vocabulary(text: Path, n_words: int) -> Vocabulary:
     """RETURNS (Vocabulary): The most frequent words of the first part of a text; BOS and EOS count."""
-    from spacy_elmo.pretraining.vocabulary import count_vocabulary
-
     with gzip.open(text, "rt", encoding="utf8") as lines:
         counts = count_vocabulary((line.split() for line in islice(lines, 150_000)), n_words=n_words - 3)
     return counts.vocabulary()
@@ -278,12 +277,6 @@ def count_text(text: Path, config: PretrainConfig) -> Tuple[List[Chunk], WordTab
     lanes = make_lanes(text, config, table)
     found = [lanes.next_chunk(config.unroll_steps) for _ in range(N_COUNTED)]
     return [chunk for chunk in found if chunk is not None], table
-
-
-def _objective(head: SoftmaxHead, config: PretrainConfig) -> Any:
-    from spacy_elmo.pretraining.objective import make_objective
-
-    return make_objective(head, config.softmax)
 
 
 def _plain_optimizer(model: torch.nn.Module, settings: OptimizerConfig) -> torch.optim.Optimizer:

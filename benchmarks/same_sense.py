@@ -6,13 +6,13 @@ them. Both answers are equally frequent within each lemma, so that guessing, and
 only, gives 50 %.
 """
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
-from corpus import default_shared
+import typer
+from corpus import PACKAGED, SHARED
 
 from spacy_elmo import load_bilm
 from spacy_elmo.analysis.intervals import bootstrap_accuracy
@@ -36,22 +36,22 @@ def read_part(bilm: Any, path: Path, per_lemma: int) -> Tuple[Cosines, List[bool
     return cosines, [pair.is_same for pair in pairs], lemmas, [first == second for first, second in words]
 
 
-def main() -> None:
+def main(
+    # fmt: off
+    weights: str = typer.Option(PACKAGED, "--bilm", "-b", help="A packaged biLM or a path."),
+    per_lemma: int = typer.Option(4, "--per-lemma", "-n", help="Maximum number of pairs of a lemma for each answer."),
+    shared: Path = SHARED,
+    # fmt: on
+) -> None:
     """Print one JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bilm", default="en_elmo_sm")
-    parser.add_argument("--per-lemma", type=int, default=4)
-    parser.add_argument("--shared", type=Path, default=default_shared())
-    arguments = parser.parse_args()
-    bilm = load_bilm(arguments.bilm)
-    folder = arguments.shared / "data/wsd"
+    bilm = load_bilm(weights)
+    folder = shared / "data/wsd"
     parts = {
-        part: read_part(bilm, folder / f"semcor-noad-{part}.jsonl.gz", arguments.per_lemma)
-        for part in ("train", "dev", "test")
+        part: read_part(bilm, folder / f"semcor-noad-{part}.jsonl.gz", per_lemma) for part in ("train", "dev", "test")
     }
     names = [*range(bilm.config.n_layers + 1), "mean"]
     fitted = [calibrate(cosines, parts["train"][1], name) for name, cosines in zip(names, parts["train"][0])]
-    record: Dict[str, Any] = {"digest": digest_bilm(arguments.bilm), "pairs": {}, "layers": {}}
+    record: Dict[str, Any] = {"digest": digest_bilm(weights), "pairs": {}, "layers": {}}
     for part, (cosines, answers, lemmas, alike) in parts.items():
         record["pairs"][part] = len(answers)
         for calibration, row in zip(fitted, cosines):
@@ -68,4 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

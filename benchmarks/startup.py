@@ -8,12 +8,11 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Dict, List
 
 import typer
+from corpus import REPEATS, ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 STEPS = (
     "import spacy",
     "import spacy_elmo",
@@ -33,7 +32,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def main(
-    repeats: int = typer.Option(5, "--repeats", "-r", help="Processes; medians are printed."),
+    repeats: int = REPEATS,
     most_ms: float = typer.Option(150.0, "--most", "-m", help="Maximum time of `import spacy_elmo` in milliseconds."),
 ) -> None:
     """Print medians. Exits with 1 if `import spacy_elmo` takes longer than --most."""

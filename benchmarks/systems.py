@@ -1,14 +1,16 @@
 """This package, a plain loop and spaCy's own `tok2vec`, each measured in a separate process by `inference.py`."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 import measure
 import spacy
 import torch
-from corpus import make_doc
+from corpus import make_doc, make_pipeline
 from measure import Documents
 from plain_loop import PlainBiLM
+
+from spacy_elmo import load_bilm
 
 
 class Facade(measure.System):
@@ -17,8 +19,6 @@ class Facade(measure.System):
     has_cache = True
 
     def __init__(self, weights: str) -> None:
-        from spacy_elmo import load_bilm
-
         self.bilm = load_bilm(weights)
 
     def mean_of_layers(self, sentence: List[str]) -> Sequence[float]:
@@ -37,15 +37,9 @@ class Pipe(measure.System):
     has_cache = True
 
     def __init__(self, weights: str, batch_tokens: int, contexts: str = "sentences") -> None:
-        import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory, also where nothing is installed
-
-        self.nlp = spacy.blank("en")
         self.has_sentences = contexts == "sentences"
         settings = {"batch_tokens": batch_tokens, "contexts": contexts}
-        self.elmo = self.nlp.add_pipe("elmo", config={"model": settings, "store": "mixed"})
-        loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": weights}
-        self.nlp.config["initialize"]["components"]["elmo"] = {"loader": loader}
-        self.nlp.initialize()
+        self.nlp = make_pipeline(weights, model=settings, store="mixed")
 
     def mean_of_layers(self, sentence: List[str]) -> Sequence[float]:
         return self.nlp(self.doc([sentence]))._.elmo[0, :8].tolist()
@@ -94,28 +88,18 @@ class Tok2Vec(measure.System):
             pass
 
 
-def make_system(name: str, weights: str, batch_size: int) -> measure.System:
-    """name (str): Name in the tables.
-    weights (str): A folder, or the name of a packaged biLM.
-    batch_size (int): In units of the system.
-    RETURNS (System): The system.
-    """
-    makers: Dict[str, Any] = {
-        "BiLM.embed": lambda: Facade(weights),
-        "nlp.pipe": lambda: Pipe(weights, batch_size),
-        "nlp(doc), windows": lambda: Pipe(weights, batch_size, contexts="doc"),
-        "plain loop": lambda: Plain(weights),
-        "tok2vec": Tok2Vec,
-    }
-    system: measure.System = makers[name]()
-    return system
-
-
 def main() -> None:
     """Measure the system of the arguments."""
     arguments = measure.read_arguments()
     torch.set_num_threads(arguments.threads)
-    system = make_system(arguments.system, arguments.weights, arguments.batch_size)
+    makers: Dict[str, Callable[[], measure.System]] = {
+        "BiLM.embed": lambda: Facade(arguments.weights),
+        "nlp.pipe": lambda: Pipe(arguments.weights, arguments.batch_size),
+        "nlp(doc), windows": lambda: Pipe(arguments.weights, arguments.batch_size, contexts="doc"),
+        "plain loop": lambda: Plain(arguments.weights),
+        "tok2vec": Tok2Vec,
+    }
+    system = makers[arguments.system]()
     info: Dict[str, Any] = {"torch": torch.__version__, "threads": torch.get_num_threads()}
     measure.report(system, arguments, info)
 

@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 import typer
-from corpus import default_shared
+from corpus import ROOT, SHARED, export_commit
 
 from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.inference import chunks as preparation
@@ -27,7 +27,6 @@ from spacy_elmo.pretraining.data import BlockStream
 from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
 from spacy_elmo.text.vocabulary import Vocabulary, WordTable
 
-ROOT = Path(__file__).resolve().parents[1]
 TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
 SHAPES = {"1024 lanes, blocks": (1024, 32, 50), "1024 lanes, sentences": (1024, 32, 1), "64 lanes": (64, 32, 50)}
 MAX_WORDS = 200_000  # as the trainer: above that, words that are in no lane are removed
@@ -38,7 +37,7 @@ def main(
     base: Optional[str] = typer.Option(None, "--base", "-b", help="A commit to compare with."),
     n_tokens: int = typer.Option(1_500_000, "--tokens", "-n", help="Tokens per measurement."),
     repeats: int = typer.Option(3, "--repeats", "-r", help="Measurements, each in a process of its own."),
-    shared: Path = typer.Option(default_shared(), "--shared", "-S", help="Folder with `data`.", exists=True),
+    shared: Path = SHARED,
     side: bool = typer.Option(False, "--side", help="Measure this process and print JSON."),
     # fmt: on
 ) -> None:
@@ -49,7 +48,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         places = {"here": ROOT}
         if base is not None:
-            places[base] = _check_out(base, Path(folder))
+            places[base] = export_commit(base, Path(folder))
         found: Dict[str, List[Any]] = {name: [] for name in places}
         for _ in range(repeats):
             for name, place in places.items():
@@ -112,12 +111,6 @@ def _prepare(chunk: Chunk, table: WordTable) -> List[Any]:
 def _sentences(text: Path, n: int) -> Any:
     stream = BlockStream([TextShard(text)], block_sentences=n, seed=0)
     return next(stream)
-
-
-def _check_out(commit: str, folder: Path) -> Path:
-    archive = subprocess.run(["git", "archive", commit, "spacy_elmo"], cwd=ROOT, check=True, capture_output=True)
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
-    return folder
 
 
 def _ask(place: Path, n_tokens: int, shared: Path) -> Any:
