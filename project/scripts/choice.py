@@ -12,7 +12,7 @@ import spacy
 import torch
 import typer
 from atomic_files import load_kept, write_json
-from data import ASSETS, PROJECT_DIR, prepare
+from data import ASSETS, PROJECT_DIR, prepare, report_errors
 from paper import RESULTS_DIR
 from paper_run import find_processor
 from spacy.tokens import DocBin
@@ -53,6 +53,7 @@ SYSTEMS = (
 )
 
 
+@report_errors("Cannot measure")
 def choice_cli(
     # fmt: off
     task: str = typer.Option("wnut17", "--task", "-t", help=f"Task: {', '.join(DATASETS)}"),
@@ -64,33 +65,9 @@ def choice_cli(
     results: Path = typer.Option(RESULTS_DIR, "--results", "-R", help="Folder for choice-<task>.json", file_okay=False),
     # fmt: on
 ) -> None:
-    """Measure the speed of all kept pipelines of a task with one thread, on the texts of the test data."""
-    try:
-        rows = measure_choice(
-            task, seed, pipelines, repeats=repeats, speed_only=speed_only, assets_dir=assets_dir, results=results
-        )
-    except (ValueError, OSError) as e:
-        msg.fail("Cannot measure", str(e), exits=1)
-    scores = ["-" if row["score"] is None else f"{row['score']:.4f}" for row in rows]
-    msg.table([(row["label"], score, f"{row['words_per_s']:,.0f}") for row, score in zip(rows, scores)])
-
-
-def measure_choice(
-    task: str,
-    seed: int,
-    pipelines: Path,
-    *,
-    repeats: int = 3,
-    speed_only: Sequence[str] = (),
-    assets_dir: str = "",
-    results: Path = RESULTS_DIR,
-) -> List[Dict[str, Any]]:
-    """Load every pipeline, process all texts once, and so on with the next one, `repeats` times.
-
-    RETURNS (List[Dict[str, Any]]): The rows written: label, score (0 to 1, None for speed alone), words per second
-        (median, lowest, highest) and settings of the run.
-    RAISES (ValueError): For an unknown task, a wrong --speed-only, and pipelines with different weights of the biLM.
-    RAISES (FileNotFoundError): If no pipeline is there.
+    """Measure the speed of all kept pipelines of a task with one thread, on the texts of the test data: load every
+    pipeline, process all texts once, and so on with the next one, `repeats` times. A row has label, score (0 to 1, null
+    for speed alone), words per second (median, lowest, highest) and settings of the run.
     """
     if task not in DATASETS:
         raise ValueError(f"The speed of '{task}' cannot be measured. Known tasks: {', '.join(DATASETS)}.")
@@ -117,7 +94,8 @@ def measure_choice(
     record = {"task": task, "seed": seed, "threads": 1, "n_texts": len(texts), "repeats": repeats, "rows": rows}
     versions = {"python": platform.python_version(), "spacy": spacy.__version__, "torch": torch.__version__}
     write_json(results / f"choice-{task}.json", {**record, "processor": find_processor(), "versions": versions})
-    return rows
+    scores = ["-" if row["score"] is None else f"{row['score']:.4f}" for row in rows]
+    msg.table([(row["label"], score, f"{row['words_per_s']:,.0f}") for row, score in zip(rows, scores)])
 
 
 Found = Tuple[System, Path, Optional[Dict[str, Any]]]

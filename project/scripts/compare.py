@@ -6,6 +6,7 @@ from typing import Callable, Dict, Optional, Sequence
 
 import srsly
 import typer
+from data import report_errors
 from wasabi import msg
 
 # Column title and name of the score in the output of `spacy evaluate`; only the scores that a pipeline has are shown.
@@ -23,6 +24,7 @@ TIMING = "timing.json"  # from train.py
 Row = Dict[str, float]
 
 
+@report_errors("Nothing to compare")
 def compare_cli(
     # fmt: off
     dataset: str = typer.Argument(..., help="Data set, for the title"),
@@ -30,10 +32,7 @@ def compare_cli(
     # fmt: on
 ) -> None:
     """Print one table of all results of a data set."""
-    try:
-        rows = read_results(training_dir)
-    except FileNotFoundError as e:
-        msg.fail("Nothing to compare", str(e), exits=1)
+    rows = read_results(training_dir)
     columns = [title for title in [*SCORES, "Seconds"] if any(title in row for row in rows.values())]
     msg.divider(f"Test scores on '{dataset}'")
     body = [[name, *(_format(title, row.get(title)) for title in columns)] for name, row in with_means(rows).items()]

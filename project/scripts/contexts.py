@@ -11,9 +11,8 @@ import srsly
 import torch
 import typer
 from atomic_files import write_json
-from data import ASSETS, find_sources
+from data import ASSETS, find_sources, report_errors
 from spacy.tokens import DocBin
-from wasabi import msg
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.analysis.intervals import Score, bootstrap_accuracy
@@ -51,10 +50,8 @@ def main(
     ):
         print(f"{output} has the rows of these weights, skipped")
         return
-    try:
+    with report_errors("Cannot compare contexts"):
         paths = find_sources("contexts", assets_dir)
-    except FileNotFoundError as e:
-        msg.fail("Cannot compare contexts", str(e), exits=1)
     bilm = load_bilm(bilm_path)
     documents = list(_documents(paths["valid"], paths["documents"]))[:n_documents]
     train, dev = _tagged(paths["train"]), _tagged(paths["dev"])

@@ -6,6 +6,7 @@
 import gzip
 import shutil
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -96,7 +97,19 @@ ASSETS = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; 
 app = typer.Typer(add_completion=False, help=__doc__)
 
 
+@contextmanager
+def report_errors(title: str) -> Iterator[None]:
+    """For a block or a whole command: an error that its user can correct ends it with a message and exit code 1."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as e:
+        msg.fail(title)
+        typer.echo(str(e))  # wasabi would merge the lines
+        raise typer.Exit(1) from e
+
+
 @app.command("prepare")
+@report_errors("Cannot prepare the data set")
 def prepare_cli(
     # fmt: off
     dataset: str = typer.Argument(..., help=f"Data set: {', '.join(DATASETS)}"),
@@ -105,13 +118,7 @@ def prepare_cli(
     # fmt: on
 ) -> None:
     """Convert a data set to spaCy's binary format and print its size."""
-    try:
-        counts = prepare(dataset, output_dir, assets_dir)
-    except (ValueError, FileNotFoundError) as e:
-        msg.fail(f"Cannot prepare the data set '{dataset}'")
-        typer.echo(str(e))  # wasabi would merge the lines
-        raise typer.Exit(1) from e
-    for path, (n_docs, n_tokens) in counts.items():
+    for path, (n_docs, n_tokens) in prepare(dataset, output_dir, assets_dir).items():
         msg.good(f"{path}: {n_docs:,} docs, {n_tokens:,} tokens")
 
 

@@ -10,7 +10,7 @@ import srsly
 import typer
 from atomic_files import RESULT, load_kept, write_json
 from choice import PIPELINES_DIR
-from data import ASSETS, prepare
+from data import ASSETS, prepare, report_errors
 from paper import RESULTS_DIR
 from paper_run import MULTILABEL
 from spacy.language import Language
@@ -51,6 +51,7 @@ TASKS = {
 }
 
 
+@report_errors("Cannot count errors")
 def errors_cli(
     # fmt: off
     task: str = typer.Argument(..., help=f"Task: {', '.join(TASKS)}"),
@@ -61,20 +62,6 @@ def errors_cli(
     # fmt: on
 ) -> None:
     """Count the errors of the pipelines with and without ELMo on the test data, by kind."""
-    try:
-        path = store_errors(task, seed, pipelines, assets_dir=assets_dir, results=results)
-    except (ValueError, OSError) as e:
-        msg.fail("Cannot count errors", str(e), exits=1)
-    msg.good(str(path))
-
-
-def store_errors(task: str, seed: int, pipelines: Path, *, assets_dir: str = "", results: Path = RESULTS_DIR) -> Path:
-    """Run both pipelines on the test data, count, and write the counts.
-
-    RETURNS (Path): The file.
-    RAISES (ValueError): For an unknown task.
-    RAISES (FileNotFoundError): If one of both pipelines was not kept.
-    """
     if task not in TASKS:
         raise ValueError(f"The errors of '{task}' cannot be counted. Known tasks: {', '.join(TASKS)}.")
     folders = [pipelines / f"{task}-{condition}-100pct-seed{seed}" for condition in ("elmo", "baseline")]
@@ -93,7 +80,7 @@ def store_errors(task: str, seed: int, pipelines: Path, *, assets_dir: str = "",
     used = {name: settings[name] for name in ("bilm", "bilm_digest")}
     path = results / f"errors-{task}.json"
     write_json(path, {"task": task, "seed": seed, "kind": TASKS[task].kind, **used, **counts})
-    return path
+    msg.good(str(path))
 
 
 def load_pipeline(folder: Path, result: Dict[str, Any]) -> Language:

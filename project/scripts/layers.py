@@ -4,13 +4,13 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 import spacy
 import srsly
 import typer
 from atomic_files import write_json
-from data import ASSETS, find_sources, prepare
+from data import ASSETS, find_sources, prepare, report_errors
 from spacy.tokens import DocBin
 from wasabi import msg
 
@@ -27,6 +27,7 @@ DATASETS = {"senses": "semcor", "pos": "ud_en_ewt"}
 Row = Dict[str, Any]
 
 
+@report_errors("Cannot score layers")
 def layers_cli(
     # fmt: off
     experiment: str = typer.Argument(..., help=f"What to look for: {' or '.join(DATASETS)}"),
@@ -36,31 +37,14 @@ def layers_cli(
     force: bool = typer.Option(False, "--force", "-F", help="Compute the scores again if the file exists"),
     # fmt: on
 ) -> None:
-    """Score every layer of a biLM, and the mean of all layers, beside baselines without vectors."""
-    try:
-        found = store_scores(experiment, output_path, assets_dir=assets_dir, bilm=bilm, force=force)
-    except (ValueError, OSError) as e:
-        msg.fail("Cannot score layers", str(e), exits=1)
-    if found is None:
-        msg.info(f"{output_path} exists; --force computes it again")
-    else:
-        msg.table([_format(row) for row in found["rows"]], header=["layer", "score", "low", "high"], divider=True)
-
-
-def store_scores(
-    experiment: str, output_path: Path, *, assets_dir: str = "", bilm: str = "en_elmo_sm", force: bool = False
-) -> Optional[Row]:
-    """Score every layer, and write the scores with name and digest of the biLM.
-
-    assets_dir (str): See `find_sources`.
-    RETURNS (Optional[Row]): What was written; None if the file has the scores of these weights.
-    RAISES (ValueError): For an unknown experiment, and a file with something else.
-    RAISES (FileNotFoundError): For missing data or weights.
+    """Score every layer of a biLM, and the mean of all layers, beside baselines without vectors, and write the scores
+    with name and digest of the biLM.
     """
     if experiment not in DATASETS:
         raise ValueError(f"There is no experiment '{experiment}' on layers. Known: {', '.join(DATASETS)}.")
     if not force and _is_finished(output_path, bilm):
-        return None
+        msg.info(f"{output_path} exists; --force computes it again")
+        return
     with tempfile.TemporaryDirectory() as folder:
         if experiment == "senses":
             paths, score = find_sources(DATASETS[experiment], assets_dir), score_senses_by_layer
@@ -70,7 +54,7 @@ def store_scores(
         identity = {"bilm": Path(bilm).name, "bilm_digest": digest_bilm(bilm)}
         found = {"experiment": experiment, **identity, **score(load_bilm(bilm), paths)}
     write_json(output_path, found)
-    return found
+    msg.table([_format(row) for row in found["rows"]], header=["layer", "score", "low", "high"], divider=True)
 
 
 def _is_finished(output_path: Path, bilm: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import srsly
 import typer
 from atomic_files import keep_pipeline, load_kept, write_json
-from data import ASSETS, PROJECT_DIR, prepare
+from data import ASSETS, PROJECT_DIR, prepare, report_errors
 from paper_experiments import EXPERIMENTS, Options, Run, find_experiment
 from paper_run import describe_settings, run_experiment
 from pretrain import ALTERNATIVES_DIR
@@ -22,6 +22,7 @@ Pending = List[Tuple[Run, int, Path]]
 WEIGHTS = ("bilm_digest", "source")
 
 
+@report_errors("Cannot run the experiment")
 def paper_cli(
     # fmt: off
     experiment: str = typer.Argument(..., help=f"Experiment: {', '.join(EXPERIMENTS)}"),
@@ -38,34 +39,13 @@ def paper_cli(
     ),
     # fmt: on
 ) -> None:
-    """Train, with early stopping, every run of an experiment that has no result yet, and score it on the test data."""
-    try:
-        options = Options(bilm, max_steps, alternatives)
-        train_all(experiment, seed, options, assets_dir=assets_dir, results=results, keep=keep)
-    except (ValueError, FileNotFoundError, PermissionError) as e:
-        msg.fail(f"Cannot run the experiment '{experiment}'", str(e), exits=1)
-
-
-def train_all(
-    experiment: str,
-    seeds: List[int],
-    options: Options,
-    *,
-    assets_dir: str,
-    results: Path,
-    keep: Optional[Path] = None,
-) -> List[Path]:
-    """Train what has no result, or no pipeline in the folder `keep`.
-
-    RETURNS (List[Path]): The files written by this call.
-    RAISES (ValueError): For an unknown experiment, a result that was made with other settings, a file that is not a
-        result, and a biLM that changes during a training.
-    RAISES (FileNotFoundError): For missing data and weights.
-    RAISES (PermissionError): If the folder of results cannot be written to.
+    """Train, with early stopping, every run of an experiment that has no result, or no pipeline in the folder `keep`,
+    and score it on the test data.
     """
+    options = Options(bilm, max_steps, alternatives)
     runs = find_experiment(experiment)
     check_writable(results)
-    pending = find_pending(runs, seeds, options, results=results, keep=keep)
+    pending = find_pending(runs, seed, options, results=results, keep=keep)
     with tempfile.TemporaryDirectory() as folder:
         corpora = {}
         for dataset in dict.fromkeys(run.dataset for run, _, _ in pending):  # all data before the first training
@@ -73,13 +53,12 @@ def train_all(
             prepare(dataset, corpora[dataset], assets_dir)
         if any(run.has_elmo for run, _, _ in pending):
             load_bilm(options.bilm)  # raises its error now, not after the training of a baseline
-        for run, seed, path in pending:
+        for run, run_seed, path in pending:
             msg.divider(path.stem)
             with keep_pipeline(keep and keep / path.stem) as pipeline_dir:
-                result = run_experiment(run, seed, corpora[run.dataset], options, pipeline_dir=pipeline_dir)
+                result = run_experiment(run, run_seed, corpora[run.dataset], options, pipeline_dir=pipeline_dir)
                 write_json(path, result)
             msg.good(f"{path.name}: {result['cpu_seconds']:.0f} s of CPU time")
-    return [path for _, _, path in pending]
 
 
 def find_pending(

@@ -23,7 +23,7 @@ import spacy
 import srsly
 import typer
 from atomic_files import write_json
-from data import ASSETS, PROJECT_DIR, prepare, read_sentences
+from data import ASSETS, PROJECT_DIR, prepare, read_sentences, report_errors
 from read_config import CONFIG_DIR, read_config
 from spacy import registry
 from spacy.language import DEFAULT_CONFIG_PRETRAIN_PATH, Language
@@ -84,6 +84,7 @@ class Source:
 
 
 @app.command("timed")
+@report_errors("Cannot train on the text")
 def timed_cli(
     # fmt: off
     kind: Literal["tok2vec", "floret", "bilm"] = typer.Argument(..., help="What to make"),
@@ -103,10 +104,7 @@ def timed_cli(
     if skip and (output_dir / RECORD).exists():
         msg.info(f"{output_dir} is complete, kept")
         return
-    try:
-        source = make_source(kind, texts, output, limit_s=seconds, share=share, config=config, force=force)
-    except (ValueError, OSError, ImportError) as e:
-        msg.fail(f"Cannot make '{kind}'", str(e), exits=1)
+    source = make_source(kind, texts, output, limit_s=seconds, share=share, config=config, force=force)
     msg.good(f"{output_dir}: {source.words:,} words in {source.elapsed_s:.0f} s")
 
 
@@ -326,6 +324,7 @@ def call_pretrain(config: Path, run: Path, settings: Dict[str, Any]) -> None:
 
 
 @app.command("language")
+@report_errors("Cannot pretrain")
 def language_cli(
     # fmt: off
     dataset: str = typer.Argument(..., help=f"Treebank: {', '.join(LANGUAGES)}"),
@@ -342,28 +341,25 @@ def language_cli(
     if target.exists() and not force:
         msg.info(f"{target} exists; --force makes it again")
         return
-    try:
-        if dataset not in LANGUAGES:
-            raise ValueError(f"There is no treebank '{dataset}' of another language. Known: {', '.join(LANGUAGES)}.")
-        output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output) as folder:
-            corpus, run = Path(folder) / "corpus", Path(folder) / "run"
-            prepare(dataset, corpus, assets_dir)
-            vocab([str(corpus / "train.spacy")], corpus / "vocab.txt")
-            settings = {
-                "paths.train": corpus / "train.spacy",
-                "paths.valid": corpus / "dev.spacy",
-                "paths.vocab": corpus / "vocab.txt",
-                "pretraining.max_passes": passes,
-                "pretraining.eval_every": 200,
-                "meta.name": target.name,
-                "meta.lang": LANGUAGES[dataset],
-            }
-            call_pretrain(SMALL_CONFIG, run, settings)
-            shutil.rmtree(target, ignore_errors=True)
-            (run / "model-best").rename(target)
-    except (ValueError, OSError) as e:
-        msg.fail(f"Cannot pretrain on '{dataset}'", str(e), exits=1)
+    if dataset not in LANGUAGES:
+        raise ValueError(f"There is no treebank '{dataset}' of another language. Known: {', '.join(LANGUAGES)}.")
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output) as folder:
+        corpus, run = Path(folder) / "corpus", Path(folder) / "run"
+        prepare(dataset, corpus, assets_dir)
+        vocab([str(corpus / "train.spacy")], corpus / "vocab.txt")
+        settings = {
+            "paths.train": corpus / "train.spacy",
+            "paths.valid": corpus / "dev.spacy",
+            "paths.vocab": corpus / "vocab.txt",
+            "pretraining.max_passes": passes,
+            "pretraining.eval_every": 200,
+            "meta.name": target.name,
+            "meta.lang": LANGUAGES[dataset],
+        }
+        call_pretrain(SMALL_CONFIG, run, settings)
+        shutil.rmtree(target, ignore_errors=True)
+        (run / "model-best").rename(target)
     msg.good(f"{target}: a biLM")
 
 

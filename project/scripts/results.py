@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import srsly
 import typer
 from atomic_files import replace_file
-from data import PROJECT_DIR
+from data import PROJECT_DIR, report_errors
 from sections import (
     choice_section,
     contexts_section,
@@ -101,6 +101,7 @@ app = typer.Typer(add_completion=False, help=__doc__)
 
 
 @app.command("tables")
+@report_errors("Cannot draw the results")
 def tables_cli(
     # fmt: off
     results: Path = typer.Option(RESULTS, "--results", "-r", help="Folder with results of paper.py"),
@@ -108,11 +109,7 @@ def tables_cli(
     # fmt: on
 ) -> None:
     """Write the tables between the markers of a page, and the plots to `images` beside it."""
-    try:
-        names = draw(read_results(results), page, results)
-    except (ValueError, FileNotFoundError) as e:
-        msg.fail("Cannot draw the results", str(e), exits=1)
-    msg.good(f"{page}: {', '.join(names)}")
+    msg.good(f"{page}: {', '.join(draw(read_results(results), page, results))}")
 
 
 @app.command("pictures")

@@ -6,7 +6,7 @@ from typing import Any, Dict
 
 import srsly
 import typer
-from data import DATASETS, Dataset
+from data import DATASETS, Dataset, report_errors
 from read_config import CONFIG_DIR, read_config
 from spacy.cli.train import train as spacy_train
 from wasabi import msg
@@ -29,10 +29,8 @@ def train_cli(
     # fmt: on
 ) -> None:
     """Train with or without ELMo; the same as `python -m spacy train` with the printed settings, but with logs."""
-    try:
+    with report_errors("Cannot train"):
         name = find_config(dataset, variant)
-    except ValueError as e:
-        msg.fail("Cannot train", str(e), exits=1)
     overrides = make_overrides(dataset, seed=seed, bilm=bilm)
     if max_steps:
         overrides.update(shorten_training(name, max_steps))

@@ -147,7 +147,7 @@ def test_errors_come_before_the_bilm_is_read(
 
 @pytest.mark.issue(16)
 def test_a_full_disk_leaves_no_temporary_file(
-    script: Any, assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Any, invoke: Callable[..., Any], assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script.load_bilm, script.digest_bilm, script.score_senses_by_layer = str, str, lambda *arguments: {}
 
@@ -156,6 +156,6 @@ def test_a_full_disk_leaves_no_temporary_file(
         raise OSError("No space left on device")
 
     monkeypatch.setattr(srsly, "write_json", fill_the_disk)
-    with pytest.raises(OSError):
-        script.store_scores("senses", tmp_path / "out" / "a.json", assets_dir=str(assets))
+    result = invoke(script.layers_cli, "senses", tmp_path / "out" / "a.json", "--assets-dir", assets)
+    assert result.exit_code == 1 and "No space left" in result.output
     assert not list(tmp_path.glob("out/*"))
