@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import srsly
 import typer
+from analysis_plots import draw_sample_efficiency, from_percent
 from atomic_files import replace_file
 from data import PROJECT_DIR, report_errors
 from sections import (
@@ -46,10 +47,8 @@ from tables import (
 from wasabi import msg
 
 from spacy_elmo.analysis.layer_weights import draw_course, draw_layer_weights
-from spacy_elmo.analysis.plots import draw_perplexities
-from spacy_elmo.analysis.plots import check_picture
-from spacy_elmo.analysis.probes import draw_probe, from_percent
-from project/scripts/analysis_plots.py import draw_sample_efficiency
+from spacy_elmo.analysis.plots import check_picture, draw_perplexities
+from spacy_elmo.analysis.probes import draw_probe
 from spacy_elmo.analysis.sense_map import draw_map
 
 DOCS = PROJECT_DIR.parent / "docs"

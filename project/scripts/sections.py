@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 import srsly
+from analysis_plots import draw_speeds
 from errors import MISSED
 from tables import SHARE_TASKS, make_table, note_earlier
 
 from spacy_elmo.analysis.plots import check_picture
-from project/scripts/analysis_plots.py import draw_speeds
 
 Record = Dict[str, Any]
 ERROR_TITLES = {
