@@ -123,7 +123,7 @@ class PlainSampler:
 
 
 def _cell(network: BiLMNetwork, layer: int, direction: int) -> PlainCell:
-    part, config = network.lstm[layer], network.config
+    part, config = network.encoder.layers[layer], network.config
     weights = {
         "W_0": nn.Parameter(torch.cat([part.input_weight[direction], part.recurrent_weight[direction]]).detach()),
         "B": _copy(part.bias[direction]),
