@@ -5,12 +5,12 @@ Measured on UD EWT with two threads, for the sizes of en_elmo_sm (cell width 640
 limit, relative to the one chosen. docs/performance.md has the tables and the processors.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 import torch
 
+from ..bilm.config import BiLMConfig
 from ..text.lanes import LanePlan
 
 # Maximum number of lanes of a batch. 128 lanes: 0.96 (en_elmo_sm) and 0.94 (small) times the speed; 64 and 32 are
@@ -97,35 +97,21 @@ class Path(Enum):
     BATCHED = "lanes, batched products"
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes of an LSTM stack that the choice of a path depends on.
-
-    n_directions (int): d.
-    cell_width (int): H.
-    projection_width (int): P.
-    """
-
-    n_directions: int
-    cell_width: int
-    projection_width: int
-
-    @property
-    def recurrent_weights(self) -> int:
-        """RETURNS (int): Recurrent weights of one direction of a layer."""
-        return self.projection_width * 4 * self.cell_width
-
-    @property
-    def can_join(self) -> bool:
-        """RETURNS (bool): Whether upper layers compute both sides of their gates in one product."""
-        return self.recurrent_weights <= JOINT_WEIGHTS  # the input side has as many: both read P values
+def recurrent_weights(config: BiLMConfig) -> int:
+    """RETURNS (int): Recurrent weights of one direction of an LSTM layer; the input side has as many."""
+    return config.projection_width * 4 * config.cell_width
 
 
-def choose_path(plan: LanePlan, device: torch.device, precision: str, sizes: Sizes, *, has_packing: bool) -> Path:
+def can_join(config: BiLMConfig) -> bool:
+    """RETURNS (bool): Whether upper layers compute both sides of their gates in one product."""
+    return recurrent_weights(config) <= JOINT_WEIGHTS
+
+
+def choose_path(plan: LanePlan, device: torch.device, precision: str, config: BiLMConfig, *, has_packing: bool) -> Path:
     """plan (LanePlan): The sequences; at least one is not empty.
     device (torch.device): Device of the weights.
     precision (str): Precision of the weights.
-    sizes (Sizes): Sizes of the stack.
+    config (BiLMConfig): Sizes of the LSTM.
     has_packing (bool): Whether this build of PyTorch has prepacked products on the CPU.
     RETURNS (Path): The fastest path.
     """
@@ -133,11 +119,11 @@ def choose_path(plan: LanePlan, device: torch.device, precision: str, sizes: Siz
         return Path.BATCHED
     is_exact = precision == "float32"  # quantized weights have one form only, and need less memory bandwidth
     if is_exact and np.count_nonzero(plan.lengths) == 1:
-        is_small = sizes.recurrent_weights <= SINGLE_TOGETHER_WEIGHTS
+        is_small = recurrent_weights(config) <= SINGLE_TOGETHER_WEIGHTS
         return Path.SINGLE_TOGETHER if is_small else Path.SINGLE_IN_TURN
     if is_exact and not has_packing:
         return Path.BATCHED
-    n_products = plan.n_lanes * sizes.recurrent_weights
+    n_products = plan.n_lanes * recurrent_weights(config)
     if n_products >= PARALLEL_PRODUCTS:
         return Path.PARALLEL
     return Path.FEW_LANES if is_exact and n_products < FEW_LANES_PRODUCTS else Path.IN_TURN

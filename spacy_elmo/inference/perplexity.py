@@ -80,27 +80,16 @@ def summarize(
             on_progress(part.shape[1])
     nll = np.concatenate(losses, axis=1)  # (d, tokens)
     n_tokens = nll.shape[1]
-    forward, forward_error = _exp_mean(nll[0])
-    backward, backward_error = _exp_mean(nll[1]) if len(nll) > 1 else (math.nan, math.nan)
-    mean, mean_error = _exp_mean(nll.mean(axis=0))
-    return Perplexity(
-        forward=forward,
-        backward=backward,
-        mean=mean,
-        forward_error=forward_error,
-        backward_error=backward_error,
-        mean_error=mean_error,
-        n_tokens=n_tokens,
-        n_dropped=n_dropped,
-        unk_rate=n_unknown / n_tokens,
-    )
+    backward = _exp_mean(nll[1]) if len(nll) > 1 else (math.nan, math.nan)
+    means, errors = zip(_exp_mean(nll[0]), backward, _exp_mean(nll.mean(axis=0)))
+    return Perplexity(*means, *errors, n_tokens, n_dropped, n_unknown / n_tokens)
 
 
 def finite(result: Perplexity, network: BiLMNetwork, head: LMHead) -> Perplexity:
-    """result (Perplexity): Perplexities of a text.
-    network (BiLMNetwork): What computed them, with `head`.
+    """result (Perplexity): Perplexities of a text, computed by a network and its softmax.
     RETURNS (Perplexity): The same.
-    RAISES (ValueError): If one is infinite or not a number.
+    RAISES (ValueError): If one is infinite or not a number: the weights are not finite (a damaged file), or the largest
+        one is huge (a training that diverged).
     """
     scores = {"forward": result.forward, "backward": result.backward}
     if network.config.n_directions == 1:
@@ -108,21 +97,18 @@ def finite(result: Perplexity, network: BiLMNetwork, head: LMHead) -> Perplexity
     if all(map(math.isfinite, scores.values())):
         return result
     described = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
-    raise ValueError(
-        f"The perplexity is not finite ({described}): {_likely_reason(network, head)}. This biLM cannot be used. "
-        "Compare its file with the original, or return to an earlier checkpoint of its training."
-    )
-
-
-def _likely_reason(network: BiLMNetwork, head: LMHead) -> str:
-    """Describe weights that are not finite (a damaged file), or the largest weight (a training that diverged)."""
     modules = {"network": network, "softmax": head}
     named = [(f"{kind}.{name}", weight) for kind, part in modules.items() for name, weight in part.named_parameters()]
     broken = [name for name, weight in named if not bool(weight.isfinite().all())]
     if broken:
-        return f"{len(broken)} of its weights contain values that are not finite ({', '.join(broken[:3])})"
-    largest, name = max((float(weight.detach().abs().max()), name) for name, weight in named)
-    return f"its weights are finite, the largest is {largest:.4g} in {name}"
+        reason = f"{len(broken)} of its weights contain values that are not finite ({', '.join(broken[:3])})"
+    else:
+        largest, name = max((float(weight.detach().abs().max()), name) for name, weight in named)
+        reason = f"its weights are finite, the largest is {largest:.4g} in {name}"
+    raise ValueError(
+        f"The perplexity is not finite ({described}): {reason}. This biLM cannot be used. Compare its file with the "
+        "original, or return to an earlier checkpoint of its training."
+    )
 
 
 def text_losses(
@@ -234,15 +220,10 @@ def split_losses(parts: Iterable[Losses], sentences: Sequence[Sequence[str]], st
     """
     losses = np.concatenate([part.losses for part in parts], axis=1)
     by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in sentences])[:-1], axis=1)
-    return [in_text_order(part) if state == "carry" else part.copy() for part in by_sentence]
-
-
-def in_text_order(losses: NDArray[np.float32]) -> NDArray[np.float32]:
-    """losses (NDArray[np.float32]): Shape (d, n + 1), losses of a sentence in reading order: the backward direction
-        predicts its words from the last to the first, then its boundary.
-    RETURNS (NDArray[np.float32]): Shape (d, n + 1), indexed by the predicted word, the boundary last.
-    """
-    return np.concatenate([losses[:1], np.roll(losses[1:, ::-1], -1, axis=1)])
+    if state != "carry":
+        return [part.copy() for part in by_sentence]
+    # In reading order, the backward direction predicts its words from the last to the first, then its boundary.
+    return [np.concatenate([part[:1], np.roll(part[1:, ::-1], -1, axis=1)]) for part in by_sentence]
 
 
 def _score(head: LMHead, outputs: Sequence[Tensor], targets: NDArray[np.int64]) -> NDArray[np.float32]:

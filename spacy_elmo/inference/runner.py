@@ -12,7 +12,7 @@ from ..bilm.model import BiLMNetwork
 from ..bilm.state import LSTMState, State
 from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoids
 from ..text.lanes import Ids, LanePlan
-from .dispatch import GATE_BYTES, Path, Sizes, choose_path
+from .dispatch import GATE_BYTES, Path, can_join, choose_path
 from .lanes import Batch, LaneGraphs, LaneRun, Schedule, run_single_sequence
 from .lstm import LayerCombiner, PackedLayer, Pairs, Stack, UnpackedLayer, split_directions
 from .memory import Workspace, WorkspacePool, to_device
@@ -76,10 +76,9 @@ class LSTMRunner(Runner):
         config, layers = network.config, list(self.encoder.layers)
         combiner = LayerCombiner(config, list(self.encoder.highways))
         self.precision = precision_of(network)
-        self.sizes = Sizes(config.n_directions, config.cell_width, config.projection_width)
         self._has_packing = has_packing(layers[0].bias)
         self._stacks = [
-            Stack(config, part, [PackedLayer(one, part, can_join=self.sizes.can_join) for one in layers], combiner)
+            Stack(config, part, [PackedLayer(one, part, can_join=can_join(config)) for one in layers], combiner)
             for part in split_directions(layers[0].bias)
         ]
         self._workspaces = WorkspacePool(self.device, len(self._stacks))
@@ -93,7 +92,7 @@ class LSTMRunner(Runner):
             self._unpacked = Stack(config, slice(0, config.n_directions), unpacked, combiner)
 
     def _run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
-        path = choose_path(batch.plan, self.device, self.precision, self.sizes, has_packing=self._has_packing)
+        path = choose_path(batch.plan, self.device, self.precision, self.config, has_packing=self._has_packing)
         if self._unpacked is not None and path in (Path.SINGLE_TOGETHER, Path.SINGLE_IN_TURN):
             is_together = path is Path.SINGLE_TOGETHER
             return run_single_sequence(self._unpacked, batch, layers, is_together=is_together, with_end=with_end)

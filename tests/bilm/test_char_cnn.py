@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spacy_elmo.bilm.char_cnn import MIN_BUCKET, CharCNN, _first_equal, _LargestWindow
+from spacy_elmo.bilm.char_cnn import MIN_BUCKET, CharCNN, _LargestWindow
 from spacy_elmo.bilm.config import CharCNNConfig
 from spacy_elmo.text.characters import character_ids
 
@@ -72,28 +72,6 @@ def test_gradients_equal_finite_differences():
     table = torch.randn(9, 2, 3, dtype=torch.float64, requires_grad=True)
     parts = torch.randint(0, 9, (4, 7)), torch.randint(0, 9, (2, 5))
     assert torch.autograd.gradcheck(lambda table: _LargestWindow.apply(table, *parts), (table,))
-
-
-@pytest.mark.parametrize("n_windows", [4, 300])
-def test_first_of_equal_windows_is_found(n_windows):
-    scores = torch.zeros(2, n_windows, 3)
-    scores[0, 2, 0] = scores[0, 3, 0] = 1.0
-    scores[1, n_windows - 1, 2] = 5.0
-    wanted = torch.tensor([[2, 0, 0], [0, 0, n_windows - 1]])
-    assert torch.equal(_first_equal(scores, scores.amax(dim=1)), wanted)
-
-
-def test_a_loss_that_is_no_number_does_not_crash():
-    table = torch.full((9, 2, 3), float("nan"), requires_grad=True)
-    _LargestWindow.apply(table, torch.randint(0, 9, (4, 7))).sum().backward()
-
-
-def test_autocast_leaves_the_sums_exact():
-    torch.manual_seed(0)
-    cnn = CharCNN(CharCNNConfig(embedding_width=4, filters=((1, 5), (3, 3)), n_highway=0), 8)
-    char_ids, _ = _words()
-    with torch.autocast("cpu", torch.bfloat16):
-        assert cnn._pool_with_grad([char_ids]).dtype == torch.float32
 
 
 @pytest.mark.issue(41)

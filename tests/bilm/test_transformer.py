@@ -9,8 +9,7 @@ import torch
 from transformers_tiny import SENTENCES, TRANSFORMER, make_transformer
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import layer_parameters
-from spacy_elmo.bilm.transformer import GROUP_ROWS, group_sequences, sinusoids
+from spacy_elmo.bilm.transformer import sinusoids
 
 TOLERANCE = 1e-5
 SIZES = TRANSFORMER["transformer"]
@@ -61,16 +60,6 @@ def test_sinusoids_match_the_equation():
         np.testing.assert_allclose(found[:, k], np.cos(angles) if k % 2 else np.sin(angles), atol=1e-6)
 
 
-def test_groups_hold_each_row_once_with_bounded_padding():
-    lengths = np.array([3, 0, 50, 1, 4, 4, 49, 2000, 2000, 2000])
-    firsts = 2 * (np.cumsum(lengths) - lengths)
-    groups = group_sequences(firsts, lengths, stride=2)
-    rows = [row.reshape(-1) if kept is None else row.reshape(-1)[kept] for row, kept in zip(groups.rows, groups.kept)]
-    assert torch.equal(torch.cat(rows).sort().values, 2 * torch.arange(int(lengths.sum())))
-    assert all(row.numel() <= GROUP_ROWS for row in groups.rows)
-    assert sum(row.numel() for row in groups.rows) <= 1.3 * lengths.sum()
-
-
 def test_every_parameter_is_trained():
     bilm = make_transformer()
     before = {name: parameter.clone() for name, parameter in bilm.network.named_parameters()}
@@ -80,15 +69,6 @@ def test_every_parameter_is_trained():
     optimizer.step()
     moved = {name for name, parameter in bilm.network.named_parameters() if not torch.equal(parameter, before[name])}
     assert moved == set(before)
-
-
-def test_parameters_belong_to_layers():
-    network = make_transformer().network
-    layers = layer_parameters(network)
-    assert sum(map(len, layers)) == len(list(network.parameters()))
-    assert all(name.startswith("char_cnn.") for name in layers[0])
-    assert all(name.startswith("encoder.blocks.0.") for name in layers[1])
-    assert {name.split(".")[1] for name in layers[2]} == {"blocks", "norm"}
 
 
 @pytest.mark.parametrize(
@@ -148,11 +128,6 @@ def test_config_round_trips_without_settings_of_lstms():
     config = BiLMConfig.from_dict(TRANSFORMER)
     assert "cell_width" not in config.to_dict()
     assert BiLMConfig.from_dict(config.to_dict()) == config
-
-
-def test_config_of_an_lstm_has_no_new_settings():
-    record = BiLMConfig(n_words=5).to_dict()
-    assert "transformer" not in record and BiLMConfig.from_dict(record) == BiLMConfig(n_words=5)
 
 
 @pytest.mark.parametrize("precision, tolerance", [("bfloat16", 0.1), ("int8", 0.2)])

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from spacy_elmo.inference import dispatch, lstm
-from spacy_elmo.inference.lstm import GateRows, is_one_pass, update_cell
+from spacy_elmo.inference import lstm
+from spacy_elmo.inference.lstm import GateRows, update_cell
 
 needs_c = pytest.mark.skipif(lstm.update_in_one_pass is None, reason="installed without a C compiler")
 WIDTH = 37  # not a multiple of any vector register
@@ -75,14 +75,6 @@ def test_rows_of_a_table_are_added(implementation):
     torch.testing.assert_close(half.double(), wanted, rtol=0, atol=5e-7)
 
 
-def test_result_goes_where_it_is_wanted(implementation):
-    acts, c2 = make_step()
-    out = torch.empty(2, 5, WIDTH)
-    _, wanted = reference(acts, c2, None, 1.0)
-    assert update_cell(acts, c2, None, out=out).data_ptr() == out.data_ptr()
-    torch.testing.assert_close(out.double(), wanted, rtol=0, atol=5e-7)
-
-
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("gate", range(4))
 def test_nan_and_infinity_stay_in_their_row(implementation, gate, bad):
@@ -95,14 +87,3 @@ def test_nan_and_infinity_stay_in_their_row(implementation, gate, bad):
     torch.testing.assert_close(half[others].double(), wanted[others], rtol=0, atol=5e-7)
     if implementation == "c" or bad != bad:  # a sigmoid of infinity is a number: C marks the row all the same
         assert half[1, 2].isnan().any()
-
-
-@needs_c
-def test_large_steps_of_many_threads_are_left_to_torch(monkeypatch):
-    table = torch.empty(1, 1, 4 * WIDTH)
-    for threads, is_expected in ((1, True), (2, True), (3, False)):
-        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        assert is_one_pass(table, dispatch.ONE_PASS_NUMBERS) is is_expected
-        assert is_one_pass(table, 1) is True
-    for gates in (table.to(torch.bfloat16), table.to(torch.float64), torch.empty(1, 1, 4 * WIDTH, device="meta")):
-        assert not is_one_pass(gates, 1)

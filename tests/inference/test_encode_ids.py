@@ -43,11 +43,6 @@ def test_rows_of_any_ids_are_read_to_their_end(bilm):
     torch.testing.assert_close(found, torch.cat([wanted, wanted], dim=1), atol=1e-5, rtol=0.0)
 
 
-def test_nothing_gives_no_rows(bilm):
-    assert bilm.encode_ids(character_ids([]), []).shape == (3, 0, 256)
-    assert bilm.encode_ids(character_ids(WORDS), [[], []]).shape == (3, 0, 256)
-
-
 def words_bilm():
     network = BiLMNetwork(BiLMConfig(n_words=3, cell_width=8, projection_width=4))
     return BiLM(network, vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"]))

@@ -4,7 +4,7 @@ import numpy
 import pytest
 import torch
 
-from spacy_elmo.inference.lstm_sequences import group_lengths, lay_out, pack, run_groups, run_packed
+from spacy_elmo.inference.lstm_sequences import group_lengths, run_groups, run_packed
 
 N_INPUTS, H = 5, 3
 
@@ -37,14 +37,3 @@ def test_at_most_half_of_a_group_is_padding():
         assert [lengths[numpy.cumsum(lengths) - lengths == start].max() for start in starts] == sizes.tolist()
     assert len(groups) <= 9  # each at most half as long as the one before
     assert group_lengths([]) == group_lengths([0, 0]) == []
-
-
-def test_rows_are_laid_out_from_either_end():
-    starts, sizes = numpy.array([2, 0]), numpy.array([3, 2])
-    assert lay_out(starts, sizes, is_backward=False).tolist() == [[2, 0], [3, 1], [4, -1]]
-    assert lay_out(starts, sizes, is_backward=True).tolist() == [[4, 1], [3, 0], [2, -1]]
-
-
-def test_rows_are_packed_step_by_step_longer_sequences_first():
-    places, batch_sizes = pack([2, 0, 3, 1])
-    assert places.tolist() == [2, 0, 5, 3, 1, 4] and batch_sizes.tolist() == [3, 2, 1]

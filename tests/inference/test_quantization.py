@@ -80,18 +80,6 @@ def test_int8_product_is_that_of_the_rounded_numbers(monkeypatch, most):
 
 
 @pytest.mark.parametrize("most", LEVELS)
-@pytest.mark.parametrize("n_in, n_out, n_rows", [(16, 24, 1), (40, 24, 9), (512, 96, 3), (130, 512, 128)])
-def test_sums_of_the_largest_numbers_are_exact(most, n_in, n_out, n_rows):
-    values = torch.full((n_in, n_out), 127, dtype=torch.int8)
-    values[:, ::2] = -127
-    packed, scale, shift = onednn.pack_int8(values), torch.ones(n_out), torch.zeros(n_out, dtype=torch.int32)
-    for level in (0, 1, most, 2 * most + 1):
-        rows = torch.full((n_rows, n_in), level, dtype=torch.uint8)
-        found = onednn.linear_int8(rows, most + 1, packed, scale, shift)
-        assert torch.equal(found.double(), (rows.double() - (most + 1)) @ values.double())
-
-
-@pytest.mark.parametrize("most", LEVELS)
 def test_int8_rows_do_not_depend_on_the_batch(monkeypatch, most):
     monkeypatch.setattr(onednn, "most_levels", lambda: most)
     product = Int8Matrix(make_weight(), NO_FOLD).product(slice(0, 1))
@@ -195,27 +183,3 @@ def test_weights_quantized_and_restored_in_inference_mode_can_be_trained():
 def test_int8_is_there_on_any_x86_with_avx2():
     """Otherwise a trial that is wrong would only skip the tests of int8."""
     assert onednn.most_levels() in onednn.LEVELS and onednn.works("int8")
-
-
-@pytest.fixture
-def forget_trials():
-    onednn.most_levels.cache_clear()
-    yield
-    onednn.most_levels.cache_clear()
-
-
-@needs_int8
-@pytest.mark.usefixtures("forget_trials")
-def test_products_that_overflow_in_pairs_get_half_the_levels(monkeypatch):
-    right = onednn.linear_int8
-    narrow = onednn.LEVELS[1]
-    monkeypatch.setattr(onednn, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest))
-    assert onednn.most_levels() == narrow and onednn._int8_works()
-
-
-@needs_int8
-@pytest.mark.usefixtures("forget_trials")
-def test_a_product_that_overflows_anyhow_counts_as_missing(monkeypatch):
-    right = onednn.linear_int8
-    monkeypatch.setattr(onednn, "linear_int8", lambda *args: right(*args).clamp(-32768.0, 32767.0))
-    assert onednn.most_levels() == 0 and not onednn._int8_works()

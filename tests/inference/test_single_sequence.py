@@ -7,10 +7,9 @@ from inference.forcing import force_path
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference import lanes, runner
+from spacy_elmo.inference import lanes
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.dispatch import Path
-from spacy_elmo.inference.lstm import ConstantLayer, UnpackedLayer
 
 CHARACTERS = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}
 SIZES = {"char_cnn": CHARACTERS, "cell_width": 24, "projection_width": 8}
@@ -80,34 +79,6 @@ def test_vectors_of_a_few_sentences_are_those_of_many_lanes(monkeypatch, variant
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_each_path_runs_what_its_name_says(monkeypatch):
-    bilm = make_bilm()
-    ran = []
-    for owner, name in ((UnpackedLayer, "run"), (ConstantLayer, "_finish"), (runner, "run_parallel")):
-        original = getattr(owner, name)
-
-        def note(first, *args, name=name, original=original, **kw):
-            ran.append(type(first).__name__ if name == "_finish" else name)
-            return original(first, *args, **kw)
-
-        monkeypatch.setattr(owner, name, note)
-    wanted = {
-        Path.SINGLE_TOGETHER: {"run"},
-        Path.SINGLE_IN_TURN: {"run"},
-        Path.FEW_LANES: {"UnpackedLayer"},
-        Path.IN_TURN: {"PackedLayer"},
-        Path.PARALLEL: {"PackedLayer", "run_parallel"},
-        Path.BATCHED: {"PackedLayer"},
-    }
-    vectors = {}
-    for path in Path:
-        ran.clear()
-        (vectors[path],) = on_paths(monkeypatch, lambda: bilm.embed([SENTENCE])[0], path)
-        assert set(ran) == wanted[path], path
-        np.testing.assert_allclose(vectors[path], vectors[Path.SINGLE_TOGETHER], rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(vectors[Path.IN_TURN], vectors[Path.PARALLEL])
-
-
 def test_states_of_a_few_sentences_go_in_and_come_out(monkeypatch):
     bilm = make_bilm()
     _, start = bilm.embed([["a"], ["b", "c"], ["d"]], return_state=True)
@@ -147,13 +118,6 @@ def test_states_go_in_and_come_out(monkeypatch, path):
         assert torch.allclose(found, other, rtol=0, atol=tolerance)
         assert torch.equal(found[:, 1:], getattr(start, name)[:, 1:])  # rows beyond the batch keep theirs
         assert not torch.equal(found[:, 0], getattr(start, name)[:, 0])
-
-
-def test_empty_sentences_beside_it(monkeypatch):
-    bilm = make_bilm()
-    found, wanted = on_paths(monkeypatch, lambda: bilm.embed([[], SENTENCE, []]), Path.SINGLE_TOGETHER, Path.IN_TURN)
-    assert [len(rows[0]) for rows in found] == [0, len(SENTENCE), 0]
-    np.testing.assert_allclose(found[1], wanted[1], atol=5e-6)
 
 
 @pytest.mark.parametrize("path", [None, Path.PARALLEL])

@@ -12,7 +12,7 @@ import torch
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import runner
-from spacy_elmo.inference.threads import forget_threads, run_parallel
+from spacy_elmo.inference.threads import run_parallel
 
 SENTENCES = [
     ["She", "sat", "on", "the", "bank"],
@@ -66,19 +66,6 @@ def test_one_thread_or_one_item_is_computed_where_it_is_asked_for(set_threads, n
     set_threads(n_threads)
     here = threading.current_thread().name
     assert [name for _, name, _, _ in run_parallel(look, items)] == [here] * len(items)
-
-
-def test_errors_reach_the_caller_and_threads_are_recreated(set_threads):
-    set_threads(2)
-
-    def fail(item):
-        raise RuntimeError(f"no {item}")
-
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="no forward"):
-            run_parallel(fail, ["forward", "backward"])
-        forget_threads()
-    assert [item for item, _, _, _ in run_parallel(look, [1, 2])] == [1, 2]
 
 
 def test_a_second_caller_does_not_wait_for_the_first(set_threads):

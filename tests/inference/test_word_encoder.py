@@ -56,12 +56,6 @@ def test_after_an_error_no_word_is_without_its_vector(encoder, n_kept):
         torch.testing.assert_close(encoder.encode(words), encoder.compute(words))
 
 
-def test_higher_bound_of_the_cache_keeps_what_it_holds(encoder):
-    encoder.encode(WORDS)
-    encoder.cache.max_bytes *= 2
-    assert not encoder.cache.missing(WORDS)
-
-
 @pytest.mark.parametrize("n_kept", [500, 3])
 def test_threads_with_the_same_new_words_at_once(encoder, monkeypatch, n_kept):
     encoder.cache.max_bytes = n_kept * BYTES_PER_WORD

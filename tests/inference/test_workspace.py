@@ -9,9 +9,8 @@ from inference.forcing import force_path
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import lanes
-from spacy_elmo.inference.dispatch import WORKSPACE_STEP, Path
-from spacy_elmo.inference.lanes import assign_rows
-from spacy_elmo.inference.memory import Workspace, WorkspacePool
+from spacy_elmo.inference.dispatch import Path
+from spacy_elmo.inference.memory import WorkspacePool
 
 CPU = torch.device("cpu")
 SENTENCES = [f"the river runs past mill {n} and the bank".split()[: 3 + n % 6] for n in range(40)]
@@ -20,25 +19,6 @@ SENTENCES = [f"the river runs past mill {n} and the bank".split()[: 3 + n % 6] f
 @pytest.fixture(scope="module")
 def bilm():
     return load_bilm("en_elmo_sm")
-
-
-def test_an_array_stays_where_it_is_until_a_larger_one_is_wanted():
-    workspace = Workspace(CPU)
-    first = workspace.take("rows", 3, 4)
-    assert first.shape == (3, 4) and first.dtype == torch.float32
-    assert workspace.take("rows", 5).data_ptr() == first.data_ptr()
-    assert workspace.take("others", 5).data_ptr() != first.data_ptr()
-    larger = workspace.take("rows", 2, WORKSPACE_STEP)
-    larger.fill_(1.0)
-    assert workspace.take("rows", 7).data_ptr() == larger.data_ptr()
-    assert workspace.take("rows", 0, 4).shape == (0, 4)
-
-
-def test_arrays_outlive_inference_mode():
-    workspace = Workspace(CPU)
-    with torch.inference_mode():
-        workspace.take("rows", 2)
-    workspace.take("rows", 2).zero_()
 
 
 def test_nobody_borrows_what_another_has():
@@ -54,32 +34,6 @@ def test_nobody_borrows_what_another_has():
         raise KeyError
     with pool.borrow() as after:
         assert after is not kept  # threads may still write to it
-
-
-def test_a_reader_that_stops_early_returns_its_workspace():
-    pool = WorkspacePool(CPU, 1)
-
-    def read():
-        with pool.borrow() as workspace:
-            yield workspace
-
-    reader = read()
-    borrowed = next(reader)
-    reader.close()
-    with pool.borrow() as again:
-        assert again is borrowed
-
-
-def test_what_is_unusually_large_is_not_kept(monkeypatch):
-    monkeypatch.setattr("spacy_elmo.inference.memory.WORKSPACE_MAX_KEPT", 2 * WORKSPACE_STEP)
-    pool = WorkspacePool(CPU, 1)
-    with pool.borrow() as workspace:
-        small, large = workspace.take("small", WORKSPACE_STEP), workspace.take("large", 3 * WORKSPACE_STEP)
-        small.fill_(1.0)
-        large.fill_(2.0)
-    with pool.borrow() as workspace:
-        assert workspace.take("small", WORKSPACE_STEP).data_ptr() == small.data_ptr()
-        assert workspace.take("large", 3 * WORKSPACE_STEP).data_ptr() != large.data_ptr()
 
 
 def test_slices_share_memory_only_when_asked_to(bilm):
@@ -116,27 +70,6 @@ def test_gates_do_not_depend_on_how_many_words_keep_theirs(bilm, monkeypatch, pa
     monkeypatch.setattr(lanes, "WORD_GATE_BYTES", n_bytes)
     for one, other in zip(bilm.embed(many), wanted):
         np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
-
-
-@pytest.mark.parametrize("most", [1, 4, 100])
-def test_every_word_has_a_row_in_its_block_and_frequent_ones_the_same_in_all(most):
-    generator = np.random.default_rng(0)
-    tokens = np.minimum(generator.geometric(0.2, size=(2, 10, 6)) - 1, 30)
-    slots = [generator.permutation(60)[:50] for _ in range(2)]
-    words = [part.reshape(-1)[places] for part, places in zip(tokens, slots)]
-    shared, rows, others = assign_rows(words, slots, (10, 6), 4, most)
-    counts = np.bincount(words[0])
-    assert len(shared) == min(most, len(counts)) and len(others) == 3
-    assert counts[shared].min() >= np.delete(counts, shared).max(initial=0)
-    for number, some in enumerate(others):
-        assert not set(some) & set(shared) and len(set(some)) == len(some)
-        part = slice(4 * number, 4 * number + 4)
-        is_token = np.zeros((2, 60), dtype=bool)
-        for k in range(2):
-            is_token[k, slots[k]] = True
-        is_token = is_token.reshape(2, 10, 6)[:, part]
-        found = np.concatenate([shared, some])[rows[:, part]]
-        assert (found == tokens[:, part])[is_token].all()
 
 
 def read(bilm, sentences, state):

@@ -89,9 +89,3 @@ def test_lanes_go_on_where_they_stood(n_before):
             assert (words == np.array(wanted_table.words)[getattr(other, name)]).all()
         assert (chunk.begins == other.begins).all()
     assert again.n_dropped == wanted.n_dropped
-
-
-def test_a_part_of_the_lanes():
-    chunk = SentenceLanes(_numbered(WordTable()), 2).next_chunk(4)
-    part = chunk.of_lanes(slice(1, 2))
-    assert part.inputs.shape == (2, 4, 1) and (part.targets == chunk.targets[:, :, 1:]).all() and part.begins.all() == 0

@@ -86,10 +86,3 @@ def test_restored_lanes_continue(n_read):
     for one, other in zip(found, wanted):
         assert np.array_equal(one.inputs, other.inputs) and np.array_equal(one.counted, other.counted)
     assert restored.state_dict()["now"] == sum(len(words) + 1 for words in make_sentences())
-
-
-def test_held_numbers_are_those_of_waiting_sentences():
-    lanes = WholeSentenceLanes([[np.array([7, 9])], [np.array([11])]], 1)
-    chunk = lanes.next_chunk(3)
-    assert chunk.inputs[0, :, 0].tolist() == [WordTable.BEGIN, 7, 9]
-    assert lanes.held_numbers().tolist() == [WordTable.BEGIN, WordTable.END, 11]

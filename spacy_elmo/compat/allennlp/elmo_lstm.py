@@ -14,7 +14,7 @@ from ...inference.dispatch import MAX_LANES
 from ...inference.isolation import isolated
 from ...inference.runner import Runner, make_runner
 from ...nn.inputs import pad_rows
-from ...nn.scalar_mix import parameter_dtype
+from ...nn.layers import parameter_dtype
 from ...text.lanes import plan_lanes
 from ..arguments import ConfigurationError, PathLike, check_file
 from ..derived import Derived, DerivingModule
