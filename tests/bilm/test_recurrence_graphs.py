@@ -75,14 +75,6 @@ def test_updates_equal_those_of_the_loop(device, precision, settings, sizes):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_layers_can_share_their_graphs_and_shapes_can_change(device):
-    """A chunk of fewer steps, as at the end of a text, and other lanes, as in validation."""
-    shapes = {"n_updates": 8, "n_steps": [6, 6, 6, 3, 6, 6, 6, 3], "n_lanes": [4, 4, 4, 4, 2, 4, 2, 4]}
-    wanted = train(make_stack(device, graphs=False), device, **shapes)
-    check(device, train(make_stack(device, RecurrenceGraphs(torch.device(device))), device, **shapes), wanted)
-
-
-@pytest.mark.parametrize("device", DEVICES)
 def test_what_was_computed_stays_as_it_is(device):
     stack = make_stack(device)
     index = torch.zeros(2, 3, 4, dtype=torch.long, device=device)

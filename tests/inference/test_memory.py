@@ -1,12 +1,18 @@
-"""Memory allocated by mmap, and the regular release of free memory."""
+"""Reused working memory, one user at a time, never part of a result; the regular release of free memory."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
+import torch
+from inference.forcing import force_path
 
 from spacy_elmo import load_bilm
+from spacy_elmo.inference import lanes
 from spacy_elmo.inference import memory as system_memory
-from spacy_elmo.inference.memory import map_pages
+from spacy_elmo.inference.dispatch import Path
+from spacy_elmo.inference.memory import WorkspacePool, map_pages
 
 
 @pytest.fixture()
@@ -48,3 +54,91 @@ def test_a_reader_of_slices_may_stop(trims, monkeypatch):
     assert trims == [0]
     slices.close()
     assert trims == [0]
+
+
+CPU = torch.device("cpu")
+SENTENCES = [f"the river runs past mill {n} and the bank".split()[: 3 + n % 6] for n in range(40)]
+
+
+@pytest.fixture(scope="module")
+def bilm():
+    return load_bilm("en_elmo_sm")
+
+
+def test_nobody_borrows_what_another_has():
+    pool = WorkspacePool(CPU, 1)
+    with pool.borrow() as one:
+        with pool.borrow() as two:
+            assert one is not two
+        with pool.borrow() as again:
+            assert again is two
+    with pool.borrow() as kept:
+        assert kept is two  # one is kept, the others are given up
+    with pytest.raises(KeyError), pool.borrow():
+        raise KeyError
+    with pool.borrow() as after:
+        assert after is not kept  # threads may still write to it
+
+
+def test_slices_share_memory_only_when_asked_to(bilm):
+    def pointers(**options):
+        found = [rows for _, _, rows in bilm.iter_encode(SENTENCES, batch_tokens=30, **options)]
+        return found, {rows.data_ptr() for rows in found}
+
+    kept, places = pointers()
+    assert len(kept) > 3 and len(places) == len(kept)
+    reused, places = pointers(reuse_memory=True)
+    assert len(reused) == len(kept) and len(places) == 1
+    assert torch.equal(kept[-1], reused[-1]) and not torch.equal(kept[0], reused[0])
+    whole = bilm.embed(SENTENCES, batch_tokens=30)
+    np.testing.assert_array_equal(np.concatenate(whole, axis=1), torch.cat(kept, dim=1).numpy())
+
+
+@pytest.mark.parametrize("path", [Path.PARALLEL, Path.FEW_LANES])
+def test_gates_of_words_do_not_depend_on_how_many_are_computed_at_a_time(bilm, monkeypatch, path):
+    force_path(monkeypatch, path)
+    wanted = bilm.embed(SENTENCES)
+    monkeypatch.setattr(lanes, "WORD_GATE_STEP", 3)
+    bilm.refresh()  # what was kept holds the gates already
+    for one, other in zip(bilm.embed(SENTENCES), wanted):
+        np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
+
+
+@pytest.mark.parametrize("path", [Path.PARALLEL, Path.FEW_LANES])
+@pytest.mark.parametrize("n_bytes", [0, 4000])
+def test_gates_do_not_depend_on_how_many_words_keep_theirs(bilm, monkeypatch, path, n_bytes):
+    force_path(monkeypatch, path)
+    monkeypatch.setattr(lanes, "block_steps", lambda *sizes: 4)
+    many = [words * 3 for words in SENTENCES]
+    wanted = bilm.embed(many)
+    monkeypatch.setattr(lanes, "WORD_GATE_BYTES", n_bytes)
+    for one, other in zip(bilm.embed(many), wanted):
+        np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
+
+
+def read(bilm, sentences, state):
+    """What `iter_encode` goes through, before it copies."""
+    return bilm._encoder.slices(bilm._encoder.runs(sentences), state, 30, group_lengths=[20, 20])
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+def test_two_interleaved_readers_do_not_disturb_each_other(bilm, state):
+    wanted = [rows.clone() for _, _, rows, _ in read(bilm, SENTENCES, state)]
+    other = read(bilm, SENTENCES[::-1], state)
+    found = read(bilm, SENTENCES, state)
+    for number, (rows, (_, _, row, _)) in enumerate(zip(wanted, found)):
+        if number < 3:
+            next(other)
+        elif number == 3:
+            other.close()  # a reader that goes no further
+        bilm.embed(SENTENCES[5:9])
+        assert torch.equal(row, rows)
+    assert number > 3
+
+
+def test_two_threads_do_not_disturb_each_other(bilm):
+    wanted = bilm.embed(SENTENCES, batch_tokens=30)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: bilm.embed(SENTENCES, batch_tokens=30), range(12)):
+            for one, other in zip(found, wanted):
+                np.testing.assert_array_equal(one, other)

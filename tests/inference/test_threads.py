@@ -61,13 +61,6 @@ def test_each_item_has_a_thread_and_its_share_of_torch(set_threads, n_threads, e
     assert later == [n_threads]
 
 
-@pytest.mark.parametrize("n_threads, items", [(1, ["forward", "backward"]), (2, ["forward"]), (2, [])])
-def test_one_thread_or_one_item_is_computed_where_it_is_asked_for(set_threads, n_threads, items):
-    set_threads(n_threads)
-    here = threading.current_thread().name
-    assert [name for _, name, _, _ in run_parallel(look, items)] == [here] * len(items)
-
-
 def test_a_second_caller_does_not_wait_for_the_first(set_threads):
     set_threads(2)
     inside, found = threading.Event(), []

@@ -158,13 +158,6 @@ def test_what_was_derived_is_kept_while_weights_are_constant():
     assert len(bilm.word_cache) == 0 and bilm.word_cache.max_bytes == cache.max_bytes
 
 
-def test_weights_made_in_inference_mode_can_be_used():
-    with torch.inference_mode():
-        bilm = make_bilm()
-        before = bilm.embed(SENTENCES)[0]
-    np.testing.assert_array_equal(bilm.embed(SENTENCES)[0], before)
-
-
 @pytest.mark.slow
 @pytest.mark.issue(15)
 def test_the_first_vector_does_not_import_the_compiler_of_torch():

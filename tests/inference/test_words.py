@@ -1,17 +1,25 @@
-"""A word has the same vector, to the last bit, whatever it is computed with."""
+"""A word has the same vector, to the last bit, whatever it is computed with; the cache is bounded and never wrong."""
+
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from unicode_texts import random_words
 
 from spacy_elmo.bilm.char_cnn import CharCNN
-from spacy_elmo.bilm.config import CharCNNConfig
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.inference import words as word_encoder
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.words import ConstantWords
 from spacy_elmo.text.characters import Utf8Codec
 
 # Sums over 1,024 features: BLAS splits these.
-CONFIG = CharCNNConfig(filters=((1, 64), (3, 192), (7, 768)), n_highway=1)
-WORDS = [*"abcdefgh", "the", "", *random_words(40)]
+WIDE_CONFIG = CharCNNConfig(filters=((1, 64), (3, 192), (7, 768)), n_highway=1)
+MIXED = [*"abcdefgh", "the", "", *random_words(40)]
 
 
 def encode(char_cnn, words):
@@ -22,14 +30,14 @@ def encode(char_cnn, words):
 @pytest.fixture(scope="module")
 def char_cnn():
     torch.manual_seed(0)
-    return CharCNN(CONFIG, 32)
+    return CharCNN(WIDE_CONFIG, 32)
 
 
 @pytest.mark.parametrize("n_words", [1, 2, 3, 9, 20])
 def test_vectors_are_bit_identical_in_every_batch(char_cnn, n_words):
     constant = ConstantWords(char_cnn)
-    whole = encode(constant, WORDS)
-    parts = [encode(constant, WORDS[i : i + n_words]) for i in range(0, len(WORDS), n_words)]
+    whole = encode(constant, MIXED)
+    parts = [encode(constant, MIXED[i : i + n_words]) for i in range(0, len(MIXED), n_words)]
     assert torch.equal(torch.cat(parts), whole)
 
 
@@ -37,13 +45,107 @@ def test_vectors_are_bit_identical_in_every_batch(char_cnn, n_words):
 def test_vectors_are_those_of_the_network(char_cnn):
     constant = ConstantWords(char_cnn)
     constant.prepare()
-    torch.testing.assert_close(encode(constant, WORDS), encode(char_cnn, WORDS), atol=1e-5, rtol=0)
+    torch.testing.assert_close(encode(constant, MIXED), encode(char_cnn, MIXED), atol=1e-5, rtol=0)
 
 
 def test_float64_goes_without_packing(char_cnn):
     """No prepacked products there: torch's own."""
-    double = CharCNN(CONFIG, 32).double()
+    double = CharCNN(WIDE_CONFIG, 32).double()
     double.load_state_dict(char_cnn.state_dict())
-    found = encode(ConstantWords(double), WORDS)
+    found = encode(ConstantWords(double), MIXED)
     assert found.dtype is torch.float64
-    torch.testing.assert_close(found.float(), encode(ConstantWords(char_cnn), WORDS), atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.float(), encode(ConstantWords(char_cnn), MIXED), atol=1e-5, rtol=0)
+
+
+CONFIG = BiLMConfig(
+    char_cnn=CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), n_highway=1),
+    n_layers=1,
+    cell_width=8,
+    projection_width=6,
+)
+BYTES_PER_WORD = 4 * CONFIG.projection_width
+WORDS = [f"w{i}" for i in range(500)]
+
+
+@pytest.fixture
+def encoder():
+    torch.manual_seed(0)
+    return BiLM(BiLMNetwork(CONFIG))._encoder.words
+
+
+@pytest.mark.parametrize("n_words", [0, 1, 3, 400, 499])
+def test_lower_bound_of_the_cache_evicts_at_once(encoder, n_words):
+    wanted = encoder.encode(WORDS).clone()
+    encoder.cache.touch(WORDS[:1])
+    encoder.cache.max_bytes = n_words * BYTES_PER_WORD
+    assert len(encoder.cache) == n_words
+    assert encoder.cache._table.untyped_storage().nbytes() <= encoder.cache.max_bytes
+    if n_words:
+        assert not encoder.cache.missing(WORDS[:1])  # the one used last
+    for words in (WORDS, WORDS[-2:], WORDS[:2], ["new", "words"], WORDS[:3]):
+        torch.testing.assert_close(encoder.encode(words), encoder.compute(words))
+        assert len(encoder.cache) <= n_words
+        assert encoder.cache._table.untyped_storage().nbytes() <= encoder.cache.max_bytes
+    torch.testing.assert_close(encoder.encode(WORDS), wanted)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("n_kept", [500, 3])
+def test_after_an_error_no_word_is_without_its_vector(encoder, n_kept):
+    encoder.cache.max_bytes = n_kept * BYTES_PER_WORD
+    encoder.encode(WORDS[:3])
+    with pytest.raises(RuntimeError):
+        encoder.cache.add(["new", "words"], torch.zeros(2, CONFIG.projection_width + 1))
+    for words in (["new", "words"], WORDS[:3], ["words", WORDS[1]]):
+        torch.testing.assert_close(encoder.encode(words), encoder.compute(words))
+
+
+@pytest.mark.parametrize("n_kept", [500, 3])
+def test_threads_with_the_same_new_words_at_once(encoder, monkeypatch, n_kept):
+    encoder.cache.max_bytes = n_kept * BYTES_PER_WORD
+    compute, meeting = encoder.compute, threading.Barrier(2)
+
+    def compute_together(words):
+        try:
+            meeting.wait(timeout=0.3)  # until the other thread has seen what is missing, too, if it may
+        except threading.BrokenBarrierError:
+            pass
+        return compute(words)
+
+    texts = [["x", "y"], ["x", "z"]]
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(encoder, "compute", compute_together)
+        found = list(pool.map(encoder.encode, texts))
+    for words, vectors in zip(texts, found):
+        torch.testing.assert_close(vectors, compute(words))
+    torch.testing.assert_close(encoder.encode(["z", "y", "x"]), compute(["z", "y", "x"]))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_waits_for_a_thread_that_is_within_the_cache(encoder):
+    wanted = encoder.encode(WORDS[:3])
+    inside, left = threading.Event(), threading.Event()
+
+    def stay_inside():
+        with word_encoder.CACHE_LOCK:
+            inside.set()
+            left.wait(timeout=0.3)
+
+    def others_get_the_lock():
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(word_encoder.CACHE_LOCK.acquire, timeout=5.0).result()
+
+    thread = threading.Thread(target=stay_inside)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that hangs is ended
+        is_right = torch.equal(encoder.encode(WORDS[:3]), wanted) and others_get_the_lock()
+        os._exit(0 if is_right and not thread.is_alive() else 1)
+    left.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(encoder.encode, WORDS[:3]).result(timeout=20).shape == wanted.shape

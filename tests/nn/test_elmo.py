@@ -70,13 +70,6 @@ def test_sentences_without_words_have_an_empty_row(sentences, trainable):
     assert padded.representations[0].shape == (2, 3, WIDTH) and not padded.mask.any()
 
 
-def test_ids_are_those_of_allennlp():
-    ids = batch_to_ids([["A"], ["ab", "<S>"]])
-    assert ids.shape == (2, 2, 50)
-    assert ids[0, 0, :4].tolist() == [259, ord("A") + 1, 260, 261]
-    assert not ids[0, 1].any() and ids[1, 1, 1] == 257
-
-
 def test_gradients_reach_the_mixes_and_a_trained_bilm():
     for trainable in (False, True):
         elmo = make_elmo(2, trainable=trainable)
@@ -108,15 +101,6 @@ def test_another_trainable_on_a_shared_bilm_is_told(trainable):
     with pytest.warns(UserWarning, match=f"WL141.*1 other Elmo.*trainable = {not trainable}"):
         Elmo(bilm, trainable=not trainable)
     assert first.encoder.is_trained is not trainable
-
-
-@pytest.mark.issue(16)
-def test_another_trainable_on_a_copied_bilm_is_told():
-    bilm = make_bilm()
-    copied = copy.deepcopy(torch.nn.ModuleList([Elmo(bilm, trainable=True), Elmo(bilm, trainable=True)]))
-    with pytest.warns(UserWarning, match="WL141.*2 other Elmo"):
-        Elmo(copied[0].bilm)
-    assert not copied[0].encoder.is_trained and copied[0].encoder.network is copied[1].encoder.network
 
 
 @pytest.mark.parametrize("trainable", [True, False])
@@ -210,13 +194,6 @@ def test_module_moves_to_a_gpu():
     torch.testing.assert_close(ids.representations[0].cpu(), wanted, atol=2e-5, rtol=0.0)
 
 
-def test_autocast_leaves_a_frozen_bilm_in_float32():
-    elmo = make_elmo()
-    wanted = elmo(SENTENCES).representations[0]
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert_close(elmo(SENTENCES).representations[0], wanted)
-
-
 def test_a_bilm_of_whole_words_reads_token_lists():
     network = BiLMNetwork(BiLMConfig(n_words=4, cell_width=8, projection_width=4))
     elmo = Elmo(BiLM(network, vocabulary=Vocabulary(["<S>", "</S>", "<UNK>", "bank"])))
@@ -240,19 +217,13 @@ def test_packaged_name():
         ([["She"], [1]], "EL011.*Sentence 1 is a list with items that are not strings"),
         ([], "no sentences"),
         (None, "given as NoneType"),
-        (3, "given as int"),
         (torch.zeros(0, 3, 50, dtype=torch.long), "no sentences"),
         (torch.ones(3, 50, dtype=torch.long), r"EL017.*shape \(3, 50\), should have \(B, S, C\)"),
-        (torch.full((1, 3, 49), 259), r"EL017.*\(3, 49\).*50|EL017.*\(1, 49\).*50"),
         (torch.tensor([259, 262]).repeat(25).view(1, 1, 50), "EL017.*259 to 262, should be 0 to 261"),
-        (torch.tensor([259, -1]).repeat(25).view(1, 1, 50), "EL017.*-1 to 259"),
         (torch.ones(1, 3, 50), "EL017.*torch.float32"),
         (batch_to_ids(SENTENCES).to(torch.uint8), "EL017.*torch.uint8, should be torch.int64"),
         ((batch_to_ids(SENTENCES) - 1).clamp(min=0), "EL017.*begins with 258, should begin with 259"),
         (torch.zeros(1, 3, 0, dtype=torch.long), r"EL017.*shape \(1, 3, 0\), should have \(B, S, C\)"),
-        ([{"words": ["a", "b"]}], "EL011.*Sentence 0 is a dict, but"),
-        ([["a"], {"b"}], "EL011.*Sentence 1 is a set, but"),
-        ([b"She"], "EL011.*Sentence 0 is a bytes, but"),
         (torch.tensor([0, 1]).view(1, 2, 1).expand(1, 2, 50), "EL017.*row of zeros"),
     ],
 )
@@ -266,20 +237,13 @@ def test_invalid_input_is_an_error(inputs, message, trainable):
     "settings, message",
     [
         ({"num_output_representations": 0}, "EL060.*num_output_representations is 0"),
-        ({"num_output_representations": 1.5}, "EL060.*num_output_representations is 1.5"),
-        ({"num_output_representations": True}, "EL060.*num_output_representations is True"),
         ({"dropout": 1.0, "state": "carry"}, "EL060.*dropout is 1.0.*state is 'carry'"),
         ({"trainable": True, "state": "steady"}, "EL060.*should be 'reset' while the biLM is trained"),
         ({"initial_weights": [0.0, 1.0]}, "EL060.*initial_weights has 2 weights, should have 3"),
         ({"layer_norm": "batch"}, "EL060.*layer_norm is 'batch'"),
-        ({"batch_tokens": 0}, "EL060.*batch_tokens is 0"),
         ({"batch_tokens": None}, "EL060.*batch_tokens is None, should be a whole number of 1 or more"),
-        ({"batch_tokens": 1.5}, "EL060.*batch_tokens is 1.5, should be a whole number"),
         ({"batch_tokens": "9"}, "EL060.*batch_tokens is '9', should be a number, without quotes"),
         ({"dropout": None, "layer_dropout": None}, "EL060.*dropout is None.*layer_dropout is None"),
-        ({"initial_weights": 1.0}, "EL060.*initial_weights is 1.0, should be a list"),
-        ({"learn_mix": None}, "EL060.*learn_mix is None, should be True or False"),
-        ({"boundaries": "False"}, "EL060.*boundaries is 'False', should be True or False"),
         ({"boundaries": None, "store_bilm": "no"}, "EL060.*boundaries is None.*store_bilm is 'no', should be"),
         ({"initial_gamma": "1"}, "EL060.*initial_gamma is '1', should be a number, without quotes"),
         ({"trainable": "no", "learn_mix": 1}, "EL060.*trainable is 'no', should be True or False; learn_mix is 1"),
@@ -310,12 +274,6 @@ def test_ids_of_no_width_are_an_error(max_characters):
         batch_to_ids(SENTENCES, max_characters)
     with pytest.raises(ValueError, match="given as"):
         batch_to_ids(None)
-
-
-@pytest.mark.issue(16)
-def test_whole_numbers_of_numpy_are_settings():
-    elmo = make_elmo(np.int64(2), batch_tokens=np.int32(4))
-    assert len(elmo(batch_to_ids(SENTENCES, np.int64(50))).representations) == 2
 
 
 def test_a_bilm_in_reduced_precision_or_steady_state_cannot_be_trained():

@@ -55,12 +55,6 @@ def test_gradients_match_finite_differences(norm):
     assert torch.autograd.gradcheck(lambda *_: mix(layers, mask), parameters)
 
 
-def test_a_fixed_mix_gets_no_gradient_and_shares_sum_to_one():
-    mix = make_mix(trainable=False)
-    assert not any(parameter.requires_grad for parameter in mix.parameters())
-    assert float(mix.shares.sum()) == pytest.approx(1.0) and int(mix.shares.argmax()) == 2
-
-
 def test_layer_dropout_leaves_layers_out_in_training_only():
     torch.manual_seed(0)
     layers, mix = torch.eye(3).view(3, 1, 3), ScalarMix(3, layer_dropout=0.5)
@@ -133,9 +127,3 @@ def test_settings_of_another_type_are_an_error():
         with pytest.raises(ValueError, match=f"EL060.*{told}"):
             ScalarMix(**{"n_layers": 3, **settings})
     assert ScalarMix(2, initial_weights=torch.tensor([1.0, 2.0])).weights.tolist() == [1.0, 2.0]
-
-
-def test_numbers_of_other_libraries_are_settings():
-    mix = ScalarMix(2, initial_weights=np.asarray([0.5, 1.0], dtype="float32"), initial_gamma=torch.tensor(2.0))
-    assert mix.weights.tolist() == [0.5, 1.0]
-    assert mix.gamma.tolist() == [2.0]

@@ -34,7 +34,7 @@ def make_tell(nlp, name):
             product._packed is not None
             for stack in encoder._runner._stacks
             for layer in stack.layers
-            for product in (layer._from_input, layer._from_both, layer._from_output, layer._project)
+            for product in layer._products
         )
         doc.user_data["has_start"] = "reset" in encoder._after_boundary
         doc.user_data["searches"] = srsly.msgpack_encoders.entry_points

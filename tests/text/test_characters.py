@@ -42,7 +42,3 @@ def test_surrogates_in_front_do_not_shorten_a_long_word():
 def test_bytes_round_trip(word):
     ids = word_characters(word)
     assert bytes(i - 1 for i in ids[1:-1]).decode("utf8") == word
-
-
-def test_no_word_gives_no_row():
-    assert character_ids([]).shape == (0, 50)

@@ -20,10 +20,6 @@ def test_a_word_that_is_there_twice_has_the_later_id():
     assert vocabulary.ids(["the", "cat", "dog"]).tolist() == [5, 4, 6] and len(vocabulary) == 7
 
 
-def test_special_words_may_have_any_position():
-    assert Vocabulary(["the", "</S>", "<UNK>", "<S>"]).bos_id == 3
-
-
 @pytest.mark.parametrize("words", [["<S>", "</S>", "the"], []])
 def test_unusable_vocabulary_is_an_error(words):
     with pytest.raises(ValueError, match="missing special words"):

@@ -58,7 +58,7 @@ class ElmoLstm(DerivingModule):
     recurrent_dropout_probability (float): Only 0 is supported; pretrained models were made without.
     memory_cell_clip_value (Optional[float]), state_projection_clip_value (Optional[float]): Largest absolute values;
         None or 0 for no clip.
-    RAISES (ValueError): EL002 for sizes that do not fit, EL332 for a recurrent dropout.
+    RAISES (ValueError): For sizes that do not fit, EL332 for a recurrent dropout.
     """
 
     @isolated
