@@ -66,11 +66,6 @@ class Counts:
         """RETURNS (Counts): The inverse of `to_dict`."""
         return cls(**{item.name: int(record.get(item.name, 0)) for item in fields(cls)})
 
-    def add(self, other: "Counts") -> None:
-        """other (Counts): Added to these counts."""
-        for item in fields(self):
-            setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
-
     def describe(self) -> str:
         """RETURNS (str): A summary of the text, with empty records, long sentences and undecodable bytes."""
         exceptions = [

@@ -18,7 +18,9 @@ Block = Sentences
 class BlockStream:
     """Streams blocks of consecutive sentences of one shard; the last block of a shard may be shorter.
 
-    Each pass over the corpus yields every sentence once. Memory holds the shuffle buffer and one record.
+    Each pass over the corpus yields every sentence once. Blocks are shuffled in a buffer: each draw takes one at
+    random, and the next block of the corpus replaces it, so that a block comes at most `shuffle_blocks` positions
+    early. Memory holds the buffer and one record.
 
     shards (Sequence[Shard]): The corpus.
     block_sentences (int): Sentences per block.
@@ -54,7 +56,9 @@ class BlockStream:
         }
         self._block_sentences = block_sentences
         self._shuffle_shards = shuffle_shards
-        self._buffer = ShuffleBuffer(shuffle_blocks, seed=seed)
+        self._buffer: List[Block] = []
+        self._n_buffered = max(1, shuffle_blocks)
+        self._random = random.Random(seed)
         self._waiting: Deque[List[str]] = deque()  # sentences of records already read, not yet in a block
         self._records: Optional[Iterator[Record]] = None  # of the current shard
         self._begin_pass()
@@ -66,16 +70,15 @@ class BlockStream:
         """RETURNS (Block): The tokens of each sentence of a block.
         RAISES (ValueError): EL101 if a whole pass finds no sentence.
         """
-        self._fill_buffer()
-        block = self._buffer.draw()
-        while block is None:
+        while not self._fill_buffer():
             self._end_pass()
-            self._fill_buffer()
-            block = self._buffer.draw()
-        return block
+        i = self._random.randrange(len(self._buffer))
+        self._buffer[i], self._buffer[-1] = self._buffer[-1], self._buffer[i]
+        return self._buffer.pop()
 
     def state_dict(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): Plain JSON types. Another stream over the same shards can load it."""
+        version, numbers, gauss = self._random.getstate()
         return {
             "layout": dict(self._layout),
             "epoch": self.epoch,
@@ -85,7 +88,7 @@ class BlockStream:
             "waiting": list(self._waiting),
             "is_empty": self._is_empty,
             "counts": self.counts.to_dict(),
-            "buffer": self._buffer.state_dict(),
+            "buffer": {"blocks": list(self._buffer), "random": [version, list(numbers), gauss]},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -105,12 +108,15 @@ class BlockStream:
         self._n_records, self._is_empty = state["n_records"], state["is_empty"]
         self._waiting = deque(list(sentence) for sentence in state["waiting"])
         self.counts = Counts.from_dict(state["counts"])
-        self._buffer.load_state_dict(state["buffer"])
+        version, numbers, gauss = state["buffer"]["random"]
+        self._random.setstate((version, tuple(numbers), gauss))
+        self._buffer = [[list(sentence) for sentence in block] for block in state["buffer"]["blocks"]]
         self._records = None
 
     def _begin_pass(self) -> None:
-        n = len(self.shards)
-        self._order = self._buffer.permutation(n) if self._shuffle_shards else list(range(n))
+        self._order = list(range(len(self.shards)))
+        if self._shuffle_shards:
+            self._random.shuffle(self._order)
         self._n_shards = self._n_records = 0  # complete shards, in the order; records read of the current shard
         self._is_empty = True
 
@@ -122,12 +128,11 @@ class BlockStream:
         self.epoch += 1
         self._begin_pass()
 
-    def _fill_buffer(self) -> None:
-        while not self._buffer.is_full:
-            block = self._read_block()
-            if not block:
-                return
-            self._buffer.add(block)
+    def _fill_buffer(self) -> bool:
+        """RETURNS (bool): Whether there is a block; False at the end of a pass."""
+        while len(self._buffer) < self._n_buffered and (block := self._read_block()):
+            self._buffer.append(block)
+        return bool(self._buffer)
 
     def _read_block(self) -> Block:
         """The next sentences of the current shard, or of the next one; empty at the end of a pass."""
@@ -186,9 +191,8 @@ def read_held_out(
     RAISES (ValueError): EL101 for a text without sentences.
     """
     stream = BlockStream(shards, block_sentences=1, seed=0, repeat=False, max_sentence_tokens=max_sentence_tokens)
+    stream.counts = Counts() if counts is None else counts
     sentences = list(itertools.chain.from_iterable(stream))
-    if counts is not None:
-        counts.add(stream.counts)
     n_found = len(sentences)
     return [sentences[i * n_found // n_sentences] for i in range(n_sentences)] if n_sentences < n_found else sentences
 
@@ -203,59 +207,6 @@ def count_predictions(shards: Sequence[Shard], counts: Optional[Counts] = None) 
         for _ in read_shards(shards, counts):
             pass
     return counts.n_tokens + counts.n_sentences
-
-
-class ShuffleBuffer:
-    """Holds a number of blocks; each draw takes one at random, and the next block of the corpus replaces it.
-
-    A block is drawn at most `n_blocks` positions early. The buffer has its own random number generator.
-
-    n_blocks (int): Size of the buffer; 0 and 1 keep the order.
-    seed (int): Seed of the generator.
-    """
-
-    def __init__(self, n_blocks: int, *, seed: int) -> None:
-        self.n_blocks = max(1, n_blocks)
-        self._blocks: List[Block] = []
-        self._random = random.Random(seed)
-
-    def __len__(self) -> int:
-        return len(self._blocks)
-
-    @property
-    def is_full(self) -> bool:
-        """RETURNS (bool): Whether a block must be drawn before another is added."""
-        return len(self._blocks) >= self.n_blocks
-
-    def add(self, block: Block) -> None:
-        """block (Block): Added to the buffer."""
-        self._blocks.append(block)
-
-    def draw(self) -> Optional[Block]:
-        """RETURNS (Optional[Block]): A random block of the buffer; None if it is empty."""
-        if not self._blocks:
-            return None
-        blocks = self._blocks
-        i = self._random.randrange(len(blocks))
-        blocks[i], blocks[-1] = blocks[-1], blocks[i]
-        return blocks.pop()
-
-    def permutation(self, n: int) -> List[int]:
-        """RETURNS (List[int]): The numbers below n in a random order."""
-        order = list(range(n))
-        self._random.shuffle(order)
-        return order
-
-    def state_dict(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Plain JSON types: the blocks and the state of the generator."""
-        version, numbers, gauss = self._random.getstate()
-        return {"blocks": list(self._blocks), "random": [version, list(numbers), gauss]}
-
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """state (Dict[str, Any]): From `state_dict`."""
-        version, numbers, gauss = state["random"]
-        self._random.setstate((version, tuple(numbers), gauss))
-        self._blocks = [[list(sentence) for sentence in block] for block in state["blocks"]]
 
 
 def _name_some(shards: Sequence[Shard]) -> str:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ..bilm.fine_tuning import n_unfrozen, slanted_triangle
 from ..bilm.model import BiLMNetwork, layer_parameters
 from .config import OptimizerConfig, ScheduleConfig
 
@@ -66,9 +67,9 @@ class PretrainOptimizer:
         self.settings, self.schedule, self.max_tokens = settings, schedule, max_tokens
         network.sparse_words = settings.sparse
         self.groups = layer_groups(network, head)
-        self.named = {name: parameter for group in self.groups for name, parameter in group.parameters.items()}
+        self.named = {name: parameter for group in self.groups.values() for name, parameter in group.items()}
         self.parameters = list(self.named.values())
-        self._rule = make_rule(self.groups, settings)
+        self._rule = _make_rule(list(self.groups.values()), settings)
         self.n_trained = 1 if settings.unfreeze_tokens else len(self.groups)
         self._freeze()
 
@@ -94,7 +95,11 @@ class PretrainOptimizer:
                 for part in values:
                     part.mul_(clip / grad_norm)
             self._update(learn_rate)
-            self._unfreeze(n_tokens)
+            every = self.settings.unfreeze_tokens
+            due = n_unfrozen(len(self.groups), done=n_tokens, every=every, at_start=1)
+            if due > self.n_trained:
+                self.n_trained = due
+                self._freeze()
         return StepInfo(learn_rate, grad_norm, grad_norm > clip)
 
     def state_dict(self) -> OptimizerState:
@@ -112,12 +117,12 @@ class PretrainOptimizer:
         RAISES (ValueError): With all mismatches.
         """
         tensors, record = state
-        self._check_fit(tensors, record)
+        self._check_fit(tensors, record["name"])
         self._rule.state.clear()
         for name, parameter in self.named.items():
             if f"{name}.step" in tensors:
                 slots = {slot: tensors[f"{name}.{slot}"] for slot in SLOTS[self.settings.name]}
-                step = new_step(self._rule, parameter).copy_(slots.pop("step"))
+                step = _new_step(self._rule, parameter).copy_(slots.pop("step"))
                 moments = {slot: torch.empty_like(parameter).copy_(tensor) for slot, tensor in slots.items()}
                 self._rule.state[parameter] = {"step": step, **moments}
         self.n_trained = int(record["n_trained"])
@@ -138,43 +143,33 @@ class PretrainOptimizer:
             group["lr"] = learn_rate / self.settings.discriminative ** group["depth"]
             for parameter in group["params"]:
                 if parameter.grad is not None and parameter.grad.is_sparse:
-                    update_rows(self._rule, parameter, group["lr"], self.settings)
+                    _update_rows(self._rule, parameter, group["lr"], self.settings)
                     parameter.grad = None
         self._rule.step()
 
-    def _unfreeze(self, n_tokens: int) -> None:
-        if self.settings.unfreeze_tokens and self.n_trained < len(self.groups):
-            due = min(len(self.groups), 1 + n_tokens // self.settings.unfreeze_tokens)
-            if due > self.n_trained:
-                self.n_trained = due
-                self._freeze()
-
     def _freeze(self) -> None:
         """Set `requires_grad` to False for the layers that are not trained yet."""
-        for depth, group in enumerate(self.groups):
-            for parameter in group.parameters.values():
+        for depth, group in enumerate(self.groups.values()):
+            for parameter in group.values():
                 parameter.requires_grad_(depth < self.n_trained)
 
-    def _check_fit(self, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
-        name, problems = record["name"], []
-        if name != self.settings.name:
-            problems.append(f"name is '{name}', should be '{self.settings.name}'")
-        known = {f"{name}.{slot}": name for name in self.named for slot in SLOTS[self.settings.name]}
+    def _check_fit(self, tensors: Mapping[str, Tensor], rule: str) -> None:
+        shapes = {
+            f"{name}.{slot}": part.shape for name, part in self.named.items() for slot in SLOTS[self.settings.name]
+        }
         # Adagrad has sums for all parameters from the start, Adam has moments for those that had a gradient.
-        begun = {known[key] for key in tensors if key in known} if name != "adagrad" else set(self.named)
-        missing = sorted(key for key, name in known.items() if name in begun and key not in tensors)
-        problems += [f"unexpected: {key}" for key in sorted(set(tensors) - set(known))]
-        problems += [f"missing: {key}" for key in missing]
-        for key in sorted(set(tensors) & set(known)):
-            shape = list(tensors[key].shape)
-            wanted = [] if key.endswith(".step") else list(self.named[known[key]].shape)
-            if shape != wanted:
-                problems.append(f"wrong shape: {key} is {shape}, should be {wanted}")
+        begun = self.named if rule == "adagrad" else {key.rpartition(".")[0] for key in tensors}
+        wanted = {key: list(shape) for key, shape in shapes.items() if key.rpartition(".")[0] in begun}
+        wanted.update({key: [] for key in wanted if key.endswith(".step")})
+        found = {key: list(tensor.shape) for key, tensor in tensors.items()}
+        problems = [] if rule == self.settings.name else [f"name is '{rule}', should be '{self.settings.name}'"]
+        for key in sorted({**wanted, **found}):
+            if found.get(key) != wanted.get(key):
+                problems.append(f"{key} is {found.get(key, 'missing')}, should be {wanted.get(key, 'absent')}")
         if problems:
             raise ValueError(
                 f"The state of the optimizer does not fit this run, {len(problems)} problem(s): "
-                f"{'; '.join(problems)}. The checkpoint belongs to other settings or another model. Resume with "
-                "those, or start a new run."
+                f"{'; '.join(problems)}. Resume with the settings and the model that it belongs to."
             )
 
 
@@ -208,10 +203,14 @@ class LossScale:
         for parameter in trained:
             _coalesced_values(parameter).mul_(1.0 / self.factor)
         is_fine = all(bool(torch.isfinite(_coalesced_values(parameter)).all()) for parameter in trained)
-        self._adapt(is_fine)
+        self.n_steady = self.n_steady + 1 if is_fine else 0
+        self.n_overflows = 0 if is_fine else self.n_overflows + 1
         if not is_fine:
+            self.factor = max(1.0, self.factor / 2)
             for parameter in trained:
                 parameter.grad = None
+        elif self.n_steady % STEADY_UPDATES == 0:
+            self.factor = min(LARGEST, self.factor * 2)
         return not is_fine
 
     def to_dict(self) -> Dict[str, Any]:
@@ -223,40 +222,22 @@ class LossScale:
         self.factor, self.n_steady = record["factor"], record["n_steady"]
         self.n_overflows = record.get("n_overflows", 0)
 
-    def _adapt(self, is_fine: bool) -> None:
-        self.n_steady = self.n_steady + 1 if is_fine else 0
-        self.n_overflows = 0 if is_fine else self.n_overflows + 1
-        if not is_fine:
-            self.factor = max(1.0, self.factor / 2)
-        elif self.n_steady % STEADY_UPDATES == 0:
-            self.factor = min(LARGEST, self.factor * 2)
 
-
-@dataclass(frozen=True)
-class LayerGroup:
-    """Parameters that are unfrozen together and share a learning rate.
-
-    name (str): "head", "layers.1", "layers.0", "words".
-    parameters (Dict[str, nn.Parameter]): By a name that is the same in every run, e.g. "network.encoder.layers.0.bias".
-    """
-
-    name: str
-    parameters: Dict[str, nn.Parameter]
-
-
-def layer_groups(network: BiLMNetwork, head: nn.Module) -> List[LayerGroup]:
-    """Group parameters by layer. A shared parameter (`tie_weights`) is listed once, with the network.
+def layer_groups(network: BiLMNetwork, head: nn.Module) -> Dict[str, Dict[str, nn.Parameter]]:
+    """Parameters that are unfrozen together and share a learning rate. A shared parameter (`tie_weights`) is listed
+    once, with the network.
 
     network (BiLMNetwork): Its word encoder is the lowest layer.
     head (nn.Module): The softmax, the highest layer.
-    RETURNS (List[LayerGroup]): The softmax, the LSTM layers from the top, the character CNN or word embedding.
+    RETURNS (Dict[str, Dict[str, nn.Parameter]]): From the top: "head", "layers.1", "layers.0", "words"; parameters by a
+        name that is the same in every run, e.g. "network.encoder.layers.0.bias".
     """
     seen = {id(parameter) for parameter in network.parameters()}
     own = {f"head.{name}": parameter for name, parameter in head.named_parameters() if id(parameter) not in seen}
-    groups = [LayerGroup("head", own)]
+    groups = {"head": own}
     for number, parameters in reversed(list(enumerate(layer_parameters(network)))):
-        name = f"layers.{number - 1}" if number else "words"
-        groups.append(LayerGroup(name, {f"network.{key}": parameter for key, parameter in parameters.items()}))
+        named = {f"network.{key}": parameter for key, parameter in parameters.items()}
+        groups[f"layers.{number - 1}" if number else "words"] = named
     return groups
 
 
@@ -269,7 +250,7 @@ def rate_factor(settings: ScheduleConfig, *, step: int, n_tokens: int, max_token
     """
     done = min(1.0, n_tokens / max_tokens)
     if settings.name == "slanted_triangular":
-        return _slanted_triangle(done, settings.cut_frac, settings.ratio)
+        return slanted_triangle(done, total=1.0, cut=settings.cut_frac, ratio=settings.ratio)
     n_warmup = max(1, settings.warmup_steps or 0)
     rise = min(1.0, (step + 1) / n_warmup)
     if settings.name == "linear":
@@ -281,26 +262,18 @@ def rate_factor(settings: ScheduleConfig, *, step: int, n_tokens: int, max_token
     return rise
 
 
-def _slanted_triangle(done: float, cut_frac: float, ratio: float) -> float:
-    height = done / cut_frac if done < cut_frac else (1.0 - done) / (1.0 - cut_frac)
-    return (1.0 + height * (ratio - 1.0)) / ratio
-
-
-def make_rule(groups: List[LayerGroup], settings: OptimizerConfig) -> torch.optim.Optimizer:
-    """Make the PyTorch optimizer, with parameter groups per layer; biases have no weight decay.
-
-    groups (List[LayerGroup]): From the top; groups of the optimizer store their index as "depth".
-    settings (OptimizerConfig): Which rule.
-    RETURNS (torch.optim.Optimizer): For dense gradients; `update_rows` also uses its state.
+def _make_rule(groups: List[Dict[str, nn.Parameter]], settings: OptimizerConfig) -> torch.optim.Optimizer:
+    """The PyTorch optimizer of dense gradients, whose state `_update_rows` uses, too. Parameter groups store the depth
+    of their layer below the top; biases have no weight decay.
     """
     parts: List[Dict[str, Any]] = []
     for depth, group in enumerate(groups):
         for is_bias in (False, True):
-            chosen = [part for name, part in group.parameters.items() if name.endswith("bias") == is_bias]
+            chosen = [part for name, part in group.items() if name.endswith("bias") == is_bias]
             decay = {} if not is_bias else {"weight_decay": 0.0}
             parts.append({"params": chosen, "depth": depth, **decay})
-    device = next(parameter.device for group in groups for parameter in group.parameters.values())
-    fused = _can_fuse(settings.name, device)
+    device = next(parameter.device for group in groups for parameter in group.values())
+    fused = device.type == "cpu" or (device.type == "cuda" and settings.name != "adagrad")  # there is a fused kernel
     if settings.name == "adagrad":
         start = settings.initial_accumulator
         eps = 0.0 if start > 0 else settings.eps  # prevents 0 / 0 for a gradient of zero
@@ -319,21 +292,15 @@ def make_rule(groups: List[LayerGroup], settings: OptimizerConfig) -> torch.opti
 
 
 @torch.no_grad()
-def update_rows(
+def _update_rows(
     rule: torch.optim.Optimizer, parameter: nn.Parameter, learn_rate: float, settings: OptimizerConfig
 ) -> None:
-    """Update the rows of a coalesced sparse gradient.
-
-    rule (torch.optim.Optimizer): From `make_rule`, with the moments.
-    parameter (nn.Parameter): With its gradient.
-    learn_rate (float): Learning rate of this update.
-    settings (OptimizerConfig): Which rule.
-    """
+    """Update the rows of a coalesced sparse gradient."""
     grad: Tensor = parameter.grad  # type: ignore[assignment]  # parameters with a gradient only
     rows, values, slots = grad.indices()[0], grad.values(), rule.state[parameter]
     if not slots:
         moments = {slot: torch.zeros_like(parameter) for slot in SLOTS[settings.name][1:]}
-        slots.update(step=new_step(rule, parameter), **moments)
+        slots.update(step=_new_step(rule, parameter), **moments)
     slots["step"] += 1
     if settings.name == "adagrad":
         change = _adagrad_rows(slots["sum"], rows, values, rule.defaults["eps"])
@@ -342,7 +309,7 @@ def update_rows(
     parameter.index_add_(0, rows, change, alpha=-learn_rate)
 
 
-def new_step(rule: torch.optim.Optimizer, parameter: nn.Parameter) -> Tensor:
+def _new_step(rule: torch.optim.Optimizer, parameter: nn.Parameter) -> Tensor:
     """RETURNS (Tensor): Zero step counter of a parameter, shape (); for fused rules on the device of the parameter."""
     return torch.zeros((), device=parameter.device if rule.defaults["fused"] else "cpu")
 
@@ -363,14 +330,6 @@ def _adam_rows(slots: Dict[str, Tensor], rows: Tensor, values: Tensor, settings:
     mean_share, square_share = 1 - settings.beta1**step, 1 - settings.beta2**step  # bias correction
     root = squares.sqrt_().mul_(mean_share / square_share**0.5).add_(mean_share * settings.eps)
     return means.div_(root)
-
-
-def _can_fuse(name: str, device: torch.device) -> bool:
-    """RETURNS (bool): Whether PyTorch has a fused kernel; on CPUs it does since 2.4."""
-    if device.type == "cuda":
-        return name != "adagrad"
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    return device.type == "cpu" and version >= (2, 4)
 
 
 def global_norm(values: Iterable[Tensor]) -> float:

@@ -212,8 +212,9 @@ class Pretraining:
         snapshot = self.ranks.agree(lambda: self._found(resume=resume, force=force))
         steps = self.ranks.gather_objects(None if snapshot is None else snapshot.record["step"])
         if len(set(steps)) > 1:
+            found = ", ".join(f"process {rank} {'none' if step is None else step}" for rank, step in enumerate(steps))
             raise ValueError(
-                f"The processes find different checkpoints in '{self.output}': {_describe_steps(steps)}. All of them "
+                f"The processes find different checkpoints in '{self.output}': {found}. All of them "
                 "must find the same ones: use a folder that all nodes share, or copy `checkpoints` of the first node "
                 "to the same path on the others."
             )
@@ -387,28 +388,28 @@ class Pretraining:
 
     def _restore(self, snapshot: Snapshot) -> None:
         record = snapshot.record
-        different = changed_settings(record, self._settings())
-        if different:
-            raise ValueError(Errors.EL146.format(path=self.output, different="; ".join(different)))
-        different = changed_text(record.get("text", self._text()), self._text())
-        if different:
-            best = self.output / BEST
-            init = f": --paths.init '{best}' starts it from the best model of this one" if best.exists() else ""
-            named = "; ".join(different[:MAX_NAMED])
-            raise ValueError(Errors.EL156.format(path=self.output, different=named, init=init))
         try:
-            self.trainer.restore(snapshot)
-            self.best = BestSoFar.from_dict(record["best"])
-            self._validated_at = int(record.get("validated_at", 0))
-            self._losses = list(map(float, record["losses"]))
-            self.elapsed_s = float(record["elapsed_s"])
-        # Wrong names, shapes, dtypes and values of tensors raise different errors.
+            settings = changed_settings(record, self._settings())
+            text = changed_text(record.get("text", self._text()), self._text())
+            if not settings and not text:
+                self.trainer.restore(snapshot)
+                self.best = BestSoFar.from_dict(record["best"])
+                self._validated_at = int(record.get("validated_at", 0))
+                self._losses = list(map(float, record["losses"]))
+                self.elapsed_s = float(record["elapsed_s"])
+        # Wrong names, shapes, dtypes and values of tensors and settings raise different errors.
         except Exception as error:
             raise ValueError(
                 f"The checkpoint '{snapshot.path}' does not fit this run, although its checksums are correct: "
                 f"{error}. It was changed, or written by another version. Remove its folder to resume from the "
                 "previous checkpoint, or start a new run."
             ) from error
+        if settings:
+            raise ValueError(Errors.EL146.format(path=self.output, different="; ".join(settings)))
+        if text:
+            best = self.output / BEST
+            init = f": --paths.init '{best}' starts it from the best model of this one" if best.exists() else ""
+            raise ValueError(Errors.EL156.format(path=self.output, different="; ".join(text[:MAX_NAMED]), init=init))
 
     def _text(self) -> Dict[str, Any]:
         return describe_text(self.shards, self.held_out, self.text_settings)
@@ -444,7 +445,3 @@ def perplexities(validation: Perplexity) -> Dict[str, Any]:
         "backward": round(validation.backward, 4) if has_backward else None,
         "unk_rate": round(validation.unk_rate, 5),
     }
-
-
-def _describe_steps(steps: Sequence[Optional[int]]) -> str:
-    return ", ".join(f"process {rank} {'none' if step is None else step}" for rank, step in enumerate(steps))

@@ -24,10 +24,9 @@ from ..bilm.state import State
 from ..bilm.transformer import transformer_of
 from ..inference.chunks import PreparedChunk, run_chunk
 from ..inference.memory import to_device
-from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.vocabulary import Vocabulary
 from ..weights.native import current_name, stored_name
-from .checkpoint import Snapshot, lane_problems
+from .checkpoint import Snapshot
 from .config import PretrainConfig
 from .data import BlockStream
 from .distributed import Ranks
@@ -198,16 +197,15 @@ class Trainer:
         moments = {_renamed(name, current_name): tensor for name, tensor in moments.items()}
         self.optimizer.load_state_dict((moments, record["optimizer"]))
         self.step, self.n_tokens = record["step"], record["n_tokens"]
-        lanes = _under("lanes.", tensors)
-        problems = lane_problems(
-            lanes, n_lanes=self.config.batch_size, n_words=len({SENTENCE_BEGIN, SENTENCE_END, *record["words"]})
-        )
-        if problems:
-            raise ValueError("; ".join(problems))
-        self.reader.load_state_dict({name: part.numpy() for name, part in lanes.items()}, record)
+        lanes = {name: part.numpy() for name, part in _under("lanes.", tensors).items()}
+        self.reader.load_state_dict(lanes, record)
         # Copies, since PyTorch aligns its memory, and products may differ in the last bit for another alignment.
-        states = {name: _own(part[:, self.own_lanes], device) for name, part in _under("state.", tensors).items()}
-        self.state = self.state.replace_tensors(states)
+        states = _under("state.", tensors)
+        own = {
+            name: torch.empty_like(part).copy_(states[name][:, self.own_lanes])
+            for name, part in self.state.named_tensors().items()
+        }
+        self.state = self.state.replace_tensors(own)
         self.generator.set_state(tensors["random.sampler"])
         self.loss_scale.load_dict(record["loss_scale"])
         if record["n_ranks"] == self.ranks.world_size:
@@ -308,10 +306,6 @@ def _set_random_states(states: Mapping[str, Tensor], device: torch.device) -> No
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)
-
-
-def _own(part: Tensor, device: torch.device) -> Tensor:
-    return torch.empty(part.shape, dtype=part.dtype, device=device).copy_(part)
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> Dict[str, Tensor]:

@@ -71,6 +71,22 @@ def make_run(output, text, *, bilm=None, tied=False, ranks=Ranks(), meta=None, *
     return Pretraining(network, head, vocabulary, shards, held_out, config, Path(output), meta=meta, ranks=ranks)
 
 
+def train(run, n_reports=None, **begin):
+    """RETURNS (Pretraining): The run after so many reports, or at its end."""
+    run.begin(**begin)
+    for number, _ in enumerate(run.reports(), start=1):
+        if number == n_reports:
+            break
+    return run
+
+
+def rows(output):
+    """RETURNS (List[Dict[str, Any]]): Lines of the log without what a clock said."""
+    times = ("elapsed_s", "tokens_per_s", "data_share")
+    found = map(json.loads, (output / "log.jsonl").read_text().splitlines())
+    return [{name: value for name, value in row.items() if name not in times} for row in found]
+
+
 def environment():
     """RETURNS (Dict[str, str]): For a process that finds the same package as this one."""
     return {**os.environ, "PYTHONPATH": str(Path(spacy_elmo.__file__).parents[1])}

@@ -138,13 +138,6 @@ def test_a_small_vocabulary_gets_the_full_softmax(n_words, settings, kind):
 
 
 @pytest.mark.issue(15)
-def test_the_warm_up_is_a_share_of_the_run():
-    config = _config(max_tokens=32 * 200)
-    assert (config.n_updates, config.warmup_updates) == (200, 10)
-    assert _config(max_tokens=32 * 200, schedule={"warmup_steps": 500}).warmup_updates == 500
-
-
-@pytest.mark.issue(15)
 @pytest.mark.parametrize(
     "settings, counted, told",
     [
@@ -181,12 +174,3 @@ def test_setting_that_a_run_does_not_know_has_its_default(name: str) -> None:
     old = _described()
     del old["bilm"][name]
     assert changed_settings(old, _described()) == []
-
-
-def test_other_value_of_a_new_setting_is_a_difference() -> None:
-    old = _described()
-    del old["bilm"]["highway_between"]
-    other = _described()
-    other["bilm"]["highway_between"] = True
-    (difference,) = changed_settings(old, other)
-    assert "bilm.highway_between" in difference

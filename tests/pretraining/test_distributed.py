@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import srsly
 import torch
-from pretraining.small_run import environment, make_run, write_text
+from pretraining.small_run import environment, make_run
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining.distributed import Ranks
@@ -17,11 +17,6 @@ RUNNER = Path(__file__).parent / "small_run.py"
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0}
 SPARSE = {"sparse": True, "name": "adagrad", "learn_rate": 0.2}
-
-
-@pytest.fixture
-def text(tmp_path):
-    return write_text(tmp_path / "text.txt")
 
 
 def _torchrun(output, text, n_ranks, *arguments, settings=None, launch=()):

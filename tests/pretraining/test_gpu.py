@@ -3,7 +3,7 @@
 import pytest
 import srsly
 import torch
-from pretraining.small_run import make_run, write_text
+from pretraining.small_run import make_run
 
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.reader import ReadAhead
@@ -19,11 +19,6 @@ SETTINGS = {
     "sparse": {"optimizer": {"name": "adagrad", "learn_rate": 0.2, "grad_clip": 10.0, "sparse": True}},
     "resets": {"reset_blocks": True, "recurrent_dropout": 0.0},
 }
-
-
-@pytest.fixture
-def text(tmp_path):
-    return write_text(tmp_path / "text.txt")
 
 
 def _run(output, text, monkeypatch, *, graphs, ahead, **settings):

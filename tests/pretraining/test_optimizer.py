@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from pretraining.small_run import make_run, write_text
+from pretraining.small_run import make_run
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.pretraining.config import SCHEDULES, OptimizerConfig, ScheduleConfig
-from spacy_elmo.pretraining.optimizer import PretrainOptimizer, global_norm, layer_groups, rate_factor
+from spacy_elmo.pretraining.optimizer import PretrainOptimizer, layer_groups, rate_factor
 
 BILM = BiLMConfig(n_words=9, n_layers=2, cell_width=6, projection_width=4)
 CONSTANT = ScheduleConfig(name="constant", warmup_steps=0)
@@ -59,7 +59,7 @@ class Training:
         self.update(*arguments)
         after = self.weights()
         groups = self.optimizer.groups
-        return [group.name for group in groups if any(not torch.equal(before[k], after[k]) for k in group.parameters)]
+        return [name for name, group in groups.items() if any(not torch.equal(before[k], after[k]) for k in group)]
 
 
 @pytest.fixture(params=["adagrad", "adam", "adamw"])
@@ -67,32 +67,22 @@ def settings(request):
     return {"adagrad": ADAGRAD, "adam": ADAM, "adamw": ADAMW}[request.param]
 
 
-def test_layers_are_ordered_from_the_top():
-    characters = {"embedding_width": 4, "filters": [[1, 4], [2, 4]], "n_highway": 1}
-    config = BiLMConfig.from_dict({"char_cnn": characters, "n_layers": 3, "cell_width": 6, "projection_width": 4})
-    network, head = BiLMNetwork(config), SoftmaxHead(9, 4)
+@pytest.mark.parametrize("changes", [{}, {"has_skip": False, "highway_between": True}], ids=["skip", "highways"])
+def test_layers_are_ordered_from_the_top(changes):
+    network, head = BiLMNetwork(replace(BILM, n_layers=3, **changes)), SoftmaxHead(9, 4)
     groups = layer_groups(network, head)
-    assert [group.name for group in groups] == ["head", "layers.2", "layers.1", "layers.0", "words"]
-    assert set(groups[0].parameters) == {"head.weight", "head.bias"}
-    assert all(name.startswith("network.encoder.layers.2.") for name in groups[1].parameters)
-    assert all(name.startswith("network.char_cnn.") for name in groups[4].parameters)
+    assert list(groups) == ["head", "layers.2", "layers.1", "layers.0", "words"]
+    assert set(groups["head"]) == {"head.weight", "head.bias"} and set(groups["words"]) == {"network.word_embedding"}
+    between = {name: sum("highways.1." in key for key in group) for name, group in groups.items()}
+    assert bool(between["layers.2"]) is bool(changes) and sum(between.values()) == between["layers.2"]
     n_all = len(list(network.parameters())) + len(list(head.parameters()))
-    assert sum(len(group.parameters) for group in groups) == n_all
-
-
-def test_a_gate_between_layers_goes_with_the_upper_one():
-    network = BiLMNetwork(replace(BILM, n_layers=3, has_skip=False, highway_between=True))
-    groups = layer_groups(network, SoftmaxHead(9, 4))
-    between = {group.name: [name for name in group.parameters if "encoder.highways" in name] for group in groups}
-    assert all("highways.1." in name for name in between["layers.2"]) and between["layers.2"]
-    assert all("highways.0." in name for name in between["layers.1"]) and between["layers.1"]
-    assert not between["layers.0"] and not between["words"]
+    assert sum(map(len, groups.values())) == n_all
 
 
 def test_a_shared_embedding_is_listed_once():
     training = Training(ADAGRAD, tied=True)
     assert len({id(part) for part in training.optimizer.parameters}) == len(training.optimizer.parameters)
-    assert set(training.optimizer.groups[0].parameters) == {"head.bias"}
+    assert set(training.optimizer.groups["head"]) == {"head.bias"}
     training.draw()
     wanted = sum(float(part.grad.square().sum()) for part in training.optimizer.parameters) ** 0.5
     assert training.optimizer.step(step=0, n_tokens=0).grad_norm == pytest.approx(wanted, rel=1e-6)
@@ -158,15 +148,6 @@ def test_dense_and_sparse_gradients_are_clipped_by_one_norm():
             torch.testing.assert_close(part.detach(), before[name] - 0.2 * scaled / (1 + scaled**2).sqrt())
 
 
-def test_a_small_gradient_is_not_scaled():
-    training = Training(replace(ADAGRAD, grad_clip=1e3))
-    training.draw()
-    grad = training.head.weight.grad.clone()
-    info = training.optimizer.step(step=0, n_tokens=0)
-    assert not info.clipped and torch.equal(training.head.weight.grad, grad)
-    assert global_norm([]) == 0.0
-
-
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_gradient_that_is_not_finite_changes_nothing(settings, bad):
     training = Training(settings)
@@ -178,13 +159,6 @@ def test_a_gradient_that_is_not_finite_changes_nothing(settings, bad):
     assert info.grad_norm != info.grad_norm or info.grad_norm == float("inf")
     assert all(torch.equal(part, before[name]) for name, part in training.optimizer.named.items())
     assert all(torch.equal(part, moments[name]) for name, part in training.optimizer.state_dict()[0].items())
-
-
-def test_no_gradients_change_nothing(settings):
-    training = Training(settings)
-    before = training.weights()
-    assert training.optimizer.step(step=0, n_tokens=0).grad_norm == 0.0
-    assert all(torch.equal(part, before[name]) for name, part in training.optimizer.named.items())
 
 
 def test_adamw_decays_weights_but_no_bias():
@@ -204,8 +178,8 @@ def test_rates_fall_from_layer_to_layer():
     before = training.weights()
     info = training.update()
     assert info.learn_rate == 0.01
-    for depth, group in enumerate(training.optimizer.groups):
-        for name, part in group.parameters.items():
+    for depth, group in enumerate(training.optimizer.groups.values()):
+        for name, part in group.items():
             change = float((part.detach() - before[name]).abs().max())
             assert change == pytest.approx(0.01 / 2.6**depth, rel=1e-3), name
 
@@ -227,14 +201,6 @@ def test_layers_are_unfrozen_from_the_top_by_the_optimizer(settings, sparse):
     assert training.changed(5, 250) == order[:3]
     training.update(6, 900)
     assert training.changed(7, 900) == order
-
-
-def test_frozen_layers_have_no_gradients_and_no_moments():
-    training = Training(replace(ADAM, unfreeze_tokens=100))
-    trained = {name for name, part in training.optimizer.named.items() if part.requires_grad}
-    assert trained == {"head.weight", "head.bias"}
-    training.update()
-    assert {name.rpartition(".")[0] for name in training.optimizer.state_dict()[0]} == trained
 
 
 @pytest.mark.parametrize("settings, sparse", CASES)
@@ -265,7 +231,12 @@ def test_a_state_that_does_not_fit_is_an_error():
     del tensors["head.weight.step"]
     with pytest.raises(ValueError, match="4 problem") as error:
         Training(ADAM).optimizer.load_state_dict((tensors, {**record, "name": "adamw"}))
-    for part in ("'adamw'", "unexpected: head.gain.step", "missing: head.weight.step", "head.bias.exp_avg is [5]"):
+    for part in (
+        "name is 'adamw'",
+        "head.gain.step is [], should be absent",
+        "head.weight.step is missing",
+        "bias.exp_avg is [5]",
+    ):
         assert part in str(error.value)
 
 
@@ -279,9 +250,10 @@ def _factors(name, **settings):
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-@pytest.mark.parametrize("warmup_steps", [0, 1, 10])
-def test_factor_stays_between_0_and_1(name, warmup_steps):
-    assert all(0.0 < factor <= 1.0 for factor in _factors(name, warmup_steps=warmup_steps))
+def test_factor_stays_between_0_and_1(name):
+    assert all(0.0 < factor <= 1.0 for steps in (0, 1, 10) for factor in _factors(name, warmup_steps=steps))
+    after = rate_factor(ScheduleConfig(name=name), step=10**4, n_tokens=2 * MAX_TOKENS, max_tokens=MAX_TOKENS)
+    assert 0.0 <= after <= 1.0
 
 
 @pytest.mark.parametrize("name", ["constant", "linear", "cosine", "inverse_sqrt"])
@@ -309,19 +281,8 @@ def test_slanted_triangle_follows_howard_and_ruder():
     assert factors[99] == pytest.approx((1 + 31 / 90) / 32)
 
 
-def test_no_rate_is_below_zero_after_the_last_token():
-    for name in SCHEDULES:
-        factor = rate_factor(ScheduleConfig(name=name), step=10**4, n_tokens=2 * MAX_TOKENS, max_tokens=MAX_TOKENS)
-        assert 0.0 <= factor <= 1.0
-
-
 WORDS = {"char_cnn": None, "n_words": 16}
 ADAGRAD_WORDS = {"name": "adagrad", "learn_rate": 0.2, "grad_clip": 1.0}
-
-
-@pytest.fixture
-def text(tmp_path):
-    return write_text(tmp_path / "text.txt")
 
 
 def _train(text, n_updates, *, tied, optimizer, **settings):

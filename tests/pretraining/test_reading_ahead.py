@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-import srsly
 import torch
-from pretraining.small_run import environment, make_run, write_text
+from pretraining.small_run import environment, make_run, rows, train
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining import reader
@@ -25,31 +24,12 @@ pytestmark = [
     pytest.mark.skipif(not reader.ReadAhead.is_possible(), reason="processes cannot be forked"),
 ]
 VARIABLE = "SPACY_ELMO_READ_AHEAD"
-TIMES = ("elapsed_s", "tokens_per_s", "data_share")
 TRANSFORMER = {
     "bilm": {"cell_width": 4096, "encoder": "transformer", "transformer": {"feedforward_width": 16, "n_heads": 2}},
     "unroll_steps": 16,
     "max_sentence_tokens": 15,
 }
 SETTINGS = {"adam": {}, "accumulated": {"accumulate": 3}, "transformer": TRANSFORMER}
-
-
-@pytest.fixture
-def text(tmp_path):
-    return write_text(tmp_path / "text.txt")
-
-
-def _rows(output):
-    rows = list(srsly.read_jsonl(output / "log.jsonl"))
-    return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
-
-
-def _train(run, n_reports=None, **begin):
-    run.begin(**begin)
-    for number, _ in enumerate(run.reports(), start=1):
-        if number == n_reports:
-            break
-    return run
 
 
 def _children():
@@ -60,15 +40,15 @@ def _children():
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_results_are_those_of_reading_between_updates(text, tmp_path, monkeypatch, settings):
     monkeypatch.setenv(VARIABLE, "0")
-    _train(make_run(tmp_path / "plain", text, **settings))
+    train(make_run(tmp_path / "plain", text, **settings))
     monkeypatch.setenv(VARIABLE, "1")
-    _train(make_run(tmp_path / "ahead", text, **settings))
-    assert _rows(tmp_path / "ahead") == _rows(tmp_path / "plain")
+    train(make_run(tmp_path / "ahead", text, **settings))
+    assert rows(tmp_path / "ahead") == rows(tmp_path / "plain")
     for n_reports in (10, 1, 15):
-        _train(make_run(tmp_path / "parts", text, **settings), n_reports, resume=True)
+        train(make_run(tmp_path / "parts", text, **settings), n_reports, resume=True)
     monkeypatch.setenv(VARIABLE, "0")
-    _train(make_run(tmp_path / "parts", text, **settings), resume=True)
-    assert _rows(tmp_path / "parts") == _rows(tmp_path / "plain")
+    train(make_run(tmp_path / "parts", text, **settings), resume=True)
+    assert rows(tmp_path / "parts") == rows(tmp_path / "plain")
     weights = [load_bilm(tmp_path / name / "model-last").network.state_dict() for name in ("plain", "ahead", "parts")]
     assert all(torch.equal(weights[0][name], other[name]) for other in weights[1:] for name in other)
 
@@ -132,7 +112,7 @@ def test_a_signal_to_all_processes_leaves_the_decision_to_the_run(text, tmp_path
             os.kill(_children()[0], number)
             time.sleep(0.1)
             run.stop()
-    assert run.is_stopped and _rows(tmp_path / "run")[-1]["step"] == 10
+    assert run.is_stopped and rows(tmp_path / "run")[-1]["step"] == 10
     assert list_checkpoints(tmp_path / "run")[0].name == "step-00000010" and not _children()
 
 

@@ -8,43 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-import srsly
 import torch
-from pretraining.small_run import BILM, environment, make_run, write_text
+from pretraining.small_run import BILM, environment, make_run, rows, train
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining.checkpoint import RECORD, TENSORS, list_checkpoints, load_checkpoint
 
 RUNNER = Path(__file__).parent / "small_run.py"
-TIMES = ("elapsed_s", "tokens_per_s", "data_share")
 
-
-@pytest.fixture
-def text(tmp_path):
-    return write_text(tmp_path / "text.txt")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """As in the processes that are killed: another number of threads adds up in another order."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(n_threads)
-
-
-def _rows(output):
-    """Lines of the log without what a clock said."""
-    rows = list(srsly.read_jsonl(output / "log.jsonl"))
-    return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
-
-
-def _train(run, n_reports=None, **begin):
-    run.begin(**begin)
-    for number, _ in enumerate(run.reports(), start=1):
-        if number == n_reports:
-            break
-    return run
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def _same_models(output, other):
@@ -68,12 +40,12 @@ def _same_models(output, other):
     ids=["adam", "adagrad", "sparse"],
 )
 def test_resumed_in_one_process(text, tmp_path, settings):
-    _train(make_run(tmp_path / "whole", text, **settings))
+    train(make_run(tmp_path / "whole", text, **settings))
     for n_reports in (10, 15):
-        _train(make_run(tmp_path / "parts", text, **settings), n_reports, resume=True)
-    last = _train(make_run(tmp_path / "parts", text, **settings), resume=True)
-    assert _rows(tmp_path / "parts") == _rows(tmp_path / "whole")
-    assert len(_rows(tmp_path / "whole")) == last.trainer.step
+        train(make_run(tmp_path / "parts", text, **settings), n_reports, resume=True)
+    last = train(make_run(tmp_path / "parts", text, **settings), resume=True)
+    assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
+    assert len(rows(tmp_path / "whole")) == last.trainer.step
     _same_models(tmp_path / "whole", tmp_path / "parts")
 
 
@@ -82,7 +54,7 @@ def test_resumed_in_one_process(text, tmp_path, settings):
 def test_graphs_of_the_recurrence_change_nothing(text, tmp_path, monkeypatch, settings):
     """On a CPU their functions are called."""
     monkeypatch.setenv("SPACY_ELMO_CUDA_GRAPHS", "0")
-    _train(make_run(tmp_path / "loop", text, **settings))
+    train(make_run(tmp_path / "loop", text, **settings))
     monkeypatch.setenv("SPACY_ELMO_CUDA_GRAPHS", "1")
     run = make_run(tmp_path / "graphs", text, **settings)
     run.begin()
@@ -90,29 +62,10 @@ def test_graphs_of_the_recurrence_change_nothing(text, tmp_path, monkeypatch, se
         assert number < 2 or all(any(layer.graphs._found.values()) for layer in run.trainer.network.encoder.layers)
     assert all(layer.graphs is None for layer in run.trainer.network.encoder.layers)
     for n_reports in (10, 15, None):
-        _train(make_run(tmp_path / "parts", text, **settings), n_reports, resume=True)
-    assert _rows(tmp_path / "graphs") == _rows(tmp_path / "loop") == _rows(tmp_path / "parts")
+        train(make_run(tmp_path / "parts", text, **settings), n_reports, resume=True)
+    assert rows(tmp_path / "graphs") == rows(tmp_path / "loop") == rows(tmp_path / "parts")
     _same_models(tmp_path / "loop", tmp_path / "graphs")
     _same_models(tmp_path / "loop", tmp_path / "parts")
-
-
-@pytest.mark.slow
-def test_forgetting_words_changes_nothing(text, tmp_path, monkeypatch):
-    from spacy_elmo.pretraining import reader
-
-    _train(make_run(tmp_path / "all", text, checkpoint_every=1000))
-    monkeypatch.setattr(reader, "MAX_WORDS", 5)
-    run = _train(make_run(tmp_path / "few", text, checkpoint_every=1000))
-    assert _rows(tmp_path / "few") == _rows(tmp_path / "all") and len(run.trainer.reader.table) < 30
-
-
-@pytest.mark.slow
-def test_a_finished_run_can_go_on(text, tmp_path):
-    _train(make_run(tmp_path / "run", text, schedule={"name": "constant", "warmup_steps": 0}))
-    longer = {"max_tokens": 32 * 80, "schedule": {"name": "constant", "warmup_steps": 0}}
-    run = _train(make_run(tmp_path / "run", text, **longer), resume=True)
-    _train(make_run(tmp_path / "whole", text, **longer))
-    assert run.trainer.step == 80 and _rows(tmp_path / "run")[-1] == _rows(tmp_path / "whole")[-1]
 
 
 def test_a_run_that_is_ended_by_its_settings_is_validated_and_saved(text, tmp_path):
@@ -123,46 +76,40 @@ def test_a_run_that_is_ended_by_its_settings_is_validated_and_saved(text, tmp_pa
     for report in stopped.reports():
         if report.step == 36:  # validated at 30, checkpoint at 35
             break
-    ended = _train(make_run(output, text, max_tokens=32), resume=True)
+    ended = train(make_run(output, text, max_tokens=32), resume=True)
     assert ended.trainer.step == 35 and load_bilm(output / "model-last").meta["training"]["n_updates"] == 35
-    row = _rows(output)[-1]
+    row = rows(output)[-1]
     assert row["step"] == 35 and row["forward"] > 1 and row["learn_rate"] is None
-    n_rows = len(_rows(output))
-    _train(make_run(output, text, max_tokens=32), resume=True)  # nothing is left to do, nor to validate
-    assert len(_rows(output)) == n_rows
+    n_rows = len(rows(output))
+    train(make_run(output, text, max_tokens=32), resume=True)  # nothing is left to do, nor to validate
+    assert len(rows(output)) == n_rows
 
 
 def test_a_finished_run_that_is_resumed_does_not_change(text, tmp_path):
-    _train(make_run(tmp_path / "run", text))
-    rows, saved = _rows(tmp_path / "run"), (tmp_path / "run" / "model-last" / "meta.json").stat().st_mtime_ns
-    assert _train(make_run(tmp_path / "run", text), resume=True).trainer.step == rows[-1]["step"]
-    assert _rows(tmp_path / "run") == rows
+    train(make_run(tmp_path / "run", text))
+    before, saved = rows(tmp_path / "run"), (tmp_path / "run" / "model-last" / "meta.json").stat().st_mtime_ns
+    assert train(make_run(tmp_path / "run", text), resume=True).trainer.step == before[-1]["step"]
+    assert rows(tmp_path / "run") == before
     assert (tmp_path / "run" / "model-last" / "meta.json").stat().st_mtime_ns == saved
 
 
 def test_old_checkpoints_are_removed(text, tmp_path):
-    run = _train(make_run(tmp_path / "run", text, keep_checkpoints=3))
+    run = train(make_run(tmp_path / "run", text, keep_checkpoints=3))
     assert [path.name for path in list_checkpoints(run.output)] == ["step-00000060", "step-00000056", "step-00000049"]
-
-
-def test_folders_of_other_names_are_no_checkpoints(text, tmp_path):
-    run = _train(make_run(tmp_path / "run", text), 10)
-    (tmp_path / "run" / "checkpoints" / "step-old").mkdir()
-    assert [path.name for path in list_checkpoints(run.output)] == ["step-00000007"]
 
 
 def test_settings_come_back_to_the_last_digit(text, tmp_path):
     settings = {"optimizer": {"learn_rate": 0.02, "eps": 1e-12}}
-    run = _train(make_run(tmp_path / "run", text, **settings), 10)
+    run = train(make_run(tmp_path / "run", text, **settings), 10)
     record = load_checkpoint(tmp_path / "run")[0].record
     assert record["settings"]["optimizer"]["eps"] == 1e-12
     assert record["losses"] == [] and record["elapsed_s"] <= run.elapsed_s
-    _train(make_run(tmp_path / "run", text, **settings), 1, resume=True)
+    train(make_run(tmp_path / "run", text, **settings), 1, resume=True)
 
 
 @pytest.mark.parametrize("harm", ["cut", "changed", "missing", "no checksums"])
 def test_a_damaged_checkpoint_is_passed_over(text, tmp_path, harm):
-    _train(make_run(tmp_path / "run", text), 40)
+    train(make_run(tmp_path / "run", text), 40)
     newest, older = list_checkpoints(tmp_path / "run")
     tensors = (newest / TENSORS).read_bytes()
     if harm == "cut":
@@ -173,13 +120,13 @@ def test_a_damaged_checkpoint_is_passed_over(text, tmp_path, harm):
         (newest / RECORD).unlink()
     else:
         (newest / "checksums.json").write_text("{")
-    run = _train(make_run(tmp_path / "run", text), 1, resume=True)
+    run = train(make_run(tmp_path / "run", text), 1, resume=True)
     assert run.trainer.step == int(older.name[5:]) + 1
     assert len(run.warnings) == 1 and newest.name in run.warnings[0]
 
 
 def test_when_all_checkpoints_are_damaged_nothing_is_begun_in_silence(text, tmp_path):
-    _train(make_run(tmp_path / "run", text), 40)
+    train(make_run(tmp_path / "run", text), 40)
     for path in list_checkpoints(tmp_path / "run"):
         (path / TENSORS).write_bytes(b"")
     with pytest.raises(ValueError, match="EL129"):
@@ -187,7 +134,7 @@ def test_when_all_checkpoints_are_damaged_nothing_is_begun_in_silence(text, tmp_
 
 
 def test_other_settings_cannot_be_resumed(text, tmp_path):
-    _train(make_run(tmp_path / "run", text), 10)
+    train(make_run(tmp_path / "run", text), 10)
     with pytest.raises(ValueError, match="EL146.*unroll_steps: 8 then, 9 now"):
         make_run(tmp_path / "run", text, unroll_steps=9).begin(resume=True)
     sizes = {"char_cnn": {**BILM["char_cnn"], "n_highway": 2}}
@@ -207,14 +154,14 @@ def test_what_a_kill_left_half_written_is_removed(text, tmp_path, begin):
         (tmp_path / "run" / name).mkdir(parents=True)
         (tmp_path / "run" / name / "state.json").write_text("{")
     (tmp_path / "run" / "log.jsonl").write_text("{}\n")
-    run = _train(make_run(tmp_path / "run", text, max_tokens=32 * 8), **begin)
+    run = train(make_run(tmp_path / "run", text, max_tokens=32 * 8), **begin)
     assert run.trainer.step == 8 and not list((tmp_path / "run").glob("**/.*"))
 
 
 @pytest.mark.parametrize("left", ["log.jsonl", "checkpoints", "model-last", "model-best"])
 def test_whatever_is_left_of_a_run_guards_it(text, tmp_path, left):
     output = tmp_path / "run"
-    _train(make_run(output, text, max_tokens=32 * 8))
+    train(make_run(output, text, max_tokens=32 * 8))
     for path in output.iterdir():
         if path.name != left:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -226,7 +173,7 @@ def test_whatever_is_left_of_a_run_guards_it(text, tmp_path, left):
 
 def test_force_removes_all_of_the_old_run_and_nothing_else(text, tmp_path):
     output = tmp_path / "run"
-    _train(make_run(output, text, max_tokens=32 * 8))
+    train(make_run(output, text, max_tokens=32 * 8))
     (output / "perplexity.png").write_bytes(b"")
     (output / "tensorboard").mkdir(exist_ok=True)
     (output / "tensorboard" / "events.old").write_bytes(b"")
@@ -240,15 +187,15 @@ def test_force_removes_all_of_the_old_run_and_nothing_else(text, tmp_path):
 
 @pytest.mark.parametrize("n_bytes", [None, 0, 100])
 def test_a_log_that_has_lost_lines_is_not_filled_up(text, tmp_path, n_bytes):
-    _train(make_run(tmp_path / "run", text), 20)
+    train(make_run(tmp_path / "run", text), 20)
     log = tmp_path / "run" / "log.jsonl"
     if n_bytes is None:
         log.unlink()
     else:
         log.write_bytes(log.read_bytes()[:n_bytes])
-    run = _train(make_run(tmp_path / "run", text), 2, resume=True)
+    run = train(make_run(tmp_path / "run", text), 2, resume=True)
     assert len(run.warnings) == 1 and "log.jsonl" in run.warnings[0] and f"{n_bytes or 0} bytes" in run.warnings[0]
-    assert [row["step"] for row in _rows(tmp_path / "run")] == [15, 16]
+    assert [row["step"] for row in rows(tmp_path / "run")] == [15, 16]
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(text, tmp_path, monkeypatch):
@@ -271,13 +218,13 @@ def test_a_full_disk_leaves_the_checkpoint_before(text, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_killed_at_twenty_random_steps(text, tmp_path):
     settings = {"max_tokens": 32 * 110}
-    _train(make_run(tmp_path / "whole", text, **settings))
+    train(make_run(tmp_path / "whole", text, **settings))
     steps = sorted(random.Random(0).sample(range(1, 110), 20))
     for number, step in enumerate(steps):
         kill = ["--kill-in-checkpoint"] if number % 5 == 4 else ["--kill-at", str(step)]
         command = [sys.executable, RUNNER, tmp_path / "killed", text, *kill, "--settings", json.dumps(settings)]
         result = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment())
         assert result.returncode == -9, result.stderr
-    _train(make_run(tmp_path / "killed", text, **settings), resume=True)
-    assert _rows(tmp_path / "killed") == _rows(tmp_path / "whole")
+    train(make_run(tmp_path / "killed", text, **settings), resume=True)
+    assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
     _same_models(tmp_path / "whole", tmp_path / "killed")

@@ -6,7 +6,7 @@ import math
 import pytest
 import srsly
 import torch
-from pretraining.small_run import make_run, write_text
+from pretraining.small_run import make_run
 
 from spacy_elmo import load_bilm
 from spacy_elmo.corpora.files import Counts
@@ -17,11 +17,6 @@ from spacy_elmo.pretraining.optimizer import MAX_OVERFLOWS
 from spacy_elmo.pretraining.run import BestSoFar
 
 PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0, "report_every": 20, "checkpoint_every": 0}
-
-
-@pytest.fixture
-def text(tmp_path):
-    return write_text(tmp_path / "text.txt")
 
 
 def _pretrain(text, output, **settings):
