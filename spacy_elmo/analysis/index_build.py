@@ -8,6 +8,7 @@ after its last batch. Documents that are unchanged are skipped; changed ones are
 import hashlib
 import json
 import shutil
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,9 +18,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import numpy as np
 
 from .._compat import has_faiss
-from ..corpora.files import STDIN, Counts, open_bytes
-from ..corpora.shards import DocBinShard, JsonShard, RawTextShard, Shard, TextShard
-from ..corpora.texts import Record
+from ..corpora.files import STDIN, open_bytes
+from ..corpora.shards import Counts, DocBinShard, JsonShard, RawTextShard, Record, Shard, TextShard
+from ..corpora.texts import make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from .neighbors import Layer, make_probe
@@ -122,6 +123,28 @@ def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
         store.close()
         raise
     return store
+
+
+def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
+    """path (Path): Folder of an index, complete or not.
+    is_needed (bool): Whether there must be one.
+    RETURNS (Dict[str, Any]): What it was built with; empty for none.
+    RAISES (ValueError): EL390 if there is none, but it is needed.
+    """
+    if not is_needed and not (path / FILE).is_file():
+        return {}
+    with closing(TokenStore(path)) as store:
+        return dict(store.read_meta().get("settings") or {})
+
+
+def make_filter(stop_words: str) -> Optional[Keep]:
+    """stop_words (str): Language of the stop words; "" to keep all words.
+    RETURNS (Optional[Keep]): Whether a word is stored; None for all of them.
+    """
+    if not stop_words:
+        return None
+    stops = make_nlp(stop_words).Defaults.stop_words
+    return lambda word: word.lower() not in stops and any(map(str.isalpha, word))
 
 
 def find_differences(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:

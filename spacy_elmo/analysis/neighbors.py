@@ -21,7 +21,7 @@ from .token_store import BLOCK, Ids, TokenStore, Use
 from .vector_search import open_search, search_cells
 from .vectors import Vectors, to_units
 
-__all__ = ["Neighbor", "NeighborIndex", "Recall", "Use", "check_recall", "find_exactly", "make_probe", "to_key"]
+__all__ = ["Neighbor", "NeighborIndex", "Recall", "Use", "check_recall", "make_probe", "to_key", "to_printable"]
 
 Layer = Union[int, str]
 # Uses of a word up to which all of them are compared.
@@ -178,6 +178,16 @@ class NeighborIndex:
         """RETURNS (int): Number of all uses of a word, see `uses`."""
         return len(self._ids_of(word, True)) if match_case else self.words.get(to_key(word), 0)
 
+    def require(self, word: str, *, match_case: bool = False) -> None:
+        """RAISES (ValueError): If there is no use of a word, see `uses`; words that are spelled alike are named."""
+        if not self.count_uses(word, match_case=match_case):
+            key = to_key(word)
+            similar = [key] if key in self.words else [other for other in self.words if other[:4] == key[:4]][:5]
+            raise ValueError(
+                f"The index has no use of '{to_printable(word)}'. Words of the index that are spelled alike: "
+                f"{to_printable(', '.join(similar)) or 'none'}. Choose a word of the index, or add texts with it."
+            )
+
     def embed(self, bilm: BiLM, words: Sequence[str], position: int) -> Vectors:
         """RETURNS (Vectors): Shape (D,), the vector of a word in its sentence on the layer of the index. For arguments
         and errors see `find`.
@@ -283,6 +293,11 @@ def make_probe(bilm: BiLM, layer: Layer) -> Vectors:
 def to_key(word: str) -> str:
     """RETURNS (str): A word as the index counts it: in lower case, unpaired surrogates replaced."""
     return word.lower().encode("utf8", "replace").decode("utf8")
+
+
+def to_printable(text: str) -> str:
+    """RETURNS (str): The text with U+FFFD for characters that could change how a terminal shows it."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def _best(ids: Ids, vectors: Vectors, unit: Vectors, k: int) -> Tuple[Ids, Vectors]:

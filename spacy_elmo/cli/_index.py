@@ -1,9 +1,9 @@
 """Commands that read an index: opening it with its biLM, and showing uses as keyword-in-context lines."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Tuple
 
-from ..analysis.neighbors import Layer, NeighborIndex
+from ..analysis.neighbors import Layer, NeighborIndex, to_printable
 from ..analysis.token_store import Use
 from ..errors import Errors
 from ..inference.bilm import BiLM
@@ -62,17 +62,6 @@ def to_line(use: Use) -> Tuple[str, str, str]:
     return to_printable(before), to_printable(use.word), to_printable(after)
 
 
-def to_printable(text: str) -> str:
-    """RETURNS (str): The text with U+FFFD for characters that could change how a terminal shows it."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
-
-
 def to_record(use: Use, **values: Any) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): A use, for JSON."""
     return {**values, **use._asdict()}
-
-
-def name_similar(word: str, words: Sequence[str]) -> str:
-    """RETURNS (str): Words that begin alike, the most frequent first, or "none"."""
-    found: List[str] = [other for other in words if other[:4] == word[:4]][:5]
-    return to_printable(", ".join(found)) or "none"

@@ -15,17 +15,18 @@ from ..analysis.index_build import (
     IndexBuilder,
     find_differences,
     find_documents,
+    make_filter,
     make_settings,
     open_for_writing,
+    read_settings,
     replace_index,
     start_replacement,
 )
 from ..analysis.neighbors import NeighborIndex, check_recall
-from ..analysis.token_store import FILE, LockedError, TokenStore
+from ..analysis.token_store import FILE, LockedError
 from ..analysis.vector_search import repair_search
-from ..corpora.files import Counts
-from ..corpora.shards import find_shards
-from ..corpora.texts import PunctuationCheck, Record, choose_lang, make_nlp, warn_of_raw_text
+from ..corpora.shards import Counts, Record, find_shards
+from ..corpora.texts import PunctuationCheck, choose_lang
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app
@@ -162,21 +163,6 @@ def change_index(
             shutil.rmtree(target, ignore_errors=True)
 
 
-def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
-    """path (Path): Folder of an index, complete or not.
-    is_needed (bool): Whether there must be one.
-    RETURNS (Dict[str, Any]): What it was built with; empty for none.
-    RAISES (ValueError): EL390 if there is none, but it is needed.
-    """
-    if not is_needed and not (path / FILE).is_file():
-        return {}
-    store = TokenStore(path)
-    try:
-        return dict(store.read_meta().get("settings") or {})
-    finally:
-        store.close()
-
-
 def _read_kept(path: Path) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Settings of an index that will be replaced; empty if they cannot be read."""
     try:
@@ -198,16 +184,6 @@ def _choose_reading(corpus: Dict[str, Any], before: Dict[str, Any], *, is_added:
     given = {key: corpus[key] for key in ("lang", "running_text")}
     kept = (before.get("reading") or {}) if is_added else {}
     return {key: value or kept.get(key, value) for key, value in given.items()}
-
-
-def make_filter(stop_words: str) -> Any:
-    """stop_words (str): Language of the stop words; "" to keep all words.
-    RETURNS (Callable[[str], bool]): Whether a word is stored.
-    """
-    if not stop_words:
-        return None
-    stops = make_nlp(stop_words).Defaults.stop_words
-    return lambda word: word.lower() not in stops and any(map(str.isalpha, word))
 
 
 def _repair(path: Path) -> bool:

@@ -5,21 +5,11 @@ from typing import List, Optional, Tuple
 
 import srsly
 
-from ..analysis.neighbors import Neighbor, NeighborIndex, to_key
+from ..analysis.neighbors import Neighbor, to_printable
 from ..corpora.texts import choose_lang, make_splitter
 from . import _common
 from ._app import Opt, app
-from ._index import (
-    BILM_OPT,
-    INDEX_ARG,
-    LAYER_OPT,
-    name_similar,
-    open_bilm_of,
-    open_index,
-    to_line,
-    to_printable,
-    to_record,
-)
+from ._index import BILM_OPT, INDEX_ARG, LAYER_OPT, open_bilm_of, open_index, to_line, to_record
 from ._text import LANG_OPT, TEXT_ARG, read_text
 from .substitutes import find_word
 
@@ -48,7 +38,7 @@ def neighbors_cli(
         nlp = make_splitter(choose_lang(lang, index.lang, bilm.meta.get("lang")))
         words, position = find_word(nlp, read_text(text), word, occurrence)
         if same_word:
-            check_word(index, words[position])
+            index.require(words[position])
         found = index.find(bilm, words, position, k, uses="same" if same_word else "any")
         stored = index.layer
     if as_json:
@@ -60,17 +50,6 @@ def neighbors_cli(
         return
     header = ("cosine", "", "word", "", "document")
     _common.msg.table(_rows(found), header=header, divider=True, aligns=tuple("rrlll"), max_col=80)
-
-
-def check_word(index: NeighborIndex, word: str) -> None:
-    """RAISES (ValueError): EL396 if the index has no use of the word."""
-    key = to_key(word)
-    if key not in index.words:
-        similar = name_similar(key, list(index.words))
-        raise ValueError(
-            f"The index has no use of '{to_printable(word)}'. Words of the index that are spelled alike: "
-            f"{similar}. Choose a word of the index, or add texts that contain it."
-        )
 
 
 def _rows(found: List[Neighbor]) -> List[Tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from enum import Enum
 from pathlib import Path
-from typing import Optional
+from typing import Any, Dict, Optional
 
 from ..export.package import check_package, package_bilm
 from . import _common
@@ -54,47 +54,10 @@ def package_cli(
     spacy.load("LANG_elmo_NAME") opens it. It requires spacy-elmo. Nothing is downloaded.
     """
     with _common.show_errors():
-        made = make_package(
-            bilm_path,
-            output_path,
-            name=name,
-            lang=lang,
-            version=version,
-            precision=precision.value,
-            build=build.value,
-            options=options,
-            vocab=vocab,
-            token_embeddings=token_embeddings,
-            force=force,
-        )
+        # Before the weights are read: "xx" stands for the language of the biLM, which is valid.
+        names: Dict[str, Any] = {"name": name, "version": version, "build": build.value, "force": force}
+        check_package(output_path, lang=lang or "xx", **names)
+        bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, token_embeddings=token_embeddings)
+        lang = lang or str(bilm.meta.get("lang") or "xx")
+        made = package_bilm(bilm, output_path, lang=lang, precision=precision.value, **names)
     _common.msg.good("Saved a spaCy package", str(made))
-
-
-def make_package(
-    bilm_path: str,
-    output_path: Path,
-    *,
-    name: str,
-    lang: Optional[str] = None,
-    version: str = "1.0.0",
-    precision: str = "float32",
-    build: str = "wheel",
-    options: Optional[Path] = None,
-    vocab: Optional[Path] = None,
-    token_embeddings: Optional[Path] = None,
-    force: bool = False,
-) -> Path:
-    """Load a biLM and write a package with it.
-
-    bilm_path (str): See `load_bilm`.
-    output_path (Path): Folder for the folder of the package.
-    lang (Optional[str]): Language of the pipeline; None takes that of the biLM, or "xx".
-    RETURNS (Path): The wheel or sdist, or the folder.
-    RAISES (ValueError): See `package_bilm`.
-    """
-    check_package(output_path, name=name, lang=lang or "xx", version=version, build=build, force=force)
-    bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, token_embeddings=token_embeddings)
-    lang = lang or str(bilm.meta.get("lang") or "xx")
-    return package_bilm(
-        bilm, output_path, name=name, lang=lang, version=version, precision=precision, build=build, force=force
-    )

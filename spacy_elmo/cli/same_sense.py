@@ -7,13 +7,13 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional
 
 import srsly
 
+from ..analysis.neighbors import to_printable
 from ..analysis.same_sense import CALIBRATIONS, compare_pairs
 from ..corpora.files import STDIN, decode, open_bytes
 from ..corpora.texts import choose_lang, make_splitter, read_json
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app
-from ._index import to_printable
 from ._text import LANG_OPT, read_text, to_unicode
 from .substitutes import find_word
 

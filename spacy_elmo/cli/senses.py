@@ -5,13 +5,13 @@ from typing import List, Optional
 
 import srsly
 
+from ..analysis.neighbors import to_printable
 from ..analysis.plots import check_picture
 from ..analysis.sense_map import cluster_uses, describe, draw_senses, render_senses
 from . import _common
 from ._app import Arg, Opt, app
-from ._index import INDEX_ARG, open_index, to_line, to_printable, to_record
+from ._index import INDEX_ARG, open_index, to_line, to_record
 from ._text import write_text
-from .neighbors import check_word
 
 MAX_USES = 500
 
@@ -51,14 +51,9 @@ def senses_cli(
         if picture is not None:
             check_picture(picture)
         with open_index(index_path) as index:
-            check_word(index, word)
+            index.require(word, match_case=match_case)
             uses, vectors = index.uses(word, max_uses, match_case=match_case)
             n_uses = index.count_uses(word, match_case=match_case)
-        if not uses:
-            raise ValueError(
-                f"The index has no use of '{to_printable(word)}'. Words of the index that are spelled alike: "
-                f"{to_printable(word.lower())}. Choose a word of the index, or add texts that contain it."
-            )
         found = cluster_uses(uses, vectors, n_senses, seed)
         if picture is not None:
             draw_senses(uses, found, picture, n_uses=n_uses)

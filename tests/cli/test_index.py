@@ -11,9 +11,9 @@ from analysis.indexes import is_open
 from typer.testing import CliRunner
 
 from spacy_elmo.analysis.index_build import IndexBuilder
+from spacy_elmo.analysis.neighbors import to_printable
 from spacy_elmo.analysis.token_store import FILE
 from spacy_elmo.cli._app import app
-from spacy_elmo.cli._index import to_printable
 from spacy_elmo.weights import save_bilm
 
 pytest.importorskip("sklearn")
