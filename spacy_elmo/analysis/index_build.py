@@ -18,9 +18,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import numpy as np
 
 from .._compat import has_faiss
-from ..corpora.files import STDIN, open_bytes
-from ..corpora.shards import Counts, DocBinShard, JsonShard, RawTextShard, Record, Shard, TextShard
-from ..corpora.texts import make_nlp
+from ..corpora.files import STDIN, Counts, open_bytes
+from ..corpora.shards import DocBinShard, JsonShard, RawTextShard, Shard, TextShard
+from ..corpora.texts import Record, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from .neighbors import Layer, make_probe

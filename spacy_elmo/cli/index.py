@@ -25,8 +25,9 @@ from ..analysis.index_build import (
 from ..analysis.neighbors import NeighborIndex, check_recall
 from ..analysis.token_store import FILE, LockedError
 from ..analysis.vector_search import repair_search
-from ..corpora.shards import Counts, Record, find_shards
-from ..corpora.texts import PunctuationCheck, choose_lang
+from ..corpora.files import Counts
+from ..corpora.shards import find_shards
+from ..corpora.texts import PunctuationCheck, Record, choose_lang, warn_of_raw_text
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app

@@ -19,7 +19,8 @@ from spacy_elmo.analysis.neighbors import NeighborIndex, check_recall
 from spacy_elmo.analysis.token_store import FILE, Use
 from spacy_elmo.analysis.vector_search import repair_search
 from spacy_elmo.cli._app import app
-from spacy_elmo.corpora.shards import Counts, find_shards
+from spacy_elmo.corpora.files import Counts
+from spacy_elmo.corpora.shards import find_shards
 
 from .indexes import build_index, describe_index, is_open, make_bilm, make_document, make_sentences, open_builder
 
