@@ -4,17 +4,9 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, Dict, List, Sequence
 
-from spacy_elmo.analysis.plots import (
-    Curve,
-    add_legend,
-    draw_curves,
-    draw_points,
-    new_figure,
-    save_figure,
-    set_title,
-    use_log_scale,
-)
+from spacy_elmo.analysis.plots import Curve, add_legend, draw_curves, draw_points, new_figure, save_figure, set_title
 
+LOG_TICKS = (1, 1.5, 2, 3, 5, 7)  # of each power of ten
 # Scores of the seeds in percent, by share of the training data in percent.
 Scores = Dict[int, Sequence[float]]
 # "label", "words_per_s", and "score" (0 to 1) or None.
@@ -82,6 +74,19 @@ def draw_speeds(rows: Sequence[Row], path: Path, *, title: str, source: str = ""
     set_title(figure, title)
     add_legend(figure, axes, n_columns=2)
     save_figure(figure, path, source=source)
+
+
+def use_log_scale(axes: Any) -> None:
+    """Make the horizontal axis logarithmic, with whole numbers at its ticks.
+
+    axes (Any): A part of a figure.
+    """
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=LOG_TICKS))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def from_percent(record: Record) -> Record:

@@ -31,7 +31,6 @@ TITLE_WIDTH = 80  # characters of a line
 # Curves differ in these, too, so that they can be told apart in grey.
 MARKERS = "osD^vp*"
 STYLES = ("-", "--", "-.", ":")
-LOG_TICKS = (1, 1.5, 2, 3, 5, 7)  # of each power of ten
 
 
 class Curve(NamedTuple):
@@ -105,19 +104,6 @@ def draw_points(axes: Any, curves: Sequence[Curve]) -> None:
         look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
         points = (curve.places, curve.values, bars)
         axes.errorbar(*points, label=curve.label or None, linestyle="", markersize=5, capsize=3, **look)
-
-
-def use_log_scale(axes: Any) -> None:
-    """Make the horizontal axis logarithmic, with whole numbers at its ticks.
-
-    axes (Any): A part of a figure.
-    """
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=LOG_TICKS))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def set_title(figure: "Figure", title: str) -> None:

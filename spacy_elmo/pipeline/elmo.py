@@ -40,7 +40,6 @@ from ..ml.types import ElmoBatch
 from .advice import has_loader, warn_of_other_language, warn_without_listener
 from .defaults import DEFAULT_BLOCKS, check_settings
 from .gradient_buffer import GradientBuffer
-from .listened_to import ListenedToPipe
 from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
 from .other_bilm import check_kept_components
 from .training_check import check_training
