@@ -15,12 +15,8 @@ class Warnings(metaclass=Catalogue):
         'do not need it; save with format "native" (`--to native`) to keep it for perplexity and further training.'
     )
     WL060 = (
-        "The ELMo listener{owner} (upstream = '{upstream}') found no layers on {n_docs} Docs and uses zeros: "
-        "{problem}. {remedy}."
-    )
-    WL061 = (
-        "Layers of training Docs could not be cached in '{folder}' ({reason}); later epochs compute them again. Free "
-        "disk space there, choose another folder with the environment variable TMPDIR, or set layer_cache_mb to 0."
+        "{listener} found no layers on {n_docs} Docs and uses zeros. Is an ELMo component in the pipeline, before the "
+        'component with the listener, under the name in `upstream` ("*" for the nearest one), and enabled?'
     )
     WL064 = (
         "The biLM of '{name}' was trained on the language '{found}', but the language of the pipeline is '{wanted}', "
@@ -29,60 +25,34 @@ class Warnings(metaclass=Catalogue):
     )
     WL065 = (
         "No component listens to '{name}', so its layers have no effect on training: the models of {components} do not "
-        "use them.{order} To train them on ELMo, replace the blocks of each, and all blocks below it, with:\n"
-        "{blocks}\nIf you only need the vectors of '{name}', add it to annotating_components in [training]."
+        "use them.{order} To train them on ELMo, replace their `tok2vec`, and all blocks below it (`python -m spacy "
+        "elmo init-config` writes such configs, also for models without a `tok2vec`):\n{blocks}\nIf you only need the "
+        "vectors of '{name}', add it to annotating_components in [training]."
     )
     WL066 = (
         "Components were trained with another biLM ({trained}) than '{name}' has ({found}), so that their predictions "
-        "may be poor: {components}. Train them further, or load the biLM they were trained with "
-        "(`nlp.get_pipe(\"{name}\").load_weights(path)`; in a config, give '{name}' the `source` that they have)."
-    )
-    WL067 = (
-        "Components were trained with another biLM ({trained}) than '{name}' has ({found}), and will be trained "
-        "further with that one: {components}. If this is not intended, load the biLM they were trained with "
-        "([initialize.components.{name}.loader], or `weights` of the component)."
-    )
-    WL068 = (
-        "None of the labels given for '{name}' ({given}) is that of an entity in the training examples, which have "
-        "{found}: it would learn to find nothing. Correct [initialize.components.{name}.labels], or remove it to "
-        "collect the labels from the training data."
-    )
-    WL069 = (
-        "{layers} of the biLM of '{name}' will not be trained: unfreeze_every is {every}, and training ends after "
-        "{max_steps} updates. Set a smaller unfreeze_every in fine_tuning, or more "
-        "max_steps; if this is intended, name the layers to train in `layers`, or set frozen = true."
-    )
-    WL070 = (
-        "The {name} starts after its end: t is {t}, num_steps is {num_steps}, so that all updates have the lowest "
-        "rate, {rate}. Set num_steps to the updates of the whole training, those done before included, and t to the "
-        "updates done before."
+        "may be poor: {components}. Train them further with it, or load the biLM they were trained with "
+        "(`nlp.get_pipe(\"{name}\").load_weights(path)`; in a config, give '{name}' the `source` that they have). For "
+        "a component that is not to be trained, `nlp.replace_listeners` makes a copy of its biLM that does not change."
     )
     WL071 = (
         "The training goes on after the end of the {name}: num_steps is {num_steps}, so that all further updates have "
         "the lowest rate, {rate}. Set num_steps to the updates of the whole training, the max_steps of [training]."
-    )
-    WL072 = (
-        "The ELMo listener{owner} (upstream = '{upstream}') reads the layers of an ELMo component of another pipeline: "
-        "{problem}. Saved as it is, this pipeline would give other predictions. {remedy}."
-    )
-    WL073 = (
-        "'{name}' has a `source`, so that spaCy ignores {ignored}: its biLM and its settings are those of the source. "
-        "To change them, load the source with other settings (argument `config` of `spacy.load`) or another biLM "
-        '(`nlp.get_pipe("{name}").load_weights(path)`), and save it; or replace `source` by a component of its own.'
-    )
-    WL074 = (
-        "paths.bilm is '{path}', but nothing reads it: '{name}' has no loader, and loads the packaged biLM. Add "
-        '[initialize.components.{name}.loader] with @misc = "spacy-elmo.BiLMLoader.v1" and this path, or set '
-        "paths.bilm = null."
     )
     WL075 = (
         "The training examples have entities with labels that '{name}' does not know: {unknown}. It learns that they "
         "are no entities. It knows {known}, and no label can be added once it is initialized. If this is not intended, "
         "train a new component in place of it, or correct the labels of the examples."
     )
-    WL076 = (
-        "The learning rate will not fall to its lowest value: num_steps of spacy-elmo.slanted_triangular.v1 is "
-        "{num_steps}, but training ends after {max_steps} updates. Set num_steps to the max_steps of [training]."
+    WL100 = (
+        "The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order of "
+        "descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in this "
+        "order."
+    )
+    WL101 = (
+        "The warm-up of the learning rate takes {n_warmup} of the {n_updates} updates of this run, so the model learns "
+        "little. Set schedule.warmup_steps = null (schedule.warmup_share then applies, 5 % of the run), fewer "
+        "warmup_steps, a smaller batch_size, or more max_passes."
     )
     WL102 = (
         "No token of the training text is <UNK>, so the softmax does not learn its probability, and the perplexity of "

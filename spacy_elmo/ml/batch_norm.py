@@ -83,6 +83,14 @@ def boundary_columns(boundaries: Optional[BoundarySums], xp: Any) -> Tuple[int, 
     return int(boundaries.n_boundaries), columns[0], columns[1]
 
 
+def boundaries_without_gradient() -> ValueError:
+    """RETURNS (ValueError): The error of AllenNLP's norm with a biLM that is trained."""
+    return ValueError(
+        'layer_norm is "allennlp", but the biLM is trained (frozen = false). This norm includes the vectors of BOS '
+        'and EOS, which have no gradient. Set layer_norm = "bilm-tf" or "token", or frozen = true.'
+    )
+
+
 def _sum_boundaries(boundaries: Sequence[Any], n_layers: int) -> BoundarySums:
     zeros = numpy.zeros(n_layers)
     sums = sum((layers.sum(axis=(1, 2)) for layers in boundaries), zeros)

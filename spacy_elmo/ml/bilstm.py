@@ -17,8 +17,6 @@ from .._settings import find_texts
 from ..errors import Errors
 from ..inference.isolation import isolated
 from ..inference.lstm_sequences import run_lstm
-from ..inference.threads import register_fork_handlers
-from .calling_pipeline import of_component
 from .dropout import check_dropout, make_dropout
 
 Sequences = List[Floats2d]
@@ -46,7 +44,7 @@ def BiLSTMEncoder(width: int, depth: int = 1, dropout: Optional[float] = None) -
         ]
         problems = [text for is_fine, text in checks if not is_fine]
     if problems:
-        raise ValueError(Errors.EL060.format(block=f"BiLSTM encoder{of_component()}", problems="; ".join(problems)))
+        raise ValueError(Errors.EL060.format(block="BiLSTM encoder", problems="; ".join(problems)))
     layers = [layer for _ in range(depth) for layer in (BiLSTM(width), make_dropout(dropout))]
     encoder: Model[Sequences, Sequences] = chain(*layers)
     encoder.set_dim("nO", width)

@@ -9,8 +9,7 @@ from spacy.attrs import IS_SPACE, ORTH, SENT_START
 from spacy.strings import StringStore
 from spacy.tokens import Doc
 
-from ..errors import Errors
-from ..text.lanes import Window, split_windows
+from ..text.windows import Window, split_windows
 from .settings import ReadingSettings
 
 Rows = NDArray[numpy.int64]
@@ -52,7 +51,7 @@ def read_docs(docs: Sequence[Doc], settings: ReadingSettings) -> DocRuns:
     docs (Sequence[Doc]): Docs of any length; a Doc without words has no run.
     settings (ReadingSettings): `contexts`, `max_tokens`, `overlap` and `state`.
     RETURNS (DocRuns): The runs, in Doc order.
-    RAISES (ValueError): EL061 for sentence contexts without sentence boundaries.
+    RAISES (ValueError): For sentence contexts without sentence boundaries.
     """
     found = DocRuns([], [], [], [], [len(doc) for doc in docs])
     texts = _Texts()
@@ -107,7 +106,11 @@ def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
         return [0]
     if not doc.has_annotation("SENT_START"):
         if contexts == "sentences":
-            raise ValueError(Errors.EL061.format(text=doc.text[:40]))
+            raise ValueError(
+                f"contexts is 'sentences', but a Doc has no sentence boundaries: '{doc.text[:40]}'. Add a "
+                "component that sets them ('sentencizer', 'senter' or 'parser') before this one, or set "
+                'contexts = "auto".'
+            )
         return [0]
     if "sents" in doc.user_hooks:
         return sorted({0, *(sent.start for sent in doc.sents)})

@@ -14,7 +14,6 @@ from thinc.api import Linear, Model, chain, get_array_module, with_array, zero_i
 from thinc.types import Floats2d
 from thinc.util import torch2xp, xp2torch
 
-from ..errors import Errors
 from ..inference.isolation import isolated
 from .biluo import MISSING, Rows, admissible_tags, allowed_transitions, count_tags
 from .crf import FORBIDDEN, find_best_tags, negative_log_likelihood
@@ -36,7 +35,7 @@ def CRFTagger(tok2vec: Model[List[Doc], List[Floats2d]]) -> Model[List[Doc], CRF
     """Score tags by a linear layer, and their transitions by a matrix.
 
     tok2vec (Model[List[Doc], List[Floats2d]]): Any layer that gives a vector for each token.
-    RETURNS (Model[List[Doc], CRFScores]): The model of a `crf_ner`; in another component it raises EL434.
+    RETURNS (Model[List[Doc], CRFScores]): The model of a `crf_ner`; in another component it raises a ValueError.
     """
     emit: Model[Floats2d, Floats2d] = Linear(init_W=zero_init)
     crf: Model[List[Floats2d], CRFScores] = Model(
@@ -62,7 +61,7 @@ def set_label_count(model: Model[List[Doc], CRFScores], n_labels: int) -> None:
 def init(model: Model[List[Floats2d], CRFScores], X: Any = None, Y: Any = None) -> None:
     """Set all transitions to zero.
 
-    RAISES (ValueError): EL434 if no component has set the number of tags.
+    RAISES (ValueError): If no component has set the number of tags.
     """
     if not model.has_dim("nO"):
         _refuse_component()
@@ -159,5 +158,9 @@ def _split(array: Any, lengths: List[int]) -> List[Any]:
 
 
 def _refuse_component(*args: Any) -> NoReturn:
-    """RAISES (ValueError): EL434, since the component is another one than `crf_ner`."""
-    raise ValueError(Errors.EL434)
+    """RAISES (ValueError): Always, since the component is another one than `crf_ner`."""
+    raise ValueError(
+        "A component has the model spacy-elmo.CRFTagger.v1, but is not a 'crf_ner': only that component tells "
+        'the CRF how many tags it has. Set factory = "crf_ner" in the block of the component, or give it '
+        "another model."
+    )

@@ -151,7 +151,7 @@ def drop_vectors(doc: Doc, prefix: str) -> None:
 def drop_layers(doc: Doc, prefix: str) -> None:
     """Remove the layers of a Doc, and keep its mixed vectors.
 
-    RAISES (VectorsError): EL090 and EL091 for damaged data.
+    RAISES (VectorsError): And for damaged data.
     """
     for _, record in _find_records(doc, prefix):
         if "layers" in record:
@@ -177,7 +177,7 @@ def _is_tensor(doc: Doc, prefix: str) -> bool:
 
 def has_layers(doc: Doc, prefix: str) -> bool:
     """RETURNS (bool): Whether the Doc has layers, for all or some of its tokens.
-    RAISES (VectorsError): EL090 and EL091 for damaged data.
+    RAISES (VectorsError): And for damaged data.
     """
     settled = _find_settled(doc, prefix)
     records = [settled] if settled else [record for _, record in _find_records(doc, prefix)]
@@ -190,8 +190,8 @@ def get_mixed(doc: Doc, prefix: str, start: int, end: int) -> Floats2d:
     start (int): First token.
     end (int): The token after the last one.
     RETURNS (Floats2d): The mixed vectors of the tokens, shape (end - start, D).
-    RAISES (VectorsError): EL062 without data, EL063 after retokenization, EL074 if copied records are ambiguous, EL090
-        and EL091 for damaged data, EL092 for vectors of different sizes.
+    RAISES (VectorsError): EL062 without data, EL063 after retokenization, EL074 if copied records are ambiguous; for
+        damaged data, and for vectors of different sizes.
     """
     mixed: Floats2d = _read(doc, prefix, start, end, _mixed_rows)
     return mixed
@@ -199,10 +199,13 @@ def get_mixed(doc: Doc, prefix: str, start: int, end: int) -> Floats2d:
 
 def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
     """RETURNS (Floats3d): The layers of the tokens, shape (L+1, end - start, D).
-    RAISES (VectorsError): EL064 if only mixed vectors are stored, and those of `get_mixed`.
+    RAISES (VectorsError): If only mixed vectors are stored, and those of `get_mixed`.
     """
     if "layers" not in _get_record(doc, prefix):
-        raise VectorsError(Errors.EL064.format(name=prefix))
+        raise VectorsError(
+            f"The Doc has only the mixed vectors, not the layers (extension prefix '{prefix}'). Set store = "
+            '"both" or "layers" in the config of the ELMo component, and do not remove the layers from the Doc.'
+        )
     layers: Floats3d = _read(doc, prefix, start, end, lambda record, rows: record["layers"][:, rows])
     return layers
 
@@ -389,7 +392,7 @@ def _settle(doc: Doc, prefix: str) -> VectorRecord:
 
 def _join(doc: Doc, prefix: str, records: List[Tuple[int, Dict[str, Any]]], unclear: Rows) -> VectorRecord:
     """RETURNS (VectorRecord): The rows of records that are within a Doc, in arrays of its own.
-    RAISES (VectorsError): EL062 and EL074 for none, EL092 if their sizes differ.
+    RAISES (VectorsError): EL062 and EL074 for none, if their sizes differ.
     """
     n_chars, parts = _count_chars(doc), []
     for first, record in sorted(records, key=lambda placed: placed[0]):
@@ -403,7 +406,11 @@ def _join(doc: Doc, prefix: str, records: List[Tuple[int, Dict[str, Any]]], uncl
     widths, depths = {array.shape[-1] for array in arrays}, {len(array) for array in arrays if array.ndim == 3}
     if len(widths) > 1 or len(depths) > 1:
         sizes = f"widths {sorted(widths)}, numbers of layers {sorted(depths)}"
-        raise VectorsError(Errors.EL092.format(name=prefix, text=doc.text[:40], found=sizes))
+        raise VectorsError(
+            f"The Doc '{doc.text[:40]}' was joined from Docs whose ELMo vectors (extension prefix '{prefix}') "
+            f"have different sizes: {sizes}. Compute them all with the same biLM, or give each ELMo component "
+            "its own prefix."
+        )
     joined = VectorRecord(n_chars=n_chars, n_tokens=len(doc), n_carried=0)
     joined.update({name: kept[0][name] for name in ("weights", "gamma", "norm")})
     joined.update({name: True for name in FLAGS if all(record.get(name) is True for record in kept)})
@@ -433,12 +440,20 @@ def _shift(characters: Any, first: int) -> Rows:
 
 
 def _check_record(doc: Doc, prefix: str, first: Any, record: Any) -> None:
-    """RAISES (VectorsError): EL090 for a record with problems, EL091 for one with unusable values."""
+    """RAISES (VectorsError): For a record with problems, for one with unusable values."""
     problems = _find_problems(first, record)
     if problems:
-        raise VectorsError(Errors.EL090.format(name=prefix, text=doc.text[:40], problems="; ".join(problems)))
+        raise VectorsError(
+            f"The stored ELMo data of the Doc '{doc.text[:40]}' (extension prefix '{prefix}') is damaged: "
+            f"{'; '.join(problems)}. Read the Doc from an intact copy, or compute its vectors again with the "
+            "ELMo component (`nlp.get_pipe(NAME)(doc)`)."
+        )
     if _has_unusable_values(record):
-        raise VectorsError(Errors.EL091.format(name=prefix, text=doc.text[:40]))
+        raise VectorsError(
+            f"The stored ELMo vectors of the Doc '{doc.text[:40]}' (extension prefix '{prefix}') contain NaN, "
+            "infinity or very large values that would overflow. Read the Doc from an intact copy, or compute "
+            "its vectors again with the ELMo component (`nlp.get_pipe(NAME)(doc)`)."
+        )
     if isinstance(record, VectorRecord):
         record.is_checked = True
 
@@ -584,7 +599,7 @@ def register_extensions(prefix: str = "elmo") -> None:
 
     The ELMo component calls it. Call it yourself for Docs read from a file without a pipeline.
     prefix (str): The component's `prefix` setting, which replaces "elmo" in the names.
-    RAISES (ValueError): EL073 if a name is taken.
+    RAISES (ValueError): If a name is taken.
     """
     layers = f"{prefix}_layers"
     for owner in (Doc, Token, Span):
@@ -597,19 +612,26 @@ def register_getter(
 ) -> None:
     """Register an attribute of Doc, Span or Token; `remove` is called if that of a Doc is set to None.
 
-    RAISES (ValueError): EL073 if the name is taken.
+    RAISES (ValueError): If the name is taken.
     """
     if not owner.has_extension(name):
         owner.set_extension(name, getter=getter, setter=partial(_set_attribute, name, remove))
     elif owner.get_extension(name)[2] != getter:
-        raise ValueError(Errors.EL073.format(owner=owner.__name__, name=name))
+        raise ValueError(
+            f"The extension attribute '{owner.__name__}._.{name}' is already registered by other code. Choose "
+            "another prefix in the config of the ELMo component."
+        )
 
 
 def _set_attribute(name: str, remove: Optional[Callable[[Doc], None]], owner: Owner, value: Any) -> None:
-    """RAISES (AttributeError): EL079 for any value but None; spaCy would ignore it without a setter."""
+    """RAISES (AttributeError): For any value but None; spaCy would ignore it without a setter."""
     if value is not None or not isinstance(owner, Doc) or remove is None:
         remedy = "" if remove is None else f" To remove the vectors of a Doc, set `doc._.{name} = None`."
-        raise AttributeError(Errors.EL079.format(owner=type(owner).__name__, name=name) + remedy)
+        raise AttributeError(
+            f"'{type(owner).__name__}._.{name}' cannot be set: the ELMo component computes it. To change "
+            f"values, copy them (`vectors = {type(owner).__name__}._.{name}.copy()`); to store the copy on the "
+            "Doc, register another extension attribute." + remedy
+        )
     remove(owner)
 
 

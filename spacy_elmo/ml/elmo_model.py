@@ -7,23 +7,19 @@ from itertools import accumulate, starmap
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
 import numpy
-from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats3d, Ints1d
 from thinc.util import get_array_module, torch2xp, xp2torch
 from torch import Tensor, enable_grad
 
-from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.checks import check_state_of
 from ..inference.isolation import isolated
 from ..weights import load_bilm
 from .batch_norm import BoundarySums, compute_boundary_sums
-from .calling_pipeline import initialized_component, initialized_pipeline
 from .contexts import DocRuns, read_docs
 from .fine_tuning import FineTuning
-from .late_training import warn_of_early_end
 from .layer_cache import LayerCache
 from .owned_tok2vec import replace_listener, replace_listener_cfg
 from .settings import ElmoSettings
@@ -110,7 +106,6 @@ def init(model: Model[List[Doc], ElmoBatch], X: Optional[List[Doc]] = None, Y: A
     """Load the packaged biLM if the model has no weights. Fine-tuning begins at its first step."""
     fill(model)
     begin_training(model)
-    check_schedules(model, initialized_pipeline(), initialized_component())
 
 
 def get_settings(model: Model[List[Doc], ElmoBatch]) -> ElmoSettings:
@@ -129,14 +124,20 @@ def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
 
     model (Model): An ELMo model.
     bilm (BiLM): The biLM; its sizes must match the `bilm` setting of the model, if set.
-    RAISES (ValueError): EL065 for anything but a biLM, EL066 for other sizes, EL015 if the device does not support the
+    RAISES (ValueError): For anything but a biLM, for other sizes, EL015 if the device does not support the
         `precision` of the model, EL340 if the model carries a state that the encoder does not have.
     """
     if not isinstance(bilm, BiLM):
-        raise ValueError(Errors.EL065.format(found=type(bilm).__name__))
+        raise ValueError(
+            f"The loader returned a {type(bilm).__name__}, but should return a BiLM. Use "
+            "`spacy-elmo.BiLMLoader.v1`, or a function that also returns a BiLM."
+        )
     problems = _other_sizes(get_settings(model), bilm)
     if problems:
-        raise ValueError(Errors.EL066.format(problems=problems))
+        raise ValueError(
+            f"The sizes of the weights differ from those in the model's `bilm` block: {problems}. Load other "
+            "weights, or set bilm = null to take the sizes from the weights."
+        )
     check_state_of(bilm.config, get_settings(model).state)
     _shim(model).set_bilm(bilm)
     model.set_dim("nO", bilm.config.output_width, force=True)
@@ -148,14 +149,19 @@ def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
 
     model (Model): An ELMo model.
     RETURNS (BiLM): Its biLM.
-    RAISES (ValueError): EL067 if the sizes of the packaged biLM do not match the `bilm` setting of the model.
+    RAISES (ValueError): If the sizes of the packaged biLM do not match the `bilm` setting of the model.
     """
     bilm = get_bilm(model)
     if bilm is None:
         bilm = load_bilm(PACKAGED_BILM)
         problems = _other_sizes(get_settings(model), bilm)
         if problems:
-            raise ValueError(Errors.EL067.format(name=PACKAGED_BILM, problems=problems))
+            raise ValueError(
+                "The ELMo model has no weights, and the sizes in its `bilm` block differ from those of the "
+                f"packaged biLM '{PACKAGED_BILM}': {problems}. Specify the weights: `weights` in the config of "
+                "the component, or `elmo.load_weights(path)`, or [initialize.components.elmo.loader] with "
+                '@misc = "spacy-elmo.BiLMLoader.v1".'
+            )
         set_bilm(model, bilm)
     return bilm
 
@@ -167,16 +173,19 @@ def is_trained(model: Model[List[Doc], ElmoBatch]) -> bool:
     return _shim(model).is_trained
 
 
-def check_schedules(model: Model[List[Doc], ElmoBatch], nlp: Optional[Language], name: str) -> None:
-    """Warn if the training of a pipeline ends before its schedules do: WL069, WL076.
-
-    model (Model): An ELMo model whose training has begun.
-    nlp (Optional[Language]): The pipeline; None if only a component is initialized.
-    name (str): Of the component with the biLM.
+def find_left_frozen(model: Model[List[Doc], ElmoBatch], n_updates: int) -> List[int]:
+    """model (Model): An ELMo model whose training has begun.
+    RETURNS (List[int]): Layers that gradual unfreezing would not reach in so many updates.
     """
     tuner = _shim(model).tuner
-    find_left_frozen = (lambda n_updates: []) if tuner is None else tuner.find_left_frozen
-    warn_of_early_end(nlp, name, get_settings(model).fine_tuning, find_left_frozen)
+    return [] if tuner is None else tuner.find_left_frozen(n_updates)
+
+
+def count_updates(model: Model[List[Doc], ElmoBatch]) -> int:
+    """model (Model): An ELMo model.
+    RETURNS (int): How often training changed the weights of its biLM: a version of the weights in this process.
+    """
+    return _shim(model).n_updates
 
 
 def get_label(model: Model[List[Doc], ElmoBatch]) -> str:

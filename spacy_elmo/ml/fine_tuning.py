@@ -102,13 +102,17 @@ class FineTuner:
         """Start again: count from 0, take the weights as the pretrained ones, freeze what is not trained yet.
 
         bilm (BiLM): The biLM. Token embeddings in place of its token layer are constant.
-        RAISES (ValueError): EL085 for layers that the biLM does not have, or whose vectors are constant.
+        RAISES (ValueError): For layers that the biLM does not have, or whose vectors are constant.
         """
         known = list(range(int(bilm.token_embeddings is not None), bilm.config.n_layers + 1))
         wanted = known if self.settings.layers is None else self.settings.layers
         unknown = sorted(set(wanted) - set(known))
         if unknown:
-            raise ValueError(Errors.EL085.format(unknown=unknown, known=known, top=bilm.config.n_layers))
+            raise ValueError(
+                f"fine_tuning.layers names {unknown}, but the layers of this biLM that have weights to train "
+                f"are {known} (0 is the token layer, {bilm.config.n_layers} the top LSTM layer). Correct the "
+                "list, or set layers = null to train all."
+            )
         self._order = sorted(wanted, reverse=True)
         self.n_updates = 0
         self._pretrained = {}

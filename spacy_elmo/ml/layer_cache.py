@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from thinc.types import Floats3d
 from thinc.util import get_array_module, to_numpy
 
-from ..errors import Warnings
 from .contexts import DocRuns
 
 KEY_BYTES = 16
@@ -111,7 +110,12 @@ class LayerCache:
             _write_all(self._file, kept.data.cast("B"))
         except OSError as error:
             self._is_closed = True  # entries written before stay valid
-            warnings.warn(Warnings.WL061.format(folder=tempfile.gettempdir(), reason=error), stacklevel=2)
+            warnings.warn(
+                f"Layers of training Docs could not be cached in '{tempfile.gettempdir()}' ({error}); later "
+                "epochs compute them again. Free disk space there, choose another folder with the environment "
+                "variable TMPDIR, or set layer_cache_mb to 0.",
+                stacklevel=2,
+            )
             return
         self._places[key] = self._n_bytes
         self._n_bytes += kept.nbytes

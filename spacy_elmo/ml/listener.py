@@ -12,30 +12,20 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 
 import numpy
 from spacy.attrs import ORTH
-from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors, Warnings
 from .batch_norm import BoundarySums, LayersWithBoundaries, add_boundary_sums
-from .calling_pipeline import is_rehearsed, using_pipeline
 from .doc_vectors import get_boundary_sums, get_layers, has_layers
-from .missing_upstream import (
-    ANY_UPSTREAM,
-    describe_missing,
-    find_owner,
-    is_before,
-    link_late,
-    no_upstream,
-    not_initialized,
-)
 from .mix_settings import MixSettings, takes_mix_settings
 from .scalar_mix import ScalarMix, get_mix_settings, set_sizes, wrong_sizes
 from .types import ElmoBatch
-from .upstream import Upstream
 
+ANY_UPSTREAM = "*"  # the nearest ELMo component upstream
 TRAINED_WITH = "bilm"  # Thinc attribute of a listener
+EARLIER = "an earlier state of it"  # label of a biLM that was trained further, without the listener
 N_TOLERATED = 10  # updates of the biLM that a listener may miss, as in training with one task after the other
 # Takes the gradient of the layers; None if the biLM is frozen.
 LayersBackprop = Optional[Callable[[Floats3d], None]]
@@ -47,8 +37,8 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
     """Mixes the layers computed by an ELMo component upstream.
 
     The attribute "bilm" says which biLM it was trained with. It is saved with the component, and empty before the first
-    update, and in a pipeline of an earlier version. A biLM that is trained too changes with each update, so that the
-    component upstream sets the attribute when it is saved.
+    update, and in a pipeline of an earlier version. A biLM that is trained too changes with each update: until the
+    component upstream is saved, the listener remembers the number of the update (`last_update`) instead.
 
     upstream_name (str): Name of the component to listen to, "*" for the nearest one upstream.
     settings (MixSettings): The task's own mix.
@@ -59,6 +49,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
     _outputs: Optional[ElmoBatch]
     _backprop: LayersBackprop
     _is_answered: bool
+    last_update: Optional[int]
 
     def __init__(self, upstream_name: str, settings: MixSettings) -> None:
         super().__init__(
@@ -69,7 +60,6 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self.owner = ""  # name of the component with this listener
         self._upstream: Optional[weakref.ReferenceType[Any]] = None
         self._sample: Any = None
-        self.has_warned = False  # that it reads the layers of another pipeline
         self.forget_training()
         self.forget_batch()
 
@@ -84,19 +74,19 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return bool(self.mix.has_param("w"))
 
     @property
-    def upstream(self) -> Optional[Upstream]:
-        """RETURNS (Optional[Upstream]): The component it listens to, None if it is not linked."""
+    def upstream(self) -> Any:
+        """RETURNS (Optional[Elmo]): The component it listens to, None if it is not linked."""
         return None if self._upstream is None else self._upstream()
 
-    def link(self, upstream: Upstream, component_name: str) -> None:
+    def link(self, upstream: Any, component_name: str) -> None:
         """Listen to a component; a listener with "*" stops listening to the previous one.
 
-        upstream (Upstream): The ELMo component.
+        upstream (Elmo): The ELMo component.
         component_name (str): Name of the component with this listener.
         """
         if self.upstream is not None and self.upstream is not upstream:
             self.upstream.remove_listener(self, component_name)
-            self.settle_bilm(self.upstream.bilm_label)
+            self.settle_bilm()
         self._upstream = weakref.ref(upstream)
         self.prefix, self.owner = upstream.prefix, component_name or self.owner
         # Sizes of a trained listener are kept; they are checked when vectors arrive.
@@ -106,7 +96,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
     def set_sizes(self, n_layers: int, width: int) -> None:
         """n_layers (int): Layers to mix, L+1.
         width (int): D.
-        RAISES (ValueError): EL068 if the mix has other sizes, EL069 for another number of initial weights.
+        RAISES (ValueError): EL068 if the mix has other sizes; for another number of initial weights.
         """
         set_sizes(self.mix, n_layers, width, owner=self.owner)
         self.set_dim("nO", self.mix.get_dim("nO"), force=True)
@@ -118,55 +108,64 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         if sizes is not None and self.is_initialized and known != sizes:
             raise wrong_sizes(self.owner, known, sizes)
 
+    # Which biLM it was trained with
+
     @property
     def trained_with(self) -> str:
         """RETURNS (str): Label of the biLM of the last update, see `TorchBiLM.label`; empty if it is not known."""
         label: str = self.attrs[TRAINED_WITH]
         return label
 
+    @property
+    def is_behind(self) -> bool:
+        """RETURNS (bool): Whether the biLM was trained further without this listener, after its last gradient."""
+        if self.last_update is None or self.upstream is None:
+            return False
+        return bool(self.upstream.n_updates - self.last_update > N_TOLERATED + 1)
+
+    def follow(self, label: str) -> None:
+        """The biLM may be trained: if this listener was trained with it, count its updates from now on.
+
+        label (str): Of the biLM upstream.
+        """
+        if self.last_update is None and self.trained_with and not self.has_other_bilm(label):
+            self.last_update = self.upstream.n_updates
+
     def note_update(self, is_bilm_trained: bool) -> None:
         """Remember the biLM of an update.
 
         is_bilm_trained (bool): Whether the update changes the biLM too, so that its label is not known before the end.
         """
-        self.follows_bilm, self.n_missed = is_bilm_trained, 0
+        self.last_update, self.warned_of = None, ""
+        if is_bilm_trained:
+            self.last_update = self.upstream.n_updates
         self.attrs[TRAINED_WITH] = "" if is_bilm_trained or self.upstream is None else self.upstream.bilm_label
 
-    def label_bilm(self, label: str) -> None:
-        """label (str): Of the biLM upstream, taken over if it is trained with this listener."""
-        if self.follows_bilm:
-            self.attrs[TRAINED_WITH] = label
+    def label_bilm(self) -> None:
+        """Before saving: store the label of the biLM upstream, if it is trained with this listener."""
+        if self.last_update is not None and self.upstream is not None:
+            self.attrs[TRAINED_WITH] = EARLIER if self.is_behind else self.upstream.bilm_label
 
-    def settle_bilm(self, label: str) -> None:
-        """label (str): As for `label_bilm`, and kept from now on, since another biLM follows."""
-        self.label_bilm(label)
-        self.follows_bilm = False
-
-    def miss_update(self) -> None:
-        """The biLM is about to be updated without this listener. After some such updates the vectors are no longer
-        those it was trained on: it keeps the label of the biLM at the second one, after its own last gradient.
-        """
-        if not self.follows_bilm or self.upstream is None:
-            return
-        self.n_missed += 1
-        if self.n_missed == 2:
-            self.label_missed = self.upstream.bilm_label
-        if self.n_missed > N_TOLERATED:
-            self.settle_bilm(self.label_missed)
+    def settle_bilm(self) -> None:
+        """Keep the label of the biLM upstream from now on, since another biLM follows."""
+        self.label_bilm()
+        self.last_update = None
 
     def has_other_bilm(self, label: str) -> bool:
         """label (str): Of the biLM upstream.
         RETURNS (bool): Whether it is known to be another one than that of the last update.
         """
-        if not label or not self.trained_with or self.follows_bilm:
-            return False
-        return label.split()[0] != self.trained_with.split()[0]
+        if self.last_update is not None:
+            return self.is_behind
+        return bool(label and self.trained_with) and label.split()[0] != self.trained_with.split()[0]
 
     def forget_training(self) -> None:
         """Forget the biLM of earlier updates: the values are initial ones."""
         self.attrs[TRAINED_WITH] = ""
-        self.follows_bilm, self.n_missed, self.label_missed = False, 0, ""
-        self.warned_of = ""  # label of the biLM that a warning was about
+        self.last_update = None
+        self.warned_of = ""  # what a warning of another biLM was about
+
+    # The training batch
 
     @classmethod
     def get_batch_id(cls, docs: Iterable[Doc]) -> int:
@@ -196,7 +195,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         Copies are recognized by their words, and only until the gradient is returned, since later Docs may have the
         same words.
         RETURNS (Optional[ElmoBatch]): None for other Docs.
-        RAISES (ValueError): EL070 if the tokens of the Docs have changed since.
+        RAISES (ValueError): If the tokens of the Docs have changed since.
         """
         docs = _with_tokens(docs)
         if self._outputs is None or len(docs) != len(self._docs):
@@ -204,7 +203,11 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         is_changed = self.get_batch_id(docs) != self._batch_id
         if all(doc is other for doc, other in zip(docs, self._docs)):
             if is_changed:
-                raise ValueError(Errors.EL070.format(found=self.get_batch_id(docs), wanted=self._batch_id))
+                raise ValueError(
+                    "The tokens of a training batch have changed since the ELMo component computed its layers "
+                    f"(batch {self.get_batch_id(docs)}, expected {self._batch_id}). Move components that change "
+                    "tokens before the ELMo component."
+                )
             return self._outputs
         is_copy = not self._is_answered and not is_changed and all(map(_has_same_tokens, docs, self._docs))
         return self._outputs if is_copy else None
@@ -212,7 +215,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
     def __getstate__(self) -> Dict[str, Any]:
         """State for pickling, without the batch and the component, but with the prefix of the vectors on a Doc."""
         slots = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
-        lost = ("_upstream", "_sample", "_docs", "_batch_id", "_outputs", "_backprop", "_is_answered")
+        lost = ("_upstream", "_sample", "_docs", "_batch_id", "_outputs", "_backprop", "_is_answered", "last_update")
         return {**slots, **{name: value for name, value in self.__dict__.items() if name not in lost}}
 
     def __deepcopy__(self, memo: Dict[int, Any]) -> "ElmoListener":
@@ -224,9 +227,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return copied
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
-        # Not in pickles of earlier versions.
-        self.follows_bilm, self.warned_of, self.owner, self.has_warned = False, "", "", False
-        self.n_missed, self.label_missed = 0, ""
+        self.last_update, self.warned_of, self.owner = None, "", ""
         for name, value in state.items():
             setattr(self, name, value)
         self.attrs.setdefault(TRAINED_WITH, "")
@@ -260,7 +261,7 @@ def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
             model.mix.set_param("w", None)  # initialized again, possibly with other sizes
             model.set_sizes(*model.upstream.sizes)
     if not model.has_dim("nO") or not model.mix.has_dim("nL"):
-        raise no_upstream(model, model.upstream_name)
+        raise ValueError(Errors.EL071.format(listener=_describe(model)))
     model.mix.initialize()
     model.forget_training()
 
@@ -272,7 +273,7 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
     RAISES (ValueError): EL098 if the component of the listener is not initialized.
     """
     if not model.is_initialized:
-        raise not_initialized(model, model.owner)
+        raise not_initialized(model.owner or model.name)
     lengths = [len(doc) for doc in docs]
     find_layers = _training_layers if is_train else _doc_layers
     layers, backprop_layers = find_layers(model, docs)
@@ -297,18 +298,23 @@ def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput
     if outputs is not None:
         _check_sizes(model, outputs.layers)
         return _with_boundaries(model, outputs.layers, [outputs.boundaries]), model._backprop
-    if not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
-        if model._backprop is not None and not model._is_answered and not is_rehearsed():
-            raise ValueError(Errors.EL080.format(upstream=model.upstream_name))
-        if model.upstream is None:
-            raise ValueError(Errors.EL072.format(**describe_missing(model, model.upstream_name, using_pipeline())))
+    batch = {id(doc) for doc in model._docs}
+    if model._backprop is not None and not model._is_answered and any(id(doc) in batch for doc in docs):
+        raise ValueError(
+            f"{_describe(model)} got some Docs of the training batch, or all in another order, so that their gradient "
+            "would not reach the biLM, which is trained too (frozen = false). Pass the Docs of the batch as they are, "
+            "or copies with the same tokens, or set frozen = true."
+        )
+    # One that spaCy has not linked comes before its ELMo component: once trained, saved and loaded it would have none.
+    is_linked = model.upstream is not None and model.owner in model.upstream.listener_map
+    if not is_linked and not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
+        raise ValueError(Errors.EL071.format(listener=_describe(model)))
     model.forget_batch()  # received when the component was trained or active
     return _doc_layers(model, docs, is_train=True)
 
 
 def _doc_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool = False) -> Tuple[MixInput, None]:
     """RETURNS (Tuple[MixInput, None]): Layers stored on the Docs, or computed by the component."""
-    link_late(model)
     bounds = numpy.cumsum([0, *(len(doc) for doc in docs)]).tolist()
     layers = model.ops.alloc3f(model.mix.get_dim("nL"), bounds[-1], model.mix.get_dim("nI"))
     missing: List[int] = []
@@ -332,24 +338,24 @@ def _doc_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool = False
 
 def _ask_upstream(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Optional[ElmoBatch]:
     """RETURNS (Optional[ElmoBatch]): Layers of Docs without stored ones; None, with a warning, without a component."""
-    nlp = using_pipeline()
     if model.upstream is None:
-        told = describe_missing(model, model.upstream_name, nlp)
-        warnings.warn(Warnings.WL060.format(n_docs=len(docs), **told), stacklevel=2)
+        warnings.warn(Warnings.WL060.format(listener=_describe(model), n_docs=len(docs)), stacklevel=2)
         return None
-    _warn_of_borrowed_layers(model, nlp)
-    batch = model.upstream.compute(docs, is_train=is_train)
+    batch: ElmoBatch = model.upstream.compute(docs, is_train=is_train)
     _check_sizes(model, batch.layers)
     return batch
 
 
-def _warn_of_borrowed_layers(model: ElmoListener, nlp: Optional[Language]) -> None:
-    """Warn, once, if the component upstream is not before the listener in the pipeline that uses it."""
-    owner = find_owner(nlp, model)
-    if nlp is not None and owner and not model.has_warned and not is_before(nlp, model.upstream, owner):
-        model.has_warned = True
-        text = Warnings.WL072.format(**describe_missing(model, model.upstream_name, nlp))
-        warnings.warn(text, stacklevel=2)
+def _describe(model: ElmoListener) -> str:
+    owner = f" of '{model.owner}'" if model.owner else ""
+    return f"The ELMo listener{owner} (upstream = '{model.upstream_name}')"
+
+
+def not_initialized(name: str) -> ValueError:
+    """name (str): Of a component, or of its layer with a mix that has no weights.
+    RETURNS (ValueError): EL098, as spaCy's E109.
+    """
+    return ValueError(Errors.EL098.format(name=name))
 
 
 def _with_boundaries(model: ElmoListener, layers: Floats3d, boundaries: Sequence[Optional[BoundarySums]]) -> MixInput:
@@ -358,7 +364,11 @@ def _with_boundaries(model: ElmoListener, layers: Floats3d, boundaries: Sequence
         return layers
     known = [part for part in boundaries if part is not None]
     if len(known) < len(boundaries):
-        raise ValueError(Errors.EL077.format(upstream=model.upstream_name))
+        raise ValueError(
+            f"layer_norm is \"allennlp\" in a listener (upstream = '{model.upstream_name}'), but some Docs have "
+            "no vectors of BOS and EOS, which this norm includes: these Docs were cut, joined, or processed by "
+            "a component without such a listener. Process them with the ELMo component of this pipeline."
+        )
     return LayersWithBoundaries(layers, add_boundary_sums(known, len(layers)))
 
 

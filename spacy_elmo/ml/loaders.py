@@ -7,7 +7,6 @@ import torch
 
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
-from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.isolation import isolated
 from ..weights import load_bilm
@@ -31,7 +30,7 @@ def BiLMLoader(
     vocab (Optional[str]): A vocabulary, one word per line.
     token_embeddings (Optional[str]): A file of precomputed word vectors in the order of `vocab`.
     RETURNS (Callable[[], BiLM]): The loader; it opens the files when it is called. RAISES (ValueError): When it is
-        called, EL086 if neither `path` nor `weights` is given; others as `load_bilm`.
+        called, if neither `path` nor `weights` is given; others as `load_bilm`.
     """
     given = {"options": options, "weights": weights, "vocab": vocab, "token_embeddings": token_embeddings}
     files = {name: None if file is None else resolve(file) for name, file in given.items()}
@@ -39,9 +38,13 @@ def BiLMLoader(
 
 
 def _load_given(path: Optional[str], **files: Any) -> BiLM:
-    """RAISES (ValueError): EL086 without a path, or with an empty one, and without weights; others as `load_bilm`."""
+    """RAISES (ValueError): Without a path, or with an empty one, and without weights; others as `load_bilm`."""
     if not (path or "").strip() and files["weights"] is None:
-        raise ValueError(Errors.EL086)
+        raise ValueError(
+            "No biLM is given: the path in [initialize.components.elmo.loader] is null or empty. Add "
+            "--paths.bilm, with the name of a packaged model or the path of weights in any known format, or "
+            "set the path in this block."
+        )
     return load_bilm(path, **files)
 
 

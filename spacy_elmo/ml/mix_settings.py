@@ -8,7 +8,6 @@ from typing import Any, Callable, List, Optional, TypeVar
 from .._choices import LAYER_NORMS
 from .._settings import find_texts, is_finite
 from ..errors import Errors
-from .calling_pipeline import of_component
 
 Built = TypeVar("Built")
 MIXES = ("learned", "fixed", "mean", "top")
@@ -49,7 +48,7 @@ class MixSettings:
     def __post_init__(self) -> None:
         problems = self._problems() + self._contradictions()
         if problems:
-            raise ValueError(Errors.EL060.format(block=f"mix{of_component()}", problems="; ".join(problems)))
+            raise ValueError(Errors.EL060.format(block="mix", problems="; ".join(problems)))
 
     @property
     def learns_weights(self) -> bool:

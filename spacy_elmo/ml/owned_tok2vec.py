@@ -3,16 +3,14 @@
 `spacy-elmo.ElmoTok2Vec.v1` is this `tok2vec` layer, which needs no ELMo component upstream.
 """
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Tuple
 
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..errors import Errors
-from .batch_norm import LayersWithBoundaries, add_boundary_sums
-from .calling_pipeline import replaced_listener
-from .missing_upstream import not_initialized
+from .batch_norm import LayersWithBoundaries, add_boundary_sums, boundaries_without_gradient
+from .listener import ElmoListener, not_initialized
 from .mix_settings import MixSettings, takes_mix_settings
 from .scalar_mix import ScalarMix, get_mix_settings, set_sizes
 from .types import ElmoBatch
@@ -40,10 +38,10 @@ def join_mix(elmo: Model[List[Doc], ElmoBatch], mix: Model[Any, Any]) -> Model[L
     """elmo (Model[List[Doc], ElmoBatch]): The biLM.
     mix (Model): A `ScalarMix`, trained or not.
     RETURNS (Model[List[Doc], List[Floats2d]]): Both as one layer.
-    RAISES (ValueError): EL076 for a norm that includes BOS and EOS with a biLM that is trained.
+    RAISES (ValueError): For a norm that includes BOS and EOS with a biLM that is trained.
     """
     if get_mix_settings(mix).needs_boundaries and not elmo.attrs["settings"].frozen:
-        raise ValueError(Errors.EL076)
+        raise boundaries_without_gradient()
     dims = {"nO": mix.maybe_get_dim("nO")}
     return Model("elmo_tok2vec", forward, init=init, dims=dims, layers=[elmo, mix])
 
@@ -67,7 +65,7 @@ def forward(
     """
     elmo, mix = model.layers
     if not mix.has_param("w"):
-        raise not_initialized(model)
+        raise not_initialized(model.name)
     batch, backprop_elmo = elmo(docs, is_train)
     layers: Any = batch.layers
     if get_mix_settings(mix).needs_boundaries:
@@ -86,15 +84,21 @@ def forward(
 
 
 def replace_listener(
-    copied: Model[List[Doc], ElmoBatch], listener: Model[Any, Any], component: Any
+    copied: Model[List[Doc], ElmoBatch], listener: ElmoListener, component: Any
 ) -> Model[List[Doc], List[Floats2d]]:
     """Hook of spaCy: create the layer that replaces a listener.
 
     copied (Model[List[Doc], ElmoBatch]): A copy of the component's model.
-    listener (Model): The listener; its trained mix is used.
+    listener (ElmoListener): The listener; its trained mix is used.
     component (Any): The ELMo component.
     RETURNS (Model[List[Doc], List[Floats2d]]): A layer with the same vectors.
+    RAISES (ValueError): If the config of the whole `tok2vec` was replaced, but the listener is only a part of it.
     """
+    nlp = component.get_pipeline()
+    if nlp is not None and listener.owner in nlp.component_names:  # its config is replaced already
+        block = nlp.get_pipe_config(listener.owner)["model"]["tok2vec"]
+        if isinstance(block, ReplacedListener) and TOK2VEC not in block.before:
+            raise _wrong_path(block.before)
     if copied.has_dim("nO") is None:  # no weights yet: the component loads them
         component.fill()
         copied = component.model.copy()
@@ -103,53 +107,62 @@ def replace_listener(
     return join_mix(copied, mix)
 
 
+class ReplacedListener(Dict[str, Any]):
+    """Config of an `ElmoTok2Vec` in place of a listener; `before` has the mix settings of all listeners by path."""
+
+    before: Dict[str, Dict[str, Any]]
+
+
 def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) -> Dict[str, Any]:
     """Hook of spaCy: create the config of the layer that replaces a listener.
 
-    spaCy always passes the block `model.tok2vec`, which may contain several listeners: the one at the path that
-    `nlp.replace_listeners` has come to, or else the first one that is not replaced yet.
+    spaCy calls it once for each path that it was given, and puts the result there. It passes the block `model.tok2vec`,
+    which may contain several listeners, and not the path. So each call gives the settings of the first listener that is
+    left, and corrects the results of earlier calls, whose paths are known by now.
     elmo_cfg (Dict[str, Any]): Config of the component's model.
     tok2vec_cfg (Dict[str, Any]): Config of the listener, or of a block that contains it.
     RETURNS (Dict[str, Any]): Config of an `ElmoTok2Vec`.
-    RAISES (ValueError): EL378 if there is no listener at the path.
+    RAISES (ValueError): If a path before was not that of a listener.
     """
-    component, path = replaced_listener()
-    paths = find_paths(tok2vec_cfg, TOK2VEC, component)
-    if path.startswith(TOK2VEC) and path not in paths:
-        raise ValueError(Errors.EL378.format(path=path, paths=", ".join(paths)))
-    listener_cfg = _block_at(tok2vec_cfg, path or paths[0], component)
-    mix_cfg = {name: value for name, value in listener_cfg.items() if name not in NO_MIX_SETTINGS}
-    return {"@architectures": OWNED, "elmo": dict(elmo_cfg), **mix_cfg}
+    blocks = _find_blocks(tok2vec_cfg)
+    replaced = {path: block for path, block in blocks.items() if isinstance(block, ReplacedListener)}
+    before = next((block.before for block in replaced.values()), None) or find_listener_blocks(tok2vec_cfg)
+    left = [path for path in before if path not in replaced]
+    if not left or not before.keys() >= replaced.keys():
+        raise _wrong_path(before)
+    for path in replaced:
+        replaced[path].update(before[path])
+    config = ReplacedListener({"@architectures": OWNED, "elmo": dict(elmo_cfg), **before[left[0]]})
+    config.before = before
+    return config
 
 
-def find_paths(block: Any, path: str, component: str) -> List[str]:
-    """block (Any): A block of a config, or a value.
-    path (str): Its dotted name, below that of the component.
-    component (str): The component.
-    RETURNS (List[str]): The dotted names of the listeners in it, references to a listener included.
+def find_listener_blocks(tok2vec_cfg: Any) -> Dict[str, Dict[str, Any]]:
+    """tok2vec_cfg (Any): The block `model.tok2vec` of a component.
+    RETURNS (Dict[str, Dict[str, Any]]): The mix settings of its listeners by dotted name, in the order of the config. A
+        value may refer to a listener in the same block.
     """
-    if _refers_to(block, component):
-        return [path]
-    if not isinstance(block, dict):
-        return []
-    if block.get("@architectures") == LISTENER:
-        return [path]
-    return [found for name, value in block.items() for found in find_paths(value, f"{path}.{name}", component)]
+    found: Dict[str, Dict[str, Any]] = {}
+    blocks = _find_blocks(tok2vec_cfg)
+    for path, block in blocks.items():
+        target = block
+        if isinstance(block, str):
+            target = blocks.get(TOK2VEC + block.rstrip("}").partition(TOK2VEC)[2])
+        if isinstance(target, dict) and target.get("@architectures") == LISTENER:
+            found[path] = {name: value for name, value in target.items() if name not in NO_MIX_SETTINGS}
+    return found
 
 
-def _refers_to(value: Any, component: str) -> str:
-    """RETURNS (str): Dotted name of the block of the component's tok2vec that a value refers to; empty for others."""
-    start = f"${{components.{component}."
-    is_reference = isinstance(value, str) and value.startswith(f"{start}{TOK2VEC}.") and value.endswith("}")
-    return value[len(start) : -1] if is_reference else ""
+def _find_blocks(value: Any, path: str = TOK2VEC) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Blocks of listeners or of what replaced them, and references, by dotted name."""
+    if not isinstance(value, dict):
+        return {path: value} if isinstance(value, str) and value.startswith("${") else {}
+    if isinstance(value, ReplacedListener) or value.get("@architectures") == LISTENER:
+        return {path: value}
+    parts = [_find_blocks(inner, f"{path}.{name}") for name, inner in value.items()]
+    return {name: block for part in parts for name, block in part.items()}
 
 
-def _block_at(tok2vec_cfg: Dict[str, Any], path: str, component: str) -> Dict[str, Any]:
-    """path (str): Of a listener, for instance "model.tok2vec.elmo_output".
-    RETURNS (Dict[str, Any]): Its block, or that which it refers to, which may have been replaced before.
-    """
-    block: Any = tok2vec_cfg
-    for name in path.removeprefix(TOK2VEC).split(".")[1:]:
-        block = block[name]
-    reference = _refers_to(block, component)
-    return _block_at(tok2vec_cfg, reference, component) if reference else dict(block)
+def _wrong_path(listeners: Iterable[str]) -> ValueError:
+    paths = ", ".join(listeners)
+    return ValueError(f"replace_listeners names a path that is not a listener's. Name all listeners: {paths}.")

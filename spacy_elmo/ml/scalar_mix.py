@@ -3,7 +3,7 @@
 bilm-tf has softmax(w + 1/n), which is equal; its L2 on `w` regularizes towards the mean of the layers.
 """
 
-from typing import Any, Callable, List, Optional, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from thinc.api import Linear, Model
 from thinc.types import Floats1d, Floats2d, Floats3d
@@ -42,7 +42,7 @@ def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int, *, ow
     n_layers (int): Layers to mix, L+1.
     width (int): D.
     owner (str): Name of its component, for the error; empty if it is not known.
-    RAISES (ValueError): EL068 if it was initialized with other sizes, EL069 for another number of initial weights.
+    RAISES (ValueError): EL068 if it was initialized with other sizes, for another number of initial weights.
     """
     known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
     if model.has_param("w") and known != (n_layers, width):
@@ -73,7 +73,7 @@ def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
 
     model (Model): A `ScalarMix` that is initialized.
     RETURNS (Floats1d): Raw weights, shape (L+1,).
-    RAISES (ValueError): EL069 for another number of initial weights.
+    RAISES (ValueError): For another number of initial weights.
     """
     settings, weights = get_mix_settings(model), model.get_param("w")
     if settings.mix == "learned":
@@ -85,8 +85,7 @@ def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
 def _check_count(settings: MixSettings, n_layers: int, owner: str = "") -> None:
     weights = settings.initial_weights
     if weights is not None and len(weights) != n_layers:
-        sizes = {"n_weights": len(weights), "weights": list(weights), "n_layers": n_layers}
-        raise ValueError(Errors.EL069.format(setting="initial_weights" + (f" of '{owner}'" if owner else ""), **sizes))
+        raise wrong_count("initial_weights" + (f" of '{owner}'" if owner else ""), weights, n_layers)
 
 
 def _start_weights(settings: MixSettings, n_layers: int) -> List[float]:
@@ -156,6 +155,18 @@ def _as_kind(array: Floats1d, like: Floats1d) -> Floats1d:
 
 def _same(array: Any) -> Any:
     return array
+
+
+def wrong_count(setting: str, weights: Sequence[float], n_layers: int) -> ValueError:
+    """setting (str): What has the weights.
+    weights (Sequence[float]): Raw weights of a mix.
+    n_layers (int): Layers of the biLM, of which there is another number.
+    RETURNS (ValueError): The error.
+    """
+    return ValueError(
+        f"{setting} has {len(weights)} weights ({list(weights)}), but the biLM has {n_layers} layers (including the "
+        "token layer). Give one weight per layer, or null for equal weights."
+    )
 
 
 def wrong_sizes(owner: str, wanted: Sizes, found: Sizes) -> ValueError:

@@ -28,7 +28,7 @@ def slanted_triangular(
     num_steps (int): T, the updates of the training. Later rates are the lowest one, with warning WL071.
     cut_frac (float): Share of the updates in which the rate rises, 0 to below 1.
     ratio (float): The highest rate by the lowest one.
-    t (int): Updates done before, for a training that is resumed; WL070 if there are none left.
+    t (int): Updates done before, for a training that is resumed; if there are none left.
     RETURNS (Iterator[float]): The rate of each update, without end.
     RAISES (ValueError): EL060 for settings that make no sense.
     """
@@ -49,11 +49,17 @@ def slanted_triangular(
     rates = (max_rate * (1.0 + max(0.0, height) * (ratio - 1.0)) / ratio for height in heights)
     if ratio == 1:  # a constant rate has no end
         return rates
-    found = {"name": NAME, "num_steps": num_steps, "rate": f"{max_rate / ratio:g}"}
+    lowest = f"{max_rate / ratio:g}"
     if t >= num_steps:
-        warnings.warn(Warnings.WL070.format(t=t, **found), stacklevel=2)
+        warnings.warn(
+            f"The {NAME} starts after its end: t is {t}, num_steps is {num_steps}, so that all updates have the lowest "
+            f"rate, {lowest}. Set num_steps to the updates of the whole training, those done before included, and t to "
+            "the updates done before.",
+            stacklevel=2,
+        )
         return rates
-    return _warn_after(rates, num_steps - t + N_SPARE, Warnings.WL071.format(**found))
+    text = Warnings.WL071.format(name=NAME, num_steps=num_steps, rate=lowest)
+    return _warn_after(rates, num_steps - t + N_SPARE, text)
 
 
 def _warn_after(rates: Iterator[float], n_rates: int, text: str) -> Iterator[float]:

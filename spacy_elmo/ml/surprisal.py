@@ -85,7 +85,7 @@ def compute_surprisal(bilm: BiLM, reading: Reading, docs: Sequence[Doc]) -> List
     reading (Reading): How the Docs are cut into sequences.
     docs (Sequence[Doc]): The Docs.
     RETURNS (List[Bits]): For each Doc shape (d, n), in bits, NaN for white space.
-    RAISES (ValueError): EL007 without a softmax or a vocabulary, EL061 for sentence contexts without sentence
+    RAISES (ValueError): EL007 without a softmax or a vocabulary, for sentence contexts without sentence
         boundaries.
     """
     found = read_docs(docs, reading)
@@ -138,14 +138,20 @@ def get_surprisal(token: Token, prefix: str) -> Surprisal:
     """token (Token): A token of a Doc that went through the component.
     prefix (str): Extension prefix of the component.
     RETURNS (Surprisal): In bits.
-    RAISES (ValueError): EL375 if it was not computed, EL376 if tokens were merged or split since.
+    RAISES (ValueError): If it was not computed, if tokens were merged or split since.
     """
     stored: Dict[Any, Any] = token.doc.user_data
     record = stored.get(_key(prefix, token))
     if record is None and not any(isinstance(key, tuple) and key[1] == f"{prefix}_surprisal" for key in stored):
-        raise ValueError(Errors.EL375.format(text=token.text, name=prefix))
+        raise ValueError(
+            f"There is no surprisal for '{token.text}' (extension prefix '{prefix}'). Process the Doc with a "
+            'pipeline that has a component "elmo_surprisal".'
+        )
     if record is None or record[0] != len(token):
-        raise ValueError(Errors.EL376.format(text=token.text))
+        raise ValueError(
+            f"The tokens around '{token.text}' were merged or split after their surprisal was computed. Read it "
+            'before, or put "elmo_surprisal" after the component that retokenizes.'
+        )
     _, is_unk, *bits = record
     forward, backward = [*bits, math.nan][:2]
     return Surprisal(forward, backward, sum(bits) / len(bits), is_unk)

@@ -11,7 +11,6 @@ from thinc.types import Floats2d
 
 from ..errors import Errors
 from .bilstm import ANY_WIDTH
-from .calling_pipeline import of_component
 from .dropout import check_dropout, make_dropout
 from .elmo_layers import ELMO_LAYERS, check_elmo
 
@@ -38,7 +37,7 @@ def ElmoTaskEncoder(
         joined to the encoder's output; null for none.
     dropout (Optional[float]): Dropout of the joined input; null for that of [training].
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
-    RAISES (ValueError): EL060 for settings that make no sense, EL081 without any ELMo.
+    RAISES (ValueError): EL060 for settings that make no sense, without any ELMo.
     """
     problems = check_dropout(dropout) + _check_encoder(encode)
     if embed.attrs.get(ANY_WIDTH):
@@ -46,9 +45,12 @@ def ElmoTaskEncoder(
     for name, layer in (("elmo_input", elmo_input), ("elmo_output", elmo_output)):
         problems += [] if layer is None else check_elmo(name, layer)
     if problems:
-        raise ValueError(Errors.EL060.format(block=f"task encoder{of_component()}", problems="; ".join(problems)))
+        raise ValueError(Errors.EL060.format(block="task encoder", problems="; ".join(problems)))
     if elmo_input is None and elmo_output is None:
-        raise ValueError(Errors.EL081.format(owner=of_component()))
+        raise ValueError(
+            "The task encoder places no ELMo: elmo_input and elmo_output are both null. Give it a block with "
+            '@architectures = "spacy-elmo.ElmoListener.v1" at one or both; without ELMo, use `spacy.Tok2Vec.v2`.'
+        )
     joined = embed if elmo_input is None else concatenate(embed, elmo_input)  # [x; ELMo]
     projection = [] if encode.attrs.get(ANY_WIDTH) else [_project(encode)]
     hidden: Tok2Vec = chain(joined, make_dropout(dropout), *projection, encode)  # h

@@ -1,6 +1,6 @@
 """spaCy's text classifier over pooled vectors, for batches in which some Docs have no tokens."""
 
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from spacy.tokens import Doc
 from spacy.util import registry
@@ -8,6 +8,7 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 DocModel = Model[List[Doc], Floats2d]
+BAG_OF_WORDS = "spacy.TextCatBOW."  # of which version ever
 RESIZE = "resize_output"  # attribute that spaCy's component calls when a label is added
 
 
@@ -34,6 +35,16 @@ def TextCatReduce(
     build = registry.architectures.get("spacy.TextCatReduce.v1")
     kinds = (use_reduce_first, use_reduce_last, use_reduce_max, use_reduce_mean)
     return skip_empty_docs(build(tok2vec, exclusive_classes, *kinds, nO))
+
+
+def reduce_classifier(exclusive_classes: bool, *kinds: str) -> Dict[str, Any]:
+    """exclusive_classes (bool): As in the classifier that it replaces.
+    *kinds (str): What it reads: "first", "last", "max" or "mean" of the vectors.
+    RETURNS (Dict[str, Any]): The settings of a text classifier, without its tok2vec.
+    """
+    reductions = {f"use_reduce_{kind}": kind in kinds for kind in ("first", "last", "max", "mean")}
+    name = "spacy.TextCatReduce.v1" if kinds == ("mean",) else "spacy-elmo.TextCatReduce.v1"
+    return {"@architectures": name, "exclusive_classes": exclusive_classes, **reductions, "nO": None}
 
 
 def skip_empty_docs(classifier: DocModel) -> DocModel:

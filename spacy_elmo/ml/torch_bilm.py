@@ -50,6 +50,7 @@ class TorchBiLM(Shim):
         self.word_cache_mb, self.layer_cache, self.precision = word_cache_mb, layer_cache, precision
         self.tuner = None if fine_tuning is None else FineTuner(fine_tuning)
         self._trimmer = HeapTrimmer(TRIM_UPDATES)
+        self.n_updates = 0  # how often the weights were changed
         self._label: Tuple[Any, str] = (None, "")
 
     @property
@@ -62,7 +63,7 @@ class TorchBiLM(Shim):
         """Set the biLM, and move it to the device of Thinc. Its softmax is removed.
 
         bilm (BiLM): The biLM, changed in place.
-        RAISES (ValueError): EL085 if the settings of fine-tuning name layers that it does not have.
+        RAISES (ValueError): If the settings of fine-tuning name layers that it does not have.
         """
         if self.tuner is not None:
             self.tuner.begin(bilm)
@@ -104,6 +105,7 @@ class TorchBiLM(Shim):
             return
         if self.tuner.update(self.bilm.network, optimizer, self.id):
             self.bilm.refresh()
+            self.n_updates += 1
             self._trimmer.count(1)
 
     @contextlib.contextmanager

@@ -20,8 +20,7 @@ from ..errors import Errors, Warnings
 from ..inference.threads import register_fork_handlers
 from ..ml.biluo import Entity, Mask, Rows, decode_entities, encode_entities, find_words
 from ..ml.crf_tagger import CRFScores, compute_loss, decode, set_label_count
-from .training_part import check_training_part
-from .wrong_model import wrong_model
+from .checks import check_model, check_words
 
 DEFAULT_CONFIG = """
 [crf_ner]
@@ -84,7 +83,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
     model (Model[List[Doc], CRFScores]): See `spacy-elmo.CRFTagger.v1`.
     name (str): The component's name.
     scorer (Optional[Callable]): Scores Docs.
-    RAISES (ValueError): EL087 for a model of another kind.
+    RAISES (ValueError): For a model of another kind.
     """
 
     def __init__(
@@ -101,8 +100,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         self.scorer = scorer
         self.cfg: Dict[str, Any] = {"labels": []}
         self._has_checked_labels = False  # those of the training examples
-        if not model.has_ref("crf"):
-            raise wrong_model(name, model, "spacy-elmo.CRFTagger.v1")
+        check_model(name, model, bool(model.has_ref("crf")), "spacy-elmo.CRFTagger.v1")
         register_fork_handlers()
 
     @property
@@ -118,14 +116,20 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
     def add_label(self, label: str) -> int:
         """label (str): A label to add, before the component is initialized.
         RETURNS (int): 1, or 0 if it is there already.
-        RAISES (ValueError): EL094 if it is not a text, EL095 if the component is initialized.
+        RAISES (ValueError): If it is not a text, if the component is initialized.
         """
         if not isinstance(label, str) or not label:
-            raise ValueError(Errors.EL094.format(name=self.name, label=label))
+            raise ValueError(
+                f"The label of '{self.name}' is {label!r}, should be a text that is not empty. Correct the label."
+            )
         if label in self.labels:
             return 0
         if self.model.get_ref("crf").has_dim("nO"):
-            raise ValueError(Errors.EL095.format(name=self.name, label=label, labels=", ".join(self.labels)))
+            raise ValueError(
+                f"The label '{label}' cannot be added to '{self.name}', which is initialized with the labels "
+                f"{', '.join(self.labels)}: its CRF has scores for these only. Add all labels before "
+                "`nlp.initialize`, or replace the component by a new one."
+            )
         self.cfg["labels"].append(label)
         self.vocab.strings.add(label)
         return 1
@@ -175,12 +179,12 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
         nlp (Optional[Language]): The pipeline.
         labels (Optional[Iterable[str]]): The labels; without them those of the entities in the examples. Labels that
-            were added before stay. WL068 if no entity in the examples has one of them.
-        RAISES (ValueError): EL082 if there is no word to train on, EL084 if `labels` is a text or a mapping, EL093 if
-            there is no label, EL095 for a label that is new to an initialized component.
+            were added before stay. if no entity in the examples has one of them.
+        RAISES (ValueError): If there is no word to train on, if `labels` is a text or a mapping, if
+            there is no label, for a label that is new to an initialized component.
         """
         if callable(get_examples):
-            check_training_part(get_examples, nlp, self.name)
+            check_words(get_examples, nlp, self.name)
         validate_get_examples(get_examples, "CRFNer.initialize")
         reason = "the given list of labels is empty"
         if labels is None:
@@ -188,14 +192,22 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
             labels = sorted(found)
             reason = f"no entity in the {n_examples} training examples"
         elif isinstance(labels, (str, bytes, Mapping)) or not isinstance(labels, Iterable):
-            raise ValueError(Errors.EL084.format(name=self.name, found=_shorten(labels)))
+            raise ValueError(
+                f"The labels of '{self.name}' are {_shorten(labels)}, should be a list of texts, as `spacy init "
+                "labels` writes it for a component 'crf_ner' (that of 'ner' has the actions of a transition "
+                f"system). Correct [initialize.components.{self.name}.labels], or remove it to collect the "
+                "labels from the training data."
+            )
         else:
             labels = list(labels)
             _warn_of_unused(self.name, labels, get_examples())
         for label in labels:
             self.add_label(label)
         if not self.labels:
-            raise ValueError(Errors.EL093.format(name=self.name, reason=reason))
+            raise ValueError(
+                f"The component '{self.name}' has no labels: {reason}. Annotate entities (doc.ents), or give "
+                f"the labels: `add_label` before `nlp.initialize`, or [initialize.components.{self.name}.labels]."
+            )
         self._has_checked_labels = True
         set_label_count(self.model, len(self.labels))
         self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_SAMPLES)])
@@ -208,7 +220,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         examples (Iterable[Example]): The batch.
         scores (CRFScores): What the model gave for it.
         RETURNS (Tuple[float, CRFScores]): The loss and its gradient.
-        RAISES (ValueError): EL097 if the loss is not a finite number. WL075 if a component that was trained before is
+        RAISES (ValueError): If the loss is not a finite number. WL075 if a component that was trained before is
             trained on other labels.
         """
         examples = list(examples)
@@ -219,7 +231,10 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         tags = [_encode_gold(eg, found, self.labels) for eg, found in zip(examples, words)]
         loss, d_scores = compute_loss(scores, words, tags)
         if not math.isfinite(loss):
-            raise ValueError(Errors.EL097.format(name=self.name, loss=loss))
+            raise ValueError(
+                f"The loss of '{self.name}' is {loss}, should be a finite number. Lower the learning rate, or "
+                "set grad_clip in [training.optimizer]."
+            )
         return loss, d_scores
 
     def _check_labels(self, examples: Sequence[Example]) -> None:
@@ -239,8 +254,12 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         losses: Optional[Dict[str, float]] = None,
         **config: Any,
     ) -> Dict[str, float]:
-        """RAISES (NotImplementedError): EL096, always."""
-        raise NotImplementedError(Errors.EL096.format(name=self.name))
+        """RAISES (NotImplementedError): Always."""
+        raise NotImplementedError(
+            f"The component '{self.name}' does not support rehearsal (`nlp.rehearse`). Leave it out "
+            f'(`nlp.rehearse(examples, exclude=["{self.name}"])`), and train it with `nlp.update` on old and '
+            "new examples."
+        )
 
 
 def _collect_labels(examples: Iterable[Example], enough: Container[str] = ()) -> Tuple[Set[str], int]:
@@ -261,8 +280,13 @@ def _warn_of_unused(name: str, labels: Sequence[str], examples: Iterable[Example
     """Warn if the examples have entities, but none has one of the given labels."""
     found, _ = _collect_labels(examples, labels)
     if labels and found and not found.intersection(label for label in labels if isinstance(label, str)):
-        text = Warnings.WL068.format(name=name, given=_shorten(labels), found=_shorten(sorted(found)))
-        warnings.warn(text, stacklevel=3)
+        warnings.warn(
+            f"None of the labels given for '{name}' ({_shorten(labels)}) is that of an entity in the "
+            f"training examples, which have {_shorten(sorted(found))}: it would learn to find nothing. "
+            f"Correct [initialize.components.{name}.labels], or remove it to collect the labels from the "
+            "training data.",
+            stacklevel=3,
+        )
 
 
 def _shorten(value: Any) -> str:

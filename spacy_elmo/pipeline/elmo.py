@@ -6,14 +6,15 @@ from itertools import chain
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
+from thinc.types import Floats3d
 
 from .._choices import AnyPath
-from ..errors import Errors
-from ..ml.batch_norm import add_boundary_sums
+from ..ml.batch_norm import add_boundary_sums, boundaries_without_gradient
 from ..ml.doc_vectors import (
     DocVectors,
     read_only,
@@ -23,27 +24,38 @@ from ..ml.doc_vectors import (
     write_rows,
 )
 from ..ml.elmo_model import (
+    MODEL_NAME,
     begin_training,
-    check_schedules,
+    count_updates,
     fill,
     get_bilm,
+    get_label,
+    get_settings,
     is_trained,
     prepare,
     read_boundary_sums,
     set_bilm,
     write_layers,
 )
-from ..ml.listener import ElmoListener, settings_of
+from ..ml.listener import ANY_UPSTREAM, EARLIER, ElmoListener, find_listeners, settings_of
 from ..ml.loaders import BiLMLoader, resolve
 from ..ml.mixing import equal_weights
+from ..ml.residual_width import infer_residual_widths
+from ..ml.scalar_mix import wrong_count
 from ..ml.types import ElmoBatch
-from .advice import has_loader, warn_of_other_language, warn_without_listener
+from .checks import (
+    check_bilm,
+    check_frozen,
+    check_language,
+    check_listeners,
+    check_model,
+    check_schedules,
+    check_weights,
+    check_words,
+    has_loader,
+)
 from .defaults import DEFAULT_BLOCKS, check_settings
-from .gradient_buffer import GradientBuffer
 from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
-from .other_bilm import check_kept_components
-from .training_check import check_training
-from .wrong_model import check_model
 
 
 @Language.factory(
@@ -92,11 +104,11 @@ def make_elmo(
         set_vectors=set_vectors,
         average_merged=average_merged,
     )
-    elmo.belong_to(nlp)
+    elmo.set_pipeline(nlp)
     return elmo
 
 
-class Elmo(ListenedToPipe):
+class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
     """Computes ELMo vectors, stores them on Docs, and shares the biLM with components that listen.
 
     vocab (Vocab): The pipeline's vocabulary.
@@ -109,7 +121,7 @@ class Elmo(ListenedToPipe):
     prefix (str): Name of the extension attributes.
     set_vectors (bool): Set `doc.tensor` and vector hooks.
     average_merged (bool): A merged token gets the mean of the vectors of its original tokens.
-    RAISES (ValueError): EL060 for invalid settings, EL073 if the extension names are taken, EL087 for another model.
+    RAISES (ValueError): EL060 for invalid settings, if the extension names are taken, for another model.
     """
 
     def __init__(
@@ -134,21 +146,24 @@ class Elmo(ListenedToPipe):
         self.average_merged = average_merged
         self.listener_map: Dict[str, List[ElmoListener]] = {}
         self._gradients: Optional[GradientBuffer] = None
-        self._has_warned = False
         self._nlp: Optional[weakref.ReferenceType[Language]] = None
+        self._linked_names: Optional[List[str]] = None  # enabled components when the listeners were linked
+        self._is_checked = False  # whether the listeners are known to fit the biLM, or a warning named their components
+        self._has_warned = False  # that no component listens
         check_settings(self.mix, store, dtype, prefix, weights)
-        check_model(name, model)
+        check_model(name, model, model.name == MODEL_NAME, "spacy-elmo.ElmoModel.v1")
         register_extensions(prefix)
         prepare_before_fork(self)
 
-    def belong_to(self, nlp: Language) -> None:
-        """nlp (Language): The pipeline; its config is searched for a loader before packaged weights are loaded."""
-        self._nlp = weakref.ref(nlp)
+    def get_pipeline(self) -> Optional[Language]:
+        """RETURNS (Optional[Language]): The pipeline with this component; None if it is not known, as for a component
+        with a `source`: spaCy does not tell it.
+        """
+        return None if self._nlp is None else self._nlp()
 
-    def _check_listeners(self, nlp: Optional[Language]) -> None:
-        """Warn once if the pipeline trains components, but none of them listens."""
-        if nlp is not None and not self._has_warned and not self.listener_map:
-            self._has_warned = warn_without_listener(nlp, self.name)
+    def set_pipeline(self, nlp: Language) -> None:
+        """nlp (Language): The pipeline with this component."""
+        self._nlp = weakref.ref(nlp)
 
     @property
     def sizes(self) -> Optional[Tuple[int, int]]:
@@ -156,6 +171,16 @@ class Elmo(ListenedToPipe):
         if get_bilm(self.model) is None:
             return None
         return self.model.get_dim("nL"), self.model.get_dim("nO")
+
+    @property
+    def bilm_label(self) -> str:
+        """RETURNS (str): Which biLM it has: fingerprint, and name if there is one; empty without weights."""
+        return get_label(self.model)
+
+    @property
+    def n_updates(self) -> int:
+        """RETURNS (int): How often training changed the biLM."""
+        return count_updates(self.model)
 
     # Weights
 
@@ -165,25 +190,34 @@ class Elmo(ListenedToPipe):
 
         path (AnyPath): A packaged name, or a folder, zip or file in any known format.
         **files (Optional[AnyPath]): `options`, `weights`, `vocab`, `token_embeddings`, see `spacy-elmo.BiLMLoader.v1`.
-        RAISES (ValueError): EL020 and others if there is no biLM at the path, EL066 if its sizes differ from the
+        RAISES (ValueError): EL020 and others if there is no biLM at the path, if its sizes differ from the
             config, EL068 if a trained listener has other sizes.
         """
         given = {name: None if file is None else resolve(file) for name, file in files.items()}
         self._take(BiLMLoader(resolve(path), **given)())
-        self.check_bilm()
+        self.fill()
 
     def fill(self) -> None:
-        """Load the biLM in `weights`, or the packaged one, if the component has none.
+        """Load the biLM in `weights`, or the packaged one, if the component has none. Warn once of components that were
+        trained with another one.
 
-        RAISES (ValueError): EL067 if the config has other sizes, EL075 if it has a loader that was not called.
+        RAISES (ValueError): If the config has other sizes, or a loader that was not called.
         """
         if self.sizes is None:
             self._load()
-        self.check_bilm()
+        if not self._is_checked or any(one.is_behind and one.warned_of != EARLIER for one in self.listeners):
+            self._is_checked = True
+            check_bilm(self)
 
     def _load(self) -> None:
-        if has_loader(None if self._nlp is None else self._nlp(), self.name):
-            raise ValueError(Errors.EL075.format(name=self.name))
+        if has_loader(self.get_pipeline(), self.name):
+            raise ValueError(
+                f"The component '{self.name}' has no weights, but [initialize.components.{self.name}.loader] defines a "
+                f"loader that was not called. Load the weights with `nlp.get_pipe('{self.name}').load_weights(path)`; "
+                f"in an untrained pipeline, `nlp.initialize()` calls the loader. If '{self.name}' is in "
+                "`frozen_components` or `disabled`, remove it there: spaCy does not initialize such components, and "
+                "`frozen = true` in its model already freezes the biLM."
+            )
         if self._read is None:
             fill(self.model)
             self._fit(())
@@ -194,9 +228,9 @@ class Elmo(ListenedToPipe):
         """bilm (Any): From a loader.
         initialized (Sequence[str]): Components whose listeners will be initialized afterwards, whatever their sizes.
         """
-        before, self.is_checked = get_bilm(self.model), False
-        for listener in self.listeners:
-            listener.settle_bilm(self.bilm_label)
+        before, self._is_checked = get_bilm(self.model), False
+        for listener in self._followers():
+            listener.settle_bilm()
         set_bilm(self.model, bilm)
         try:
             self._fit([name for name in self.listener_map if name not in initialized])
@@ -206,21 +240,94 @@ class Elmo(ListenedToPipe):
             raise
 
     def _fit(self, names: Iterable[str]) -> None:
-        """RAISES (ValueError): EL068 if a listener of these components was trained for other sizes, EL069 for a mix."""
+        """RAISES (ValueError): EL068 if a listener of these components was trained for other sizes, for a mix."""
         if self.sizes is not None:
             self._check_mix()
             for listener in chain.from_iterable(self.listener_map[name] for name in names):
                 listener.set_sizes(*self.sizes)
         bilm = get_bilm(self.model)
         if bilm is not None:
-            warn_of_other_language(self.name, bilm.meta.get("lang"), self.vocab.lang)
+            check_language(self.name, bilm.meta.get("lang"), self.vocab.lang)
 
     def _check_mix(self) -> None:
-        """RAISES (ValueError): EL069 if the number of weights of the component's mix is not that of the layers."""
+        """RAISES (ValueError): If the number of weights of the component's mix is not that of the layers."""
         weights, n_layers = self.mix["weights"], self.model.get_dim("nL")
         if weights is not None and len(weights) != n_layers:
-            sizes = {"n_weights": len(weights), "weights": list(weights), "n_layers": n_layers}
-            raise ValueError(Errors.EL069.format(setting=f"mix.weights of '{self.name}'", **sizes))
+            raise wrong_count(f"mix.weights of '{self.name}'", weights, n_layers)
+
+    # Listeners, with the methods and attributes that spaCy requires of a Tok2Vec
+
+    @property
+    def listeners(self) -> List[ElmoListener]:
+        """RETURNS (List[ElmoListener]): All listeners, grouped by component."""
+        return [listener for listeners in self.listener_map.values() for listener in listeners]
+
+    @property
+    def listening_components(self) -> List[str]:
+        """RETURNS (List[str]): Names of the components that listen."""
+        return list(self.listener_map)
+
+    def add_listener(self, listener: ElmoListener, component_name: str) -> None:
+        """listener (ElmoListener): A listener.
+        component_name (str): Name of its component.
+        RAISES (ValueError): For a norm that includes BOS and EOS with a biLM that is trained.
+        """
+        if settings_of(listener).needs_boundaries and not get_settings(self.model).frozen:
+            raise boundaries_without_gradient()
+        listeners = self.listener_map.setdefault(component_name, [])
+        if listener not in listeners:
+            listeners.append(listener)
+        listener.link(self, component_name)
+
+    def remove_listener(self, listener: ElmoListener, component_name: str) -> bool:
+        """listener (ElmoListener): A listener.
+        component_name (str): Name of its component.
+        RETURNS (bool): Whether it was registered.
+        """
+        listeners = self.listener_map.get(component_name, [])
+        if listener not in listeners:
+            return False
+        # A new list, since `Language.replace_listeners` removes listeners while it iterates over the old one.
+        self.listener_map[component_name] = [other for other in listeners if other is not listener]
+        if not self.listener_map[component_name]:
+            del self.listener_map[component_name]
+        return True
+
+    def find_listeners(self, component: Any) -> None:
+        """component (Any): A component downstream; its listeners are added if their upstream is this component.
+        RAISES (ValueError): If it is an ELMo component with the same prefix.
+        """
+        nlp = self.get_pipeline()
+        if nlp is not None and all(pipe is not component for _, pipe in nlp.components):
+            self._nlp = None  # the pipeline that this component has as its `source`
+        if isinstance(component, Elmo) and component.prefix == self.prefix:
+            raise ValueError(
+                f"The ELMo components '{self.name}' and '{component.name}' have the same prefix '{self.prefix}', so "
+                f"'{component.name}' would overwrite the vectors that the listeners of '{self.name}' read. Remove "
+                f"'{component.name}' and add it again with another prefix in its config."
+            )
+        for listener in find_listeners(component):
+            if listener.upstream_name in (ANY_UPSTREAM, self.name):
+                self.add_listener(listener, component.name)
+                infer_residual_widths(component.model)
+            self._is_checked = False  # later, since an ELMo component that is nearer may take the listeners over
+
+    def _link_enabled(self) -> None:
+        """Link listeners again if other components are enabled than before, which spaCy leaves as they are."""
+        nlp = self.get_pipeline()
+        if nlp is None or nlp.pipe_names == self._linked_names:
+            return
+        for i, (_, pipe) in enumerate(nlp.pipeline):
+            if isinstance(pipe, Elmo):
+                pipe._linked_names, pipe.listener_map = list(nlp.pipe_names), {}
+                for _, other in nlp.pipeline[i + 1 :]:
+                    pipe.find_listeners(other)
+
+    def _followers(self) -> List[ElmoListener]:
+        """RETURNS (List[ElmoListener]): The listeners, and those of components that are disabled now."""
+        nlp, found = self.get_pipeline(), self.listeners
+        others = [] if nlp is None else [one for _, pipe in nlp.components for one in find_listeners(pipe)]
+        return found + [one for one in others if one.upstream is self and one not in found]
 
     # Prediction
 
@@ -234,7 +341,7 @@ class Elmo(ListenedToPipe):
         RETURNS (List[DocVectors]): The vectors of each Doc, in separate arrays.
         """
         docs = list(docs)
-        self.check_initialized(docs)
+        self._link_enabled()
         self.fill()
         self._check_mix()
         found = [self._alloc(len(doc)) for doc in docs]
@@ -307,12 +414,17 @@ class Elmo(ListenedToPipe):
         nlp (Optional[Language]): The pipeline, if all of it is initialized.
         loader (Optional[Callable[[], Any]]): Returns the biLM, see `spacy-elmo.BiLMLoader.v1`. Without it, existing
             weights are kept, and an empty component loads those of the setting `weights`, or the packaged ones.
-        RAISES (ValueError): EL065 if the loader does not return a biLM, EL066 if its sizes differ from the config,
+        RAISES (ValueError): If the loader does not return a biLM, if its sizes differ from the config,
             EL068 if they differ from those of a listener that stays trained, EL083 if a frozen component was
-            trained with another biLM (WL067 if it is trained further), and with `nlp` those of `check_training`.
+            trained with another biLM (if it is trained further), and with `nlp` those of `check_training`.
         """
         if nlp is not None:
-            check_training(nlp, self, get_examples, has_loader=loader is not None)
+            self.set_pipeline(nlp)
+            for name in set(nlp.pipe_names).intersection(self.listener_map):  # initialized below, in their components
+                for listener in self.listener_map[name]:
+                    listener.forget_training()
+            check_words(get_examples, nlp, self.name)
+            check_weights(nlp, self, has_loader=loader is not None)
         if loader is not None:
             self._take(loader(), initialized=() if nlp is None else nlp.pipe_names)
         if self.sizes is None:
@@ -320,10 +432,11 @@ class Elmo(ListenedToPipe):
         begin_training(self.model)
         for listener in self.listeners:
             listener.link(self, "")
-        check_kept_components(nlp, self, self.listener_map)
-        check_schedules(self.model, nlp, self.name)
-        self._has_warned, self.is_checked = False, True
-        self._check_listeners(nlp)
+        check_frozen(nlp, self)
+        check_schedules(nlp, self)
+        self._has_warned = nlp is not None and not self.listener_map and check_listeners(nlp, self.name)
+        if nlp is None:
+            self.fill()
 
     def update(
         self,
@@ -346,12 +459,12 @@ class Elmo(ListenedToPipe):
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, "Elmo.update")
-        self.check_initialized(examples)
+        self._link_enabled()
         self.fill()
-        self._check_listeners(None if self._nlp is None else self._nlp())
+        nlp = self.get_pipeline()
+        if nlp is not None and not self._has_warned and not self.listener_map:
+            self._has_warned = check_listeners(nlp, self.name)
         self._flush(sgd)  # gradients that arrived after the last update of the weights
-        if is_trained(self.model):
-            self.settle_left_out()
         docs = [eg.predicted for eg in examples]
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)
@@ -388,9 +501,43 @@ class Elmo(ListenedToPipe):
             if sgd is not None:
                 self.model.finish_update(sgd)
 
+    # Saving: a component without weights loads the packaged ones first
+
+    def complete(self) -> None:
+        """Before saving: load weights if there are none, and tell the listeners which biLM is saved with them."""
+        self.fill()
+        for listener in self._followers():
+            listener.label_bilm()
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """RETURNS (bytes): The component, weights included."""
+        self.complete()
+        data: bytes = super().to_bytes(exclude=exclude)
+        return data
+
+    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
+        """path (Union[str, Path]): The folder to write."""
+        self.complete()
+        super().to_disk(path, exclude=exclude)
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "Elmo":
+        """path (Union[str, Path]): The folder to read.
+        RETURNS (Elmo): The component.
+        RAISES (ValueError): If its weights are damaged, or do not fit the config. RAISES (FileNotFoundError): If they
+            are missing.
+        """
+        try:
+            super().from_disk(path, exclude=exclude)
+        except (ValueError, FileNotFoundError) as error:
+            kind = FileNotFoundError if isinstance(error, FileNotFoundError) else ValueError
+            raise kind(f"The component '{self.name}' cannot be read from '{path}': {error}") from error
+        return self
+
     def __reduce__(self) -> Tuple[Any, ...]:
         self.complete()
-        state = {name: value for name, value in self.__dict__.items() if name not in ("_gradients", "_nlp")}
+        state = {
+            name: value for name, value in self.__dict__.items() if name not in ("_gradients", "_nlp", "_linked_names")
+        }
         to_worker = is_sent_to_worker()
         if to_worker:
             load_encoders_once()
@@ -413,3 +560,33 @@ def _restore(
     elmo.cfg = cfg
     elmo.__dict__.update(state)
     return elmo
+
+
+class GradientBuffer:
+    """The gradient of the layers of a training batch: the sum over all listeners.
+
+    backprop (Callable): Backward pass of the biLM, takes the gradient of the layers.
+    """
+
+    def __init__(self, backprop: Callable[[Floats3d], Any]) -> None:
+        self._backprop = backprop
+        self._d_layers: Optional[Floats3d] = None
+
+    def receiver(self, losses: Dict[str, float], name: str) -> Callable[[Floats3d], None]:
+        """RETURNS (Callable[[Floats3d], None]): Callback of a listener for its gradient."""
+
+        def receive(d_layers: Floats3d) -> None:
+            self._d_layers = d_layers if self._d_layers is None else self._d_layers + d_layers
+            losses[name] += float((d_layers**2).sum())
+
+        return receive
+
+    @property
+    def has_gradient(self) -> bool:
+        """RETURNS (bool): Whether a listener has returned a gradient."""
+        return self._d_layers is not None
+
+    def finish(self) -> None:
+        """Run the backward pass."""
+        if self._d_layers is not None:
+            self._backprop(self._d_layers)

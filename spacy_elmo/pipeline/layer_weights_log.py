@@ -7,7 +7,6 @@ from typing import IO, Any, Callable, Dict, Optional, Tuple, Union
 import srsly
 from spacy.language import Language
 
-from ..errors import Errors
 from ..ml.task_mixes import TaskMix, find_task_mixes
 
 LogStep = Callable[[Optional[Dict[str, Any]]], None]
@@ -21,14 +20,18 @@ def LayerWeightsLogger(path: Optional[Union[str, Path]] = None) -> Callable[...,
     path (Optional[Union[str, Path]]): File for a line of JSON per evaluation and mix: step, epoch, score, component,
         number, place, shares, weights and gamma; folders are created. None to print a line for people.
     RETURNS (Callable): What spaCy calls when the training starts.
-    RAISES (ValueError): EL235 at the start of the training if the file exists, EL236 if no component mixes layers.
+    RAISES (ValueError): At the start of the training if the file exists, if no component mixes layers.
     """
 
     def setup_logger(
         nlp: Language, stdout: IO[str] = sys.stdout, stderr: IO[str] = sys.stderr
     ) -> Tuple[LogStep, Callable[[], None]]:
         if not find_task_mixes(nlp):
-            raise ValueError(Errors.EL236.format(pipes=", ".join(nlp.pipe_names)))
+            raise ValueError(
+                "spacy-elmo.LayerWeightsLogger.v1 has no layer weights to record: no component mixes the "
+                f"layers of a biLM (the components are: {', '.join(nlp.pipe_names)}). Remove the logger, or let "
+                "a component use spacy-elmo.ElmoListener.v1."
+            )
         write = _write_to(stdout) if path is None else _append_to(Path(path))
 
         def log_step(info: Optional[Dict[str, Any]]) -> None:
@@ -43,7 +46,10 @@ def LayerWeightsLogger(path: Optional[Union[str, Path]] = None) -> Callable[...,
 
 def _append_to(path: Path) -> Write:
     if path.exists():
-        raise ValueError(Errors.EL235.format(path=path))
+        raise ValueError(
+            f"The log of layer weights '{path}' exists already. Give another path in [training.logger], or move "
+            "that file."
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
 
     def write(info: Dict[str, Any], mix: TaskMix) -> None:

@@ -83,7 +83,7 @@ class ElmoSurprisal:
     weights (Optional[str]): Packaged name or path of a biLM with softmax and vocabulary; None for the packaged biLM.
     reading (Optional[Reading]): How Docs are cut into sequences, by default as of the component `elmo`.
     prefix (str): Start of the name of the extension attribute.
-    RAISES (ValueError): EL060 for invalid settings, EL073 if the name is taken.
+    RAISES (ValueError): EL060 for invalid settings, if the name is taken.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ElmoSurprisal:
     def __call__(self, doc: Doc) -> Doc:
         """doc (Doc): The Doc.
         RETURNS (Doc): The same Doc.
-        RAISES (ValueError): See `bilm`; EL061 for sentence contexts without sentence boundaries.
+        RAISES (ValueError): See `bilm`; for sentence contexts without sentence boundaries.
         """
         self._annotate([doc])
         return doc
@@ -189,7 +189,7 @@ def register_surprisal(prefix: str = "elmo") -> None:
 
     The component calls it. Call it yourself for Docs read from a file without a pipeline.
     prefix (str): The `prefix` setting of the component.
-    RAISES (ValueError): EL073 if a name is taken.
+    RAISES (ValueError): If a name is taken.
     """
     register_getter(Doc, f"{prefix}_surprisal", DocSurprisalGetter(prefix))
     register_getter(Token, f"{prefix}_surprisal", TokenSurprisalGetter(prefix))

@@ -87,7 +87,7 @@ def test_half_precision_survives_bytes():
 
 def test_only_mixed_vectors_have_no_layers():
     doc, _, _ = make_doc(store="mixed")
-    with pytest.raises(ValueError, match="EL064"):
+    with pytest.raises(ValueError, match="only the mixed vectors"):
         get_layers(doc, "elmo", 0, 1)
 
 

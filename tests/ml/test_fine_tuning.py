@@ -192,7 +192,7 @@ def test_pretrained_weights_are_kept_for_what_was_trained_only():
     [([3], r"names \[3\].*are \[0, 1, 2\] .*2 the top"), ([-1, 2, 8], r"names \[-1, 8\].*are \[0, 1, 2\]")],
 )
 def test_layers_that_do_not_exist_are_an_error(layers, problem):
-    with pytest.raises(ValueError, match=f"EL085.*{problem}"):
+    with pytest.raises(ValueError, match=f"{problem}"):
         make_tuner(make_network(), layers=layers)
 
 
@@ -201,7 +201,7 @@ def test_token_embeddings_are_not_trained():
     bilm = BiLM(make_network(), vocabulary=vocabulary, token_embeddings=torch.zeros(4, SIZES["projection_width"]))
     assert make_tuner(None, bilm).n_trained == 2
     assert not any(parameter.requires_grad for parameter in bilm.network.char_cnn.parameters())
-    with pytest.raises(ValueError, match=r"EL085.*names \[0\].*are \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"names \[0\].*are \[1, 2\]"):
         make_tuner(None, bilm, layers=[0, 1])
 
 

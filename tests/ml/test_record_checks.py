@@ -71,32 +71,32 @@ def drop(*names):
 
 NAMES = ("starts", "orths", "n_chars", "n_tokens", "n_carried", "weights", "gamma", "norm")
 DAMAGE = [
-    *[(put(**{name: {"a": 1}}), f"EL090.*{name} is ") for name in (*NAMES, "mixed", "layers", "marks")],
-    *[(put(**{name: "long" * 20}), f"EL090.*{name} is a str") for name in (*NAMES, "mixed", "layers", "marks")],
-    *[(drop(name), f"EL090.*{name} is missing") for name in NAMES],
-    (drop("mixed", "layers"), "EL090.*mixed and layers are missing"),
-    (cut("starts"), "EL090.*orths has 5 rows, should have 4;.* mixed has 5 rows"),
-    (cut("orths"), "EL090.*orths has 4 rows, should have 5"),
-    (cut("mixed"), "EL090.*mixed has 4 rows"),
-    (cut("layers"), "EL090.*weights has 3 values, should have 2"),
-    (cut("weights"), "EL090.*weights has 2 values, should have 3"),
-    (put(layers=numpy.zeros((N_LAYERS, 9, WIDTH), dtype="f")), "EL090.*layers has 9 rows"),
-    (put(layers=numpy.zeros((N_LAYERS, 5, 2), dtype="f")), "EL090.*mixed has 4 columns, should have 2"),
-    (put(layers=numpy.zeros((5, WIDTH), dtype="f")), r"EL090.*an array of float32 with shape \(5, 4\)"),
-    (put(mixed=numpy.zeros((5, WIDTH), dtype="complex64")), "EL090.*an array of complex64"),
-    (put(starts=numpy.zeros(5, dtype="uint64")), "EL090.*an array of uint64"),
-    (put(starts=numpy.asarray([0, 8, 4, 12, 16])), "EL090.*not ascending"),
-    (put(stops=numpy.zeros(4, dtype="i8")), "EL090.*stops has 4 rows, should have 5"),
-    (put(unclear=numpy.zeros((1, 1))), "EL090.*unclear is an array of float64"),
-    (put(n_chars=1), "EL090.*n_chars is 1, should be 16 or more"),
-    (put(norm="allennlp"), "EL090.*norm is 'allennlp', should be one of"),
-    (put(gamma=float("nan")), "EL090.*gamma is nan"),
-    (put(weights=[0.0, float("inf"), 0.0]), "EL090.*weights is"),
-    (put(marks=(2, numpy.zeros(3), numpy.zeros(2))), "EL090.*marks is"),
-    (put(marks=(2, numpy.zeros(2), numpy.zeros(2))), "EL090.*marks has 2 values, should have 3"),
-    (lambda key, record: (key, None), "EL090.*the record is None"),
-    (lambda key, record: (key, [1, 2]), "EL090.*the record is .1, 2."),
-    (lambda key, record: ((*key[:2], None, None), record), "EL090.*the key has None"),
+    *[(put(**{name: {"a": 1}}), f"{name} is ") for name in (*NAMES, "mixed", "layers", "marks")],
+    *[(put(**{name: "long" * 20}), f"{name} is a str") for name in (*NAMES, "mixed", "layers", "marks")],
+    *[(drop(name), f"{name} is missing") for name in NAMES],
+    (drop("mixed", "layers"), "mixed and layers are missing"),
+    (cut("starts"), "orths has 5 rows, should have 4;.* mixed has 5 rows"),
+    (cut("orths"), "orths has 4 rows, should have 5"),
+    (cut("mixed"), "mixed has 4 rows"),
+    (cut("layers"), "weights has 3 values, should have 2"),
+    (cut("weights"), "weights has 2 values, should have 3"),
+    (put(layers=numpy.zeros((N_LAYERS, 9, WIDTH), dtype="f")), "layers has 9 rows"),
+    (put(layers=numpy.zeros((N_LAYERS, 5, 2), dtype="f")), "mixed has 4 columns, should have 2"),
+    (put(layers=numpy.zeros((5, WIDTH), dtype="f")), r"an array of float32 with shape \(5, 4\)"),
+    (put(mixed=numpy.zeros((5, WIDTH), dtype="complex64")), "an array of complex64"),
+    (put(starts=numpy.zeros(5, dtype="uint64")), "an array of uint64"),
+    (put(starts=numpy.asarray([0, 8, 4, 12, 16])), "not ascending"),
+    (put(stops=numpy.zeros(4, dtype="i8")), "stops has 4 rows, should have 5"),
+    (put(unclear=numpy.zeros((1, 1))), "unclear is an array of float64"),
+    (put(n_chars=1), "n_chars is 1, should be 16 or more"),
+    (put(norm="allennlp"), "norm is 'allennlp', should be one of"),
+    (put(gamma=float("nan")), "gamma is nan"),
+    (put(weights=[0.0, float("inf"), 0.0]), "weights is"),
+    (put(marks=(2, numpy.zeros(3), numpy.zeros(2))), "marks is"),
+    (put(marks=(2, numpy.zeros(2), numpy.zeros(2))), "marks has 2 values, should have 3"),
+    (lambda key, record: (key, None), "the record is None"),
+    (lambda key, record: (key, [1, 2]), "the record is .1, 2."),
+    (lambda key, record: ((*key[:2], None, None), record), "the key has None"),
 ]
 
 
@@ -123,7 +123,7 @@ def test_values_that_are_not_finite_are_refused(value, store):
 
     doc = damaged(change, store)
     for i in range(len(doc)):
-        with pytest.raises(ValueError, match="EL091"):
+        with pytest.raises(ValueError, match="NaN, infinity or very large"):
             get_mixed(doc, "elmo", i, i + 1)
 
 
@@ -131,14 +131,14 @@ def test_values_that_are_not_finite_are_refused(value, store):
 def test_a_scale_that_half_precision_cannot_hold_is_refused():
     doc = make_doc("layers", "float16")
     next(iter(doc.user_data.values()))["gamma"] = 1e5
-    with pytest.raises(ValueError, match="EL091"):
+    with pytest.raises(ValueError, match="NaN, infinity or very large"):
         get_mixed(through_bytes(doc, "bytes"), "elmo", 0, 1)
 
 
 @pytest.mark.issue(15)
 def test_sums_of_boundaries_with_a_negative_variance_are_refused():
     doc = damaged(put(marks=(2, numpy.ones(N_LAYERS), numpy.zeros(N_LAYERS))))
-    with pytest.raises(ValueError, match="EL091"):
+    with pytest.raises(ValueError, match="NaN, infinity or very large"):
         get_boundary_sums(doc, "elmo")
 
 
@@ -153,7 +153,7 @@ def test_a_damaged_doc_can_be_computed_again():
 def test_docs_of_different_models_cannot_be_read_as_one():
     one, two = make_doc(), Doc(VOCAB, words=["a"])
     set_vectors(two, "elmo", DocVectors(numpy.ones((1, 2), dtype="f"), None, [0.0], 1.0, None))
-    with pytest.raises(ValueError, match=r"EL092.*widths \[2, 4\]"):
+    with pytest.raises(ValueError, match=r"widths \[2, 4\]"):
         get_mixed(Doc.from_docs([one, two]), "elmo", 0, 1)
 
 

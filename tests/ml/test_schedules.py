@@ -45,7 +45,7 @@ def test_a_training_of_num_steps_is_silent(t):
 @pytest.mark.issue(16)
 @pytest.mark.parametrize("t", [20, 50])
 def test_a_resumed_training_after_the_end_of_the_schedule_is_told_at_once(t):
-    with pytest.warns(UserWarning, match=f"WL070.*t is {t}, num_steps is 20,.*lowest rate, 0.03125"):
+    with pytest.warns(UserWarning, match=f"t is {t}, num_steps is 20,.*lowest rate, 0.03125"):
         rates = slanted_triangular(1.0, 20, t=t)
     assert list(islice(rates, 30)) == [1 / 32] * 30
 

@@ -305,7 +305,7 @@ def test_labels_can_be_given(trained: Language) -> None:
 
 def test_labels_of_no_entity_are_told() -> None:
     nlp = spacy.blank("en")
-    with pytest.warns(UserWarning, match=r"WL068.*'crf_ner' \('B-PER', 'DATE'\).*which have 'LOC', 'PER'"):
+    with pytest.warns(UserWarning, match=r"'crf_ner' \('B-PER', 'DATE'\).*which have 'LOC', 'PER'"):
         nlp.add_pipe("crf_ner").initialize(lambda: _make_examples(nlp), labels=["B-PER", "DATE"])
 
 
@@ -315,17 +315,17 @@ def test_labels_of_another_kind_are_an_error_in_a_pipeline_too(labels: Any) -> N
     nlp = spacy.blank("en")
     nlp.add_pipe("crf_ner")
     nlp.config["initialize"]["components"]["crf_ner"] = {"labels": labels}
-    with pytest.raises(ValueError, match=r"EL084.*'crf_ner'.*\[initialize.components.crf_ner.labels\]"):
+    with pytest.raises(ValueError, match=r"'crf_ner'.*\[initialize.components.crf_ner.labels\]"):
         nlp.initialize(lambda: _make_examples(nlp))
     nlp.config["initialize"]["components"]["crf_ner"] = {"labels": ["PER", 1]}
-    with pytest.raises(ValueError, match="EL094.*is 1, should be a text"):
+    with pytest.raises(ValueError, match="is 1, should be a text"):
         nlp.initialize(lambda: _make_examples(nlp))
     assert nlp.get_pipe("crf_ner").labels == ("PER",)
 
 
 def test_model_of_another_component_is_an_error() -> None:
     tagger = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}
-    with pytest.raises(ValueError, match=r"EL087.*'crf_ner'.*CRFTagger"):
+    with pytest.raises(ValueError, match=r"'crf_ner'.*CRFTagger"):
         spacy.blank("en").add_pipe("crf_ner", config={"model": tagger})
 
 
@@ -337,7 +337,7 @@ def test_crf_in_another_component_is_an_error(trained: Language, factory: str) -
     example = _make_example(trained, "Ada slept", ["U-PER", "O"])
     for token in example.reference:
         token.tag_ = "X"
-    with pytest.raises(ValueError, match=r'EL434.*not a .crf_ner.*Set factory = "crf_ner"'):
+    with pytest.raises(ValueError, match=r'not a .crf_ner.*Set factory = "crf_ner"'):
         nlp.initialize(lambda: [example])
 
 
@@ -373,18 +373,18 @@ def _with_infinite_scores(nlp: Language) -> None:
 @pytest.mark.parametrize(
     "fail, message",
     [
-        (_without_labels, r"EL093.*'crf_ner' has no labels.*1 training examples"),
+        (_without_labels, r"'crf_ner' has no labels.*1 training examples"),
         (
             lambda nlp: spacy.blank("en").add_pipe("crf_ner").initialize(lambda: _make_examples(nlp), labels=[]),
-            r"EL093.*has no labels: the given list of labels is empty",
+            r"has no labels: the given list of labels is empty",
         ),
-        (lambda nlp: _on_nothing(), r"EL082.*none of the 0 training examples that 'crf_ner' got"),
-        (lambda nlp: _on_nothing(Example(nlp.make_doc(""), nlp.make_doc(""))), r"EL082.*of the 1 training.*'crf_ner'"),
-        (lambda nlp: nlp.get_pipe("crf_ner").add_label(3), r"EL094.*is 3, should be a text"),
-        (lambda nlp: nlp.get_pipe("crf_ner").add_label(""), r"EL094"),
-        (lambda nlp: nlp.get_pipe("crf_ner").add_label("DATE"), r"EL095.*'DATE'.*LOC, PER"),
-        (lambda nlp: nlp.rehearse(_make_examples(nlp)), r"EL096.*exclude=\[\"crf_ner\"\]"),
-        (_with_infinite_scores, r"EL097.*nan"),
+        (lambda nlp: _on_nothing(), r"none of the 0 training examples that 'crf_ner' got"),
+        (lambda nlp: _on_nothing(Example(nlp.make_doc(""), nlp.make_doc(""))), r"of the 1 training.*'crf_ner'"),
+        (lambda nlp: nlp.get_pipe("crf_ner").add_label(3), r"is 3, should be a text"),
+        (lambda nlp: nlp.get_pipe("crf_ner").add_label(""), "is '', should be a text"),
+        (lambda nlp: nlp.get_pipe("crf_ner").add_label("DATE"), r"'DATE'.*LOC, PER"),
+        (lambda nlp: nlp.rehearse(_make_examples(nlp)), r"exclude=\[\"crf_ner\"\]"),
+        (_with_infinite_scores, r"nan"),
         (lambda nlp: spacy.blank("en").add_pipe("crf_ner").predict([nlp.make_doc("a")]), r"EL098.*initialized"),
     ],
 )

@@ -80,7 +80,7 @@ def test_store_and_dtype(store, dtype):
     numpy.testing.assert_allclose(doc._.elmo, expected._.elmo, atol=tolerance)
     numpy.testing.assert_allclose(doc[1]._.elmo, expected[1]._.elmo, atol=tolerance)
     if store == "mixed":
-        with pytest.raises(ValueError, match="EL064"):
+        with pytest.raises(ValueError, match="only the mixed vectors"):
             _ = doc._.elmo_layers
     else:
         numpy.testing.assert_allclose(doc._.elmo_layers, expected._.elmo_layers, atol=tolerance)
@@ -136,10 +136,10 @@ def test_two_components_of_one_prefix_are_an_error():
     add_elmo(nlp, name="a", seed=1)
     nlp.add_pipe("tagger", config=listening(upstream="a"))
     add_elmo(other, name="b", seed=2)
-    with pytest.raises(ValueError, match="EL078.*'a' and 'b' have the same prefix 'elmo'"):
+    with pytest.raises(ValueError, match="'a' and 'b' have the same prefix 'elmo'"):
         nlp.add_pipe("elmo", name="b")
     nlp.remove_pipe("b")
-    with pytest.raises(ValueError, match="EL078.*'a' and 'b' have the same prefix 'elmo'"):
+    with pytest.raises(ValueError, match="'a' and 'b' have the same prefix 'elmo'"):
         nlp.add_pipe("b", source=other)
     nlp.remove_pipe("b")
     nlp.replace_pipe("a", "elmo")
@@ -173,7 +173,7 @@ def test_doc_context_ignores_sentences():
 def test_sentence_context_without_boundaries_is_an_error():
     nlp = spacy.blank("en")
     add_elmo(nlp, model={"contexts": "sentences"})
-    with pytest.raises(ValueError, match="EL061"):
+    with pytest.raises(ValueError, match="no sentence boundaries"):
         nlp("Two words")
     check_shapes(nlp(""))
     nlp.add_pipe("sentencizer", before="elmo")
@@ -282,7 +282,7 @@ def packaged(monkeypatch, tmp_path):
 def test_other_sizes_than_packaged_are_an_error(packaged):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": {"bilm": {**BILM, "n_layers": 3}}})
-    with pytest.raises(ValueError, match="EL067.*n_layers is 2, not 3.*BiLMLoader"):
+    with pytest.raises(ValueError, match="n_layers is 2, not 3.*BiLMLoader"):
         nlp("text")
     same = spacy.blank("en")
     same.add_pipe("elmo", config={"model": {"bilm": BILM}})
@@ -314,7 +314,7 @@ def test_loader_of_the_config_is_never_passed_over(packaged):
     nlp.add_pipe("elmo")
     nlp.config["initialize"]["components"]["elmo"] = loader_block()
     for use in (lambda: nlp("text"), nlp.to_bytes, lambda: list(nlp.pipe(["text"] * 3, n_process=2))):
-        with pytest.raises(ValueError, match="EL075"):
+        with pytest.raises(ValueError, match="loader that was not called"):
             use()
         assert nlp.get_pipe("elmo").sizes is None
     nlp.initialize()
@@ -325,14 +325,14 @@ def test_loader_with_other_sizes_than_the_config_is_an_error():
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": {"bilm": {**BILM, "cell_width": 20}}})
     nlp.config["initialize"]["components"]["elmo"] = loader_block()
-    with pytest.raises(ValueError, match="EL066.*cell_width is 16, not 20"):
+    with pytest.raises(ValueError, match="cell_width is 16, not 20"):
         nlp.initialize()
 
 
 def test_loader_that_gives_something_else_is_an_error():
     nlp = spacy.blank("en")
     elmo = nlp.add_pipe("elmo")
-    with pytest.raises(ValueError, match="EL065.*a dict"):
+    with pytest.raises(ValueError, match="a dict"):
         elmo.initialize(lambda: [make_example(nlp)], nlp=nlp, loader=dict)
 
 

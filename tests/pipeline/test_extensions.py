@@ -31,7 +31,7 @@ def test_registering_twice_does_no_harm_and_a_taken_name_is_an_error():
     register_extensions("twice")
     Doc.set_extension("taken_layers", default=1)
     try:
-        with pytest.raises(ValueError, match="EL073.*taken_layers"):
+        with pytest.raises(ValueError, match="taken_layers"):
             register_extensions("taken")
     finally:
         for owner in (Doc, Span, Token):
@@ -97,7 +97,7 @@ def test_attributes_cannot_be_set(nlp, name):
     for owner in (doc, doc[1:3], doc[1]):
         before = getattr(owner._, name).copy()
         for write in (lambda owner=owner: setattr(owner._, name, 1), lambda owner=owner: owner._.set(name, 1)):
-            with pytest.raises(AttributeError, match=rf"EL079.*{type(owner).__name__}\._\.{name}.*copy"):
+            with pytest.raises(AttributeError, match=rf"{type(owner).__name__}\._\.{name}.*copy"):
                 write()
         numpy.testing.assert_array_equal(getattr(owner._, name), before)
 
@@ -279,7 +279,7 @@ def test_doc_cleaner_drops_vectors(names, store, set_vectors):
             _ = doc._.elmo
     else:
         numpy.testing.assert_allclose(doc._.elmo, expected, atol=1e-6)
-    with pytest.raises(ValueError, match="EL062|EL064"):
+    with pytest.raises(ValueError, match="EL062|only the mixed vectors"):
         _ = doc._.elmo_layers
 
 
@@ -305,7 +305,7 @@ def test_setting_none_removes_the_vectors_everywhere():
     doc._.elmo = None
     assert doc.tensor.all()
     for owner in (doc[0], doc[0:2]):
-        with pytest.raises(AttributeError, match=r"EL079.*doc\._\.elmo = None"):
+        with pytest.raises(AttributeError, match=r"doc\._\.elmo = None"):
             owner._.elmo = None
 
 

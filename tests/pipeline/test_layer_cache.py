@@ -190,7 +190,7 @@ def test_half_of_the_free_disk_space_is_left(monkeypatch):
 def test_a_full_disk_gives_one_warning(nlp, elmo, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b", buffering=0))
     docs = make_docs(nlp)
-    with pytest.warns(UserWarning, match="WL061"):
+    with pytest.warns(UserWarning, match="could not be cached"):
         first = compute(elmo, docs).copy()
     assert numpy.array_equal(compute(elmo, docs), first)
 
@@ -202,7 +202,7 @@ def test_what_was_written_in_part_is_not_read(monkeypatch):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Short(os.devnull, "r+"))
     cache = LayerCache(1.0, "float32")
-    with pytest.warns(UserWarning, match="WL061.*the disk is full"):
+    with pytest.warns(UserWarning, match="the disk is full"):
         cache.write(b"a", numpy.ones((1, 2, 3), dtype="float32"))
     assert cache.n_bytes == 0 and cache.read(b"a", (1, 2, 3)) is None
     cache.write(b"b", numpy.ones((1, 2, 3), dtype="float32"))  # told once

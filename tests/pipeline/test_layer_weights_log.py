@@ -120,13 +120,13 @@ def test_mix_of_a_disabled_component_is_found(nlp: Any) -> None:
 def test_existing_log_is_kept(nlp: Any, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text("kept", encoding="utf8")
-    with pytest.raises(ValueError, match="EL235"):
+    with pytest.raises(ValueError, match="exists"):
         LayerWeightsLogger(path)(nlp)
     assert path.read_text(encoding="utf8") == "kept"
 
 
 @pytest.mark.issue(16)
 def test_pipeline_without_a_mix_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="EL236"):
+    with pytest.raises(ValueError, match="mix"):
         LayerWeightsLogger(tmp_path / "log.jsonl")(spacy.blank("en"))
     assert not (tmp_path / "log.jsonl").exists()

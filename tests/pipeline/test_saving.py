@@ -218,7 +218,7 @@ def test_settings_that_do_not_fit_are_no_damage(tmp_path):
     nlp = spacy.blank("en")
     add_elmo(nlp, model={"frozen": False, "fine_tuning": {"@misc": "spacy-elmo.FineTuning.v1"}})
     nlp.to_disk(tmp_path)
-    with pytest.raises(ValueError, match=r"^\[EL085\]"):
+    with pytest.raises(ValueError, match="cannot be read.*fine_tuning.layers names"):
         spacy.load(tmp_path, config={"components.elmo.model.fine_tuning.layers": [7]})
 
 
@@ -237,7 +237,7 @@ def test_damaged_weights_of_a_saved_pipeline_are_told(damage, tmp_path):
     else:
         path.write_bytes(damaged[damage])
     kind = FileNotFoundError if damage == "missing" else ValueError
-    with pytest.raises(kind, match=r"EL377.*'elmo' cannot be read from '.*elmo'.*save the pipeline again"):
+    with pytest.raises(kind, match=r"'elmo' cannot be read from '.*elmo'"):
         spacy.load(tmp_path)
 
 
@@ -272,5 +272,5 @@ def test_a_fixed_mix_of_another_number_of_layers_is_an_error_on_loading(tmp_path
     nlp.to_disk(tmp_path / "one")
     block = "components.tagger.model.tok2vec"
     nlp = spacy.load(tmp_path / "one", config={f"{block}.mix": "fixed", f"{block}.initial_weights": [0.0, 1.0]})
-    with pytest.raises(ValueError, match="EL069.*initial_weights has 2 weights.*3 layers"):
+    with pytest.raises(ValueError, match="initial_weights has 2 weights.*3 layers"):
         nlp(TEXT)

@@ -102,15 +102,15 @@ def test_merged_tokens_are_an_error(nlp: Language) -> None:
     doc = nlp("She sat there.")
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[0:2])
-    with pytest.raises(ValueError, match="EL376"):
+    with pytest.raises(ValueError, match="merged or split"):
         doc[0]._.elmo_surprisal  # noqa: B018
     assert doc[1]._.elmo_surprisal.mean > 0
 
 
 def test_doc_without_the_component_is_an_error(nlp: Language) -> None:
-    with pytest.raises(ValueError, match="EL375.*Berlin"):
+    with pytest.raises(ValueError, match="Berlin"):
         nlp.make_doc("Berlin")[0]._.elmo_surprisal  # noqa: B018
-    with pytest.raises(AttributeError, match="EL079"):
+    with pytest.raises(AttributeError, match="cannot be set"):
         nlp("Berlin")[0]._.elmo_surprisal = 1.0
 
 

@@ -11,8 +11,8 @@ import spacy
 from thinc.api import Config
 
 from spacy_elmo.ml.loaders import BiLMLoader, make_random_bilm
+from spacy_elmo.pipeline.checks import check_weights
 from spacy_elmo.pipeline.surprisal import ElmoSurprisal
-from spacy_elmo.pipeline.training_check import check_training
 from spacy_elmo.weights import save_bilm
 
 from .tiny import BILM, LISTENER, add_elmo, listening, loader_block, make_example, make_examples
@@ -118,9 +118,9 @@ def test_a_loader_beside_weights_is_an_error(path):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"weights": str(path)})
     nlp.config["initialize"]["components"]["elmo"] = loader_block(seed=3)
-    with pytest.raises(ValueError, match=r"EL075.*load_weights\(path\)"):
+    with pytest.raises(ValueError, match=r"load_weights\(path\)"):
         nlp(TEXT)
-    with pytest.raises(ValueError, match=r"EL089.*weights = .*components.elmo.*\[initialize.components.elmo.loader\]"):
+    with pytest.raises(ValueError, match=r"weights = .*components.elmo.*\[initialize.components.elmo.loader\]"):
         nlp.initialize()
 
 
@@ -129,7 +129,7 @@ def test_a_loader_of_a_component_that_is_not_there_is_an_error():
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", name="bilm")
     nlp.config["initialize"]["components"]["elmo"] = loader_block(seed=3)
-    with pytest.raises(ValueError, match=r"EL099.*\(bilm\) has no component 'elmo'.*Rename.*components.bilm.loader"):
+    with pytest.raises(ValueError, match=r"\(bilm\) has no component 'elmo'.*Rename.*components.bilm.loader"):
         nlp.initialize()
 
 
@@ -139,7 +139,7 @@ def test_loaders_of_others_are_no_error(loader):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
     nlp.config["initialize"]["components"]["other"] = {"loader": loader}
-    check_training(nlp, nlp.get_pipe("elmo"), lambda: [make_example(nlp)], has_loader=False)
+    check_weights(nlp, nlp.get_pipe("elmo"), has_loader=False)
 
 
 @pytest.mark.issue(16)
@@ -156,7 +156,7 @@ def test_a_path_that_no_loader_reads_is_told(path):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
     nlp.config["paths"]["bilm"] = str(path)
-    with pytest.warns(UserWarning, match=r"WL074.*bilm.*'elmo' has no loader"):
+    with pytest.warns(UserWarning, match=r"bilm.*'elmo' has no loader"):
         nlp.initialize()
     nlp.initialize()  # it has its weights
     nlp = spacy.blank("en")

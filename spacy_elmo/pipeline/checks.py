@@ -1,0 +1,255 @@
+"""Checks of a pipeline with ELMo: what would give wrong results in silence, and mistakes in a config.
+
+The component calls them where spaCy tells it of the pipeline: in `initialize`, and before the first use after
+components were linked or weights were loaded.
+
+Mixes, and all layers above them, fit the vectors of the biLM they were trained with. Vectors of another biLM of the
+same sizes, or of the same one after further training, have the same shape and another meaning. So each listener knows
+the label of its biLM (saved with it) and the number of its last update (in one process).
+"""
+
+import warnings
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
+
+from spacy.language import Language
+from spacy.training import Example
+from thinc.api import Model
+
+from ..errors import Errors, Warnings
+from ..ml.elmo_layers import has_elmo
+from ..ml.elmo_model import find_left_frozen, get_settings, is_trained
+from ..ml.listener import EARLIER, ElmoListener
+from ..ml.owned_tok2vec import find_listener_blocks
+
+ANY_LANGUAGE = "xx"  # spaCy's code for a pipeline of several languages
+SLANTED_TRIANGULAR = "spacy-elmo.slanted_triangular.v1"
+MAX_SHOWN = 60  # characters of the name of a model, which may list all of its layers
+Listeners = Mapping[str, Sequence[ElmoListener]]
+
+
+# Before use
+
+
+def check_bilm(elmo: Any) -> None:
+    """Warn, once for each biLM, of components that were trained with another one, or that the training of the biLM
+    leaves behind: WL066.
+
+    elmo (Elmo): The ELMo component.
+    RAISES (ValueError): EL068 if a listener was trained for other sizes.
+    """
+    label = elmo.bilm_label
+    for listener in elmo.listeners:
+        listener.check_sizes()
+        if is_trained(elmo.model):
+            listener.follow(label)
+    new = {}
+    for name, own in _find_other(elmo.listener_map, label).items():
+        reasons = [(listener, EARLIER if listener.is_behind else label) for listener in own]
+        if any(listener.warned_of != reason for listener, reason in reasons):
+            new[name] = own
+        for listener, reason in reasons:
+            listener.warned_of = reason
+    if new:
+        warnings.warn(Warnings.WL066.format(**_describe_other(elmo, new, label)), stacklevel=5)
+
+
+def _find_other(listeners: Listeners, label: str) -> Dict[str, List[ElmoListener]]:
+    others = {name: [one for one in own if one.has_other_bilm(label)] for name, own in listeners.items()}
+    return {name: own for name, own in others.items() if own}
+
+
+def _describe_other(elmo: Any, found: Listeners, label: str) -> Dict[str, str]:
+    trained = {EARLIER if one.is_behind else one.trained_with for own in found.values() for one in own}
+    return {
+        "name": elmo.name,
+        "components": _quote(found),
+        "trained": ", ".join(sorted(trained)),
+        "found": label,
+    }
+
+
+def check_language(name: str, trained_on: Any, used_on: str) -> None:
+    """Warn if the languages of a biLM and of the pipeline differ: WL064.
+
+    name (str): The component's name.
+    trained_on (Any): Language in the meta.json of the biLM, a code such as "en"; None if there is none.
+    used_on (str): Language of the pipeline.
+    """
+    languages = {str(code).lower().replace("_", "-").split("-")[0] for code in (trained_on, used_on)}
+    if trained_on and used_on and len(languages) > 1 and ANY_LANGUAGE not in languages:
+        warnings.warn(Warnings.WL064.format(name=name, found=trained_on, wanted=used_on), stacklevel=5)
+
+
+def check_model(name: str, model: Model[Any, Any], is_fine: bool, wanted: str) -> None:
+    """name (str): Of a component.
+    model (Model): Its model.
+    is_fine (bool): Whether it is of the right kind.
+    wanted (str): The architecture that it should be.
+    RAISES (ValueError): If it is of another kind.
+    """
+    if not is_fine:
+        found = model.name if len(model.name) <= MAX_SHOWN else f"{model.name[:MAX_SHOWN]}..."
+        raise ValueError(
+            f"The model of '{name}' is '{found}', should be the architecture {wanted}. Change "
+            f"[components.{name}.model], or use the factory that this model is for."
+        )
+
+
+# Before training
+
+
+def check_words(get_examples: Callable[[], Iterable[Example]], nlp: Optional[Language], name: str) -> None:
+    """get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
+    nlp (Optional[Language]): The pipeline, whose config may say why there are none.
+    name (str): The component.
+    RAISES (ValueError): If no token is other than white space.
+    """
+    n_examples = 0
+    for eg in get_examples():
+        if not isinstance(eg, Example) or any(not token.is_space for token in eg.reference):  # spaCy reports the former
+            return
+        n_examples += 1
+    limit = 0 if nlp is None else nlp.config.get("corpora", {}).get("train", {}).get("max_length")
+    told = f" max_length = {limit} in [corpora.train] drops Docs with as many tokens: raise it, or set it to 0."
+    raise ValueError(
+        f"The training part has no words: none of the {n_examples} training examples that '{name}' got has a token "
+        "other than white space. Set --paths.train (or the path in [corpora.train]) to a .spacy file, or a folder of "
+        f"them, that has annotated Docs.{told if limit else ''}"
+    )
+
+
+def has_loader(nlp: Optional[Language], name: str) -> bool:
+    """RETURNS (bool): Whether the config of the pipeline has a loader for the ELMo component."""
+    blocks: Mapping[str, Any] = {} if nlp is None else nlp.config["initialize"]["components"]
+    return bool(blocks.get(name, {}).get("loader"))
+
+
+def check_weights(nlp: Language, elmo: Any, *, has_loader: bool) -> None:
+    """Check which biLM the config of a pipeline gives, before it is loaded.
+
+    elmo (Elmo): The ELMo component.
+    has_loader (bool): Whether it was given a loader.
+    RAISES (ValueError): For two biLMs, and for a loader of a component that is not in the pipeline. A path of a biLM
+        that nothing reads is a warning.
+    """
+    blocks: Mapping[str, Any] = nlp.config["initialize"]["components"]
+    if has_loader and elmo.weights is not None:
+        raise ValueError(
+            f"Two biLMs are given for '{elmo.name}': weights = \"{elmo.weights}\" in [components.{elmo.name}], and the "
+            f"loader in [initialize.components.{elmo.name}.loader]. Remove this block, or set weights = null."
+        )
+    if has_loader or elmo.weights is not None or elmo.sizes is not None:
+        return
+    for block in set(blocks).difference(nlp.component_names):
+        if str((blocks[block].get("loader") or {}).get("@misc")).startswith("spacy-elmo."):
+            raise ValueError(
+                f"[initialize.components.{block}.loader] gives a biLM, but the pipeline "
+                f"({', '.join(nlp.component_names)}) has no component '{block}', so that nothing loads it. Rename "
+                f"the block to [initialize.components.{elmo.name}.loader], or remove it."
+            )
+    config = nlp.config.interpolate()
+    path = config.get("paths", {}).get("bilm")
+    if path and not any(_occurs(path, config[section]) for section in ("components", "initialize")):
+        warnings.warn(
+            f"paths.bilm is '{path}', but nothing reads it: '{elmo.name}' has no loader, and loads the packaged biLM. "
+            f'Add [initialize.components.{elmo.name}.loader] with @misc = "spacy-elmo.BiLMLoader.v1" and this path, or '
+            "set paths.bilm = null.",
+            stacklevel=4,
+        )
+
+
+def _occurs(value: Any, block: Any) -> bool:
+    """RETURNS (bool): Whether a setting of a block, or of one below it, has this value."""
+    return any(_occurs(value, part) for part in block.values()) if isinstance(block, dict) else bool(block == value)
+
+
+def check_frozen(nlp: Optional[Language], elmo: Any) -> None:
+    """Check components that an initialization of the pipeline leaves as they are, since they are frozen.
+
+    nlp (Optional[Language]): The pipeline, of which only the components to initialize are enabled; None if only the
+        ELMo component is initialized.
+    elmo (Elmo): The ELMo component, with the biLM of the training.
+    RAISES (ValueError): EL083 if one was trained with another biLM, and if the biLM itself is trained.
+    """
+    training = {} if nlp is None else nlp.config.get("training", {})
+    frozen = [name for name in training.get("frozen_components") or () if nlp and name not in nlp.pipe_names]
+    kept = {name: own for name, own in elmo.listener_map.items() if name in frozen}
+    other = _find_other(kept, elmo.bilm_label) if kept else {}
+    if other:
+        raise ValueError(Errors.EL083.format(**_describe_other(elmo, other, elmo.bilm_label)))
+    if nlp is not None and kept and len(kept) < len(elmo.listener_map) and not get_settings(elmo.model).frozen:
+        first = next(iter(kept))
+        paths = list(find_listener_blocks(nlp.get_pipe_config(first)["model"].get("tok2vec")))
+        raise ValueError(
+            f"The biLM of '{elmo.name}' is trained (frozen = false), but components in frozen_components read its "
+            f"layers, which change with each update: {_quote(kept)}. Give each of them a copy of the biLM that does "
+            f"not change (replace_listeners = {paths} in [components.{first}], beside its `source`), train them too, "
+            f"or set frozen = true in [components.{elmo.name}.model]."
+        )
+
+
+def check_schedules(nlp: Optional[Language], elmo: Any) -> None:
+    """Warn if training ends before gradual unfreezing reaches all layers, or before a slanted triangular schedule does.
+
+    nlp (Optional[Language]): The pipeline; None if only the ELMo component is initialized.
+    elmo (Elmo): The ELMo component.
+    """
+    training = {} if nlp is None else nlp.config.interpolate().get("training", {})
+    max_steps, rate = training.get("max_steps") or 0, training.get("optimizer", {}).get("learn_rate")
+    left = find_left_frozen(elmo.model, max_steps) if max_steps else []
+    if left:
+        warnings.warn(
+            f"Layers {', '.join(map(str, left))} of the biLM of '{elmo.name}' will not be trained: unfreeze_every is "
+            f"too large for {max_steps} updates. Set a smaller one in fine_tuning, or more max_steps; if this is "
+            "intended, name the layers to train in `layers`, or set frozen = true.",
+            stacklevel=4,
+        )
+    if isinstance(rate, dict) and rate.get("@schedules") == SLANTED_TRIANGULAR:
+        num_steps = rate.get("num_steps")
+        if isinstance(num_steps, int) and 0 < max_steps < num_steps - rate.get("t", 0):
+            warnings.warn(
+                f"The learning rate will not fall to its lowest value: num_steps of {SLANTED_TRIANGULAR} is "
+                f"{num_steps}, but training ends after {max_steps} updates. Set num_steps to the max_steps of "
+                "[training].",
+                stacklevel=4,
+            )
+
+
+LISTENER_BLOCK = """
+[components.{component}.model.tok2vec]
+@architectures = "spacy-elmo.ElmoListener.v1"
+upstream = "{name}"
+"""
+
+
+def check_listeners(nlp: Language, name: str) -> bool:
+    """Warn if the pipeline trains components, but not on ELMo, so that its layers are not used: WL065.
+
+    nlp (Language): The pipeline.
+    name (str): The ELMo component, which no component listens to.
+    RETURNS (bool): Whether it warned.
+    """
+    training = nlp.config.get("training", {})
+    frozen, annotating = (training.get(f"{key}_components") or () for key in ("frozen", "annotating"))
+    if name in frozen or name in annotating:  # the pipeline trains on the vectors of the component itself
+        return False
+    models = {
+        other: getattr(pipe, "model", None)
+        for other, pipe in nlp.pipeline
+        if other != name and other not in frozen and not hasattr(pipe, "add_listener")
+    }
+    found = [other for other, model in models.items() if isinstance(model, Model) and not has_elmo(model)]
+    if not found:
+        return False
+    names = list(nlp.pipe_names)
+    earlier = [other for other in found if name in names and names.index(other) < names.index(name)]
+    order = f" In `pipeline` of [nlp], move {_quote(earlier)} after '{name}'." if earlier else ""
+    listening = [other for other in found if "tok2vec" in nlp.get_pipe_config(other).get("model", {})]
+    blocks = "".join(LISTENER_BLOCK.format(component=other, name=name) for other in listening)
+    text = Warnings.WL065.format(name=name, components=_quote(found), order=order, blocks=blocks)
+    warnings.warn(text, stacklevel=4)
+    return True
+
+
+def _quote(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

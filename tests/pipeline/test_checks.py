@@ -1,0 +1,728 @@
+"""What would train or predict something wrong in silence is told, and bad input gets one error that says what to do."""
+
+import json
+import pickle
+import re
+import warnings
+
+import numpy as np
+import pytest
+import spacy
+import torch
+from spacy.cli.train import train
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from spacy.training.initialize import init_nlp
+from spacy.vocab import Vocab
+from thinc.api import Adam, Config
+
+from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.ml.elmo_model import get_bilm, set_bilm
+from spacy_elmo.ml.listener import N_TOLERATED, TRAINED_WITH, build_listener
+from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.weights import save_bilm
+
+from .placements import PLACEMENTS, make_tagger, task_encoder
+from .test_listener import CNN, COMPONENTS, ENCODER, tagger_with
+from .tiny import BILM, LISTENER, WIDTH, add_elmo, listening, loader_block, make_examples
+
+WIDE = {**BILM, "projection_width": 12}
+OWN, OTHER = 1, 7  # seeds
+MANY = N_TOLERATED + 2
+BOTH = pytest.mark.parametrize("tok2vec", [LISTENER, task_encoder()], ids=["listener", "task encoder"])
+
+
+def make_pipeline(**elmo):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, **elmo)
+    nlp.add_pipe("tagger", config=listening())
+    nlp.add_pipe("ner", config={"model": {"tok2vec": LISTENER}})
+    nlp.initialize(lambda: make_examples(nlp))
+    return nlp
+
+
+def update(nlp, n=3, **settings):
+    optimizer = Adam(0.05)
+    for _ in range(n):  # the output layer begins with zeros, so that the first update does not reach the biLM
+        nlp.update(make_examples(nlp), sgd=optimizer, **settings)
+    return nlp
+
+
+def make_trained(tok2vec=LISTENER, **elmo):
+    return update(make_tagger(tok2vec, seed=OWN, **elmo))
+
+
+def write_bilm(path, seed, **settings):
+    bilm = make_random_bilm(BILM, seed)
+    bilm.meta["name"] = f"seed {seed}"
+    save_bilm(bilm, path, **settings)
+    return path
+
+
+@pytest.fixture
+def own(tmp_path):
+    return write_bilm(tmp_path / "own", OWN)
+
+
+@pytest.fixture
+def other(tmp_path):
+    return write_bilm(tmp_path / "other", OTHER)
+
+
+def to_bytes_and_back(nlp):
+    return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+
+
+def pickled(nlp):
+    return pickle.loads(pickle.dumps(nlp))
+
+
+def make_config(folder, pipeline="tagger,ner", nlp=None, **components):
+    """Config of a training, with sources for some components: pipelines, in place of a loader for "elmo"."""
+    DocBin(docs=[eg.reference for eg in make_examples(spacy.blank("en"))]).to_disk(folder / "train.spacy")
+    config = Config().from_str(init_config(pipeline=pipeline), interpolate=False)
+    config["initialize"]["components"]["elmo"] = loader_block()
+    config["paths"].update(bilm=None, train=str(folder / "train.spacy"), dev=str(folder / "train.spacy"))
+    for name, source in components.items():
+        source.to_disk(folder / f"source_{name}")
+        config["components"][name] = {"source": str(folder / f"source_{name}")}
+        config["initialize"]["components"].pop(name, None)
+    return config
+
+
+# Another biLM under a trained mix
+
+
+@BOTH
+def test_loading_another_bilm_under_a_trained_component_is_told_once(own, other, tok2vec):
+    nlp = make_trained(tok2vec)
+    message = r"WL066.*\([0-9a-f]{12}.*\) than 'elmo' has \([0-9a-f]{12} seed 7\).*'tagger'"
+    with pytest.warns(UserWarning, match=message):
+        nlp.get_pipe("elmo").load_weights(other)
+    nlp("She sat")
+    nlp.get_pipe("elmo").load_weights(own)
+    nlp.get_pipe("elmo").load_weights(other)
+    nlp.update(make_examples(nlp))  # from here on it fits the other one
+    with pytest.warns(UserWarning, match=r"WL066.*\([0-9a-f]{12} seed 7\) than 'elmo' has \([0-9a-f]{12} seed 1\)"):
+        nlp.get_pipe("elmo").load_weights(own)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_the_same_bilm_in_fewer_bits_is_the_same(tmp_path, dtype):
+    nlp = make_trained()
+    nlp.get_pipe("elmo").load_weights(write_bilm(tmp_path / "bilm", OWN, dtype=dtype))
+    assert nlp.get_pipe("elmo").listeners[0].trained_with
+
+
+def test_untrained_components_fit_every_bilm(other):
+    make_tagger(LISTENER).get_pipe("elmo").load_weights(other)
+    trained = make_trained()
+    trained.config["initialize"]["components"]["elmo"] = loader_block(OTHER)
+    trained.initialize(lambda: make_examples(trained))  # anew
+    trained("She sat")
+
+
+def test_sourcing_beside_another_bilm_is_told_at_the_first_use():
+    same, nlp = spacy.blank("en"), spacy.blank("en")
+    add_elmo(same, seed=OWN)
+    same.add_pipe("tagger", source=make_trained())
+    same("She sat")
+    add_elmo(nlp, seed=OTHER)
+    nlp.add_pipe("tagger", source=make_trained())
+    with pytest.warns(UserWarning, match="WL066.*'tagger'"):
+        nlp("She sat")
+    nlp.add_pipe("sentencizer")  # links all components again
+    nlp("She sat")
+
+
+def test_a_listener_to_the_nearer_of_two_bilms_is_not_compared_with_the_other():
+    nlp = spacy.blank("en")
+    add_elmo(nlp, seed=OTHER)
+    add_elmo(nlp, name="near", seed=OWN, prefix="near")
+    nlp.add_pipe("tagger", config={"model": {"tok2vec": LISTENER}})
+    nlp.initialize(lambda: make_examples(nlp))
+    nlp.update(make_examples(nlp))
+    nlp.add_pipe("sentencizer")
+    nlp("She sat")
+    copied = to_bytes_and_back(nlp)
+    copied("She sat")
+    (listener,) = copied.get_pipe("near").listeners
+    assert listener.trained_with == copied.get_pipe("near").bilm_label != copied.get_pipe("elmo").bilm_label
+
+
+@pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "trained further"])
+@pytest.mark.parametrize("seed", [OWN, OTHER])
+@BOTH
+def test_training_with_a_sourced_component_and_a_new_bilm(tmp_path, tok2vec, is_frozen, seed):
+    config = make_config(tmp_path, tagger=make_trained(tok2vec))
+    config["training"]["frozen_components"] = ["tagger"] if is_frozen else []
+    config["initialize"]["components"]["elmo"] = loader_block(seed)
+    if seed == OWN:
+        update(init_nlp(config))
+    elif is_frozen:
+        with pytest.raises(ValueError, match=r"EL083.*frozen_components.*than 'elmo' has \(.*'tagger'"):
+            init_nlp(config)
+    else:
+        with pytest.warns(UserWarning, match="WL066.*'tagger'"):
+            update(init_nlp(config))
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("frozen", [[], ["tagger"], ["tagger", "elmo"]])
+@pytest.mark.parametrize("seed", [OWN, OTHER])
+def test_training_with_a_sourced_component_and_another_sourced_bilm(tmp_path, frozen, seed):
+    """spaCy does not initialize an ELMo component with a `source`, nor tell it of the pipeline."""
+    bilm = spacy.blank("en")
+    add_elmo(bilm, seed=seed)
+    config = make_config(tmp_path, tagger=make_trained(), elmo=bilm)
+    config["training"].update(frozen_components=frozen, annotating_components=["elmo"])
+    if seed == OWN:
+        update(init_nlp(config), exclude=frozen)
+    else:
+        with pytest.warns(UserWarning, match="WL066.*'tagger'"):
+            init_nlp(config)("She sat")
+
+
+@pytest.mark.issue(16)
+def test_frozen_components_of_an_earlier_training_are_free_later(other):
+    nlp = make_trained()
+    nlp.config["training"] = {"frozen_components": ["tagger"]}
+    with pytest.warns(UserWarning, match="WL066"):
+        nlp.get_pipe("elmo").load_weights(other)
+    nlp.add_pipe("sentencizer")
+    nlp("She sat")
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("copy", [to_bytes_and_back, pickled])
+def test_the_bilm_is_saved_with_what_was_trained_on_it(other, copy, frozen):
+    nlp = make_trained(model={"frozen": frozen})
+    elmo = nlp.get_pipe("elmo")
+    assert (elmo.bilm_label == make_tagger(LISTENER).get_pipe("elmo").bilm_label) is frozen
+    copied = copy(nlp)
+    copied("She sat")
+    for each in (copied, nlp):
+        with pytest.warns(UserWarning, match="WL066.*seed 7"):
+            each.get_pipe("elmo").load_weights(other)
+
+
+def test_a_pickled_pipeline_remembers_further_training(other):
+    nlp = pickled(make_tagger(LISTENER))
+    nlp.update(make_examples(nlp))
+    with pytest.warns(UserWarning, match="WL066"):
+        nlp.get_pipe("elmo").load_weights(other)
+
+
+def test_pipelines_of_earlier_versions_are_loaded_without_a_word(other):
+    nlp = make_trained()
+    for listener in nlp.get_pipe("elmo").listeners:
+        del listener.attrs[TRAINED_WITH]
+    for loaded in (to_bytes_and_back(nlp), pickled(nlp)):
+        loaded.get_pipe("elmo").load_weights(other)
+
+
+def test_replaced_listeners_own_their_bilm(other):
+    nlp = make_trained()
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    nlp.get_pipe("elmo").load_weights(other)
+    nlp("She sat")
+
+
+def test_the_label_follows_the_weights():
+    elmo = make_tagger(LISTENER).get_pipe("elmo")
+    before, bilm = elmo.bilm_label, get_bilm(elmo.model)
+    for parameter in bilm.network.parameters():
+        parameter.data.neg_()
+    bilm.refresh()
+    assert len(before) == len(elmo.bilm_label) == 12
+    assert elmo.bilm_label != before
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("pipes", [["tagger"], ["tagger", "ner"]])
+def test_a_component_enabled_after_the_bilm_was_exchanged_is_told(pipes, tmp_path):
+    update(make_pipeline()).to_disk(tmp_path)
+    nlp = spacy.load(tmp_path, disable=pipes)
+    nlp.enable_pipe("tagger")
+    nlp("She sat")
+    nlp = spacy.load(tmp_path, disable=["tagger", "ner"])
+    nlp.get_pipe("elmo").initialize(lambda: [], loader=lambda: make_random_bilm(BILM, OTHER))
+    nlp.enable_pipe("tagger")
+    with pytest.warns(UserWarning, match=r"WL066.*: 'tagger'\."):
+        nlp("She sat")
+    assert list(nlp.get_pipe("elmo").listener_map) == ["tagger"]
+    nlp("She sat")  # told once
+
+
+# A biLM that is trained without its listeners
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("how", ["select_pipes", "exclude", "linked again"])
+def test_a_component_left_out_of_updates_of_the_bilm_is_told(how, tmp_path):
+    nlp = update(make_pipeline(model={"frozen": False}))
+    if how == "exclude":
+        update(nlp, MANY, exclude=["tagger"])
+        with pytest.warns(UserWarning, match=r"WL066.*an earlier state.*: 'tagger'\.") as told:
+            update(nlp, 3, exclude=["tagger"])
+        assert len(told) == 1
+    else:
+        with nlp.select_pipes(disable="tagger"):
+            if how == "linked again":
+                nlp.add_pipe("sentencizer")
+            update(nlp, MANY)
+            nlp.to_disk(tmp_path)
+        with pytest.warns(UserWarning, match=r"WL066.*an earlier state.*: 'tagger'\."):
+            nlp("She sat")
+    nlp.to_disk(tmp_path)
+    with pytest.warns(UserWarning, match=r"WL066.*with another biLM .*: 'tagger'\."):
+        spacy.load(tmp_path)("She sat")
+
+
+@pytest.mark.issue(16)
+def test_a_component_that_takes_part_again_fits_the_bilm(tmp_path):
+    nlp = update(make_pipeline(model={"frozen": False}))
+    update(nlp, MANY, exclude=["tagger"])
+    with pytest.warns(UserWarning, match="WL066"):
+        update(nlp)
+    nlp.to_disk(tmp_path)
+    spacy.load(tmp_path)("She sat")
+    update(nlp, MANY, exclude=["tagger"])
+    with pytest.warns(UserWarning, match="WL066"):  # again
+        nlp("She sat")
+
+
+@pytest.mark.issue(16)
+def test_one_task_after_the_other_is_no_other_bilm(tmp_path):
+    nlp = update(make_pipeline(model={"frozen": False}))
+    for _ in range(2):
+        update(nlp, N_TOLERATED, exclude=["ner"])
+        update(nlp, N_TOLERATED, exclude=["tagger"])
+    nlp.to_disk(tmp_path)
+    spacy.load(tmp_path)("She sat")
+
+
+@pytest.mark.issue(16)
+def test_the_last_gradient_of_a_component_alone_is_no_other_bilm(tmp_path):
+    """It reaches the biLM one update later."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, model={"frozen": False})
+    nlp.add_pipe("tagger", config=listening())
+    nlp.add_pipe("textcat")
+    nlp.initialize(lambda: make_examples(nlp))
+    update(nlp)
+    update(nlp, MANY, exclude=["tagger"])
+    nlp.to_disk(tmp_path)
+    spacy.load(tmp_path)("She sat")
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("placement", ["input", "output", "both"])
+def test_the_remedy_for_a_frozen_component_on_a_bilm_that_is_trained_works(placement, tmp_path):
+    config = make_config(tmp_path, tagger=make_trained(task_encoder(placement)))
+    config["components"]["elmo"]["model"]["frozen"] = False
+    config["training"]["frozen_components"] = ["tagger"]
+    with pytest.raises(ValueError, match="'elmo' is trained.*frozen_components.*: 'tagger'") as caught:
+        init_nlp(config)
+    paths = re.search(r"replace_listeners = (\[.*?\])", str(caught.value))[1].replace("'", '"')
+    config["components"]["tagger"]["replace_listeners"] = json.loads(paths)
+    init_nlp(config).to_disk(tmp_path / "trained")
+    spacy.load(tmp_path / "trained")
+    config["components"]["tagger"]["replace_listeners"] = ["model.tok2vec"] * (2 if placement == "both" else 1)
+    with pytest.raises(ValueError, match="not a listener's.*model.tok2vec.elmo_"):
+        init_nlp(config)
+
+
+@pytest.mark.issue(16)
+def test_a_frozen_component_on_a_sourced_bilm_that_is_trained_is_told(tmp_path):
+    source = make_trained(model={"frozen": False})
+    config = make_config(tmp_path, tagger=source, elmo=source)
+    config["training"]["frozen_components"] = ["tagger"]
+    nlp = init_nlp(config)
+    update(nlp, MANY, exclude=["tagger"])
+    with pytest.warns(UserWarning, match=r"WL066.*an earlier state.*: 'tagger'\."):
+        update(nlp, 3, exclude=["tagger"])
+
+
+@pytest.mark.issue(16)
+def test_a_bilm_that_no_component_trains_may_have_frozen_listeners(tmp_path):
+    source = make_trained(model={"frozen": False})
+    config = make_config(tmp_path, "tagger", tagger=source, elmo=source)
+    config["training"].update(frozen_components=["tagger"], annotating_components=["elmo"])
+    update(init_nlp(config), MANY + 3, exclude=["tagger"])
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("is_sourced", [True, False])
+def test_a_sourced_component_trains_the_bilm(is_sourced, tmp_path):
+    """spaCy initializes a new component while the sourced one is disabled."""
+    source = make_tagger(LISTENER, model={"frozen": False})
+    config = make_config(tmp_path, "tagger", tagger=source, **({"elmo": source} if is_sourced else {}))
+    if not is_sourced:
+        config["components"]["elmo"]["model"]["frozen"] = False
+    nlp = init_nlp(config)
+    network = get_bilm(nlp.get_pipe("elmo").model).network
+    before = {name: weights.clone() for name, weights in network.state_dict().items()}
+    update(nlp)
+    assert list(nlp.get_pipe("elmo").listener_map) == ["tagger"]
+    assert not all(torch.equal(weights, before[name]) for name, weights in network.state_dict().items())
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("frozen", [[], ["first", "near"], ["elmo", "first", "second", "near"]])
+def test_listeners_of_the_nearest_of_two_sourced_components_train(frozen, tmp_path):
+    source = spacy.blank("en")
+    add_elmo(source)
+    source.add_pipe("tagger", name="first", config=listening(upstream="elmo"))
+    add_elmo(source, "second", prefix="second", bilm=WIDE)
+    source.add_pipe("tagger", name="near", config=listening())
+    source.initialize(lambda: make_examples(source))
+    source.to_disk(tmp_path / "source")
+    config = make_config(tmp_path, "tagger")
+    config["nlp"]["pipeline"] = list(source.pipe_names)
+    config["components"] = {name: {"source": str(tmp_path / "source")} for name in source.pipe_names}
+    config["initialize"]["components"] = {}
+    config["training"].update(frozen_components=frozen, annotating_components=["elmo", "second"])
+    nlp = init_nlp(config)
+    found = {name: list(nlp.get_pipe(name).listener_map) for name in ("elmo", "second")}
+    assert found == {"elmo": ["first"], "second": ["near"]}
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("exclude", [[], ["ner"]])
+def test_rehearsal_after_an_update_that_a_component_did_not_answer(exclude):
+    nlp = update(make_pipeline(model={"frozen": False}))
+    optimizer = nlp.resume_training()
+    plain = Example.from_dict(nlp.make_doc("one two"), {})
+    nlp.update(make_examples(nlp) if exclude else [plain], sgd=optimizer, exclude=exclude)
+    nlp.rehearse([Example.from_dict(nlp.make_doc("Rivers flow north"), {})], sgd=optimizer)
+
+
+@pytest.mark.issue(16)
+@BOTH
+def test_a_text_classifier_trains_the_bilm_beside_a_doc_without_tokens(tok2vec):
+    nlp = spacy.blank("en")
+    elmo = add_elmo(nlp, model={"frozen": False})
+    model = {"@architectures": "spacy-elmo.TextCatReduce.v1", "exclusive_classes": True, "use_reduce_max": True}
+    nlp.add_pipe("textcat", config={"model": {**model, "tok2vec": tok2vec}})
+    nlp.initialize(lambda: make_examples(nlp))
+    network = get_bilm(elmo.model).network
+    before = {name: weights.clone() for name, weights in network.state_dict().items()}
+    empty = Example.from_dict(Doc(nlp.vocab, words=[]), {"cats": {"SHORT": 1.0, "LONG": 0.0}})
+    optimizer = Adam(0.01)
+    for _ in range(3):
+        nlp.update([empty, *make_examples(nlp)], sgd=optimizer)
+    assert not all(torch.equal(weights, before[name]) for name, weights in network.state_dict().items())
+
+
+@pytest.mark.issue(16)
+def test_a_learned_mix_that_was_the_top_layer_learns_from_all(tmp_path):
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    nlp.add_pipe("tagger", config=listening(mix="top"))
+    nlp.initialize(lambda: make_examples(nlp))
+    update(nlp).to_disk(tmp_path)
+    loaded = spacy.load(tmp_path, config={"components.tagger.model.tok2vec.mix": "learned"})
+    (listener,) = loaded.get_pipe("elmo").listeners
+    before = listener.mix.get_param("w").copy()
+    update(loaded)
+    assert np.abs(before).max() < 1 and not (listener.mix.get_param("w") == before).any()
+
+
+# Sizes, places and weights
+
+
+@BOTH
+@pytest.mark.parametrize("is_sourced", [True, False])
+@pytest.mark.parametrize("frozen", [[], ["tagger"]])
+def test_a_bilm_of_other_sizes_under_a_trained_mix_is_an_error(frozen, is_sourced, tok2vec, tmp_path):
+    wide = spacy.blank("en")
+    add_elmo(wide, bilm=WIDE)
+    config = make_config(tmp_path, tagger=make_trained(tok2vec), **({"elmo": wide} if is_sourced else {}))
+    config["training"]["frozen_components"] = frozen
+    if not is_sourced:
+        config["initialize"]["components"]["elmo"] = loader_block(bilm=WIDE)
+    with pytest.raises(ValueError, match="EL068.*of 'tagger' expects 3 layers of width 16, but found 3.* width 24"):
+        init_nlp(config)("She sat")
+
+
+@pytest.mark.issue(16)
+@BOTH
+@pytest.mark.parametrize(
+    "pipeline, upstream", [(["tagger"], "*"), (["tagger", "elmo"], "*"), (["elmo", "tagger"], "elm")]
+)
+def test_a_listener_without_an_elmo_component_is_an_error(pipeline, upstream, tok2vec):
+    blocks = {name: {**block, "upstream": upstream} for name, block in tok2vec.items() if name.startswith("elmo_")}
+    config = Config().from_str(init_config(pipeline="tagger"), interpolate=False)
+    config["components"]["tagger"]["model"]["tok2vec"] = {**tok2vec, **(blocks or {"upstream": upstream})}
+    config["nlp"]["pipeline"] = pipeline
+    config["initialize"]["components"]["elmo"] = loader_block()
+    if "elmo" not in pipeline:
+        del config["components"]["elmo"], config["initialize"]["components"]["elmo"]
+    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+    message = rf"EL071.*upstream = '{re.escape(upstream)}'.*Add a component of the factory 'elmo' .* before"
+    with warnings.catch_warnings(), pytest.raises(ValueError, match=message):
+        warnings.filterwarnings("ignore", message="No component listens")
+        warnings.filterwarnings("ignore", message=r"\[WL065")
+        nlp.initialize(lambda: make_examples(nlp))
+
+
+@pytest.mark.issue(16)
+def test_a_listener_that_was_added_while_elmo_was_disabled_is_told():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.disable_pipe("elmo")
+    nlp.add_pipe("tagger", config=listening())
+    with pytest.raises(ValueError, match="EL071.*it was disabled when the listener was added"):
+        nlp.initialize(lambda: make_examples(nlp))
+    with pytest.raises(ValueError, match="EL071"):
+        build_listener().initialize()
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("is_new", [True, False], ids=["new elmo", "sourced elmo"])
+def test_a_sourced_component_before_its_elmo_component_is_an_error_at_the_first_update(is_new, tmp_path):
+    """Trained in this order, it would have no ELMo component after it is saved and loaded."""
+    source = make_trained()
+    config = make_config(tmp_path, "tagger", tagger=source, **({} if is_new else {"elmo": source}))
+    config["nlp"]["pipeline"] = ["tagger", "elmo"]
+    nlp = init_nlp(config)
+    with warnings.catch_warnings(), pytest.raises(ValueError, match="EL071.*of 'tagger'.*before"):
+        warnings.filterwarnings("ignore", message=r"\[WL065")
+        nlp.update(make_examples(nlp))
+
+
+@pytest.mark.issue(16)
+def test_a_sourced_component_without_elmo_is_an_error_at_the_first_update(tmp_path):
+    config = make_config(tmp_path, "tagger", tagger=make_trained())
+    config["nlp"]["pipeline"] = ["tagger"]
+    del config["components"]["elmo"], config["initialize"]["components"]["elmo"]
+    nlp = init_nlp(config)
+    with pytest.raises(ValueError, match="EL071.*of 'tagger'"):
+        nlp.update(make_examples(nlp))
+    with pytest.warns(UserWarning, match="WL060.*of 'tagger'.*no layers on 1 Docs and uses zeros"):
+        nlp("She sat")
+
+
+def test_a_loader_without_a_path_is_an_error():
+    """`elmo init-config` writes paths.bilm = null for a language without a packaged biLM."""
+    config = Config().from_str(init_config(pipeline="tagger"), interpolate=False)
+    for path in (None, ""):
+        config["paths"]["bilm"] = path
+        nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+        with pytest.raises(ValueError, match="No biLM is given.*--paths.bilm"):
+            nlp.initialize(lambda nlp=nlp: make_examples(nlp))
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("block", ["spacy.HashEmbedCNN.v2", "spacy-elmo.ElmoListener.v1"])
+def test_elmo_with_another_model_is_an_error(block):
+    model = CNN if block.startswith("spacy.") else {"@architectures": block}
+    with pytest.raises(ValueError, match=r"model of 'elmo' is .*should be the architecture spacy-elmo.Elmo"):
+        spacy.blank("en").add_pipe("elmo", config={"model": model})
+
+
+def test_wrong_number_of_mix_weights_is_an_error(tmp_path):
+    nlp, message = spacy.blank("en"), r"mix.weights of '{}' has 2 weights \(\[1.0, 2.0\]\)"
+    with pytest.raises(ValueError, match=message.format("second")):
+        add_elmo(nlp, "second", prefix="second", mix={"weights": [1.0, 2.0]})
+    nlp = spacy.blank("en")
+    packaged = nlp.add_pipe("elmo", config={"mix": {"weights": [1.0, 2.0]}})
+    with pytest.raises(ValueError, match=message.format("elmo")):
+        packaged.initialize(lambda: [])
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    nlp.to_disk(tmp_path)
+    changed = spacy.load(tmp_path, config={"components.elmo.mix.weights": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=message.format("elmo")):
+        changed("text")
+
+
+# The training part, and the length of training
+
+
+def train_on(folder, docs, pipeline, overrides=None):
+    """Run `spacy train`."""
+    config = Config().from_str(init_config(pipeline=pipeline, placement="both"), interpolate=False)
+    config["initialize"]["components"]["elmo"] = loader_block()
+    config.to_disk(folder / "config.cfg", interpolate=False)
+    DocBin(docs=docs).to_disk(folder / "train.spacy")
+    paths = {f"paths.{name}": str(folder / "train.spacy") for name in ("train", "dev")}
+    train(folder / "config.cfg", folder / "out", overrides={**paths, **(overrides or {})})
+
+
+@pytest.mark.parametrize("words", [None, [], [" ", "\n"]], ids=["no Doc", "Docs without tokens", "Docs of white space"])
+@pytest.mark.parametrize("pipeline", ["tagger,ner", "crf_ner"])
+def test_empty_training_part_is_an_error(words, pipeline, tmp_path):
+    docs = [] if words is None else [Doc(Vocab(), words=words)] * 3
+    with pytest.raises(ValueError, match=r"no words.*\[corpora\.train\]") as caught:
+        train_on(tmp_path, docs, pipeline)
+    assert "max_length" not in str(caught.value)
+    assert not list((tmp_path / "out").glob("model-*"))
+
+
+@pytest.mark.issue(16)
+def test_a_max_length_that_drops_all_docs_is_named(tmp_path):
+    docs = [Doc(Vocab(), words=["She", "sat"])] * 3
+    with pytest.raises(ValueError, match=r"max_length = 1 in \[corpora\.train\].*set it to 0"):
+        train_on(tmp_path, docs, "tagger", {"corpora.train.max_length": 1})
+
+
+def test_initialization_without_examples_of_ones_own_is_none():
+    nlp = make_tagger(LISTENER)
+    nlp.get_pipe("elmo").initialize(lambda: [], loader=None)  # of one component, to load weights
+    nlp.select_pipes(enable=["elmo"])
+    nlp.initialize()
+
+
+def test_sentence_contexts_without_boundaries_are_an_error():
+    nlp = make_tagger(LISTENER, model={"contexts": "sentences"})
+    for use in (lambda: nlp("She sat"), lambda: nlp.update(make_examples(nlp))):
+        with pytest.raises(ValueError, match="no sentence boundaries: 'She sat"):
+            use()
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("num_steps", [1, 4, 6])
+def test_another_length_of_the_schedule_than_of_the_training_is_told(num_steps, tmp_path):
+    rate = {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 0.001, "num_steps": num_steps}
+    settings = {"max_steps": 4, "eval_frequency": 10, "optimizer.learn_rate": rate}
+    overrides = {f"training.{name}": value for name, value in settings.items()}
+    docs = [eg.reference for eg in make_examples(spacy.blank("en"))]
+    if num_steps == 4:
+        train_on(tmp_path, docs, "tagger", overrides)
+    else:
+        with pytest.warns(UserWarning, match=f"num_steps.* is {num_steps}") as told:
+            train_on(tmp_path, docs, "tagger", overrides)
+        assert len(told) == 1
+
+
+# Nobody listens
+
+
+def make(names=("elmo", "tagger"), training=None, tok2vec=None):
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    for place, name in enumerate(names):
+        if name != "elmo":
+            before = "elmo" if place < names.index("elmo") else None
+            config = {"model": {"tok2vec": tok2vec}} if tok2vec and name == "tagger" else {}
+            nlp.add_pipe(name, before=before, config=config)
+    nlp.config["training"].update(training or {})
+    return nlp
+
+
+TOK2VEC_LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 96}
+
+
+@pytest.mark.parametrize(
+    "names,tok2vec", [(["elmo", "tagger"], None), (["tok2vec", "elmo", "tagger"], TOK2VEC_LISTENER)]
+)
+def test_a_pipeline_without_listener_is_a_warning_with_lines_to_paste(names, tok2vec):
+    nlp = make(names, tok2vec=tok2vec)
+    with pytest.warns(UserWarning, match="WL065.*'elmo'.*'tagger'") as found:
+        nlp.initialize(lambda: make_examples(nlp))
+    assert len(found) == 1
+    nlp.update(make_examples(nlp))  # once: warnings are errors here
+    lines = re.search(r"(?s)\n(\[components.*?)\n\n?If you only", str(found[0].message))[1]
+    pasted = Config().from_str("[components]\n[components.tagger]\n[components.tagger.model]\n" + lines)
+    block = pasted["components"]["tagger"]["model"]["tok2vec"]
+    assert block == {**LISTENER, "upstream": "elmo"}
+    fixed = make(["elmo", "tagger"], tok2vec=block)
+    fixed.initialize(lambda: make_examples(fixed))
+    fixed.update(make_examples(fixed))
+    assert fixed.get_pipe("elmo").listening_components == ["tagger"]
+
+
+@pytest.mark.issue(15)
+def test_a_component_before_elmo_is_told_to_come_after_it():
+    nlp = make(["tagger", "elmo", "ner", "textcat"])
+    with pytest.warns(UserWarning, match="WL065.*'textcat'.*move 'tagger' after 'elmo'") as found:
+        nlp.initialize(lambda: make_examples(nlp))
+    assert "[components.tagger.model.tok2vec]" in str(found[0].message)
+    assert "[components.ner.model.tok2vec]" in str(found[0].message)
+
+
+def test_training_without_initialize_warns_once():
+    nlp = make()
+    with nlp.select_pipes(disable=["elmo"]):
+        nlp.initialize(lambda: make_examples(nlp))
+    with pytest.warns(UserWarning, match="WL065") as found:
+        nlp.update(make_examples(nlp))
+        nlp.update(make_examples(nlp))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "names,training",
+    [
+        (["elmo"], {}),
+        (["elmo", "sentencizer"], {}),
+        (["tagger", "elmo"], {"frozen_components": ["tagger"]}),
+        (["elmo", "tagger"], {"annotating_components": ["elmo"]}),
+        (["elmo", "tagger"], {"frozen_components": ["elmo"]}),
+        (["elmo", "tagger"], {"frozen_components": ["tagger"]}),
+    ],
+)
+def test_what_is_meant_so_is_no_warning(names, training):
+    nlp = make(names, training)
+    nlp.initialize(lambda: make_examples(nlp))
+    nlp.update(make_examples(nlp))
+
+
+def test_one_listener_is_enough():
+    nlp = make(["elmo", "tagger"])
+    nlp.add_pipe("tagger", name="other", config=listening())
+    nlp.initialize(lambda: make_examples(nlp))
+
+
+# Components that nobody has initialized
+
+USES = {
+    "call": lambda nlp: nlp("She sat"),
+    "pipe": lambda nlp: list(nlp.pipe(["She sat"])),
+    "evaluate": lambda nlp: nlp.evaluate(make_examples(nlp)),
+    "update": lambda nlp: nlp.update(make_examples(nlp), sgd=Adam(0.01)),
+}
+
+
+@pytest.mark.parametrize("is_loaded", [True, False], ids=["weights loaded", "no weights yet"])
+@pytest.mark.parametrize("name", ["tagger", "morphologizer", "senter", "spancat", "textcat"])
+def test_a_component_that_is_not_initialized_is_an_error(name, is_loaded):
+    nlp = spacy.blank("en")
+    elmo = nlp.add_pipe("elmo")
+    if is_loaded:
+        set_bilm(elmo.model, make_random_bilm(BILM, 1))
+    nlp.add_pipe(name, config=COMPONENTS[name])
+    set_bilm(elmo.model, make_random_bilm(BILM, 1))
+    for use in USES.values():
+        with pytest.raises(ValueError, match=f"'{name}'.*E109.*nlp.initialize"):
+            use(nlp)
+    assert nlp("She sat", disable=[name])._.elmo.shape == (2, WIDTH)  # vectors do not need the component
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("placement", [*PLACEMENTS, "beside"])
+@pytest.mark.parametrize("name", ["tagger", "ner"])
+def test_a_component_with_other_layers_that_is_not_initialized_is_an_error(name, placement):
+    """Where spaCy or Thinc stop at another layer, the error is theirs."""
+    beside = {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER, "encode": ENCODER}
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    nlp.add_pipe(name, config={"model": {"tok2vec": beside if placement == "beside" else task_encoder(placement)}})
+    with pytest.raises(ValueError, match=rf"E109.*'{name}'.*initialize"):
+        nlp("She sat")
+    nlp.initialize(lambda: make_examples(nlp))
+    for use in USES.values():
+        use(nlp)
+
+
+@pytest.mark.issue(37)
+def test_component_that_an_update_leaves_out_need_not_be_initialized():
+    nlp = tagger_with(LISTENER)
+    nlp.add_pipe("ner", config=COMPONENTS["ner"])
+    nlp.update(make_examples(nlp), sgd=Adam(0.01), exclude=["ner"])
+    with nlp.select_pipes(disable=["ner"]):
+        assert nlp("She sat")[0].tag_
+    with pytest.raises(ValueError, match="'ner'"):
+        nlp("She sat")
