@@ -17,6 +17,7 @@ from .._settings import find_texts
 from ..errors import Errors
 from ..inference.isolation import isolated
 from ..inference.lstm_sequences import run_lstm
+from ..inference.threads import register_fork_handlers
 from .dropout import check_dropout, make_dropout
 
 Sequences = List[Floats2d]

@@ -9,7 +9,7 @@ from spacy.attrs import IS_SPACE, ORTH, SENT_START
 from spacy.strings import StringStore
 from spacy.tokens import Doc
 
-from ..text.windows import Window, split_windows
+from ..text.lanes import Window, split_windows
 from .settings import ReadingSettings
 
 Rows = NDArray[numpy.int64]
