@@ -198,7 +198,7 @@ def embed(
     """Stream texts through the ELMo component into a file.
 
     bilm_path (str): See `load_bilm`.
-    input_path (str): See `corpora.items.read_items`.
+    input_path (str): See `corpora.texts.read_items`.
     output_path (str): See `_vectors.open_writer`.
     lang (Optional[str]): Tokenizer of raw text; None: tokens are separated by white space.
     to (str): Format of the output, see `_vectors.format_of`.

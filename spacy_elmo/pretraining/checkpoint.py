@@ -20,7 +20,7 @@ from ..weights.atomic import atomic_folder
 FOLDER = "checkpoints"
 TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
 NAMES = (TENSORS, RECORD, CHECKSUMS)
-# Keys of `state.json`. Older checkpoints have no others.
+# Keys that every `state.json` has; those that were added later are optional.
 KEYS = frozenset(
     ("step", "n_tokens", "words", "stream", "optimizer", "loss_scale", "n_ranks", "settings", "bilm", "vocabulary")
     + ("best", "losses", "elapsed_s", "log_bytes")

@@ -90,7 +90,6 @@ def make_run(
         meta=meta,
         text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.words)},
         ranks=ranks,
-        n_predictions=n_predictions,
     )
     if sums is not None:
         run.trainer.optimizer.take_accumulators(sums)

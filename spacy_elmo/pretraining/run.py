@@ -22,7 +22,7 @@ from ..text.vocabulary import Vocabulary
 from ..weights import save_bilm
 from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, prune_checkpoints, save_checkpoint
 from .config import PretrainConfig
-from .data import BlockStream, Sentences, count_predictions
+from .data import BlockStream, Sentences
 from .distributed import Ranks
 from .run_folder import (
     BEST,
@@ -146,13 +146,11 @@ class Pretraining:
     vocabulary (Vocabulary): Words of the head, sorted by frequency.
     shards (Sequence[Shard]): The training text.
     held_out (Sentences): Held-out text.
-    config (PretrainConfig): The settings.
+    config (PretrainConfig): The settings, from `fit_to_corpus`.
     output (Path): Folder for models, checkpoints and log.
     meta (Mapping[str, Any]): Saved with the model: name, language, sources, licences.
     text_settings (Mapping[str, Any]): Settings of reading the text, plain JSON types; must not change on resume.
     ranks (Ranks): This process and its communication with the others.
-    n_predictions (Optional[int]): Predictions per direction of one pass through the text, if they have been counted;
-        with `max_passes` they are counted here otherwise.
     is_stopped (bool): Whether `stop` ended the run before its end.
     """
 
@@ -169,11 +167,7 @@ class Pretraining:
         meta: Optional[Mapping[str, Any]] = None,
         text_settings: Optional[Mapping[str, Any]] = None,
         ranks: Ranks = Ranks(),
-        n_predictions: Optional[int] = None,
     ) -> None:
-        if n_predictions is None and config.max_passes:
-            n_predictions = count_predictions(shards)
-        config = config.fit_to_corpus(n_words=len(vocabulary), n_predictions=n_predictions)
         self.vocabulary, self.held_out, self.config = vocabulary, held_out, config
         self.output, self.ranks = output, ranks
         self.meta = dict(meta or {})

@@ -22,7 +22,7 @@ from spacy_elmo.corpora.files import Counts
 from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining import checkpoint
 from spacy_elmo.pretraining.config import PretrainConfig
-from spacy_elmo.pretraining.data import read_held_out
+from spacy_elmo.pretraining.data import count_predictions, read_held_out
 from spacy_elmo.pretraining.distributed import Ranks, connect, restart_count, tell_of_lost_ranks
 from spacy_elmo.pretraining.run import Pretraining
 from spacy_elmo.pretraining.vocabulary import count_vocabulary
@@ -62,6 +62,8 @@ def make_run(output, text, *, bilm=None, tied=False, ranks=Ranks(), meta=None, *
     shards = [TextShard(Path(text))]
     config = PretrainConfig.from_dict({**SETTINGS, **settings})
     vocabulary = count_vocabulary(shards[0].read(Counts()), n_words=100).vocabulary()
+    n_predictions = count_predictions(shards) if config.max_passes else None
+    config = config.fit_to_corpus(n_words=len(vocabulary), n_predictions=n_predictions)
     torch.manual_seed(config.seed)
     sizes = BiLMConfig.from_dict({**BILM, **(bilm or {})})
     network = BiLMNetwork(sizes)
