@@ -17,7 +17,7 @@ from . import checks
 from .encoder import Encoder, Runs
 from .isolation import isolated
 from .memory import to_host
-from .perplexity import Losses, Perplexity, finite, split_losses, summarize, text_losses
+from .perplexity import Perplexity, finite, split_losses, summarize, text_losses
 from .quantization import check_precision, precision_of, quantize
 from .words import WeightVersions, WordCache
 
@@ -337,7 +337,8 @@ class BiLM:
         head, vocabulary = checks.require_language_model(self.head, self.vocabulary, "perplexities")
         state = state or ("carry" if self.config.has_state else "reset")
         text = checks.check_text(sentences, state, batch_size, "perplexities")
-        return finite(summarize(self._losses(text, state, batch_size), vocabulary, on_progress), self.network, head)
+        losses = text_losses(self._encoder, head, vocabulary, text, state, batch_size)
+        return finite(summarize(losses, vocabulary, on_progress), self.network, head)
 
     @isolated
     def token_losses(
@@ -352,13 +353,10 @@ class BiLM:
             for the forward and `<S>` for the backward direction.
         RAISES (ValueError): See `perplexity`.
         """
-        checks.require_language_model(self.head, self.vocabulary, "losses")
-        text = checks.check_text(sentences, state, batch_size, "losses")
-        return split_losses(self._losses(text, state, 1 if state == "carry" else batch_size), text, state)
-
-    def _losses(self, text: Sequence[Sequence[str]], state: str, batch_size: int) -> Iterator[Losses]:
         head, vocabulary = checks.require_language_model(self.head, self.vocabulary, "losses")
-        return text_losses(self._encoder, head, vocabulary, text, state, batch_size)
+        text = checks.check_text(sentences, state, batch_size, "losses")
+        losses = text_losses(self._encoder, head, vocabulary, text, state, 1 if state == "carry" else batch_size)
+        return split_losses(losses, text, state)
 
     def _encode(
         self,

@@ -224,20 +224,15 @@ class Encoder:
         with self._workspaces.borrow() as workspace:
             while (chunk := lanes.next_chunk(n_steps)) is not None:
                 numbers, index = np.unique(chunk.inputs, return_inverse=True)
-                words = table.words
-                vectors = self.words.encode([words[number] for number in numbers])
+                known = table.words
+                vectors = self.words.encode([known[number] for number in numbers])
                 steps, n_lanes = chunk.begins.shape
                 plan = plan_lanes([steps] * n_lanes, MAX_LANES)
                 slots = plan.slots().reshape(n_lanes, steps).T.reshape(-1)
                 forward, backward = index.reshape(2, -1)
+                words, places = (forward, backward), (slots, slots)
                 layers, end = self.runner.run(
-                    vectors,
-                    (forward, backward),
-                    plan,
-                    state,
-                    slots=(slots, slots),
-                    with_end=True,
-                    workspace=workspace,
+                    vectors, words, plan, state, slots=places, with_end=True, workspace=workspace
                 )
                 state = state if end is None else end
                 yield chunk, layers
@@ -310,9 +305,7 @@ class Encoder:
         for first, stop in _split_by_budget(runs.lengths, batch_tokens):
             part = start.rows(first, stop) if is_by_row else start
             numbered = runs.number(first, stop)
-            rows, end = self._run(
-                numbered, part, with_boundaries=has_boundaries, with_end=is_by_row, workspace=workspace
-            )
+            rows, end = self._run(numbered, part, workspace, with_boundaries=has_boundaries, with_end=is_by_row)
             if ends is not None and end is not None and is_by_row:
                 ends.append(end)
             yield Slice(first, stop, rows, has_boundaries)
@@ -356,13 +349,7 @@ class Encoder:
         return rows, end if end is not None else start
 
     def _run(
-        self,
-        numbered: NumberedRuns,
-        start: State,
-        *,
-        with_boundaries: bool,
-        with_end: bool = False,
-        workspace: Optional[Workspace] = None,
+        self, numbered: NumberedRuns, start: State, workspace: Workspace, *, with_boundaries: bool, with_end: bool
     ) -> Tuple[Tensor, Optional[State]]:
         tokens = numbered.tokens(with_boundaries=with_boundaries)
         plan = plan_lanes(numbered.lengths(with_boundaries=with_boundaries), self._max_lanes)

@@ -51,7 +51,6 @@ class WordEncoder:
     vocabulary (Optional[Vocabulary]): Words of the rows of a word embedding or of `token_embeddings`.
     token_embeddings (Optional[Tensor]): Shape (V, P), precomputed vectors of the vocabulary's words.
     lexicon (Optional[Lexicon]): Symbols of the tables of a token embedder.
-    max_cache_bytes (int): Maximum size of the cache, 0 for none.
     RAISES (ValueError): If the number of rows differs from the size of the vocabulary, or the lexicon does not fit.
     """
 
@@ -61,8 +60,6 @@ class WordEncoder:
         vocabulary: Optional[Vocabulary],
         token_embeddings: Optional[Tensor],
         lexicon: Optional[Lexicon] = None,
-        *,
-        max_cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
         self.network = network
         self.vocabulary = vocabulary
@@ -82,7 +79,7 @@ class WordEncoder:
             self.codec = make_lexicon_codec(network.config, lexicon)
         self.boundaries = BOUNDARIES if self.codec is None else self.codec.boundaries
         self._constant: Optional[ConstantWords] = None
-        self.cache = WordCache(max_cache_bytes, network.config.projection_width, network.device)
+        self.cache = WordCache(DEFAULT_CACHE_BYTES, network.config.projection_width, network.device)
 
     @torch.no_grad()
     def encode(self, words: Sequence[str]) -> Tensor:
