@@ -106,7 +106,7 @@ def test_dumped_sentences_continue_each_other(files, tmp_path):
         (np.zeros((1, 3, 50), dtype="int64"), "EL017.*row 0 has 0 tokens"),
         (np.array([1, 0, 1]).reshape(1, 3, 1).repeat(50, 2), "EL017.*before the last"),
         (np.ones((5, 3, 50), dtype="int64"), "EL332.*batch size is 5.*\\(4\\)"),
-        (np.ones((0, 3, 50), dtype="int64"), "EL252"),
+        (np.ones((0, 3, 50), dtype="int64"), "no sentences"),
     ],
 )
 def test_invalid_ids_are_refused(files, ids, problem):
@@ -123,7 +123,7 @@ def test_bad_arguments_are_refused(files, tmp_path):
         compat.BidirectionalLanguageModel("https://host/options.json", files.weights)
     with pytest.raises(ValueError, match="EL332.*max_token_length|EL332.*max_word_length"):
         compat.Batcher(files.vocab, 2)
-    with pytest.raises(ValueError, match="EL252"):
+    with pytest.raises(ValueError, match="no sentences"):
         compat.Batcher(files.vocab, 50).batch_sentences([])
     with pytest.raises(ValueError, match="EL011"):
         compat.TokenBatcher(files.vocab).batch_sentences("the bank")
@@ -145,7 +145,7 @@ def test_a_bilm_of_whole_words_is_refused(tmp_path):
     words = BiLM(BiLMNetwork(BiLMConfig.from_dict(record)), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"]))
     save_bilm(words, tmp_path / "bilm", format="bilm-tf")
     (weights,) = (tmp_path / "bilm").glob("*.hdf5")
-    with pytest.raises(ValueError, match="EL332.*whole words|EL0"):
+    with pytest.raises(ValueError, match="EL332.*whole words|its vocabulary has 0 words"):
         compat.BidirectionalLanguageModel(tmp_path / "bilm" / "options.json", weights)
 
 
