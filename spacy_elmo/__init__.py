@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .bilm.config import BiLMConfig, CharCNNConfig
     from .bilm.state import BiLMState
     from .inference.bilm import BiLM
-    from .ml.doc_vectors import register_extensions
+    from .pipeline.doc_vectors import register_extensions
     from .weights import load_bilm, load_mixes, save_bilm
 
 __all__ = [
@@ -31,7 +31,7 @@ _HOMES = {
     "CharCNNConfig": "bilm.config",
     "load_bilm": "weights",
     "load_mixes": "weights",
-    "register_extensions": "ml.doc_vectors",
+    "register_extensions": "pipeline.doc_vectors",
     "save_bilm": "weights",
 }
 

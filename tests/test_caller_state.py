@@ -30,9 +30,8 @@ from spacy_elmo.export.onnx_model import start_states
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.quantization import check_precision
 from spacy_elmo.inference.substitutes import find_substitutes
-from spacy_elmo.ml.elmo_model import set_bilm
-from spacy_elmo.ml.loaders import make_random_bilm
 from spacy_elmo.nn import Elmo, batch_to_ids
+from spacy_elmo.pipeline.model import make_random_bilm, set_bilm
 from spacy_elmo.text.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.issue(37)

@@ -18,21 +18,16 @@ from spacy_elmo.export import export_onnx
 from spacy_elmo.export.package import package_bilm
 from spacy_elmo.inference import dispatch
 from spacy_elmo.inference.perplexity import Perplexity
-from spacy_elmo.ml.bilstm import BiLSTMEncoder
-from spacy_elmo.ml.concat import Tok2VecWithElmo
-from spacy_elmo.ml.crf_tagger import CRFTagger
-from spacy_elmo.ml.elmo_model import ElmoModel
-from spacy_elmo.ml.fine_tuning import FineTuning
-from spacy_elmo.ml.listener import build_listener
-from spacy_elmo.ml.loaders import BiLMLoader, RandomBiLM
-from spacy_elmo.ml.schedules import slanted_triangular
-from spacy_elmo.ml.task_encoder import ElmoTaskEncoder
-from spacy_elmo.ml.textcat_reduce import TextCatReduce
 from spacy_elmo.nn import Elmo as ElmoModule
 from spacy_elmo.nn import ScalarMix, batch_to_ids
+from spacy_elmo.pipeline.crf import CRFTagger
 from spacy_elmo.pipeline.crf_ner import CRFNer, make_crf_ner
 from spacy_elmo.pipeline.elmo import DEFAULT_BLOCKS, Elmo, make_elmo
-from spacy_elmo.pipeline.layer_weights_log import LayerWeightsLogger
+from spacy_elmo.pipeline.fine_tuning import FineTuning, slanted_triangular
+from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger
+from spacy_elmo.pipeline.listener import build_listener
+from spacy_elmo.pipeline.model import BiLMLoader, ElmoModel, RandomBiLM
+from spacy_elmo.pipeline.task_layers import BiLSTMEncoder, ElmoTaskEncoder, TextCatReduce, Tok2VecWithElmo
 
 ROOT = Path(__file__).parent.parent
 ANALYSIS = ("Analysis of a biLM", "Analysis of a pipeline")

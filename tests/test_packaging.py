@@ -35,7 +35,7 @@ def _entry_points() -> List[Tuple[str, str, str]]:
 
 
 def _registered_names() -> Set[Tuple[str, str]]:
-    """Names that decorators in ml/ and pipeline/ register, read from the source."""
+    """Names that decorators in pipeline/ register, read from the source."""
     names = set()
     for path in sorted((ROOT / "spacy_elmo").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf8"))

@@ -30,7 +30,7 @@ from spacy.util import load_config
 from spacy.vocab import Vocab
 from thinc.api import Config, use_ops
 
-from spacy_elmo.ml.task_mixes import TaskMix, find_task_mixes
+from spacy_elmo.pipeline.layer_weights import TaskMix, find_task_mixes
 from spacy_elmo.weights.identity import digest_bilm
 
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 import srsly
 from paper_experiments import SHARES
 
-from spacy_elmo.ml.task_mixes import TaskMix
+from spacy_elmo.pipeline.layer_weights import TaskMix
 from spacy_elmo.weights.formats import PACKAGED_NAMES, locate
 from spacy_elmo.weights.identity import digest_bilm
 

@@ -5,9 +5,8 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..inference.bilm import BiLM
-from ..ml.contexts import read_docs
-from ..ml.elmo_model import ElmoModel, get_settings
-from ..ml.settings import ElmoSettings
+from ..pipeline.contexts import read_docs
+from ..pipeline.model import ElmoModel, ElmoSettings, get_settings
 from .labelled import LabelledDocs, Rows
 from .vectors import Vectors, to_units
 

@@ -8,7 +8,7 @@ import srsly
 
 from .._settings import is_finite, is_whole
 from ..errors import Errors
-from ..ml.task_mixes import TaskMix, find_task_mixes, find_untrained
+from ..pipeline.layer_weights import TaskMix, find_task_mixes, find_untrained
 from .plots import COLOURS, STYLES, add_legend, new_figure, save_figure, set_title
 
 CONFIG = "config.cfg"  # in the folder of a pipeline

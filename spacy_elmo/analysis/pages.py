@@ -8,7 +8,7 @@ import re
 from html import escape
 from typing import Callable, Iterable, List, Sequence, Tuple
 
-from ..ml.surprisal import Surprisal
+from ..pipeline.surprisal import Surprisal
 from .plots import COLOURS
 
 # Control characters, also those that change the direction of a text, and halves of surrogate pairs.

@@ -21,9 +21,8 @@ from spacy.util import is_package
 
 from .._choices import AnyPath
 from ..inference.bilm import BiLM
-from ..ml.elmo_model import fill, get_settings
-from ..ml.settings import ElmoSettings
 from ..pipeline.elmo import Elmo
+from ..pipeline.model import ElmoSettings, fill, get_settings
 from ..weights import load_bilm
 from ..weights.formats import PACKAGED_NAMES, split_part
 from ..weights.identity import digest_bilm

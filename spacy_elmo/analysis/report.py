@@ -21,8 +21,8 @@ from spacy.util import load_config
 
 from .._choices import AnyPath
 from ..errors import Errors
-from ..ml.task_mixes import TaskMix, find_task_mixes
-from ..ml.torch_bilm import TorchBiLM
+from ..pipeline.layer_weights import TaskMix, find_task_mixes
+from ..pipeline.torch_bilm import TorchBiLM
 from ..weights.identity import N_DIGITS, digest_bilm
 from ..weights.native import bilm_to_bytes
 from .answers import QUESTIONS, Changes, DocAnswers, compare_answers, read_answers

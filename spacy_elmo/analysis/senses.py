@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inference.bilm import BiLM
-from ..ml.settings import ElmoSettings
+from ..pipeline.model import ElmoSettings
 from .intervals import Score, bootstrap_accuracy, bootstrap_f1
 from .labelled import LabelledDocs
 from .layer_vectors import iter_layers, name_all

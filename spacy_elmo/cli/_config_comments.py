@@ -3,7 +3,7 @@
 import re
 from typing import Dict, List, Set, Tuple
 
-from ..pipeline.defaults import DEFAULT_CONFIG
+from ..pipeline.elmo import DEFAULT_CONFIG
 
 # Blocks of these architectures stand anywhere in a config: their comments are found by name, not by block.
 ARCHITECTURES = ("ElmoTaskEncoder", "BiLSTMEncoder", "TextCatReduce", "ElmoListener")

@@ -11,8 +11,8 @@ from spacy.util import load_model_from_config, registry
 from thinc.api import Config
 
 from ..errors import Errors, Warnings
-from ..ml.textcat_reduce import BAG_OF_WORDS, reduce_classifier
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
+from ..pipeline.task_layers import BAG_OF_WORDS, reduce_classifier
 
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")

@@ -13,8 +13,8 @@ from ..corpora.texts import Item, PunctuationCheck, make_nlp, read_items, to_doc
 from ..errors import Errors
 from ..export.vectors_hdf5 import VECTORS
 from ..inference.bilm import BiLM
-from ..ml.elmo_model import set_bilm
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
+from ..pipeline.model import set_bilm
 from . import _common
 from ._app import Arg, Opt, app
 from ._vectors import DOCS_PER_FILE, STDOUT, format_of, open_writer

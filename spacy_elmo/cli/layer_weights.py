@@ -8,7 +8,7 @@ import srsly
 
 from ..analysis.layer_weights import check_log, draw_course, draw_layer_weights, join_mixes, load_mixes, name_layers
 from ..analysis.plots import check_picture
-from ..ml.task_mixes import TaskMix
+from ..pipeline.layer_weights import TaskMix
 from . import _common
 from ._app import Arg, Opt, app
 

@@ -9,8 +9,7 @@ from spacy.tokens import Doc
 
 from ..analysis.pages import render_surprisal
 from ..corpora.texts import choose_lang, make_splitter
-from ..ml.surprisal import Surprisal
-from ..pipeline.surprisal import ElmoSurprisal
+from ..pipeline.surprisal import ElmoSurprisal, Surprisal
 from . import _common
 from ._app import Opt, app
 from ._text import LANG_OPT, TEXT_ARG, read_text, write_text

@@ -12,9 +12,9 @@ from ..analysis.neighbors import NeighborIndex
 from ..corpora.texts import choose_lang
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..ml.elmo_model import MODEL_NAME, PACKAGED_BILM, get_bilm
-from ..ml.task_mixes import TaskMix, find_task_mixes
 from ..pipeline.elmo import Elmo
+from ..pipeline.layer_weights import TaskMix, find_task_mixes
+from ..pipeline.model import MODEL_NAME, PACKAGED_BILM, get_bilm
 from ..weights import load_bilm
 from .reading import TextReader
 from .views import Explorer

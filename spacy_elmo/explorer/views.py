@@ -19,8 +19,8 @@ from ..analysis.neighbors import NeighborIndex, Use
 from ..analysis.sense_map import MAX_SENSES, MIN_USES, cluster_uses
 from ..inference.bilm import BiLM
 from ..inference.substitutes import find_substitutes
-from ..ml.surprisal import compute_surprisal, find_unknown
-from ..ml.task_mixes import TaskMix
+from ..pipeline.layer_weights import TaskMix
+from ..pipeline.surprisal import compute_surprisal, find_unknown
 from .reading import (
     MAX_TOKENS,
     READING,

@@ -19,9 +19,9 @@ from ..about import __title__, __version__
 from ..corpora.texts import make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..ml.elmo_model import set_bilm
-from ..ml.torch_bilm import copy_bilm
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
+from ..pipeline.model import set_bilm
+from ..pipeline.torch_bilm import copy_bilm
 from ..weights.sources import PathLike
 
 BUILDS = ("wheel", "sdist", "none")

@@ -16,10 +16,9 @@ from spacy.training import Example
 from thinc.api import Model
 
 from ..errors import Errors, Warnings
-from ..ml.elmo_layers import has_elmo
-from ..ml.elmo_model import find_left_frozen, get_settings, is_trained
-from ..ml.listener import EARLIER, ElmoListener
-from ..ml.owned_tok2vec import find_listener_blocks
+from .listener import EARLIER, ElmoListener, find_listener_blocks
+from .model import find_left_frozen, get_settings, is_trained
+from .task_layers import has_elmo
 
 ANY_LANGUAGE = "xx"  # spaCy's code for a pipeline of several languages
 SLANTED_TRIANGULAR = "spacy-elmo.slanted_triangular.v1"

@@ -18,9 +18,19 @@ from thinc.api import Config, Model, Optimizer
 
 from ..errors import Errors, Warnings
 from ..inference.threads import register_fork_handlers
-from ..ml.biluo import Entity, Mask, Rows, decode_entities, encode_entities, find_words
-from ..ml.crf_tagger import CRFScores, compute_loss, decode, set_label_count
 from .checks import check_model, check_words
+from .crf import (
+    CRFScores,
+    Entity,
+    Mask,
+    Rows,
+    compute_loss,
+    decode,
+    decode_entities,
+    encode_entities,
+    find_words,
+    set_label_count,
+)
 
 DEFAULT_CONFIG = """
 [crf_ner]

@@ -1,48 +1,21 @@
 """The component `elmo`: contextual vectors on Docs, and layers for components with listeners."""
 
 import weakref
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Type
 
+from pydantic import ConfigDict, validate_call
+from pydantic.dataclasses import dataclass
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer, set_dropout_rate
+from thinc.api import Config, Model, Optimizer, set_dropout_rate
 from thinc.types import Floats3d
 
 from .._choices import AnyPath
-from ..ml.batch_norm import add_boundary_sums, boundaries_without_gradient
-from ..ml.doc_vectors import (
-    DocVectors,
-    read_only,
-    register_extensions,
-    set_vector_hooks,
-    set_vectors,
-    write_rows,
-)
-from ..ml.elmo_model import (
-    MODEL_NAME,
-    begin_training,
-    count_updates,
-    fill,
-    get_bilm,
-    get_label,
-    get_settings,
-    is_trained,
-    prepare,
-    read_boundary_sums,
-    set_bilm,
-    write_layers,
-)
-from ..ml.listener import ANY_UPSTREAM, EARLIER, ElmoListener, find_listeners, settings_of
-from ..ml.loaders import BiLMLoader, resolve
-from ..ml.mixing import equal_weights
-from ..ml.residual_width import infer_residual_widths
-from ..ml.scalar_mix import wrong_count
-from ..ml.types import ElmoBatch
 from .checks import (
     check_bilm,
     check_frozen,
@@ -54,8 +27,80 @@ from .checks import (
     check_words,
     has_loader,
 )
-from .defaults import DEFAULT_BLOCKS, check_settings
+from .doc_vectors import DocVectors, read_only, register_extensions, set_vector_hooks, set_vectors, write_rows
+from .listener import ANY_UPSTREAM, EARLIER, ElmoListener, find_listeners, settings_of
+from .mix import ElmoBatch, add_boundary_sums, boundaries_without_gradient, equal_weights, wrong_count
+from .model import (
+    MODEL_NAME,
+    BiLMLoader,
+    begin_training,
+    count_updates,
+    fill,
+    get_bilm,
+    get_label,
+    get_settings,
+    is_trained,
+    prepare,
+    read_boundary_sums,
+    resolve,
+    set_bilm,
+    write_layers,
+)
 from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
+from .settings import DType, Number, Prefix, Store, WeightsPath
+from .task_layers import infer_residual_widths
+
+DEFAULT_CONFIG = """
+[elmo]
+# Weights of the biLM: a packaged name, or a folder, zip or file in any known format; null for the packaged biLM, and
+# where a loader in [initialize] gives them. A saved pipeline contains its weights and does not read the path again.
+weights = null
+# Vectors stored on a Doc: "mixed", "layers" (mixed on access) or "both". If there are listeners, layers are always
+# stored, since listeners read them from the Doc.
+store = "both"
+# Precision of the stored vectors: "float32" or "float16".
+dtype = "float32"
+# Name of the extension attributes: doc._.elmo, doc._.elmo_layers; a second ELMo component needs another.
+prefix = "elmo"
+# true: also set doc.tensor, and use it for vector and similarity of Doc, span and token.
+set_vectors = false
+# true: a merged token gets the mean of the vectors of its original tokens; false: reading its vector is an error.
+average_merged = false
+
+# The model that computes layers; the function has the defaults of its settings. Weights come from
+# [initialize.components.elmo.loader]; without it from the packaged biLM.
+[elmo.model]
+@architectures = "spacy-elmo.ElmoModel.v1"
+
+# The component's own mix of the layers, for doc._.elmo; it is not trained. Listeners have their own.
+[elmo.mix]
+# Raw weights, one per layer, the token layer first; null for the mean of the layers.
+weights = null
+# Scale of the mixed vectors.
+gamma = 1.0
+# Norm of each layer before the mix: "token" (mean 0, variance 1 over the values of a token) or null.
+layer_norm = null
+"""
+DEFAULT_BLOCKS = Config().from_str(DEFAULT_CONFIG)["elmo"]
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class OwnMix:
+    """The component's own mix. Norms over a batch are excluded: a vector must not depend on other Docs of the batch.
+
+    weights (Optional[List[float]]): Raw weights, one per layer; None for equal shares.
+    gamma (float): Scale of the mix.
+    layer_norm (Optional[str]): "token" or None.
+    """
+
+    weights: Optional[List[Number]] = None
+    gamma: Number = 1.0
+    layer_norm: Optional[Literal["token"]] = None
+
+
+@validate_call
+def check_settings(*, store: Store, dtype: DType, prefix: Prefix, weights: Optional[WeightsPath]) -> None:
+    """RAISES (ValueError): For invalid settings of the component."""
 
 
 @Language.factory(
@@ -69,8 +114,8 @@ def make_elmo(
     model: Model[List[Doc], ElmoBatch],
     weights: Optional[str],
     mix: Dict[str, Any],
-    store: str,
-    dtype: str,
+    store: Store,
+    dtype: DType,
     prefix: str,
     set_vectors: bool,
     average_merged: bool,
@@ -104,7 +149,7 @@ def make_elmo(
         set_vectors=set_vectors,
         average_merged=average_merged,
     )
-    elmo.set_pipeline(nlp)
+    elmo.belong_to(nlp)
     return elmo
 
 
@@ -132,8 +177,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         *,
         weights: Optional[str] = None,
         mix: Optional[Dict[str, Any]] = None,
-        store: str = "both",
-        dtype: str = "float32",
+        store: Store = "both",
+        dtype: DType = "float32",
         prefix: str = "elmo",
         set_vectors: bool = False,
         average_merged: bool = False,
@@ -141,7 +186,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self.vocab, self.model, self.name = vocab, model, name
         self.cfg: Dict[str, Any] = {}
         self.weights, self._read = weights, None if weights is None else BiLMLoader(weights)
-        self.mix = {"weights": None, "gamma": 1.0, "layer_norm": None, **(mix or {})}
+        self.mix: Dict[str, Any] = asdict(OwnMix(**(mix or {})))
         self.store, self.dtype, self.prefix, self.set_vectors = store, dtype, prefix, set_vectors
         self.average_merged = average_merged
         self.listener_map: Dict[str, List[ElmoListener]] = {}
@@ -150,18 +195,18 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self._linked_names: Optional[List[str]] = None  # enabled components when the listeners were linked
         self._is_checked = False  # whether the listeners are known to fit the biLM, or a warning named their components
         self._has_warned = False  # that no component listens
-        check_settings(self.mix, store, dtype, prefix, weights)
+        check_settings(store=store, dtype=dtype, prefix=prefix, weights=weights)
         check_model(name, model, model.name == MODEL_NAME, "spacy-elmo.ElmoModel.v1")
         register_extensions(prefix)
         prepare_before_fork(self)
 
-    def get_pipeline(self) -> Optional[Language]:
+    def _get_pipeline(self) -> Optional[Language]:
         """RETURNS (Optional[Language]): The pipeline with this component; None if it is not known, as for a component
         with a `source`: spaCy does not tell it.
         """
         return None if self._nlp is None else self._nlp()
 
-    def set_pipeline(self, nlp: Language) -> None:
+    def belong_to(self, nlp: Language) -> None:
         """nlp (Language): The pipeline with this component."""
         self._nlp = weakref.ref(nlp)
 
@@ -210,7 +255,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             check_bilm(self)
 
     def _load(self) -> None:
-        if has_loader(self.get_pipeline(), self.name):
+        if has_loader(self._get_pipeline(), self.name):
             raise ValueError(
                 f"The component '{self.name}' has no weights, but [initialize.components.{self.name}.loader] defines a "
                 f"loader that was not called. Load the weights with `nlp.get_pipe('{self.name}').load_weights(path)`; "
@@ -297,7 +342,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         """component (Any): A component downstream; its listeners are added if their upstream is this component.
         RAISES (ValueError): If it is an ELMo component with the same prefix.
         """
-        nlp = self.get_pipeline()
+        nlp = self._get_pipeline()
         if nlp is not None and all(pipe is not component for _, pipe in nlp.components):
             self._nlp = None  # the pipeline that this component has as its `source`
         if isinstance(component, Elmo) and component.prefix == self.prefix:
@@ -314,7 +359,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     def _link_enabled(self) -> None:
         """Link listeners again if other components are enabled than before, which spaCy leaves as they are."""
-        nlp = self.get_pipeline()
+        nlp = self._get_pipeline()
         if nlp is None or nlp.pipe_names == self._linked_names:
             return
         for i, (_, pipe) in enumerate(nlp.pipeline):
@@ -325,7 +370,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     def _followers(self) -> List[ElmoListener]:
         """RETURNS (List[ElmoListener]): The listeners, and those of components that are disabled now."""
-        nlp, found = self.get_pipeline(), self.listeners
+        nlp, found = self._get_pipeline(), self.listeners
         others = [] if nlp is None else [one for _, pipe in nlp.components for one in find_listeners(pipe)]
         return found + [one for one in others if one.upstream is self and one not in found]
 
@@ -419,7 +464,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             trained with another biLM (if it is trained further), and with `nlp` those of `check_training`.
         """
         if nlp is not None:
-            self.set_pipeline(nlp)
+            self.belong_to(nlp)
             for name in set(nlp.pipe_names).intersection(self.listener_map):  # initialized below, in their components
                 for listener in self.listener_map[name]:
                     listener.forget_training()
@@ -461,7 +506,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         validate_examples(examples, "Elmo.update")
         self._link_enabled()
         self.fill()
-        nlp = self.get_pipeline()
+        nlp = self._get_pipeline()
         if nlp is not None and not self._has_warned and not self.listener_map:
             self._has_warned = check_listeners(nlp, self.name)
         self._flush(sgd)  # gradients that arrived after the last update of the weights

@@ -1,31 +1,150 @@
 """The component `elmo_surprisal`: how unexpected each token is to a biLM."""
 
+import math
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy
+from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 from spacy.training import Example
 from spacy.util import minibatch
 from thinc.api import Config
 from thinc.types import Floats2d
+from thinc.util import get_torch_default_device
 
-from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.checks import require_language_model
 from ..inference.threads import register_fork_handlers
-from ..ml.doc_vectors import ExtensionGetter, register_getter
-from ..ml.loaders import resolve
-from ..ml.surprisal import (
-    Reading,
-    Surprisal,
-    compute_surprisal,
-    find_unknown,
-    get_surprisal,
-    language_model_from_bytes,
-    language_model_to_bytes,
-    load_language_model,
-    set_surprisal,
-)
+from ..weights import load_bilm
+from ..weights.native import bilm_from_bytes, bilm_to_bytes
+from .contexts import DocRuns, read_docs
+from .doc_vectors import ExtensionGetter, register_getter
+from .model import PACKAGED_BILM, resolve
+from .settings import Contexts, Reading, State
+
+Bits = NDArray[numpy.float32]
+RUNS_AT_ONCE = 256
+
+
+class Surprisal(NamedTuple):
+    """Surprisal of a token, -log2 p(word | context), in bits. NaN for white space, which the biLM does not read.
+
+    forward (float): Given the words before it.
+    backward (float): Given the words after it; NaN for a forward model.
+    mean (float): Mean of the directions.
+    is_unk (bool): The word is not in the vocabulary: the numbers are those of `<UNK>`, which is more probable than any
+        one word that it stands for.
+    """
+
+    forward: float
+    backward: float
+    mean: float
+    is_unk: bool
+
+
+def load_language_model(weights: Optional[str]) -> BiLM:
+    """weights (Optional[str]): Packaged name or path, None for the packaged biLM.
+    RETURNS (BiLM): With its softmax, on the device of Thinc.
+    RAISES (ValueError): EL007 without a softmax or a vocabulary; errors of reading the files.
+    """
+    bilm = load_bilm(weights or PACKAGED_BILM)
+    require_language_model(bilm.head, bilm.vocabulary, "surprisal")
+    return bilm.to(get_torch_default_device())
+
+
+def language_model_to_bytes(bilm: BiLM) -> bytes:
+    """RETURNS (bytes): Native format, softmax and vocabulary included."""
+    return bilm_to_bytes(bilm, "float32")
+
+
+def language_model_from_bytes(data: bytes) -> BiLM:
+    """RETURNS (BiLM): What `language_model_to_bytes` got, on the device of Thinc."""
+    return bilm_from_bytes(data).to(get_torch_default_device())
+
+
+def compute_surprisal(bilm: BiLM, reading: Reading, docs: Sequence[Doc]) -> List[Bits]:
+    """bilm (BiLM): With its softmax and its vocabulary.
+    reading (Reading): How the Docs are cut into sequences.
+    docs (Sequence[Doc]): The Docs.
+    RETURNS (List[Bits]): For each Doc shape (d, n), in bits, NaN for white space.
+    RAISES (ValueError): EL007 without a softmax or a vocabulary, for sentence contexts without sentence
+        boundaries.
+    """
+    found = read_docs(docs, reading)
+    bits = numpy.full((bilm.config.n_directions, sum(found.lengths)), numpy.nan, dtype="float32")
+    for start, losses in _losses(bilm, reading.state, found):
+        for i, nats in enumerate(losses, start):
+            first, last = found.kept[i]
+            bits[:, found.rows[i]] = nats[:, first:last] / math.log(2)
+    return numpy.split(bits, list(accumulate(found.lengths))[:-1], axis=1) if docs else []
+
+
+def _losses(bilm: BiLM, state: str, found: DocRuns) -> Iterator[Tuple[int, List[Bits]]]:
+    """YIELDS (Tuple[int, List[Bits]]): The first run of a slice, and the losses of its runs, in nats."""
+    sizes = [n for n in found.doc_runs if n] if state == "carry" else _slices(len(found.runs))
+    start = 0
+    for size in sizes:
+        yield start, bilm.token_losses(found.runs[start : start + size], state=state)
+        start += size
+
+
+def _slices(n_runs: int) -> List[int]:
+    return [min(RUNS_AT_ONCE, n_runs - start) for start in range(0, n_runs, RUNS_AT_ONCE)]
+
+
+def find_unknown(bilm: BiLM, doc: Doc) -> List[bool]:
+    """bilm (BiLM): With a vocabulary.
+    RETURNS (List[bool]): For each token of the Doc, whether it is outside the vocabulary; white space is not.
+    """
+    vocabulary = require_language_model(bilm.head, bilm.vocabulary, "surprisal")[1]
+    ids = vocabulary.ids([token.text for token in doc])
+    return [bool(i == vocabulary.unk_id) and not token.is_space for i, token in zip(ids.tolist(), doc)]
+
+
+# Values are stored under the keys of token extensions, which spaCy shifts when a Doc is joined or cut.
+
+
+def set_surprisal(doc: Doc, prefix: str, bits: Bits, is_unk: Sequence[bool]) -> None:
+    """doc (Doc): The Doc.
+    prefix (str): Extension prefix of the component.
+    bits (Bits): Shape (d, n).
+    is_unk (Sequence[bool]): For each token, whether it is outside the vocabulary.
+    """
+    stored: Dict[Any, Any] = doc.user_data
+    columns = bits.T.tolist()
+    for token, values, unk in zip(doc, columns, is_unk):
+        stored[_make_key(prefix, token)] = [len(token), bool(unk), *values]
+
+
+def get_surprisal(token: Token, prefix: str) -> Surprisal:
+    """token (Token): A token of a Doc that went through the component.
+    prefix (str): Extension prefix of the component.
+    RETURNS (Surprisal): In bits.
+    RAISES (ValueError): If it was not computed, if tokens were merged or split since.
+    """
+    stored: Dict[Any, Any] = token.doc.user_data
+    record = stored.get(_make_key(prefix, token))
+    if record is None and not any(isinstance(key, tuple) and key[1] == f"{prefix}_surprisal" for key in stored):
+        raise ValueError(
+            f"There is no surprisal for '{token.text}' (extension prefix '{prefix}'). Process the Doc with a "
+            'pipeline that has a component "elmo_surprisal".'
+        )
+    if record is None or record[0] != len(token):
+        raise ValueError(
+            f"The tokens around '{token.text}' were merged or split after their surprisal was computed. Read it "
+            'before, or put "elmo_surprisal" after the component that retokenizes.'
+        )
+    _, is_unk, *bits = record
+    forward, backward = [*bits, math.nan][:2]
+    return Surprisal(forward, backward, sum(bits) / len(bits), is_unk)
+
+
+def _make_key(prefix: str, token: Token) -> Tuple[str, str, int, None]:
+    return "._.", f"{prefix}_surprisal", token.idx, None
+
 
 DEFAULT_CONFIG = """
 [elmo_surprisal]
@@ -56,8 +175,8 @@ def make_elmo_surprisal(
     nlp: Language,
     name: str,
     weights: Optional[str],
-    contexts: str,
-    state: str,
+    contexts: Contexts,
+    state: State,
     max_tokens: int,
     overlap: int,
     prefix: str,
@@ -95,8 +214,7 @@ class ElmoSurprisal:
         prefix: str = "elmo",
     ) -> None:
         if not prefix.isidentifier():
-            problems = f"prefix is '{prefix}', should be a Python name"
-            raise ValueError(Errors.EL060.format(block="component elmo_surprisal", problems=problems))
+            raise ValueError(f"The prefix of '{name}' is '{prefix}', should be a Python name.")
         self.name = name
         self.weights = weights
         self._path = None if weights is None else resolve(weights)

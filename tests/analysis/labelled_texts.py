@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 
 from spacy_elmo.corpora.labelled import SenseSentence, SenseUse
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.pipeline.model import make_random_bilm
 
 CHARACTERS = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}
 BILM = {"char_cnn": CHARACTERS, "n_layers": 2, "cell_width": 16, "projection_width": 8}

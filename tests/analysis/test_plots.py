@@ -9,7 +9,7 @@ import srsly
 from spacy_elmo.analysis import plots
 from spacy_elmo.analysis.layer_weights import draw_course, draw_layer_weights, join_mixes, name_layer
 from spacy_elmo.analysis.probes import describe_probe, draw_probe
-from spacy_elmo.ml.task_mixes import TaskMix
+from spacy_elmo.pipeline.layer_weights import TaskMix
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib")
 RUN = [{"n_tokens": 1_000_000, "forward": 200.0}, {"n_tokens": 2_000_000, "forward": 100.0, "backward": 90.0}]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli.init_config import init_config
-from spacy_elmo.ml.listener import get_listeners
+from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pretraining import templates
 from spacy_elmo.pretraining.config import check_config
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from spacy_elmo.analysis.layer_weights import draw_course, read_course
 from spacy_elmo.cli._app import app
 from spacy_elmo.cli.layer_weights import shorten
-from spacy_elmo.ml.loaders import make_random_bilm
-from spacy_elmo.ml.task_mixes import find_task_mixes
+from spacy_elmo.pipeline.layer_weights import find_task_mixes
+from spacy_elmo.pipeline.model import make_random_bilm
 
 CHAR_CNN = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}
 BILM = {"char_cnn": CHAR_CNN, "cell_width": 16, "projection_width": 8}

@@ -45,7 +45,7 @@ def _python(source: str) -> str:
 def test_plugin_imports_only_itself() -> None:
     added = _python(LIGHT)
     assert "spacy_elmo.cli.plugin" in added
-    for name in ("torch", "h5py", "safetensors", "spacy_elmo.weights", "spacy_elmo.ml", "spacy_elmo.inference"):
+    for name in ("torch", "h5py", "safetensors", "spacy_elmo.weights", "spacy_elmo.pipeline", "spacy_elmo.inference"):
         assert f"'{name}'" not in added
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from spacy_elmo.analysis.pages import render_surprisal
 from spacy_elmo.cli._app import app
-from spacy_elmo.ml.surprisal import Surprisal
+from spacy_elmo.pipeline.surprisal import Surprisal
 
 TEXT = "She sat on the bank <script>alert(1)</script> of the river."
 HOSTILE = '"><img src=x onerror=alert(1)> & \u202e\U0001f30a </span>'

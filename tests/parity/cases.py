@@ -16,9 +16,8 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.ml.batch_norm import BoundarySums
-from spacy_elmo.ml.listener import build_listener
-from spacy_elmo.ml.types import ElmoBatch
+from spacy_elmo.pipeline.listener import build_listener
+from spacy_elmo.pipeline.mix import BoundarySums, ElmoBatch
 from spacy_elmo.text.characters import character_ids
 
 # Our rounding plus that of the reference, which grows with the layers: the tables of docs/exactness.md.

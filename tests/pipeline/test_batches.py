@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from spacy_elmo.ml.listener import get_listeners
+from spacy_elmo.pipeline.listener import get_listeners
 
 from .tiny import make_examples
 

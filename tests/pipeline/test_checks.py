@@ -17,9 +17,8 @@ from spacy.vocab import Vocab
 from thinc.api import Adam, Config
 
 from spacy_elmo.cli.init_config import init_config
-from spacy_elmo.ml.elmo_model import get_bilm, set_bilm
-from spacy_elmo.ml.listener import N_TOLERATED, TRAINED_WITH, build_listener
-from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.pipeline.listener import N_TOLERATED, TRAINED_WITH, build_listener
+from spacy_elmo.pipeline.model import get_bilm, make_random_bilm, set_bilm
 from spacy_elmo.weights import save_bilm
 
 from .placements import PLACEMENTS, make_tagger, task_encoder

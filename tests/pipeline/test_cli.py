@@ -118,8 +118,8 @@ def test_frozen_component_without_source_takes_the_packaged_weights(tmp_path, mo
     from spacy.training.initialize import init_nlp
     from spacy.training.loop import train
 
-    import spacy_elmo.ml.elmo_model as elmo_model
-    from spacy_elmo.ml.loaders import make_random_bilm
+    import spacy_elmo.pipeline.model as elmo_model
+    from spacy_elmo.pipeline.model import make_random_bilm
 
     monkeypatch.setattr(elmo_model, "load_bilm", lambda name: make_random_bilm(BILM, 7))
     write_corpus(tmp_path / "train.spacy")

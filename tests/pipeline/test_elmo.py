@@ -9,8 +9,8 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span, Token
 
-import spacy_elmo.ml.elmo_model as elmo_model
-from spacy_elmo.ml.loaders import make_random_bilm
+import spacy_elmo.pipeline.model as elmo_model
+from spacy_elmo.pipeline.model import make_random_bilm
 from spacy_elmo.weights import save_bilm
 
 from .tiny import BILM, N_LAYERS, TEXTS, WIDTH, add_elmo, listening, loader_block, make_example, make_examples
@@ -349,23 +349,23 @@ def test_initialize_again_keeps_weights_without_a_loader(nlp):
 @pytest.mark.parametrize(
     "config,message",
     [
-        ({"store": "all"}, "EL060.*store is 'all'"),
-        ({"dtype": "int8"}, "EL060.*dtype is 'int8'"),
-        ({"prefix": "a-b"}, "EL060.*prefix is 'a-b'"),
-        ({"mix": {"layer_norm": "bilm-tf"}}, "EL060.*must not depend"),
-        ({"mix": {"weight": [1.0]}}, "EL060.*mix has"),
-        ({"mix": {"gamma": None}}, "EL060.*mix.gamma is None"),
-        ({"mix": {"gamma": "2"}}, "EL060.*mix.gamma is '2'"),
-        ({"mix": {"weights": 1.0}}, "EL060.*mix.weights is 1.0"),
-        ({"mix": {"weights": [1.0, None, 0.0]}}, "EL060.*mix.weights is"),
+        ({"store": "all"}, "(?s)store.*'all'"),
+        ({"dtype": "int8"}, "(?s)dtype.*'int8'"),
+        ({"prefix": "a-b"}, "(?s)prefix.*'a-b'"),
+        ({"mix": {"layer_norm": "bilm-tf"}}, "(?s)layer_norm.*'token'.*bilm-tf"),
+        ({"mix": {"weight": [1.0]}}, "(?s)weight\\n.*Unexpected"),
+        ({"mix": {"gamma": None}}, "(?s)gamma.*None"),
+        ({"mix": {"gamma": "2"}}, "(?s)gamma.*'2'"),
+        ({"mix": {"weights": 1.0}}, "(?s)weights.*1.0"),
+        ({"mix": {"weights": [1.0, None, 0.0]}}, "(?s)weights.*None"),
         ({"model": {"bilm": {"n_layer": 3}}}, "EL001.*Unknown setting.*n_layer"),
-        ({"model": {"bilm": {**BILM, "n_layers": 0}}}, "is invalid.*n_layers is 0"),
-        ({"model": {"bilm": {**BILM, "char_cnn": {"filters": []}}}}, "is invalid"),
-        ({"model": {"contexts": "word", "state": "x"}}, "EL060.*contexts is 'word'.*state is 'x'"),
-        ({"model": {"max_tokens": 10, "overlap": 5}}, "EL060.*overlap is 5"),
-        ({"model": {"frozen": False, "state": "carry"}}, "EL060.*state is 'carry'"),
-        ({"model": {"max_tokens": "10"}}, "EL060.*max_tokens is '10', should be a number, without quotes"),
-        ({"model": {"layer_cache_mb": "64"}}, "EL060.*layer_cache_mb is '64', should be a number"),
+        ({"model": {"bilm": {**BILM, "n_layers": 0}}}, "EL002.*n_layers is 0"),
+        ({"model": {"bilm": {**BILM, "char_cnn": {"filters": []}}}}, "EL002"),
+        ({"model": {"contexts": "word", "state": "x"}}, "(?s)contexts.*'word'.*state.*'x'"),
+        ({"model": {"max_tokens": 10, "overlap": 5}}, "(?s)overlap.*5"),
+        ({"model": {"frozen": False, "state": "carry"}}, "(?s)state.*'carry'"),
+        ({"model": {"max_tokens": "10"}}, "(?s)max_tokens.*'10'"),
+        ({"model": {"layer_cache_mb": "64"}}, "(?s)layer_cache_mb.*'64'"),
     ],
 )
 def test_invalid_settings_are_an_error(config, message):

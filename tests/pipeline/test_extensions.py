@@ -11,7 +11,7 @@ from spacy.tokens import Doc, DocBin, Span, Token
 from spacy.training import Example
 
 from spacy_elmo import register_extensions
-from spacy_elmo.ml.doc_vectors import VectorsGetter
+from spacy_elmo.pipeline.doc_vectors import VectorsGetter
 
 from .tiny import add_elmo
 

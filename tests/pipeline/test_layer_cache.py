@@ -12,10 +12,10 @@ import torch
 from spacy.tokens import Doc
 from thinc.api import Adam
 
-from spacy_elmo.ml import layer_cache
-from spacy_elmo.ml.contexts import DocRuns, read_docs
-from spacy_elmo.ml.elmo_model import get_bilm
-from spacy_elmo.ml.layer_cache import LayerCache, keys_of
+from spacy_elmo.pipeline import layer_cache
+from spacy_elmo.pipeline.contexts import DocRuns, read_docs
+from spacy_elmo.pipeline.layer_cache import LayerCache, keys_of
+from spacy_elmo.pipeline.model import get_bilm
 
 from .tiny import N_LAYERS, TEXTS, WIDTH, add_elmo, listening, make_examples
 
@@ -48,7 +48,7 @@ def break_weights(elmo):
 
 def test_later_epochs_read_what_the_first_computed(nlp, elmo, monkeypatch):
     first = compute(elmo, make_docs(nlp)).copy()
-    monkeypatch.setattr("spacy_elmo.ml.elmo_model.write_layers", _nothing_to_compute)
+    monkeypatch.setattr("spacy_elmo.pipeline.model.write_layers", _nothing_to_compute)
     docs = make_docs(nlp)[::-1]
     again = compute(elmo, docs)
     bounds = numpy.cumsum([0, *map(len, docs)])
@@ -288,7 +288,7 @@ def test_a_trained_bilm_has_no_use_for_it():
 
 @pytest.mark.parametrize(
     "setting, message",
-    [({"layer_cache_mb": -1}, "EL060.*layer_cache_mb"), ({"layer_cache_dtype": "int8"}, "EL060.*layer_cache_dtype")],
+    [({"layer_cache_mb": -1}, "(?s)layer_cache_mb"), ({"layer_cache_dtype": "int8"}, "(?s)layer_cache_dtype")],
 )
 def test_settings_are_checked(setting, message):
     with pytest.raises(ValueError, match=message):

@@ -10,8 +10,7 @@ import srsly
 from spacy.util import registry
 
 from spacy_elmo.analysis.layer_weights import name_mixes
-from spacy_elmo.ml.task_mixes import find_task_mixes
-from spacy_elmo.pipeline.layer_weights_log import LayerWeightsLogger
+from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger, find_task_mixes
 
 from .tiny import LISTENER, add_elmo, listening, make_examples
 

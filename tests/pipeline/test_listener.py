@@ -7,7 +7,7 @@ from reference.numpy_bilm import mix as reference_mix
 from spacy.tokens import Doc
 from thinc.api import Adam
 
-from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.pipeline.model import make_random_bilm
 
 from .tiny import BILM, LISTENER, N_LAYERS, TAGGED, WIDTH, add_elmo, listening, make_examples
 

@@ -8,7 +8,7 @@ import pytest
 import spacy
 from spacy.lang.en import English
 
-from spacy_elmo.ml.task_mixes import find_task_mixes
+from spacy_elmo.pipeline.layer_weights import find_task_mixes
 
 from .test_listener import TOK2VECS, get_bilm_weights, tagger_with, train
 from .tiny import LISTENER, WIDTH, add_elmo, listening, make_examples

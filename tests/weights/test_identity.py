@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spacy_elmo.inference import onednn
-from spacy_elmo.ml.loaders import make_random_bilm
+from spacy_elmo.pipeline.model import make_random_bilm
 from spacy_elmo.weights.identity import digest_bilm, fingerprint_bilm
 from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
 

@@ -8,8 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from spacy_elmo.ml.biluo import allowed_transitions
-from spacy_elmo.ml.crf import FORBIDDEN, find_best_tags, log_partition, negative_log_likelihood
+from spacy_elmo.pipeline.crf import (
+    FORBIDDEN,
+    allowed_transitions,
+    find_best_tags,
+    log_partition,
+    negative_log_likelihood,
+)
 
 N_TAGS = 5  # one label in BILUO
 LENGTHS = [3, 1, 4, 3, 2]

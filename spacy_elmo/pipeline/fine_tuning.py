@@ -4,19 +4,22 @@ Learning rates by layer and gradual unfreezing are those of Howard & Ruder (2018
 towards the pretrained weights is L2-SP of Li et al. (2018), eq. 2.
 """
 
+import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from itertools import count, islice
+from typing import Annotated, Any, Dict, Iterator, List, Optional, Tuple
 
+from pydantic import Field, validate_call
+from pydantic.dataclasses import dataclass
 from thinc.api import Optimizer
 from thinc.types import FloatsXd
 from thinc.util import torch2xp, xp2torch
 from torch import Tensor, nn
 
-from .._settings import find_texts, is_finite
 from ..bilm.model import BiLMNetwork, layer_parameters
-from ..errors import Errors
+from ..errors import Warnings
 from ..inference.bilm import BiLM
+from .settings import FLOAT32_MAX, Count, NotNegative, Positive, Probability, WholeNumber
 
 
 @dataclass(frozen=True)
@@ -32,39 +35,18 @@ class FineTuning:
         is trained, from the top; 0 trains all from the start.
     l2_to_pretrained (float): Strength of the L2 penalty towards the weights that training began with, in place of the
         optimizer's own `L2` towards zero, and applied like it: to the gradient, or as weight decay. 0 for none.
-    RAISES (ValueError): EL060 for settings that make no sense.
+    RAISES (ValueError): For settings that make no sense.
     """
 
-    layers: Optional[List[int]] = None
-    top_rate: float = 1.0
-    layer_decay: float = 1.0
-    unfreeze_every: int = 0
-    l2_to_pretrained: float = 0.0
+    layers: Optional[Annotated[List[WholeNumber], Field(min_length=1)]] = None
+    top_rate: Positive = 1.0
+    layer_decay: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0
+    unfreeze_every: WholeNumber = 0
+    l2_to_pretrained: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        problems = self._problems()
-        if problems:
-            raise ValueError(Errors.EL060.format(block="fine_tuning block", problems="; ".join(problems)))
-
-    def _problems(self) -> List[str]:
-        layers, l2, every = self.layers, self.l2_to_pretrained, self.unfreeze_every
-        texts = find_texts(top_rate=self.top_rate, layer_decay=self.layer_decay, l2_to_pretrained=l2)
-        if texts:
-            return texts
-        is_count = isinstance(every, int) and not isinstance(every, bool) and every >= 0
-        checks = [
-            (layers is None or len(layers) > 0, "layers is an empty list, should name layers, or be null for all"),
-            (layers is None or len(set(layers)) == len(layers), f"layers is {layers}, should name each layer once"),
-            (
-                layers is None or all(isinstance(layer, int) for layer in layers),
-                f"layers is {layers}, should be numbers of layers, without quotes",
-            ),
-            (is_finite(self.top_rate) and self.top_rate > 0, f"top_rate is {self.top_rate}, should be above 0"),
-            (0 < self.layer_decay <= 1, f"layer_decay is {self.layer_decay}, should be above 0, at most 1"),
-            (is_count, f"unfreeze_every is {every!r}, should be a whole number of 0 or more"),
-            (is_finite(l2) and l2 >= 0, f"l2_to_pretrained is {l2}, should be 0 or more"),
-        ]
-        return [text for is_fine, text in checks if not is_fine]
+        if self.layers is not None and len(set(self.layers)) < len(self.layers):
+            raise ValueError(f"layers is {self.layers}, should name each layer once")
 
 
 class FineTuner:
@@ -202,3 +184,55 @@ def _scaled_radam(optimizer: Optimizer, rate: float) -> Iterator[float]:
         yield 1.0
     finally:
         optimizer.learn_rate = learn_rate
+
+
+SCHEDULE = "schedule spacy-elmo.slanted_triangular.v1"
+N_SPARE = 2  # `spacy train` makes max_steps + 1 updates, and asks for a rate after the last one
+
+
+@validate_call
+def slanted_triangular(
+    max_rate: Positive,
+    num_steps: Count,
+    *,
+    cut_frac: Probability = 0.1,
+    ratio: Annotated[float, Field(strict=True, ge=1, le=FLOAT32_MAX)] = 32.0,
+    t: WholeNumber = 0,
+) -> Iterator[float]:
+    """Rise linearly for a short time, then fall linearly: Howard & Ruder (2018), eq. 3.
+
+    cut = floor(T cut_frac); p = t / cut up to the cut, then 1 - (t - cut) / (T - cut);
+    rate = max_rate (1 + p (ratio - 1)) / ratio. The paper has cut (1 / cut_frac - 1) for T - cut, which is the same
+    number where T cut_frac is whole, and falls below the lowest rate where it is not.
+
+    max_rate (float): The highest rate.
+    num_steps (int): T, the updates of the training. Later rates are the lowest one, with warning WL071.
+    cut_frac (float): Share of the updates in which the rate rises, 0 to below 1.
+    ratio (float): The highest rate by the lowest one.
+    t (int): Updates done before, for a training that is resumed; if there are none left.
+    RETURNS (Iterator[float]): The rate of each update, without end.
+    RAISES (ValueError): For settings that make no sense.
+    """
+    cut = int(num_steps * cut_frac)
+    heights = (step / cut if step < cut else 1.0 - (step - cut) / (num_steps - cut) for step in count(t))
+    rates = (max_rate * (1.0 + max(0.0, height) * (ratio - 1.0)) / ratio for height in heights)
+    if ratio == 1:  # a constant rate has no end
+        return rates
+    lowest = f"{max_rate / ratio:g}"
+    if t >= num_steps:
+        warnings.warn(
+            f"The {SCHEDULE} starts after its end: t is {t}, num_steps is {num_steps}, so that all updates have the "
+            f"lowest rate, {lowest}. Set num_steps to the updates of the whole training, with those done before, and t "
+            "to the updates done before.",
+            stacklevel=2,
+        )
+        return rates
+    text = Warnings.WL071.format(name=SCHEDULE, num_steps=num_steps, rate=lowest)
+    return _warn_after(rates, num_steps - t + N_SPARE, text)
+
+
+def _warn_after(rates: Iterator[float], n_rates: int, text: str) -> Iterator[float]:
+    """YIELDS (float): The same rates; a warning comes with the first one after `n_rates`."""
+    yield from islice(rates, n_rates)
+    warnings.warn(text, stacklevel=2)
+    yield from rates

@@ -8,7 +8,7 @@ from thinc.api import SGD, Adam, RAdam
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork, layer_parameters
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.ml.fine_tuning import FineTuner, FineTuning
+from spacy_elmo.pipeline.fine_tuning import FineTuner, FineTuning
 from spacy_elmo.text.vocabulary import Vocabulary
 
 SIZES = {"n_layers": 2, "cell_width": 8, "projection_width": 4}
@@ -189,7 +189,7 @@ def test_pretrained_weights_are_kept_for_what_was_trained_only():
 
 @pytest.mark.parametrize(
     "layers, problem",
-    [([3], r"names \[3\].*are \[0, 1, 2\] .*2 the top"), ([-1, 2, 8], r"names \[-1, 8\].*are \[0, 1, 2\]")],
+    [([3], r"names \[3\].*are \[0, 1, 2\] .*2 the top"), ([1, 2, 8], r"names \[8\].*are \[0, 1, 2\]")],
 )
 def test_layers_that_do_not_exist_are_an_error(layers, problem):
     with pytest.raises(ValueError, match=f"{problem}"):
@@ -208,19 +208,19 @@ def test_token_embeddings_are_not_trained():
 @pytest.mark.parametrize(
     "settings, problem",
     [
-        ({"layers": []}, "layers is an empty list"),
-        ({"layers": [1, 2, 1]}, r"layers is \[1, 2, 1\], should name each layer once"),
-        ({"top_rate": 0.0}, "top_rate is 0.0, should be above 0"),
-        ({"layer_decay": -0.4}, "layer_decay is -0.4, should be above 0, at most 1"),
-        ({"layer_decay": 2.6}, "layer_decay is 2.6, should be above 0, at most 1"),
-        ({"unfreeze_every": -1}, "unfreeze_every is -1, should be a whole number of 0 or more"),
-        ({"unfreeze_every": 2.5}, "unfreeze_every is 2.5, should be a whole number of 0 or more"),
-        ({"l2_to_pretrained": float("nan")}, "l2_to_pretrained is nan, should be 0 or more"),
-        ({"l2_to_pretrained": 1e39}, "l2_to_pretrained is 1e[+]39, should be 0 or more"),
-        ({"top_rate": "0.5"}, "top_rate is '0.5', should be a number, without quotes"),
-        ({"layers": ["2"]}, r"layers is \['2'\], should be numbers of layers, without quotes"),
+        ({"layers": []}, "(?s)layers.*at least 1"),
+        ({"layers": [1, 2, 1]}, r"layers.*\[1, 2, 1\]"),
+        ({"top_rate": 0.0}, "top_rate.*0.0"),
+        ({"layer_decay": -0.4}, "layer_decay.*-0.4"),
+        ({"layer_decay": 2.6}, "layer_decay.*2.6"),
+        ({"unfreeze_every": -1}, "unfreeze_every.*-1"),
+        ({"unfreeze_every": 2.5}, "unfreeze_every.*2.5"),
+        ({"l2_to_pretrained": float("nan")}, "l2_to_pretrained.*nan"),
+        ({"l2_to_pretrained": 1e39}, "l2_to_pretrained.*1e[+]39"),
+        ({"top_rate": "0.5"}, "top_rate.*'0.5'"),
+        ({"layers": ["2"]}, "layers.*'2'"),
     ],
 )
 def test_settings_that_make_no_sense_are_errors(settings, problem):
-    with pytest.raises(ValueError, match=f"EL060.*fine_tuning block.*{problem}"):
+    with pytest.raises(ValueError, match=f"(?s){problem}"):
         FineTuning(**settings)

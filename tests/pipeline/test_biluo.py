@@ -7,7 +7,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from spacy_elmo.ml.biluo import (
+from spacy_elmo.pipeline.crf import (
     MISSING,
     Entity,
     admissible_tags,

@@ -10,7 +10,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc
 
 from ..text.lanes import Window, split_windows
-from .settings import ReadingSettings
+from .settings import Reading
 
 Rows = NDArray[numpy.int64]
 
@@ -45,11 +45,11 @@ class DocRuns:
         return positions, numpy.concatenate([positions[:0], *self.rows[start:end]])
 
 
-def read_docs(docs: Sequence[Doc], settings: ReadingSettings) -> DocRuns:
+def read_docs(docs: Sequence[Doc], settings: Reading) -> DocRuns:
     """Split Docs into runs according to the settings.
 
     docs (Sequence[Doc]): Docs of any length; a Doc without words has no run.
-    settings (ReadingSettings): `contexts`, `max_tokens`, `overlap` and `state`.
+    settings (Reading): How they are split.
     RETURNS (DocRuns): The runs, in Doc order.
     RAISES (ValueError): For sentence contexts without sentence boundaries.
     """
@@ -79,7 +79,7 @@ class _Texts(Dict[int, str]):
         return text
 
 
-def _cut(n_tokens: int, settings: ReadingSettings) -> List[Window]:
+def _cut(n_tokens: int, settings: Reading) -> List[Window]:
     """RETURNS (List[Window]): Overlapping windows; without overlap if the state is carried from one to the next."""
     if settings.state != "carry":
         return split_windows(n_tokens, settings.max_tokens, settings.overlap)

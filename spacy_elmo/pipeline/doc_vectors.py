@@ -31,8 +31,7 @@ from thinc.util import get_array_module, is_xp_array, to_numpy
 
 from .._choices import COMPONENT_NORMS
 from ..errors import Errors
-from .batch_norm import BoundarySums
-from .mixing import mix_layers
+from .mix import BoundarySums, mix_layers
 
 LARGEST_VALUE = 1e15  # the layer norm sums squares; larger values would overflow float32
 LARGEST_PLACE = 2**40  # largest number of a character or token; sums of two fit in 64 bits

@@ -1,30 +1,64 @@
-"""The ELMo model: maps Docs to the layers of the biLM.
+"""The ELMo model: maps Docs to the layers of the biLM; its settings, and the loaders of weights.
 
 The model is created without weights; they come from a loader at `initialize`, from bytes, or from the packaged biLM.
 """
 
+from functools import partial
 from itertools import accumulate, starmap
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
 import numpy
+import torch
+from pydantic.dataclasses import dataclass
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats3d, Ints1d
 from thinc.util import get_array_module, torch2xp, xp2torch
 from torch import Tensor, enable_grad
 
+from ..bilm.config import BiLMConfig
+from ..bilm.model import BiLMNetwork
 from ..inference.bilm import BiLM
 from ..inference.checks import check_state_of
 from ..inference.isolation import isolated
 from ..weights import load_bilm
-from .batch_norm import BoundarySums, compute_boundary_sums
+from ..weights.formats import resolve as resolve
 from .contexts import DocRuns, read_docs
 from .fine_tuning import FineTuning
 from .layer_cache import LayerCache
-from .owned_tok2vec import replace_listener, replace_listener_cfg
-from .settings import ElmoSettings
+from .listener import replace_listener, replace_listener_cfg
+from .mix import BoundarySums, ElmoBatch, compute_boundary_sums
+from .settings import Contexts, Count, DType, Flag, NotNegative, Precision, Reading, State
 from .torch_bilm import TorchBiLM
-from .types import ElmoBatch
+
+
+@dataclass(frozen=True)
+class ElmoSettings(Reading):
+    """The settings of an ELMo model, see `ElmoModel`. They are stored in the config, not with the weights."""
+
+    bilm: Optional[Dict[str, Any]] = None
+    frozen: Flag = True
+    precision: Precision = "float32"
+    batch_tokens: Count = 8192
+    word_cache_mb: NotNegative = 64.0
+    layer_cache_mb: NotNegative = 1024.0
+    layer_cache_dtype: DType = "float32"
+    fine_tuning: Optional[FineTuning] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bilm is not None:
+            BiLMConfig.from_dict(self.bilm)  # validates the sizes before weights are loaded
+        wanted = "while the biLM is trained (frozen = false)"
+        if not self.frozen and self.state != "reset":
+            raise ValueError(f"state is '{self.state}', should be 'reset' {wanted}")
+        if not self.frozen and self.precision != "float32":
+            raise ValueError(f"precision is '{self.precision}', should be 'float32' {wanted}")
+        if self.frozen and self.fine_tuning is not None:
+            raise ValueError(
+                "fine_tuning says how the biLM is trained, but frozen is true, should be false; or fine_tuning null"
+            )
+
 
 PACKAGED_BILM = "en_elmo_sm"
 MODEL_NAME = "elmo_model"
@@ -36,15 +70,15 @@ WriteRows = Callable[[int, Ints1d, Floats3d], None]
 def ElmoModel(
     bilm: Optional[Dict[str, Any]] = None,
     frozen: bool = True,
-    precision: str = "float32",
-    contexts: str = "auto",
-    state: str = "reset",
+    precision: Precision = "float32",
+    contexts: Contexts = "auto",
+    state: State = "reset",
     max_tokens: int = 512,
     overlap: int = 64,
     batch_tokens: int = 8192,
     word_cache_mb: float = 64.0,
     layer_cache_mb: float = 1024.0,
-    layer_cache_dtype: str = "float32",
+    layer_cache_dtype: DType = "float32",
     fine_tuning: Optional[FineTuning] = None,
 ) -> Model[List[Doc], ElmoBatch]:
     """Create the model, without weights.
@@ -67,7 +101,7 @@ def ElmoModel(
     fine_tuning (Optional[FineTuning]): With `frozen` false, how the biLM is trained: which layers, when, at which
         rates, see `spacy-elmo.FineTuning.v1`; null trains all layers like the rest of the network.
     RETURNS (Model[List[Doc], ElmoBatch]): The model.
-    RAISES (ValueError): EL060 for invalid settings, EL001 and EL002 for an invalid `bilm`.
+    RAISES (ValueError): For invalid settings, also in `bilm`.
     """
     settings = ElmoSettings(
         bilm=bilm,
@@ -83,7 +117,7 @@ def ElmoModel(
         layer_cache_dtype=layer_cache_dtype,
         fine_tuning=fine_tuning,
     )
-    trained = None if frozen else fine_tuning or FineTuning()
+    trained = None if frozen else settings.fine_tuning or FineTuning()
     return Model(
         MODEL_NAME,
         forward,
@@ -329,3 +363,60 @@ def _row_bounds(lengths: Sequence[int]) -> List[int]:
 
 def _set_rows(layers: Floats3d, rows: Ints1d, part: Floats3d) -> None:
     layers[:, get_array_module(layers).asarray(rows)] = part
+
+
+Loader = Callable[[], BiLM]
+
+
+def BiLMLoader(
+    path: Optional[str] = "en_elmo_sm",
+    options: Optional[str] = None,
+    weights: Optional[str] = None,
+    vocab: Optional[str] = None,
+    token_embeddings: Optional[str] = None,
+) -> Loader:
+    """Load a biLM from files. Relative paths start in the working directory of this call.
+
+    path (Optional[str]): A packaged name, or a folder, zip or file in any known format; null if `weights` is given.
+    options (Optional[str]): An options file, if it is not in the folder of the weights.
+    weights (Optional[str]): A weights file.
+    vocab (Optional[str]): A vocabulary, one word per line.
+    token_embeddings (Optional[str]): A file of precomputed word vectors in the order of `vocab`.
+    RETURNS (Callable[[], BiLM]): The loader; it opens the files when it is called. RAISES (ValueError): When it is
+        called, if neither `path` nor `weights` is given; others as `load_bilm`.
+    """
+    given = {"options": options, "weights": weights, "vocab": vocab, "token_embeddings": token_embeddings}
+    files = {name: None if file is None else resolve(file) for name, file in given.items()}
+    return partial(_load_given, None if path is None or weights is not None else resolve(path), **files)
+
+
+def _load_given(path: Optional[str], **files: Any) -> BiLM:
+    """RAISES (ValueError): Without a path, or with an empty one, and without weights; others as `load_bilm`."""
+    if not (path or "").strip() and files["weights"] is None:
+        raise ValueError(
+            "No biLM is given: the path in [initialize.components.elmo.loader] is null or empty. Add "
+            "--paths.bilm, with the name of a packaged model or the path of weights in any known format, or "
+            "set the path in this block."
+        )
+    return load_bilm(path, **files)
+
+
+def RandomBiLM(bilm: Dict[str, Any], seed: int = 0) -> Loader:
+    """Create a biLM with random weights, for tests and timing. Its vectors are meaningless.
+
+    bilm (Dict[str, Any]): Its sizes, the keys of `BiLMConfig`.
+    seed (int): Seed of the weights.
+    RETURNS (Callable[[], BiLM]): The loader; it creates the biLM when it is called.
+    """
+    return partial(make_random_bilm, bilm, seed)
+
+
+@isolated
+def make_random_bilm(bilm: Dict[str, Any], seed: int) -> BiLM:
+    """bilm (Dict[str, Any]): Sizes, the keys of `BiLMConfig`.
+    seed (int): Seed of the weights; the global generator of PyTorch does not change.
+    RETURNS (BiLM): A biLM with random weights.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return BiLM(BiLMNetwork(BiLMConfig.from_dict(bilm)).eval(), meta={"random_seed": seed})

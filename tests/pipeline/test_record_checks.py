@@ -8,8 +8,16 @@ import pytest
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_elmo.ml.batch_norm import BoundarySums
-from spacy_elmo.ml.doc_vectors import DocVectors, get_boundary_sums, get_layers, get_mixed, has_layers, set_vectors
+from spacy_elmo.pipeline.doc_vectors import (
+    DocVectors,
+    VectorsError,
+    get_boundary_sums,
+    get_layers,
+    get_mixed,
+    has_layers,
+    set_vectors,
+)
+from spacy_elmo.pipeline.mix import BoundarySums
 
 VOCAB = Vocab()
 WORDS = ["the", "cat", "saw", "the", "dog"]
@@ -187,7 +195,7 @@ def mutate(rng, key, record):
 @pytest.mark.issue(15)
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast", "ignore:overflow encountered in cast")
 @pytest.mark.filterwarnings("ignore:Casting complex values")
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(100))
 def test_any_mutation_gives_our_error_or_a_valid_answer(seed):
     rng = random.Random(seed)
     store = rng.choice(["mixed", "layers", "both"])
@@ -207,6 +215,6 @@ def test_any_mutation_gives_our_error_or_a_valid_answer(seed):
         try:
             found = call()
         except ValueError as error:
-            assert str(error).startswith("[EL"), error
+            assert isinstance(error, VectorsError), error
         else:
             assert numpy.isfinite(numpy.asarray(found, dtype="float64")).all()

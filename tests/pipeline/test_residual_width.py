@@ -3,7 +3,7 @@
 import numpy as np
 from thinc.api import Maxout, Model, chain, expand_window, residual
 
-from spacy_elmo.ml.residual_width import infer_residual_widths, init_from_input
+from spacy_elmo.pipeline.task_layers import infer_residual_widths, init_from_input
 
 
 def make_encoder() -> Model:

@@ -3,6 +3,8 @@
 It follows the protocol of spaCy's `Tok2VecListener`: in training the ELMo component passes it the layers of the batch,
 at prediction it reads them from the Docs. If a Doc has none, the component computes them: `nlp.rehearse`, `debug model`
 and the entity linker pass Docs that no ELMo component has processed.
+
+`Language.replace_listeners` replaces it by `spacy-elmo.ElmoTok2Vec.v1`: a copy of the biLM with the trained mix.
 """
 
 import copy
@@ -17,11 +19,20 @@ from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors, Warnings
-from .batch_norm import BoundarySums, LayersWithBoundaries, add_boundary_sums
 from .doc_vectors import get_boundary_sums, get_layers, has_layers
-from .mix_settings import MixSettings, takes_mix_settings
-from .scalar_mix import ScalarMix, get_mix_settings, set_sizes, wrong_sizes
-from .types import ElmoBatch
+from .mix import (
+    BoundarySums,
+    ElmoBatch,
+    LayersWithBoundaries,
+    MixSettings,
+    ScalarMix,
+    add_boundary_sums,
+    boundaries_without_gradient,
+    get_mix_settings,
+    set_sizes,
+    wrong_sizes,
+)
+from .settings import LayerNorm, Mix
 
 ANY_UPSTREAM = "*"  # the nearest ELMo component upstream
 TRAINED_WITH = "bilm"  # Thinc attribute of a listener
@@ -235,17 +246,40 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self.forget_batch()
 
 
-@takes_mix_settings
-def build_listener(upstream: str = ANY_UPSTREAM, *, settings: MixSettings) -> Model[List[Doc], List[Floats2d]]:
+def build_listener(
+    upstream: str = ANY_UPSTREAM,
+    initial_weights: Optional[List[float]] = None,
+    learn_weights: bool = True,
+    initial_gamma: float = 1.0,
+    learn_gamma: bool = True,
+    layer_dropout: float = 0.0,
+    weights_l2: float = 0.0,
+    layer_norm: Optional[LayerNorm] = None,
+    output_dropout: float = 0.0,
+    projection_width: Optional[int] = None,
+    mix: Mix = "learned",
+) -> Model[List[Doc], List[Floats2d]]:
     """Create a listener with its own layer mix, for use as a `tok2vec` layer.
 
     The width is that of the biLM, or `projection_width`; it is known when the listener is linked to a component with
     weights.
     upstream (str): Name of the ELMo component, "*" for the nearest one upstream.
-    settings (MixSettings): In a config, each of its fields is a setting.
+    The other settings are those of the mix, see `MixSettings`.
     RETURNS (Model[List[Doc], List[Floats2d]]): The listener.
-    RAISES (ValueError): EL060 for invalid settings.
+    RAISES (ValueError): For invalid settings.
     """
+    settings = MixSettings(
+        initial_weights=initial_weights,
+        learn_weights=learn_weights,
+        initial_gamma=initial_gamma,
+        learn_gamma=learn_gamma,
+        layer_dropout=layer_dropout,
+        weights_l2=weights_l2,
+        layer_norm=layer_norm,
+        output_dropout=output_dropout,
+        projection_width=projection_width,
+        mix=mix,
+    )
     return ElmoListener(upstream, settings)
 
 
@@ -401,3 +435,179 @@ def find_listeners(component: Any) -> List[ElmoListener]:
 def settings_of(listener: ElmoListener) -> MixSettings:
     """RETURNS (MixSettings): The mix settings of a listener."""
     return get_mix_settings(listener.mix)
+
+
+LISTENER = "spacy-elmo.ElmoListener.v1"
+OWNED = "spacy-elmo.ElmoTok2Vec.v1"
+TOK2VEC = "model.tok2vec"  # the block that spaCy passes
+NO_MIX_SETTINGS = ("@architectures", "upstream", "elmo")
+
+
+def ElmoTok2Vec(
+    elmo: Model[List[Doc], ElmoBatch],
+    initial_weights: Optional[List[float]] = None,
+    learn_weights: bool = True,
+    initial_gamma: float = 1.0,
+    learn_gamma: bool = True,
+    layer_dropout: float = 0.0,
+    weights_l2: float = 0.0,
+    layer_norm: Optional[LayerNorm] = None,
+    output_dropout: float = 0.0,
+    projection_width: Optional[int] = None,
+    mix: Mix = "learned",
+) -> Model[List[Doc], List[Floats2d]]:
+    """Create a layer with its own biLM and layer mix.
+
+    elmo (Model[List[Doc], ElmoBatch]): The biLM, created by `spacy-elmo.ElmoModel.v1`. It loads the packaged weights at
+        `initialize` if it has none.
+    The other settings are those of the mix, see `MixSettings`.
+    RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
+    RAISES (ValueError): For invalid settings.
+    """
+    settings = MixSettings(
+        initial_weights=initial_weights,
+        learn_weights=learn_weights,
+        initial_gamma=initial_gamma,
+        learn_gamma=learn_gamma,
+        layer_dropout=layer_dropout,
+        weights_l2=weights_l2,
+        layer_norm=layer_norm,
+        output_dropout=output_dropout,
+        projection_width=projection_width,
+        mix=mix,
+    )
+    return join_mix(elmo, ScalarMix(settings))
+
+
+def join_mix(elmo: Model[List[Doc], ElmoBatch], mix: Model[Any, Any]) -> Model[List[Doc], List[Floats2d]]:
+    """elmo (Model[List[Doc], ElmoBatch]): The biLM.
+    mix (Model): A `ScalarMix`, trained or not.
+    RETURNS (Model[List[Doc], List[Floats2d]]): Both as one layer.
+    RAISES (ValueError): For a norm that includes BOS and EOS with a biLM that is trained.
+    """
+    if get_mix_settings(mix).needs_boundaries and not elmo.attrs["settings"].frozen:
+        raise boundaries_without_gradient()
+    dims = {"nO": mix.maybe_get_dim("nO")}
+    return Model("elmo_tok2vec", forward_tok2vec, init=init_tok2vec, dims=dims, layers=[elmo, mix])
+
+
+def init_tok2vec(model: Model[List[Doc], List[Floats2d]], X: Any = None, Y: Any = None) -> None:
+    """Load the packaged weights if there are none, and set the initial values of the mix."""
+    elmo, mix = model.layers
+    elmo.initialize()
+    set_sizes(mix, elmo.get_dim("nL"), elmo.get_dim("nO"))
+    mix.initialize()
+    model.set_dim("nO", mix.get_dim("nO"))
+
+
+def forward_tok2vec(
+    model: Model[List[Doc], List[Floats2d]], docs: List[Doc], is_train: bool
+) -> Tuple[List[Floats2d], Callable[[List[Floats2d]], List[Doc]]]:
+    """docs (List[Doc]): The Docs.
+    is_train (bool): Whether there will be a backward pass.
+    RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the backward pass.
+    RAISES (ValueError): EL098 if the layer is not initialized.
+    """
+    elmo, mix = model.layers
+    if not mix.has_param("w"):
+        raise not_initialized(model.name)
+    batch, backprop_elmo = elmo(docs, is_train)
+    layers: Any = batch.layers
+    if get_mix_settings(mix).needs_boundaries:
+        boundaries = elmo.attrs["read_boundary_sums"](elmo, docs)
+        layers = LayersWithBoundaries(layers, add_boundary_sums(boundaries, len(layers)))
+    mixed, backprop_mix = mix(layers, is_train)
+    is_trained = elmo.attrs["is_trained"](elmo)
+
+    def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
+        d_layers = backprop_mix(model.ops.flatten(list(d_outputs)), is_trained)
+        if d_layers is not None:
+            backprop_elmo(d_layers)
+        return []
+
+    return model.ops.unflatten(mixed, model.ops.asarray1i(batch.lengths)), backprop
+
+
+def replace_listener(
+    copied: Model[List[Doc], ElmoBatch], listener: ElmoListener, component: Any
+) -> Model[List[Doc], List[Floats2d]]:
+    """Hook of spaCy: create the layer that replaces a listener.
+
+    copied (Model[List[Doc], ElmoBatch]): A copy of the component's model.
+    listener (ElmoListener): The listener; its trained mix is used.
+    component (Any): The ELMo component.
+    RETURNS (Model[List[Doc], List[Floats2d]]): A layer with the same vectors.
+    RAISES (ValueError): If the config of the whole `tok2vec` was replaced, but the listener is only a part of it.
+    """
+    nlp = component._get_pipeline()
+    if nlp is not None and listener.owner in nlp.component_names:  # its config is replaced already
+        block = nlp.get_pipe_config(listener.owner)["model"]["tok2vec"]
+        if isinstance(block, ReplacedListener) and TOK2VEC not in block.before:
+            raise _wrong_path(block.before)
+    if copied.has_dim("nO") is None:  # no weights yet: the component loads them
+        component.fill()
+        copied = component.model.copy()
+    mix = listener.layers[0]
+    set_sizes(mix, copied.get_dim("nL"), copied.get_dim("nO"))
+    return join_mix(copied, mix)
+
+
+class ReplacedListener(Dict[str, Any]):
+    """Config of an `ElmoTok2Vec` in place of a listener; `before` has the mix settings of all listeners by path."""
+
+    before: Dict[str, Dict[str, Any]]
+
+
+def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) -> Dict[str, Any]:
+    """Hook of spaCy: create the config of the layer that replaces a listener.
+
+    spaCy calls it once for each path that it was given, and puts the result there. It passes the block `model.tok2vec`,
+    which may contain several listeners, and not the path. So each call gives the settings of the first listener that is
+    left, and corrects the results of earlier calls, whose paths are known by now.
+    elmo_cfg (Dict[str, Any]): Config of the component's model.
+    tok2vec_cfg (Dict[str, Any]): Config of the listener, or of a block that contains it.
+    RETURNS (Dict[str, Any]): Config of an `ElmoTok2Vec`.
+    RAISES (ValueError): If a path before was not that of a listener.
+    """
+    blocks = _find_blocks(tok2vec_cfg)
+    replaced = {path: block for path, block in blocks.items() if isinstance(block, ReplacedListener)}
+    before = next((block.before for block in replaced.values()), None) or find_listener_blocks(tok2vec_cfg)
+    left = [path for path in before if path not in replaced]
+    if not left or not before.keys() >= replaced.keys():
+        raise _wrong_path(before)
+    for path in replaced:
+        replaced[path].update(before[path])
+    config = ReplacedListener({"@architectures": OWNED, "elmo": dict(elmo_cfg), **before[left[0]]})
+    config.before = before
+    return config
+
+
+def find_listener_blocks(tok2vec_cfg: Any) -> Dict[str, Dict[str, Any]]:
+    """tok2vec_cfg (Any): The block `model.tok2vec` of a component.
+    RETURNS (Dict[str, Dict[str, Any]]): The mix settings of its listeners by dotted name, in the order of the config. A
+        value may refer to a listener in the same block.
+    """
+    found: Dict[str, Dict[str, Any]] = {}
+    blocks = _find_blocks(tok2vec_cfg)
+    for path, block in blocks.items():
+        target = block
+        if isinstance(block, str):
+            target = blocks.get(TOK2VEC + block.rstrip("}").partition(TOK2VEC)[2])
+        if isinstance(target, dict) and target.get("@architectures") == LISTENER:
+            found[path] = {name: value for name, value in target.items() if name not in NO_MIX_SETTINGS}
+    return found
+
+
+def _find_blocks(value: Any, path: str = TOK2VEC) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Blocks of listeners or of what replaced them, and references, by dotted name."""
+    if not isinstance(value, dict):
+        return {path: value} if isinstance(value, str) and value.startswith("${") else {}
+    if isinstance(value, ReplacedListener) or value.get("@architectures") == LISTENER:
+        return {path: value}
+    parts = [_find_blocks(inner, f"{path}.{name}") for name, inner in value.items()]
+    return {name: block for part in parts for name, block in part.items()}
+
+
+def _wrong_path(listeners: Iterable[str]) -> ValueError:
+    paths = ", ".join(listeners)
+    return ValueError(f"replace_listeners names a path that is not a listener's. Name all listeners: {paths}.")

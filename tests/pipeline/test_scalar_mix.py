@@ -8,12 +8,17 @@ import pytest
 from reference.numpy_bilm import mix as reference_mix
 from thinc.api import Adam
 
-from spacy_elmo.ml.batch_norm import BoundarySums, LayersWithBoundaries
-from spacy_elmo.ml.listener import build_listener, settings_of
-from spacy_elmo.ml.mix_settings import MixSettings
-from spacy_elmo.ml.mixing import layer_norm, mix_layers, softmax
-from spacy_elmo.ml.owned_tok2vec import ElmoTok2Vec
-from spacy_elmo.ml.scalar_mix import ScalarMix, set_sizes
+from spacy_elmo.pipeline.listener import ElmoTok2Vec, build_listener, settings_of
+from spacy_elmo.pipeline.mix import (
+    BoundarySums,
+    LayersWithBoundaries,
+    MixSettings,
+    ScalarMix,
+    layer_norm,
+    mix_layers,
+    set_sizes,
+    softmax,
+)
 
 N_LAYERS, N_TOKENS, WIDTH = 3, 5, 4
 
@@ -197,25 +202,26 @@ def test_mix_without_learned_weights_keeps_its_shares(settings, shares):
 @pytest.mark.parametrize(
     "settings, problem",
     [
-        ({"mix": "best"}, "mix is 'best'"),
-        ({"mix": "fixed"}, "initial_weights is null"),
+        ({"mix": "best"}, "mix.*'best'"),
+        ({"mix": "fixed"}, "initial_weights.*null"),
         ({"mix": "top", "initial_weights": [1.0, 2.0, 3.0]}, "should be null with mix"),
-        ({"mix": "mean", "weights_l2": 1.0}, "weights_l2 is 1.0, should be 0"),
-        ({"learn_weights": False, "weights_l2": 1.0}, "weights_l2 is 1.0, should be 0 with learn_weights = false"),
-        ({"mix": "top", "layer_dropout": 0.1}, "layer_dropout is 0.1, should be 0"),
+        ({"mix": "mean", "weights_l2": 1.0}, "weights_l2.*1.0"),
+        ({"learn_weights": False, "weights_l2": 1.0}, "weights_l2.*1.0"),
+        ({"mix": "top", "layer_dropout": 0.1}, "layer_dropout.*0.1"),
     ],
 )
 def test_settings_without_effect_on_a_mix_are_an_error(settings, problem):
-    with pytest.raises(ValueError, match=f"EL060.*{problem}"):
+    with pytest.raises(ValueError, match=f"(?s){problem}"):
         make_settings(**settings)
 
 
-def test_settings_of_a_mix_are_stated_once():
-    stated = {field.name: (field.type, field.default) for field in fields(MixSettings)}
+def test_both_layers_have_all_settings_of_a_mix():
+    stated = {field.name: field.default for field in fields(MixSettings)}
     for build, own in ((build_listener, "upstream"), (ElmoTok2Vec, "elmo")):
         parameters = dict(inspect.signature(build).parameters)
         del parameters[own]
-        assert {name: (value.annotation, value.default) for name, value in parameters.items()} == stated
+        assert {name: value.default for name, value in parameters.items()} == stated
+        assert all(value.annotation is not value.empty for value in parameters.values())
     assert settings_of(build_listener("*", [1.0, 2.0], False)).initial_weights == [1.0, 2.0]
     with pytest.raises(TypeError, match="unexpected"):
         build_listener(initial_weight=[1.0])
@@ -272,17 +278,17 @@ def test_output_dropout_acts_in_training_only():
 @pytest.mark.parametrize(
     "settings, problem",
     [
-        ({"initial_weights": [float("nan"), 0.0, 0.0]}, r"initial_weights is \[nan, 0.0, 0.0\], should be finite"),
-        ({"initial_weights": [0.0, "1", 0.0]}, "initial_weights is .*, should be finite"),
-        ({"initial_gamma": "1"}, "initial_gamma is '1', should be a number, without quotes"),
-        ({"weights_l2": "0.1"}, "weights_l2 is '0.1', should be a number, without quotes"),
-        ({"initial_gamma": float("inf")}, "initial_gamma is inf, should be a finite number"),
-        ({"initial_gamma": 1e39}, r"initial_gamma is 1e\+39, should be a finite number"),
-        ({"weights_l2": float("inf")}, "weights_l2 is inf, should be a finite number"),
+        ({"initial_weights": [float("nan"), 0.0, 0.0]}, r"initial_weights.*nan"),
+        ({"initial_weights": [0.0, "1", 0.0]}, "initial_weights.*'1'"),
+        ({"initial_gamma": "1"}, "initial_gamma.*'1'"),
+        ({"weights_l2": "0.1"}, "weights_l2.*'0.1'"),
+        ({"initial_gamma": float("inf")}, "initial_gamma.*inf"),
+        ({"initial_gamma": 1e39}, r"initial_gamma.*1e\+39"),
+        ({"weights_l2": float("inf")}, "weights_l2.*inf"),
     ],
 )
 def test_settings_that_are_not_finite_are_an_error(settings, problem):
-    with pytest.raises(ValueError, match=f"EL060.*{problem}"):
+    with pytest.raises(ValueError, match=f"(?s){problem}"):
         MixSettings(**settings)
 
 
@@ -291,7 +297,7 @@ def test_settings_that_are_not_finite_are_an_error(settings, problem):
     [{"layer_dropout": 1.0}, {"output_dropout": -1}, {"weights_l2": -1}, {"layer_norm": "x"}, {"projection_width": 0}],
 )
 def test_invalid_settings_are_an_error(settings):
-    with pytest.raises(ValueError, match="EL060"):
+    with pytest.raises(ValueError, match=f"{next(iter(settings))}\n.*Input should be"):
         make_settings(**settings)
 
 

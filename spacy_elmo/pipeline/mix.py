@@ -1,0 +1,429 @@
+"""The layer mix: Peters et al. (2018), eq. 1, elmo = gamma * sum_j softmax(w)_j h_j; its settings, arithmetic, layer.
+
+bilm-tf has softmax(w + 1/n), which is equal; its L2 on `w` regularizes towards the mean of the layers.
+
+AllenNLP's layer norm has mean and variance over all values of a batch, including those of `<S>` and `</S>` around each
+sequence. No other part of the package needs these rows, so the layers are computed a second time, with them. The norm
+uses their sums, and they get no gradient.
+"""
+
+import dataclasses
+from itertools import accumulate
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+from thinc.api import Linear, Model
+from thinc.types import Floats1d, Floats2d, Floats3d
+from thinc.util import get_array_module
+
+from .._choices import DROPPED, LAYER_NORMS
+from ..errors import Errors
+from ..inference.bilm import BiLM
+from .contexts import DocRuns
+from .settings import Count, Flag, LayerNorm, Mix, NotNegative, Number, Probability
+
+
+@dataclass(frozen=True)
+class MixSettings:
+    """How a task mixes the layers.
+
+    initial_weights (Optional[List[float]]): Raw weights w at the start, one per layer, the token layer included; None
+        for equal shares.
+    learn_weights (bool): Train w; only a "learned" mix does.
+    initial_gamma (float): Scale of the mix at the start.
+    learn_gamma (bool): Train the scale.
+    layer_dropout (float): Probability that a layer is excluded from the softmax, per batch.
+    weights_l2 (float): L2 penalty on w, towards equal shares: weights_l2 * sum(w^2) is added to the loss. lambda in
+        Peters et al. (2018), sec. 5.1.
+    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of one token); as the
+        references do it, so that the result depends on the batch: "bilm-tf" (over all tokens of the batch) or
+        "allennlp" (over all tokens and boundaries of the batch, which requires a frozen biLM); or None.
+    output_dropout (float): Dropout of the mixed vector, in addition to the dropout of the training.
+    projection_width (Optional[int]): Width of a linear layer after the mix, None for no layer.
+    mix (str): "learned"; "fixed" (w stays as `initial_weights` gives it); "mean" of all layers; "top" (the highest
+        layer alone).
+    """
+
+    initial_weights: Optional[List[Number]] = None
+    learn_weights: Flag = True
+    initial_gamma: Number = 1.0
+    learn_gamma: Flag = True
+    layer_dropout: Probability = 0.0
+    weights_l2: NotNegative = 0.0
+    layer_norm: Optional[LayerNorm] = None
+    output_dropout: Probability = 0.0
+    projection_width: Optional[Count] = None
+    mix: Mix = "learned"
+
+    def __post_init__(self) -> None:
+        """RAISES (ValueError): For settings that have no effect with this `mix`."""
+        has_weights, with_mix = self.initial_weights is not None, f'with mix = "{self.mix}"'
+        if self.mix == "fixed" and not has_weights:
+            raise ValueError(f"initial_weights is null, should be a list of weights {with_mix}")
+        if self.mix in ("mean", "top") and has_weights:
+            raise ValueError(f"initial_weights is {self.initial_weights}, should be null {with_mix}")
+        if self.weights_l2 and not self.learns_weights:
+            reason = with_mix if self.mix != "learned" else "with learn_weights = false"
+            raise ValueError(f"weights_l2 is {self.weights_l2}, should be 0 {reason}, which learns no weights")
+        if self.mix == "top" and self.layer_dropout:
+            raise ValueError(f"layer_dropout is {self.layer_dropout}, should be 0 {with_mix}, which has one layer")
+
+    @property
+    def learns_weights(self) -> bool:
+        """RETURNS (bool): Whether w is trained."""
+        return self.learn_weights and self.mix == "learned"
+
+    @property
+    def needs_boundaries(self) -> bool:
+        """RETURNS (bool): Whether the norm includes BOS and EOS."""
+        return self.layer_norm == "allennlp"
+
+
+class BoundarySums(NamedTuple):
+    """Sums over the layers of the boundaries `<S>` and `</S>` around the sequences that the biLM reads.
+
+    n_boundaries (int): Two per sequence.
+    sums (NDArray[numpy.float64]): Shape (L+1,), sums over all values of all boundaries.
+    squares (NDArray[numpy.float64]): Shape (L+1,), sums of the squared values.
+    """
+
+    n_boundaries: int
+    sums: NDArray[numpy.float64]
+    squares: NDArray[numpy.float64]
+
+
+class LayersWithBoundaries(NamedTuple):
+    """Layers of tokens, and the sums of the boundaries for the norm.
+
+    layers (Floats3d): Shape (L+1, T, D).
+    boundaries (BoundarySums): Sums of the boundaries of the sequences with these tokens.
+    """
+
+    layers: Floats3d
+    boundaries: BoundarySums
+
+
+def add_boundary_sums(parts: Sequence[BoundarySums], n_layers: int) -> BoundarySums:
+    """parts (Sequence[BoundarySums]): Sums of some Docs.
+    n_layers (int): L+1.
+    RETURNS (BoundarySums): The total.
+    """
+    zeros = numpy.zeros(n_layers)
+    return BoundarySums(
+        sum(int(part.n_boundaries) for part in parts),
+        sum((part.sums for part in parts), zeros),
+        sum((part.squares for part in parts), zeros),
+    )
+
+
+def compute_boundary_sums(bilm: BiLM, found: DocRuns, *, state: str, batch_tokens: int) -> List[BoundarySums]:
+    """Compute the layers of the boundaries, and sum them.
+
+    bilm (BiLM): The biLM.
+    found (DocRuns): The runs of the Docs.
+    state (str): Initial state of runs.
+    batch_tokens (int): Tokens computed at once.
+    RETURNS (List[BoundarySums]): For each Doc the sums over all its runs.
+    """
+    bounds = [0, *accumulate(found.doc_runs)]
+    runs_of_docs = [found.runs[start:end] for start, end in zip(bounds, bounds[1:])]
+    together = runs_of_docs if state == "carry" else [found.runs]  # the state ends with the Doc
+    boundaries: List[Any] = []  # (L+1, 2, D) for each run
+    for runs in together:
+        stacks = bilm.embed(runs, state=state, batch_tokens=batch_tokens, boundaries=True)
+        boundaries.extend(stack[:, [0, -1]].astype("float64") for stack in stacks)
+    return [_sum_boundaries(boundaries[start:end], bilm.config.n_layers + 1) for start, end in zip(bounds, bounds[1:])]
+
+
+def boundary_columns(boundaries: Optional[BoundarySums], xp: Any) -> Tuple[int, Any, Any]:
+    """boundaries (Optional[BoundarySums]): The sums, None if the norm does not include boundaries.
+    xp (Any): NumPy or cupy.
+    RETURNS (Tuple[int, Any, Any]): Number of boundaries, and their sums and squares with shape (L+1, 1, 1).
+    """
+    if boundaries is None:
+        return 0, 0.0, 0.0
+    columns = [xp.asarray(values, dtype="float64")[:, None, None] for values in (boundaries.sums, boundaries.squares)]
+    return int(boundaries.n_boundaries), columns[0], columns[1]
+
+
+def boundaries_without_gradient() -> ValueError:
+    """RETURNS (ValueError): The error of AllenNLP's norm with a biLM that is trained."""
+    return ValueError(
+        'layer_norm is "allennlp", but the biLM is trained (frozen = false). This norm includes the vectors of BOS '
+        'and EOS, which have no gradient. Set layer_norm = "bilm-tf" or "token", or frozen = true.'
+    )
+
+
+def _sum_boundaries(boundaries: Sequence[Any], n_layers: int) -> BoundarySums:
+    zeros = numpy.zeros(n_layers)
+    sums = sum((layers.sum(axis=(1, 2)) for layers in boundaries), zeros)
+    return BoundarySums(2 * len(boundaries), sums, sum(((layers**2).sum(axis=(1, 2)) for layers in boundaries), zeros))
+
+
+@dataclasses.dataclass(frozen=True)
+class ElmoBatch:
+    """The layers of a batch of Docs, concatenated.
+
+    layers (Floats3d): Shape (L+1, T, D), with T tokens in all Docs. Space tokens have rows of zeros.
+    lengths (List[int]): Tokens of each Doc; they sum to T.
+    boundaries (Optional[BoundarySums]): Sums of the boundaries of all Docs, if a listener needs them.
+    """
+
+    layers: Floats3d
+    lengths: List[int]
+    boundaries: Optional[BoundarySums] = None
+
+    @property
+    def width(self) -> int:
+        """RETURNS (int): D, the width of a vector."""
+        return int(self.layers.shape[2])
+
+
+def softmax(weights: Floats1d) -> Floats1d:
+    """weights (Floats1d): Raw weights, shape (L+1,).
+    RETURNS (Floats1d): Positive weights that sum to one.
+    """
+    exps: Floats1d = get_array_module(weights).exp(weights - weights.max())
+    return exps / exps.sum()
+
+
+def softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
+    """shares (Floats1d): Output of `softmax`.
+    RETURNS (Floats1d): The gradient of the raw weights.
+    """
+    return shares * (d_shares - (shares * d_shares).sum())
+
+
+def weigh(layers: Floats3d, shares: Floats1d, gamma: float) -> Floats2d:
+    """layers (Floats3d): Shape (L+1, T, D).
+    shares (Floats1d): Shape (L+1,), output of `softmax`.
+    RETURNS (Floats2d): Shape (T, D), in the dtype of the layers or float32, the wider of the two.
+    """
+    xp = get_array_module(layers)
+    shares = xp.asarray(shares, dtype=xp.promote_types(layers.dtype, "float32")) * gamma
+    mixed = layers[0] * shares[0]
+    for layer, share in zip(layers[1:], shares[1:]):
+        mixed += layer * share
+    return mixed
+
+
+def mix_layers(layers: Floats3d, weights: Sequence[float], gamma: float, norm: Optional[str] = None) -> Floats2d:
+    """Mix the layers of Docs. The result must not depend on other Docs of a batch, so the only norm is "token".
+
+    layers (Floats3d): Shape (L+1, T, D).
+    weights (Sequence[float]): Raw weights, one per layer.
+    gamma (float): Scale of the result.
+    norm (Optional[str]): "token" or None.
+    RETURNS (Floats2d): Shape (T, D).
+    """
+    if norm is not None:
+        layers, _ = layer_norm(layers, norm)
+    shares = softmax(get_array_module(layers).asarray(weights, dtype="float64"))
+    return weigh(layers, shares, gamma)
+
+
+def layer_norm(
+    layers: Floats3d, norm: str, boundaries: Optional[BoundarySums] = None
+) -> Tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
+    """Normalize to mean 0 and variance 1: each token of each layer ("token"), or each layer over all tokens.
+
+    Rows of zeros (space tokens) stay zeros and are excluded.
+    layers (Floats3d): Shape (L+1, T, D).
+    norm (str): A name in `LAYER_NORMS`.
+    boundaries (Optional[BoundarySums]): Sums of BOS and EOS, included in mean and variance; they get no gradient.
+    RETURNS (Tuple[Floats3d, Callable]): Normalized layers, and the backward pass to the gradient of `layers`.
+    """
+    xp = get_array_module(layers)
+    layers = layers.astype(xp.promote_types(layers.dtype, "float32"), copy=False)
+    axes = (2,) if norm == "token" else (1, 2)
+    mask = layers.any(axis=(0, 2))[None, :, None].astype(layers.dtype)  # (1, T, 1)
+    n_boundaries, boundary_sums, boundary_squares = boundary_columns(boundaries, xp)
+    n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()) + n_boundaries, 1.0) * layers.shape[2]
+    mean = (layers.sum(axis=axes, keepdims=True) + boundary_sums) / n_values  # (L+1, T or 1, 1)
+    centred = (layers - mean).astype(layers.dtype, copy=False) * mask
+    of_boundaries = boundary_squares - 2 * mean * boundary_sums + n_boundaries * layers.shape[2] * mean**2
+    variance = ((centred**2).sum(axis=axes, keepdims=True) + of_boundaries) / n_values
+    scale = (1.0 / xp.sqrt(variance + LAYER_NORMS[norm])).astype(layers.dtype)  # (L+1, T or 1, 1)
+    normed = centred * scale
+
+    def backprop(d_normed: Floats3d) -> Floats3d:
+        d_normed = d_normed * mask
+        mean = d_normed.sum(axis=axes, keepdims=True) / n_values
+        slope = (d_normed * normed).sum(axis=axes, keepdims=True) / n_values
+        d_layers: Floats3d = scale * (d_normed - mean - normed * slope) * mask
+        return d_layers
+
+    return normed, backprop
+
+
+def equal_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:
+    """weights (Optional[Sequence[float]]): Raw weights, None for the plain mean.
+    RETURNS (List[float]): Raw weights of `n_layers` layers.
+    """
+    return [0.0] * n_layers if weights is None else [float(weight) for weight in weights]
+
+
+Sizes = Tuple[Optional[int], Optional[int]]
+
+
+def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
+    """Create the layer. Parameters: `w`, shape (L+1,), and `gamma`, shape (1,).
+
+    settings (MixSettings): The settings.
+    RETURNS (Model[Floats3d, Floats2d]): Maps layers (L+1, T, D) to (T, D), or (T, projection width).
+    """
+    width = settings.projection_width
+    return Model(
+        "scalar_mix",
+        forward,
+        init=init,
+        dims={"nL": None, "nI": None, "nO": width},
+        params={"w": None, "gamma": None},
+        layers=[] if width is None else [Linear(width)],
+        attrs={"mix": settings},
+    )
+
+
+def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int, *, owner: str = "") -> None:
+    """Set the sizes of a mix.
+
+    model (Model): A `ScalarMix`.
+    n_layers (int): Layers to mix, L+1.
+    width (int): D.
+    owner (str): Name of its component, for the error; empty if it is not known.
+    RAISES (ValueError): EL068 if it was initialized with other sizes, for another number of initial weights.
+    """
+    known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
+    if model.has_param("w") and known != (n_layers, width):
+        raise wrong_sizes(owner, known, (n_layers, width))
+    _check_count(get_mix_settings(model), n_layers, owner)
+    model.set_dim("nL", n_layers, force=True)
+    model.set_dim("nI", width, force=True)
+    if not model.layers:
+        model.set_dim("nO", width, force=True)
+
+
+def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any = None) -> None:
+    """Set the initial values. The sizes must be known, from `X` or `set_sizes`."""
+    if X is not None:
+        set_sizes(model, X.shape[0], X.shape[2])
+    settings, ops = get_mix_settings(model), model.ops
+    # Of "top", too: with `mix = "learned"` in a later training, all layers can gain weight.
+    model.set_param("w", ops.asarray1f(equal_weights(settings.initial_weights, model.get_dim("nL"))))
+    model.set_param("gamma", ops.asarray1f([settings.initial_gamma]))
+    for projection in model.layers:
+        projection.set_dim("nI", model.get_dim("nI"))
+        projection.initialize()
+
+
+def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
+    """The settings decide, not the parameter, unless the mix is learned: those of a trained pipeline can be changed
+    when it is loaded.
+
+    model (Model): A `ScalarMix` that is initialized.
+    RETURNS (Floats1d): Raw weights, shape (L+1,).
+    RAISES (ValueError): For another number of initial weights.
+    """
+    settings, weights = get_mix_settings(model), model.get_param("w")
+    if settings.mix == "learned":
+        return weights
+    _check_count(settings, len(weights))
+    return model.ops.asarray1f(_start_weights(settings, len(weights)))
+
+
+def _check_count(settings: MixSettings, n_layers: int, owner: str = "") -> None:
+    weights = settings.initial_weights
+    if weights is not None and len(weights) != n_layers:
+        raise wrong_count("initial_weights" + (f" of '{owner}'" if owner else ""), weights, n_layers)
+
+
+def _start_weights(settings: MixSettings, n_layers: int) -> List[float]:
+    if settings.mix == "top":
+        return [DROPPED] * (n_layers - 1) + [0.0]
+    return equal_weights(settings.initial_weights, n_layers)
+
+
+def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
+    """RETURNS (MixSettings): The settings of a `ScalarMix`."""
+    settings: MixSettings = model.attrs["mix"]
+    return settings
+
+
+def forward(
+    model: Model[Floats3d, Floats2d], layers: Union[Floats3d, LayersWithBoundaries], is_train: bool
+) -> Tuple[Floats2d, Callable[..., Optional[Floats3d]]]:
+    """layers (Union[Floats3d, LayersWithBoundaries]): Shape (L+1, T, D), with sums of the boundaries for a norm that
+        includes them.
+    is_train (bool): Whether to apply layer dropout and output dropout.
+    RETURNS (Tuple[Floats2d, Callable]): Mixed vectors, and the backward pass to the gradient of `layers`; with
+        `has_input_grad=False` it returns None.
+    """
+    mixed, backprop_mix = _mix(model, layers, is_train)
+    projected, backprop_projection = model.layers[0](mixed, is_train) if model.layers else (mixed, _same)
+    dropout = get_mix_settings(model).output_dropout if is_train else 0.0
+    mask = model.ops.get_dropout_mask(projected.shape, dropout) if dropout else None
+
+    def backprop(d_output: Floats2d, has_input_grad: bool = True) -> Optional[Floats3d]:
+        d_projected = d_output if mask is None else d_output * mask
+        return backprop_mix(backprop_projection(d_projected), has_input_grad)
+
+    return projected if mask is None else projected * mask, backprop
+
+
+def _mix(
+    model: Model[Floats3d, Floats2d], inputs: Union[Floats3d, LayersWithBoundaries], is_train: bool
+) -> Tuple[Floats2d, Callable[[Floats2d, bool], Optional[Floats3d]]]:
+    layers, boundaries = inputs if isinstance(inputs, LayersWithBoundaries) else (inputs, None)
+    settings, xp = get_mix_settings(model), model.ops.xp
+    weights, gamma = get_weights(model), model.get_param("gamma")
+    backprop_norm: Callable[[Floats3d], Floats3d] = _same
+    if settings.layer_norm is not None:
+        layers, backprop_norm = layer_norm(layers, settings.layer_norm, boundaries)
+    kept = xp.ones(weights.shape, dtype=bool)
+    if is_train and settings.layer_dropout:
+        kept = xp.random.uniform(size=weights.shape) >= settings.layer_dropout
+    shares = softmax(xp.where(kept, weights, DROPPED).astype(weights.dtype))
+
+    def backprop(d_mixed: Floats2d, has_input_grad: bool) -> Optional[Floats3d]:
+        d_scaled_shares = xp.einsum("td,ltd->l", d_mixed, layers)  # (L+1,), before gamma
+        if settings.learn_gamma:
+            model.inc_grad("gamma", (shares * d_scaled_shares).sum(keepdims=True))
+        if settings.learns_weights:
+            d_weights = softmax_backward(shares, gamma * d_scaled_shares) * kept
+            model.inc_grad("w", _as_kind(d_weights + 2 * settings.weights_l2 * weights, weights))
+        if not has_input_grad:
+            return None
+        return backprop_norm((gamma * shares)[:, None, None] * d_mixed[None])
+
+    return weigh(layers, shares, gamma), backprop
+
+
+def _as_kind(array: Floats1d, like: Floats1d) -> Floats1d:
+    return array.astype(like.dtype, copy=False)
+
+
+def _same(array: Any) -> Any:
+    return array
+
+
+def wrong_count(setting: str, weights: Sequence[float], n_layers: int) -> ValueError:
+    """setting (str): What has the weights.
+    weights (Sequence[float]): Raw weights of a mix.
+    n_layers (int): Layers of the biLM, of which there is another number.
+    RETURNS (ValueError): The error.
+    """
+    return ValueError(
+        f"{setting} has {len(weights)} weights ({list(weights)}), but the biLM has {n_layers} layers (including the "
+        "token layer). Give one weight per layer, or null for equal weights."
+    )
+
+
+def wrong_sizes(owner: str, wanted: Sizes, found: Sizes) -> ValueError:
+    """owner (str): Name of the component with the mix, empty if it is not known.
+    wanted (Sizes), found (Sizes): Layers to mix and their width, of the mix and of a biLM.
+    RETURNS (ValueError): EL068.
+    """
+    told = [f"{n_layers} layers of width {width}" for n_layers, width in (wanted, found)]
+    return ValueError(Errors.EL068.format(owner=f" of '{owner}'" if owner else "", wanted=told[0], found=told[1]))

@@ -1,0 +1,49 @@
+"""Types of settings: pydantic checks values where a layer or component is made, and names setting, value and limits.
+
+Registered functions have `Literal` types for names, so that configs are checked before anything is made.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+FLOAT32_MAX = 3.4028234663852886e38
+Count = Annotated[int, Field(strict=True, ge=1)]
+WholeNumber = Annotated[int, Field(strict=True, ge=0)]
+Number = Annotated[float, Field(strict=True, ge=-FLOAT32_MAX, le=FLOAT32_MAX)]
+Positive = Annotated[float, Field(strict=True, gt=0, le=FLOAT32_MAX)]
+NotNegative = Annotated[float, Field(strict=True, ge=0, le=FLOAT32_MAX)]
+Probability = Annotated[float, Field(strict=True, ge=0, lt=1)]
+Flag = Annotated[bool, Field(strict=True)]
+Prefix = Annotated[str, Field(pattern=r"^[^\W\d]\w*$")]  # a Python name
+WeightsPath = Annotated[str, Field(pattern=r"\S")]
+
+Contexts = Literal["auto", "sentences", "doc"]
+State = Literal["reset", "steady", "carry"]
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
+DType = Literal["float32", "float16"]
+Store = Literal["mixed", "layers", "both"]
+LayerNorm = Literal["token", "bilm-tf", "allennlp"]
+Mix = Literal["learned", "fixed", "mean", "top"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How Docs are cut into the sequences that the biLM reads.
+
+    contexts (str): "sentences", "doc", or "auto" (sentences if boundaries are set).
+    state (str): Recurrent state at the start of a sequence: "reset", "steady" or "carry".
+    max_tokens (int): Longer sequences are split into windows of this many tokens.
+    overlap (int): Tokens that two neighbouring windows share, below half of `max_tokens`.
+    RAISES (ValueError): For invalid values.
+    """
+
+    contexts: Contexts = "auto"
+    state: State = "reset"
+    max_tokens: Count = 512
+    overlap: WholeNumber = 64
+
+    def __post_init__(self) -> None:
+        if 2 * self.overlap >= self.max_tokens:
+            raise ValueError(f"overlap is {self.overlap}, should be below half of max_tokens ({self.max_tokens})")

@@ -1,0 +1,363 @@
+"""Layers of the networks of tasks: encoders with ELMo, a bidirectional LSTM, dropout, a text classifier."""
+
+from functools import partial
+from typing import Annotated, Any, Callable, Dict, List, Optional, Tuple
+
+import numpy
+import torch
+from pydantic import Field, validate_call
+from spacy.tokens import Doc
+from spacy.util import registry
+from thinc.api import Dropout, Linear, Model, chain, concatenate, glorot_uniform_init, with_array
+from thinc.layers.residual import init as init_residual
+from thinc.types import Floats2d
+from thinc.util import get_width, torch2xp, xp2torch
+from torch import Tensor
+
+from ..inference.isolation import isolated
+from ..inference.lstm_sequences import run_lstm
+from ..inference.threads import register_fork_handlers
+from .settings import Count, Probability
+
+ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `listener.py` and `owned_tok2vec.py`
+
+
+def has_elmo(model: Model[Any, Any]) -> bool:
+    """RETURNS (bool): Whether a model has a listener or its own biLM."""
+    return any(node.name in ELMO_LAYERS for node in model.walk())
+
+
+def check_elmo(name: str, layer: Model[Any, Any]) -> List[str]:
+    """name (str): A setting for ELMo vectors.
+    layer (Model): What it is.
+    RETURNS (List[str]): What is wrong with it; empty if it gives ELMo vectors.
+    """
+    wanted = "spacy-elmo.ElmoListener.v1 or spacy-elmo.ElmoTok2Vec.v1"
+    return [] if has_elmo(layer) else [f"{name} is '{layer.name}', which has no ELMo, should be {wanted}"]
+
+
+Sequences = List[Floats2d]
+
+
+@validate_call
+def make_dropout(dropout: Optional[Probability]) -> Model[Sequences, Sequences]:
+    """dropout (Optional[float]): Probability that a value is dropped; None for the `dropout` of [training], which spaCy
+        sets before each update.
+    RETURNS (Model[List[Floats2d], List[Floats2d]]): A layer that acts in training only.
+    """
+    return Dropout() if dropout is None else Model("fixed_dropout", partial(forward_dropout, dropout))
+
+
+def forward_dropout(
+    rate: float, model: Model[Any, Any], sequences: Sequences, is_train: bool
+) -> Tuple[Sequences, Callable[[Sequences], Sequences]]:
+    """rate (float): Probability that a value is dropped.
+    sequences (List[Floats2d]): Arrays of any shape.
+    is_train (bool): Whether to drop.
+    RETURNS (Tuple[List[Floats2d], Callable]): The arrays, the others scaled by 1 / (1 - rate), and the backward pass.
+    """
+    if not (is_train and rate):
+        return sequences, _same
+    masks = [model.ops.get_dropout_mask(sequence.shape, rate) for sequence in sequences]
+
+    def backprop(d_outputs: Sequences) -> Sequences:
+        return [d_output * mask for d_output, mask in zip(d_outputs, masks)]
+
+    return [sequence * mask for sequence, mask in zip(sequences, masks)], backprop
+
+
+def _same(d_outputs: Sequences) -> Sequences:
+    return d_outputs
+
+
+# Attribute of an encoder that takes input of any width; others take input that is as wide as their output.
+ANY_WIDTH = "takes_any_width"
+N_GATES = 4  # in the order of torch: input, forget, cell, output
+FORGET = 1
+
+
+@validate_call
+def BiLSTMEncoder(
+    width: Annotated[int, Field(strict=True, ge=2, multiple_of=2)],
+    depth: Count = 1,
+    dropout: Optional[Probability] = None,
+) -> Model[Sequences, Sequences]:
+    """Encode each sequence by a bidirectional LSTM; takes the place of `spacy.MaxoutWindowEncoder.v2`.
+
+    A sequence is what comes in as one array: in a `tok2vec`, a Doc. It does not depend on the others of its batch.
+    width (int): Width of the output, both directions together; even. The input may have any width.
+    depth (int): Number of layers; each reads both directions of the layer below.
+    dropout (Optional[float]): Dropout of the output of each layer; null for that of [training].
+    RETURNS (Model[List[Floats2d], List[Floats2d]]): The encoder.
+    RAISES (ValueError): For settings that make no sense.
+    """
+    layers = [layer for _ in range(depth) for layer in (BiLSTM(width), make_dropout(dropout))]
+    encoder: Model[Sequences, Sequences] = chain(*layers)
+    encoder.set_dim("nO", width)
+    encoder.attrs[ANY_WIDTH] = True
+    return encoder
+
+
+def BiLSTM(width: int) -> Model[Sequences, Sequences]:
+    """One layer. Parameter: `W`, all weights and biases, laid out as cuDNN wants them.
+
+    width (int): Width of the output, both directions together.
+    RETURNS (Model[List[Floats2d], List[Floats2d]]): From arrays (n, nI) to arrays (n, nO).
+    """
+    register_fork_handlers()
+    return Model("bilstm", forward_bilstm, init=init_bilstm, dims={"nO": width, "nI": None}, params={"W": None})
+
+
+def init_bilstm(model: Model[Sequences, Sequences], X: Optional[Sequences] = None, Y: Any = None) -> None:
+    """Draw the weights: Glorot and Bengio (2010); biases 0, but 1 at the forget gate (Jozefowicz et al. 2015)."""
+    if X is not None:
+        model.set_dim("nI", get_width(X))
+    parts = []
+    for shape in _shapes(model):
+        if len(shape) == 2:
+            gates = [glorot_uniform_init(model.ops, (shape[0] // N_GATES, shape[1])) for _ in range(N_GATES)]
+        else:  # half the bias: torch adds one of the input and one of the state
+            gates = [
+                model.ops.alloc1f(shape[0] // N_GATES) + (0.5 if gate == FORGET else 0.0) for gate in range(N_GATES)
+            ]
+        parts += [gate.ravel() for gate in gates]
+    model.set_param("W", model.ops.xp.concatenate(parts))
+
+
+@isolated
+def forward_bilstm(
+    model: Model[Sequences, Sequences], sequences: Sequences, is_train: bool
+) -> Tuple[Sequences, Callable[[Sequences], Sequences]]:
+    """sequences (List[Floats2d]): Arrays (n, nI); n may be 0.
+    is_train (bool): Whether a gradient will come back.
+    RETURNS (Tuple[List[Floats2d], Callable]): Arrays (n, nO), and the callback from their gradients to those of the
+        input.
+    """
+    lengths = [len(sequence) for sequence in sequences]
+    if not sum(lengths):
+        return _empty(model, len(sequences), "nO"), lambda d_outputs: _empty(model, len(sequences), "nI")
+    weights = xp2torch(model.get_param("W"), requires_grad=is_train)
+    rows = xp2torch(model.ops.xp.concatenate(sequences), requires_grad=is_train)  # (T, nI)
+    with torch.set_grad_enabled(is_train):
+        outputs = run_lstm(rows, lengths, _matrices(model, weights))  # (T, nO)
+
+    @isolated
+    def backprop(d_outputs: Sequences) -> Sequences:
+        d_rows = xp2torch(model.ops.xp.concatenate(d_outputs), device=outputs.device)
+        d_inputs, d_weights = torch.autograd.grad(outputs, (rows, weights), d_rows)
+        model.inc_grad("W", torch2xp(d_weights))
+        return _divide(model, torch2xp(d_inputs), lengths)
+
+    return _divide(model, torch2xp(outputs.detach()), lengths), backprop
+
+
+def _divide(model: Model[Any, Any], rows: Floats2d, lengths: List[int]) -> Sequences:
+    """RETURNS (List[Floats2d]): An array for each sequence."""
+    found: Sequences = model.ops.unflatten(rows, model.ops.asarray1i(lengths))
+    return found
+
+
+def _empty(model: Model[Any, Any], n_sequences: int, dim: str) -> Sequences:
+    return [model.ops.alloc2f(0, model.get_dim(dim)) for _ in range(n_sequences)]
+
+
+def _matrices(model: Model[Any, Any], weights: Tensor) -> List[Tensor]:
+    """RETURNS (List[Tensor]): For each direction the weights of input and state, and their biases."""
+    shapes = _shapes(model)
+    parts = weights.split([int(numpy.prod(shape)) for shape in shapes])
+    matrices = [part.view(shape) for part, shape in zip(parts, shapes)]
+    return [*matrices[0:2], *matrices[4:6], *matrices[2:4], *matrices[6:8]]
+
+
+def _shapes(model: Model[Any, Any]) -> List[Tuple[int, ...]]:
+    """RETURNS (List[Tuple[int, ...]]): For each direction the weights of input and state; then the biases likewise."""
+    half, n_inputs = model.get_dim("nO") // 2, model.get_dim("nI")
+    matrices: List[Tuple[int, ...]] = [(N_GATES * half, n_inputs), (N_GATES * half, half)]
+    return 2 * matrices + 4 * [(N_GATES * half,)]
+
+
+Tok2Vec = Model[List[Doc], Sequences]
+READS_DOCS = ("extract_features", "tok2vec-listener", *ELMO_LAYERS)  # names of layers
+
+
+def ElmoTaskEncoder(
+    embed: Tok2Vec,
+    encode: Model[Sequences, Sequences],
+    elmo_input: Optional[Tok2Vec] = None,
+    elmo_output: Optional[Tok2Vec] = None,
+    dropout: Optional[float] = None,
+) -> Tok2Vec:
+    """Encode word features in their context, with ELMo beside the input, the output, or both.
+
+    embed (Model[List[Doc], List[Floats2d]]): x, the task's own word features, such as `spacy.MultiHashEmbed.v2`.
+    encode (Model[List[Floats2d], List[Floats2d]]): The encoder. `spacy-elmo.BiLSTMEncoder.v1` reads the joined vectors
+        as they are; others, such as `spacy.MaxoutWindowEncoder.v2`, read a linear projection to their width.
+    elmo_input (Optional[Model[List[Doc], List[Floats2d]]]): `spacy-elmo.ElmoListener.v1`, whose vectors are joined to
+        the encoder's input; null for none.
+    elmo_output (Optional[Model[List[Doc], List[Floats2d]]]): Another one, with a mix of its own, whose vectors are
+        joined to the encoder's output; null for none.
+    dropout (Optional[float]): Dropout of the joined input; null for that of [training].
+    RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
+    RAISES (ValueError): For settings that make no sense, without any ELMo.
+    """
+    problems = _check_encoder(encode)
+    if embed.attrs.get(ANY_WIDTH):
+        problems.append(f"embed is the encoder '{embed.name}', should embed words, such as spacy.MultiHashEmbed.v2")
+    for name, layer in (("elmo_input", elmo_input), ("elmo_output", elmo_output)):
+        problems += [] if layer is None else check_elmo(name, layer)
+    if problems:
+        raise ValueError(f"The task encoder has invalid settings: {'; '.join(problems)}. Correct these blocks.")
+    if elmo_input is None and elmo_output is None:
+        raise ValueError(
+            "The task encoder places no ELMo: elmo_input and elmo_output are both null. Give it a block with "
+            '@architectures = "spacy-elmo.ElmoListener.v1" at one or both; without ELMo, use `spacy.Tok2Vec.v2`.'
+        )
+    joined = embed if elmo_input is None else concatenate(embed, elmo_input)  # [x; ELMo]
+    projection = [] if encode.attrs.get(ANY_WIDTH) else [_project(encode)]
+    hidden: Tok2Vec = chain(joined, make_dropout(dropout), *projection, encode)  # h
+    encoder: Tok2Vec = hidden if elmo_output is None else concatenate(hidden, elmo_output)  # [h; ELMo']
+    for name, layer in (("embed", embed), ("encode", encode), ("elmo_input", elmo_input), ("elmo_output", elmo_output)):
+        encoder.set_ref(name, layer)
+    return encoder
+
+
+def _check_encoder(encode: Model[Sequences, Sequences]) -> List[str]:
+    if any(node.name in READS_DOCS for node in encode.walk()):
+        wanted = "should be an encoder of vectors, such as spacy-elmo.BiLSTMEncoder.v1"
+        return [f"encode is '{encode.name}', which reads Docs, {wanted}"]
+    is_fine = encode.attrs.get(ANY_WIDTH) or encode.maybe_get_dim("nO") is not None
+    return [] if is_fine else [f"encode is '{encode.name}' of unknown width, should be an encoder with a `width`"]
+
+
+def _project(encode: Model[Sequences, Sequences]) -> Model[Sequences, Sequences]:
+    """RETURNS (Model[List[Floats2d], List[Floats2d]]): A linear layer to the width that the encoder reads."""
+    projection: Model[Sequences, Sequences] = with_array(Linear(encode.maybe_get_dim("nO")))
+    return projection
+
+
+def Tok2VecWithElmo(
+    embed: Model[List[Doc], List[Floats2d]],
+    elmo: Model[List[Doc], List[Floats2d]],
+    encode: Optional[Model[List[Floats2d], List[Floats2d]]] = None,
+) -> Model[List[Doc], List[Floats2d]]:
+    """Concatenate the vectors of an embedding and of ELMo; with an encoder, project them to its width and encode.
+
+    embed (Model[List[Doc], List[Floats2d]]): An embedding or a whole tok2vec, such as `spacy.MultiHashEmbed.v2` or
+        `spacy.HashEmbedCNN.v2`.
+    elmo (Model[List[Doc], List[Floats2d]]): `spacy-elmo.ElmoListener.v1`.
+    encode (Optional[Model[List[Floats2d], List[Floats2d]]]): An encoder with equal input and output width, such as
+        `spacy.MaxoutWindowEncoder.v2`; null for the concatenated vectors themselves.
+    RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
+    RAISES (ValueError): If `elmo` has no ELMo.
+    """
+    if problems := check_elmo("elmo", elmo):
+        raise ValueError(f"Tok2VecWithElmo has invalid settings: {'; '.join(problems)}. Correct this block.")
+    joined: Model[List[Doc], List[Floats2d]] = concatenate(embed, elmo)
+    if encode is None:
+        return joined
+    to_width: Model[List[Floats2d], List[Floats2d]] = with_array(Linear(encode.maybe_get_dim("nO")))
+    return chain(joined, to_width, encode)
+
+
+def infer_residual_widths(model: Model[Any, Any]) -> None:
+    """Make residual layers infer their width from their input, which has the width of their output.
+
+    model (Model): The model of a component with a listener.
+    """
+    for node in model.walk():
+        if node.init is init_residual and node.layers[0].has_dim("nO") is None:
+            node.init = init_from_input
+
+
+def init_from_input(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
+    """Initialize a residual layer, whose output has the shape of its input.
+
+    model (Model): The residual layer.
+    X (Any): A sample of its input.
+    Y (Any): A sample of the output of the whole model; not used.
+    """
+    init_residual(model, X, X)
+
+
+DocModel = Model[List[Doc], Floats2d]
+BAG_OF_WORDS = "spacy.TextCatBOW."  # of which version ever
+RESIZE = "resize_output"  # attribute that spaCy's component calls when a label is added
+
+
+def TextCatReduce(
+    tok2vec: Model[List[Doc], List[Floats2d]],
+    exclusive_classes: bool,
+    use_reduce_first: bool = False,
+    use_reduce_last: bool = False,
+    use_reduce_max: bool = False,
+    use_reduce_mean: bool = True,
+    nO: Optional[int] = None,
+) -> DocModel:
+    """`spacy.TextCatReduce.v1`, in which a Doc without tokens scores 0 in each category. spaCy's raises an error for
+    it beside other Docs if it pools by anything but the mean (spaCy 3.8), and scores it 0 in a batch of its own.
+
+    tok2vec (Model[List[Doc], List[Floats2d]]): The vectors to pool.
+    exclusive_classes (bool): Whether a Doc has one category.
+    use_reduce_first (bool), use_reduce_last (bool): Pool by the vector of the first or last token.
+    use_reduce_max (bool), use_reduce_mean (bool): Pool by the maximum or mean of each value.
+    nO (Optional[int]): Number of categories; null to infer it from the data.
+    RETURNS (Model[List[Doc], Floats2d]): Scores, shape (Docs, categories).
+    RAISES (ValueError): E1057 of spaCy if nothing pools.
+    """
+    build = registry.architectures.get("spacy.TextCatReduce.v1")
+    kinds = (use_reduce_first, use_reduce_last, use_reduce_max, use_reduce_mean)
+    return skip_empty_docs(build(tok2vec, exclusive_classes, *kinds, nO))
+
+
+def reduce_classifier(exclusive_classes: bool, *kinds: str) -> Dict[str, Any]:
+    """exclusive_classes (bool): As in the classifier that it replaces.
+    *kinds (str): What it reads: "first", "last", "max" or "mean" of the vectors.
+    RETURNS (Dict[str, Any]): The settings of a text classifier, without its tok2vec.
+    """
+    reductions = {f"use_reduce_{kind}": kind in kinds for kind in ("first", "last", "max", "mean")}
+    name = "spacy.TextCatReduce.v1" if kinds == ("mean",) else "spacy-elmo.TextCatReduce.v1"
+    return {"@architectures": name, "exclusive_classes": exclusive_classes, **reductions, "nO": None}
+
+
+def skip_empty_docs(classifier: DocModel) -> DocModel:
+    """classifier (Model[List[Doc], Floats2d]): Scores Docs with tokens.
+    RETURNS (Model[List[Doc], Floats2d]): The same, with zeros for Docs without.
+    """
+    attrs = dict(classifier.attrs)
+    if RESIZE in attrs:
+        attrs[RESIZE] = _resize
+    model: DocModel = Model(
+        "skip_empty_docs", forward_classifier, init=init_classifier, layers=[classifier], attrs=attrs, dims={"nO": None}
+    )
+    model.set_ref("tok2vec", classifier.get_ref("tok2vec"))
+    if classifier.has_dim("nO"):
+        model.set_dim("nO", classifier.get_dim("nO"))
+    return model
+
+
+def init_classifier(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[Floats2d] = None) -> None:
+    """X (Optional[List[Doc]]), Y (Optional[Floats2d]): A sample of Docs, and their categories for the width."""
+    (classifier,) = model.layers
+    classifier.initialize(X=[doc for doc in X or [] if len(doc)] or None, Y=Y)
+    if classifier.has_dim("nO"):
+        model.set_dim("nO", classifier.get_dim("nO"), force=True)
+
+
+def forward_classifier(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Any]]:
+    """docs (List[Doc]): The batch. RETURNS (Tuple[Floats2d, Callable[[Floats2d], Any]]): Scores, backward pass."""
+    (classifier,) = model.layers
+    kept = [i for i, doc in enumerate(docs) if len(doc)]
+    if len(kept) == len(docs):
+        return classifier(docs, is_train)
+    scores = model.ops.alloc2f(len(docs), model.get_dim("nO"))
+    if not kept:
+        return scores, lambda d_scores: []
+    scores[kept], backprop = classifier([docs[i] for i in kept], is_train)
+    return scores, lambda d_scores: backprop(d_scores[kept])
+
+
+def _resize(model: DocModel, new_nO: int) -> DocModel:
+    (classifier,) = model.layers
+    classifier.attrs[RESIZE](classifier, new_nO)
+    model.set_dim("nO", new_nO, force=True)
+    return model
