@@ -14,8 +14,6 @@ DTYPES = ("float32", "float16")
 # Precision of matrix products in inference and in pretraining.
 PRECISIONS = ("float32", "bfloat16", "float16", "int8")
 TRAINING_PRECISIONS = ("float32", "bfloat16", "float16")
-# Vectors stored on a Doc: the mixed vectors, the layers, or both.
-STORES = ("mixed", "layers", "both")
 # Layer norms of the component's own mix. Batch norms are excluded: a vector must not depend on other Docs of the batch.
 COMPONENT_NORMS = (None, "token")
 # Norms of a learned mix: name -> epsilon under the root. "token" is over the values of one token; the other two are

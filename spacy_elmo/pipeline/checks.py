@@ -17,7 +17,7 @@ from thinc.api import Model
 
 from ..errors import Errors, Warnings
 from .listener import EARLIER, ElmoListener, find_listener_blocks
-from .model import find_left_frozen, get_settings, is_trained
+from .model import get_settings, get_shim
 from .task_layers import has_elmo
 
 ANY_LANGUAGE = "xx"  # spaCy's code for a pipeline of several languages
@@ -39,7 +39,7 @@ def check_bilm(elmo: Any) -> None:
     label = elmo.bilm_label
     for listener in elmo.listeners:
         listener.check_sizes()
-        if is_trained(elmo.model):
+        if get_shim(elmo.model).is_trained:
             listener.follow(label)
     new = {}
     for name, own in _find_other(elmo.listener_map, label).items():
@@ -195,7 +195,8 @@ def check_schedules(nlp: Optional[Language], elmo: Any) -> None:
     """
     training = {} if nlp is None else nlp.config.interpolate().get("training", {})
     max_steps, rate = training.get("max_steps") or 0, training.get("optimizer", {}).get("learn_rate")
-    left = find_left_frozen(elmo.model, max_steps) if max_steps else []
+    tuner = get_shim(elmo.model).tuner
+    left = tuner.find_left_frozen(max_steps) if tuner is not None and max_steps else []
     if left:
         warnings.warn(
             f"Layers {', '.join(map(str, left))} of the biLM of '{elmo.name}' will not be trained: unfreeze_every is "

@@ -33,13 +33,10 @@ from .mix import ElmoBatch, add_boundary_sums, boundaries_without_gradient, equa
 from .model import (
     MODEL_NAME,
     BiLMLoader,
-    begin_training,
-    count_updates,
     fill,
     get_bilm,
-    get_label,
     get_settings,
-    is_trained,
+    get_shim,
     prepare,
     read_boundary_sums,
     resolve,
@@ -220,12 +217,12 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
     @property
     def bilm_label(self) -> str:
         """RETURNS (str): Which biLM it has: fingerprint, and name if there is one; empty without weights."""
-        return get_label(self.model)
+        return get_shim(self.model).label
 
     @property
     def n_updates(self) -> int:
         """RETURNS (int): How often training changed the biLM."""
-        return count_updates(self.model)
+        return get_shim(self.model).n_updates
 
     # Weights
 
@@ -424,7 +421,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         RETURNS (ElmoBatch): Their layers, without a backward pass.
         """
         self.fill()
-        batch, _ = self.model(list(docs), is_train and not is_trained(self.model))
+        batch, _ = self.model(list(docs), is_train and not get_shim(self.model).is_trained)
         return self._with_boundaries(batch, docs)
 
     def _with_boundaries(self, batch: ElmoBatch, docs: Sequence[Doc]) -> ElmoBatch:
@@ -474,7 +471,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             self._take(loader(), initialized=() if nlp is None else nlp.pipe_names)
         if self.sizes is None:
             self._load()
-        begin_training(self.model)
+        get_shim(self.model).begin_training()
         for listener in self.listeners:
             listener.link(self, "")
         check_frozen(nlp, self)
@@ -514,7 +511,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)
         batch = self._with_boundaries(batch, docs)
-        gradients = GradientBuffer(backprop) if is_trained(self.model) else None
+        gradients = GradientBuffer(backprop) if get_shim(self.model).is_trained else None
         self._gradients = gradients
         for listener in self.listeners:
             listener.link(self, "")  # after unpickling

@@ -517,7 +517,8 @@ def forward_tok2vec(
         boundaries = elmo.attrs["read_boundary_sums"](elmo, docs)
         layers = LayersWithBoundaries(layers, add_boundary_sums(boundaries, len(layers)))
     mixed, backprop_mix = mix(layers, is_train)
-    is_trained = elmo.attrs["is_trained"](elmo)
+    shim: Any = elmo.shims[0]
+    is_trained = shim.is_trained
 
     def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
         d_layers = backprop_mix(model.ops.flatten(list(d_outputs)), is_trained)

@@ -131,7 +131,6 @@ def ElmoModel(
             "replace_listener": replace_listener,
             "replace_listener_cfg": replace_listener_cfg,
             "read_boundary_sums": read_boundary_sums,
-            "is_trained": is_trained,
         },
     )
 
@@ -139,7 +138,7 @@ def ElmoModel(
 def init(model: Model[List[Doc], ElmoBatch], X: Optional[List[Doc]] = None, Y: Any = None) -> None:
     """Load the packaged biLM if the model has no weights. Fine-tuning begins at its first step."""
     fill(model)
-    begin_training(model)
+    get_shim(model).begin_training()
 
 
 def get_settings(model: Model[List[Doc], ElmoBatch]) -> ElmoSettings:
@@ -148,9 +147,14 @@ def get_settings(model: Model[List[Doc], ElmoBatch]) -> ElmoSettings:
     return settings
 
 
+def get_shim(model: Model[List[Doc], ElmoBatch]) -> TorchBiLM:
+    """RETURNS (TorchBiLM): What holds, trains and labels the biLM of an ELMo model."""
+    return cast(TorchBiLM, model.shims[0])
+
+
 def get_bilm(model: Model[List[Doc], ElmoBatch]) -> Optional[BiLM]:
     """RETURNS (Optional[BiLM]): The biLM of an ELMo model, None if it has no weights."""
-    return _shim(model).bilm
+    return get_shim(model).bilm
 
 
 def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
@@ -173,7 +177,7 @@ def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
             "weights, or set bilm = null to take the sizes from the weights."
         )
     check_state_of(bilm.config, get_settings(model).state)
-    _shim(model).set_bilm(bilm)
+    get_shim(model).set_bilm(bilm)
     model.set_dim("nO", bilm.config.output_width, force=True)
     model.set_dim("nL", bilm.config.n_layers + 1, force=True)
 
@@ -200,53 +204,12 @@ def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
     return bilm
 
 
-def is_trained(model: Model[List[Doc], ElmoBatch]) -> bool:
-    """model (Model): An ELMo model.
-    RETURNS (bool): Whether its biLM takes a gradient: it is not frozen, and gradual unfreezing has reached a layer.
-    """
-    return _shim(model).is_trained
-
-
-def find_left_frozen(model: Model[List[Doc], ElmoBatch], n_updates: int) -> List[int]:
-    """model (Model): An ELMo model whose training has begun.
-    RETURNS (List[int]): Layers that gradual unfreezing would not reach in so many updates.
-    """
-    tuner = _shim(model).tuner
-    return [] if tuner is None else tuner.find_left_frozen(n_updates)
-
-
-def count_updates(model: Model[List[Doc], ElmoBatch]) -> int:
-    """model (Model): An ELMo model.
-    RETURNS (int): How often training changed the weights of its biLM: a version of the weights in this process.
-    """
-    return _shim(model).n_updates
-
-
-def get_label(model: Model[List[Doc], ElmoBatch]) -> str:
-    """model (Model): An ELMo model.
-    RETURNS (str): Which biLM it has: fingerprint, and name if there is one; empty without weights.
-    """
-    return _shim(model).label
-
-
-def begin_training(model: Model[List[Doc], ElmoBatch]) -> None:
-    """Fine-tune from the weights that are there: updates count from 0, and these weights are the pretrained ones.
-
-    model (Model): An ELMo model.
-    """
-    _shim(model).begin_training()
-
-
 def prepare(model: Model[List[Doc], ElmoBatch]) -> None:
     """Derive everything from the weights that processes can share; loads the packaged biLM if there are none.
 
     model (Model): An ELMo model.
     """
     fill(model).prepare(get_settings(model).state)
-
-
-def _shim(model: Model[List[Doc], ElmoBatch]) -> TorchBiLM:
-    return cast(TorchBiLM, model.shims[0])
 
 
 def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
@@ -265,7 +228,7 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     RETURNS (Tuple[ElmoBatch, Callable]): Layers of all tokens, and the backward pass.
     """
     bilm, settings = fill(model), get_settings(model)
-    if is_train and is_trained(model):
+    if is_train and get_shim(model).is_trained:
         return _forward_with_grad(model, docs)
     found = read_docs(docs, settings)
     bounds = _row_bounds(found.lengths)
@@ -276,7 +239,7 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
         write_layers(model, [docs[i] for i in wanted], lambda i, rows, part: _set_rows(parts[wanted[i]], rows, part))
 
     if is_train:
-        cache = _shim(model).layer_cache
+        cache = get_shim(model).layer_cache
         cache.belong_to(bilm.word_cache)  # a new object whenever the weights change
         cache.fetch(found, settings.state, parts, compute)
     else:
@@ -333,7 +296,7 @@ def read_boundary_sums(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) 
 @isolated
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
     bilm, ops = fill(model), model.ops
-    _shim(model).layer_cache.belong_to(None)  # frees what was kept before the first layer was unfrozen
+    get_shim(model).layer_cache.belong_to(None)  # frees what was kept before the first layer was unfrozen
     found: DocRuns = read_docs(docs, get_settings(model))
     layers = ops.alloc3f(model.get_dim("nL"), sum(found.lengths), model.get_dim("nO"))
     if not found.runs:
