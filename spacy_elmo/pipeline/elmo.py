@@ -190,7 +190,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self._gradients: Optional[GradientBuffer] = None
         self._nlp: Optional[weakref.ReferenceType[Language]] = None
         self._linked_names: Optional[List[str]] = None  # enabled components when the listeners were linked
-        self._is_checked = False  # whether the listeners are known to fit the biLM, or a warning named their components
+        self._checked: Optional[weakref.ReferenceType[Any]] = None  # biLM that the listeners were compared with
         self._has_warned = False  # that no component listens
         check_settings(store=store, dtype=dtype, prefix=prefix, weights=weights)
         check_model(name, model, model.name == MODEL_NAME, "spacy-elmo.ElmoModel.v1")
@@ -247,8 +247,10 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         """
         if self.sizes is None:
             self._load()
-        if not self._is_checked or any(one.is_behind and one.warned_of != EARLIER for one in self.listeners):
-            self._is_checked = True
+        bilm = get_bilm(self.model)
+        is_checked = self._checked is not None and self._checked() is bilm
+        if not is_checked or any(one.is_behind and one.warned_of != EARLIER for one in self.listeners):
+            self._checked = weakref.ref(bilm)
             check_bilm(self)
 
     def _load(self) -> None:
@@ -270,9 +272,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         """bilm (Any): From a loader.
         initialized (Sequence[str]): Components whose listeners will be initialized afterwards, whatever their sizes.
         """
-        before, self._is_checked = get_bilm(self.model), False
-        for listener in self._followers():
-            listener.settle_bilm()
+        before = get_bilm(self.model)
+        self._settle_listeners()
         set_bilm(self.model, bilm)
         try:
             self._fit([name for name in self.listener_map if name not in initialized])
@@ -352,18 +353,25 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             if listener.upstream_name in (ANY_UPSTREAM, self.name):
                 self.add_listener(listener, component.name)
                 infer_residual_widths(component.model)
-            self._is_checked = False  # later, since an ELMo component that is nearer may take the listeners over
+            self._checked = None  # later, since an ELMo component that is nearer may take the listeners over
 
     def _link_enabled(self) -> None:
-        """Link listeners again if other components are enabled than before, which spaCy leaves as they are."""
+        """Link components that were disabled when spaCy linked the others, and are enabled now."""
         nlp = self._get_pipeline()
         if nlp is None or nlp.pipe_names == self._linked_names:
             return
+        new = [pipe for _, pipe in nlp.pipeline if not all(listener.is_linked for listener in find_listeners(pipe))]
         for i, (_, pipe) in enumerate(nlp.pipeline):
             if isinstance(pipe, Elmo):
-                pipe._linked_names, pipe.listener_map = list(nlp.pipe_names), {}
+                pipe._linked_names = list(nlp.pipe_names)
                 for _, other in nlp.pipeline[i + 1 :]:
-                    pipe.find_listeners(other)
+                    if other in new:
+                        pipe.find_listeners(other)
+
+    def _settle_listeners(self) -> None:
+        """Before another biLM replaces this one: listeners keep the label of the one they were trained with."""
+        for listener in self._followers():
+            listener.settle_bilm()
 
     def _followers(self) -> List[ElmoListener]:
         """RETURNS (List[ElmoListener]): The listeners, and those of components that are disabled now."""
@@ -514,7 +522,6 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         gradients = GradientBuffer(backprop) if get_shim(self.model).is_trained else None
         self._gradients = gradients
         for listener in self.listeners:
-            listener.link(self, "")  # after unpickling
             listener.receive(docs, batch, None if gradients is None else gradients.receiver(losses, self.name))
         return losses
 
@@ -562,12 +569,21 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self.complete()
         super().to_disk(path, exclude=exclude)
 
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
+        """bytes_data (bytes): From `to_bytes`.
+        RETURNS (Elmo): The component.
+        """
+        self._settle_listeners()
+        super().from_bytes(bytes_data, exclude=exclude)
+        return self
+
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "Elmo":
         """path (Union[str, Path]): The folder to read.
         RETURNS (Elmo): The component.
         RAISES (ValueError): If its weights are damaged, or do not fit the config. RAISES (FileNotFoundError): If they
             are missing.
         """
+        self._settle_listeners()
         try:
             super().from_disk(path, exclude=exclude)
         except (ValueError, FileNotFoundError) as error:
@@ -578,7 +594,9 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
     def __reduce__(self) -> Tuple[Any, ...]:
         self.complete()
         state = {
-            name: value for name, value in self.__dict__.items() if name not in ("_gradients", "_nlp", "_linked_names")
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("_gradients", "_nlp", "_linked_names", "_checked")
         }
         to_worker = is_sent_to_worker()
         if to_worker:
@@ -601,6 +619,8 @@ def _restore(
     elmo = cls(vocab, model, name, prefix=state["prefix"])
     elmo.cfg = cfg
     elmo.__dict__.update(state)
+    for listener in elmo.listeners:
+        listener.link(elmo, "")
     return elmo
 
 

@@ -89,6 +89,11 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         """RETURNS (Optional[Elmo]): The component it listens to, None if it is not linked."""
         return None if self._upstream is None else self._upstream()
 
+    @property
+    def is_linked(self) -> bool:
+        """RETURNS (bool): Whether it listens to a component that knows of it, or it is a copy of such a listener."""
+        return self.upstream is not None and self.owner in self.upstream.listener_map
+
     def link(self, upstream: Any, component_name: str) -> None:
         """Listen to a component; a listener with "*" stops listening to the previous one.
 
@@ -340,8 +345,7 @@ def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput
             "or copies with the same tokens, or set frozen = true."
         )
     # One that spaCy has not linked comes before its ELMo component: once trained, saved and loaded it would have none.
-    is_linked = model.upstream is not None and model.owner in model.upstream.listener_map
-    if not is_linked and not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
+    if not model.is_linked and not all(has_layers(doc, model.prefix) for doc in docs if len(doc)):
         raise ValueError(Errors.EL071.format(listener=_describe(model)))
     model.forget_batch()  # received when the component was trained or active
     return _doc_layers(model, docs, is_train=True)

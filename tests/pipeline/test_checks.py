@@ -47,8 +47,8 @@ def update(nlp, n=3, **settings):
     return nlp
 
 
-def make_trained(tok2vec=LISTENER, **elmo):
-    return update(make_tagger(tok2vec, seed=OWN, **elmo))
+def make_trained(tok2vec=LISTENER, seed=OWN, **elmo):
+    return update(make_tagger(tok2vec, seed=seed, **elmo))
 
 
 def write_bilm(path, seed, **settings):
@@ -104,6 +104,24 @@ def test_loading_another_bilm_under_a_trained_component_is_told_once(own, other,
     nlp.update(make_examples(nlp))  # from here on it fits the other one
     with pytest.warns(UserWarning, match=r"WL066.*\([0-9a-f]{12} seed 7\) than 'elmo' has \([0-9a-f]{12} seed 1\)"):
         nlp.get_pipe("elmo").load_weights(own)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("how", ["bytes", "disk"])
+def test_reading_another_component_is_told(how, frozen, tmp_path):
+    nlp, other = (make_trained(seed=seed, model={"frozen": frozen}) for seed in (OWN, OTHER))
+    nlp("She sat")
+    nlp.get_pipe("elmo").from_bytes(nlp.get_pipe("elmo").to_bytes())
+    nlp("She sat")  # the same
+    if how == "bytes":
+        nlp.get_pipe("elmo").from_bytes(other.get_pipe("elmo").to_bytes())
+    else:
+        other.get_pipe("elmo").to_disk(tmp_path)
+        nlp.get_pipe("elmo").from_disk(tmp_path)
+    with pytest.warns(UserWarning, match=r"WL066.*'tagger'"):
+        nlp("She sat")
+    nlp.from_bytes(other.to_bytes())
+    nlp("She sat")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
@@ -253,6 +271,20 @@ def test_a_component_enabled_after_the_bilm_was_exchanged_is_told(pipes, tmp_pat
     nlp("She sat")  # told once
 
 
+def test_disabling_the_nearer_of_two_bilms_links_nothing_to_the_other():
+    nlp = spacy.blank("en")
+    add_elmo(nlp, seed=OTHER, bilm=WIDE)
+    add_elmo(nlp, name="near", seed=OWN, prefix="near")
+    nlp.add_pipe("tagger", config={"model": {"tok2vec": LISTENER}})
+    nlp.initialize(lambda: make_examples(nlp))
+    update(nlp)
+    wanted = [token.tag_ for token in nlp("She sat on the bank")]
+    with nlp.select_pipes(disable="near"):
+        assert [token.tag_ for token in nlp("She sat on the bank")] == wanted
+    nlp.rename_pipe("near", "nearest")
+    assert [token.tag_ for token in nlp("She sat on the bank")] == wanted
+
+
 # A biLM that is trained without its listeners
 
 
@@ -266,13 +298,18 @@ def test_a_component_left_out_of_updates_of_the_bilm_is_told(how, tmp_path):
             update(nlp, 3, exclude=["tagger"])
         assert len(told) == 1
     else:
-        with nlp.select_pipes(disable="tagger"):
-            if how == "linked again":
-                nlp.add_pipe("sentencizer")
-            update(nlp, MANY)
-            nlp.to_disk(tmp_path)
-        with pytest.warns(UserWarning, match=r"WL066.*an earlier state.*: 'tagger'\."):
+        with pytest.warns(UserWarning, match=r"WL066.*an earlier state.*: 'tagger'\.") as told:
+            with nlp.select_pipes(disable="tagger"):
+                if how == "linked again":
+                    nlp.add_pipe("sentencizer")
+                update(nlp, MANY)
+                nlp.to_disk(tmp_path)
             nlp("She sat")
+        assert len(told) == 1
+        loaded = spacy.load(tmp_path)
+        loaded.enable_pipe("tagger")  # saved as disabled
+        with pytest.warns(UserWarning, match=r"WL066.*an earlier state.*: 'tagger'\."):
+            loaded("She sat")
     nlp.to_disk(tmp_path)
     with pytest.warns(UserWarning, match=r"WL066.*with another biLM .*: 'tagger'\."):
         spacy.load(tmp_path)("She sat")
