@@ -686,19 +686,31 @@ def set_vector_hooks(doc: Doc, prefix: str = "elmo") -> None:
 
 
 def _vector(prefix: str, owner: Owner) -> Any:
-    """RETURNS (Any): The ELMo vector of a token, the mean over a Doc or span, shape (D,).
+    """RETURNS (Any): The ELMo vector of a token, the mean over a Doc or span, shape (D,). That of a span is NaN if its
+        Doc has no vectors that can be read, since `as_doc` reads it, and must not fail.
     RAISES (VectorsError): As `get_mixed`, for a Doc or token.
     """
+    if isinstance(owner, Span) and _is_in_merge(owner.doc):
+        rows = [owner.vocab.get_vector(token.orth) for token in owner]
+        return numpy.asarray(sum(rows) / len(rows), dtype="float32")
     try:
         rows = get_mixed(*_place(owner, prefix))
     except VectorsError:
-        if isinstance(owner, Span):  # `as_doc` reads this vector, and must not fail
-            return numpy.zeros((owner.vocab.vectors_length,), dtype="float32")
+        if isinstance(owner, Span):
+            return numpy.full((max(owner.vocab.vectors_length, 1),), numpy.nan, dtype="float32")
         set_by_as_doc = getattr(owner, "_vector", None)
         if set_by_as_doc is None or _find_keys(owner.doc, prefix):
             raise
         return set_by_as_doc
     return read_only(rows[0]) if isinstance(owner, Token) else _mean(rows)
+
+
+def _is_in_merge(doc: Doc) -> bool:
+    """Whether spaCy is merging tokens: it has shortened `doc.tensor`, but not yet the Doc, when it asks for the vectors
+    of spans, to store them in the vocabulary as static vectors of the merged words.
+    """
+    tensor = doc.tensor
+    return bool(tensor is not None and tensor.size and len(tensor) != len(doc))
 
 
 def _has_vector(prefix: str, owner: Owner) -> bool:

@@ -330,3 +330,33 @@ if __name__ == "__main__":
     nlp.to_disk(tmp_path / "pipeline")
     command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "pipeline"), start]
     subprocess.run(command, check=True, timeout=300)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("width", [7, 16])
+@pytest.mark.parametrize("averages", [False, True])
+def test_merging_keeps_elmo_out_of_the_static_vectors(averages, width):
+    """spaCy stores the vector of a merged span in the vocabulary; without hooks it is the mean of static vectors."""
+    nlp = spacy.blank("en")
+    nlp.vocab.set_vector("York", numpy.full(width, 2.0, dtype="f"))
+    add_elmo(nlp, set_vectors=True, average_merged=averages)
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "GPE", "pattern": "New York"}])
+    nlp.add_pipe("merge_entities")
+    doc = nlp("New York is big")
+    assert [token.text for token in doc] == ["New York", "is", "big"]
+    numpy.testing.assert_array_equal(nlp.vocab["New York"].vector, numpy.ones(width, dtype="f"))
+    assert averages == doc[0].has_vector and doc.vocab.vectors.n_keys == 2
+
+
+@pytest.mark.issue(37)
+def test_vector_of_a_span_that_has_none_is_no_number():
+    """Not zero, which would be a similarity in silence; `as_doc` reads it and works."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, set_vectors=True)
+    doc = nlp("They like New York City a lot")
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[2:5])
+    for _ in range(2):
+        assert numpy.isnan(doc[2:3].vector).all() and numpy.isnan(doc[2:3].similarity(doc[0:1]))
+        assert not doc[2:3].has_vector and doc[1:3].as_doc().text == "like New York City "
+        doc._.elmo = None
