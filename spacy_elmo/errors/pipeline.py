@@ -1,4 +1,4 @@
-"""Errors of the component, the listeners and vectors on Docs. EL060 to EL099, EL375 to EL378."""
+"""Errors of the component, the listeners and vectors on Docs. EL060 to EL099."""
 
 from .catalogue import Catalogue
 
@@ -33,8 +33,8 @@ class PipelineErrors(metaclass=Catalogue):
         "process the Doc again."
     )
     EL083 = (
-        "Components that are not trained (in frozen_components, or in `disabled` of [nlp]) were trained with another "
-        "biLM ({trained}) than '{name}' has ({found}), and cannot adapt to it: {components}. Load that biLM "
+        "Components in frozen_components were trained with another biLM ({trained}) than '{name}' has ({found}), and "
+        "cannot adapt to it: {components}. Load that biLM "
         "([initialize.components.{name}.loader], `weights` of the component, or a `source` that has it), or remove "
         "them from there to train them further."
     )

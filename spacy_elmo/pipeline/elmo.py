@@ -163,7 +163,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
     prefix (str): Name of the extension attributes.
     set_vectors (bool): Set `doc.tensor` and vector hooks.
     average_merged (bool): A merged token gets the mean of the vectors of its original tokens.
-    RAISES (ValueError): EL060 for invalid settings, if the extension names are taken, for another model.
+    RAISES (ValueError): For invalid settings, if the extension names are taken, for another model.
     """
 
     def __init__(

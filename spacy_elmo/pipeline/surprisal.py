@@ -202,7 +202,7 @@ class ElmoSurprisal:
     weights (Optional[str]): Packaged name or path of a biLM with softmax and vocabulary; None for the packaged biLM.
     reading (Optional[Reading]): How Docs are cut into sequences, by default as of the component `elmo`.
     prefix (str): Start of the name of the extension attribute.
-    RAISES (ValueError): EL060 for invalid settings, if the name is taken.
+    RAISES (ValueError): For invalid settings, if the name is taken.
     """
 
     def __init__(

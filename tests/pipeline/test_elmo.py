@@ -377,9 +377,3 @@ def test_analyze_pipes_knows_what_is_assigned(nlp):
     analysis = nlp.analyze_pipes()
     assert "doc._.elmo" in analysis["summary"]["elmo"]["assigns"]
     assert "token._.elmo_layers" in analysis["summary"]["elmo"]["assigns"]
-
-
-def test_word_cache_is_bounded_by_the_config():
-    nlp = spacy.blank("en")
-    elmo = add_elmo(nlp, model={"word_cache_mb": 0.5})
-    assert elmo.model.shims[0].bilm.word_cache.max_bytes == 512 * 1024

@@ -8,7 +8,6 @@ import spacy
 from spacy.training.initialize import init_nlp
 from thinc.api import Adam, Config
 
-from spacy_elmo.inference import memory
 from spacy_elmo.pipeline.model import get_bilm, make_random_bilm, set_bilm
 
 from .tiny import LISTENER, add_elmo, listening, loader_block, make_examples
@@ -249,18 +248,6 @@ def test_an_error_while_averages_are_used_leaves_the_weights():
         assert moved(nlp, before)
         raise KeyError("mine")
     assert moved(nlp, before) == []
-
-
-def test_free_memory_goes_back_while_the_bilm_is_trained(monkeypatch):
-    trims = []
-    monkeypatch.setattr(memory, "_trim", lambda: trims.append)
-    monkeypatch.setattr(memory, "TRIM_TIME", 1.0)
-    nlp = make_pipeline(unfreeze_every=1)
-    found = []
-    for _ in range(4):
-        train(nlp)
-        found.append(len(trims))
-    assert found == [0, 1, 2, 3]
 
 
 # Bad input: errors before training starts

@@ -12,7 +12,6 @@ import torch
 from spacy.tokens import Doc
 from thinc.api import Adam
 
-from spacy_elmo.pipeline import layer_cache
 from spacy_elmo.pipeline.contexts import DocRuns, read_docs
 from spacy_elmo.pipeline.layer_cache import LayerCache, keys_of
 from spacy_elmo.pipeline.model import get_bilm
@@ -172,20 +171,6 @@ def test_the_budget_is_kept_and_the_rest_computed(nlp):
     assert cache_of(elmo).n_hits == 4
 
 
-def test_no_budget_no_file(nlp, monkeypatch):
-    elmo = add_elmo(spacy.blank("en"), model={"layer_cache_mb": 0})
-    monkeypatch.setattr(tempfile, "TemporaryFile", None)
-    assert compute(elmo, make_docs(nlp)).any()
-
-
-def test_half_of_the_free_disk_space_is_left(monkeypatch):
-    monkeypatch.setattr(layer_cache.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 200}))
-    cache = LayerCache(1.0, "float32")
-    cache.write(b"a", numpy.ones((1, 4, 6), dtype="float32"))  # 96 bytes
-    cache.write(b"b", numpy.ones((1, 1, 2), dtype="float32"))
-    assert cache.n_bytes == 96 and cache.read(b"b", (1, 1, 2)) is None
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_gives_one_warning(nlp, elmo, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b", buffering=0))
@@ -193,20 +178,6 @@ def test_a_full_disk_gives_one_warning(nlp, elmo, monkeypatch):
     with pytest.warns(UserWarning, match="could not be cached"):
         first = compute(elmo, docs).copy()
     assert numpy.array_equal(compute(elmo, docs), first)
-
-
-def test_what_was_written_in_part_is_not_read(monkeypatch):
-    class Short(io.FileIO):
-        def write(self, content):
-            return super().write(content[:8]) if len(content) == 24 else 0
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Short(os.devnull, "r+"))
-    cache = LayerCache(1.0, "float32")
-    with pytest.warns(UserWarning, match="the disk is full"):
-        cache.write(b"a", numpy.ones((1, 2, 3), dtype="float32"))
-    assert cache.n_bytes == 0 and cache.read(b"a", (1, 2, 3)) is None
-    cache.write(b"b", numpy.ones((1, 2, 3), dtype="float32"))  # told once
-    assert cache.n_bytes == 0
 
 
 def test_what_takes_several_calls_to_write_and_read_is_kept(tmp_path, monkeypatch):
