@@ -28,10 +28,10 @@ Block = TypeVar("Block", bound="_Block")
 class _Block:
     """A block of settings with a name, checked when it is made."""
 
-    name: ClassVar[str]
+    _name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        _refuse(self.name, self._problems())
+        _refuse(self._name, self._problems())
 
     def _problems(self) -> List[str]:
         raise NotImplementedError
@@ -41,9 +41,9 @@ class _Block:
         """record (Mapping[str, Any]): Plain JSON types; omitted settings have their default.
         RAISES (ValueError): EL001 for unknown settings; for invalid values, with all problems.
         """
-        refuse_unknown(cls, record, f"the {cls.name}")
+        refuse_unknown(cls, record, f"the {cls._name}")
         settings, problems = fit_types(cls, record)
-        _refuse(cls.name, problems)
+        _refuse(cls._name, problems)
         return cls(**settings)
 
 
@@ -70,7 +70,7 @@ class CharCNNConfig(_Block):
     has_layer_norm (bool): Normalize the vector of a word (Ba et al. 2016), as in the transformer of AllenNLP.
     """
 
-    name: ClassVar[str] = "char_cnn block"
+    _name: ClassVar[str] = "char_cnn block"
 
     embedding_width: int = 16
     filters: Tuple[Tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
@@ -130,7 +130,7 @@ class TokenEmbedderConfig(_Block):
     max_characters (Optional[int]): Words are truncated to two characters less, for the word table, too; None: never.
     """
 
-    name: ClassVar[str] = "token_embedder block"
+    _name: ClassVar[str] = "token_embedder block"
 
     kind: str = "cnn"
     n_characters: int = 0

@@ -286,7 +286,7 @@ class ConstantWords:
             product.prepare()
 
     def _run_steps(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
-        features = self._char_cnn.pool(ids, lengths)  # type: ignore[union-attr]  # (U, F)
+        features = self._char_cnn.pool(ids, lengths)  # type: ignore[union-attr]  # not None here; (U, F)
         for step in self._steps:
             features = step(features)
         return features

@@ -120,6 +120,14 @@ def test_carry_gives_the_same_vectors_with_and_without_the_state(bilm, sentences
     assert np.abs(wanted[1] - bilm.embed(text)[1]).max() > 1e-4
 
 
+def test_a_call_without_sentences_carries_the_state(bilm, sentences):
+    vectors, state = bilm.embed([], state="carry", return_state=True)
+    assert vectors == [] and state.n_rows == 1 and not state.h.any() and not state.c.any()
+    _, before = bilm.embed(sentences[:1], state=None, return_state=True)
+    vectors, after = bilm.embed([], state=before, return_state=True)
+    assert vectors == [] and torch.equal(after.h, before.h) and torch.equal(after.c, before.c)
+
+
 def test_steady_state_is_that_after_fifty_empty_sentences(bilm):
     state = None
     for _ in range(50):

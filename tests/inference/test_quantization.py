@@ -189,6 +189,29 @@ def test_int8_is_there_on_any_x86_with_avx2():
     assert onednn.most_levels() in onednn.LEVELS and onednn.works("int8")
 
 
+@pytest.fixture
+def forget_trials():
+    for cached in (onednn.most_levels, onednn.works):
+        cached.cache_clear()
+    yield
+    for cached in (onednn.most_levels, onednn.works):
+        cached.cache_clear()
+
+
+@needs_int8
+@pytest.mark.usefixtures("forget_trials")
+def test_int8_products_that_overflow_are_detected(monkeypatch):
+    """A processor that adds pairs of products in 16 bits gets fewer levels; one that adds all in 16 bits, no int8."""
+    right, narrow = onednn.linear_int8, onednn.LEVELS[1]
+    monkeypatch.setattr(onednn, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest))
+    assert onednn.most_levels() == narrow and onednn.works("int8")
+    onednn.most_levels.cache_clear()
+    onednn.works.cache_clear()
+    monkeypatch.setattr(onednn, "linear_int8", lambda *args: right(*args).clamp(-32768.0, 32767.0))
+    with pytest.raises(ValueError, match="no fast int8 products"):
+        load_bilm("en_elmo_sm", precision="int8")
+
+
 SENTENCES = [
     ["She", "sat", "on", "the", "bank", "of", "the", "river", "."],
     ["Oslo"],
@@ -262,6 +285,14 @@ def test_perplexity_of_sentences_is_near_and_what_needs_float32_is_refused(preci
         bilm.perplexity(SENTENCES)
     with pytest.raises(ValueError, match=f"gradient.*{precision}"):
         bilm.encode_with_grad(SENTENCES)
+
+
+def test_a_float32_bilm_that_was_used_can_be_pickled():
+    bilm = load_bilm("en_elmo_sm")
+    wanted, steady = bilm.embed(SENTENCES), bilm.steady_state
+    other = pickle.loads(pickle.dumps(bilm))
+    assert torch.equal(other.steady_state.h, steady.h) and torch.equal(other.steady_state.c, steady.c)
+    assert all(np.array_equal(one, two) for one, two in zip(wanted, other.embed(SENTENCES), strict=True))
 
 
 def test_moving_keeps_the_precision_and_refuses_a_device_without_it_before_anything_changes():

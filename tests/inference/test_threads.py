@@ -61,6 +61,18 @@ def test_each_item_has_a_thread_and_its_share_of_torch(set_threads, n_threads, e
     assert later == [n_threads]
 
 
+def test_an_error_in_a_thread_reaches_the_caller_who_can_go_on(set_threads):
+    set_threads(2)
+
+    def fail(item):
+        raise RuntimeError(f"no {item}")
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no forward"):
+            run_parallel(fail, ["forward", "backward"])
+    assert [item for item, _, _, _ in run_parallel(look, [1, 2])] == [1, 2]
+
+
 def test_a_second_caller_does_not_wait_for_the_first(set_threads):
     set_threads(2)
     inside, found = threading.Event(), []
