@@ -6,13 +6,19 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ..bilm.config import BiLMConfig
+from ..bilm.model import BiLSTM
 from ..bilm.state import BiLMState
-from ..errors import Errors
+from ..inference.bilm import BiLM
+from ..inference.encoder import BOS, EOS, number_words
+from ..inference.isolation import isolated
+from ..inference.words import WordEncoder
+from ..text.characters import PAD
 from ..weights import load_bilm
-from .arguments import ConfigurationError, PathLike, check_count, check_no_url, read_sentences
-from .padded_bilstm import PaddedBiLSTM, reads_padding
+from .common import ConfigurationError as ConfigurationError
+from .common import PathLike, check_count, check_no_url, invalid, read_sentences
 
 AVERAGE, ALL = -1, -2  # values of `output_layer` beside the number of a layer
 
@@ -37,7 +43,7 @@ class Embedder:
         `encoder` and `token_embedder`.
     char_lexicon (Dict[str, int]), word_lexicon (Dict[str, int]): Attributes: ids of characters and words, empty for a
         biLM of another program.
-    RAISES (ValueError): EL330 for a URL, EL332 for a batch size below 1, also for files that cannot be read.
+    RAISES (ValueError): For a URL, a batch size below 1, and files that cannot be read.
     """
 
     def __init__(self, model_dir: PathLike, batch_size: int = 64) -> None:
@@ -51,7 +57,7 @@ class Embedder:
         if self.use_cuda:
             self.bilm.to("cuda")
         self._state: Optional[BiLMState] = None
-        self._padded = PaddedBiLSTM(self.bilm) if reads_padding(self.bilm) else None
+        self._reads_padding = _reads_padding(self.bilm)
 
     def sents2elmo(self, sents: Sequence[Sequence[str]], output_layer: int = -1) -> List[Array]:
         """sents (Sequence[Sequence[str]]): Tokens of each sentence; a string is a sentence of characters.
@@ -59,8 +65,8 @@ class Embedder:
             With the encoder `lstm` -2 gives (T, D), -1 the mean over the tokens and a number that of one token, (D,),
             as in the original.
         RETURNS (List[Array]): Shape (T, D) for each sentence, with -2 (L+1, T, D).
-        RAISES (ValueError): EL011 for input that is not tokenized, EL332 for an unknown layer, or for a token that a
-            sentence does not have.
+        RAISES (ValueError): EL011 for input that is not tokenized; for an unknown layer, or a token that a sentence
+            does not have.
         """
         sentences = read_sentences(sents)
         self._check_layer(output_layer, sentences)
@@ -75,8 +81,8 @@ class Embedder:
 
     def _embed(self, batch: List[List[str]]) -> List[Array]:
         """RETURNS (List[Array]): Shape (L+1, T, D) for each sentence; with the encoder `lstm` its top layer, (T, D)."""
-        if self._padded is not None:
-            return self._padded.embed(batch)
+        if self._reads_padding:
+            return _embed_padded(self.bilm, batch)
         if self.bilm.config.encoder == "bilstm":
             top: List[Array] = self.bilm.embed(batch, layers="top")
             return top
@@ -96,7 +102,7 @@ class Embedder:
         if not is_number or not ALL <= output_layer <= max(last, AVERAGE):
             numbers = f", or the number of {what}, from 0 to {last}" if last >= 0 else ""
             wanted = f"-1 (mean), -2 (everything){numbers}"
-            raise ConfigurationError(Errors.EL332.format(name="output_layer", value=repr(output_layer), wanted=wanted))
+            raise invalid("output_layer", repr(output_layer), wanted)
 
 
 def _to_original(config: BiLMConfig) -> Dict[str, Any]:
@@ -134,3 +140,46 @@ def _choose(layers: Array, output_layer: int) -> Array:
         return mean
     chosen: Array = layers[output_layer].copy()
     return chosen
+
+
+def _reads_padding(bilm: BiLM) -> bool:
+    """RETURNS (bool): Whether the original pads the sentences of this model. It cannot compute a plain LSTM above LSTMs
+    over characters; these models are computed sentence by sentence.
+    """
+    embedder = bilm.config.token_embedder
+    if bilm.config.encoder != "bilstm" or embedder is None:
+        return False
+    return embedder.kind == "cnn" or not embedder.n_characters
+
+
+@isolated
+@torch.no_grad()
+def _embed_padded(bilm: BiLM, batch: Sequence[Sequence[str]]) -> List[Array]:
+    """The encoder `lstm` over a padded batch: both directions read the padding, as in the original.
+
+    Shorter sentences have the word `<pad>` behind `<eos>`, so that a vector depends on the longest sentence.
+
+    bilm (BiLM): One for which `_reads_padding` is true.
+    batch (Sequence[Sequence[str]]): Tokens of each sentence, one or more sentences.
+    RETURNS (List[Array]): Shape (T, D) for each sentence, the projected last layer.
+    """
+    words = bilm._encoder.words
+    distinct, runs = number_words(batch, words.boundaries)
+    vectors = torch.cat([words.encode(distinct), _padding(bilm, words)])
+    longest = max(map(len, runs)) + 2
+    rows = [[BOS, *run, EOS] + [len(distinct)] * (longest - 2 - len(run)) for run in runs]
+    encoder = bilm.network.encoder
+    assert isinstance(encoder, BiLSTM)  # checked by `_reads_padding`
+    tokens = torch.tensor(rows, device=vectors.device).flatten()
+    top = encoder.encode(vectors, tokens, [longest] * len(rows))[-1]  # (B * S, D)
+    padded = top.view(len(rows), longest, -1).cpu().numpy()
+    return [part[1 : len(run) + 1].copy() for part, run in zip(padded, runs)]
+
+
+def _padding(bilm: BiLM, words: WordEncoder) -> Tensor:
+    """RETURNS (Tensor): Shape (1, P), the vector of the word `<pad>`, all characters of which are `<pad>`."""
+    lexicon, codec = bilm.lexicon, words.codec
+    assert lexicon is not None and codec is not None  # a token embedder has both
+    ids = np.full((1, codec.max_characters or 1), lexicon.character_ids.get(PAD, 0) + 1, dtype="int64")
+    ids[0, 0] = lexicon.word_ids.get(PAD, 0) + 1
+    return words.encode_ids(ids, codec.lengths(ids))

@@ -12,8 +12,9 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..weights import load_bilm
 from ..weights.sources import list_sources
-from .arguments import ConfigurationError, PathLike, check_count, check_no_url, read_sentences
-from .bilm.data import Batcher
+from .bilm import Batcher
+from .common import ConfigurationError as ConfigurationError
+from .common import PathLike, check_count, check_no_url, invalid, read_sentences
 
 LAYERS = {"average": "mean", "top": "top", "all": "all"}  # value of `layers` -> that of `BiLM.embed`
 WEIGHTS_NAME, OPTIONS_NAME = "model.hdf5", "options.json"
@@ -55,8 +56,7 @@ class ElmoModel:
         limit (int): Without effect: all words are cached when they are met, whether in a vocabulary or not.
         full (bool): Require the softmax of the language model.
         RETURNS (str): A message for the user.
-        RAISES (ValueError): EL330 for a URL, EL332 for invalid arguments, EL007 without a softmax, also for
-            files that cannot be read.
+        RAISES (ValueError): For a URL, invalid arguments, and files that cannot be read; EL007 without a softmax.
         """
         check_no_url("directory", directory)
         check_count("max_batch_size", max_batch_size)
@@ -99,7 +99,7 @@ class ElmoModel:
         layers (str): "average", "top" or "all".
         session (None): Only None: there are no TensorFlow sessions.
         RETURNS (Array): Shape (sentences, T, D), with "all" (sentences, L+1, T, D); zeros behind the end of a sentence.
-        RAISES (ValueError): EL011 for input that is not tokenized, EL332 for invalid arguments, EL334 before `load`.
+        RAISES (ValueError): EL011 for input that is not tokenized; for invalid arguments, and before `load`.
         """
         sentences = read_sentences(texts)
         longest = max(map(len, sentences), default=0)
@@ -129,10 +129,12 @@ class ElmoModel:
     def get_elmo_substitutes(self, data: Sequence[str], topn: int = 3, nodelimiters: bool = True) -> NoReturn:
         """The keys of the original's results are not documented.
 
-        RAISES (NotImplementedError): EL335, with what to use.
+        RAISES (NotImplementedError): With what to use.
         """
-        instead = "`spacy_elmo.inference.substitutes.find_substitutes`"
-        raise NotImplementedError(Errors.EL335.format(name="get_elmo_substitutes", instead=instead))
+        raise NotImplementedError(
+            "`get_elmo_substitutes` cannot be called here. Use `spacy_elmo.inference.substitutes.find_substitutes` "
+            "instead."
+        )
 
     def _embed(self, sentences: List[List[str]], warmup: bool, layers: str) -> Iterator[NDArray[np.float32]]:
         """YIELDS (NDArray[np.float32]): Shape (1 or L+1, T, D) for each sentence."""
@@ -158,12 +160,12 @@ class ElmoModel:
             ("session", session, session is None, "None, since there are no TensorFlow sessions here"),
         ):
             if not is_valid:
-                raise ConfigurationError(Errors.EL332.format(name=name, value=repr(value), wanted=wanted))
+                raise invalid(name, repr(value), wanted)
         return self.n_layers if layers == "all" else 1
 
     def _loaded(self, method: str) -> BiLM:
         if self.bilm is None:
-            raise ValueError(Errors.EL334.format(method=method))
+            raise ValueError(f"No biLM is loaded. Call `load(PATH)` before `{method}`.")
         return self.bilm
 
 

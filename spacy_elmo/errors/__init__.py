@@ -3,10 +3,8 @@
 from .analysis import AnalysisErrors
 from .bilm import BiLMErrors
 from .cli import CLIErrors
-from .compat import CompatErrors
 from .corpora import CorporaErrors
 from .manylangs import ManyLangsErrors
-from .nn import NNErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
 from .tensorflow import TensorFlowErrors
@@ -24,8 +22,6 @@ class Errors(
     CorporaErrors,
     PipelineErrors,
     PretrainingErrors,
-    NNErrors,
-    CompatErrors,
     CLIErrors,
     AnalysisErrors,
 ):

@@ -363,7 +363,11 @@ class BiLMModule(nn.Module):
             if not cosine >= MIN_COSINE:
                 problem = f"the layers of a test sentence have a cosine of {cosine:.2f}, should be above {MIN_COSINE}"
         if problem:
-            raise ValueError(Errors.EL254.format(problem=problem, key=key))
+            raise ValueError(
+                f"The state dict was saved with another biLM: {problem}. Its mixes are of no use here. Make the module "
+                f"with the biLM it was trained with; to load the other parameters all the same, delete '{key}' and "
+                "pass strict=False."
+            )
 
 
 def _checksums(network: nn.Module) -> List[int]:

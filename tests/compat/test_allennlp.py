@@ -86,7 +86,7 @@ def test_states_are_reset_wholly_or_by_row(files):
     third = module(ids)["activations"][2]
     assert_close(third[[0, 2]], first[[0, 2]])
     assert (third[1, :2] - first[1, :2]).abs().max() > 1e-3
-    with pytest.raises(ConfigurationError, match="EL338.*\\(2,\\).*\\(3,\\)"):
+    with pytest.raises(ConfigurationError, match="\\(2,\\).*\\(3,\\)"):
         module._elmo_lstm.reset_states(torch.tensor([True, False]))
     module._elmo_lstm.reset_states()
     assert_close(module(ids)["activations"][2], first)
@@ -122,7 +122,7 @@ def test_lstm_is_made_from_sizes():
     by_engine = same(inputs, mask)
     same.reset_states()
     assert_close(same(inputs.requires_grad_(), mask).detach(), by_engine)
-    with pytest.raises(ConfigurationError, match="EL332.*recurrent_dropout"):
+    with pytest.raises(ConfigurationError, match="recurrent_dropout"):
         ElmoLstm(5, 5, 7, 2, recurrent_dropout_probability=0.1)
 
 
@@ -282,7 +282,7 @@ def test_a_module_replaces_the_files(files):
     wanted = make_elmo(files, 2)(batch_to_ids(BATCHES[0]))["elmo_representations"][1]
     assert_close(elmo(batch_to_ids(BATCHES[0]))["elmo_representations"][1], wanted)
     assert elmo.get_output_dim() == WIDTH
-    with pytest.raises(ConfigurationError, match="EL339"):
+    with pytest.raises(ConfigurationError, match="either files or module"):
         Elmo(files.options, files.weights, 1, module=module)
 
 
@@ -368,31 +368,31 @@ def test_invalid_ids_are_refused(files, ids, problem):
 
 def test_invalid_word_ids_are_refused(files):
     elmo = make_elmo(files, vocab_to_cache=VOCABULARY)
-    with pytest.raises(ConfigurationError, match="EL332.*word_inputs"):
+    with pytest.raises(ConfigurationError, match="word_inputs"):
         elmo(batch_to_ids([["the"]]), torch.tensor([1]))
 
 
 def test_nothing_is_downloaded(files):
     for make in (ElmoTokenEmbedder, lambda: Elmo("https://host/options.json", files.weights, 1)):
-        with pytest.raises(ConfigurationError, match="EL330.*https://.*elmo download"):
+        with pytest.raises(ConfigurationError, match="https://.*elmo download"):
             make()
-    with pytest.raises(ConfigurationError, match="EL330.*s3://"):
+    with pytest.raises(ConfigurationError, match="s3://"):
         Elmo(None, "s3://bucket/weights.hdf5", 1)
 
 
 def test_missing_files_are_named(files):
-    with pytest.raises(ConfigurationError, match="EL333.*weight_file.*nowhere.hdf5"):
+    with pytest.raises(ConfigurationError, match="weight_file.*nowhere.hdf5"):
         Elmo(files.options, "nowhere.hdf5", 1)
-    with pytest.raises(ConfigurationError, match="EL332.*weight_file is None"):
+    with pytest.raises(ConfigurationError, match="weight_file is None"):
         Elmo(files.options, None, 1)
-    with pytest.raises(ConfigurationError, match="EL332.*options_file is None"):
+    with pytest.raises(ConfigurationError, match="options_file is None"):
         Elmo(None, None, 1)
-    with pytest.raises(ConfigurationError, match="EL332.*num_output_representations is -1"):
+    with pytest.raises(ConfigurationError, match="num_output_representations is -1"):
         Elmo(files.options, files.weights, -1)
 
 
 def test_a_bilm_that_does_not_fit_is_refused(tmp_path):
     record = CONFIG.to_dict()
     misfit = save_files(make_bilm(BiLMConfig.from_dict({**record, "cell_width": 8})), tmp_path)
-    with pytest.raises(ConfigurationError, match="EL331.*no projection.*spacy_elmo.nn.Elmo"):
+    with pytest.raises(ConfigurationError, match="no projection.*spacy_elmo.nn.Elmo"):
         Elmo(misfit.options, misfit.weights, 1)

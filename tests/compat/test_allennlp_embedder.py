@@ -51,7 +51,7 @@ def test_embed_sentences_is_lazy_and_batched(embedder, files):
     wanted += files.bilm.embed(BATCHES[2][:2], state=state)
     for rows in wanted:
         np.testing.assert_allclose(next(found), rows, atol=1e-5)
-    with pytest.raises(ConfigurationError, match="EL332.*batch_size is 0"):
+    with pytest.raises(ConfigurationError, match="batch_size is 0"):
         next(embedder.embed_sentences([["a"]], batch_size=0))
 
 
@@ -76,7 +76,7 @@ def test_embed_file_with_sentences_as_keys(embedder, tmp_path):
     with h5py.File(tmp_path / "out.hdf5") as file:
         assert set(file) == set(LINES)
     for lines, problem in ((["a b", "a b"], "twice"), (["and / or"], "slash"), (["."], "dot")):
-        with pytest.raises(ConfigurationError, match=f"EL337.*{problem}"):
+        with pytest.raises(ConfigurationError, match=f"{problem}"):
             embedder.embed_file(io.StringIO("\n".join(lines)), tmp_path / "other.hdf5", use_sentence_keys=True)
     embedder.embed_file(io.StringIO("a / b\na / b"), tmp_path / "other.hdf5", forget_sentences=True)
     with h5py.File(tmp_path / "other.hdf5") as file:
@@ -93,19 +93,19 @@ def test_a_failure_leaves_the_old_file(embedder, tmp_path, monkeypatch):
 
 
 def test_bad_input_of_files_is_refused(embedder, files, tmp_path):
-    with pytest.raises(ConfigurationError, match="EL336.* 2 lines.*line 2"):
+    with pytest.raises(ConfigurationError, match=" 2 lines.*line 2"):
         embedder.embed_file(io.StringIO("a\n\n \nb"), tmp_path / "out.hdf5")
-    with pytest.raises(ConfigurationError, match="EL332.*output_format is 'mean'"):
+    with pytest.raises(ConfigurationError, match="output_format is 'mean'"):
         embedder.embed_file(io.StringIO("a"), tmp_path / "out.hdf5", "mean")
-    with pytest.raises(ConfigurationError, match="EL332.*input_file is a str"):
+    with pytest.raises(ConfigurationError, match="input_file is a str"):
         embedder.embed_file("text.txt", tmp_path / "out.hdf5")
     with pytest.raises(ValueError, match="EL011"):
         embedder.embed_batch("not tokenized")
     with pytest.raises(ValueError, match="no sentences"):
         embedder.embed_batch([])
-    with pytest.raises(ConfigurationError, match="EL330"):
+    with pytest.raises(ConfigurationError, match="on the web"):
         ElmoEmbedder()
-    with pytest.raises(ConfigurationError, match="EL332.*cuda_device is 99"):
+    with pytest.raises(ConfigurationError, match="cuda_device is 99"):
         ElmoEmbedder(files.options, files.weights, cuda_device=99)
     assert not list(tmp_path.iterdir())
 
@@ -116,7 +116,7 @@ def test_mapper_spells_words():
     assert mapper.convert_word_to_char_ids(chr(256) + "t")[:6] == [259, 197, 129, 117, 260, 261]
     assert ELMoCharacterMapper({"<first>": 1}).convert_word_to_char_ids("<first>")[:4] == [259, 2, 260, 261]
     assert mapper == ELMoCharacterMapper() and mapper != ELMoCharacterMapper({"a": 1})
-    with pytest.raises(ConfigurationError, match="EL332.*300.*0 to 260"):
+    with pytest.raises(ConfigurationError, match="300.*0 to 260"):
         ELMoCharacterMapper({"<first>": 300})
 
 

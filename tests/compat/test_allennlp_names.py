@@ -75,9 +75,9 @@ def test_load_weights_refuses_what_does_not_fit(files, tmp_path):
         with pytest.raises(ValueError, match=problem):
             lstm.load_weights(files.weights)
         assert all(torch.equal(value, before[name]) for name, value in lstm.state_dict().items())
-    with pytest.raises(ValueError, match="EL330"):
+    with pytest.raises(ValueError, match="on the web"):
         make_lstm().load_weights("https://host/weights.hdf5")
-    with pytest.raises(ValueError, match="EL333.*weight_file"):
+    with pytest.raises(ValueError, match="weight_file"):
         make_lstm().load_weights(weight_file=tmp_path / "nowhere.hdf5")
     (tmp_path / "text.hdf5").write_text("not HDF5")
     with pytest.raises(ValueError, match="EL022"):
@@ -232,5 +232,5 @@ def test_a_tilde_is_the_home_folder(files, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     embedder.embed_file(io.StringIO("a b"), "~/vectors.hdf5")
     assert (tmp_path / "vectors.hdf5").is_file()
-    with pytest.raises(ConfigurationError, match=f"EL333.*{tmp_path}"):
+    with pytest.raises(ConfigurationError, match=f"{tmp_path}"):
         ElmoEmbedder(*paths)

@@ -31,7 +31,7 @@ def test_vocabulary_skips_what_is_no_word(tmp_path):
     path.write_text(" a \n!!!MAXTERMID\nb\n", encoding="utf8")
     vocabulary = compat.Vocabulary(path)
     assert (vocabulary.word_to_id("b"), vocabulary.word_to_id("c"), vocabulary.bos) == (1, -1, -1)
-    with pytest.raises(ValueError, match="EL332.*<S> and </S> and <UNK>"):
+    with pytest.raises(ValueError, match="<S> and </S> and <UNK>"):
         compat.Vocabulary(path, validate_file=True)
     assert compat.UnicodeCharsVocabulary(path, 5).word_char_ids.tolist()[1] == [258, ord("b"), 259, 260, 260]
 
@@ -105,7 +105,7 @@ def test_dumped_sentences_continue_each_other(files, tmp_path):
         (np.full((1, 3, 50), 262), "EL017.*262"),
         (np.zeros((1, 3, 50), dtype="int64"), "EL017.*row 0 has 0 tokens"),
         (np.array([1, 0, 1]).reshape(1, 3, 1).repeat(50, 2), "EL017.*before the last"),
-        (np.ones((5, 3, 50), dtype="int64"), "EL332.*batch size is 5.*\\(4\\)"),
+        (np.ones((5, 3, 50), dtype="int64"), "batch size is 5.*\\(4\\)"),
         (np.ones((0, 3, 50), dtype="int64"), "no sentences"),
     ],
 )
@@ -115,21 +115,21 @@ def test_invalid_ids_are_refused(files, ids, problem):
 
 
 def test_bad_arguments_are_refused(files, tmp_path):
-    with pytest.raises(ValueError, match="EL333.*embedding_weight_file.*none.hdf5"):
+    with pytest.raises(ValueError, match="embedding_weight_file.*none.hdf5"):
         make_model(files, use_character_inputs=False, embedding_weight_file="none.hdf5")
     with pytest.raises(ValueError, match="EL029.*missing"):
         make_model(files, use_character_inputs=False, embedding_weight_file=files.weights)
-    with pytest.raises(ValueError, match="EL330"):
+    with pytest.raises(ValueError, match="on the web"):
         compat.BidirectionalLanguageModel("https://host/options.json", files.weights)
-    with pytest.raises(ValueError, match="EL332.*max_token_length|EL332.*max_word_length"):
+    with pytest.raises(ValueError, match="max_token_length|max_word_length"):
         compat.Batcher(files.vocab, 2)
     with pytest.raises(ValueError, match="no sentences"):
         compat.Batcher(files.vocab, 50).batch_sentences([])
     with pytest.raises(ValueError, match="EL011"):
         compat.TokenBatcher(files.vocab).batch_sentences("the bank")
-    with pytest.raises(ValueError, match="EL333.*dataset_file"):
+    with pytest.raises(ValueError, match="dataset_file"):
         compat.dump_bilm_embeddings(files.vocab, "no.txt", files.options, files.weights, tmp_path / "out.hdf5")
-    with pytest.raises(NotImplementedError, match="EL335.*weight_layers.*spacy_elmo.nn.ScalarMix"):
+    with pytest.raises(NotImplementedError, match="weight_layers.*spacy_elmo.nn.ScalarMix"):
         compat.weight_layers("input", {}, l2_coef=0.0)
 
 
@@ -145,7 +145,7 @@ def test_a_bilm_of_whole_words_is_refused(tmp_path):
     words = BiLM(BiLMNetwork(BiLMConfig.from_dict(record)), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"]))
     save_bilm(words, tmp_path / "bilm", format="bilm-tf")
     (weights,) = (tmp_path / "bilm").glob("*.hdf5")
-    with pytest.raises(ValueError, match="EL332.*whole words|its vocabulary has 0 words"):
+    with pytest.raises(ValueError, match="whole words|its vocabulary has 0 words"):
         compat.BidirectionalLanguageModel(tmp_path / "bilm" / "options.json", weights)
 
 

@@ -114,7 +114,7 @@ def test_a_number_is_a_token_with_the_encoder_lstm(make_manylangs):
     assert_close(embedder.sents2elmo(sentences), [rows.mean(axis=0) for rows in wanted])
     assert not embedder.sents2elmo([[]])[0].any()
     for layer, texts, found in ((2, sentences, "0 to 1"), (0, [["a"], []], "-2"), (-3, sentences, "0 to 1")):
-        with pytest.raises(ValueError, match=f"EL332.*output_layer is {layer}.*{found}"):
+        with pytest.raises(ValueError, match=f"output_layer is {layer}.*{found}"):
             embedder.sents2elmo(texts, layer)
 
 
@@ -129,13 +129,13 @@ def test_bad_input_is_refused(files):
     embedder = Embedder(files.weights.parent)
     assert embedder.sents2elmo([]) == [] and embedder.batch_size == 64
     for layer in (3, -3, "top", True):
-        with pytest.raises(ValueError, match="EL332.*output_layer.*0 to 2"):
+        with pytest.raises(ValueError, match="output_layer.*0 to 2"):
             embedder.sents2elmo([["a"]], output_layer=layer)
     with pytest.raises(ValueError, match="EL011"):
         embedder.sents2elmo("not tokenized")
-    with pytest.raises(ValueError, match="EL332.*batch_size"):
+    with pytest.raises(ValueError, match="batch_size"):
         Embedder(files.weights.parent, batch_size=0)
-    with pytest.raises(ValueError, match="EL330"):
+    with pytest.raises(ValueError, match="on the web"):
         Embedder("http://vectors.nlpl.eu/repository/11/144.zip")
     with pytest.raises(ValueError, match="EL020"):
         Embedder("nowhere")

@@ -44,9 +44,9 @@ def test_given_weights_are_not_trained():
 
 
 def test_wrong_numbers_are_refused():
-    with pytest.raises(ConfigurationError, match="EL332.*5.*3"):
+    with pytest.raises(ConfigurationError, match="5.*3"):
         ScalarMix(3)([LAYERS[0]] * 5)
-    with pytest.raises(ConfigurationError, match="EL332.*initial_scalar_parameters.*3 numbers"):
+    with pytest.raises(ConfigurationError, match="initial_scalar_parameters.*3 numbers"):
         ScalarMix(3, initial_scalar_parameters=[0.0, 0.0])
-    with pytest.raises(ConfigurationError, match="EL332.*mask"):
+    with pytest.raises(ConfigurationError, match="mask"):
         ScalarMix(3, do_layer_norm=True)(LAYERS)

@@ -114,26 +114,26 @@ def test_the_preferred_weights_of_a_folder(files, tmp_path):
 
 def test_bad_input_is_refused(model, files):
     for call in (lambda: ElmoModel().get_elmo_vectors([["a"]]), lambda: ElmoModel().vector_size):
-        with pytest.raises(ValueError, match="EL334.*load"):
+        with pytest.raises(ValueError, match="load"):
             call()
-    with pytest.raises(ValueError, match="EL332.*layers is 'mean'.*'average'"):
+    with pytest.raises(ValueError, match="layers is 'mean'.*'average'"):
         model.get_elmo_vectors([["a"]], layers="mean")
-    with pytest.raises(ValueError, match="EL332.*warmup is 'top'.*True or False"):
+    with pytest.raises(ValueError, match="warmup is 'top'.*True or False"):
         model.get_elmo_vectors([["a"]], "top")
     for method in (model.get_elmo_vectors, model.get_elmo_vector_average):
-        with pytest.raises(ValueError, match="EL332.*session is .*None.*no TensorFlow sessions"):
+        with pytest.raises(ValueError, match="session is .*None.*no TensorFlow sessions"):
             method([["a"]], session=object())
     with pytest.raises(ValueError, match="EL011"):
         model.get_elmo_vectors("not tokenized")
-    with pytest.raises(ValueError, match="EL330"):
+    with pytest.raises(ValueError, match="on the web"):
         model.load("http://vectors.nlpl.eu/repository/20/193.zip")
-    with pytest.raises(ValueError, match="EL332.*max_batch_size"):
+    with pytest.raises(ValueError, match="max_batch_size"):
         model.load(files.weights.parent, max_batch_size=0)
     with pytest.raises(ValueError, match="EL007.*softmax"):
         model.load(files.weights.parent, full=True)
     with pytest.raises(ValueError, match="EL020"):
         model.load("nowhere")
-    with pytest.raises(NotImplementedError, match="EL335.*find_substitutes"):
+    with pytest.raises(NotImplementedError, match="find_substitutes"):
         model.get_elmo_substitutes(["a text"])
 
 

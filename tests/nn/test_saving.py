@@ -70,10 +70,10 @@ def test_full_state_dict_loads_where_the_bilm_is_not_stored():
 
 def test_another_bilm_under_trained_mixes_is_an_error():
     state = Elmo(make_bilm(0), store_bilm=False).state_dict()
-    with pytest.raises(ValueError, match=r"EL254.*cosine.*delete 'encoder.fingerprint'"):
+    with pytest.raises(ValueError, match=r"cosine.*delete 'encoder.fingerprint'"):
         Elmo(make_bilm(1), store_bilm=False).load_state_dict(state)
     sizes = {"char_cnn": {"filters": [[1, 8]]}, "n_layers": 1, "cell_width": 8, "projection_width": 4}
-    with pytest.raises(ValueError, match="EL254.*3 layers of width 16, this one has 2 layers of width 8"):
+    with pytest.raises(ValueError, match="3 layers of width 16, this one has 2 layers of width 8"):
         Elmo(make_bilm(0, BiLMConfig.from_dict(sizes)), store_bilm=False).load_state_dict(state)
 
 

@@ -4,16 +4,18 @@ Peters et al. (2018). The LSTM state is carried from batch to batch, as in Allen
 `spacy_elmo.nn`, where a vector does not depend on what was computed before.
 """
 
-from ..arguments import ConfigurationError
-from .bilm import ElmoBiLm
-from .boundaries import remove_sentence_boundaries
-from .character_encoder import ElmoCharacterEncoder
-from .elmo import Elmo, ElmoTokenEmbedder
-from .elmo_lstm import ElmoLstm
-from .embedder import ElmoEmbedder
-from .files import DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE
-from .indexer import ELMoCharacterMapper, ELMoTokenCharactersIndexer, batch_to_ids
-from .scalar_mix import ScalarMix
+from ..common import ConfigurationError
+from .characters import (
+    DEFAULT_OPTIONS_FILE,
+    DEFAULT_WEIGHT_FILE,
+    ElmoCharacterEncoder,
+    ELMoCharacterMapper,
+    ELMoTokenCharactersIndexer,
+    batch_to_ids,
+    remove_sentence_boundaries,
+)
+from .elmo import Elmo, ElmoBiLm, ElmoEmbedder, ElmoTokenEmbedder, ScalarMix
+from .lstm import ElmoLstm
 
 # The names of AllenNLP.
 _ElmoBiLm = ElmoBiLm

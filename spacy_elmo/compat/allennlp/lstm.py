@@ -1,0 +1,487 @@
+"""`ElmoLstm` of AllenNLP: the LSTM layers of both directions, with a state that is carried from batch to batch.
+
+Parameters have the values, names and order of AllenNLP; what is computed with has ours:
+
+| | AllenNLP | here |
+| --- | --- | --- |
+| gates | rows i, f, j (candidate), o | columns i, j, f, o |
+| forget bias | 1 is part of the bias | 1 is added at run time |
+| directions | a module each | first dimension |
+"""
+
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from ...bilm.config import BiLMConfig
+from ...bilm.lstm import FORGET_BIAS, LSTMStack
+from ...bilm.model import BiLMNetwork
+from ...bilm.recurrence import run_recurrence
+from ...bilm.state import BiLMState, LSTMState, State
+from ...errors import Errors
+from ...inference.dispatch import MAX_LANES
+from ...inference.isolation import isolated
+from ...inference.runner import Runner, make_runner
+from ...nn.inputs import pad_rows
+from ...nn.layers import parameter_dtype
+from ...text.lanes import plan_lanes
+from ...weights.bilm_tf import regular_name
+from ...weights.checks import listed
+from ...weights.hdf5 import read_hdf5
+from ...weights.sources import Source
+from ...weights.tensor_map import Array, find_misfits
+from ..common import (
+    ConfigurationError,
+    Derived,
+    DerivingModule,
+    PathLike,
+    are_parameters,
+    check_file,
+    current_weights,
+    invalid,
+    own_copy,
+)
+from .characters import PADDING
+
+DIRECTIONS = ("forward", "backward")
+WEIGHTS = ("input_linearity.weight", "state_linearity.weight", "state_linearity.bias", "state_projection.weight")
+Weights = List[List[Dict[str, Tensor]]]  # of each layer, forward and backward
+
+
+class Cell(nn.Module):
+    """Parameters of one layer of one direction.
+
+    input_size (int): Width of the inputs.
+    config (BiLMConfig): The other sizes.
+    """
+
+    def __init__(self, input_size: int, config: BiLMConfig) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size, self.cell_size = input_size, config.projection_width, config.cell_width
+        dtype = parameter_dtype()
+        self.input_linearity = nn.Linear(input_size, 4 * self.cell_size, bias=False, dtype=dtype)
+        self.state_linearity = nn.Linear(self.hidden_size, 4 * self.cell_size, bias=True, dtype=dtype)
+        self.state_projection = nn.Linear(self.cell_size, self.hidden_size, bias=False, dtype=dtype)
+        with torch.no_grad():
+            self.state_linearity.bias.zero_()
+            self.state_linearity.bias[self.cell_size : 2 * self.cell_size] = FORGET_BIAS
+
+
+class ElmoLstm(DerivingModule):
+    """Every row of a batch begins with the state that this row of the batch before ended with.
+
+    input_size (int): Width of the inputs.
+    hidden_size (int): P.
+    cell_size (int): H, above P.
+    num_layers (int): L.
+    requires_grad (bool): Train the weights. Gradients do not go back beyond the batch.
+    recurrent_dropout_probability (float): Only 0 is supported; pretrained models were made without.
+    memory_cell_clip_value (Optional[float]), state_projection_clip_value (Optional[float]): Largest absolute values;
+        None or 0 for no clip.
+    RAISES (ValueError): For sizes that do not fit, and for a recurrent dropout.
+    """
+
+    @isolated
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        cell_size: int,
+        num_layers: int,
+        requires_grad: bool = False,
+        recurrent_dropout_probability: float = 0.0,
+        memory_cell_clip_value: Optional[float] = None,
+        state_projection_clip_value: Optional[float] = None,
+    ) -> None:
+        super().__init__()
+        if recurrent_dropout_probability:
+            raise invalid("recurrent_dropout_probability", recurrent_dropout_probability, "0")
+        config = BiLMConfig(
+            n_words=1,  # not used: the inputs are vectors
+            n_layers=num_layers,
+            cell_width=cell_size,
+            projection_width=hidden_size,
+            cell_clip=memory_cell_clip_value or None,
+            projection_clip=state_projection_clip_value or None,
+        )
+        self._init_from(config, input_size, requires_grad)
+
+    @classmethod
+    @isolated
+    def from_network(cls, network: BiLMNetwork, requires_grad: bool = False) -> "ElmoLstm":
+        """RETURNS (ElmoLstm): With a copy of the weights of the network."""
+        module = cls.__new__(cls)
+        nn.Module.__init__(module)
+        with torch.device("meta"):
+            module._init_from(network.config, network.config.projection_width, requires_grad)
+        for layer, cells in zip(network.encoder.layers, module._cells()):  # an LSTMStack, checked by `check_fit`
+            for direction, cell in enumerate(cells):
+                cell.load_state_dict(own_copy(split_cell(layer.state_dict(), direction)), assign=True)
+        module.requires_grad_(requires_grad)
+        return module
+
+    def _init_from(self, config: BiLMConfig, input_size: int, requires_grad: bool) -> None:
+        self.config, self.input_size, self.requires_grad = config, input_size, requires_grad
+        self.hidden_size, self.cell_size, self.num_layers = config.projection_width, config.cell_width, config.n_layers
+        self.stateful = True
+        self._states: Optional[Tuple[Tensor, Tensor]] = None  # (L, rows, 2P) and (L, rows, 2H)
+        self._derived: Derived[Runner] = Derived()
+        for k in range(config.n_layers):
+            for name in DIRECTIONS:
+                self.add_module(f"{name}_layer_{k}", Cell(self.hidden_size if k else input_size, config))
+        self.requires_grad_(requires_grad)
+
+    @property
+    def forward_layers(self) -> List[nn.Module]:
+        """RETURNS (List[nn.Module]): The layers of the forward direction."""
+        return [self.get_submodule(f"forward_layer_{k}") for k in range(self.num_layers)]
+
+    @property
+    def backward_layers(self) -> List[nn.Module]:
+        """RETURNS (List[nn.Module]): The layers of the backward direction."""
+        return [self.get_submodule(f"backward_layer_{k}") for k in range(self.num_layers)]
+
+    @isolated
+    def load_weights(self, weight_file: PathLike) -> None:
+        """Replace all weights by those of a file. The state is kept.
+
+        weight_file (PathLike): HDF5 file of bilm-tf or AllenNLP.
+        RAISES (ValueError): For a file that is missing or cannot be read; EL026 if its LSTM has other sizes.
+        """
+        path = check_file("weight_file", weight_file)
+        widths = [self.input_size, *[self.hidden_size] * (self.num_layers - 1)]
+        for name, parameters in read_cells(path, widths, self.hidden_size, self.cell_size).items():
+            self.get_submodule(name).load_state_dict(parameters)
+        self.requires_grad_(self.requires_grad)
+
+    @isolated
+    def reset_states(self, mask: Optional[Tensor] = None) -> None:
+        """mask (Optional[Tensor]): Shape (rows,), True for rows whose state becomes zero; None for all.
+        RAISES (ConfigurationError): For another number of rows.
+        """
+        if mask is None:
+            self._states = None
+            return
+        wanted = "(0,)" if self._states is None else f"({self._states[0].shape[1]},)"
+        if self._states is None or mask.dim() != 1 or len(mask) != self._states[0].shape[1]:
+            raise ConfigurationError(
+                f"The mask of `reset_states` has shape {tuple(mask.shape)}, but should have {wanted}: one truth value "
+                "for each row of the state."
+            )
+        keep = (mask == 0).view(1, -1, 1)
+        h, c = self._states
+        self._states = h * keep, c * keep
+
+    @isolated
+    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        """inputs (Tensor): Shape (B, T, P).
+        mask (Tensor): Shape (B, T), True for the first elements of each row; a row may have none.
+        RETURNS (Tensor): Shape (L, B, T, 2P), zeros for padding.
+        """
+        index = torch.arange(mask.numel(), device=mask.device).view(mask.shape).masked_fill(mask == 0, PADDING)
+        return pad_rows(self.encode(inputs.flatten(0, 1), index), index >= 0)
+
+    def encode(self, table: Tensor, index: Tensor) -> Tensor:
+        """Compute the layers without padding.
+
+        table (Tensor): Shape (U, P), vectors of distinct words.
+        index (Tensor): Shape (B, T), rows of the table, `PADDING` behind the end of a row.
+        RETURNS (Tensor): Shape (L, N, 2P), the rows of one sequence after the other.
+        """
+        lengths = (index >= 0).sum(dim=1)  # (B,)
+        used = lengths.nonzero().squeeze(1)
+        if not len(used):
+            return table.new_zeros(self.num_layers, 0, 2 * self.hidden_size)
+        start, weights = self._start(len(index), used), self._weights()
+        every = [weight for pair in weights for cell in pair for weight in cell.values()]
+        has_gradient = any(weight.requires_grad for weight in [table, *every])
+        if (torch.is_grad_enabled() and has_gradient) or self.input_size != self.hidden_size:
+            layers = [join_cells(pair) for pair in weights]
+            rows, end = run_padded(self.config, layers, table, index[used], start)
+        else:
+            is_kept = are_parameters(every)
+            runner = self._derived.get(self, lambda: self._derive(weights)) if is_kept else self._derive(weights)
+            rows, end = self._run(runner, table, index[used], lengths[used], start)
+        if self.stateful:
+            self._keep(end, len(index), used)
+        return rows.to(table.dtype)
+
+    def _run(
+        self, runner: Runner, table: Tensor, index: Tensor, lengths: Tensor, start: BiLMState
+    ) -> Tuple[Tensor, BiLMState]:
+        """By the engine. RETURNS (Tuple[Tensor, BiLMState]): Layers (L, N, 2P) and the states at the ends."""
+        tokens = index[index >= 0].cpu().numpy()
+        plan = plan_lanes(lengths.tolist(), MAX_LANES)
+        vectors = table.detach().float()
+        rows, end = runner.run(vectors, (tokens, tokens), plan, start.to_state(self.config), with_end=True)
+        assert end is not None  # asked for
+        return rows[1:], BiLMState.from_state(end)  # the first layer is the table
+
+    def _cells(self) -> List[Tuple[nn.Module, ...]]:
+        """RETURNS (List[Tuple[nn.Module, ...]]): The forward and the backward cell of each layer."""
+        return list(zip(self.forward_layers, self.backward_layers))
+
+    def _weights(self) -> Weights:
+        return [[current_weights(cell, WEIGHTS) for cell in pair] for pair in self._cells()]
+
+    @torch.no_grad()
+    def _derive(self, weights: Weights) -> Runner:
+        layers: List[LayerWeights] = [join_cells(pair) for pair in weights]
+        stored = [{name: value.float() for name, value in layer.stored().items()} for layer in layers]
+        with torch.device("meta"):
+            network = BiLMNetwork(self.config)
+        stack = network.encoder
+        assert isinstance(stack, LSTMStack)
+        state = {f"layers.{k}.{name}": value for k, layer in enumerate(stored) for name, value in layer.items()}
+        stack.load_state_dict(state, assign=True)
+        return make_runner(network.eval())
+
+    def _start(self, n_rows: int, used: Tensor) -> BiLMState:
+        """RETURNS (BiLMState): The states of some rows of a batch with `n_rows` rows."""
+        device = used.device
+        if self._states is None or not self.stateful:
+            sizes = (2 * self.hidden_size, 2 * self.cell_size)
+            shapes = [(self.num_layers, len(used), size) for size in sizes]
+            return BiLMState(*(torch.zeros(shape, dtype=torch.float32, device=device) for shape in shapes))
+        padded = BiLMState(*self._states).to(device).pad(n_rows)
+        return BiLMState(padded.h[:, used], padded.c[:, used])
+
+    @torch.no_grad()
+    def _keep(self, end: BiLMState, n_rows: int, used: Tensor) -> None:
+        """Rows that had no words, and rows beyond the batch, keep their state."""
+        if self._states is None:
+            old = BiLMState(end.h[:, :0], end.c[:, :0]).pad(n_rows)
+        else:
+            old = BiLMState(*self._states).to(end.h.device).pad(n_rows)
+        h, c = end.h.detach(), end.c.detach()
+        self._states = old.h.index_copy(1, used, h), old.c.index_copy(1, used, c)
+
+
+class LayerWeights(NamedTuple):
+    """Weights of one LSTM layer in our order. The forget bias is part of `bias`.
+
+    input_weight (Tensor): Shape (2, P, 4H).
+    recurrent_weight (Tensor): Shape (2, P, 4H).
+    bias (Tensor): Shape (2, 4H).
+    projection_weight (Tensor): Shape (2, H, P).
+    """
+
+    input_weight: Tensor
+    recurrent_weight: Tensor
+    bias: Tensor
+    projection_weight: Tensor
+
+    def stored(self) -> Dict[str, Tensor]:
+        """RETURNS (Dict[str, Tensor]): The parameters of an `LSTMLayer`."""
+        return {**self._asdict(), "bias": self.bias - _forget_bias(self.bias)}
+
+
+def join_cells(cells: Sequence[Dict[str, Tensor]]) -> LayerWeights:
+    """cells (Sequence[Dict[str, Tensor]]): Parameters of the forward and the backward cell of a layer, by the names of
+        AllenNLP.
+    RETURNS (LayerWeights): The weights of the layer.
+    """
+    return LayerWeights(
+        torch.stack([swap_gates(cell["input_linearity.weight"]).t() for cell in cells]),
+        torch.stack([swap_gates(cell["state_linearity.weight"]).t() for cell in cells]),
+        torch.stack([swap_gates(cell["state_linearity.bias"]) for cell in cells]),
+        torch.stack([cell["state_projection.weight"].t() for cell in cells]),
+    )
+
+
+def split_cell(layer: Dict[str, Tensor], direction: int) -> Dict[str, Tensor]:
+    """layer (Dict[str, Tensor]): Parameters of an `LSTMLayer`.
+    direction (int): 0 forward, 1 backward.
+    RETURNS (Dict[str, Tensor]): Parameters of the cell, by the names of AllenNLP.
+    """
+    bias = (layer["bias"] + _forget_bias(layer["bias"]))[direction]
+    return {
+        "input_linearity.weight": swap_gates(layer["input_weight"][direction].t()),
+        "state_linearity.weight": swap_gates(layer["recurrent_weight"][direction].t()),
+        "state_linearity.bias": swap_gates(bias),
+        "state_projection.weight": layer["projection_weight"][direction].t(),
+    }
+
+
+def swap_gates(weight: Tensor) -> Tensor:
+    """weight (Tensor): Shape (4H, ...), gates in the order i, f, j, o or i, j, f, o.
+    RETURNS (Tensor): The same with the two in the middle exchanged.
+    """
+    i, second, third, o = weight.chunk(4)
+    return torch.cat([i, third, second, o])
+
+
+def _forget_bias(bias: Tensor) -> Tensor:
+    """bias (Tensor): Shape (..., 4H), gates in the order i, j, f, o."""
+    width = bias.shape[-1] // 4
+    forget = torch.zeros_like(bias)
+    forget[..., 2 * width : 3 * width] = FORGET_BIAS
+    return forget
+
+
+CellParameters = Dict[str, Tensor]
+
+
+def read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_size: int) -> Dict[str, CellParameters]:
+    """path (Path): HDF5 file with the weights; parts of a biLM other than the LSTM are not used.
+    input_widths (Sequence[int]): Width of the inputs of each layer.
+    hidden_size (int): P.
+    cell_size (int): H.
+    RETURNS (Dict[str, CellParameters]): Parameters of each cell by the names of AllenNLP, under `forward_layer_0` and
+        so on.
+    RAISES (ValueError): For files that cannot be read, EL026 if its LSTM has other sizes.
+    """
+    arrays = {regular_name(name): array for name, array in read_hdf5(Source(path)).items()}
+    arrays = {name: array for name, array in arrays.items() if name.startswith("RNN_")}
+    wanted: Dict[str, Tuple[int, ...]] = {}
+    for k, width in enumerate(input_widths):
+        for d in range(2):
+            wanted[_name(d, k, "W_0")] = (width + hidden_size, 4 * cell_size)
+            wanted[_name(d, k, "B")] = (4 * cell_size,)
+            wanted[_name(d, k, "W_P_0")] = (cell_size, hidden_size)
+    problems = find_misfits(wanted, arrays)
+    if problems:
+        sizes = f"ElmoLstm({input_widths[0]}, {hidden_size}, {cell_size}, {len(input_widths)})"
+        message = Errors.EL026.format(path=path, options=sizes, n_problems=len(problems), problems=listed(problems))
+        raise ValueError(message)
+    return {
+        f"{direction}_layer_{k}": _to_cell(width, *(arrays[_name(d, k, part)] for part in ("W_0", "B", "W_P_0")))
+        for k, width in enumerate(input_widths)
+        for d, direction in enumerate(("forward", "backward"))
+    }
+
+
+def _name(direction: int, layer: int, part: str) -> str:
+    return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{part}"
+
+
+def _to_cell(input_width: int, weight: Array, bias: Array, projection: Array) -> CellParameters:
+    """input_width (int): I.
+    weight (Array): Shape (I + P, 4H), gates i, j, f, o.
+    bias (Array): Shape (4H,), without the forget bias.
+    projection (Array): Shape (H, P).
+    """
+    joined = swap_gates(torch.from_numpy(weight.T.astype("float32")))  # (4H, I + P), gates i, f, j, o
+    swapped = swap_gates(torch.from_numpy(bias.astype("float32")))
+    _, forget, _, _ = swapped.chunk(4)
+    forget += FORGET_BIAS  # a view
+    return {
+        "input_linearity.weight": joined[:, :input_width],
+        "state_linearity.weight": joined[:, input_width:],
+        "state_linearity.bias": swapped,
+        "state_projection.weight": torch.from_numpy(projection.T.astype("float32")),
+    }
+
+
+SHUT = 1e4  # pre-activation of a gate whose sigmoid is exactly 0 (negative) or 1
+# Tokens of a batch with its padding, up to which padding costs less than the steps of several batches.
+PADDED_TOKENS = 2**13
+
+
+def run_padded(
+    config: BiLMConfig, layers: Sequence[LayerWeights], table: Tensor, index: Tensor, start: BiLMState
+) -> Tuple[Tensor, BiLMState]:
+    """Rows of very different length are computed in groups of similar length. So there is less padding than tokens, or
+    little of both.
+
+    config (BiLMConfig): Sizes, clips and the skip connection.
+    layers (Sequence[LayerWeights]): Weights from the lowest layer up.
+    table (Tensor): Shape (U, P).
+    index (Tensor): Shape (B, T), rows of the table, negative behind the end of a row, which has at least one.
+    start (BiLMState): One row per sequence. It gets no gradient.
+    RETURNS (Tuple[Tensor, BiLMState]): Outputs (L, N, 2P), one row after the other; states at the ends.
+    """
+    lengths = (index >= 0).sum(dim=1)
+    numbers = (index >= 0).flatten().cumsum(0).view(index.shape) - 1  # (B, T), place of each token in the outputs
+    outputs: List[Tensor] = []
+    places: List[Tensor] = []
+    h, c = torch.empty_like(start.h), torch.empty_like(start.c)
+    for rows in _similar_rows(lengths.tolist()):
+        group = torch.tensor(rows, device=index.device)
+        n_steps = int(lengths[group].max())
+        vectors = nn.functional.embedding(index[group, :n_steps].clamp_min(0), table)  # (b, t, P)
+        part = BiLMState(start.h[:, group], start.c[:, group])
+        found, end = _run_group(config, layers, vectors, lengths[group], part)
+        outputs.append(found)
+        places.append(numbers[group][index[group] >= 0])
+        h[:, group], c[:, group] = end.h, end.c
+    if len(outputs) == 1:
+        return outputs[0], BiLMState(h, c)
+    return torch.cat(outputs, dim=1)[:, torch.cat(places).argsort()], BiLMState(h, c)
+
+
+def _similar_rows(lengths: Sequence[int]) -> List[List[int]]:
+    """RETURNS (List[List[int]]): Numbers of rows, the shortest of each group at least half as long as the longest."""
+    if max(lengths) * len(lengths) <= max(2 * sum(lengths), PADDED_TOKENS):
+        return [list(range(len(lengths)))]
+    groups: List[List[int]] = []
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if not groups or 2 * lengths[i] < lengths[groups[-1][0]]:
+            groups.append([])
+        groups[-1].append(i)
+    return groups
+
+
+def _run_group(
+    config: BiLMConfig, layers: Sequence[LayerWeights], vectors: Tensor, lengths: Tensor, start: BiLMState
+) -> Tuple[Tensor, BiLMState]:
+    """Behind the end of a row the gates keep the memory cell as it is, so that the last one is the one at the end.
+
+    vectors (Tensor): Shape (B, T, P).
+    lengths (Tensor): Shape (B,), 1 or more.
+    RETURNS (Tuple[Tensor, BiLMState]): Outputs (L, N, 2P), one row after the other; states at the ends.
+    """
+    n_rows, n_steps, _ = vectors.shape
+    steps = torch.arange(n_steps, device=vectors.device)
+    mask = steps < lengths.unsqueeze(1)  # (B, T)
+    reverse = torch.where(mask, lengths.unsqueeze(1) - 1 - steps, steps)  # (B, T), its own inverse
+    inputs = torch.stack([vectors, _take(vectors, reverse)]).transpose(1, 2)  # (2, T, B, P), in reading order
+    outputs: List[Tensor] = []
+    ends: List[LSTMState] = []
+    for number, (layer, (h, c)) in enumerate(zip(layers, start.to_state(config).layers)):
+        out, end = _run_layer(config, layer, inputs, mask, h, c)
+        inputs = out + inputs if number and config.has_skip else out
+        forward, backward = inputs.transpose(1, 2)  # 2 x (B, T, P)
+        joined = torch.cat([forward, _take(backward, reverse)], dim=2)
+        outputs.append(joined[mask])
+        ends.append(end)
+    return torch.stack(outputs), BiLMState.from_state(State(tuple(ends)))
+
+
+def _run_layer(
+    config: BiLMConfig, layer: LayerWeights, inputs: Tensor, mask: Tensor, h: Tensor, c: Tensor
+) -> Tuple[Tensor, LSTMState]:
+    d, n_steps, n_rows, _ = inputs.shape
+    rows = inputs.flatten(1, 2).to(layer.input_weight.dtype)
+    gates = torch.baddbmm(layer.bias.unsqueeze(1), rows, layer.input_weight)
+    gates = gates.view(d, n_steps, n_rows, -1)  # (2, T, B, 4H)
+    gates = torch.where(mask.t().unsqueeze(-1), gates, _keeping(gates))
+    outputs, _, last_c = run_recurrence(
+        gates,
+        layer.recurrent_weight,
+        layer.projection_weight,
+        h,
+        c,
+        cell_clip=config.cell_clip,
+        projection_clip=config.projection_clip,
+    )
+    last = mask.sum(dim=1) - 1  # (B,)
+    last_h = outputs[:, last, torch.arange(n_rows, device=last.device)]  # (2, B, P)
+    return outputs, LSTMState(last_h.detach(), last_c)
+
+
+def _keeping(gates: Tensor) -> Tensor:
+    """RETURNS (Tensor): Shape (4H,), gates i, j, f, o that let nothing in and keep everything."""
+    row = gates.new_zeros(4, gates.shape[-1] // 4)
+    row[0], row[2] = -SHUT, SHUT
+    return row.view(-1)
+
+
+def _take(rows: Tensor, index: Tensor) -> Tensor:
+    """rows (Tensor): Shape (B, T, P).
+    index (Tensor): Shape (B, T).
+    RETURNS (Tensor): Shape (B, T, P), the rows in another order.
+    """
+    return rows.gather(1, index.unsqueeze(-1).expand(-1, -1, rows.shape[2]))

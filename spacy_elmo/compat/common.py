@@ -1,0 +1,168 @@
+"""What all replacements share: checks of arguments, values derived from weights, files of vectors."""
+
+import os
+import re
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
+
+import h5py
+import torch
+from torch import Tensor, nn
+
+from .._settings import to_path
+from ..inference.checks import check_sentences
+from ..inference.words import WeightVersions
+from ..weights.sources import PathLike as PathLike
+
+T = TypeVar("T")
+
+
+class ConfigurationError(ValueError):
+    """The exception of AllenNLP for invalid settings, here a `ValueError`, too."""
+
+
+def invalid(name: str, value: Any, wanted: str) -> ConfigurationError:
+    """RETURNS (ConfigurationError): For an argument with an invalid value."""
+    return ConfigurationError(f"Invalid argument: {name} is {value}, but should be {wanted}.")
+
+
+def check_file(name: str, path: Any) -> Path:
+    """name (str): Name of the argument.
+    path (Any): Its value.
+    RETURNS (Path): The path, which exists.
+    RAISES (ConfigurationError): For a URL, for a value that is not a path, and if nothing is there.
+    """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise invalid(name, repr(path), "the path of a file")
+    check_no_url(name, path)
+    found = to_path(path)
+    if not found.exists():
+        raise ConfigurationError(f"There is no {name} at '{found}'. Check the path.")
+    return found
+
+
+def check_no_url(name: str, path: Any) -> None:
+    """RAISES (ConfigurationError): For a URL."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(path)) and not re.match(r"[A-Za-z]:/", str(path)):
+        raise ConfigurationError(
+            f"The {name} is '{path}', which is an address on the web, but should be the path of a file. Nothing is "
+            "downloaded at run time. Download the file once (`python -m spacy elmo download NAME --dest FOLDER`, or "
+            "with a browser), and pass its path; `python -m spacy elmo download --list` shows the names."
+        )
+
+
+def read_sentences(batch: Iterable[Sequence[str]]) -> List[List[str]]:
+    """A string is a sentence of characters, as in the original programs. Scripts for Chinese and for proteins pass it.
+
+    batch (Iterable[Sequence[str]]): Tokens of each sentence.
+    RETURNS (List[List[str]]): The same in lists.
+    RAISES (ValueError): EL011 for other input that is not tokenized, also for a string in place of the batch; for
+        what has no sentences at all.
+    """
+    is_batch = isinstance(batch, Iterable) and not isinstance(batch, str)
+    return check_sentences([list(part) if isinstance(part, str) else part for part in batch] if is_batch else batch)
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """RETURNS (int): The value.
+    RAISES (ConfigurationError): If it is not a whole number of at least `least`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise invalid(name, repr(value), f"a whole number of {least} or more")
+    return value
+
+
+class DerivingModule(nn.Module):
+    """A module that holds values derived from its weights, or whose parts do."""
+
+    def refresh(self) -> None:
+        """Discard everything derived from the weights. Needed only after writes that torch does not count, see
+        `BiLM.refresh`.
+        """
+        for module in self.modules():
+            derived = getattr(module, "_derived", None)
+            if isinstance(derived, Derived):
+                derived.clear()
+
+
+class Derived(Generic[T]):
+    """Holds one value. A copy and a pickle of a module have an empty one."""
+
+    def __init__(self) -> None:
+        self._value: Optional[T] = None
+        self._versions: Optional[WeightVersions] = None
+
+    def get(self, module: nn.Module, derive: Callable[[], T]) -> T:
+        """module (nn.Module): With the weights.
+        derive (Callable[[], T]): Computes the value.
+        RETURNS (T): The value for the current weights.
+        """
+        if self._value is None or self._versions is None or self._versions.have_changed(module):
+            self._value, self._versions = derive(), WeightVersions(module)
+        return self._value
+
+    def clear(self) -> None:
+        """Discard the value."""
+        self._value = self._versions = None
+
+    def __deepcopy__(self, memo: Any) -> "Derived[T]":
+        return Derived()
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return Derived, ()
+
+
+def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor]:
+    """Read weights as a forward pass of their modules would. They are parameters, or are computed from parameters by
+    `torch.nn.utils` (`prune`, `parametrize`, `weight_norm`), or belong to a replica of `nn.DataParallel`.
+
+    names (Sequence[str]): Dotted names in the module.
+    RETURNS (Dict[str, Tensor]): The weights by these names, attached to the graph.
+    """
+    found: Dict[str, Tensor] = {}
+    for name in names:
+        *path, last = name.split(".")
+        owner: Any = module
+        for part in path:
+            owner = owner._modules[part]
+        for hook in owner._forward_pre_hooks.values():
+            if type(hook).__module__.startswith("torch.nn.utils."):
+                hook(owner, ())  # sets the attribute anew
+        found[name] = getattr(owner, last)
+    return found
+
+
+def are_parameters(weights: Sequence[Tensor]) -> bool:
+    """RETURNS (bool): Whether all are parameters, so that what is derived from them can be kept until they change."""
+    return all(isinstance(weight, nn.Parameter) for weight in weights)
+
+
+def own_copy(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
+    """RETURNS (Dict[str, Tensor]): Copies with contiguous rows, as in AllenNLP: optimizers and files rely on it."""
+    return {name: weight.clone(memory_format=torch.contiguous_format) for name, weight in weights.items()}
+
+
+@contextmanager
+def new_hdf5(path: PathLike) -> Iterator[h5py.File]:
+    """A file at `path` is replaced, as in the original programs, once the new one is complete.
+
+    path (PathLike): The file.
+    YIELDS (h5py.File): An empty file, open for writing.
+    RAISES (ValueError): For a URL.
+    """
+    check_no_url("output file", path)
+    target = to_path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    os.close(number)
+    try:
+        with h5py.File(name, "w") as file:
+            yield file
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)  # a file from mkstemp is readable by its owner only
+        os.replace(name, target)
+    finally:
+        Path(name).unlink(missing_ok=True)
