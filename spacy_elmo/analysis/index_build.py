@@ -17,12 +17,12 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import numpy as np
 
-from .._compat import has_faiss
 from ..corpora.files import STDIN, Counts, open_bytes
 from ..corpora.shards import DocBinShard, JsonShard, RawTextShard, Shard, TextShard
 from ..corpora.texts import Record, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
+from ..util import has_faiss
 from .neighbors import Layer, make_probe
 from .token_store import FILE, LockedError, TokenStore
 from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 import srsly
 
 from .._choices import AnyPath
-from .._compat import has_matplotlib
+from ..util import atomic_file, has_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,12 +127,10 @@ def save_figure(figure: "Figure", path: AnyPath, *, source: str = "") -> None:
     source (str): What the picture was drawn from, noted in the file.
     """
     path = Path(os.fsdecode(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.stem}.part{path.suffix}")
     noted = {"Source": source} if source else {}
     is_svg = path.suffix.lower() == ".svg"
-    figure.savefig(part, dpi=DPI, metadata={**noted, "Date": None} if is_svg else noted)
-    part.replace(path)
+    with atomic_file(path) as part:
+        figure.savefig(part, dpi=DPI, metadata={**noted, "Date": None} if is_svg else noted)
 
 
 def read_validations(log: Path) -> Run:

@@ -9,7 +9,6 @@ import platform
 import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from math import isfinite
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -141,10 +140,10 @@ def _read_run(path: Path) -> Optional[Run]:
     found = _read_object(path / METRICS)
     # Speed and tokenization are no scores of a component.
     scores = {name: value for name, value in found.items() if name != "speed" and not name.startswith("token_")}
-    scores = {name: float(value) for name, value in scores.items() if _is_number(value)}
+    scores = {name: float(value) for name, value in scores.items() if is_number(value)}
     timing = _read_object(path / TIMING) if (path / TIMING).is_file() else {}
     elapsed_s: Any = timing.get("elapsed_s")
-    return Run(path.resolve().name, scores, float(elapsed_s) if _is_number(elapsed_s) else None)
+    return Run(path.resolve().name, scores, float(elapsed_s) if is_number(elapsed_s) else None)
 
 
 def _read_object(path: Path) -> Dict[str, Any]:
@@ -178,11 +177,7 @@ def _read_logs(path: Path) -> Tuple[Tuple[Row, ...], Dict[Tuple[str, int], List[
 
 
 def _is_score_row(row: Row) -> bool:
-    return all(_is_number(row.get(name)) for name in ("step", "score")) and isinstance(row.get("scores"), dict)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+    return all(is_number(row.get(name)) for name in ("step", "score")) and isinstance(row.get("scores"), dict)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
-from .._compat import has_faiss, hash_file
 from ..errors import Errors
+from ..util import has_faiss, hash_file
 from .token_store import Ids, TokenStore
 from .vectors import Vectors
 

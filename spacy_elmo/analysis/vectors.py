@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._compat import has_sklearn
+from ..util import has_sklearn
 
 Vectors = NDArray[np.float32]
 

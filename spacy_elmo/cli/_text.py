@@ -1,7 +1,6 @@
 """Commands that read one text: their argument, and the file that they write."""
 
 import sys
-from pathlib import Path
 from typing import Union
 
 from ..errors import Errors
@@ -38,13 +37,3 @@ def to_unicode(text: Union[bytes, str]) -> str:
         return content.decode("utf8").removeprefix(BYTE_ORDER_MARK)
     except UnicodeError as error:
         raise ValueError(f"The text is not valid UTF-8: {error}. Convert it to UTF-8.") from error
-
-
-def write_text(path: Path, text: str) -> None:
-    """path (Path): Where; the file is complete or not there.
-    text (str): The content.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf8", errors="replace")
-    part.replace(path)

@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Optional
 
-from .. import _compat
+from .. import util
 from . import _common
 from ._app import Opt, app
 
@@ -61,7 +61,7 @@ def import_explorer() -> Any:
     """RETURNS (Tuple[ModuleType, ModuleType]): The modules that serve the page and open what it shows.
     RAISES (ValueError): EL411 without the packages of the extra `explore`.
     """
-    needed = {"starlette": _compat.has_starlette, "uvicorn": _compat.has_uvicorn}
+    needed = {"starlette": util.has_starlette, "uvicorn": util.has_uvicorn}
     missing = [name for name, is_installed in needed.items() if not is_installed]
     if missing:
         raise ValueError(

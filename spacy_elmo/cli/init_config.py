@@ -1,6 +1,5 @@
 """`elmo init-config`: an initial config for a pipeline with ELMo, for pretraining or for adaptation."""
 
-import os
 import warnings
 from enum import Enum
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, Optional
 from ..corpora.texts import choose_lang, make_nlp
 from ..errors import Errors, Warnings
 from ..pretraining.templates import make_adaptation_config, make_pretraining_config
+from ..util import write_text
 from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.sources import Source, read_json
 from . import _common
@@ -252,18 +252,3 @@ def _refuse_options(kind: str, given: "list[str]") -> None:
         given = [name for name in given if name != "--bilm"]
     if kind != "pipeline" and given:
         raise ValueError(Errors.EL211.format(option=f"--{kind}", others=", ".join(given)))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write to a temporary file in the same folder, then rename it.
-
-    path (Path): The file; its folder is created.
-    text (str): The content.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf8", newline="\n")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -5,9 +5,9 @@ from typing import Optional
 
 from ..analysis.report import make_report
 from ..analysis.report_page import render_report, summarize
+from ..util import write_text
 from . import _common
 from ._app import Arg, Opt, app
-from ._text import write_text
 
 DEFAULT_NAME = "report.html"
 
@@ -42,7 +42,7 @@ def report_cli(
         if output_dir.is_dir():
             _common.check_output_file(path, force=force)
         report = make_report(output_dir, baseline=baseline, data=data)
-        write_text(path, render_report(report))
+        write_text(path, render_report(report), errors="replace")
     for note in report.notes:
         _common.msg.warn(note)
     print("\n".join(summarize(report)))

@@ -12,7 +12,7 @@ from ..corpora.texts import choose_lang, make_splitter
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
 from . import _common
 from ._app import Opt, app
-from ._text import LANG_OPT, TEXT_ARG, read_text, write_text
+from ._text import LANG_OPT, TEXT_ARG, read_text
 
 
 @app.command("surprisal")
@@ -39,7 +39,7 @@ def surprisal_cli(
         rows = [(token.text, token._.elmo_surprisal) for token in doc if not token.is_space]
         if html is not None:
             parts = [(token.text, token.whitespace_, token._.elmo_surprisal) for token in doc]
-            write_text(html, render_surprisal(parts, title=f"Surprisal by {bilm_path}"))
+            write_text(html, render_surprisal(parts, title=f"Surprisal by {bilm_path}"), errors="replace")
     if as_json:
         print(srsly.json_dumps({"tokens": [_record(text, found) for text, found in rows]}))
     else:

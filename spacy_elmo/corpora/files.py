@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, Optio
 
 import srsly
 
-from .. import _compat
+from .. import util
 from .._choices import AnyPath
 from .._settings import to_path
 from ..errors import Errors
@@ -249,7 +249,7 @@ def _decompress(file: BufferedReader, path: Path) -> BufferedReader:
     if suffix == ".xz":
         return BufferedReader(cast(Any, lzma.LZMAFile(file)), READ_AHEAD)
     if suffix == ".zst":
-        if not _compat.has_zstandard:
+        if not util.has_zstandard:
             raise ValueError(
                 f"Reading '{path}' requires the package zstandard, which is not installed. Install it with `pip "
                 "install zstandard`, or use plain or .gz text."
@@ -269,7 +269,7 @@ def _refuse_wide_text(start: bytes, path: Path) -> None:
 
 def _zstd_error() -> Any:
     """The exception for damaged files; without the package, one that is never raised."""
-    return import_module("zstandard").ZstdError if _compat.has_zstandard else EOFError
+    return import_module("zstandard").ZstdError if util.has_zstandard else EOFError
 
 
 def _find_cut(chunk: bytes) -> int:

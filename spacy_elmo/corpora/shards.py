@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Union
 
-from .. import _compat
+from .. import util
 from .._choices import AnyPath
 from .._settings import to_path
 from .files import (
@@ -155,7 +155,7 @@ class DatasetShard(_CutShard):
     """
 
     def __init__(self, place: str, cutter: SentenceCutter) -> None:
-        if not _compat.has_datasets:
+        if not util.has_datasets:
             raise ValueError(
                 f"Reading '{place}' requires the package datasets, which is not installed. Install it with `pip "
                 "install datasets`, or use plain or .gz text."

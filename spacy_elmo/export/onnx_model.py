@@ -1,22 +1,19 @@
 """`export_onnx`: the inference graph of a biLM as one ONNX file, for programs without torch."""
 
 import json
-import os
-import tempfile
-from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._compat import has_onnx
 from .._settings import to_path
 from ..about import __title__, __version__
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.isolation import isolated
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
+from ..util import atomic_file, has_onnx
 from ..weights.sources import PathLike
 from .onnx_graph import (
     FLOAT,
@@ -62,14 +59,8 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
         raise ValueError(Errors.EL025.format(path=target, kind="file" if target.is_file() else "folder"))
     content = to_onnx(bilm).SerializeToString()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".part", dir=target.parent) as folder:
-            part = Path(folder) / target.name
-            with part.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, target)
+        with atomic_file(target) as part:
+            part.write_bytes(content)
     except OSError as error:
         raise OSError(Errors.EL180.format(path=path, reason=error)) from error
 

@@ -536,7 +536,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_VALUE
+    return is_number(value) and abs(value) <= LARGEST_VALUE
 
 
 def _is_boundary_sums(value: Any) -> bool:

@@ -13,9 +13,8 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from .._compat import hash_file
 from ..errors import Errors
-from ..weights.atomic import atomic_folder
+from ..util import atomic_folder, hash_file
 
 FOLDER = "checkpoints"
 TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"

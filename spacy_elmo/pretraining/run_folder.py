@@ -7,11 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from .._compat import has_tensorboard
 from ..bilm.config import BiLMConfig
 from ..corpora.shards import Shard
 from ..text.vocabulary import Vocabulary
-from ..weights.atomic import heal_folder
+from ..util import has_tensorboard, heal_folder
 from ..weights.parts import read_vocabulary
 from ..weights.sources import Source
 from .checkpoint import FOLDER, list_checkpoints

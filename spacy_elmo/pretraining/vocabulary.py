@@ -1,7 +1,6 @@
 """The words of a run: counted in its text, read from a file, or those of the biLM that training starts from."""
 
 import heapq
-import os
 import sqlite3
 import tempfile
 from collections import Counter
@@ -20,6 +19,7 @@ from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.vocabulary import UNKNOWN, Vocabulary
+from ..util import atomic_file
 from ..weights.parts import read_vocabulary, write_vocabulary
 from ..weights.sources import Source
 from .config import PathsConfig
@@ -151,12 +151,8 @@ def write_atomically(path: Path, vocabulary: Vocabulary) -> None:
     vocabulary (Vocabulary): The words.
     RAISES (ValueError): For words that do not fit on one line.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with atomic_file(path) as part:
         write_vocabulary(part, vocabulary)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _entries(counts: "Counter[str]", table: Optional[sqlite3.Connection]) -> Iterable[Entry]:

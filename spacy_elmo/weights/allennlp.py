@@ -21,6 +21,7 @@ from ..bilm.model import BiLMNetwork
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..text.vocabulary import Vocabulary
+from ..util import is_hidden
 from .allennlp_lm import is_language_model, read_language_model
 from .bilm_tf import SOFTMAX_BIAS, SOFTMAX_WEIGHT, find_other_characters, read_options, write_bilm_tf
 from .checks import MAX_JSON_BYTES, listed, shorten
@@ -40,7 +41,7 @@ from .parts import (
     table_rows,
     to_arrays,
 )
-from .sources import Source, TarMember, decode_text, is_hidden, is_tar, list_sources, parse_json, read_json, scan_tar
+from .sources import Source, TarMember, decode_text, is_tar, list_sources, parse_json, read_json, scan_tar
 from .tensor_map import (
     DIRECTIONS,
     FORGET,

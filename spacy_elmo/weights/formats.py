@@ -17,6 +17,7 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.isolation import isolated
 from ..inference.quantization import check_precision, quantizable_names
+from ..util import aside_of, atomic_folder, is_hidden
 from .allennlp import (
     ALLENNLP_WANTED,
     ALLENNLP_WEIGHTS,
@@ -28,7 +29,6 @@ from .allennlp import (
     read_allennlp,
     write_allennlp,
 )
-from .atomic import aside_of, atomic_folder
 from .bilm_tf import (
     BILM_TF_WANTED,
     HDF5_SUFFIXES,
@@ -52,7 +52,7 @@ from .native import (
     write_native,
 )
 from .parts import LoadedMix, mixes_from_meta, read_vocabulary
-from .sources import PathLike, Source, is_hidden, is_tar, is_zip, list_sources, scan_tar
+from .sources import PathLike, Source, is_tar, is_zip, list_sources, scan_tar
 from .tensorflow import (
     CHECKPOINT_WANTED,
     HUB_WANTED,

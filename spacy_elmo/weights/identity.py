@@ -8,9 +8,9 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 from torch import Tensor
 
-from .._compat import hash_file
 from ..inference.bilm import BiLM
 from ..inference.quantization import quantizable_names
+from ..util import hash_file
 from .formats import detect_format, format_with_options, locate
 from .origins import read_record
 from .sources import PathLike, Source

@@ -8,6 +8,7 @@ from ..bilm.config import BiLMConfig, TokenEmbedderConfig
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..text.characters import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
+from ..util import is_number
 from .checks import MAX_SHOWN, MIB, Faults, find_excess, listed, shorten
 from .parts import build_network, network_shapes
 from .sources import Source, decode_text, is_zip, list_sources, read_json
@@ -314,8 +315,7 @@ def _sizes(
 def _clip(block: Mapping[str, Any], name: str, problems: List[str]) -> Optional[float]:
     """0 and null mean no clip."""
     value = block.get(name, "missing")
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1e300
-    if value is not None and not is_number:
+    if value is not None and not (is_number(value) and 0 <= value <= 1e300):
         problems.append(f"encoder.{name} is {shorten(repr(value), 40)}, should be a number of 0 or more, or null")
         return None
     return float(value) if value else None

@@ -23,6 +23,7 @@ from ..inference.quantization import quantizable_names
 from ..inference.words import make_lexicon_codec
 from ..text.characters import Lexicon
 from ..text.vocabulary import Vocabulary
+from ..util import is_number
 from .checks import MAX_CUTOFFS, MAX_JSON_BYTES, MAX_WORDS, MIB, Faults, find_excess, listed, shorten
 from .parts import (
     as_float32,
@@ -224,12 +225,11 @@ def _adaptive_problems(settings: Any) -> List[str]:
         return [f"adaptive_softmax is a {type(settings).__name__}, should be an object"]
     n_words, cutoffs, div_value = (settings.get(name) for name in ("n_words", "cutoffs", "div_value"))
     is_list = isinstance(cutoffs, list) and len(cutoffs) <= MAX_CUTOFFS and all(type(n) is int for n in cutoffs)
-    is_number = isinstance(div_value, (int, float)) and not isinstance(div_value, bool)
     checks = [
         (set(settings) == {"n_words", "cutoffs", "div_value"}, f"has {sorted(settings)}"),
         (type(n_words) is int and 1 <= n_words <= MAX_WORDS, f"has n_words {n_words!r}"),
         (is_list, f"has cutoffs {cutoffs!r}"),
-        (is_number and 1 <= (div_value or 0) <= MAX_WORDS, f"has div_value {div_value!r}"),
+        (is_number(div_value) and 1 <= div_value <= MAX_WORDS, f"has div_value {div_value!r}"),
     ]
     wanted = f"n_words (1 to {MAX_WORDS:,}), cutoffs (at most {MAX_CUTOFFS} integers) and div_value (1 or more)"
     return [f"adaptive_softmax {shorten(text, 80)}, should have {wanted}" for is_fine, text in checks if not is_fine]

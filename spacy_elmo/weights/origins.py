@@ -16,16 +16,16 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
-from .._compat import hash_file
 from ..about import __version__
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
+from ..util import hash_file, is_hidden, write_text
 from .bilm_tf import HDF5_SUFFIXES, read_options
 from .checks import MAX_JSON_BYTES, MIB, find_excess
 from .formats import find_replaceable
 from .hdf5 import read_shapes
 from .parts import network_shapes
-from .sources import Source, is_hidden, read_json
+from .sources import Source, read_json
 
 REFUSED_ADDRESS = (
     "The address '{url}' is refused: {reason}. Pass another address, or fetch the file by other means and pass it "
@@ -666,6 +666,4 @@ def _recorded_names(folder: Path) -> Set[str]:
 def _write_record(origin: Origin, folder: Path, files: Sequence[Downloaded]) -> None:
     names = ("name", "language", "format", "note", "licence", "licence_source", "paper", "documented")
     record = {**{name: getattr(origin, name) for name in names}, "files": [asdict(file) for file in files]}
-    part = folder / f"{RECORD_NAME}.part"
-    part.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf8")
-    os.replace(part, folder / RECORD_NAME)
+    write_text(folder / RECORD_NAME, json.dumps(record, indent=2, ensure_ascii=False) + "\n")

@@ -16,6 +16,7 @@ from ..bilm.model import BiLMNetwork
 from ..errors import Errors, Warnings
 from ..inference.quantization import full_state
 from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
+from ..util import is_number
 from .checks import MAX_ABSOLUTE, shorten
 from .sources import Source
 from .tensor_map import Array, Shape
@@ -231,9 +232,5 @@ def _is_mix(record: Any, n_weights: int) -> bool:
     if not isinstance(record, Mapping) or not isinstance(record.get("weights"), list):
         return False
     weights = record["weights"]
-    are_numbers = all(map(_is_number, [*weights, record.get("gamma")]))
+    are_numbers = all(is_number(value) and abs(value) <= MAX_ABSOLUTE for value in [*weights, record.get("gamma")])
     return are_numbers and len(weights) == n_weights and record.get("layer_norm") in NORMS
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MAX_ABSOLUTE

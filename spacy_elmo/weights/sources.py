@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Union
 
 from ..errors import Errors
+from ..util import is_hidden
 from .checks import MAX_JSON_BYTES, MAX_JSON_DEPTH, MIB, expanded_limit, listed, shorten
 
 # Read the files of a biLM: on disk or in a zip, plain or gzip, with limits on their size. Texts, JSON, first bytes.
@@ -22,7 +23,6 @@ TORCH_MAGIC = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the number that begins file
 USTAR_MAGIC, USTAR_OFFSET = b"ustar", 257
 HEAD_BYTES = 512
 MAX_HEADER_BYTES = 64 * MIB  # of safetensors
-RESOURCE_FORKS = "__MACOSX"  # folder of zips made on macOS
 DAMAGED = (
     "The file is truncated, damaged or in another format. Compare its size with that of the original, and download it "
     "again"
@@ -161,14 +161,6 @@ def list_sources(path: Path, inner: Sequence[str] = ()) -> Dict[str, Source]:
     plain = {_plain_name(name): found[name] for name in shown}
     plain.update({name: found[name] for name in shown if name in plain})
     return dict(sorted(plain.items()))
-
-
-def is_hidden(name: str) -> bool:
-    """name (str): Name of a file, with slashes.
-    RETURNS (bool): Whether it is not data: `._NAME` and the folder `__MACOSX` of macOS, `.DS_Store` and the like.
-    """
-    parts = PurePosixPath(name).parts
-    return RESOURCE_FORKS in parts or any(part.startswith(".") for part in parts[-1:])
 
 
 def kind_of(head: bytes) -> str:

@@ -8,7 +8,7 @@ import spacy
 from spacy.training import Example
 from typer.testing import CliRunner
 
-from spacy_elmo import _compat
+from spacy_elmo import util
 from spacy_elmo.cli._app import app
 from spacy_elmo.explorer import serving
 from spacy_elmo.explorer.serving import open_socket
@@ -115,6 +115,6 @@ def test_explore_names_a_port_in_use() -> None:
 
 
 def test_explore_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_compat, "has_uvicorn", False)
+    monkeypatch.setattr(util, "has_uvicorn", False)
     result = _run("--port", 0)
     assert result.exit_code == 1 and "The explorer needs" in result.output and "spacy-elmo[explore]" in result.output

@@ -6,7 +6,7 @@ import lzma
 
 import pytest
 
-from spacy_elmo import _compat
+from spacy_elmo import util
 from spacy_elmo.corpora.files import decode, open_bytes, read_lines, skip_items
 
 TEXT = "der Fluß fließt .\n\nsie saß\n".encode() * 50
@@ -63,7 +63,7 @@ def test_zstandard_is_read(tmp_path):
 
 
 def test_missing_package_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(_compat, "has_zstandard", False)
+    monkeypatch.setattr(util, "has_zstandard", False)
     (tmp_path / "text.zst").write_bytes(b"")
     with pytest.raises(ValueError, match="pip install zstandard"), open_bytes(tmp_path / "text.zst"):
         pass

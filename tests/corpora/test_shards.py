@@ -15,7 +15,7 @@ import spacy
 from spacy.tokens import Doc, DocBin
 from typer.testing import CliRunner
 
-from spacy_elmo import _compat
+from spacy_elmo import util
 from spacy_elmo.cli._app import app
 from spacy_elmo.corpora import texts as _texts
 from spacy_elmo.corpora.files import Counts
@@ -329,7 +329,7 @@ def package(monkeypatch):
         return {"train": _Rows(ROWS["text"])} if "split" in name else _Rows(ROWS["tokens"])
 
     fake = SimpleNamespace(load_dataset=load_dataset, load_from_disk=load_from_disk)
-    monkeypatch.setattr(_compat, "has_datasets", True)
+    monkeypatch.setattr(util, "has_datasets", True)
     monkeypatch.setitem(sys.modules, "datasets", fake)
     return calls
 
@@ -387,7 +387,7 @@ def test_errors_say_what_is_missing(package, tmp_path, monkeypatch):
         (tmp_path / name / "state.json").write_text("{}")
         with pytest.raises(ValueError, match=message):
             find_shards(f"hf:{tmp_path / name}:dev")
-    monkeypatch.setattr(_compat, "has_datasets", False)
+    monkeypatch.setattr(util, "has_datasets", False)
     with pytest.raises(ValueError, match="pip install datasets"):
         find_shards("hf:text")
 

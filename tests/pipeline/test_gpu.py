@@ -7,7 +7,6 @@ import torch
 from thinc.api import NumpyOps, get_current_ops, require_cpu, require_gpu
 from thinc.util import to_numpy
 
-from spacy_elmo._compat import has_cupy
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
@@ -15,6 +14,7 @@ from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.lanes import LaneRun
 from spacy_elmo.nn import BiLSTM
 from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.util import has_cupy
 
 from .placements import make_tagger, task_encoder
 from .tiny import BILM, LISTENER, TEXTS, add_elmo, listening, make_examples

@@ -13,7 +13,7 @@ from weights.loopback import Site, serving
 
 import spacy_elmo.weights.origins as fetch
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo._compat import hash_file
+from spacy_elmo.util import hash_file
 from spacy_elmo.weights.origins import (
     MAX_REDIRECTS,
     Origin,

@@ -1,14 +1,82 @@
-"""Atomic writing of a folder."""
+"""What every package may need: flags of optional packages, hashes, atomic writing, small checks of values."""
 
+import hashlib
+import math
 import os
 import shutil
 import tempfile
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Any, Iterator, Sequence, TypeGuard
 
-from ..errors import Errors
-from .sources import is_hidden
+from .errors import Errors
+
+has_cupy: bool = find_spec("cupy") is not None
+has_datasets: bool = find_spec("datasets") is not None
+has_faiss: bool = find_spec("faiss") is not None
+has_matplotlib: bool = find_spec("matplotlib") is not None
+has_onnx: bool = find_spec("onnx") is not None
+has_sklearn: bool = find_spec("sklearn") is not None
+has_starlette: bool = find_spec("starlette") is not None
+has_tensorboard: bool = find_spec("tensorboard") is not None
+has_uvicorn: bool = find_spec("uvicorn") is not None
+has_zstandard: bool = find_spec("zstandard") is not None
+
+CHUNK_BYTES = 2**20
+RESOURCE_FORKS = "__MACOSX"  # folder of zips made on macOS
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """RETURNS (bool): Whether a value from a file or config is a finite number; true and false are not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
+
+
+def is_hidden(name: str) -> bool:
+    """name (str): Name of a file, with slashes.
+    RETURNS (bool): Whether it is not data: `._NAME` and the folder `__MACOSX` of macOS, `.DS_Store` and the like.
+    """
+    parts = PurePosixPath(name).parts
+    return RESOURCE_FORKS in parts or any(part.startswith(".") for part in parts[-1:])
+
+
+def hash_file(path: Path, algorithm: str = "sha256") -> str:
+    """Hash a file of any size, like `hashlib.file_digest` of Python 3.11.
+
+    path (Path): The file.
+    algorithm (str): A name that `hashlib` knows.
+    RETURNS (str): The digest in hexadecimal digits.
+    """
+    digest = hashlib.new(algorithm)
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Provide a temporary path of the same name next to the target, and rename it to the target at the end.
+
+    path (Path): The file, which is complete or as before; its folder is created.
+    YIELDS (Path): Where to write it, in a hidden folder that is removed in any case.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent) as folder:
+        yield (part := Path(folder) / path.name)
+        _sync(part)
+        os.replace(part, path)
+
+
+def write_text(path: Path, text: str, errors: str = "strict") -> None:
+    """Write a text file in UTF-8 atomically.
+
+    path (Path): The file; its folder is created.
+    text (str): The content.
+    errors (str): What to do with unpaired surrogates, see `str.encode`.
+    """
+    with atomic_file(path) as part:
+        part.write_bytes(text.encode("utf8", errors))
 
 
 @contextmanager

@@ -1,0 +1,32 @@
+"""Atomic writing: a file is complete or as before, whatever goes wrong, and nothing is left beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from spacy_elmo.util import atomic_file, is_number, write_text
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.txt"
+    write_text(path, "one\n")
+    with pytest.raises(KeyError), atomic_file(path) as part:
+        part.write_text("half")
+        raise KeyError
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "\ud800")
+    assert path.read_bytes() == b"one\n" and list(path.parent.iterdir()) == [path]
+    write_text(path, "a\ud800", errors="replace")
+    (tmp_path / "new" / "plain").touch()
+    assert path.read_bytes() == b"a?"
+    assert path.stat().st_mode == (tmp_path / "new" / "plain").stat().st_mode, "permissions are those of other files"
+
+
+@pytest.mark.parametrize("value", [1, -2.5, 10**400])
+def test_numbers(value: object) -> None:
+    assert is_number(value)
+
+
+@pytest.mark.parametrize("value", [True, "1", None, [], float("nan"), float("inf")])
+def test_no_numbers(value: object) -> None:
+    assert not is_number(value)
