@@ -169,7 +169,11 @@ def detect_allennlp(path: Path) -> Optional[AllenNLPFiles]:
         own = _choose_weights(sources)
         return None if own is None else AllenNLPFiles(f"{path}/", sources, own)
     source = Source(path)
-    if _is_state_dict(source) or (source.name.endswith(STATE_SUFFIXES) and not source.kind()):
+    if (
+        source.kind() == "pickle"
+        or _is_state_dict(source)
+        or (source.name.endswith(STATE_SUFFIXES) and not source.kind())
+    ):
         beside = list_sources(path.parent, INNER_FOLDERS)
         return AllenNLPFiles(f"{path.parent}/", {**beside, source.name: source}, source.name)
     return _in_tar(path) if path.is_file() and is_tar(path) else None
@@ -183,6 +187,8 @@ def detect_state_dict(path: Path) -> Optional[AllenNLPFiles]:
     sources = list_sources(path, INNER_FOLDERS) if path.is_dir() else {}
     names = [name for name in sources if "/" not in name and not name.startswith(TRAINING_STATE)]
     found = [name for name in names if _is_state_dict(sources[name])]
+    if not found:  # the reader says how to convert it
+        found = [name for name in names if sources[name].kind() == "pickle"][:1]
     if len(found) > 1:
         raise ValueError(Errors.EL021.format(path=path, n=len(found), kind="state dicts", names=", ".join(found)))
     return AllenNLPFiles(f"{path}/", sources, found[0]) if found else None

@@ -52,7 +52,7 @@ from .native import (
     write_native,
 )
 from .parts import LoadedMix, mixes_from_meta, read_vocabulary
-from .sources import PathLike, Source, is_tar, is_zip, list_sources, scan_tar
+from .sources import TAR_SUFFIXES, PathLike, Source, is_tar, is_zip, list_sources, scan_tar
 from .tensorflow import (
     CHECKPOINT_WANTED,
     HUB_WANTED,
@@ -121,7 +121,12 @@ def _packaged(name: str) -> Path:
 
 Listing = Dict[str, List[str]]  # names of files by folder
 
-ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar")
+ARCHIVE_SUFFIXES = (".zip", *TAR_SUFFIXES)
+# `python -m zipfile` takes backslashes, which programs of Windows write, for a part of the name.
+WITH_SLASHES = (
+    "from zipfile import ZipFile as Z; import sys; a = Z(sys.argv[1]); "
+    "[(setattr(m, 'filename', m.filename.replace(chr(92), '/')), a.extract(m, sys.argv[2])) for m in a.infolist()]"
+)
 COMMON_SUFFIXES = (".json", ".txt")
 MAX_NAMES = 2000  # files considered, in a folder and in the folders below it
 MAX_NAMED = 3  # names in a message
@@ -163,7 +168,11 @@ def unpacking(path: Path) -> str:
     for suffix in ARCHIVE_SUFFIXES:
         folder = folder.removesuffix(suffix)
     folder = folder if folder != str(path) else f"{folder}_files"
-    command = f"python -m {'zipfile' if is_zip(path) else 'tarfile'} -e {quote(str(path))} {quote(folder)}"
+    tool = "-m tarfile -e"
+    if is_zip(path):
+        has_backslashes = any("\\" in (source.member or "") for source in list_sources(path).values())
+        tool = f"-c {quote(WITH_SLASHES)}" if has_backslashes else "-m zipfile -e"
+    command = f"python {tool} {quote(str(path))} {quote(folder)}"
     return f"Unpack it, and pass the folder with these files: `{command}`"
 
 
@@ -482,7 +491,7 @@ def load_bilm(
     """Load a biLM from one path, or from the two files of bilm-tf and AllenNLP.
 
     path (Optional[PathLike]): A folder in native format or with options.json and one HDF5 file, an HDF5 file next to
-        its options, a zip with both (read without unpacking), a folder or zip of ELMoForManyLangs, an AllenNLP archive,
+        its options, a zip of either (read without unpacking), a folder or zip of ELMoForManyLangs, an AllenNLP archive,
         folder of a training or state dict (with "#" and a name for one of several biLMs in it), a TensorFlow checkpoint
         of bilm-tf, the folder of a TF-Hub module, or a packaged name such as "en_elmo_sm". Files may have any suffix.
     options (Optional[PathLike]): options.json of bilm-tf, with `weights` instead of `path`.

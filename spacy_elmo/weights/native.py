@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy as np
@@ -38,7 +38,7 @@ from .parts import (
     to_arrays,
     write_vocabulary,
 )
-from .sources import Source, check_size, decoding, kind_of, list_sources, parse_json, read_json, unreadable
+from .sources import Source, check_size, decoding, is_zip, kind_of, list_sources, parse_json, read_json, unreadable
 from .tensor_map import Array, Shape, find_misfits
 
 # Names of the arrays of a network in files. They do not change when modules of the code are renamed.
@@ -76,14 +76,14 @@ CONFIG_NAME, WEIGHTS_NAME = "config.json", "weights.safetensors"
 META_NAME, VOCAB_NAME = "meta.json", "vocab.txt"
 LEXICON_NAME = "lexicon.json"  # symbols of a biLM with a token embedder
 NETWORK_PREFIX = "bilm."  # of the arrays of the network
-NATIVE_WANTED = f"a folder with {CONFIG_NAME} and {WEIGHTS_NAME}"
+NATIVE_WANTED = f"a folder or .zip with {CONFIG_NAME} and {WEIGHTS_NAME}"
 
 
 @dataclass(frozen=True)
 class NativeFiles:
     """The files of a biLM in native format.
 
-    folder (Path): Where they are.
+    folder (Path): Where they are: a folder, or a zip.
     weights (Source): The safetensors file.
     sources (Mapping[str, Source]): All files of the folder by name, config.json among them.
     """
@@ -94,10 +94,13 @@ class NativeFiles:
 
 
 def detect_native(path: Path) -> Optional[NativeFiles]:
-    """path (Path): A folder that exists, or one of the two files in it.
+    """path (Path): A folder that exists, one of the two files in it, or a zip of the folder.
     RETURNS (Optional[NativeFiles]): The files if they are in native format, else None. The weights may have any name.
+    RAISES (ValueError): For a zip with several biLMs.
     """
     given = Source(path)
+    if path.is_file() and is_zip(path):
+        return _in_zip(path)
     is_weights = not path.is_dir() and (given.name == WEIGHTS_NAME or has_network(given))
     if not path.is_dir() and given.name != CONFIG_NAME and not is_weights:
         return None
@@ -109,6 +112,24 @@ def detect_native(path: Path) -> Optional[NativeFiles]:
     if not found:
         found = [source for source in sources.values() if has_network(source)]
     return NativeFiles(folder, found[0], sources) if len(found) == 1 else None
+
+
+def _in_zip(path: Path) -> Optional[NativeFiles]:
+    """The only folder of a zip with a config and weights, which are read without unpacking."""
+    sources = list_sources(path)
+    found: Dict[str, NativeFiles] = {}
+    for root in [name.removesuffix(CONFIG_NAME) for name in sources if PurePosixPath(name).name == CONFIG_NAME]:
+        inside = {name.removeprefix(root): sources[name] for name in sources if name.startswith(root)}
+        own = [name for name in inside if "/" not in name and name.endswith(".safetensors")]
+        weights = [inside[name] for name in own if name == WEIGHTS_NAME or has_network(inside[name])]
+        if len(weights) == 1:
+            found[root.rstrip("/") or "the top"] = NativeFiles(path, weights[0], inside)
+    if len(found) > 1:
+        names = ", ".join(found)
+        raise ValueError(
+            f"'{path}' has {len(found)} biLMs ({names}), but should have one. Unpack it, and pass one of its folders."
+        )
+    return next(iter(found.values()), None)
 
 
 def has_network(source: Source) -> bool:

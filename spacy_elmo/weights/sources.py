@@ -1,4 +1,4 @@
-"""Files of a biLM: on disk, in a zip or in a tar archive, plain or gzip. Sizes are checked before memory is taken."""
+"""Files of a biLM: on disk, in a zip or in a tar, plain or compressed. Sizes are checked before memory is taken."""
 
 import gzip
 import io
@@ -7,19 +7,20 @@ import tarfile
 import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Union
+from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Union, cast
 
 from ..errors import Errors
 from ..util import is_hidden
 from .checks import MAX_JSON_BYTES, MAX_JSON_DEPTH, MIB, expanded_limit, listed, shorten
 
-# Read the files of a biLM: on disk or in a zip, plain or gzip, with limits on their size. Texts, JSON, first bytes.
-
-GZIP_SUFFIX, GZIP_MAGIC = ".gz", b"\x1f\x8b"
+GZIP_SUFFIX, GZIP_MAGIC, BZIP2_MAGIC, XZ_MAGIC = ".gz", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
+COMPRESSED = (GZIP_MAGIC, BZIP2_MAGIC, XZ_MAGIC)
 ZIP_MAGIC = b"PK\x03\x04"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 TORCH_MAGIC = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the number that begins files of torch before version 1.6
+PICKLED = (*(bytes([0x80, protocol]) for protocol in (2, 3, 4, 5)), b"(dp0\n", b"}q\0", b"ccollections\n")
 USTAR_MAGIC, USTAR_OFFSET = b"ustar", 257
 HEAD_BYTES = 512
 MAX_HEADER_BYTES = 64 * MIB  # of safetensors
@@ -29,6 +30,15 @@ DAMAGED = (
 )
 
 PathLike = Union[str, Path]
+
+
+def is_pickled(path: object, kind: str) -> ValueError:
+    """RETURNS (ValueError): A file is a plain Python pickle, which is never opened, and how to save what it has."""
+    return ValueError(
+        f"'{path}' cannot be read as {kind}: it is a Python pickle, which can run code when it is opened. If you trust "
+        "it, open it with `pickle.load` and save its tensors with `torch.save(state_dict, path)` (`torch.as_tensor` "
+        "makes them from NumPy arrays; a softmax and token embeddings belong into HDF5, `h5py.File`)."
+    )
 
 
 def unreadable(path: object, kind: str, reason: object, remedy: str = DAMAGED) -> ValueError:
@@ -54,7 +64,7 @@ def decoding(path: object, kind: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Source:
-    """A file on disk, or a member of a zip; either may be compressed with gzip.
+    """A file on disk, or a member of a zip; either may be compressed with gzip, bzip2 or xz.
 
     path (Path): The file, or the zip.
     member (Optional[str]): Name inside the zip, as it is stored there.
@@ -73,30 +83,31 @@ class Source:
         return f"{self.path}:{self.member}" if self.member else str(self.path)
 
     def read_bytes(self, max_bytes: Optional[int] = None) -> bytes:
-        """Read the content, decompressed if it is gzip by its first bytes. Sizes are checked before.
+        """Read the content, decompressed if its first bytes are those of gzip, bzip2 or xz. Sizes are checked before.
 
         max_bytes (Optional[int]): Maximum size; None limits only the expansion of what is compressed.
         RETURNS (bytes): The content.
-        RAISES (ValueError): EL020 if there is no such file, EL022 if the zip or gzip is damaged, EL036 if it is too
+        RAISES (ValueError): EL020 if there is no such file, EL022 if it is a damaged archive, EL036 if it is too
             large.
         RAISES (OSError): EL037 if the operating system cannot read it.
         """
         content = self._read_stored(max_bytes)
-        if not content.startswith(GZIP_MAGIC):  # whatever its name: browsers decompress without renaming
+        if not content.startswith(COMPRESSED):  # whatever its name: browsers decompress without renaming
             return content
         limit = expanded_limit(len(content))
         limit = limit if max_bytes is None else min(limit, max_bytes)
-        with decoding(self, "gzip"), gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        kind = "gzip" if content.startswith(GZIP_MAGIC) else "bzip2 or xz"
+        with decoding(self, kind), decompress(io.BytesIO(content)) as file:
             content = file.read(limit + 1)
         check_size(self, len(content), limit)
         return content
 
-    def is_gzip(self) -> bool:
-        """RETURNS (bool): Whether a file on disk is compressed with gzip."""
+    def is_compressed(self) -> bool:
+        """RETURNS (bool): Whether a file on disk is compressed with gzip, bzip2 or xz."""
         if not self.path.is_file():
             return False
         with self.path.open("rb") as file:
-            return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+            return file.read(HEAD_BYTES).startswith(COMPRESSED)
 
     def read_text(self, max_bytes: Optional[int] = None) -> str:
         """max_bytes (Optional[int]): Maximum size; None limits only the expansion of what is compressed.
@@ -110,13 +121,13 @@ class Source:
         return kind_of(self.read_head())
 
     def read_head(self, n_bytes: int = HEAD_BYTES) -> bytes:
-        """RETURNS (bytes): The first bytes, after gzip; none of a file that cannot be read, as its reader will tell."""
+        """RETURNS (bytes): The first bytes, decompressed; none of a file that cannot be read: its reader says why."""
         try:
             if self.member is None:
                 with self.path.open("rb") as file:
-                    return _read_head(file, n_bytes)
+                    return decompress(file).read(n_bytes)
             with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
-                return _read_head(stream, n_bytes)
+                return decompress(stream).read(n_bytes)
         except Exception:  # many kinds, of zipfile and gzip
             return b""
 
@@ -165,7 +176,7 @@ def list_sources(path: Path, inner: Sequence[str] = ()) -> Dict[str, Source]:
 
 def kind_of(head: bytes) -> str:
     """head (bytes): The first bytes of a file, 512 or more.
-    RETURNS (str): "hdf5", "torch", "safetensors", "zip" or "tar"; "" for another format.
+    RETURNS (str): "hdf5", "torch", "safetensors", "zip", "tar" or "pickle"; "" for another format.
     """
     if head.startswith(ZIP_MAGIC):
         n_name = int.from_bytes(head[26:28], "little")
@@ -176,6 +187,8 @@ def kind_of(head: bytes) -> str:
         return "torch"
     if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES:
         return "safetensors"
+    if head.startswith(PICKLED):
+        return "pickle"
     return "tar" if head[USTAR_OFFSET:].startswith(USTAR_MAGIC) else ""
 
 
@@ -183,12 +196,19 @@ def _plain_name(name: str) -> str:
     return name if name.endswith(".tar.gz") else name.removesuffix(GZIP_SUFFIX)
 
 
-def _read_head(file: IO[bytes], n_bytes: int) -> bytes:
-    head = file.read(n_bytes)
-    if not head.startswith(GZIP_MAGIC):
-        return head
+def decompress(file: IO[bytes]) -> IO[bytes]:
+    """file (IO[bytes]): At its beginning.
+    RETURNS (IO[bytes]): The decompressed stream; the file itself if it is not gzip, bzip2 or xz by its first bytes.
+    """
+    head = file.read(max(map(len, COMPRESSED)))
     file.seek(0)
-    return gzip.GzipFile(fileobj=file).read(n_bytes)
+    if head.startswith(GZIP_MAGIC):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=file))
+    if head.startswith((BZIP2_MAGIC, XZ_MAGIC)):  # Python may be built without either
+        is_xz = head.startswith(XZ_MAGIC)
+        opened: IO[bytes] = import_module("lzma").LZMAFile(file) if is_xz else import_module("bz2").BZ2File(file)
+        return opened
+    return file
 
 
 def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
@@ -202,9 +222,11 @@ def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
 
 
 def is_zip(path: Path) -> bool:
-    """RETURNS (bool): Whether a file is a zip. `zipfile.is_zipfile` raises for some that only end like one."""
+    """RETURNS (bool): Whether a file is a zip. `zipfile.is_zipfile` raises for some that only end like one, and is true
+    for a tar whose last member is a zip.
+    """
     try:
-        return zipfile.is_zipfile(path)
+        return Source(path).kind() != "tar" and zipfile.is_zipfile(path)
     except zipfile.BadZipFile:
         return False
 
@@ -281,9 +303,9 @@ def _inner(node: Any) -> List[Any]:
     return [value for value in values if isinstance(value, (dict, list))]
 
 
-# Members of a tar archive, plain or gzip, in memory: every header is checked first, nothing is unpacked to disk.
+# Members of a tar archive, plain or compressed, in memory: every header is checked first, nothing is unpacked to disk.
 
-SUFFIXES = (".tar", ".tar.gz", ".tgz")
+TAR_SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz", ".tbz2", ".txz", ".tar")
 BLOCK = 512
 MAX_MEMBERS = 1000
 MAX_TAR_HEADER_BYTES = MIB  # long names and attributes of a member
@@ -326,12 +348,12 @@ class TarMember(Source):
 
 
 def is_tar(path: Path) -> bool:
-    """RETURNS (bool): Whether a file is meant as a tar archive, plain or gzip, by its first bytes or its name. A gzip
-    that cannot be decompressed is.
+    """RETURNS (bool): Whether a file is meant as a tar archive, plain or compressed, by its first bytes or its name. A
+    file that cannot be decompressed is.
     """
-    if Source(path).kind() == "tar" or path.name.endswith(SUFFIXES):
+    if Source(path).kind() == "tar" or path.name.endswith(TAR_SUFFIXES):
         return True
-    return Source(path).is_gzip() and not Source(path).read_head()
+    return Source(path).is_compressed() and not Source(path).read_head()
 
 
 def scan_tar(path: Path, is_small: IsSmall) -> TarScan:
@@ -414,7 +436,7 @@ class _Header(tarfile.TarInfo):
 class _Limited(io.RawIOBase):
     """A stream that ends at a limit, and remembers that it did."""
 
-    def __init__(self, file: io.BufferedIOBase, max_bytes: int) -> None:
+    def __init__(self, file: IO[bytes], max_bytes: int) -> None:
         self.file, self.n_left = file, max_bytes
 
     @property
@@ -434,9 +456,7 @@ def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
     stream: Optional[_Limited] = None
     try:
         with decoding(path, "tar archive"), path.open("rb") as raw:
-            is_gzip = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-            raw.seek(0)
-            stream = _Limited(gzip.GzipFile(fileobj=raw) if is_gzip else raw, limit)
+            stream = _Limited(decompress(raw), limit)
             with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
                 yield archive
     except ValueError as error:

@@ -127,17 +127,6 @@ def test_a_packed_module_of_tf_hub_is_named(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.issue(17)
-def test_a_zip_of_a_native_folder_is_named(folder: Path, tmp_path: Path) -> None:
-    save_bilm(load_bilm(folder), tmp_path / "native")
-    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
-        for file in (tmp_path / "native").iterdir():
-            archive.write(file, file.name)
-    message = message_of(tmp_path / "packed.zip")
-    assert "the files of native, which is not read in place." in message
-    assert f"`python -m zipfile -e {tmp_path}/packed.zip {tmp_path}/packed`" in message
-
-
-@pytest.mark.issue(17)
 def test_a_folder_with_one_archive_is_read_as_the_archive(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "downloaded").mkdir()
     with zipfile.ZipFile(tmp_path / "downloaded" / "144.zip", "w") as archive:

@@ -3,9 +3,13 @@
 import codecs
 import gzip
 import json
+import shlex
 import shutil
+import subprocess
+import sys
 import tarfile
 import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -259,3 +263,80 @@ def test_a_repeated_word_has_the_later_row_of_the_softmax(kind, tmp_path):
     save_bilm(bilm, tmp_path / "copy")
     with pytest.warns(UserWarning, match="repeats 1 word"):
         assert load_bilm(tmp_path / "copy").vocabulary == bilm.vocabulary
+
+
+def pack(folder: Path, path: Path, mode: str = "zip", separator: str = "/") -> Path:
+    """The files of a folder in an archive, with its name before each; `separator` as in zips of Windows."""
+    if mode == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in folder.iterdir():
+                archive.writestr(f"{folder.name}{separator}{file.name}", file.read_bytes())
+    else:
+        with tarfile.open(path, f"w:{mode}") as archive:  # type: ignore[call-overload]
+            archive.add(folder, folder.name)
+    return path
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("separator", ["/", "\\"])
+@pytest.mark.parametrize("place", ["zip", "folder", "other suffix", "beside another model"])
+def test_a_zip_of_a_native_folder_is_read_in_place(place, separator, tmp_path):
+    folder = make("native", tmp_path / "model")
+    path = pack(folder, tmp_path / ("model.bin" if place == "other suffix" else "model.zip"), separator=separator)
+    if place == "folder":
+        (tmp_path / "downloaded").mkdir()
+        path = path.rename(tmp_path / "downloaded" / path.name).parent
+    if place == "beside another model":
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr(f"other{separator}config.json", "{}")
+    assert_same(path, load_bilm(folder))
+    if place == "zip":
+        with zipfile.ZipFile(path, "a") as archive:
+            for name in ("config.json", "weights.safetensors"):
+                archive.writestr(f"second{separator}{name}", (folder / name).read_bytes())
+        with pytest.raises(ValueError, match="2 biLMs.*model, second"):
+            load_bilm(path)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("separator", ["/", "\\"])
+@pytest.mark.parametrize("kind", ["allennlp", "tf-checkpoint"])
+def test_the_command_in_the_error_for_a_zip_unpacks_it(kind, separator, tmp_path):
+    folder = make(kind, tmp_path / "a model")
+    path = pack(folder, tmp_path / "it's packed.zip", separator=separator)
+    with pytest.raises(ValueError, match="is an archive with the files of") as error:
+        load_bilm(path)
+    command = shlex.split(str(error.value).partition("`")[2].partition("`")[0])
+    subprocess.run([sys.executable, *command[1:]], check=True, capture_output=True)
+    assert_same(tmp_path / "it's packed" / "a model", load_bilm(folder))
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("mode", ["", "gz", "bz2", "xz"])
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("name", ["model.tar.{}", "model.t{}", "model"])
+def test_tars_of_every_compression_are_alike(name, kind, mode, tmp_path):
+    folder = make(kind, tmp_path / "model-1")
+    path = pack(folder, tmp_path / name.format(mode).removesuffix("."), mode)
+    if kind == "allennlp":
+        return assert_same(path, load_bilm(folder))
+    with pytest.raises(ValueError, match=f"is an archive with the files of .*{kind}.* Unpack it") as error:
+        load_bilm(path)
+    command = shlex.split(str(error.value).partition("`")[2].partition("`")[0])
+    subprocess.run([sys.executable, *command[1:]], check=True, capture_output=True)
+    assert_same(Path(command[-1]) / "model-1", load_bilm(folder))
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("mode", ["gz", "bz2", "xz"])
+def test_a_damaged_or_huge_archive_is_refused(mode, tmp_path):
+    path = pack(make("bilm-tf", tmp_path / "model"), tmp_path / f"model.tar.{mode}", mode)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match="cannot be read as tar archive|no known format"):
+        load_bilm(path)
+    with tarfile.open(path, f"w:{mode}") as archive:  # type: ignore[call-overload]
+        member = tarfile.TarInfo("weights.th")
+        member.size = 2**27
+        archive.addfile(member, BytesIO(bytes(member.size)))
+    with pytest.raises(ValueError, match="no biLM needs more|declare .* should be at most"):
+        load_bilm(path)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from reference.allennlp_state import elmo_state, make_config, to_bytes
-from reference.seeded_weights import SENTENCES, make_arrays, make_options
+from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, write_model
 from safetensors.torch import save_file
 
 from spacy_elmo import load_bilm, load_mixes
@@ -228,3 +228,42 @@ def test_several_state_dicts_are_ambiguous(options, tmp_path):
         (tmp_path / name).write_bytes(to_bytes(STATE))
     with pytest.raises(ValueError, match="EL021.*2 files with state dicts .a.bin, b.bin."):
         load_bilm(tmp_path)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize("kind", ["tensors", "arrays", "checkpoint", "gzip"])
+def test_a_plain_pickle_is_named_with_the_way_to_save_it(kind, protocol, options, tmp_path):
+    state = {name: tensor.numpy() for name, tensor in STATE.items()} if kind == "arrays" else STATE
+    path = tmp_path / "elmo.pkl"
+    content = pickle.dumps({"state_dict": state} if kind == "checkpoint" else state, protocol)
+    path.write_bytes(gzip.compress(content) if kind == "gzip" else content)
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone" / "elmo.th").write_bytes(path.read_bytes())
+    entries = [
+        lambda: load_bilm(options=options, weights=path),
+        lambda: load_bilm(path),
+        lambda: load_bilm(tmp_path / "alone"),
+        lambda: load_mixes(path),
+        lambda: Elmo.from_allennlp(path),
+    ]
+    for load in entries:
+        with pytest.raises(ValueError, match=r"Python pickle.*torch\.save\(state_dict, path\)") as error:
+            load()
+        assert "ownload" not in str(error.value) and "alone" in str(error.value) or str(path) in str(error.value)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("name", ["softmax", "token_embeddings"])
+def test_a_plain_pickle_in_place_of_hdf5_is_named(name, tmp_path):
+    folder = write_model(tmp_path / "model", OPTIONS, make_arrays(OPTIONS), WORDS)
+    (folder / "words.pkl").write_bytes(pickle.dumps({"embedding": np.zeros((9, 8))}))
+    with pytest.raises(ValueError, match="words.pkl.*Python pickle"):
+        load_bilm(folder, **{name: folder / "words.pkl"})
+
+
+@pytest.mark.issue(37)
+def test_a_pickle_beside_a_state_dict_is_not_weights(wanted, tmp_path):
+    (tmp_path / "vocabulary.pkl").write_bytes(pickle.dumps({"a": 1}))
+    (tmp_path / "elmo.pt").write_bytes(to_bytes(STATE))
+    assert_same(load_bilm(tmp_path), wanted)
