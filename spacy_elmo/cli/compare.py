@@ -9,7 +9,6 @@ import srsly
 import typer
 
 from ..corpora.shards import find_shards, read_shards
-from ..errors import Errors
 from ..weights.comparison import DIFFERENT, SAME, SENTENCES, TOLERANCE, Comparison, compare_bilms
 from . import _common
 from ._app import Arg, Opt, app
@@ -66,11 +65,13 @@ def read_sentences(path: Path, lang: Optional[str] = None) -> List[List[str]]:
     """path (Path): Text, JSONL or DocBin.
     lang (Optional[str]): Language of the tokenizer, see `find_shards`.
     RETURNS (List[List[str]]): Its sentences.
-    RAISES (ValueError): EL367 if there is no token.
+    RAISES (ValueError): If there is no token.
     """
     sentences = [list(sentence) for sentence in read_shards(find_shards([path], lang=lang))]
     if not any(sentences):
-        raise ValueError(Errors.EL367.format(path=path))
+        raise ValueError(
+            f"There are no sentences to compare the vectors on in '{path}'. Pass a text with at least one token."
+        )
     return sentences
 
 

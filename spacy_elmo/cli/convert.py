@@ -98,8 +98,8 @@ def convert(
     dtype (str): "float32", "float16" or "int8"; float32 for ONNX.
     force (bool): Replace an existing output.
     RETURNS (BiLM): The model, as loaded.
-    RAISES (ValueError): EL033 for a dtype that the format does not have, EL354 for a path that does not fit the format,
-        EL373 if the biLM would be replaced by itself.
+    RAISES (ValueError): For a dtype that the format does not have, EL354 for a path that does not fit the format,
+        if the biLM would be replaced by itself.
     """
     _check_output(output_path, format, dtype)
     check_source(bilm_path, output_path)
@@ -117,6 +117,8 @@ def _check_output(output_path: Path, format: str, dtype: str) -> None:
     """Check what can be checked before the weights are read."""
     is_onnx = format == Format.onnx.value
     if is_onnx and dtype != DType.float32.value:
-        raise ValueError(Errors.EL033.format(name="dtype", value=dtype, known="float32 (for ONNX)"))
+        raise ValueError(
+            f"The setting dtype is '{dtype}', but should be float32 for ONNX. Choose it, or another format."
+        )
     if not is_onnx and output_path.suffix == ".onnx":
         raise ValueError(Errors.EL354.format(path=output_path, format=format, reason="it ends in .onnx"))

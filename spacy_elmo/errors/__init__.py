@@ -7,7 +7,6 @@ from .corpora import CorporaErrors
 from .manylangs import ManyLangsErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
-from .tensorflow import TensorFlowErrors
 from .warnings import Warnings
 from .weights import WeightsErrors
 
@@ -17,8 +16,6 @@ __all__ = ["Errors", "Warnings"]
 class Errors(
     BiLMErrors,
     WeightsErrors,
-    ManyLangsErrors,
-    TensorFlowErrors,
     CorporaErrors,
     PipelineErrors,
     PretrainingErrors,

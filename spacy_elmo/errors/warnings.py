@@ -10,10 +10,6 @@ class Warnings(metaclass=Catalogue):
         "The file '{path}' next to the weights cannot be used as vocabulary: {reason} The biLM is loaded without a "
         "vocabulary, which its vectors do not need. Correct the file, or pass vocab=... (`--vocab`) to use another one."
     )
-    WL021 = (
-        "The adaptive softmax over {n_words} words is not saved: the bilm-tf format has only the full softmax. Vectors "
-        'do not need it; save with format "native" (`--to native`) to keep it for perplexity and further training.'
-    )
     WL060 = (
         "{listener} found no layers on {n_docs} Docs and uses zeros. Is an ELMo component in the pipeline, before the "
         'component with the listener, under the name in `upstream` ("*" for the nearest one), and enabled?'
@@ -89,10 +85,6 @@ class Warnings(metaclass=Catalogue):
         "'{path}' does not tell the clips and the activation of {name}, and there is no options.json. Assumed are "
         "those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its vectors are "
         "wrong: pass its options.json with `load_bilm(options=..., weights=...)` (`--options`)."
-    )
-    WL311 = (
-        "The biLM has {n} scalar mixes, but an ElmoTokenEmbedder of AllenNLP has one: the first is saved. Save with "
-        'format "native" to keep all.'
     )
     WL312 = (
         "'{path}' has cached vectors of {n_words} words (vocab_to_cache), and no config says that they were constant. "

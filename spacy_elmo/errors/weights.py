@@ -1,6 +1,6 @@
-"""Errors of weights: reading, writing, files that do not fit each other, downloads and comparisons.
+"""Errors of weights: reading, writing, files that do not fit each other.
 
-EL020 to EL037, EL180, EL313 to EL319, EL344, EL367, EL371 to EL373.
+EL020 to EL037, EL320, EL372.
 """
 
 from .catalogue import Catalogue
@@ -28,15 +28,6 @@ class WeightsErrors(metaclass=Catalogue):
         "The weights in '{path}' do not fit '{options}', {n_problems} problem(s):{problems}\nIf sizes differ, use the "
         "settings that came with the weights; otherwise the file is damaged."
     )
-    EL027 = (
-        "'{path}' cannot be used as vocabulary, one word per line in UTF-8: {reason} Correct the file, convert it to "
-        "UTF-8, or use another one."
-    )
-    EL029 = (
-        "'{path}' cannot be used as token embeddings: {problems}. Use a file with one dataset 'embedding' that has a "
-        "row for each word of the vocabulary, as wide as one direction of the biLM."
-    )
-    EL033 = "The setting {name} is '{value}', but should be one of: {known}. Choose one of these."
     EL036 = (
         "'{path}' has {n_bytes} bytes, but should have at most {max_bytes}: no biLM needs more. Check that it is the "
         "right file and identical to the original."
@@ -46,35 +37,7 @@ class WeightsErrors(metaclass=Catalogue):
         "The folder '{path}' has files of a biLM that was not written here: {names}. Nothing is deleted. Choose "
         "another folder, or move these files away."
     )
-    EL373 = (
-        "'{target}' has the biLM that is read, '{source}', and would be replaced by it. Choose another folder, and "
-        "delete the old one when you have checked the new one."
+    EL320 = (
+        "The TensorFlow checkpoint file '{path}' is refused: {reason}. It is truncated, damaged or not a checkpoint. "
+        "Compare its size with that of the original, and copy or download all files of the checkpoint again."
     )
-    EL180 = (
-        "The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Existing files "
-        "are unchanged."
-    )
-    EL313 = (
-        "'{path}' has no biLM with the name '{part}' after the '#', found: {names}. Choose one of these, or leave out "
-        "the '#' for the only one."
-    )
-    EL316 = (
-        "'{path}' is a language model of AllenNLP whose contextualizer cannot be read: {found}, should be one of: "
-        "{known}. Choose a model with one of these, and put its config.json next to it."
-    )
-    EL318 = "The scalar mixes of {path} cannot be used: {problem}. {remedy}."
-    EL319 = (
-        "{given} cannot be added to a biLM in the format {format} ('{path}'). Load it without {given}. A biLM with "
-        "LSTMs can also be saved in the bilm-tf format, and loaded from there with {given}."
-    )
-    EL344 = (
-        "No biLM is equal to the language model of AllenNLP in '{path}', {n_problems} problem(s):{problems}\nSupported "
-        "are archives of `language_model` as saved, with `bidirectional_language_model_transformer`, or with a `lstm` "
-        "as wide as its input, over `elmo_characters`."
-    )
-    EL371 = (
-        "These files are not those of the published '{name}':{problems}\nPass the files of its publisher, or another "
-        "name (`python -m spacy elmo download --list`). Files of your own need no download: every command takes their "
-        "path."
-    )
-    EL367 = "There are no sentences to compare the vectors on in '{path}'. Pass a text with at least one token."

@@ -14,6 +14,7 @@ from ..inference.bilm import BiLM
 from ..inference.isolation import isolated
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
 from ..util import atomic_file, has_onnx
+from ..weights.formats import not_saved
 from ..weights.sources import PathLike
 from .onnx_graph import (
     FLOAT,
@@ -50,7 +51,7 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
     force (bool): Replace an existing file.
     RAISES (ValueError): If the file exists or has another suffix; without the package onnx; EL352 for a biLM that has
         no ONNX form: in reduced precision, with unknown modules, or above 2 GB.
-    RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
+    RAISES (OSError): If it cannot be written, for example on a full disk.
     """
     target = to_path(path)
     if target.suffix != SUFFIX:
@@ -62,7 +63,7 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
         with atomic_file(target) as part:
             part.write_bytes(content)
     except OSError as error:
-        raise OSError(Errors.EL180.format(path=path, reason=error)) from error
+        raise not_saved(path, error) from error
 
 
 @isolated

@@ -78,7 +78,8 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
     RAISES (ValueError): See `package_bilm`.
     """
     if build not in BUILDS:
-        raise ValueError(Errors.EL033.format(name="build", value=build, known=", ".join(BUILDS)))
+        known = ", ".join(BUILDS)
+        raise ValueError(f"The setting build is '{build}', but should be one of: {known}. Choose one of these.")
     make_nlp(lang)
     wanted = "lower-case letters a-z, digits and single underscores between them (PEP 503)"
     _check(NAME, "name", name, wanted, "news or de_wiki_2018")

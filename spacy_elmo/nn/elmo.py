@@ -129,7 +129,7 @@ class Elmo(nn.Module):
         path (Optional[PathLike]), options (Optional[PathLike]), weights (Optional[PathLike]): See `load_bilm`.
         **settings (Any): Of `Elmo`, except for those of the mixes, which are the model's.
         RETURNS (Elmo): With a mix for each of AllenNLP's, and its layer norm.
-        RAISES (ValueError): EL060 for settings of the mixes, EL318 if there are no mixes, or they differ in their norm,
+        RAISES (ValueError): EL060 for settings of the mixes, if there are no mixes, or they differ in their norm,
             and those of `load_bilm`.
         """
         given = [name for name in OF_MIXES if name in settings]
@@ -140,8 +140,10 @@ class Elmo(nn.Module):
         mixes, norms = model.mixes, {mix.layer_norm for mix in model.mixes}
         if len(norms) != 1:
             problem = f"it has {len(mixes)} with {len(norms)} different norms, should have one or more with one norm"
-            remedy = "Make a module with new mixes: `Elmo(path)`"
-            raise ValueError(Errors.EL318.format(path=f"'{path or weights}'", problem=problem, remedy=remedy))
+            raise ValueError(
+                f"The scalar mixes of '{path or weights}' cannot be used: {problem}. Make a module with new mixes: "
+                "`Elmo(path)`."
+            )
         model.bilm.head = None  # vectors do not need the softmax
         module = cls(model.bilm, len(mixes), layer_norm=norms.pop(), **settings)
         with torch.no_grad():

@@ -18,7 +18,7 @@ from ..inference.bilm import BiLM
 from ..text.vocabulary import UNKNOWN, Vocabulary
 from ..weights import load_bilm
 from ..weights.parts import is_head_shared
-from ..weights.tensorflow import has_accumulators, read_accumulators
+from ..weights.tensorflow import has_accumulators, no_accumulators, read_accumulators
 from .config import PretrainConfig, RunSettings, SoftmaxConfig, check_config
 from .data import Sentences, count_predictions, read_held_out
 from .distributed import Ranks
@@ -186,7 +186,7 @@ def _accumulators(settings: RunSettings, init: Optional[BiLM], tell: Tell) -> Op
     if optimizer.init_accumulators:
         if init is None or settings.words.new_head:
             reason = "there is no biLM to start from" if init is None else "vocabulary.new_head makes a new softmax"
-            raise ValueError(Errors.EL326.format(path=path, reason=reason))
+            raise no_accumulators(path, reason)
         return read_accumulators(str(path), init, initial=optimizer.initial_accumulator)
     if init is not None and optimizer.name == "adagrad" and has_accumulators(str(path)):
         tell(f"{path} has Adagrad's accumulators; pretraining.optimizer.init_accumulators = true takes them over")

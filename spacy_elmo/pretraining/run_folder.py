@@ -78,7 +78,7 @@ def store_vocabulary(output: Path, vocabulary: Vocabulary) -> None:
 
 def stored_vocabulary(output: Path) -> Optional[Vocabulary]:
     """RETURNS (Optional[Vocabulary]): Vocabulary of the run in the folder, None if there is no run to resume.
-    RAISES (ValueError): EL027 for a damaged file.
+    RAISES (ValueError): For a damaged file.
     """
     path = output / VOCABULARY
     return read_vocabulary(Source(path), True) if path.is_file() and list_checkpoints(output) else None

@@ -199,7 +199,7 @@ def choose_vocabulary(
     is_new_head (bool): Whether the softmax of that biLM is replaced.
     warn (Tell): Called with a warning about a file in another order.
     RETURNS (Optional[Vocabulary]): From the file or the biLM; None if the words must be counted.
-    RAISES (ValueError): For a vocabulary file that is missing, damaged (EL027) or does not fit the biLM.
+    RAISES (ValueError): For a vocabulary file that is missing, damaged or does not fit the biLM.
     """
     given = _read_words(paths.vocab) if paths.vocab else None
     n_rows = _n_rows(init, is_new_head)

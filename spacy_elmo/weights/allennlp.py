@@ -37,6 +37,7 @@ from .parts import (
     mixes_from_meta,
     mixes_to_meta,
     network_shapes,
+    no_vocabulary,
     read_vocabulary,
     table_rows,
     to_arrays,
@@ -563,8 +564,16 @@ def _choose(modules: List[Module], part: Optional[str], place: str) -> Module:
         )
     found = [module for module in modules if part is None or module.name == part]
     if not found:
-        raise ValueError(Errors.EL313.format(path=place, part=part, names=describe(modules)))
+        raise no_such_part(place, part or "", describe(modules))
     return found[0]
+
+
+def no_such_part(path: object, part: str, names: str = "one biLM without a name") -> ValueError:
+    """RETURNS (ValueError): There is no biLM with the name after the "#"."""
+    return ValueError(
+        f"'{path}' has no biLM with the name '{part}' after the '#', found: {names}. Choose one of these, or leave "
+        "out the '#' for the only one."
+    )
 
 
 def _refuse(problems: List[str], place: str, source: str) -> None:
@@ -593,10 +602,18 @@ def _read_mixes(
 def _refuse_extras_of_lm(place: str, *, part: Optional[str], **extras: Optional[Source]) -> None:
     """A language model is one biLM, and its options, words and softmax are its own."""
     if part is not None:
-        raise ValueError(Errors.EL313.format(path=place, part=part, names="one biLM without a name"))
+        raise no_such_part(place, part)
     given = ", ".join(name for name, source in extras.items() if source is not None)
     if given:
-        raise ValueError(Errors.EL319.format(path=place, given=given, format="allennlp (a language model)"))
+        raise cannot_add(place, given, "allennlp (a language model)")
+
+
+def cannot_add(path: object, given: str, format: str) -> ValueError:
+    """RETURNS (ValueError): Files of words cannot be added to a biLM of another program."""
+    return ValueError(
+        f"{given} cannot be added to a biLM in the format {format} ('{path}'). Load it without {given}. A biLM with "
+        f"LSTMs can also be saved in the bilm-tf format, and loaded from there with {given}."
+    )
 
 
 def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping[str, Array], place: str) -> None:
@@ -656,7 +673,7 @@ def _words_of(files: AllenNLPFiles) -> Optional[List[str]]:
     try:
         lines = source.read_text().split("\n")
     except ValueError as error:
-        raise ValueError(Errors.EL027.format(path=source, reason=error)) from error
+        raise no_vocabulary(source, error) from error
     return lines[:-1] if not lines[-1] else lines
 
 
@@ -678,7 +695,7 @@ def write_allennlp(bilm: BiLM, folder: Path, dtype: str) -> None:
     bilm (BiLM): The model. Its first scalar mix is written, or equal shares; a softmax is kept in the HDF5 file.
     folder (Path): An empty folder.
     dtype (str): "float32".
-    RAISES (ValueError): For a biLM that AllenNLP cannot have, EL318 for invalid mixes in the meta data.
+    RAISES (ValueError): For a biLM that AllenNLP cannot have, for invalid mixes in the meta data.
     """
     problems = find_unknown_parts(bilm)
     if problems:
@@ -751,7 +768,11 @@ def find_unknown_parts(bilm: BiLM) -> List[str]:
 def _first_mix(bilm: BiLM) -> LoadedMix:
     mixes = mixes_from_meta(bilm.meta, bilm.config.n_layers)
     if len(mixes) > 1:
-        warnings.warn(Warnings.WL311.format(n=len(mixes)), stacklevel=2)
+        warnings.warn(
+            f"The biLM has {len(mixes)} scalar mixes, but an ElmoTokenEmbedder of AllenNLP has one: the first is "
+            'saved. Save with format "native" to keep all.',
+            stacklevel=2,
+        )
     return mixes[0] if mixes else LoadedMix((0.0,) * (bilm.config.n_layers + 1), 1.0)
 
 

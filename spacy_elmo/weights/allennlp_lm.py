@@ -10,7 +10,7 @@ from torch import from_numpy, nn
 from ..bilm.config import ACTIVATIONS, PROJECTIONS, BiLMConfig, CharCNNConfig, TransformerConfig
 from ..bilm.lm_head import SoftmaxHead
 from ..bilm.transformer import sinusoids, transformer_of
-from ..errors import Errors, Warnings
+from ..errors import Warnings
 from ..inference.bilm import BiLM
 from ..text.vocabulary import UNKNOWN, Vocabulary
 from .checks import MAX_LAYERS, MAX_WIDTH, SettingsReader, find_filter_excess, listed, shorten
@@ -365,7 +365,7 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
     where (str): Path of the state dict, for messages.
     RETURNS (BiLM): The model, float32, with its softmax. This is left out with WL313 if the words lack the sentence
         boundaries or do not fit.
-    RAISES (ValueError): EL316 if the contextualizer cannot be read, EL344 with all problems of config and tensors.
+    RAISES (ValueError): If the contextualizer cannot be read, with all problems of config and tensors.
     """
     _check_contextualizer(config, where)
     settings = read_language_model_config(config)
@@ -373,7 +373,12 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
     if settings.bilm is not None:
         problems += _array_problems(settings, settings.bilm, arrays)
     if problems or settings.bilm is None:
-        raise ValueError(Errors.EL344.format(path=where, n_problems=len(problems), problems=listed(problems)))
+        raise ValueError(
+            f"No biLM is equal to the language model of AllenNLP in '{where}', {len(problems)} "
+            f"problem(s):{listed(problems)}\nSupported are archives of `language_model` as saved, with "
+            "`bidirectional_language_model_transformer`, or with a `lstm` as wide as its input, over "
+            "`elmo_characters`."
+        )
     table = language_model_datasets(settings.bilm, settings.embedder)
     network = build_network(settings.bilm, import_arrays(table, sum_biases(arrays), network_shapes(settings.bilm)))
     head, vocabulary = read_softmax(arrays, words, where, is_sampled=settings.is_sampled)
@@ -386,7 +391,11 @@ def _check_contextualizer(config: Any, where: str) -> None:
         kind = kind.get(key) if isinstance(kind, Mapping) else None
     if not isinstance(kind, str) or kind not in CONTEXTUALIZERS:
         found = "no config.json with model.contextualizer.type" if kind is None else shorten(repr(kind), 80)
-        raise ValueError(Errors.EL316.format(path=where, found=found, known=", ".join(CONTEXTUALIZERS)))
+        known = ", ".join(CONTEXTUALIZERS)
+        raise ValueError(
+            f"'{where}' is a language model of AllenNLP whose contextualizer cannot be read: {found}, should be one "
+            f"of: {known}. Choose a model with one of these, and put its config.json next to it."
+        )
 
 
 def _array_problems(settings: LanguageModelConfig, config: BiLMConfig, arrays: Mapping[str, Array]) -> List[str]:

@@ -12,7 +12,7 @@ from torch import from_numpy, nn
 from ..bilm.config import ACTIVATIONS, UTF8_CHARACTERS, BiLMConfig, CharCNNConfig
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
-from ..errors import Errors, Warnings
+from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..text.vocabulary import Vocabulary
 from .checks import (
@@ -467,10 +467,14 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     bilm (BiLM): The model. Its softmax is written to the weights file; an adaptive softmax is omitted, with a warning.
     folder (Path): An empty folder.
     dtype (str): "float32", or "float16", which AllenNLP and bilm-tf do not expect.
-    RAISES (ValueError): EL308 for parts that these programs do not have, such as highways between the layers.
+    RAISES (ValueError): For parts that these programs do not have, such as highways between the layers.
     """
     if foreign := find_foreign_parts(bilm.config):
-        raise ValueError(Errors.EL308.format(format="bilm-tf", problems="; ".join(foreign)))
+        listing = "; ".join(foreign)
+        raise ValueError(
+            f"This biLM cannot be saved in the bilm-tf format: {listing}. The vectors would differ. Save it with "
+            'format "native".'
+        )
     arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
     n_vocabulary = bilm.config.n_words
     head = _writable_head(bilm.head)
@@ -516,7 +520,12 @@ def find_other_characters(config: BiLMConfig) -> List[str]:
 def _writable_head(head: Optional[LMHead]) -> Optional[LMHead]:
     if not isinstance(head, AdaptiveHead):
         return head
-    warnings.warn(Warnings.WL021.format(n_words=head.n_words), stacklevel=2)
+    warnings.warn(
+        f"The adaptive softmax over {head.n_words} words is not saved: the bilm-tf format has only the full "
+        'softmax. Vectors do not need it; save with format "native" (`--to native`) to keep it for perplexity and '
+        "further training.",
+        stacklevel=2,
+    )
     return None
 
 
@@ -619,6 +628,14 @@ def _build_head(network: BiLMNetwork, head_arrays: Dict[str, Array], is_shared: 
     return build_head(weight, as_float32(head_arrays[SOFTMAX_BIAS]))
 
 
+def bad_embeddings(path: object, problems: str) -> ValueError:
+    """RETURNS (ValueError): A file cannot be used as token embeddings, and why."""
+    return ValueError(
+        f"'{path}' cannot be used as token embeddings: {problems}. Use a file with one dataset 'embedding' that has "
+        "a row for each word of the vocabulary, as wide as one direction of the biLM."
+    )
+
+
 def _read_token_embeddings(
     source: Optional[Source], config: Optional[BiLMConfig], read_arrays: ArrayReader
 ) -> Optional[Array]:
@@ -630,7 +647,7 @@ def _read_token_embeddings(
     wanted = _shapes_of(arrays) if config is None else {WORD_TABLE: (n_words, config.projection_width)}
     problems = find_misfits(wanted, arrays)
     if problems:
-        raise ValueError(Errors.EL029.format(path=source, problems=shorten("; ".join(problems))))
+        raise bad_embeddings(source, shorten("; ".join(problems)))
     return table
 
 
@@ -640,7 +657,7 @@ def _read_words(
     """The vocabulary, checked against the sizes of the tables that it belongs to."""
     if source is None and token_embeddings is not None:
         problems = "a vocabulary is missing: pass vocab=... (`--vocab`), one word per line in the order of the rows"
-        raise ValueError(Errors.EL029.format(path=token_embeddings, problems=problems))
+        raise bad_embeddings(token_embeddings, problems)
     vocabulary = read_vocabulary(source, is_given or bool(rows)) if source is not None else None
     check_vocabulary(vocabulary, rows)
     return vocabulary

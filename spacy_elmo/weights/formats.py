@@ -23,9 +23,11 @@ from .allennlp import (
     ALLENNLP_WEIGHTS,
     ARCHIVE_NAME,
     AllenNLPFiles,
+    cannot_add,
     detect_allennlp,
     detect_state_dict,
     find_unknown_parts,
+    no_such_part,
     read_allennlp,
     write_allennlp,
 )
@@ -331,7 +333,7 @@ def _read_native(files: NativeFiles, extras: Extras) -> LoadedModel:
 def _read_allennlp(files: AllenNLPFiles, extras: Extras) -> LoadedModel:
     place = files.place(files.weights)
     if extras.token_embeddings is not None:
-        raise ValueError(Errors.EL319.format(path=place, given="token_embeddings", format="allennlp"))
+        raise cannot_add(place, "token_embeddings", "allennlp")
     settings = {name: getattr(extras, name) for name in ("part", "options", "vocab", "softmax")}
     return LoadedModel(*read_allennlp(files, **settings))
 
@@ -518,7 +520,7 @@ def load_mixes(
     path (Optional[PathLike]), options (Optional[PathLike]), weights (Optional[PathLike]): See `load_bilm`.
     RETURNS (List[LoadedMix]): In the order of AllenNLP's `num_output_representations`: raw weights, gamma and norm, for
         `initial_weights`, `initial_gamma` and `layer_norm` of a listener or a `ScalarMix`. Empty for other formats.
-    RAISES (ValueError): See `load_bilm`; EL318 for mixes in meta data that are not valid.
+    RAISES (ValueError): See `load_bilm`; for mixes in meta data that are not valid.
     """
     return list(load_model(path, options=options, weights=weights).mixes)
 
@@ -555,9 +557,9 @@ def load_model(
 
 
 def _check_part(format: Format, path: PathLike, part: Optional[str]) -> None:
-    """RAISES (ValueError): EL313 for the name of a biLM where the format has one only."""
+    """RAISES (ValueError): For the name of a biLM where the format has one only."""
     if part is not None and format is not ALLENNLP:
-        raise ValueError(Errors.EL313.format(path=path, part=part, names="one biLM without a name"))
+        raise no_such_part(path, part)
 
 
 def format_with_options(weights: Path, options: Path) -> Format:
@@ -614,11 +616,14 @@ def find_replaceable(folder: Path, chosen: Optional[Format] = None, known: Colle
 def check_source(source: str, target: Path) -> None:
     """source (str): Path of the biLM that is read, or the name of a packaged one.
     target (Path): Folder or file that it is converted to.
-    RAISES (ValueError): EL373 if this would replace what is read.
+    RAISES (ValueError): If this would replace what is read.
     """
     read, written = Path(source.partition("#")[0]).resolve(), target.resolve()
     if read.exists() and (read == written or written in read.parents):
-        raise ValueError(Errors.EL373.format(source=source, target=target))
+        raise ValueError(
+            f"'{target}' has the biLM that is read, '{source}', and would be replaced by it. Choose another folder, "
+            "and delete the old one when you have checked the new one."
+        )
 
 
 def _belongs_to_a_model(name: str) -> bool:
@@ -651,10 +656,10 @@ def save_bilm(
     dtype (str): Dtype on disk, "float32" or "float16"; "int8" (native) rounds the matrices of LSTMs, highways and
         softmax to 255 levels, in a quarter of the space.
     force (bool): Replace the files of an existing biLM that was written by this function. Other files stay.
-    RAISES (ValueError): EL025 if the folder is not empty, if values are too large for the dtype, EL033 for an
-        unknown format or dtype, EL036 for meta data above the limit of the reader, EL308 for a biLM that the
+    RAISES (ValueError): EL025 if the folder is not empty, if values are too large for the dtype, for an
+        unknown format or dtype, EL036 for meta data above the limit of the reader, for a biLM that the
         other program cannot have, EL372 if `force` would replace files of a biLM from elsewhere.
-    RAISES (OSError): EL180 if it cannot be written, for example on a full disk.
+    RAISES (OSError): If it cannot be written, for example on a full disk.
     """
     by_name = {known.name: (known, known.write) for known in FORMATS if known.write is not None}
     _check("format", format, list(by_name))
@@ -666,12 +671,21 @@ def save_bilm(
         with atomic_folder(target, force=force, own_names=[*replaced]) as folder:
             write(bilm, folder, dtype)
     except (OSError, SafetensorError) as error:
-        raise OSError(Errors.EL180.format(path=path, reason=error)) from error
+        raise not_saved(path, error) from error
+
+
+def not_saved(path: object, reason: object) -> OSError:
+    """RETURNS (OSError): A biLM cannot be written, and why."""
+    return OSError(
+        f"The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Existing "
+        "files are unchanged."
+    )
 
 
 def _check(name: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
-        raise ValueError(Errors.EL033.format(name=name, value=value, known=", ".join(known)))
+        listing = ", ".join(known)
+        raise ValueError(f"The setting {name} is '{value}', but should be one of: {listing}. Choose one of these.")
 
 
 # What can be done with a biLM, what cannot, and why.

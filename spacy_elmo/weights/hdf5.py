@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 
 from .checks import expanded_limit, listed
-from .sources import Source, decoding, is_pickled, require_file
+from .sources import Source, decoding, pickled, require_file
 from .tensor_map import Array
 
 MAX_NODES = 20_000  # groups and datasets
@@ -54,7 +54,7 @@ def read_shapes(source: Source) -> Dict[str, Shape]:
 def _open_place(source: Source) -> Tuple[Any, int]:
     """RETURNS (Tuple[Any, int]): What h5py opens, and its size; what is packed is read into memory."""
     if source.kind() == "pickle":
-        raise is_pickled(source, "HDF5")
+        raise pickled(source, "HDF5")
     if source.member is None and not source.is_compressed():
         require_file(source.path)
         return source.path, source.path.stat().st_size

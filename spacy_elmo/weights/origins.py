@@ -161,13 +161,22 @@ def check_facts(origin: Origin, paths: Mapping[str, Path]) -> None:
 
     origin (Origin): The published biLM.
     paths (Mapping[str, Path]): Its files, complete, by their names in the folder of the download.
-    RAISES (ValueError): EL371 if they are another biLM.
+    RAISES (ValueError): If they are another biLM.
     """
     if origin.n_parameters is None:
         return
     problems = [text for name, path in paths.items() if (text := _find_problem(name, path, origin.n_parameters))]
     if problems:
-        raise ValueError(Errors.EL371.format(name=origin.name, problems="".join(f"\n- {text}" for text in problems)))
+        raise not_published(origin.name, "".join(f"\n- {text}" for text in problems))
+
+
+def not_published(name: str, problems: str) -> ValueError:
+    """RETURNS (ValueError): Files are not those of a published biLM; `problems` are lines after a dash."""
+    return ValueError(
+        f"These files are not those of the published '{name}':{problems}\nPass the files of its publisher, or "
+        "another name (`python -m spacy elmo download --list`). Files of your own need no download: every command "
+        "takes their path."
+    )
 
 
 def count_parameters(config: BiLMConfig) -> int:
@@ -343,7 +352,7 @@ def check_file(path: Path, name: str, sha256: Optional[str], n_bytes: Optional[i
     sha256 (Optional[str]): The documented checksum.
     n_bytes (Optional[int]): The documented size.
     RAISES (ValueError): For another checksum, if it is too large, if it begins with other bytes than
-        files of its kind, EL371 for another size.
+        files of its kind, for another size.
     """
     found_bytes, max_bytes = path.stat().st_size, max_bytes_of(name)
     if found_bytes > max_bytes:
@@ -366,7 +375,7 @@ def check_file(path: Path, name: str, sha256: Optional[str], n_bytes: Optional[i
         )
     if n_bytes is not None and found_bytes != n_bytes:
         problem = f"\n- '{path}' has {found_bytes:,} bytes, documented are {n_bytes:,}"
-        raise ValueError(Errors.EL371.format(name=name, problems=problem))
+        raise not_published(name, problem)
 
 
 def max_bytes_of(name: str) -> int:
@@ -524,7 +533,7 @@ def download(
     on_bytes (Callable[[int], Any]): Called with the number of bytes of each chunk.
     RETURNS (Tuple[Downloaded, ...]): The files.
     RAISES (ValueError): EL025 if the folder has other files, for a mirror that is not on the web, if no
-        mirror provides a file, for a wrong file, if `given` lacks files, EL371 for another
+        mirror provides a file, for a wrong file, if `given` lacks files, for another
         size or number of parameters than is documented, EL372 for files of a biLM from elsewhere.
     """
     _check_folder(origin, folder, force)

@@ -13,7 +13,7 @@ from torch import nn
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
-from ..errors import Errors, Warnings
+from ..errors import Warnings
 from ..inference.quantization import full_state
 from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
 from ..util import is_number
@@ -76,13 +76,21 @@ def as_float32(array: Array) -> Array:
     return np.array(array, dtype="float32", order="C")
 
 
+def no_vocabulary(path: object, reason: object) -> ValueError:
+    """RETURNS (ValueError): A file cannot be used as vocabulary, and why."""
+    return ValueError(
+        f"'{path}' cannot be used as vocabulary, one word per line in UTF-8: {reason} Correct the file, convert it "
+        "to UTF-8, or use another one."
+    )
+
+
 def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
     """Read a vocabulary, one word per line.
 
     source (Source): The text file, UTF-8.
     is_needed (bool): Whether the model needs it; otherwise an invalid file is ignored with a warning.
     RETURNS (Optional[Vocabulary]): The words, or None after the warning WL020.
-    RAISES (ValueError): EL027 if it is needed and invalid.
+    RAISES (ValueError): If it is needed and invalid.
     """
     try:
         # Only a line feed (in a file without any, a carriage return) ends a line, since words may contain other line
@@ -92,7 +100,7 @@ def read_vocabulary(source: Source, is_needed: bool) -> Optional[Vocabulary]:
         vocabulary = Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
     except ValueError as error:
         if is_needed:
-            raise ValueError(Errors.EL027.format(path=source, reason=error)) from error
+            raise no_vocabulary(source, error) from error
         warnings.warn(Warnings.WL020.format(path=source, reason=error), stacklevel=2)
         return None
     _warn_of_repeated(vocabulary.words, source)
@@ -216,7 +224,7 @@ def mixes_from_meta(meta: Optional[Mapping[str, Any]], n_layers: int) -> Tuple[L
     meta (Optional[Mapping[str, Any]]): Meta data of a biLM, from any file.
     n_layers (int): L, LSTM layers of the biLM; a mix has L + 1 weights.
     RETURNS (Tuple[LoadedMix, ...]): The mixes, none if the meta data have none.
-    RAISES (ValueError): EL318 for anything but mixes under their key.
+    RAISES (ValueError): For anything but mixes under their key.
     """
     records = (meta or {}).get(MIXES_KEY) or []
     if not isinstance(records, list) or not all(_is_mix(record, n_layers + 1) for record in records):
@@ -224,7 +232,7 @@ def mixes_from_meta(meta: Optional[Mapping[str, Any]], n_layers: int) -> Tuple[L
             f"{MIXES_KEY} in its meta data is {shorten(repr(records), 200)}, should be a list of objects with "
             f"`weights` ({n_layers + 1} numbers), `gamma` (a number) and optionally `layer_norm`"
         )
-        raise ValueError(Errors.EL318.format(path="the biLM", problem=problem, remedy="Correct or remove the entry"))
+        raise ValueError(f"The scalar mixes of the biLM cannot be used: {problem}. Correct or remove the entry.")
     return tuple(LoadedMix(tuple(item["weights"]), item["gamma"], item.get("layer_norm")) for item in records)
 
 

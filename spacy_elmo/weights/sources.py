@@ -32,7 +32,7 @@ DAMAGED = (
 PathLike = Union[str, Path]
 
 
-def is_pickled(path: object, kind: str) -> ValueError:
+def pickled(path: object, kind: str) -> ValueError:
     """RETURNS (ValueError): A file is a plain Python pickle, which is never opened, and how to save what it has."""
     return ValueError(
         f"'{path}' cannot be read as {kind}: it is a Python pickle, which can run code when it is opened. If you trust "

@@ -33,7 +33,7 @@ from .hdf5 import read_hdf5
 from .parts import LoadedMix, as_float32, is_head_shared, mixes_to_meta, network_shapes, to_arrays
 from .sources import PathLike, Source, list_sources
 from .tensor_map import Array, Shape, find_misfits, import_arrays
-from .tf_bundle import DTYPES, INDEX_SUFFIX, Bundle, Damaged, Variable, is_sorted_table, reading
+from .tf_bundle import DTYPES, INDEX_SUFFIX, Bundle, Damaged, Variable, incomplete, is_sorted_table, reading
 
 # Names of variables in checkpoints of bilm-tf and modules of TF-Hub, and their datasets in files of bilm-tf.
 #
@@ -182,7 +182,7 @@ def find_checkpoint(path: Path) -> Optional[Path]:
 
     path (Path): A folder, a file of a checkpoint, or the prefix of its files, which need not exist itself.
     RETURNS (Optional[Path]): PREFIX.index, or the first file of format V1; None if this is not a checkpoint.
-    RAISES (ValueError): EL320 for a damaged file `checkpoint`, EL321 if the checkpoint that it names is missing; if
+    RAISES (ValueError): EL320 for a damaged file `checkpoint`, if the checkpoint that it names is missing; if
         there are several checkpoints, and none is named.
     """
     if path.is_dir():
@@ -245,7 +245,7 @@ def _in_folder(folder: Path) -> Optional[Path]:
         name = _newest(state)
         found = None if name is None else _of_prefix(folder / name)
         if name is not None and found is None:
-            raise ValueError(Errors.EL321.format(path=state, missing=f"{name}{INDEX_SUFFIX}"))
+            raise incomplete(state, f"{name}{INDEX_SUFFIX}")
         if found is not None:
             return found
     if len(indices) > 1:
@@ -422,7 +422,7 @@ def read_tf_checkpoint(files: TFFiles, **words: Optional[Source]) -> BiLM:
     files (TFFiles): Its files; the weights are PREFIX.index.
     **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
     RETURNS (BiLM): float32, on the CPU.
-    RAISES (ValueError): EL320 and EL321 for files of the checkpoint; see `read_bilm_tf` for all others.
+    RAISES (ValueError): EL320 for files of the checkpoint; see `read_bilm_tf` for all others.
     """
     file = files.weights.path
     checkpoint = open_checkpoint(file)
@@ -438,7 +438,7 @@ def read_tf_hub(index: Source, **words: Optional[Source]) -> Tuple[BiLM, Sequenc
     index (Source): The index of its variables.
     **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
     RETURNS (Tuple[BiLM, Sequence[LoadedMix]]): The biLM without a softmax, and the mix if it has one.
-    RAISES (ValueError): EL320 and EL321 for files of the module; see `read_bilm_tf` for all others.
+    RAISES (ValueError): EL320 for files of the module; see `read_bilm_tf` for all others.
     """
     checkpoint = open_checkpoint(index.path)
     arrays = _read_arrays(checkpoint, index.path)
@@ -496,10 +496,19 @@ def _read_mix(checkpoint: Bundle, file: Path, n_layers: int) -> Optional[Dict[st
 MASK_ROW = "char_cnn.embedding"  # its first row is not in the files, and has no gradient
 
 
+def no_accumulators(path: object, reason: str) -> ValueError:
+    """RETURNS (ValueError): Accumulators cannot be taken over, and why."""
+    return ValueError(
+        f"Adagrad's accumulators cannot be taken over from '{path}': {reason}. Pass a training checkpoint of "
+        "bilm-tf in paths.init, or set pretraining.optimizer.init_accumulators = false to start with "
+        "initial_accumulator."
+    )
+
+
 def has_accumulators(path: PathLike) -> bool:
     """path (PathLike): A biLM in any format.
     RETURNS (bool): Whether it is a TensorFlow checkpoint with Adagrad's accumulators.
-    RAISES (ValueError): EL320 or EL321 for a damaged checkpoint.
+    RAISES (ValueError): EL320 for a damaged checkpoint.
     """
     checkpoint = _open(path)
     return checkpoint is not None and bool(find_accumulators(checkpoint.variables, path))
@@ -512,15 +521,15 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
     bilm (BiLM): The biLM.
     initial (float): Value for the row of the mask, which bilm-tf does not have.
     RETURNS (Dict[str, Array]): float32 arrays by the names "network.NAME" and "head.NAME" of the parameters.
-    RAISES (ValueError): EL326 if it is not a checkpoint, has no accumulators for some parameters, or others that do not
-        fit or are not positive; EL320 or EL321 if it is damaged.
+    RAISES (ValueError): If it is not a checkpoint, has no accumulators for some parameters, or others that do not
+        fit or are not positive; EL320 if it is damaged.
     """
     checkpoint = _open(path)
     if checkpoint is None:
-        raise ValueError(Errors.EL326.format(path=path, reason="it is not a TensorFlow checkpoint"))
+        raise no_accumulators(path, "it is not a TensorFlow checkpoint")
     names = find_accumulators(checkpoint.variables, path)
     if not names:
-        raise ValueError(Errors.EL326.format(path=path, reason="it has no variables that end in '/Adagrad'"))
+        raise no_accumulators(path, "it has no variables that end in '/Adagrad'")
     stored = checkpoint.read(names.values())
     arrays = {regular_name(dataset): stored[name] for dataset, name in names.items()}
     wanted = _shapes(bilm)
@@ -528,7 +537,7 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
     problems += [f"not positive: {name}" for name in sorted(set(arrays) & set(wanted)) if not (arrays[name] > 0).all()]
     if problems:
         reason = f"they have {len(problems)} problem(s):{listed(problems)}\n"
-        raise ValueError(Errors.EL326.format(path=path, reason=reason))
+        raise no_accumulators(path, reason)
     return _to_ours(arrays, bilm, initial)
 
 

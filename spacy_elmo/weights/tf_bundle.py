@@ -58,6 +58,14 @@ def reading(path: object) -> Iterator[None]:
         raise OSError(Errors.EL037.format(path=path, reason=error.strerror or error)) from error
 
 
+def incomplete(path: object, missing: str) -> ValueError:
+    """RETURNS (ValueError): A file of a checkpoint is missing."""
+    return ValueError(
+        f"The TensorFlow checkpoint '{path}' is incomplete: there is no '{missing}' in the same folder. Copy all "
+        "files that begin with the name of the checkpoint into one folder."
+    )
+
+
 @dataclass(frozen=True)
 class Variable:
     """A variable, or one slice of a partitioned variable: a BundleEntryProto.
@@ -120,7 +128,7 @@ class Bundle:
     def read(self, names: Iterable[str]) -> Dict[str, Array]:
         """names (Iterable[str]): Variables to read.
         RETURNS (Dict[str, Array]): Their values.
-        RAISES (ValueError): EL320 if positions, sizes or checksums are wrong, EL321 if a data file is missing.
+        RAISES (ValueError): EL320 if positions, sizes or checksums are wrong, if a data file is missing.
         """
         variables = [self.variables[name] for name in names]
         with reading(self.index):
@@ -177,7 +185,7 @@ class Bundle:
         prefix = self.index.name.removesuffix(INDEX_SUFFIX)
         path = self.index.with_name(f"{prefix}.data-{number:05d}-of-{self._n_shards:05d}")
         if not path.is_file():
-            raise ValueError(Errors.EL321.format(path=self.index, missing=path.name))
+            raise incomplete(self.index, path.name)
         return path
 
     def _read_part(self, part: Variable) -> Array:

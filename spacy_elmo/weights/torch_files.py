@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load as load_safetensors
 
 from .checks import MIB, listed, shorten
-from .sources import HEAD_BYTES, TORCH_MAGIC, ZIP_MAGIC, Source, decoding, is_pickled, kind_of
+from .sources import HEAD_BYTES, TORCH_MAGIC, ZIP_MAGIC, Source, decoding, kind_of, pickled
 from .tensor_map import Array
 
 STATE_KEYS = ("state_dict", "model_state_dict", "model")  # of checkpoints, one in another at most
@@ -112,7 +112,7 @@ def read_state_dict(source: Source) -> Dict[str, Array]:
     content = source.read_bytes()
     kind = kind_of(content[:HEAD_BYTES])
     if kind == "pickle":
-        raise is_pickled(source, "a state dict of PyTorch")
+        raise pickled(source, "a state dict of PyTorch")
     if kind != "safetensors":
         return read_tensors(content, source)
     with decoding(source, "safetensors"):

@@ -34,7 +34,7 @@ def test_convert_shows_warnings_without_source_lines(bilm: BiLM, tmp_path: Path)
     result = CliRunner().invoke(app, ["convert", str(tmp_path / "bilm"), str(tmp_path / "out"), "--to", "bilm-tf"])
     assert result.exit_code == 0, result.output
     told = " ".join(result.stderr.split())
-    assert "WL021" in told and "`--to native`" in told
+    assert "is not saved" in told and "`--to native`" in told
     assert "UserWarning" not in told and ".py" not in told and result.stdout == ""
 
 
@@ -55,7 +55,7 @@ def test_convert_rounds_to_int8_in_our_own_format_only(bilm_path: Path, tmp_path
     result = CliRunner().invoke(
         app, ["convert", str(bilm_path), str(tmp_path / "tf"), "--to", "bilm-tf", "--dtype", "int8"]
     )
-    assert result.exit_code == 1 and "EL033" in result.stderr and not (tmp_path / "tf").exists()
+    assert result.exit_code == 1 and "but should be one of" in result.stderr and not (tmp_path / "tf").exists()
 
 
 def test_convert_does_not_overwrite_without_force(bilm_path: Path, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_convert_does_not_replace_what_it_reads(bilm_path: Path, tmp_path: Path)
     for source in (folder, folder / "weights.hdf5"):
         for kind in ("native", "bilm-tf"):
             result = CliRunner().invoke(app, ["convert", str(source), str(folder), "--to", kind, "--force"])
-            assert result.exit_code == 1 and "EL373" in result.stderr
+            assert result.exit_code == 1 and "would be replaced by it" in result.stderr
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
@@ -114,8 +114,8 @@ def test_convert_writes_an_onnx_graph(bilm_path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "output, options, code",
     [
-        ("elmo.onnx", ["--to", "onnx", "--dtype", "float16"], "EL033"),
-        ("elmo.onnx", ["--to", "onnx", "--dtype", "int8"], "EL033"),
+        ("elmo.onnx", ["--to", "onnx", "--dtype", "float16"], "should be float32"),
+        ("elmo.onnx", ["--to", "onnx", "--dtype", "int8"], "should be float32"),
         ("elmo", ["--to", "onnx"], "EL354"),
         ("elmo.onnx", [], "EL354"),
     ],

@@ -70,7 +70,11 @@ def test_another_bilm_is_refused(bilm: BiLM, tmp_path: Path) -> None:
     save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
     arguments = ["download", "small", "--dest", str(tmp_path / "out"), "--from", str(tmp_path / "tf")]
     result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 1 and "EL371" in result.stderr and "13.6 M" in result.stderr
+    assert (
+        result.exit_code == 1
+        and "These files are not those of the published" in result.stderr
+        and "13.6 M" in result.stderr
+    )
     assert not (tmp_path / "out").exists()
 
 

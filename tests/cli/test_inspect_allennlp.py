@@ -39,4 +39,4 @@ def test_convert_reads_and_writes_archives(archive, tmp_path):
 
 def test_a_name_that_is_not_there_is_an_error(archive):
     result = CliRunner().invoke(app, ["inspect", f"{archive}#other"])
-    assert result.exit_code == 1 and "EL313" in result.output
+    assert result.exit_code == 1 and "has no biLM with the name" in result.output

@@ -91,14 +91,14 @@ def test_accumulators_that_cannot_be_taken_over(model, checkpoint, text, tmp_pat
         ("en_elmo_sm", "not a TensorFlow checkpoint"),
     ):
         if init == "en_elmo_sm":
-            with pytest.raises(ValueError, match=f"EL326.*{reason}"):
+            with pytest.raises(ValueError, match=f"{reason}"):
                 read_accumulators(init, load_bilm(checkpoint), initial=1.0)
             continue
         result = CliRunner().invoke(app, arguments(text, init, tmp_path / "out"))
         assert result.exit_code == 1
-        with pytest.raises(ValueError, match=f"(?s)EL326.*{reason}"):
+        with pytest.raises(ValueError, match=f"(?s){reason}"):
             read_accumulators(init, load_bilm(init), initial=1.0)
-        assert "EL326" in result.output and not (tmp_path / "out").exists()
+        assert "accumulators cannot be taken over" in result.output and not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_embed_writes_its_vectors(model, text, tmp_path):
 def test_convert_writes_native_and_refuses_bilm_tf(model, tmp_path):
     run("convert", model, tmp_path / "half", "--dtype", "float16")
     assert load_bilm(tmp_path / "half").config == load_bilm(model).config
-    assert "EL308" in run("convert", model, tmp_path / "tf", "--to", "bilm-tf", exit_code=1)
+    assert "cannot be saved in the" in run("convert", model, tmp_path / "tf", "--to", "bilm-tf", exit_code=1)
 
 
 @pytest.mark.slow

@@ -175,7 +175,7 @@ def test_export_replaces_a_file_only_with_force(tmp_path: Path) -> None:
 def test_export_says_that_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_onnx()
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(OSError, match="EL180.*No space"):
+    with pytest.raises(OSError, match="No space"):
         export_onnx(make_bilm(), tmp_path / "elmo.onnx")
     assert list(tmp_path.iterdir()) == []
 

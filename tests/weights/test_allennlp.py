@@ -190,14 +190,14 @@ def test_several_bilms_are_named_and_chosen(original, tmp_path):
     wanted = load_bilm(write_model(tmp_path / "other", OPTIONS, other))
     assert_equal_vectors(load_bilm(f"{path}#b._elmo"), wanted, limit=1e-6)
     assert load_mixes(f"{path}#a._elmo") == [MIX] and load_mixes(f"{path}#b._elmo") == []
-    with pytest.raises(ValueError, match=r"EL313.*'c'.*'a\._elmo', 'b\._elmo'"):
+    with pytest.raises(ValueError, match=r"'c'.*'a\._elmo', 'b\._elmo'"):
         load_bilm(f"{path}#c")
 
 
 def test_a_name_after_a_path_without_names(original, tmp_path):
     save_bilm(original, tmp_path / "native")
     for path in (tmp_path / "native", tmp_path / "original"):
-        with pytest.raises(ValueError, match="EL313.*one biLM without a name"):
+        with pytest.raises(ValueError, match="one biLM without a name"):
             load_bilm(f"{path}#elmo")
     save_bilm(original, tmp_path / "with#mark")
     assert load_bilm(tmp_path / "with#mark").config == original.config
@@ -268,7 +268,7 @@ def test_other_state_dicts_say_what_is_missing(tmp_path):
 
 
 def test_token_embeddings_cannot_be_added(tmp_path):
-    with pytest.raises(ValueError, match="EL319.*token_embeddings"):
+    with pytest.raises(ValueError, match="token_embeddings"):
         load_bilm(archive(tmp_path), token_embeddings=tmp_path / "some.hdf5")
 
 
@@ -353,14 +353,14 @@ def test_mixes_are_kept_in_the_native_format(tmp_path):
 )
 def test_mixes_in_meta_data_are_checked(records):
     assert mixes_from_meta({}, 2) == mixes_from_meta(None, 2) == ()
-    with pytest.raises(ValueError, match="EL318.*scalar_mixes.*3 numbers"):
+    with pytest.raises(ValueError, match="scalar_mixes.*3 numbers"):
         mixes_from_meta({"scalar_mixes": records}, 2)
 
 
 def test_several_mixes_are_saved_with_a_warning(tmp_path):
     state = elmo_state(ARRAYS, OPTIONS, mixes=[(WEIGHTS, GAMMA), ((0, 0, 1), 2)])
     bilm = load_bilm(write_archive(tmp_path / "model.tar.gz", state, members=members()))
-    with pytest.warns(UserWarning, match="WL311.*2 scalar mixes"):
+    with pytest.warns(UserWarning, match="2 scalar mixes"):
         save_bilm(bilm, tmp_path / "out", format="allennlp")
     assert load_mixes(tmp_path / "out") == [MIX]
 
@@ -385,7 +385,7 @@ def test_a_bilm_that_allennlp_cannot_have_is_refused(changes, problem, tmp_path)
 
 
 def test_token_embeddings_and_dtypes_that_allennlp_cannot_have(original, tmp_path):
-    with pytest.raises(ValueError, match="EL033.*dtype.*float16.*float32"):
+    with pytest.raises(ValueError, match="dtype.*float16.*float32"):
         save_bilm(original, tmp_path / "out", format="allennlp", dtype="float16")
     bilm = BiLM(original.network, vocabulary=original.vocabulary, token_embeddings=torch.zeros(len(WORDS), 8))
     with pytest.raises(ValueError, match="(?s)token embeddings"):

@@ -157,7 +157,7 @@ def test_a_vocabulary_that_does_not_fit_leaves_the_softmax_out(tmp_path):
 def test_other_contextualizers_are_named(kind, tmp_path):
     folder = write(tmp_path / "lm", changed(type=kind), make_state(CONFIG))
     found = "no config.json" if kind is None else repr(kind)
-    with pytest.raises(ValueError, match=f"EL316.*contextualizer cannot be read: {found}.*one of: .*lstm"):
+    with pytest.raises(ValueError, match=f"contextualizer cannot be read: {found}.*one of: .*lstm"):
         load_bilm(folder)
 
 
@@ -184,22 +184,22 @@ def test_language_models_that_are_no_bilm_are_refused(place, value, problem, tmp
     blocks[place[0]][place[1]] = value
     with pytest.raises(ValueError) as error:
         load_bilm(write(tmp_path / "lm", config, make_state(CONFIG)))
-    assert str(error.value).startswith("[EL344]") and problem in str(error.value)
+    assert str(error.value).startswith("No biLM is equal to the language model") and problem in str(error.value)
 
 
 def test_tensors_of_a_language_model_that_do_not_fit(tmp_path):
     state = make_state(CONFIG)
     state["_contextualizer._module.weight_ih_l0"] = torch.zeros(3, 3)
     del state[f"{ENCODER}char_conv_1.bias"]
-    with pytest.raises(ValueError, match=r"(?s)EL344.*missing: .*char_conv_1.bias.*wrong shape: .*weight_ih_l0"):
+    with pytest.raises(ValueError, match=r"(?s)missing: .*char_conv_1.bias.*wrong shape: .*weight_ih_l0"):
         load_bilm(write(tmp_path / "lm", CONFIG, state))
 
 
 def test_files_beside_a_language_model_are_refused(tmp_path):
     folder = write(tmp_path / "lm", CONFIG, make_state(CONFIG))
-    with pytest.raises(ValueError, match="EL313.*'other'"):
+    with pytest.raises(ValueError, match="'other'"):
         load_bilm(f"{folder}#other")
     (tmp_path / "words.txt").write_text("a")
     for name in ("vocab", "softmax"):
-        with pytest.raises(ValueError, match=f"EL319.*{name} cannot be added"):
+        with pytest.raises(ValueError, match=f"{name} cannot be added"):
             load_bilm(folder, **{name: tmp_path / "words.txt"})

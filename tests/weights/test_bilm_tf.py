@@ -202,7 +202,7 @@ def test_token_embeddings_are_saved(kind, make, tmp_path, embeddings):
 
 
 def test_token_embeddings_need_a_vocabulary(make, embeddings):
-    with pytest.raises(ValueError, match="EL029.*a vocabulary is missing"):
+    with pytest.raises(ValueError, match="a vocabulary is missing"):
         load_bilm(make(), token_embeddings=embeddings[0])
 
 
@@ -215,7 +215,7 @@ def test_token_embeddings_need_a_row_per_word(make, tmp_path, embeddings):
     "wrong", [{"embedding": np.zeros((12, 9), "float32")}, {"other": np.zeros((12, 8), "float32")}]
 )
 def test_token_embeddings_of_another_kind(wrong, make, tmp_path):
-    with pytest.raises(ValueError, match="EL029"):
+    with pytest.raises(ValueError, match="cannot be used as token embeddings"):
         path = write_arrays(tmp_path / "cached.hdf5", wrong)
         load_bilm(make(), vocab=make_vocab(tmp_path), token_embeddings=path)
 
@@ -341,10 +341,10 @@ def test_vocabulary_without_special_words_is_ignored_only_if_not_needed(make, tm
     folder = make(vocab=["a", "b"])
     with pytest.warns(UserWarning, match="WL020"):
         assert load_bilm(folder).vocabulary is None
-    with pytest.raises(ValueError, match="EL027"):
+    with pytest.raises(ValueError, match="cannot be used as vocabulary"):
         load_bilm(folder, vocab=folder / "vocab.txt")
     (tmp_path / "latin.txt").write_bytes("<S>\n</S>\n<UNK>\ncaf\u00e9\n".encode("latin1"))
-    with pytest.raises(ValueError, match="EL027"):
+    with pytest.raises(ValueError, match="cannot be used as vocabulary"):
         load_bilm(folder, vocab=tmp_path / "latin.txt")
 
 
@@ -371,7 +371,7 @@ def test_word_input_needs_a_vocabulary(make):
 def test_adaptive_softmax_is_left_out_with_a_warning(make, tmp_path):
     bilm = load_bilm(make(vocab=WORDS))
     bilm.head = AdaptiveHead(len(WORDS), bilm.config.projection_width, [4, 7]).eval()
-    with pytest.warns(UserWarning, match="WL021.*12 words"):
+    with pytest.warns(UserWarning, match="12 words"):
         save_bilm(bilm, tmp_path / "copy", format="bilm-tf")
     again = load_bilm(tmp_path / "copy")
     assert again.head is None and again.vocabulary == bilm.vocabulary

@@ -45,7 +45,7 @@ def test_a_name_after_the_path_is_refused_where_there_is_one_bilm(bilm, tmp_path
     write_manylangs(tmp_path / "manylangs", make_architecture())
     save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
     for path in ("en_elmo_sm", str(tmp_path / "manylangs"), str(tmp_path / "tf")):
-        with pytest.raises(ValueError, match="EL313.*'other'.*one biLM without a name"):
+        with pytest.raises(ValueError, match="'other'.*one biLM without a name"):
             load_bilm(f"{path}#other")
-    with pytest.raises(ValueError, match="EL313.*'other'"):
+    with pytest.raises(ValueError, match="'other'"):
         load_bilm(options=tmp_path / "tf" / "options.json", weights=f"{tmp_path}/tf/weights.hdf5#other")

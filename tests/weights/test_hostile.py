@@ -277,5 +277,5 @@ def test_vocabulary_in_gzip(folder, tmp_path):
             archive.write(folder / name, name)
     assert load_bilm(tmp_path / "144.zip").vocabulary.words == WORDS
     (folder / "vocab.txt.gz").write_bytes(b"\x1f\x8b\x08 damaged")
-    with pytest.raises(ValueError, match="EL027.*EL022.*cannot be read as gzip"):
+    with pytest.raises(ValueError, match="EL022.*cannot be read as gzip"):
         load_bilm(folder)

@@ -187,10 +187,10 @@ def test_what_it_cannot_do_is_an_error(make, tmp_path):
         bilm.perplexity(TEXT)
     with pytest.raises(ValueError, match="cannot be pretrained further"):
         make_word_table(bilm.config, None)
-    with pytest.raises(ValueError, match="EL308.*bilm-tf.*tables of its own"):
+    with pytest.raises(ValueError, match="bilm-tf.*tables of its own"):
         save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
     assert not (tmp_path / "tf").exists()
-    with pytest.raises(ValueError, match="EL033.*manylangs"):
+    with pytest.raises(ValueError, match="manylangs"):
         save_bilm(bilm, tmp_path / "other", format="manylangs")
     with pytest.raises(ValueError, match="EL017.*shape"):
         bilm.encode_ids(np.zeros((1, 50), dtype="int64"), [[0]])

@@ -201,10 +201,6 @@ class Attack:
         return (print, ("code was run",))
 
 
-def pickled(value):
-    return lambda: pickle.dumps(value, protocol=2)
-
-
 def torch_file(value, **settings):
     def write():
         file = io.BytesIO()
@@ -218,7 +214,7 @@ LEGACY = {"_use_new_zipfile_serialization": False}
 HOSTILE = {
     "code": (torch_file({"x": Attack()}), "names __builtin__ print"),
     "code, old": (torch_file({"x": Attack()}, **LEGACY), "names __builtin__ print"),
-    "plain pickle": (pickled({"x": 1}), "not a file of `torch.save`"),
+    "plain pickle": (lambda: pickle.dumps({"x": Attack()}, protocol=2), "it is a Python pickle"),
     "no tensors": (torch_file({"x": [1]}), "x is a list, should be a tensor"),
     "a tensor": (torch_file(torch.ones(2)), "instead of tensors by name"),
     "nothing": (torch_file({}), "contains nothing"),
@@ -235,7 +231,7 @@ HOSTILE = {
 def test_hostile_state_dicts(kind, folder, capsys):
     write, wanted = HOSTILE[kind]
     (folder / "encoder.pkl").write_bytes(write())
-    with pytest.raises(ValueError, match="Only tensors by name" if wanted else "do not fit") as error:
+    with pytest.raises(ValueError, match="encoder.pkl|do not fit") as error:
         load_bilm(folder)
     assert wanted in str(error.value)
     assert "code was run" not in capsys.readouterr().out

@@ -156,7 +156,7 @@ def test_save_that_fails_leaves_nothing(bilm, tmp_path, monkeypatch):
 
     monkeypatch.setattr(spacy_elmo.weights.native, "write_vocabulary", fail)
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(OSError, match="EL180.*model': disk full"):
+    with pytest.raises(OSError, match="model': disk full"):
         save_bilm(bilm, tmp_path / "model")
     assert sorted(tmp_path.iterdir()) == before
 
@@ -173,7 +173,7 @@ def test_save_refuses_words_that_no_line_can_hold(kind, bilm, tmp_path):
 
 @pytest.mark.parametrize("setting", [{"format": "pickle"}, {"dtype": "int4"}])
 def test_save_refuses_unknown_settings(setting, bilm, tmp_path):
-    with pytest.raises(ValueError, match="EL033"):
+    with pytest.raises(ValueError, match="but should be one of"):
         save_bilm(bilm, tmp_path / "model", **setting)
     assert not (tmp_path / "model").exists()
 

@@ -1,15 +1,11 @@
 """Damaged and hostile checkpoints: an error of ours that names the file, before memory is taken."""
 
-import random
-import shutil
 import struct
 import tracemalloc
-import warnings
-from functools import cache
 
 import numpy as np
 import pytest
-from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax
+from reference.seeded_weights import WORDS, make_arrays, make_options
 from reference.tensorflow_files import (
     MAGIC,
     fixed32,
@@ -21,14 +17,11 @@ from reference.tensorflow_files import (
     varint,
     write_bundle,
     write_checkpoint,
-    write_module,
 )
-from weights.fuzzing import is_ours, mutate_bytes
 
 from spacy_elmo import load_bilm
 from spacy_elmo.weights.tf_bundle import Bundle, slice_key
 
-SIZES = {"lstm": {"dim": 4, "projection_dim": 3, "n_layers": 1}, "char_cnn": {"filters": [[1, 2]], "n_highway": 1}}
 ONES = np.ones((2, 3), dtype="float32")
 MANY = 2**40
 
@@ -187,86 +180,9 @@ def test_declared_slices_take_no_memory(tmp_path):
         checkpoint.read(["V"])
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    """A model in each format, tiny."""
-    folder, options = tmp_path_factory.mktemp("tensorflow"), make_options(**SIZES)
-    arrays = {**make_arrays(options), **make_softmax(options)}
-    settings = {"cuts": {"lm/softmax/W": (0, 3)}, "n_shards": 2}
-    write_checkpoint(folder / "v2", options, arrays, WORDS, accumulators=arrays, **settings)
-    write_checkpoint(folder / "plain", options, arrays, WORDS)
-    mix = {"weights": np.zeros(2, "float32"), "scaling": np.array(1, "float32")}
-    write_module(folder / "hub", make_arrays(options), mix)
-    return folder
-
-
-FILES = [
-    "v2/model.ckpt-7.index",
-    "v2/model.ckpt-7.data-00000-of-00002",
-    "v2/checkpoint",
-    "v2/options.json",
-    "plain/model.ckpt-7.index",
-    "hub/variables/variables.index",
-    "hub/variables/variables.data-00000-of-00001",
-    "hub/saved_model.pb",
-]
-
-
-def reseal(content: bytes, draw: random.Random) -> bytes:
-    """Damage the first block of a table, and correct its checksum, so that the damage reaches the parsers."""
-    size = first_block_size(content)
-    block = mutate_bytes(content[:size], draw)[:size].ljust(size, b"\0")
-    return stored(block) + content[size + 5 :]
-
-
-@cache
-def first_block_size(content: bytes) -> int:
-    return next(size for size in range(5, len(content)) if content.startswith(stored(content[:size])))
-
-
-def check(models, name, n_mutations, change=mutate_bytes):
-    path, draw, n_errors = models / name, random.Random(name), 0
-    content, folder = path.read_bytes(), models / name.partition("/")[0]
-    try:
-        for _ in range(n_mutations):
-            path.write_bytes(change(content, draw))
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)
-                    load_bilm(folder)
-            except (ValueError, OSError) as error:
-                n_errors += 1
-                assert is_ours(error) and str(models) in str(error), (name, error)
-    finally:
-        path.write_bytes(content)
-    return n_errors
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_damaged_file_loads_or_gives_an_error_of_ours(name, models):
-    load_bilm(models / name.partition("/")[0])
-    check(models, name, 10)
-
-
-def test_a_damaged_table_with_correct_checksums_gives_an_error_of_ours(models):
-    assert check(models, "plain/model.ckpt-7.index", 30, reseal) > 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
-def test_many_damaged_files_load_or_give_an_error_of_ours(name, models):
-    n_errors = check(models, name, 2000)
-    assert n_errors > 10 or name.endswith(".pb")  # the graph of a module is not read
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["plain/model.ckpt-7.index", "hub/variables/variables.index"])
-def test_many_damaged_tables_with_correct_checksums_give_an_error_of_ours(name, models):
-    assert check(models, name, 2000, reseal) > 100
-
-
-def test_missing_files(models, tmp_path):
-    shutil.copytree(models / "v2", tmp_path / "v2")
-    (tmp_path / "v2" / "model.ckpt-7.data-00001-of-00002").unlink()
-    with pytest.raises(ValueError, match="EL321.*no 'model.ckpt-7.data-00001-of-00002'"):
-        load_bilm(tmp_path / "v2")
+def test_missing_files(tmp_path):
+    options = make_options()
+    write_checkpoint(tmp_path, options, make_arrays(options), WORDS, n_shards=2)
+    (tmp_path / "model.ckpt-7.data-00001-of-00002").unlink()
+    with pytest.raises(ValueError, match="no 'model.ckpt-7.data-00001-of-00002'"):
+        load_bilm(tmp_path)

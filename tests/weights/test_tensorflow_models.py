@@ -153,7 +153,7 @@ def test_a_checkpoint_converts_to_the_native_format_and_back_to_hdf5(checkpoint,
 
 def test_read_only_formats_cannot_be_written(checkpoint, tmp_path):
     for format in ("tf-checkpoint", "tf-hub"):
-        with pytest.raises(ValueError, match=r"EL033.*native, allennlp, bilm-tf"):
+        with pytest.raises(ValueError, match=r"native, allennlp, bilm-tf"):
             save_bilm(load_bilm(checkpoint), tmp_path / "new", format=format)
 
 
@@ -211,10 +211,10 @@ def test_errors_of_checkpoints(checkpoint, tmp_path):
     with pytest.raises(ValueError, match=r"2 TensorFlow checkpoints \(model.ckpt-7.index, model.ckpt-9.index\)"):
         load_bilm(checkpoint)
     (checkpoint / "model.ckpt-9.data-00000-of-00001").unlink()
-    with pytest.raises(ValueError, match="EL321.*no 'model.ckpt-9.data-00000-of-00001'"):
+    with pytest.raises(ValueError, match="no 'model.ckpt-9.data-00000-of-00001'"):
         load_bilm(checkpoint / "model.ckpt-9.index")
     (checkpoint / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-11"')
-    with pytest.raises(ValueError, match="EL321.*no 'model.ckpt-11.index'"):
+    with pytest.raises(ValueError, match="no 'model.ckpt-11.index'"):
         load_bilm(checkpoint)
     (checkpoint / "checkpoint").write_text('model_checkpoint_path: "../"')
     with pytest.raises(ValueError, match="EL320.*checkpoint' is refused: the name of the newest checkpoint is empty"):

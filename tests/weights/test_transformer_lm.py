@@ -74,7 +74,7 @@ def test_positions_of_the_archive_are_compared():
     config, arrays = make_archive()
     table = sinusoids(5000, 16).numpy()[None]
     assert read(config, {**arrays, POSITIONS: table}).config.encoder == "transformer"
-    with pytest.raises(ValueError, match=r"(?s)EL344.*1 problem\(s\):\n- _contextualizer._position"):
+    with pytest.raises(ValueError, match=r"(?s)1 problem\(s\):\n- _contextualizer._position"):
         read(config, {**arrays, POSITIONS: table + 0.1})
 
 
@@ -105,7 +105,7 @@ def test_configs_that_cannot_be_read_are_refused(path, value, message):
     for name in path[:-1]:
         block = block[name]
     block[path[-1]] = value
-    with pytest.raises(ValueError, match="EL344") as caught:
+    with pytest.raises(ValueError, match="No biLM is equal to the language model") as caught:
         read(config, arrays)
     assert message in str(caught.value)
 
@@ -116,7 +116,7 @@ def test_all_problems_are_in_one_error():
     del arrays["_contextualizer._backward_transformer.norm.beta"]
     arrays["_contextualizer.other"] = np.zeros(3, dtype="f4")
     arrays[CHARACTERS + "_embedding._module.weight"] = np.full((262, 4), np.nan, dtype="f4")
-    with pytest.raises(ValueError, match=r"EL344.*4 problem\(s\)") as caught:
+    with pytest.raises(ValueError, match=r"4 problem\(s\)") as caught:
         read(config, arrays, WORDS)
     for part in ("missing: _cont", "unexpected: _cont", "not finite: _text", "softmax_w is [9, 15], should be [9, 16]"):
         assert part in str(caught.value)
@@ -134,7 +134,7 @@ def test_vocabularies_that_do_not_fit_leave_the_softmax_out(words, reason):
 
 @pytest.mark.parametrize("embedders", [None, [], {}, {"a.b": {}}, {"a": {}, "b": {}}])
 def test_configs_without_one_embedder_are_refused(embedders):
-    with pytest.raises(ValueError, match="(?s)EL344.*token_embedders"):
+    with pytest.raises(ValueError, match="(?s)token_embedders"):
         config, arrays = make_archive()
         config["model"]["text_field_embedder"]["token_embedders"] = embedders
         read(config, arrays)
