@@ -13,7 +13,6 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Opt
 
 import numpy as np
 import torch
-from torch import from_numpy, nn
 
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import SoftmaxHead
@@ -23,14 +22,20 @@ from ..inference.bilm import BiLM
 from ..text.vocabulary import Vocabulary
 from ..util import is_hidden
 from .allennlp_lm import is_language_model, read_language_model
-from .bilm_tf import SOFTMAX_BIAS, SOFTMAX_WEIGHT, find_other_characters, read_options, write_bilm_tf
-from .checks import MAX_JSON_BYTES, listed, shorten
+from .bilm_tf import (
+    SOFTMAX_NAMES,
+    build_softmax,
+    find_other_characters,
+    read_options,
+    softmax_shapes,
+    write_bilm_tf,
+)
+from .checks import MAX_JSON_BYTES, listed, refuse_misfits, shorten
 from .hdf5 import read_hdf5
 from .native import has_network
 from .parts import (
     LoadedMix,
     as_float32,
-    build_head,
     build_network,
     check_dtype_fits,
     check_vocabulary,
@@ -543,7 +548,7 @@ def read_allennlp(
     bilm_config, source = read_bilm_config(files, module, block, shapes, options)
     mixes, mix_problems = _read_mixes(module, block, tensors, bilm_config.n_layers + 1)
     wanted = {dataset.name: dataset.shape for dataset in allennlp_datasets(bilm_config)}
-    _refuse([*find_misfits(wanted, own), *mix_problems], place, source)
+    refuse_misfits([*find_misfits(wanted, own), *mix_problems], place, source)
     _check_cached_words(module, block, tensors, place)
     original = _read_original(files, block)
     network = _build_network(bilm_config, own, original)
@@ -574,12 +579,6 @@ def no_such_part(path: object, part: str, names: str = "one biLM without a name"
         f"'{path}' has no biLM with the name '{part}' after the '#', found: {names}. Choose one of these, or leave "
         "out the '#' for the only one."
     )
-
-
-def _refuse(problems: List[str], place: str, source: str) -> None:
-    if problems:
-        settings = {"options": source, "n_problems": len(problems), "problems": listed(problems)}
-        raise ValueError(Errors.EL026.format(path=place, **settings))
 
 
 def _read_mixes(
@@ -650,15 +649,11 @@ def _read_head(
 ) -> Tuple[Optional[SoftmaxHead], Optional[Vocabulary]]:
     """The softmax and its words: from the files of the user, else from the HDF5 file and vocab.txt of the archive."""
     arrays = original if softmax is None else read_hdf5(softmax)
-    head = None
-    if SOFTMAX_WEIGHT in arrays or SOFTMAX_BIAS in arrays or softmax is not None:
-        own = {name: arrays[name] for name in (SOFTMAX_WEIGHT, SOFTMAX_BIAS) if name in arrays}
-        n_words = len(own[SOFTMAX_BIAS]) if SOFTMAX_BIAS in own and own[SOFTMAX_BIAS].shape else 0
-        wanted = {SOFTMAX_WEIGHT: (n_words, config.projection_width), SOFTMAX_BIAS: (n_words,)}
-        where = str(softmax or files.place("its HDF5 file"))
-        _refuse(find_misfits(wanted, own), where, files.place(files.weights))
-        weight = nn.Parameter(from_numpy(as_float32(own[SOFTMAX_WEIGHT])))
-        head = build_head(weight, as_float32(own[SOFTMAX_BIAS]))
+    own = {name: arrays[name] for name in SOFTMAX_NAMES if name in arrays}
+    wanted = softmax_shapes(config, own, False, is_needed=softmax is not None)
+    where = softmax or files.place("its HDF5 file")
+    refuse_misfits(find_misfits(wanted, own), where, files.place(files.weights))
+    head = build_softmax(network, own, False)
     found = vocab or files.sources.get(VOCAB_NAME)
     words = None if found is None else read_vocabulary(found, vocab is not None or head is not None)
     check_vocabulary(words, table_rows(softmax_bias=None if head is None else head.bias.detach().numpy()))

@@ -24,7 +24,7 @@ from .checks import (
     Faults,
     SettingsReader,
     find_filter_excess,
-    listed,
+    refuse_misfits,
     shorten,
 )
 from .hdf5 import read_hdf5, write_hdf5
@@ -100,7 +100,7 @@ def _beside_weights(weights: Source) -> TFFiles:
     names = [f"{prefix}options.json", f"{stem}_options.json", f"{stem}.json", "options.json"]
     options = next((beside[name] for name in names if name in beside), None)
     if options is None:
-        options = _only(find_options(beside.values()), str(weights), "options", names)
+        options = only_source(find_options(beside.values()), str(weights), "options", names)
     vocab = beside.get(f"{prefix}{VOCAB_NAME}", beside.get(VOCAB_NAME))
     return TFFiles(options, weights, vocab, beside.get(TOKEN_EMBEDDINGS_NAME))
 
@@ -127,16 +127,23 @@ def _pick(where: str, sources: Dict[str, Source]) -> Optional[TFFiles]:
     if not weights or not options:
         return None
     return TFFiles(
-        _only(options, where, "options", ["options.json"]),
-        _only(weights, where, "HDF5 weights", ["weights.hdf5"]),
+        only_source(options, where, "options", ["options.json"]),
+        only_source(weights, where, "HDF5 weights", ["weights.hdf5"]),
         next((source for source in found if source.name == VOCAB_NAME), None),
         next((source for source in found if source.name == TOKEN_EMBEDDINGS_NAME), None),
     )
 
 
-def _only(found: Sequence[Source], where: str, kind: str, wanted: Iterable[str]) -> Source:
+def only_source(
+    found: Sequence[Source], where: object, kind: str, wanted: Iterable[str], beside: str = "an HDF5 file"
+) -> Source:
+    """found (Sequence[Source]): Files of a kind, named `wanted` as a rule.
+    where (object), beside (str): The file that they belong to, and what it is.
+    RETURNS (Source): The only one.
+    RAISES (ValueError): EL020 if there is none, EL021 if there are several.
+    """
     if not found:
-        reason = f"it is an HDF5 file without {kind} in the same folder"
+        reason = f"it is {beside} without {kind} in the same folder"
         names = f"{' or '.join(wanted)}, or a file given by `options=...` (`--options`)"
         raise ValueError(Errors.EL020.format(path=where, reason=reason, wanted=names))
     if len(found) > 1:
@@ -455,7 +462,7 @@ def _build(
     return BiLM(
         network,
         vocabulary=vocabulary,
-        head=_build_head(network, head_arrays, is_shared),
+        head=build_softmax(network, head_arrays, is_shared),
         token_embeddings=None if embeddings is None else from_numpy(as_float32(embeddings)),
         meta={"source_format": "bilm-tf"},
     )
@@ -586,26 +593,20 @@ def _check_fit(
         wanted = _shapes_of(arrays)
         if config is not None:
             wanted = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
-            wanted.update(_head_shapes(config, head_arrays or {}, is_shared) if softmax is None else {})
-        faults.attempt(_refuse, find_misfits(wanted, arrays), files.weights, files.options)
+            wanted.update(softmax_shapes(config, head_arrays or {}, is_shared) if softmax is None else {})
+        faults.attempt(refuse_misfits, find_misfits(wanted, arrays), files.weights, files.options)
     if softmax is not None and head_arrays is not None:
         wanted = _shapes_of(head_arrays)
         if config is not None:
-            wanted = _head_shapes(config, head_arrays, is_shared, is_needed=True)
-        faults.attempt(_refuse, find_misfits(wanted, head_arrays), softmax, files.options)
+            wanted = softmax_shapes(config, head_arrays, is_shared, True)
+        faults.attempt(refuse_misfits, find_misfits(wanted, head_arrays), softmax, files.options)
 
 
 def _shapes_of(arrays: Dict[str, Array]) -> Dict[str, Shape]:
     return {name: array.shape for name, array in arrays.items()}
 
 
-def _refuse(problems: "list[str]", path: Source, options: Source) -> None:
-    if problems:
-        settings = {"options": options, "n_problems": len(problems), "problems": listed(problems)}
-        raise ValueError(Errors.EL026.format(path=path, **settings))
-
-
-def _head_shapes(
+def softmax_shapes(
     config: BiLMConfig, head_arrays: Dict[str, Array], is_shared: bool, is_needed: bool = False
 ) -> Dict[str, Shape]:
     """Expected shapes of the softmax. It has any number of rows, or that of the word table if this is shared."""
@@ -619,7 +620,7 @@ def _head_shapes(
     return shapes
 
 
-def _build_head(network: BiLMNetwork, head_arrays: Dict[str, Array], is_shared: bool) -> Optional[SoftmaxHead]:
+def build_softmax(network: BiLMNetwork, head_arrays: Dict[str, Array], is_shared: bool) -> Optional[SoftmaxHead]:
     if not head_arrays:
         return None
     weight = network.word_embedding if is_shared else None

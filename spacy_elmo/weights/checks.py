@@ -1,8 +1,9 @@
 """Limits on what a file may declare, and the collection of all problems of a file for one error."""
 
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from ..bilm.config import BiLMConfig
+from ..errors import Errors
 
 # Maximum sizes that files may declare, checked before anything is allocated.
 #
@@ -98,6 +99,16 @@ def listed(problems: Iterable[str], max_shown: int = MAX_SHOWN) -> str:
     shown = [shorten(problem) for problem in found[:max_shown]]
     rest = [f"and {len(found) - max_shown:,} more"] if len(found) > max_shown else []
     return "".join(f"\n- {line}" for line in (*shown, *rest))
+
+
+def refuse_misfits(problems: Sequence[str], path: object, options: object) -> None:
+    """problems (Sequence[str]): From `find_misfits`.
+    path (object), options (object): The file of the arrays, and that of the settings.
+    RAISES (ValueError): EL026 if there are any.
+    """
+    if problems:
+        settings = {"options": options, "n_problems": len(problems), "problems": listed(problems)}
+        raise ValueError(Errors.EL026.format(path=path, **settings))
 
 
 # Collect the errors of all files of a biLM, to raise them together.

@@ -6,20 +6,20 @@ declared sizes are compared with the size of their storage."""
 import io
 from math import prod
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple, TypeVar
 
 import h5py
 import numpy as np
 
 from .checks import expanded_limit, listed
 from .sources import Source, decoding, pickled, require_file
-from .tensor_map import Array
+from .tensor_map import Array, Shape
 
 MAX_NODES = 20_000  # groups and datasets
 MAX_DEPTH = 16  # groups within groups
 NUMBERS = "fiu"  # kinds of dtypes to read: floating point, and integers, for which `find_misfits` reports an error
 
-Shape = Tuple[int, ...]
+T = TypeVar("T")
 
 
 def read_hdf5(source: Source) -> Dict[str, Array]:
@@ -30,25 +30,25 @@ def read_hdf5(source: Source) -> Dict[str, Array]:
     RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or not HDF5, for anything but plain
         datasets: links, external and virtual storage, shapes larger than the file.
     """
-    place, n_bytes = _open_place(source)
-    with decoding(source, "HDF5"), h5py.File(place, "r") as file:
-        datasets, problems = _scan(file, expanded_limit(n_bytes))
-        arrays = {} if problems else {name: np.asarray(dataset[()]) for name, dataset in datasets.items()}
-    _refuse(problems, source)
-    return arrays
+    return _read_each(source, lambda dataset: np.asarray(dataset[()]))
 
 
 def read_shapes(source: Source) -> Dict[str, Shape]:
-    """source (Source): A file, or a member of a zip.
-    RETURNS (Dict[str, Shape]): Shapes of all datasets by their path in the file; no values are read.
-    RAISES (ValueError): See `read_hdf5`.
-    """
+    """RETURNS (Dict[str, Shape]): The same as `read_hdf5`, but shapes; no values are read."""
+    return _read_each(source, lambda dataset: tuple(dataset.shape))
+
+
+def _read_each(source: Source, read: Callable[[h5py.Dataset], T]) -> Dict[str, T]:
     place, n_bytes = _open_place(source)
     with decoding(source, "HDF5"), h5py.File(place, "r") as file:
         datasets, problems = _scan(file, expanded_limit(n_bytes))
-        shapes = {name: tuple(dataset.shape) for name, dataset in datasets.items()}
-    _refuse(problems, source)
-    return shapes
+        found = {} if problems else {name: read(dataset) for name, dataset in datasets.items()}
+    if problems:
+        raise ValueError(
+            f"The HDF5 file '{source}' is refused, it has {len(problems)} problem(s):{listed(problems)}\nCopy the "
+            "arrays into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
+        )
+    return found
 
 
 def _open_place(source: Source) -> Tuple[Any, int]:
@@ -107,14 +107,6 @@ def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], Lis
                 if n_bytes > max_bytes:
                     return {}, [*problems, f"its datasets declare more than {max_bytes:,} bytes in all"]
     return datasets, problems
-
-
-def _refuse(problems: List[str], where: object) -> None:
-    if problems:
-        raise ValueError(
-            f"The HDF5 file '{where}' is refused, it has {len(problems)} problem(s):{listed(problems)}\nCopy the "
-            "arrays into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
-        )
 
 
 def _names(group: h5py.Group) -> List[bytes]:

@@ -8,8 +8,7 @@ from ..bilm.config import BiLMConfig, TokenEmbedderConfig
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..text.characters import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
-from ..util import is_number
-from .checks import MAX_SHOWN, MIB, Faults, find_excess, listed, shorten
+from .checks import MAX_ABSOLUTE, MAX_SHOWN, MIB, Faults, SettingsReader, find_excess, listed, shorten
 from .parts import build_network, network_shapes
 from .sources import Source, decode_text, is_zip, list_sources, read_json
 from .tensor_map import (
@@ -173,36 +172,48 @@ SAMPLE: Dict[str, Any] = {
         "max_characters_per_token": 50,
     },
 }
-NAMES = ("cnn", "lstm"), ("elmo", "lstm")
+EMBEDDERS, ENCODERS = ("cnn", "lstm"), ("elmo", "lstm")
+CLIPS = ("cell_clip", "proj_clip")
 
 
 class Architecture:
     """The checked architecture.
 
-    record (Mapping[str, Any]): With the blocks `encoder` and `token_embedder`.
+    record (Any): With the blocks `encoder` and `token_embedder`.
     where (str): Its source, for messages.
     RAISES (ValueError): With all missing settings and wrong types.
     """
 
     def __init__(self, record: Any, where: str) -> None:
         self.where = where
-        problems: List[str] = []
-        encoder, embedder = (_block(record, name, problems) for name in ("encoder", "token_embedder"))
-        self.embedder_name = _name(embedder, "token_embedder", NAMES[0], problems)
-        self.encoder_name = _name(encoder, "encoder", NAMES[1], problems)
-        self.sizes = _sizes(encoder, "encoder", ("projection_dim", "dim", "n_layers"), 1, problems)
-        self.sizes.update(_sizes(embedder, "token_embedder", ("char_dim", "word_dim"), 0, problems))
+        reader = SettingsReader(record if isinstance(record, Mapping) else {})
+        self.sizes: Dict[str, Any] = {}
         self.clips: Dict[str, Optional[float]] = {}
-        if self.encoder_name == "elmo":
-            self.clips = {name: _clip(encoder, name, problems) for name in ("cell_clip", "proj_clip")}
-        if self.embedder_name == "cnn":
-            self.sizes.update(_sizes(embedder, "token_embedder", ("max_characters_per_token",), 2, problems))
         self.cnn: Dict[str, Any] = {}
-        if self.embedder_name == "cnn" and self.sizes.get("char_dim"):
-            self.sizes.update(_sizes(embedder, "token_embedder", ("n_highway",), 0, problems))
-            self.cnn = {"filters": embedder.get("filters"), "activation": embedder.get("activation")}
-        if problems:
-            raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems="; ".join(problems)))
+        self.embedder_name = self.encoder_name = ""
+        empty = [name for name in ("encoder", "token_embedder") if reader.options.get(name) == {}]
+        reader.problems += [f"{name} is empty" for name in empty]
+        if reader.take("encoder", Mapping):
+            self.encoder_name = _read_name(reader, "encoder", ENCODERS)
+            self._read_sizes(reader, "encoder", ("projection_dim", "dim", "n_layers"), 1)
+            if self.encoder_name == "elmo":
+                reader.problems += [f"encoder.{name} is missing" for name in CLIPS if name not in record["encoder"]]
+                for name in CLIPS:  # 0 and null mean no clip
+                    clip = reader.take(f"encoder.{name}", (int, float), None, least=0, most=MAX_ABSOLUTE)
+                    self.clips[name] = clip or None
+        if reader.take("token_embedder", Mapping):
+            self.embedder_name = _read_name(reader, "token_embedder", EMBEDDERS)
+            self._read_sizes(reader, "token_embedder", ("char_dim", "word_dim"), 0)
+            if self.embedder_name == "cnn":
+                self._read_sizes(reader, "token_embedder", ("max_characters_per_token",), 2)
+            if self.embedder_name == "cnn" and self.sizes["char_dim"]:
+                self._read_sizes(reader, "token_embedder", ("n_highway",), 0)
+                self.cnn = {name: record["token_embedder"].get(name) for name in ("filters", "activation")}
+        if reader.problems:
+            raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems="; ".join(reader.problems)))
+
+    def _read_sizes(self, reader: SettingsReader, block: str, names: Tuple[str, ...], least: int) -> None:
+        self.sizes.update({name: reader.take(f"{block}.{name}", int, least=least) for name in names})
 
     def config(self, n_characters: int, n_words: int) -> BiLMConfig:
         """n_characters (int), n_words (int): Rows of the tables, 0 where `char_dim` or `word_dim` is 0.
@@ -282,43 +293,11 @@ def _others(files: ManyLangsFiles) -> List[Tuple[Any, str]]:
     ]
 
 
-def _block(record: Any, name: str, problems: List[str]) -> Mapping[str, Any]:
-    block = record.get(name) if isinstance(record, Mapping) else None
-    if not isinstance(block, Mapping) or not block:
-        problems.append(f"the block {name} is missing, empty or not an object")
-        return {}
-    return block
-
-
-def _name(block: Mapping[str, Any], where: str, known: Tuple[str, ...], problems: List[str]) -> str:
-    name = block.get("name")
-    if isinstance(name, str) and name.lower() in known:
-        return name.lower()
-    if block:
-        problems.append(f"{where}.name is {shorten(repr(name), 40)}, should be one of {known}")
-    return ""
-
-
-def _sizes(
-    block: Mapping[str, Any], where: str, names: Tuple[str, ...], least: int, problems: List[str]
-) -> Dict[str, int]:
-    found: Dict[str, int] = {}
-    for name in names if block else ():
-        value = block.get(name)
-        if type(value) is int and value >= least:
-            found[name] = value
-        else:
-            problems.append(f"{where}.{name} is {shorten(repr(value), 40)}, should be an integer of {least} or more")
-    return found
-
-
-def _clip(block: Mapping[str, Any], name: str, problems: List[str]) -> Optional[float]:
-    """0 and null mean no clip."""
-    value = block.get(name, "missing")
-    if value is not None and not (is_number(value) and 0 <= value <= 1e300):
-        problems.append(f"encoder.{name} is {shorten(repr(value), 40)}, should be a number of 0 or more, or null")
-        return None
-    return float(value) if value else None
+def _read_name(reader: SettingsReader, block: str, known: Tuple[str, ...]) -> str:
+    name = str(reader.take(f"{block}.name", str) or "").lower()
+    if name and name not in known:
+        reader.refuse(f"{block}.name", name, f"one of: {', '.join(known)}")
+    return name
 
 
 # The tensors of ELMoForManyLangs, and their positions in our state dict.

@@ -24,7 +24,7 @@ from ..inference.words import make_lexicon_codec
 from ..text.characters import Lexicon
 from ..text.vocabulary import Vocabulary
 from ..util import is_number
-from .checks import MAX_CUTOFFS, MAX_JSON_BYTES, MAX_WORDS, MIB, Faults, find_excess, listed, shorten
+from .checks import MAX_CUTOFFS, MAX_JSON_BYTES, MAX_WORDS, MIB, Faults, find_excess, refuse_misfits, shorten
 from .parts import (
     as_float32,
     build_head,
@@ -561,10 +561,7 @@ def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: st
         wanted = {NETWORK_PREFIX + stored_name(key): shape for key, shape in network_shapes(config).items()}
         wanted.update(head_shapes(config, adaptive, arrays, is_shared))
         wanted.update(_optional_shapes(config, arrays))
-    problems = find_misfits(wanted, arrays)
-    if problems:
-        listing = {"n_problems": len(problems), "problems": listed(problems)}
-        raise ValueError(Errors.EL026.format(path=where, options="config.json", **listing))
+    refuse_misfits(find_misfits(wanted, arrays), where, "config.json")
 
 
 def _optional_shapes(config: BiLMConfig, arrays: Dict[str, Array]) -> Dict[str, Shape]:

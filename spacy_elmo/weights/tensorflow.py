@@ -24,11 +24,12 @@ from .bilm_tf import (
     ArrayReader,
     TFFiles,
     find_options,
+    only_source,
     read_bilm_tf,
     regular_name,
     tf_datasets,
 )
-from .checks import MIB, listed
+from .checks import MIB, listed, refuse_misfits
 from .hdf5 import read_hdf5
 from .parts import LoadedMix, as_float32, is_head_shared, mixes_to_meta, network_shapes, to_arrays
 from .sources import PathLike, Source, list_sources
@@ -310,15 +311,7 @@ def _options_beside(file: Path) -> Source:
     beside = list_sources(file.parent)
     if "options.json" in beside:
         return beside["options.json"]
-    found = find_options(beside.values())
-    if not found:
-        reason = "it is a TensorFlow checkpoint without options.json in the same folder"
-        wanted = "the options.json of the training, or a file given by `options=...` (`--options`)"
-        raise ValueError(Errors.EL020.format(path=file, reason=reason, wanted=wanted))
-    if len(found) > 1:
-        names = ", ".join(option.name for option in found)
-        raise ValueError(Errors.EL021.format(path=file.parent, n=len(found), kind="options", names=names))
-    return found[0]
+    return only_source(find_options(beside.values()), file, "options", ["options.json"], "a TensorFlow checkpoint")
 
 
 def _words_beside(file: Path) -> Tuple[Optional[Source], Optional[Source]]:
@@ -484,10 +477,7 @@ def _read_mix(checkpoint: Bundle, file: Path, n_layers: int) -> Optional[Dict[st
     found = {ending: name for ending, name in names.items() if name is not None}
     arrays = checkpoint.read(found.values())
     mix = {ending: arrays[name] for ending, name in found.items()}
-    problems = find_misfits(wanted, mix)
-    if problems:
-        settings = {"options": "the layers of its biLM", "n_problems": len(problems), "problems": listed(problems)}
-        raise ValueError(Errors.EL026.format(path=file, **settings))
+    refuse_misfits(find_misfits(wanted, mix), file, "the layers of its biLM")
     return mix
 
 

@@ -124,20 +124,21 @@ def test_blank_symbols_are_the_ideographic_space_and_the_last_one_counts(tmp_pat
 @pytest.mark.parametrize(
     "changes, wanted",
     [
-        ({"encoder": {"dim": 0}}, "encoder.dim is 0, should be an integer of 1 or more"),
+        ({"encoder": {"dim": 0}}, "encoder.dim is 0, should be 1 or more"),
         ({"encoder": {"n_layers": True}}, "encoder.n_layers is True"),
         ({"encoder": {"n_layers": 5000}}, "n_layers is 5000, should be at most 1,000"),
-        ({"encoder": {"cell_clip": ...}}, "encoder.cell_clip is 'missing'"),
+        ({"encoder": {"cell_clip": ...}}, "encoder.cell_clip is missing"),
         ({"encoder": {"proj_clip": -3}}, "encoder.proj_clip is -3"),
-        ({"token_embedder": {"name": None}}, "token_embedder.name is None"),
+        ({"encoder": {"proj_clip": float("nan")}}, "encoder.proj_clip is nan"),
+        ({"token_embedder": {"name": None}}, "token_embedder.name is null"),
         ({"token_embedder": {"activation": "gelu"}}, "activation is 'gelu'"),
         ({"token_embedder": {"filters": [[20, 4]]}}, r"filter [20, 4] should be 1 to 10 characters wide"),
         ({"token_embedder": {"filters": "many"}}, "filters is 'many'"),
         ({"token_embedder": {"filters": [[1, 2**40]]}}, "filters in all"),
         ({"token_embedder": {"max_characters_per_token": 10**9}}, "max_characters is 1000000000"),
         ({"token_embedder": {"char_dim": 0, "word_dim": 0}}, "neither characters nor words"),
-        ({"token_embedder": ...}, "the block token_embedder is missing"),
-        ({"encoder": dict.fromkeys(make_architecture()["encoder"], ...)}, "the block encoder is missing, empty or not"),
+        ({"token_embedder": ...}, "token_embedder is missing"),
+        ({"encoder": dict.fromkeys(make_architecture()["encoder"], ...)}, "encoder is empty"),
     ],
 )
 def test_bad_architectures(changes, wanted, folder):

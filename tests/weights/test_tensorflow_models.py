@@ -198,7 +198,7 @@ def test_errors_of_modules(tmp_path):
 def test_errors_of_checkpoints(checkpoint, tmp_path):
     index = checkpoint / "model.ckpt-7.index"
     (checkpoint / "options.json").rename(tmp_path / "options.json")
-    with pytest.raises(ValueError, match="EL020.*without options.json"):
+    with pytest.raises(ValueError, match="EL020.*without options in the same folder.*options.json"):
         load_bilm(checkpoint)
     for name in ("a_options.json", "b_options.json"):
         shutil.copy(tmp_path / "options.json", checkpoint / name)
