@@ -22,6 +22,7 @@ from .._choices import AnyPath
 from ..errors import Errors
 from ..pipeline.layer_weights import TaskMix, find_task_mixes
 from ..pipeline.torch_bilm import TorchBiLM
+from ..util import is_number
 from ..weights.identity import N_DIGITS, digest_bilm
 from ..weights.native import bilm_to_bytes
 from .answers import QUESTIONS, Changes, DocAnswers, compare_answers, read_answers

@@ -10,6 +10,7 @@ from spacy.tokens import Doc
 from ..analysis.pages import render_surprisal
 from ..corpora.texts import choose_lang, make_splitter
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
+from ..util import write_text
 from . import _common
 from ._app import Opt, app
 from ._text import LANG_OPT, TEXT_ARG, read_text

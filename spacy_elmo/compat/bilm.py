@@ -22,6 +22,7 @@ from ..text.characters import SENTENCE_END as EOS
 from ..text.lanes import plan_lanes
 from ..text.vocabulary import UNKNOWN as UNK
 from ..weights import load_bilm
+from ..weights.bilm_tf import bad_embeddings
 from ..weights.hdf5 import read_hdf5
 from ..weights.sources import Source
 from .common import PathLike, check_count, check_file, invalid, new_hdf5, read_sentences
@@ -349,7 +350,7 @@ def _read_table(path: Path, width: int) -> Tensor:
     table = read_hdf5(Source(path)).get(EMBEDDING)
     if table is None or table.ndim != 2 or table.shape[1] != width:
         problem = f"dataset '{EMBEDDING}' {'is missing' if table is None else f'has shape {table.shape}'}"
-        raise ValueError(Errors.EL029.format(path=path, problems=f"{problem}, should have shape (words, {width})"))
+        raise bad_embeddings(path, f"{problem}, should have shape (words, {width})")
     return torch.from_numpy(table.astype("float32"))
 
 

@@ -4,7 +4,6 @@ from .analysis import AnalysisErrors
 from .bilm import BiLMErrors
 from .cli import CLIErrors
 from .corpora import CorporaErrors
-from .manylangs import ManyLangsErrors
 from .pipeline import PipelineErrors
 from .pretraining import PretrainingErrors
 from .warnings import Warnings
