@@ -25,7 +25,7 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 from thinc.api import Config
 
-from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.pipeline.config import make_pipeline_config
 
 BATCH_TOKENS = 500
 
@@ -109,7 +109,7 @@ def make_config(
         "training.eval_frequency": n_steps // 2,
         "training.patience": 2 * n_steps,
     }
-    text = init_config(pipeline="textcat", placement="both")
+    text = make_pipeline_config(pipeline="textcat", placement="both")
     config = Config().from_str(text, overrides=overrides, interpolate=False)
     return config if with_elmo else remove_elmo(config)
 

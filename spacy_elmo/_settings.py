@@ -1,4 +1,4 @@
-"""Checks of settings from a file against the fields of a dataclass: names and types; paths.
+"""Checks of settings from a file against the fields of a dataclass: names and types; paths of input and output.
 
 The dataclass itself checks ranges.
 """
@@ -46,6 +46,31 @@ def to_path(path: Union[str, bytes, "os.PathLike[str]"]) -> Path:
     RETURNS (Path): The path; unchanged for a user that does not exist.
     """
     return Path(os.path.expanduser(os.fsdecode(path)))
+
+
+def check_output_folder(path: Path) -> None:
+    """path (Path): A folder that exists or can be created.
+    RAISES (ValueError): EL178 if it or one of its parents is a file.
+    """
+    there = next((part for part in (path, *path.parents) if part.exists()), path)
+    if there.exists() and not there.is_dir():
+        raise ValueError(Errors.EL178.format(path=path, taken=there))
+
+
+def check_output_file(path: Path, *, force: bool) -> None:
+    """path (Path): A file that will be written under a temporary name, then renamed.
+    force (bool): Replace an existing file.
+    RAISES (ValueError): EL134 if the file exists, EL178 if its parent cannot be a folder; for anything but a regular
+        file, since renaming would replace a device or a pipe.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError(
+            f"'{path}' is not a regular file but a device, a pipe or a folder, and cannot be replaced. Choose another "
+            "path, or write to a file first."
+        )
+    if path.exists() and not force:
+        raise ValueError(Errors.EL134.format(path=path, remedy="Choose another path, or replace it with --force."))
+    check_output_folder(path.parent)
 
 
 def refuse_unknown(cls: Any, given: Any, block: str, *, root: Any = None, path: str = "") -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from data import PROJECT_DIR
 from thinc.api import Config
 
-from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.pipeline.config import make_pipeline_config
 
 CONFIG_DIR = PROJECT_DIR.parent / "configs"
 LOGGER = {"@loggers": "spacy.ConsoleLogger.v3", "progress_bar": "eval", "console_output": True, "output_file": None}
@@ -21,7 +21,7 @@ def read_config(name: str) -> Config:
     if name.startswith("task_"):
         component = name.removeprefix("task_").removesuffix(".cfg")
     if component:
-        config = Config().from_str(init_config(pipeline=component, placement="both"), interpolate=False)
+        config = Config().from_str(make_pipeline_config(pipeline=component, placement="both"), interpolate=False)
         config["training"]["logger"] = LOGGER if kind != "init-config" else config["training"]["logger"]
         return config
     is_baseline = name.startswith("baseline_")

@@ -5,13 +5,17 @@ uses, turns it into a probability.
 """
 
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from itertools import combinations, islice
+from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+import srsly
 from numpy.typing import NDArray
 
+from ..corpora.files import STDIN, decode, open_bytes
 from ..corpora.labelled import SenseSentence
+from ..corpora.texts import choose_lang, find_word, make_splitter, read_json
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.checks import check_sentences
@@ -66,6 +70,26 @@ class Pair(NamedTuple):
     is_same: bool
 
 
+@dataclass(frozen=True)
+class WordPair:
+    """A word in two sentences.
+
+    where (str): File and line, for errors; empty for a pair from the command line.
+    word (str), second_word (str): As the tokenizer gives it in each sentence.
+    first (str), second (str): The sentences.
+    """
+
+    where: str
+    word: str
+    second_word: str
+    first: str
+    second: str
+
+
+# Columns of a file of pairs.
+COLUMNS, SECOND_WORD = ("word", "first", "second"), "second_word"
+FORM = "Write tab-separated columns word, first, second and optionally second_word, or JSON objects with these keys."
+BATCH = 256  # pairs computed together
 # By digest of the weights, from `benchmarks/same_sense.py`.
 CALIBRATIONS: Dict[str, Calibration] = {"e102d1a53d4a": Calibration(2, 2.8628, -1.5968)}
 
@@ -182,3 +206,71 @@ def calibrate(cosines: Cosines, is_same: Sequence[bool], layer: Layer) -> Calibr
 
     fitted = LogisticRegression(C=1e4).fit(cosines[:, None], np.asarray(is_same))
     return Calibration(layer, float(fitted.coef_[0, 0]), float(fitted.intercept_[0]))
+
+
+def compare_words(
+    bilm: BiLM, digest: str, pairs: Iterable[WordPair], *, lang: Optional[str] = None
+) -> Iterator[Dict[str, Any]]:
+    """bilm (BiLM): The model.
+    digest (str): Of its weights, for its calibration.
+    pairs (Iterable[WordPair]): Read in batches.
+    lang (Optional[str]): Language of the tokenizer; None for that of the biLM.
+    YIELDS (Dict[str, Any]): The pair, and `cosines`, `probability` and `is_same`, see `SameSense`.
+    RAISES (ValueError): EL381 if a sentence lacks its word, with the line of the pair; errors of reading the pairs.
+    """
+    calibration, waiting = CALIBRATIONS.get(digest), iter(pairs)
+    nlp = make_splitter(choose_lang(lang, bilm.meta.get("lang")))
+    while batch := list(islice(waiting, BATCH)):
+        places = []
+        with nlp.memory_zone():
+            for pair in batch:
+                at = f" of {pair.where}" if pair.where else ""
+                one = find_word(nlp, pair.first, pair.word, name=f"The first sentence{at}")
+                places.append((one, find_word(nlp, pair.second, pair.second_word, name=f"The second sentence{at}")))
+        for pair, found in zip(batch, compare_pairs(bilm, places, calibration=calibration)):
+            texts = {"word": pair.word, "second_word": pair.second_word, "first": pair.first, "second": pair.second}
+            yield {**texts, "cosines": found.cosines, "probability": found.probability, "is_same": found.is_same}
+
+
+def read_pairs(path: Path) -> Iterator[WordPair]:
+    """path (Path): Lines with the tab-separated columns `word`, `first`, `second` and optionally `second_word`, in this
+        order or in that of a first line with these names; or JSON lines or an array of objects with these keys. Plain
+        or compressed; "-" for stdin.
+    YIELDS (WordPair): Blank lines are skipped.
+    RAISES (ValueError): If a pair is not complete, or if there is none; for invalid JSON.
+    """
+    columns: List[str] = []
+    n_pairs = 0
+    with open_bytes(path) as file:
+        for where, line in read_json(file, "stdin" if path == STDIN else path):
+            text = decode(line)[0].rstrip("\r\n")
+            if not text.strip():
+                continue
+            if text.lstrip().startswith("{"):
+                try:
+                    record: Any = srsly.json_loads(text)
+                except ValueError as error:
+                    raise ValueError(
+                        f"Line {where} is not valid JSON: {error}. Correct it: a .jsonl file has one JSON object per "
+                        "line, or is one JSON array of objects."
+                    ) from error
+            else:
+                cells = [cell.strip() for cell in text.split("\t")]
+                if not columns:
+                    has_header = {*COLUMNS} <= {*cells}
+                    columns = cells if has_header else [*COLUMNS, SECOND_WORD]
+                    if has_header:
+                        continue
+                record = dict(zip(columns, cells))
+            n_pairs += 1
+            yield _to_pair(record, where)
+    if not n_pairs:
+        raise ValueError(f"'{path}' has no pairs. {FORM}")
+
+
+def _to_pair(record: Any, where: str) -> WordPair:
+    missing = [name for name in COLUMNS if not isinstance(record.get(name), str) or not record[name].strip()]
+    if missing:
+        raise ValueError(f"The pair at {where} has no {' and no '.join(missing)}. {FORM}")
+    other = record.get(SECOND_WORD) or record["word"]
+    return WordPair(where, record["word"], str(other), record["first"], record["second"])

@@ -1,4 +1,4 @@
-"""Functions of several commands: error messages, checks of output paths, and loading of weights."""
+"""Of several commands: arguments, error messages, checks of output paths, loading of weights, reading of a text."""
 
 import errno
 import os
@@ -10,14 +10,16 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Callable, Dict, Iterator, Literal, Optional, Type
+from typing import Any, Callable, Dict, Iterator, Literal, Optional, Type, Union
 
 import torch
 import typer
 from wasabi import Printer
 
+from .._settings import check_output_file
 from ..errors import Errors
 from ..inference.bilm import BiLM
+from ..text.vocabulary import BYTE_ORDER_MARK
 from ..weights import load_bilm
 from ._app import Arg, Opt
 
@@ -67,6 +69,14 @@ LANG_HELP = (
     "any Unicode white space, including no-break spaces."
 )
 LANG_OPT = Opt(None, "--lang", "-l", help=LANG_HELP)
+# Of commands that read one text.
+TEXT_ARG = Arg(..., help="The text, in quotation marks; - reads it from stdin.")
+TEXT_LANG_OPT = Opt(
+    None,
+    "--lang",
+    "-l",
+    help="Language of spaCy's tokenizer and sentence splitter. Defaults to that of the biLM, or en.",
+)
 CorpusFormat = Literal["auto", "text", "jsonl", "docbin"]
 FORMAT_OPT = Opt("auto", "--format", "-f", help="Format of the files, by default what their suffix says.")
 RUNNING_TEXT_OPT = Opt(False, "--running-text", "-r", help="Split each line into sentences.")
@@ -137,32 +147,10 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def check_output_folder(path: Path) -> None:
-    """path (Path): A folder that exists or can be created.
-    RAISES (ValueError): EL178 if it or one of its parents is a file.
-    """
-    there = next((part for part in (path, *path.parents) if part.exists()), path)
-    if there.exists() and not there.is_dir():
-        raise ValueError(Errors.EL178.format(path=path, taken=there))
-
-
-def check_output_file(path: Path, *, force: bool) -> None:
-    """path (Path): A file that will be written under a temporary name, then renamed.
-    force (bool): Replace an existing file.
-    RAISES (ValueError): EL134 if the file exists, EL178 if its parent cannot be a folder, EL179 for anything but a
-        regular file, since renaming would replace a device or a pipe.
-    """
-    if path.exists() and not path.is_file():
-        raise ValueError(Errors.EL179.format(path=path))
-    if path.exists() and not force:
-        raise ValueError(Errors.EL134.format(path=path, remedy="Choose another path, or replace it with --force."))
-    check_output_folder(path.parent)
-
-
 def check_output_files(*, force: bool, **paths: Optional[Path]) -> None:
     """force (bool): Replace existing files.
-    paths (Optional[Path]): By option, see `check_output_file`; None for outputs that are not wanted.
-    RAISES (ValueError): EL405 if two of them are the same file; see `check_output_file`.
+    paths (Optional[Path]): By option; None for outputs that are not wanted.
+    RAISES (ValueError): If two of them are the same file; see `check_output_file`.
     """
     options: Dict[str, str] = {}
     for name, path in paths.items():
@@ -171,7 +159,9 @@ def check_output_files(*, force: bool, **paths: Optional[Path]) -> None:
         check_output_file(path, force=force)
         other = options.setdefault(os.path.normcase(path.resolve()), name)
         if other != name:
-            raise ValueError(Errors.EL405.format(path=path, first=other, second=name))
+            raise ValueError(
+                f"--{other} and --{name} would write the same file '{path}'. Choose another path for one of them."
+            )
 
 
 def open_bilm(
@@ -199,10 +189,52 @@ def open_bilm(
 def device_of(gpu_id: int) -> str:
     """gpu_id (int): GPU ID, -1 for the CPU.
     RETURNS (str): The PyTorch name of the device.
-    RAISES (ValueError): EL136 if there is no such GPU.
+    RAISES (ValueError): If there is no such GPU.
     """
     if gpu_id < 0:
         return "cpu"
     if gpu_id >= torch.cuda.device_count():
-        raise ValueError(Errors.EL136.format(gpu_id=gpu_id, n=torch.cuda.device_count()))
+        raise ValueError(
+            f"There is no GPU number {gpu_id}: PyTorch finds {torch.cuda.device_count()}. Choose another with --gpu-id, "
+            "or -1 for the CPU."
+        )
     return f"cuda:{gpu_id}"
+
+
+def read_text(text: str) -> str:
+    """text (str): A text, or - for stdin.
+    RETURNS (str): The text. Stdin is UTF-8, whatever the encoding of the console.
+    RAISES (ValueError): If it is empty; see `to_unicode`.
+    """
+    found = to_unicode(sys.stdin.buffer.read() if text == "-" else text)
+    if not found.strip():
+        raise ValueError("The text is empty. Give a text in quotation marks, or - and a text on stdin.")
+    return found
+
+
+def to_unicode(text: Union[bytes, str]) -> str:
+    """text (Union[bytes, str]): UTF-8, or an argument in which Python has escaped bytes (in an ASCII locale).
+    RETURNS (str): The text without escapes, and without a byte order mark.
+    RAISES (ValueError): If it is not UTF-8.
+    """
+    try:
+        content = text.encode("utf8", "surrogateescape") if isinstance(text, str) else text
+        return content.decode("utf8").removeprefix(BYTE_ORDER_MARK)
+    except UnicodeError as error:
+        raise ValueError(f"The text is not valid UTF-8: {error}. Convert it to UTF-8.") from error
+
+
+def write_text(path: Path, text: str, errors: str = "strict") -> None:
+    """Write a text file in UTF-8: it is complete, or as before.
+
+    path (Path): The file; its folder is created.
+    text (str): The content.
+    errors (str): What to do with unpaired surrogates, see `str.encode`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(text.encode("utf8", errors))
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

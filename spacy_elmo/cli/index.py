@@ -28,11 +28,11 @@ from ..analysis.vector_search import repair_search
 from ..corpora.files import Counts
 from ..corpora.shards import find_shards
 from ..corpora.texts import PunctuationCheck, Record, choose_lang, warn_of_raw_text
+from ..pipeline.settings import Precision
 from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app
 from ._index import LAYER_OPT, to_layer
-from .embed import Precision
 
 BILM = "en_elmo_sm"
 NOTICE = b"\nStopping after this batch. Press Ctrl+C again to stop at once; what the index has stays.\n"
@@ -93,7 +93,7 @@ def index_cli(
         if places or delete:
             corpus = {"format": corpus_format, "lang": lang, "running_text": running_text}
             choices = {"bilm": bilm_path, "layer": layer, "content_words": content_words, "gpu_id": gpu_id}
-            given: Dict[str, Any] = {**choices, "precision": precision and precision.value, "force": force}
+            given: Dict[str, Any] = {**choices, "precision": precision, "force": force}
             has_index = (index_path / FILE).is_file()
             if not change_index(places, delete, index_path, corpus, **given):
                 _common.msg.warn(_describe_stop(force=force, has_index=has_index))

@@ -1,50 +1,29 @@
 """`elmo init-config`: an initial config for a pipeline with ELMo, for pretraining or for adaptation."""
 
 import warnings
-from enum import Enum
 from pathlib import Path
-from typing import Any, Optional
+from typing import Literal, Optional
 
-from ..corpora.texts import choose_lang, make_nlp
-from ..errors import Errors, Warnings
+from .._settings import check_output_file
+from ..corpora.texts import make_nlp
+from ..pipeline.config import (
+    DEFAULT_PIPELINE,
+    choose_bilm,
+    find_packaged,
+    make_pipeline_config,
+    missing_options,
+    read_lang,
+)
 from ..pretraining.templates import make_adaptation_config, make_pretraining_config
-from ..util import write_text
-from ..weights.formats import PACKAGED_NAMES, locate
-from ..weights.sources import Source, read_json
 from . import _common
 from ._app import Arg, Opt, app
-from ._config_comments import add_comments
-from ._pipeline_config import LINKER, check_pipeline, make_pipeline_config
 
 STDOUT = "-"
-DEFAULT_PIPELINE = "tagger,parser,ner"  # as `spacy init config`
-PIPELINE_HEADER = """\
-# {pipeline} with ELMo: the config of `spacy init config` for {optimize}, each component with its own mix of layers.
-{network}# python -m spacy train {config_path} --output training --paths.train train.spacy --paths.dev dev.spacy{more}
-
-"""
-PLACES = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
-NETWORK = "# Differs from it: a BiLSTM over word features, with ELMo {place}.\n"
 COMMANDS = {
     "pipeline": "python -m spacy train {path} --output training --paths.train train.spacy --paths.dev dev.spacy{more}",
     "pretraining": "python -m spacy elmo pretrain {path} runs/mine --paths.train train.txt --paths.valid valid.txt",
     "adaptation": "python -m spacy elmo pretrain {path} runs/adapted --paths.train train.txt --paths.valid valid.txt{more}",
 }
-
-
-class Placements(str, Enum):
-    """Where ELMo enters the network of a component."""
-
-    input = "input"
-    output = "output"
-    both = "both"
-
-
-class Optimizations(str, Enum):
-    """Goals of the optimization."""
-
-    efficiency = "efficiency"
-    accuracy = "accuracy"
 
 
 @app.command("init-config")
@@ -63,13 +42,13 @@ def init_config_cli(
         "-p",
         help=f"Names of components, separated by commas, without 'elmo'; {DEFAULT_PIPELINE} if not given.",
     ),
-    optimize: Optional[Optimizations] = Opt(
+    optimize: Optional[Literal["efficiency", "accuracy"]] = Opt(
         None,
         "--optimize",
         "-o",
         help="efficiency (default): components read ELMo alone. accuracy: components read ELMo concatenated with spaCy's word features, through an encoder; slower.",
     ),
-    placement: Optional[Placements] = Opt(
+    placement: Optional[Literal["input", "output", "both"]] = Opt(
         None,
         "--placement",
         "-P",
@@ -110,118 +89,55 @@ def init_config_cli(
     unchanged; an entity linker also needs --paths.kb, a knowledge base.
     """
     path = str(output_path)
+    config_path = "config.cfg" if path == STDOUT else path
+    kind = "pretraining" if pretraining else "adaptation" if adaptation else "pipeline"
+    given = {"--pipeline": pipeline, "--optimize": optimize, "--placement": placement, "--gpu": gpu}
+    others = [name for name, value in given.items() if value] + (["--bilm"] if pretraining and bilm else [])
     with _common.show_errors():
-        kind = _kind_of(pretraining, adaptation)
-        given = {
-            "--pipeline": pipeline,
-            "--optimize": optimize,
-            "--placement": placement,
-            "--gpu": gpu,
-            "--bilm": bilm if pretraining else None,
-        }
-        _refuse_options(kind, [name for name, value in given.items() if value])
+        if pretraining and adaptation:
+            raise _do_not_fit("--pretraining", "--adaptation")
+        if kind != "pipeline" and others:
+            raise _do_not_fit(f"--{kind}", ", ".join(others))
         if small and not pretraining:
-            raise ValueError(Errors.EL213.format(kind=kind))
-        if placement is not None and optimize == Optimizations.efficiency:
-            raise ValueError(Errors.EL211.format(option="--placement", others="--optimize efficiency"))
+            raise ValueError(
+                f"--small is for a config for pretraining, but a config of another kind ({kind}) was requested. Add "
+                "--pretraining, or remove --small."
+            )
+        if placement is not None and optimize == "efficiency":
+            raise _do_not_fit("--placement", "--optimize efficiency")
         if path != STDOUT:
-            _common.check_output_file(output_path, force=force)
-        text = init_config(
-            kind,
-            pipeline=pipeline if pipeline is not None else DEFAULT_PIPELINE,
-            lang=lang,
-            optimize=None if optimize is None else optimize.value,
-            placement=None if placement is None else placement.value,
-            bilm=bilm,
-            use_gpu=gpu,
-            is_small=small,
-            config_path="config.cfg" if path == STDOUT else path,
-        )
+            check_output_file(output_path, force=force)
+        names = DEFAULT_PIPELINE if pipeline is None else pipeline
+        if kind == "pipeline":
+            settings = {"lang": lang, "optimize": optimize, "placement": placement, "bilm": bilm}
+            text = make_pipeline_config(names, **settings, use_gpu=gpu, config_path=config_path)
+        else:
+            tokenizer = None if lang is None else _find_tokenizer(lang)
+            chosen = lang or read_lang(bilm) or "en"
+            if pretraining:
+                text = make_pretraining_config(
+                    lang=chosen, tokenizer=tokenizer, is_small=small, config_path=config_path
+                )
+            else:
+                text = make_adaptation_config(
+                    lang=chosen, tokenizer=tokenizer, bilm=choose_bilm(bilm, chosen), config_path=config_path
+                )
         if path == STDOUT:
             print(text, end="")
             return
-        write_text(output_path, text)
+        _common.write_text(output_path, text)
     _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", path)
-    command = COMMANDS[kind].format(path=path, more=_more_options(kind, pipeline, bilm or _packaged(choose_lang(lang))))
-    _common.msg.info(f"Next, with your data: {command}")
+    has_bilm = bilm or find_packaged(lang or "en")
+    more = "" if has_bilm else " --paths.init BILM"
+    if kind == "pipeline":
+        more = missing_options(names, has_bilm)
+    _common.msg.info(f"Next, with your data: {COMMANDS[kind].format(path=path, more=more)}")
 
 
-def init_config(
-    kind: str = "pipeline",
-    *,
-    pipeline: str = DEFAULT_PIPELINE,
-    lang: Optional[str] = None,
-    optimize: Optional[str] = None,
-    placement: Optional[str] = None,
-    bilm: Optional[str] = None,
-    use_gpu: bool = False,
-    is_small: bool = False,
-    config_path: str = "config.cfg",
-) -> str:
-    """Create a config with comments.
-
-    kind (str): "pipeline", "pretraining" or "adaptation".
-    pipeline (str): Names of components, separated by commas. This, `optimize`, `placement` and `use_gpu` are for a
-        pipeline only.
-    lang (Optional[str]): Language code; None for that of the biLM, or "en". If it is given, a run of pretraining or
-        adaptation tokenizes raw text by the rules of this language.
-    optimize (Optional[str]): "efficiency" or "accuracy"; None for accuracy with a placement, otherwise efficiency.
-    placement (Optional[str]): ELMo at the "input", the "output" or "both" of a BiLSTM; None as `optimize` says.
-    bilm (Optional[str]): Name or path of a biLM; None: the packaged one of the language, or null.
-    use_gpu (bool): The pipeline will be trained on a GPU.
-    is_small (bool): The text for pretraining is small, a few MB. For "pretraining" only.
-    config_path (str): Path of the config, for the command in its header.
-    RETURNS (str): The text of the config.
-    RAISES (ValueError): EL210 for an invalid pipeline, EL212 for an unknown language.
-    """
-    tokenizer = None if lang is None or kind == "pipeline" else _find_tokenizer(lang)
-    lang = choose_lang(lang, _lang_of(bilm))
-    if kind == "pretraining":
-        return make_pretraining_config(lang=lang, tokenizer=tokenizer, is_small=is_small, config_path=config_path)
-    if kind == "adaptation":
-        bilm = _choose_bilm(bilm, lang)
-        return make_adaptation_config(lang=lang, tokenizer=tokenizer, bilm=bilm, config_path=config_path)
-    names = check_pipeline(pipeline, lang)
-    bilm = _choose_bilm(bilm, lang)
-    optimize = optimize or ("efficiency" if placement is None else "accuracy")
-    config = make_pipeline_config(names, lang=lang, optimize=optimize, placement=placement, bilm=bilm, use_gpu=use_gpu)
-    header = PIPELINE_HEADER.format(
-        pipeline=", ".join(names),
-        optimize=optimize,
-        network="" if placement is None else NETWORK.format(place=PLACES[placement]),
-        config_path=config_path,
-        more=_more_options(kind, pipeline, bilm),
+def _do_not_fit(option: str, others: str) -> ValueError:
+    return ValueError(
+        f"{option} cannot be combined with {others}: they are for different kinds of configs. Remove one of them."
     )
-    return header + add_comments(config.to_str(interpolate=False))
-
-
-def _more_options(kind: str, pipeline: Optional[str], bilm: Optional[str]) -> str:
-    """RETURNS (str): What the next command also needs: a biLM if the config names none, data of an entity linker."""
-    if kind == "adaptation":
-        return "" if bilm else " --paths.init BILM"
-    names = [name.strip() for name in (pipeline or "").split(",")]
-    return ("" if bilm else " --paths.bilm BILM") + (" --paths.kb kb" if LINKER in names else "")
-
-
-def _choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
-    """RETURNS (Optional[str]): The given biLM; otherwise a packaged biLM of the language, if there is one."""
-    if bilm is not None:
-        if not bilm.strip():
-            raise ValueError(Errors.EL214)
-        if bilm not in PACKAGED_NAMES and not Path(bilm).exists():
-            warnings.warn(Warnings.WL122.format(bilm=bilm, packaged=", ".join(PACKAGED_NAMES)), stacklevel=2)
-        return bilm
-    packaged = _packaged(lang)
-    if packaged is None:
-        warnings.warn(Warnings.WL121.format(lang=lang), stacklevel=2)
-    return packaged
-
-
-def _lang_of(bilm: Optional[str]) -> Any:
-    """RETURNS (Any): Language in the meta data of a biLM in native format; None for others, which have none."""
-    meta = None if bilm is None else locate(bilm) / "meta.json"
-    record = read_json(Source(meta)) if meta is not None and meta.is_file() else None
-    return record.get("lang") if isinstance(record, dict) else None
 
 
 def _find_tokenizer(lang: str) -> Optional[str]:
@@ -233,22 +149,3 @@ def _find_tokenizer(lang: str) -> Optional[str]:
         warnings.warn(text, stacklevel=2)
         return None
     return lang
-
-
-def _packaged(lang: str) -> Optional[str]:
-    """RETURNS (Optional[str]): The packaged biLM of a language, None if there is none."""
-    return next((name for name in PACKAGED_NAMES if name.startswith(f"{lang}_")), None)
-
-
-def _kind_of(pretraining: bool, adaptation: bool) -> str:
-    if pretraining and adaptation:
-        raise ValueError(Errors.EL211.format(option="--pretraining", others="--adaptation"))
-    return "pretraining" if pretraining else "adaptation" if adaptation else "pipeline"
-
-
-def _refuse_options(kind: str, given: "list[str]") -> None:
-    """RAISES (ValueError): EL211 for options of another kind of config."""
-    if kind == "adaptation":
-        given = [name for name in given if name != "--bilm"]
-    if kind != "pipeline" and given:
-        raise ValueError(Errors.EL211.format(option=f"--{kind}", others=", ".join(given)))

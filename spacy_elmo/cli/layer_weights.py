@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import srsly
 
+from .._settings import check_output_file
 from ..analysis.layer_weights import check_log, draw_course, draw_layer_weights, join_mixes, load_mixes, name_layers
 from ..analysis.plots import check_picture
 from ..pipeline.layer_weights import TaskMix
@@ -51,7 +52,7 @@ def layer_weights_cli(
         check_different(pipelines)
         if picture is not None:
             check_picture(picture)
-            _common.check_output_file(picture, force=force)
+            check_output_file(picture, force=force)
         found = [(name, load_mixes(path)) for name, path in zip(shorten(pipelines), pipelines)]
         mixes, names = join_mixes(found)
         if log is not None:

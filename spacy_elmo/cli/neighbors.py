@@ -6,19 +6,17 @@ from typing import List, Optional, Tuple
 import srsly
 
 from ..analysis.neighbors import Neighbor, to_printable
-from ..corpora.texts import choose_lang, make_splitter
+from ..corpora.texts import choose_lang, find_word, make_splitter
 from . import _common
 from ._app import Opt, app
 from ._index import BILM_OPT, INDEX_ARG, LAYER_OPT, open_bilm_of, open_index, to_line, to_record
-from ._text import LANG_OPT, TEXT_ARG, read_text
-from .substitutes import find_word
 
 
 @app.command("neighbors")
 def neighbors_cli(
     # fmt: off
     index_path: Path = INDEX_ARG,
-    text: str = TEXT_ARG,
+    text: str = _common.TEXT_ARG,
     word: str = Opt(..., "--word", "-w", help="The word whose neighbours are searched."),
     occurrence: int = Opt(1, "--occurrence", "-n", help="Which occurrence of the word, from 1.", min=1),
     k: int = Opt(10, "--k", "-k", help="Number of neighbours.", min=1),
@@ -27,7 +25,7 @@ def neighbors_cli(
     ),
     layer: Optional[str] = LAYER_OPT,
     bilm_path: Optional[str] = BILM_OPT,
-    lang: Optional[str] = LANG_OPT,
+    lang: Optional[str] = _common.TEXT_LANG_OPT,
     gpu_id: int = _common.GPU_OPT,
     as_json: bool = _common.JSON_OPT,
     # fmt: on
@@ -36,7 +34,7 @@ def neighbors_cli(
     with _common.show_errors(), open_index(index_path, layer) as index:
         bilm = open_bilm_of(index, bilm_path, gpu_id)
         nlp = make_splitter(choose_lang(lang, index.lang, bilm.meta.get("lang")))
-        words, position = find_word(nlp, read_text(text), word, occurrence)
+        words, position = find_word(nlp, _common.read_text(text), _common.to_unicode(word), occurrence)
         if same_word:
             index.require(words[position])
         found = index.find(bilm, words, position, k, uses="same" if same_word else "any")

@@ -1,21 +1,12 @@
 """`elmo package`: a biLM as a spaCy pipeline package."""
 
-from enum import Enum
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Literal, Optional
 
 from ..export.package import check_package, package_bilm
+from ..pipeline.settings import Precision
 from . import _common
 from ._app import Arg, Opt, app
-from .embed import Precision
-
-
-class Build(str, Enum):
-    """What to build."""
-
-    wheel = "wheel"
-    sdist = "sdist"
-    none = "none"
 
 
 @app.command("package")
@@ -31,13 +22,13 @@ def package_cli(
     ),
     version: str = Opt("1.0.0", "--version", "-r", help="Version of the package."),
     precision: Precision = Opt(
-        Precision.float32,
+        "float32",
         "--precision",
         "-p",
         help="Precision of the computation; int8 also stores the large matrices in a quarter of the size.",
     ),
-    build: Build = Opt(
-        Build.wheel,
+    build: Literal["wheel", "sdist", "none"] = Opt(
+        "wheel",
         "--build",
         "-b",
         help="Build a wheel or an sdist, or none: only the folder, which pip can install too.",
@@ -55,9 +46,9 @@ def package_cli(
     """
     with _common.show_errors():
         # Before the weights are read: "xx" stands for the language of the biLM, which is valid.
-        names: Dict[str, Any] = {"name": name, "version": version, "build": build.value, "force": force}
+        names: Dict[str, Any] = {"name": name, "version": version, "build": build, "force": force}
         check_package(output_path, lang=lang or "xx", **names)
         bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, token_embeddings=token_embeddings)
         lang = lang or str(bilm.meta.get("lang") or "xx")
-        made = package_bilm(bilm, output_path, lang=lang, precision=precision.value, **names)
+        made = package_bilm(bilm, output_path, lang=lang, precision=precision, **names)
     _common.msg.good("Saved a spaCy package", str(made))

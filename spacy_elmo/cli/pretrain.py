@@ -10,6 +10,7 @@ import typer
 from spacy.cli._util import import_code, parse_config_overrides
 from tqdm import tqdm
 
+from .._settings import check_output_folder
 from ..analysis.plots import draw_perplexities, read_validations
 from ..pretraining.checkpoint import list_checkpoints
 from ..pretraining.config import read_config
@@ -81,7 +82,7 @@ def pretrain_cli(
         if verbose and ranks.is_writer:
             _common.msg.text(config.to_str())
         resume = resume or bool(restart_count())
-        _common.check_output_folder(output_path)
+        check_output_folder(output_path)
         run = make_run(config, output_path, ranks, resume=resume, tell=_common.msg.info, warn=_common.msg.warn)
         run.begin(resume=resume, force=force)
         with tell_of_lost_ranks(ranks.rank):

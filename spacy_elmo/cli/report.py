@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Optional
 
+from .._settings import check_output_file
 from ..analysis.report import make_report
 from ..analysis.report_page import render_report, summarize
-from ..util import write_text
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -40,9 +40,9 @@ def report_cli(
     path = output_dir / DEFAULT_NAME if html is None else html
     with _common.show_errors():
         if output_dir.is_dir():
-            _common.check_output_file(path, force=force)
+            check_output_file(path, force=force)
         report = make_report(output_dir, baseline=baseline, data=data)
-        write_text(path, render_report(report), errors="replace")
+        _common.write_text(path, render_report(report), errors="replace")
     for note in report.notes:
         _common.msg.warn(note)
     print("\n".join(summarize(report)))

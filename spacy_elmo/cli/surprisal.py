@@ -7,21 +7,20 @@ from typing import Any, Dict, List, Optional, Tuple
 import srsly
 from spacy.tokens import Doc
 
+from .._settings import check_output_file
 from ..analysis.pages import render_surprisal
 from ..corpora.texts import choose_lang, make_splitter
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
-from ..util import write_text
 from . import _common
 from ._app import Opt, app
-from ._text import LANG_OPT, TEXT_ARG, read_text
 
 
 @app.command("surprisal")
 def surprisal_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    text: str = TEXT_ARG,
-    lang: Optional[str] = LANG_OPT,
+    text: str = _common.TEXT_ARG,
+    lang: Optional[str] = _common.TEXT_LANG_OPT,
     html: Optional[Path] = Opt(None, "--html", "-H", help="Write a page with highlighted text into this file."),
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
@@ -35,12 +34,12 @@ def surprisal_cli(
     """
     with _common.show_errors():
         if html is not None:
-            _common.check_output_file(html, force=force)
-        doc = annotate(bilm_path, read_text(text), lang)
+            check_output_file(html, force=force)
+        doc = annotate(bilm_path, _common.read_text(text), lang)
         rows = [(token.text, token._.elmo_surprisal) for token in doc if not token.is_space]
         if html is not None:
             parts = [(token.text, token.whitespace_, token._.elmo_surprisal) for token in doc]
-            write_text(html, render_surprisal(parts, title=f"Surprisal by {bilm_path}"), errors="replace")
+            _common.write_text(html, render_surprisal(parts, title=f"Surprisal by {bilm_path}"), errors="replace")
     if as_json:
         print(srsly.json_dumps({"tokens": [_record(text, found) for text, found in rows]}))
     else:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import List, Optional
 
+from .._settings import check_output_file
 from ..pretraining.vocabulary import save_vocabulary
 from . import _common
 from ._app import Arg, Opt, app
@@ -50,7 +51,7 @@ def vocab_cli(
     kept, not on the size of the text; with --n-words 0 all distinct words are in memory.
     """
     with _common.show_errors():
-        _common.check_output_file(output_path, force=force)
+        check_output_file(output_path, force=force)
         counts, found = save_vocabulary(
             corpus_path,
             output_path,

@@ -14,7 +14,7 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin, Span
 
 from .._choices import AnyPath
-from ..errors import Warnings
+from ..errors import Errors, Warnings
 from .files import REPLACEMENT, Counts, Tell, find_files, format_of, open_bytes, parse_line, read_lines, say_nothing
 
 # The sentences of a line, paragraph, Doc or row of a data set; empty for an empty line.
@@ -207,6 +207,29 @@ def make_splitter(lang: str) -> Language:
     nlp = make_nlp(lang, instead="choose en")
     nlp.add_pipe("sentencizer")
     return nlp
+
+
+def find_word(
+    nlp: Language, text: str, word: str, occurrence: int = 1, name: str = "The text"
+) -> Tuple[List[str], int]:
+    """nlp (Language): See `make_splitter`.
+    text (str): Raw text.
+    word (str): A token of it.
+    occurrence (int): Which of the equal tokens, from 1.
+    name (str): Of the text, for the error.
+    RETURNS (Tuple[List[str], int]): The words of its sentence, and its position among them.
+    RAISES (ValueError): EL381 if the word does not occur so often.
+    """
+    doc = nlp(text)
+    places = [token for token in doc if token.text == word]
+    if len(places) < occurrence:
+        tokens = ", ".join(token.text for token in doc if not token.is_space)[:200]
+        found = f"{len(places):,} occurrence{'' if len(places) == 1 else 's'}"
+        raise ValueError(Errors.EL381.format(text=name, word=word, found=found, wanted=occurrence, tokens=tokens))
+    token = places[occurrence - 1]
+    sentence: Span = token.sent
+    words = [other for other in sentence if not other.is_space]
+    return [other.text for other in words], words.index(token)
 
 
 def choose_lang(given: Optional[str], *known: Any) -> str:

@@ -22,7 +22,6 @@ class AnalysisErrors(metaclass=Catalogue):
         "The output '{path}' does not fit the format {format}: {reason}. Choose a path that ends in .onnx for ONNX, "
         "which is one file, and a folder for other formats."
     )
-    EL358 = "{options} cannot be used here: {reason}. {remedy}."
     EL390 = (
         "'{path}' is not an index of tokens: {problem}. Give the folder that `python -m spacy elmo index CORPUS INDEX` "
         "wrote; if it is this one, build it again with --force."
@@ -49,7 +48,6 @@ class AnalysisErrors(metaclass=Catalogue):
         "Another process is writing the index '{path}'. Wait until it has finished, or stop it: the index stays as it "
         "was after its last batch."
     )
-    EL405 = "--{first} and --{second} would write the same file '{path}'. Choose another path for one of them."
     EL406 = (
         "The index '{path}' cannot be searched: {problem}. Its texts and vectors are intact: `python -m spacy elmo "
         "index {path}` makes the file again."

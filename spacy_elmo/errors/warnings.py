@@ -59,18 +59,6 @@ class Warnings(metaclass=Catalogue):
         "{share} of the tokens of {source} end in punctuation ('{example}'), so it may be raw text. If it is, tokenize "
         "it with spaCy: --lang {lang}, or the code of another language."
     )
-    WL121 = (
-        "The package contains no biLM for the language '{lang}', so the config specifies none. Pass --bilm PATH now, "
-        "or --paths.bilm PATH (--paths.init PATH for adaptation) when you train."
-    )
-    WL122 = (
-        "'{bilm}' is neither a packaged biLM ({packaged}) nor an existing file or folder. The config specifies it "
-        "nevertheless: put the weights there before you train."
-    )
-    WL123 = (
-        "The component '{name}' does not listen to ELMo, because its model has no `tok2vec` block. The config contains "
-        "it as spaCy creates it."
-    )
     WL140 = (
         "The biLM of this Elmo module stays in float32, only its mixes become {dtype}, and with them the "
         "representations. To compute in reduced precision, make the module with "

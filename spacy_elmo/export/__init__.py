@@ -1,4 +1,4 @@
-"""Exports of a biLM and of vectors: ONNX graphs, spaCy packages, HDF5 files."""
+"""Exports of a biLM and of vectors: ONNX graphs, spaCy packages, files of vectors."""
 
 from .onnx_model import export_onnx
 

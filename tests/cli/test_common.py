@@ -7,8 +7,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from spacy_elmo._settings import check_output_folder
 from spacy_elmo.cli._app import app
-from spacy_elmo.cli._common import check_output_folder, counted, show_errors
+from spacy_elmo.cli._common import counted, show_errors
 
 
 def _told(capsys, error):

@@ -10,11 +10,10 @@ from typer.testing import CliRunner
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli._app import app
-from spacy_elmo.cli.inspect import inspect
-from spacy_elmo.export import onnx_model
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import formats, save_bilm
+from spacy_elmo.weights.contents import read_contents
 
 
 def test_inspect_prints_sizes_parts_and_vocabulary(bilm_path: Path) -> None:
@@ -56,36 +55,28 @@ def test_inspect_lists_problems_line_by_line(bilm_path: Path) -> None:
 
 
 def test_inspect_counts_every_parameter_once(bilm: BiLM) -> None:
-    counts = dict(inspect(bilm).n_parameters)
+    counts = dict(read_contents(bilm).n_parameters)
     # The mask row of the character table is no parameter of the paper.
     assert counts.pop("biLM") == sum(parameter.numel() for parameter in bilm.network.parameters()) - 4
     assert counts.pop("softmax (not needed for vectors)") == 9 * 8 + 9
     assert counts["characters: embedding"] == 261 * 4
 
 
-def test_inspect_says_that_a_bilm_is_too_large_for_onnx(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    (use,) = (use for use in inspect(bilm).capabilities if use.name == "export to onnx")
-    assert use.is_possible
-    monkeypatch.setattr(onnx_model, "MAX_BYTES", 9_999)
-    (use,) = (use for use in inspect(bilm).capabilities if use.name == "export to onnx")
-    assert not use.is_possible and "one ONNX file holds at most 9,999" in use.reason
-
-
 def test_inspect_shows_highways_between_layers() -> None:
     config = BiLMConfig(n_words=9, cell_width=8, projection_width=4, has_skip=False, highway_between=True)
-    report = inspect(BiLM(BiLMNetwork(config), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>", *"abcdef"])))
+    report = read_contents(BiLM(BiLMNetwork(config), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>", *"abcdef"])))
     assert report.n_parameters["highway around LSTM layer 2"] == 2 * (4 * 4 + 4)
     openings = [opening for part, _, opening in report.gates if part.startswith("highway around LSTM layer 2")]
     assert len(openings) == 2 and all(abs(opening - 0.119) < 1e-3 for opening in openings)
 
 
 def test_inspect_knows_the_forget_bias(bilm: BiLM) -> None:
-    forget = {opening for _, gate, opening in inspect(bilm).gates if gate == "forget"}
+    forget = {opening for _, gate, opening in read_contents(bilm).gates if gate == "forget"}
     assert all(abs(opening - 0.731) < 1e-3 for opening in forget), "bias 0 in the file means 1"
 
 
 def test_inspect_names_what_is_missing(bilm: BiLM) -> None:
-    problems = inspect(BiLM(bilm.network)).problems
+    problems = read_contents(BiLM(bilm.network)).problems
     assert len(problems) == 2 and "vocabulary" in problems[0] and "softmax" in problems[1]
 
 
@@ -123,12 +114,12 @@ def test_inspect_shows_the_record_of_the_download(bilm_path: Path) -> None:
 
 @pytest.mark.issue(17)
 def test_inspect_says_what_can_be_done(bilm: BiLM) -> None:
-    uses = {use.name: use for use in inspect(bilm).capabilities}
+    uses = {use.name: use for use in read_contents(bilm).capabilities}
     assert all(use.is_possible for use in uses.values() if use.name != "computation in float16")
     assert uses["export to native"].reason == "float32, float16, int8"
     assert "slower than float32" in uses["computation in float16"].reason
     assert uses["contextual vectors"].reason == "3 layers of 16 dimensions"
-    bare = {use.name: use for use in inspect(BiLM(bilm.network)).capabilities}
+    bare = {use.name: use for use in read_contents(BiLM(bilm.network)).capabilities}
     assert not bare["perplexity"].is_possible and bare["perplexity"].reason == "it lacks: softmax, vocabulary"
     assert bare["further training"].reason == "with a new vocabulary and a new softmax"
 
@@ -136,7 +127,7 @@ def test_inspect_says_what_can_be_done(bilm: BiLM) -> None:
 @pytest.mark.issue(17)
 def test_inspect_says_what_cannot_be_done() -> None:
     config = BiLMConfig(n_words=9, cell_width=8, projection_width=4, has_skip=False, highway_between=True)
-    report = inspect(BiLM(BiLMNetwork(config), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>", *"abcdef"])))
+    report = read_contents(BiLM(BiLMNetwork(config), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>", *"abcdef"])))
     uses = {use.name: use for use in report.capabilities}
     assert not uses["export to bilm-tf"].is_possible and "highways" in uses["export to bilm-tf"].reason
     assert not uses["vectors of unknown words"].is_possible
@@ -149,6 +140,6 @@ def test_uses_are_written_for_any_format(bilm: BiLM, monkeypatch: pytest.MonkeyP
     other = replace(formats.NATIVE, name="other", refuses=lambda bilm: "no reason")
     only_read = replace(formats.NATIVE, name="only-read", write=None)
     monkeypatch.setattr("spacy_elmo.weights.formats.FORMATS", (*formats.FORMATS, other, only_read))
-    uses = {use.name: use for use in inspect(bilm).capabilities}
+    uses = {use.name: use for use in read_contents(bilm).capabilities}
     assert not uses["export to other"].is_possible and uses["export to other"].reason == "no reason"
     assert "export to only-read" not in uses

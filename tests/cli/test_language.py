@@ -13,7 +13,7 @@ from spacy_elmo import load_bilm
 from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.analysis.token_store import TokenStore
 from spacy_elmo.cli._app import app
-from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.weights import save_bilm
 
 # One token for the English rules, two for the French ones, which the vocabulary of the fixture has.
@@ -173,22 +173,24 @@ def test_a_bilm_of_an_index_that_has_moved_is_named(french: Path, raw: Path, tmp
     assert _json(*call, "--bilm", tmp_path / "new")["sentence"] == FRENCH
 
 
+@pytest.mark.filterwarnings("default:corpus.lang")
 @pytest.mark.parametrize("kind", ["pretraining", "adaptation"])
 def test_config_of_a_run_tokenizes_raw_text_in_the_language_that_is_given(kind: str, french: Path) -> None:
-    bilm = str(french) if kind == "adaptation" else None
-    given = Config().from_str(init_config(kind, lang="de", bilm=bilm))
+    call = ["init-config", "-", f"--{kind}", *(["--bilm", french] if kind == "adaptation" else [])]
+    given = Config().from_str(_run(*call, "--lang", "de").stdout)
     assert given["corpus"]["lang"] == "de" == given["meta"]["lang"]
-    default = Config().from_str(init_config(kind, bilm=bilm))
+    default = Config().from_str(_run(*call).stdout)
     assert default["corpus"]["lang"] is None  # nothing says that the text is raw
-    assert default["meta"]["lang"] == ("en" if bilm is None else "fr")
-    with pytest.warns(UserWarning, match="no tokenizer for the language 'frr'"):
-        unknown = Config().from_str(init_config(kind, lang="frr", bilm=bilm))
+    assert default["meta"]["lang"] == ("fr" if kind == "adaptation" else "en")
+    result = _run(*call, "--lang", "frr")
+    unknown = Config().from_str(result.stdout)
+    assert "no tokenizer for the language 'frr'" in " ".join(result.stderr.split())
     assert unknown["corpus"]["lang"] is None and unknown["meta"]["lang"] == "frr"
 
 
 @pytest.mark.parametrize("lang, wanted", [(None, "fr"), ("de", "de")])
 def test_config_of_a_pipeline_is_in_the_language_of_the_bilm(lang: Optional[str], wanted: str, french: Path) -> None:
-    config = Config().from_str(init_config(pipeline="ner", lang=lang, bilm=str(french)), interpolate=False)
+    config = Config().from_str(make_pipeline_config(pipeline="ner", lang=lang, bilm=str(french)), interpolate=False)
     assert config["nlp"]["lang"] == wanted
-    packaged = Config().from_str(init_config(pipeline="ner", bilm="en_elmo_sm"), interpolate=False)
+    packaged = Config().from_str(make_pipeline_config(pipeline="ner", bilm="en_elmo_sm"), interpolate=False)
     assert packaged["nlp"]["lang"] == "en"

@@ -8,7 +8,7 @@ from typing import Any, List
 import pytest
 from typer.testing import CliRunner
 
-from spacy_elmo.cli import same_sense as _module
+from spacy_elmo.analysis import same_sense as _module
 from spacy_elmo.cli._app import app
 
 FIRST, SECOND = "The cat sat on the mat.", "My mats are new. The cats sat."
@@ -116,6 +116,11 @@ def test_a_pair_that_cannot_be_compared_is_named(content: str, told: str, bilm_p
 def test_arguments_of_a_pair_and_of_a_file_are_not_mixed(args: List[str], told: str) -> None:
     result = _run(*args)
     assert result.exit_code == 1 and told in " ".join(result.output.split()), result.output
+
+
+def test_a_file_of_pairs_that_is_not_there_is_an_error() -> None:
+    result = _run("--pairs", "absent.tsv")
+    assert result.exit_code == 2 and "'absent.tsv' does not exist" in " ".join(result.output.split())
 
 
 def test_the_sentence_that_lacks_the_word_is_named(bilm_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_what_is_no_file_is_never_replaced(text, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     result = _run(text, pipe, "--force")
-    assert result.exit_code == 1 and "EL179" in " ".join(result.output.split()) and pipe.is_fifo()
+    assert result.exit_code == 1 and "not a regular file" in " ".join(result.output.split()) and pipe.is_fifo()
     result = _run(text, text / "below" / "vocab.txt")
     assert result.exit_code == 1 and "EL178" in " ".join(result.output.split())
 

@@ -11,8 +11,8 @@ from export.test_onnx import make_bilm
 from typer.testing import CliRunner
 
 from spacy_elmo import BiLM, save_bilm
-from spacy_elmo.cli import embed as embed_module
 from spacy_elmo.cli._app import app
+from spacy_elmo.export import vectors
 
 LINES = ["the cat sat", "", "the cat", "the cat sat", "é \U0001f600 / a:b"]
 
@@ -71,13 +71,13 @@ def test_a_text_without_lines_gives_only_the_index(bilm: BiLM, tmp_path: Path) -
 @pytest.mark.parametrize(
     "options, name, code",
     [
-        (["--all", "--top"], "out.hdf5", "EL358"),
-        (["--store", "layers"], "out.hdf5", "EL358"),
-        (["--top"], "out.npz", "EL358"),
-        (["--forget-sentences"], "out", "EL358"),
-        (["--to", "hdf5"], "out.npz", "EL135"),
-        (["--to", "hdf5"], "-", "EL135"),
-        (["--to", "npz"], "out.hdf5", "EL135"),
+        (["--all", "--top"], "out.hdf5", "cannot be used here"),
+        (["--store", "layers"], "out.hdf5", "cannot be used here"),
+        (["--top"], "out.npz", "cannot be used here"),
+        (["--forget-sentences"], "out", "cannot be used here"),
+        (["--to", "hdf5"], "out.npz", "should end in .npz"),
+        (["--to", "hdf5"], "-", "should end in .npz"),
+        (["--to", "npz"], "out.hdf5", "should end in .npz"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(
@@ -86,7 +86,7 @@ def test_options_that_do_not_fit_are_refused(
     before = sorted(tmp_path.iterdir())
     output = name if name == "-" else str(tmp_path / name)
     result = CliRunner().invoke(app, ["embed", str(tmp_path / "bilm"), str(tmp_path / "in.txt"), output, *options])
-    assert result.exit_code == 1 and code in result.stderr
+    assert result.exit_code == 1 and code in " ".join(result.stderr.split())
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -97,7 +97,7 @@ def test_an_existing_file_is_kept_until_the_new_one_is_complete(
     before = (tmp_path / "out.hdf5").read_bytes()
     result = _embed(tmp_path)
     assert result.exit_code == 1 and "EL134" in result.stderr
-    monkeypatch.setattr(embed_module.PunctuationCheck, "add", lambda *_: (_ for _ in ()).throw(ValueError("stop")))
+    monkeypatch.setattr(vectors.PunctuationCheck, "add", lambda *_: (_ for _ in ()).throw(ValueError("stop")))
     assert _embed(tmp_path, "--force").exit_code == 1
     assert (tmp_path / "out.hdf5").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bilm", "in.txt", "out.hdf5"]

@@ -6,8 +6,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 from parity.cases import LIMIT, largest_difference, read_json
+from typer.testing import CliRunner
 
-from spacy_elmo.cli.embed import embed
+from spacy_elmo.cli._app import app
 
 
 def test_top_layer_equals_that_of_allennlp(shared_data: Path, tmp_path: Path) -> None:
@@ -15,13 +16,9 @@ def test_top_layer_equals_that_of_allennlp(shared_data: Path, tmp_path: Path) ->
     folder = shared_data / "elmo-fixtures" / "allennlp"
     texts = [column[0] for column in read_json(folder / "sentences.json")]
     (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf8")
-    embed(
-        str(folder / "lm_weights.hdf5"),
-        str(tmp_path / "in.txt"),
-        str(tmp_path / "out.hdf5"),
-        vectors=["top"],
-        files={"options": folder / "options.json"},
-    )
+    paths = (folder / "lm_weights.hdf5", tmp_path / "in.txt", tmp_path / "out.hdf5")
+    options = ("--top", "--options", folder / "options.json")
+    assert CliRunner().invoke(app, ["embed", *map(str, (*paths, *options))]).exit_code == 0
     with h5py.File(tmp_path / "out.hdf5", "r") as found:
         assert json.loads(found["sentence_to_index"][0]) == {text: str(i) for i, text in enumerate(texts)}
         for i in range(len(texts)):

@@ -16,7 +16,7 @@ from spacy.training.initialize import init_nlp
 from spacy.vocab import Vocab
 from thinc.api import Adam, Config
 
-from spacy_elmo.cli.init_config import init_config
+from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.pipeline.listener import N_TOLERATED, TRAINED_WITH, build_listener
 from spacy_elmo.pipeline.model import get_bilm, make_random_bilm, set_bilm
 from spacy_elmo.weights import save_bilm
@@ -79,7 +79,7 @@ def pickled(nlp):
 def make_config(folder, pipeline="tagger,ner", nlp=None, **components):
     """Config of a training, with sources for some components: pipelines, in place of a loader for "elmo"."""
     DocBin(docs=[eg.reference for eg in make_examples(spacy.blank("en"))]).to_disk(folder / "train.spacy")
-    config = Config().from_str(init_config(pipeline=pipeline), interpolate=False)
+    config = Config().from_str(make_pipeline_config(pipeline=pipeline), interpolate=False)
     config["initialize"]["components"]["elmo"] = loader_block()
     config["paths"].update(bilm=None, train=str(folder / "train.spacy"), dev=str(folder / "train.spacy"))
     for name, source in components.items():
@@ -489,7 +489,7 @@ def test_a_bilm_of_other_sizes_under_a_trained_mix_is_an_error(frozen, is_source
 )
 def test_a_listener_without_an_elmo_component_is_an_error(pipeline, upstream, tok2vec):
     blocks = {name: {**block, "upstream": upstream} for name, block in tok2vec.items() if name.startswith("elmo_")}
-    config = Config().from_str(init_config(pipeline="tagger"), interpolate=False)
+    config = Config().from_str(make_pipeline_config(pipeline="tagger"), interpolate=False)
     config["components"]["tagger"]["model"]["tok2vec"] = {**tok2vec, **(blocks or {"upstream": upstream})}
     config["nlp"]["pipeline"] = pipeline
     config["initialize"]["components"]["elmo"] = loader_block()
@@ -542,7 +542,7 @@ def test_a_sourced_component_without_elmo_is_an_error_at_the_first_update(tmp_pa
 
 def test_a_loader_without_a_path_is_an_error():
     """`elmo init-config` writes paths.bilm = null for a language without a packaged biLM."""
-    config = Config().from_str(init_config(pipeline="tagger"), interpolate=False)
+    config = Config().from_str(make_pipeline_config(pipeline="tagger"), interpolate=False)
     for path in (None, ""):
         config["paths"]["bilm"] = path
         nlp = spacy.util.load_model_from_config(config, auto_fill=True)
@@ -579,7 +579,7 @@ def test_wrong_number_of_mix_weights_is_an_error(tmp_path):
 
 def train_on(folder, docs, pipeline, overrides=None):
     """Run `spacy train`."""
-    config = Config().from_str(init_config(pipeline=pipeline, placement="both"), interpolate=False)
+    config = Config().from_str(make_pipeline_config(pipeline=pipeline, placement="both"), interpolate=False)
     config["initialize"]["components"]["elmo"] = loader_block()
     config.to_disk(folder / "config.cfg", interpolate=False)
     DocBin(docs=docs).to_disk(folder / "train.spacy")

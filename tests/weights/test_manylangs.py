@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.cli._app import app
-from spacy_elmo.cli.inspect import inspect
 from spacy_elmo.inference.chunks import make_word_table
 from spacy_elmo.nn import Elmo
 from spacy_elmo.text.characters import Lexicon
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
+from spacy_elmo.weights.contents import read_contents
 
 LIMIT = 2e-5
 KINDS = {
@@ -256,7 +256,7 @@ def test_pipelines_and_commands_take_it(kind, make, tmp_path):
 
 @pytest.mark.issue(17)
 def test_inspect_counts_its_parts(make):
-    report = inspect(load_bilm(make(encoder={"name": "lstm", "n_layers": 2})[0]))
+    report = read_contents(load_bilm(make(encoder={"name": "lstm", "n_layers": 2})[0]))
     assert report.lexicon == {"n_characters": 37, "n_words": 9}
     assert report.n_parameters["token embedder: word_embedding"] == 27
     assert [gate[:2] for gate in report.gates][:2] == [("highway 1", "transform"), ("LSTM layer 1 forward", "input")]
