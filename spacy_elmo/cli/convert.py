@@ -46,7 +46,7 @@ def convert_cli(
     with _common.show_errors():
         # What can be checked before the weights are read.
         if to == "onnx" and dtype != "float32":
-            raise ValueError(Errors.EL033.format(name="dtype", value=dtype, known="float32 (for ONNX)"))
+            raise ValueError(f"The dtype is '{dtype}', but an ONNX graph has float32. Leave --dtype out.")
         if to != "onnx" and output_path.suffix == ".onnx":
             raise ValueError(Errors.EL354.format(path=output_path, format=to, reason="it ends in .onnx"))
         check_source(bilm_path, output_path)
