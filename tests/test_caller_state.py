@@ -27,8 +27,8 @@ from spacy_elmo.compat.bilm import Batcher, BidirectionalLanguageModel
 from spacy_elmo.compat.elmoformanylangs import Embedder
 from spacy_elmo.compat.simple_elmo import ElmoModel
 from spacy_elmo.export.onnx_model import start_states
+from spacy_elmo.inference import onednn
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.inference.quantization import check_precision
 from spacy_elmo.inference.substitutes import find_substitutes
 from spacy_elmo.nn import Elmo, batch_to_ids
 from spacy_elmo.pipeline.model import make_random_bilm, set_bilm
@@ -117,9 +117,14 @@ def make_lstm(place: Place) -> allennlp.ElmoLstm:
     return module
 
 
-def seeded(make: Callable[[], Any]) -> Any:
-    torch.manual_seed(5)
-    return make()
+def of_files(make: Callable[..., Any], *args: Any, **settings: Any) -> Callable[[Place], Any]:
+    """RETURNS: What makes a replacement from the files of bilm-tf."""
+
+    def call(place: Place) -> Any:
+        torch.manual_seed(5)
+        return make(place.files.options, place.files.weights, *args, **settings)
+
+    return call
 
 
 IDS = batch_to_ids(SENTENCES)
@@ -169,10 +174,7 @@ ENTRIES: Dict[str, Any] = {
     "export": (native, lambda bilm: [array for pair in start_states(bilm) for array in pair]),
     "component": (pipeline, lambda nlp: [nlp(TEXT)._.elmo]),
     "component, pipe": (pipeline, lambda nlp: [doc._.elmo for doc in nlp.pipe([TEXT, "Hello !"])]),
-    "component, bytes": (
-        pipeline,
-        lambda nlp: [nlp.from_bytes(nlp.to_bytes())(TEXT)._.elmo],
-    ),
+    "component, bytes": (pipeline, lambda nlp: [nlp.from_bytes(nlp.to_bytes())(TEXT)._.elmo]),
     "nn.Elmo": (lambda place: Elmo(native(place), dropout=0.0), lambda elmo: elmo_of(elmo, SENTENCES)),
     "nn.Elmo, ids": (lambda place: Elmo(native(place), dropout=0.0), lambda elmo: elmo_of(elmo, IDS)),
     "nn.Elmo, norm": (
@@ -188,44 +190,33 @@ ENTRIES: Dict[str, Any] = {
         lambda elmo: [elmo.load_state_dict(elmo.state_dict()), elmo.state_dict()["encoder.fingerprint"]][1:],
     ),
     "batch_to_ids": (lambda place: None, lambda nothing: [batch_to_ids(SENTENCES)]),
-    "AllenNLP Elmo": (
-        lambda place: allennlp.Elmo(place.files.options, place.files.weights, 1, dropout=0.0),
-        lambda elmo: elmo_of(elmo, IDS),
-    ),
+    "AllenNLP Elmo": (of_files(allennlp.Elmo, 1, dropout=0.0), lambda elmo: elmo_of(elmo, IDS)),
     "AllenNLP Elmo, norm": (
-        lambda place: allennlp.Elmo(place.files.options, place.files.weights, 1, dropout=0.0, do_layer_norm=True),
+        of_files(allennlp.Elmo, 1, dropout=0.0, do_layer_norm=True),
         lambda elmo: elmo_of(elmo, IDS),
     ),
     "AllenNLP Elmo, trained": (
-        lambda place: allennlp.Elmo(place.files.options, place.files.weights, 1, dropout=0.0, requires_grad=True),
+        of_files(allennlp.Elmo, 1, dropout=0.0, requires_grad=True),
         lambda elmo: elmo_of(elmo, IDS),
     ),
     "AllenNLP Elmo, cached words": (
-        lambda place: allennlp.Elmo(place.files.options, place.files.weights, 1, dropout=0.0, vocab_to_cache=CACHED),
+        of_files(allennlp.Elmo, 1, dropout=0.0, vocab_to_cache=CACHED),
         lambda elmo: elmo(IDS[:, :3], WORD_IDS)["elmo_representations"],
     ),
     "ElmoTokenEmbedder": (
-        lambda place: seeded(
-            lambda: allennlp.ElmoTokenEmbedder(place.files.options, place.files.weights, dropout=0.0, projection_dim=3)
-        ),
+        of_files(allennlp.ElmoTokenEmbedder, dropout=0.0, projection_dim=3),
         lambda embedder: [embedder(IDS)],
     ),
-    "ElmoEmbedder": (
-        lambda place: allennlp.ElmoEmbedder(place.files.options, place.files.weights),
-        lambda embedder: embedder.embed_batch(SENTENCES),
-    ),
-    "ElmoBiLm": (
-        lambda place: allennlp.ElmoBiLm(place.files.options, place.files.weights),
-        lambda module: module(IDS)["activations"],
-    ),
+    "ElmoEmbedder": (of_files(allennlp.ElmoEmbedder), lambda embedder: embedder.embed_batch(SENTENCES)),
+    "ElmoBiLm": (of_files(allennlp.ElmoBiLm), lambda module: module(IDS)["activations"]),
     "ElmoLstm": (make_lstm, lambda module: [module(ROWS, MASK)]),
     "ElmoCharacterEncoder": (
-        lambda place: allennlp._ElmoCharacterEncoder(place.files.options, place.files.weights),
+        of_files(allennlp._ElmoCharacterEncoder),
         lambda encoder: [encoder(IDS)["token_embedding"]],
     ),
     "bilm-tf": (
-        lambda place: (BidirectionalLanguageModel(place.files.options, place.files.weights), place.files.vocab),
-        lambda pair: [pair[0](Batcher(pair[1], 50).batch_sentences(SENTENCES))["lm_embeddings"]],
+        of_files(BidirectionalLanguageModel),
+        lambda model: [model(Batcher(None, 50).batch_sentences(SENTENCES))["lm_embeddings"]],
     ),
     "simple_elmo": (simple, lambda model: [model.get_elmo_vectors(SENTENCES), model.get_elmo_vector_average([WORDS])]),
     "Embedder": (lambda place: Embedder(place.manylangs), lambda embedder: embedder.sents2elmo(SENTENCES)),
@@ -248,11 +239,8 @@ def assert_close(found: List[Any], wanted: List[Any]) -> None:
 
 def skip_without_precision(entry: str) -> None:
     for precision in ("int8", "bfloat16"):
-        if precision in entry:
-            try:
-                check_precision(precision, torch.device("cpu"))
-            except ValueError as error:
-                pytest.skip(str(error))
+        if precision in entry and not onednn.works(precision):
+            pytest.skip(f"no {precision} products")
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,8 +1,5 @@
 """The modules of `compat.allennlp`: state, masks, parameter names, gradients, caches, bad input."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +15,6 @@ from spacy_elmo.compat.allennlp import (
     _ElmoBiLm,
     _ElmoCharacterEncoder,
     batch_to_ids,
-    remove_sentence_boundaries,
 )
 
 LIMIT = 1e-5
@@ -65,16 +61,6 @@ def test_bilm_carries_the_state_of_each_row(files, requires_grad):
             for row, mask, rows in zip(layer, output["mask"], wanted):
                 assert_close(row[mask].detach(), rows[k])
     assert [state.shape for state in module._elmo_lstm._states] == [(2, 4, 16), (2, 4, 32)]
-
-
-def test_both_paths_end_in_the_same_state(files):
-    modules = [ElmoBiLm(files.options, files.weights, requires_grad=is_on) for is_on in (False, True)]
-    for batch in BATCHES:
-        for module in modules:
-            module(batch_to_ids(batch))
-    for frozen, trained in zip(*(module._elmo_lstm._states for module in modules)):
-        assert not trained.requires_grad
-        assert_close(trained, frozen)
 
 
 def test_states_are_reset_wholly_or_by_row(files):
@@ -201,15 +187,6 @@ def test_gradients_reach_what_is_trained(files, requires_grad):
         assert parameter.requires_grad is (requires_grad or "scalar_mix" in name)
 
 
-def test_training_goes_on_after_inference_mode(files):
-    module, ids = ElmoBiLm(files.options, files.weights, requires_grad=True), batch_to_ids(BATCHES[0])
-    for _ in range(2):
-        with torch.inference_mode():
-            module(ids)
-    module(ids)["activations"][2].sum().backward()
-    assert not any(parameter.grad is None for parameter in module.parameters())
-
-
 def test_gradients_agree_with_finite_differences(files):
     module = ElmoBiLm(files.options, files.weights, requires_grad=True)
     ids, names = batch_to_ids(BATCHES[0]), dict(module.named_parameters())
@@ -318,24 +295,6 @@ def test_character_encoder_adds_the_boundaries(files):
     assert torch.equal(rows[0, 0], rows[0, 1]) and torch.equal(rows[0, 3], rows[0, 4])
     assert torch.equal(rows[1, 1], rows[0, 2]) and not rows[1, 3:].any()
     assert output["mask"].tolist() == [[True] * 5, [True] * 3 + [False] * 2]
-
-
-def test_rows_of_boundaries_are_removed():
-    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
-    rows, inner = remove_sentence_boundaries(torch.ones(2, 4, 3), mask)
-    assert inner.tolist() == [[True, True], [False, False]] and rows[0].all() and not rows[1].any()
-
-
-@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
-def test_copies_have_the_state_and_share_nothing(files, copy_of):
-    elmo, ids = make_elmo(files), batch_to_ids(BATCHES[0])
-    elmo(ids)
-    other = copy_of(elmo)
-    wanted = elmo(ids)["elmo_representations"][0]
-    assert torch.equal(other(ids)["elmo_representations"][0], wanted)
-    with torch.no_grad():
-        next(other.parameters()).add_(1.0)
-    assert not torch.equal(next(other.parameters()), next(elmo.parameters()))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

@@ -31,7 +31,7 @@ from ...weights.bilm_tf import regular_name
 from ...weights.checks import listed
 from ...weights.hdf5 import read_hdf5
 from ...weights.sources import Source
-from ...weights.tensor_map import Array, find_misfits
+from ...weights.tensor_map import find_misfits
 from ..common import (
     ConfigurationError,
     Derived,
@@ -45,9 +45,13 @@ from ..common import (
 )
 from .characters import PADDING
 
+SHUT = 1e4  # pre-activation of a gate whose sigmoid is exactly 0 (negative) or 1
+# Tokens of a batch with its padding, up to which padding costs less than the steps of several batches.
+PADDED_TOKENS = 2**13
 DIRECTIONS = ("forward", "backward")
 WEIGHTS = ("input_linearity.weight", "state_linearity.weight", "state_linearity.bias", "state_projection.weight")
-Weights = List[List[Dict[str, Tensor]]]  # of each layer, forward and backward
+CellParameters = Dict[str, Tensor]  # parameters of a cell by the names of AllenNLP
+Weights = List[List[CellParameters]]  # of each layer, forward and backward
 
 
 class Cell(nn.Module):
@@ -152,7 +156,7 @@ class ElmoLstm(DerivingModule):
         """
         path = check_file("weight_file", weight_file)
         widths = [self.input_size, *[self.hidden_size] * (self.num_layers - 1)]
-        for name, parameters in read_cells(path, widths, self.hidden_size, self.cell_size).items():
+        for name, parameters in _read_cells(path, widths, self.hidden_size, self.cell_size).items():
             self.get_submodule(name).load_state_dict(parameters)
         self.requires_grad_(self.requires_grad)
 
@@ -321,63 +325,37 @@ def _forget_bias(bias: Tensor) -> Tensor:
     return forget
 
 
-CellParameters = Dict[str, Tensor]
-
-
-def read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_size: int) -> Dict[str, CellParameters]:
+def _read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_size: int) -> Dict[str, CellParameters]:
     """path (Path): HDF5 file with the weights; parts of a biLM other than the LSTM are not used.
-    input_widths (Sequence[int]): Width of the inputs of each layer.
-    hidden_size (int): P.
-    cell_size (int): H.
-    RETURNS (Dict[str, CellParameters]): Parameters of each cell by the names of AllenNLP, under `forward_layer_0` and
-        so on.
+    input_widths (Sequence[int]): Width I of the inputs of each layer.
+    hidden_size (int), cell_size (int): P and H.
+    RETURNS (Dict[str, CellParameters]): Parameters of each cell, under `forward_layer_0` and so on.
     RAISES (ValueError): For files that cannot be read, EL026 if its LSTM has other sizes.
     """
     arrays = {regular_name(name): array for name, array in read_hdf5(Source(path)).items()}
-    arrays = {name: array for name, array in arrays.items() if name.startswith("RNN_")}
+    names: Dict[str, Tuple[str, int]] = {}
     wanted: Dict[str, Tuple[int, ...]] = {}
     for k, width in enumerate(input_widths):
-        for d in range(2):
-            wanted[_name(d, k, "W_0")] = (width + hidden_size, 4 * cell_size)
-            wanted[_name(d, k, "B")] = (4 * cell_size,)
-            wanted[_name(d, k, "W_P_0")] = (cell_size, hidden_size)
-    problems = find_misfits(wanted, arrays)
+        for d, direction in enumerate(DIRECTIONS):
+            base = f"RNN_{d}/RNN/MultiRNNCell/Cell{k}/LSTMCell/"
+            names[base] = f"{direction}_layer_{k}", width
+            wanted[base + "W_0"] = (width + hidden_size, 4 * cell_size)
+            wanted[base + "B"] = (4 * cell_size,)
+            wanted[base + "W_P_0"] = (cell_size, hidden_size)
+    problems = find_misfits(wanted, {name: array for name, array in arrays.items() if name.startswith("RNN_")})
     if problems:
         sizes = f"ElmoLstm({input_widths[0]}, {hidden_size}, {cell_size}, {len(input_widths)})"
         message = Errors.EL026.format(path=path, options=sizes, n_problems=len(problems), problems=listed(problems))
         raise ValueError(message)
-    return {
-        f"{direction}_layer_{k}": _to_cell(width, *(arrays[_name(d, k, part)] for part in ("W_0", "B", "W_P_0")))
-        for k, width in enumerate(input_widths)
-        for d, direction in enumerate(("forward", "backward"))
-    }
-
-
-def _name(direction: int, layer: int, part: str) -> str:
-    return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{part}"
-
-
-def _to_cell(input_width: int, weight: Array, bias: Array, projection: Array) -> CellParameters:
-    """input_width (int): I.
-    weight (Array): Shape (I + P, 4H), gates i, j, f, o.
-    bias (Array): Shape (4H,), without the forget bias.
-    projection (Array): Shape (H, P).
-    """
-    joined = swap_gates(torch.from_numpy(weight.T.astype("float32")))  # (4H, I + P), gates i, f, j, o
-    swapped = swap_gates(torch.from_numpy(bias.astype("float32")))
-    _, forget, _, _ = swapped.chunk(4)
-    forget += FORGET_BIAS  # a view
-    return {
-        "input_linearity.weight": joined[:, :input_width],
-        "state_linearity.weight": joined[:, input_width:],
-        "state_linearity.bias": swapped,
-        "state_projection.weight": torch.from_numpy(projection.T.astype("float32")),
-    }
-
-
-SHUT = 1e4  # pre-activation of a gate whose sigmoid is exactly 0 (negative) or 1
-# Tokens of a batch with its padding, up to which padding costs less than the steps of several batches.
-PADDED_TOKENS = 2**13
+    cells = {}
+    for base, (name, width) in names.items():
+        weight, bias, projection = (
+            torch.from_numpy(arrays[base + part].T.astype("float32")) for part in ("W_0", "B", "W_P_0")
+        )
+        inputs, recurrent = swap_gates(weight).split([width, hidden_size], dim=1)  # (4H, I) and (4H, P)
+        parameters = inputs, recurrent, swap_gates(bias + _forget_bias(bias)), projection
+        cells[name] = dict(zip(WEIGHTS, parameters))
+    return cells
 
 
 def run_padded(
