@@ -68,41 +68,6 @@ def test_best_batch_size(rounds, make_bench, rates, best, n_tried):
     assert [job.batch_size for job in jobs if job.system == "allennlp" and job.text == "batch"] == [best]
 
 
-def test_systems_are_interleaved(make_bench):
-    bench, jobs = make_bench()
-    results = bench.rounds("batch", 2)
-    measured = [job for job in jobs if job.text == "batch"]
-    first, second = measured[: len(measured) // 2], measured[len(measured) // 2 :]
-    assert first == second
-    assert [job.system for job in first] == [*OF_ANY_SIZE, *OWN, *OWN]
-    assert [job.size for job in first] == [*[""] * 3, *["small"] * 6, *["original"] * 6]
-    for size in ("small", "original"):
-        assert [found["system"] for found in results[size]] == [*OWN, *OF_ANY_SIZE] * 2
-        assert {found["size"] for found in results[size]} == {size, ""}
-
-
-def test_a_batch_size_is_searched_once_for_each_system_and_size(make_bench):
-    bench, jobs = make_bench()
-    bench.rounds("batch", 2)
-    bench.rounds("batch", 2)
-    searched = [job for job in jobs if job.text == "search"]
-    assert len(set(searched)) == len(searched)
-    assert {job.size for job in searched if job.system in OF_ANY_SIZE} == {""}
-    assert {job.size for job in searched if job.system in BILMS} == {"small", "original"}
-
-
-def test_one_sentence_has_no_search_and_long_docs_have_windows(make_bench):
-    bench, jobs = make_bench(sizes=["small"], skipped=["plain loop", "roberta-base"])
-    bench.rounds("short", 1)
-    assert {job.text for job in jobs} == {"short"}
-    assert {job.batch_size for job in jobs if job.system.startswith("allennlp")} == {1}
-    bench.rounds("long", 1)
-    long_systems = [job.system for job in jobs if job.text == "long"]
-    assert "nlp(doc), windows" in long_systems
-    assert not {"plain loop", "roberta-base"} & set(long_systems)
-    assert {job.text for job in jobs if job.system == "roberta-6-layers"} == {"short", "search-long", "long"}
-
-
 @pytest.mark.parametrize("share, is_refused", [(0.9, False), (1.1, True)])
 def test_bilms_that_differ_are_not_compared(rounds, make_bench, share, is_refused):
     bench, _ = make_bench(check=lambda job: 1.0 + share * rounds.TOLERANCE * (job.system == "allennlp"))

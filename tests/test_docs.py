@@ -149,10 +149,6 @@ def test_model_card_agrees_with_the_model() -> None:
     assert [text for text in expected if text not in card] == []
 
 
-def test_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf8").splitlines()) <= 200
-
-
 def _rows(section: str) -> List[List[str]]:
     """Cells of the rows of a table, without its head."""
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in section.splitlines() if row.startswith("|")]

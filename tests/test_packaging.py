@@ -117,14 +117,6 @@ def test_ci_runs_and_counts_every_test_once() -> None:
     assert result.stdout.strip() == "4"
 
 
-def test_torch_has_what_is_used() -> None:
-    """`get_autocast_dtype`, `is_autocast_enabled` with a device and the fused Adam on a CPU came with torch 2.4;
-    `torch.load` reads nothing but tensors by default from 2.6 on."""
-    requirement = next(text for text in _project()["dependencies"] if text.startswith("torch"))
-    assert requirement == "torch>=2.6"
-    assert "torch 2.6 or newer" in (ROOT / "README.md").read_text(encoding="utf8")
-
-
 def test_project_urls_are_those_of_the_citation() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf8")
     urls = _project()["urls"]

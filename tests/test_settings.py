@@ -6,7 +6,6 @@ from typing import Dict, List, Optional, Tuple, Union
 import pytest
 
 from spacy_elmo._settings import fit_types, refuse_unknown
-from spacy_elmo.bilm.config import BiLMConfig
 
 
 @dataclass(frozen=True)
@@ -91,19 +90,3 @@ def test_all_that_does_not_fit_is_found():
 def test_unknown_names_are_errors_that_say_which_is_meant(given, message):
     with pytest.raises(ValueError, match=message):
         refuse_unknown(Outer, given, "the block")
-
-
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"cell_widht": 8}, "did you mean cell_width?"),
-        ({"char_cnn": {"filter": []}}, "did you mean filters?"),
-        ({"n_words": 5, "n_layers": "2"}, "n_layers is '2', should be an integer"),
-        ({"char_cnn": {"filters": [[1]]}, "cell_clip": "x"}, "char_cnn.filters is [[1]]"),
-        ({"char_cnn": 3}, "char_cnn is 3"),
-    ],
-)
-def test_bilm_config_uses_them(settings, message):
-    with pytest.raises(ValueError) as error:
-        BiLMConfig.from_dict(settings)
-    assert message in str(error.value)

@@ -1,6 +1,5 @@
 """AllenNLP's API: keywords, attributes, forms of arguments, widths of ids, `ElmoLstm.load_weights`."""
 
-import io
 from types import MappingProxyType
 
 import h5py
@@ -102,31 +101,6 @@ def test_load_weights_reads_inputs_of_another_width(files, tmp_path):
     torch.testing.assert_close(lstm(inputs, mask).detach(), wanted(padded, mask), atol=1e-5, rtol=0.0)
 
 
-@pytest.mark.issue(37)
-@pytest.mark.parametrize("text", ["\u6578\u4f4d\u5b78", "MALLHS", "a b", "\N{GRINNING FACE}e\u0301", ""])
-def test_a_string_is_a_sentence_of_characters(files, text):
-    tokens = list(text)
-    assert torch.equal(batch_to_ids([text, "ab"]), batch_to_ids([tokens, ["a", "b"]]))
-    first, second = (ElmoEmbedder(files.options, files.weights) for _ in range(2))
-    for name, argument, wanted in (
-        ("embed_sentence", text, tokens),
-        ("embed_batch", [text, "ab"], [tokens, ["a", "b"]]),
-        ("embed_batch", (text,), [tokens]),
-    ):
-        found = getattr(first, name)(argument), getattr(second, name)(wanted)
-        for rows, other in zip(*found, strict=True):
-            assert (rows == other).all()
-    streams = (
-        embedder.embed_sentences(iter(part), 2) for embedder, part in ((first, [text] * 3), (second, [tokens] * 3))
-    )
-    assert all((rows == other).all() for rows, other in zip(*streams, strict=True))
-    if text:
-        padded, _ = first.batch_to_embeddings([text])
-        assert torch.equal(padded, second.batch_to_embeddings([tokens])[0])
-    indexer = ELMoTokenCharactersIndexer()
-    assert indexer.tokens_to_indices(text) == indexer.tokens_to_indices(tokens)
-
-
 class AllenNLPVocabulary:
     """The one method of AllenNLP's class that is used."""
 
@@ -220,17 +194,3 @@ def test_the_width_of_the_mapper_can_be_changed_as_in_allennlp(of_width, monkeyp
     assert batch_to_ids(LONG).shape == (3, 6, 10)
     assert len(ELMoCharacterMapper({"<first>": 1}).convert_word_to_char_ids("<first>")) == 10
     Elmo(files.options, files.weights, 1)(batch_to_ids(LONG))
-
-
-@pytest.mark.issue(37)
-def test_a_tilde_is_the_home_folder(files, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(files.options.parent))
-    paths = "~/options.json", f"~/{files.weights.name}"
-    embedder = ElmoEmbedder(*paths)
-    assert Elmo(*paths, 1).get_output_dim() == ElmoTokenEmbedder(*paths).get_output_dim() == 16
-    Elmo(None, "~", 1)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    embedder.embed_file(io.StringIO("a b"), "~/vectors.hdf5")
-    assert (tmp_path / "vectors.hdf5").is_file()
-    with pytest.raises(ConfigurationError, match=f"{tmp_path}"):
-        ElmoEmbedder(*paths)

@@ -183,6 +183,10 @@ def test_copies_are_independent(elmo, make_copy):
     with torch.no_grad():
         elmo.get_parameter(f"{CELL}.state_linearity.weight").zero_()
     assert same(vectors(twin), before) and not same(vectors(elmo), before)
+    elmo._elmo_lstm._elmo_lstm.stateful = True
+    vectors(elmo)
+    carried = make_copy(elmo)
+    assert same(vectors(carried), vectors(elmo)) and not same(vectors(carried), vectors(twin))
 
 
 @pytest.mark.issue(37)

@@ -114,25 +114,6 @@ def test_invalid_ids_are_refused(files, ids, problem):
         make_model(files, max_batch_size=4)(ids)
 
 
-def test_bad_arguments_are_refused(files, tmp_path):
-    with pytest.raises(ValueError, match="embedding_weight_file.*none.hdf5"):
-        make_model(files, use_character_inputs=False, embedding_weight_file="none.hdf5")
-    with pytest.raises(ValueError, match="missing"):
-        make_model(files, use_character_inputs=False, embedding_weight_file=files.weights)
-    with pytest.raises(ValueError, match="on the web"):
-        compat.BidirectionalLanguageModel("https://host/options.json", files.weights)
-    with pytest.raises(ValueError, match="max_token_length|max_word_length"):
-        compat.Batcher(files.vocab, 2)
-    with pytest.raises(ValueError, match="no sentences"):
-        compat.Batcher(files.vocab, 50).batch_sentences([])
-    with pytest.raises(ValueError, match="EL011"):
-        compat.TokenBatcher(files.vocab).batch_sentences("the bank")
-    with pytest.raises(ValueError, match="dataset_file"):
-        compat.dump_bilm_embeddings(files.vocab, "no.txt", files.options, files.weights, tmp_path / "out.hdf5")
-    with pytest.raises(NotImplementedError, match="weight_layers.*spacy_elmo.nn.ScalarMix"):
-        compat.weight_layers("input", {}, l2_coef=0.0)
-
-
 @pytest.mark.issue(17)
 def test_the_model_has_the_keyword_of_bilm_tf(files):
     ids = compat.Batcher(files.vocab, 50).batch_sentences(BATCHES[0])
@@ -156,16 +137,6 @@ def test_a_bilm_without_projection_runs(tmp_path):
 
 
 @pytest.mark.issue(37)
-def test_a_string_is_a_sentence_of_characters(files):
-    for batcher in (compat.Batcher(files.vocab, 50), compat.TokenBatcher(files.vocab)):
-        found, wanted = batcher.batch_sentences(["\u6578\u4f4d", "bank"]), [list("\u6578\u4f4d"), list("bank")]
-        np.testing.assert_array_equal(found, batcher.batch_sentences(wanted))
-    chars, words = compat.UnicodeCharsVocabulary(files.vocab, 10), compat.Vocabulary(files.vocab)
-    np.testing.assert_array_equal(chars.encode_chars("ab", split=False), chars.encode_chars(["a", "b"], split=False))
-    np.testing.assert_array_equal(words.encode("ab", split=False), words.encode(["a", "b"], split=False))
-
-
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("width", [4, 10, 64])
 def test_ids_have_the_width_of_the_bilm(tmp_path, width):
     characters = {**CONFIG.to_dict()["char_cnn"], "max_characters": width}
@@ -182,17 +153,3 @@ def test_character_ids_need_no_vocabulary(files):
     text = [*BATCHES[0], ["<S>", "</S>", "<UNK>"]]
     found, wanted = (compat.Batcher(path, 50).batch_sentences(text) for path in (None, files.vocab))
     np.testing.assert_array_equal(found, wanted)
-
-
-@pytest.mark.issue(37)
-def test_a_tilde_is_the_home_folder(files, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(files.vocab.parent))
-    (files.vocab.parent / "text.txt").write_text("the bank\n")
-    paths = "~/bilm/options.json", f"~/bilm/{files.weights.name}"
-    compat.dump_bilm_embeddings("~/vocab.txt", "~/text.txt", *paths, tmp_path / "a.hdf5")
-    compat.dump_token_embeddings("~/vocab.txt", *paths, tmp_path / "b.hdf5")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    model = compat.BidirectionalLanguageModel(
-        files.options, files.weights, use_character_inputs=False, embedding_weight_file="~/b.hdf5"
-    )
-    assert model(compat.TokenBatcher(files.vocab).batch_sentences([["the"]]))["lm_embeddings"].shape[2] == 1

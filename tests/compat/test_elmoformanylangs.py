@@ -125,29 +125,6 @@ def test_what_the_original_cannot_compute_is_computed_without_padding(make_manyl
     assert_close(Embedder(folder).sents2elmo(SENTENCES, -2), wanted)
 
 
-def test_bad_input_is_refused(files):
-    embedder = Embedder(files.weights.parent)
-    assert embedder.sents2elmo([]) == [] and embedder.batch_size == 64
-    for layer in (3, -3, "top", True):
-        with pytest.raises(ValueError, match="output_layer.*0 to 2"):
-            embedder.sents2elmo([["a"]], output_layer=layer)
-    with pytest.raises(ValueError, match="EL011"):
-        embedder.sents2elmo("not tokenized")
-    with pytest.raises(ValueError, match="batch_size"):
-        Embedder(files.weights.parent, batch_size=0)
-    with pytest.raises(ValueError, match="on the web"):
-        Embedder("http://vectors.nlpl.eu/repository/11/144.zip")
-    with pytest.raises(ValueError, match="EL020"):
-        Embedder("nowhere")
-
-
-@pytest.mark.issue(37)
-def test_a_string_is_a_sentence_of_characters(files):
-    texts = ["\u6578\u4f4d\u5b78", "MALLHS", ["a", "word"], ""]
-    first, second = (Embedder(files.weights.parent) for _ in range(2))
-    assert_close(first.sents2elmo(texts), second.sents2elmo([list(text) for text in texts]))
-
-
 ARCHITECTURES = [{}, {"token_embedder": {"word_dim": 0}}, {"token_embedder": {"name": "lstm"}}, PLAIN]
 
 

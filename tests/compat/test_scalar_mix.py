@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_elmo.compat.allennlp import ConfigurationError, ScalarMix
+from spacy_elmo.compat.allennlp import ScalarMix
 
 LAYERS = [torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(k)) for k in range(3)]
 WEIGHTS = [0.1, 0.2, 0.3]
@@ -41,12 +41,3 @@ def test_given_weights_are_not_trained():
     assert [parameter.item() for parameter in mix.scalar_parameters] == [1.0, 2.0, 3.0]
     assert not any(parameter.requires_grad for parameter in mix.parameters())
     assert list(mix.state_dict()) == ["gamma", *(f"scalar_parameters.{k}" for k in range(3))]
-
-
-def test_wrong_numbers_are_refused():
-    with pytest.raises(ConfigurationError, match="5.*3"):
-        ScalarMix(3)([LAYERS[0]] * 5)
-    with pytest.raises(ConfigurationError, match="initial_scalar_parameters.*3 numbers"):
-        ScalarMix(3, initial_scalar_parameters=[0.0, 0.0])
-    with pytest.raises(ConfigurationError, match="mask"):
-        ScalarMix(3, do_layer_norm=True)(LAYERS)

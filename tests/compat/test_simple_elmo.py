@@ -8,7 +8,6 @@ import pytest
 from compat.tiny import BATCHES, N_LAYERS, WIDTH
 
 from spacy_elmo.compat.bilm import BidirectionalLanguageModel
-from spacy_elmo.compat.elmoformanylangs import Embedder
 from spacy_elmo.compat.simple_elmo import ElmoModel
 
 TEXTS = [words for batch in BATCHES for words in batch]
@@ -112,38 +111,6 @@ def test_the_preferred_weights_of_a_folder(files, tmp_path):
         model.load(folder)
 
 
-def test_bad_input_is_refused(model, files):
-    for call in (lambda: ElmoModel().get_elmo_vectors([["a"]]), lambda: ElmoModel().vector_size):
-        with pytest.raises(ValueError, match="load"):
-            call()
-    with pytest.raises(ValueError, match="layers is 'mean'.*'average'"):
-        model.get_elmo_vectors([["a"]], layers="mean")
-    with pytest.raises(ValueError, match="warmup is 'top'.*True or False"):
-        model.get_elmo_vectors([["a"]], "top")
-    for method in (model.get_elmo_vectors, model.get_elmo_vector_average):
-        with pytest.raises(ValueError, match="session is .*None.*no TensorFlow sessions"):
-            method([["a"]], session=object())
-    with pytest.raises(ValueError, match="EL011"):
-        model.get_elmo_vectors("not tokenized")
-    with pytest.raises(ValueError, match="on the web"):
-        model.load("http://vectors.nlpl.eu/repository/20/193.zip")
-    with pytest.raises(ValueError, match="max_batch_size"):
-        model.load(files.weights.parent, max_batch_size=0)
-    with pytest.raises(ValueError, match="EL007.*softmax"):
-        model.load(files.weights.parent, full=True)
-    with pytest.raises(ValueError, match="EL020"):
-        model.load("nowhere")
-    with pytest.raises(NotImplementedError, match="find_substitutes"):
-        model.get_elmo_substitutes(["a text"])
-
-
-@pytest.mark.issue(37)
-def test_a_string_is_a_sentence_of_characters(model):
-    texts = ["\u6578\u4f4d\u5b78", "MALLHS", ["a", "word"]]
-    for method in (model.get_elmo_vectors, model.get_elmo_vector_average):
-        np.testing.assert_array_equal(method(texts), method([list(text) for text in texts]))
-
-
 @pytest.mark.issue(37)
 def test_attributes_that_scripts_read(model, files, monkeypatch):
     ids = model.batcher.batch_sentences([["the", "bank"], "abc"])
@@ -162,12 +129,3 @@ def test_attributes_of_a_bilm_with_symbols_of_its_own(make_manylangs):
     model.load(folder)
     assert model.batcher is None and model.sentence_character_ids is None
     assert model.get_elmo_vectors(["ab"]).shape[1] == 2
-
-
-@pytest.mark.issue(37)
-def test_a_tilde_is_the_home_folder(files, monkeypatch):
-    monkeypatch.setenv("HOME", str(files.weights.parent.parent))
-    model = ElmoModel()
-    model.load("~/bilm")
-    assert model.get_elmo_vectors([["the"]]).shape == (1, 1, WIDTH)
-    assert Embedder("~/bilm").sents2elmo([["the"]])[0].shape == (1, WIDTH)
