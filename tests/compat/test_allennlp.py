@@ -280,12 +280,6 @@ def test_character_encoder_adds_the_boundaries(files):
     assert output["mask"].tolist() == [[True] * 5, [True] * 3 + [False] * 2]
 
 
-def test_rows_of_boundaries_are_removed():
-    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
-    rows, inner = remove_sentence_boundaries(torch.ones(2, 4, 3), mask)
-    assert inner.tolist() == [[True, True], [False, False]] and rows[0].all() and not rows[1].any()
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @torch.no_grad()
 def test_other_types_of_the_parameters(files, dtype):
