@@ -13,7 +13,7 @@ from ..bilm.transformer import sinusoids, transformer_of
 from ..errors import Warnings
 from ..inference.bilm import BiLM
 from ..text.vocabulary import UNKNOWN, Vocabulary
-from .checks import MAX_LAYERS, MAX_WIDTH, SettingsReader, find_filter_excess, listed, shorten
+from .checks import MAX_LAYERS, MAX_WIDTH, SettingsReader, listed, read_filters, shorten
 from .parts import as_float32, build_head, build_network, check_vocabulary, network_shapes
 from .tensor_map import (
     DIRECTIONS,
@@ -163,26 +163,12 @@ def _read_characters(reader: SettingsReader, base: str, width: Optional[int]) ->
         reader.refuse(f"{base}.encoder.projection_dim", projected, f"{width}, the width of the contextualizer")
     return {
         "embedding_width": reader.take(f"{base}.embedding.embedding_dim", int, least=1, most=MAX_WIDTH),
-        "filters": _read_filters(reader, f"{base}.encoder.filters"),
+        "filters": read_filters(reader, f"{base}.encoder.filters", CharCNNConfig.max_characters),
         "activation": _choose(reader, f"{base}.encoder.activation", ACTIVATIONS, "relu"),
         "n_highway": reader.take(f"{base}.encoder.num_highway", int, least=0, most=MAX_LAYERS),
         "projection": _choose(reader, f"{base}.encoder.projection_location", PROJECTIONS, "after_highway"),
         "has_layer_norm": reader.take(f"{base}.encoder.do_layer_norm", bool, False),
     }
-
-
-def _read_filters(reader: SettingsReader, name: str) -> Tuple[Tuple[int, int], ...]:
-    filters = reader.take(name, list) or []
-    if not filters or not all(_is_filter(pair) for pair in filters):
-        reader.refuse(name, filters, "a list of [width, number], widths 1 to 50, numbers 1 or more")
-        return ()
-    reader.problems += find_filter_excess([number for _, number in filters], name)
-    return tuple((width, number) for width, number in filters)
-
-
-def _is_filter(pair: Any) -> bool:
-    is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2 and all(type(size) is int for size in pair)
-    return is_pair and 1 <= pair[0] <= CharCNNConfig.max_characters and pair[1] >= 1
 
 
 # The tensors of a language model of AllenNLP, and their positions in our state dict.

@@ -23,7 +23,7 @@ from .checks import (
     MAX_WORDS,
     Faults,
     SettingsReader,
-    find_filter_excess,
+    read_filters,
     refuse_misfits,
     shorten,
 )
@@ -248,38 +248,15 @@ def _char_settings(reader: SettingsReader, projected_width: Optional[int]) -> Di
         reader.refuse("char_cnn.activation", activation, f"one of: {', '.join(ACTIVATIONS)}")
     name = "char_cnn.max_characters_per_token"
     max_characters = reader.take(name, int, DEFAULT_MAX_CHARACTERS, least=MIN_CHARACTERS, most=MAX_CHARACTERS)
-    filters = _read_filters(reader, max_characters)
+    filters = read_filters(reader, "char_cnn.filters", max_characters)
     return {
         "embedding_width": reader.take("char_cnn.embedding.dim", int, least=1, most=MAX_WIDTH),
         "filters": filters,
         "activation": activation,
         "n_highway": reader.take("char_cnn.n_highway", int, 0, least=0, most=MAX_LAYERS),
         "max_characters": max_characters,
-        "always_project": filters is not None and sum(n for _, n in filters) == projected_width,
+        "always_project": bool(filters) and sum(n for _, n in filters) == projected_width,
     }
-
-
-def _read_filters(reader: SettingsReader, max_characters: Optional[int]) -> Optional[Tuple[Tuple[int, int], ...]]:
-    filters = reader.take("char_cnn.filters", list)
-    if filters is None:
-        return None
-    if not all(_is_filter(pair) for pair in filters):
-        reader.refuse("char_cnn.filters", filters, "a list of [width, number]")
-        return None
-    if not filters:
-        reader.problems.append("char_cnn.filters is empty, should name at least one [width, number]")
-    reader.problems += find_filter_excess([number for _, number in filters], "char_cnn.filters")
-    for width, number in filters:
-        if number < 1:
-            reader.problems.append(f"char_cnn.filters has [{width}, {number}], should have 1 filter or more")
-        if max_characters is not None and not 1 <= width <= max_characters:
-            wanted = f"should be 1 to {max_characters} characters wide"
-            reader.problems.append(f"char_cnn.filters has [{width}, {number}], {wanted}")
-    return tuple((width, number) for width, number in filters)
-
-
-def _is_filter(pair: Any) -> bool:
-    return isinstance(pair, (list, tuple)) and len(pair) == 2 and all(type(size) is int for size in pair)
 
 
 def _n_words(reader: SettingsReader, n_words: Optional[int]) -> Optional[int]:

@@ -210,3 +210,27 @@ def _kind_name(kind: Any) -> str:
         Mapping: "a block of settings",
     }
     return names.get(kind, str(kind))
+
+
+def read_filters(reader: SettingsReader, name: str, max_width: Optional[int]) -> Tuple[Tuple[int, int], ...]:
+    """name (str): Dotted name of a list of [width, number].
+    max_width (Optional[int]): Characters of a word; None if they are not known.
+    RETURNS (Tuple[Tuple[int, int], ...]): The filters, empty if they are not valid.
+    """
+    filters = reader.take(name, list)
+    if filters is None:
+        return ()
+    if not all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 and all(type(n) is int for n in pair) for pair in filters
+    ):
+        reader.refuse(name, filters, "a list of [width, number]")
+        return ()
+    if not filters:
+        reader.problems.append(f"{name} is empty, should name at least one [width, number]")
+    reader.problems += find_filter_excess([number for _, number in filters], name)
+    for width, number in filters:
+        if number < 1:
+            reader.problems.append(f"{name} has [{width}, {number}], should have 1 filter or more")
+        if max_width is not None and not 1 <= width <= max_width:
+            reader.problems.append(f"{name} has [{width}, {number}], should be 1 to {max_width} characters wide")
+    return tuple((width, number) for width, number in filters)

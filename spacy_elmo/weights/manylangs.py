@@ -1,6 +1,6 @@
 """Models of ELMoForManyLangs (Che et al. 2018): files, tables of symbols, architecture, tensors."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, cast
 
@@ -15,12 +15,12 @@ from .tensor_map import (
     DIRECTIONS,
     Array,
     Dataset,
-    Shape,
     TensorSlice,
     cell_datasets,
     find_misfits,
     highway_datasets,
     import_arrays,
+    whole,
 )
 from .torch_files import read_state_dict
 
@@ -326,8 +326,8 @@ def embedder_datasets(config: BiLMConfig) -> List[Dataset]:
     if embedder.n_characters:
         found += _char_cnn_datasets(embedder) if embedder.kind == "cnn" else _char_lstm_datasets(embedder)
     width = config.projection_width
-    found.append(_same("projection.weight", (width, embedder.feature_width), OURS))
-    return [*found, _same("projection.bias", (width,), OURS)]
+    found.append(whole("projection.weight", (width, embedder.feature_width), f"{OURS}projection.weight"))
+    return [*found, whole("projection.bias", (width,), f"{OURS}projection.bias")]
 
 
 def encoder_datasets(config: BiLMConfig) -> List[Dataset]:
@@ -353,10 +353,9 @@ def encoder_datasets(config: BiLMConfig) -> List[Dataset]:
 def _char_cnn_datasets(config: TokenEmbedderConfig) -> List[Dataset]:
     found = []
     for i, (window, n) in enumerate(config.filters):
-        shapes: Dict[str, Shape] = {"weight": (n, config.character_width, window), "bias": (n,)}
-        for name, shape in shapes.items():
-            key = f"{OURS}char_cnn.filters.{i}.{name}"
-            found.append(Dataset(f"convolutions.{i}.{name}", shape, (TensorSlice(key),)))
+        theirs, ours = f"convolutions.{i}.", f"{OURS}char_cnn.filters.{i}."
+        found.append(whole(theirs + "weight", (n, config.character_width, window), ours + "weight"))
+        found.append(whole(theirs + "bias", (n,), ours + "bias"))
     n = sum(n for _, n in config.filters)
     for k in range(config.n_highway):
         found += highway_datasets(f"highways._layers.{k}.", f"{OURS}char_cnn.highways.{k}.", n)
@@ -373,8 +372,8 @@ def _bilstm_datasets(config: BiLMConfig) -> List[Dataset]:
     inputs = [width, *[2 * cell_width] * (config.encoder_depth - 1)]
     return [
         *_torch_lstm_datasets("encoder.", "encoder.lstm.", inputs, cell_width),
-        _same("projection.weight", (width, cell_width), "encoder."),
-        _same("projection.bias", (width,), "encoder."),
+        whole("projection.weight", (width, cell_width), "encoder.projection.weight"),
+        whole("projection.bias", (width,), "encoder.projection.bias"),
     ]
 
 
@@ -390,12 +389,8 @@ def _torch_lstm_datasets(theirs: str, ours: str, input_widths: List[int], cell_w
                 ("bias_hh", (4 * cell_width,)),
             ):
                 full = f"{name}_l{layer}{suffix}"
-                found.append(Dataset(theirs + full, shape, (TensorSlice(ours + full),)))
+                found.append(whole(theirs + full, shape, ours + full))
     return found
-
-
-def _same(name: str, shape: Shape, prefix: str) -> Dataset:
-    return Dataset(name, shape, (TensorSlice(prefix + name),))
 
 
 # Read models of ELMoForManyLangs (Che et al. 2018) into a `BiLM`.
@@ -413,21 +408,22 @@ def read_manylangs(files: ManyLangsFiles) -> BiLM:
     faults.attempt(_refuse_missing, files, architecture)
     characters = _read_table(faults, files, architecture, CHARACTERS_NAME, "char_dim", CHARACTERS_NEEDED)
     words = _read_table(faults, files, architecture, WORDS_NAME, "word_dim", WORDS_NEEDED)
-    embedder, encoder = (_read_weights(faults, files.find(name)) for name in (EMBEDDER_NAME, ENCODER_NAME))
+    sources = {name: source for name in (EMBEDDER_NAME, ENCODER_NAME) if (source := files.find(name)) is not None}
+    # Both files have a tensor `projection.weight`: names begin with that of the file.
+    read = {name: faults.attempt(read_state_dict, source) for name, source in sources.items()}
+    arrays = {f"{file}/{name}": array for file, found in read.items() for name, array in (found or {}).items()}
     config: Optional[BiLMConfig] = None
     if architecture is not None and characters is not None and words is not None:
         config = faults.attempt(architecture.config, len(characters), len(words))
+    table: List[Dataset] = []
     if config is not None:
-        faults.attempt(_refuse_misfits, files, config, embedder, encoder)
+        both = {EMBEDDER_NAME: embedder_datasets(config), ENCODER_NAME: encoder_datasets(config)}
+        table = [replace(one, name=f"{file}/{one.name}") for file, own in both.items() for one in own if read.get(file)]
+        faults.attempt(_refuse_misfits, files, table, arrays)
     faults.raise_together(files.path)
     lexicon = Lexicon(characters or (), words or ())
-    return _build(cast(BiLMConfig, config), {**(embedder or {}), **(encoder or {})}, lexicon)
-
-
-def _build(config: BiLMConfig, arrays: Dict[Tuple[str, str], Array], lexicon: Lexicon) -> BiLM:
-    table = [*_prefixed(EMBEDDER_NAME, embedder_datasets(config)), *_prefixed(ENCODER_NAME, encoder_datasets(config))]
-    named = {_full(file, name): array for (file, name), array in arrays.items()}
-    network = build_network(config, import_arrays(table, named, network_shapes(config)))
+    whole_config = cast(BiLMConfig, config)
+    network = build_network(whole_config, import_arrays(table, arrays, network_shapes(whole_config)))
     return BiLM(network, lexicon=lexicon, meta={"source_format": "manylangs"})
 
 
@@ -446,14 +442,6 @@ def _read_table(
     return None if source is None else faults.attempt(read_symbols, source, needed)
 
 
-def _read_weights(faults: Faults, source: Optional[Source]) -> Optional[Dict[Tuple[str, str], Array]]:
-    """RETURNS (Optional[Dict[Tuple[str, str], Array]]): By file and name."""
-    arrays = None if source is None else faults.attempt(read_state_dict, source)
-    if source is None or arrays is None:
-        return None
-    return {(source.name, name): array for name, array in arrays.items()}
-
-
 def _refuse_missing(files: ManyLangsFiles, architecture: Optional[Architecture]) -> None:
     wanted = [CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME]
     if architecture is not None:
@@ -467,34 +455,11 @@ def _refuse_missing(files: ManyLangsFiles, architecture: Optional[Architecture])
         )
 
 
-def _refuse_misfits(
-    files: ManyLangsFiles,
-    config: BiLMConfig,
-    embedder: Optional[Dict[Tuple[str, str], Array]],
-    encoder: Optional[Dict[Tuple[str, str], Array]],
-) -> None:
-    """Raise one error with all problems of the tensors of both files."""
-    problems: List[str] = []
-    for file, datasets, arrays in (
-        (EMBEDDER_NAME, embedder_datasets(config), embedder),
-        (ENCODER_NAME, encoder_datasets(config), encoder),
-    ):
-        if arrays is not None:
-            wanted = {dataset.name: dataset.shape for dataset in datasets}
-            found = find_misfits(wanted, {name: array for (_, name), array in arrays.items()})
-            problems += [f"{file}: {problem}" for problem in found]
+def _refuse_misfits(files: ManyLangsFiles, table: Sequence[Dataset], arrays: Mapping[str, Array]) -> None:
+    problems = find_misfits({dataset.name: dataset.shape for dataset in table}, arrays)
     if problems:
         raise ValueError(
             f"The weights of the ELMoForManyLangs model '{files.path}' do not fit its architecture and its tables "
             f"of symbols, {len(problems)} problem(s):{listed(problems)}\nUse files of one model; otherwise one of "
             "them is damaged."
         )
-
-
-def _prefixed(file: str, datasets: Sequence[Dataset]) -> List[Dataset]:
-    return [Dataset(_full(file, dataset.name), dataset.shape, dataset.slices) for dataset in datasets]
-
-
-def _full(file: str, name: str) -> str:
-    """Both files have a tensor `projection.weight`."""
-    return f"{file}/{name}"

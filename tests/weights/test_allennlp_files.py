@@ -5,7 +5,6 @@ import io
 import json
 import pickle
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -170,37 +169,12 @@ def test_other_contents_are_refused(state):
         read_tensors(to_bytes(state), "weights.th")
 
 
-def test_a_tensor_larger_than_its_file_is_refused():
-    content = to_bytes({"a": torch.zeros(1).expand(2**16, 2**11)})
-    with pytest.raises(ValueError, match="(?s)\\[65536, 2048\\] does not lie within its 1 numbers"):
-        read_tensors(content, "weights.th")
-    with pytest.raises(ValueError, match="(?s)\\[1073741824\\] does not lie within its 1 numbers"):
-        read_tensors(to_bytes({"a": torch.zeros(1).expand(2**30)}), "weights.th")
-
-
 def test_a_storage_larger_than_its_file_is_refused():
     content = to_bytes({"a": torch.zeros(70000)}, _use_new_zipfile_serialization=False)
     size = pickle.dumps(70000, 2)[2:-1]
     assert size in content
     with pytest.raises(ValueError, match="(?s)storage .* should have 2,130,706,432"):
         read_tensors(content.replace(size, pickle.dumps(0x7F000000, 2)[2:-1]), "weights.th")
-
-
-def test_a_compressed_zip_is_refused():
-    source, packed = zipfile.ZipFile(io.BytesIO(to_bytes({"a": torch.zeros(9)}))), io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in source.namelist():
-            archive.writestr(name, source.read(name))
-    with pytest.raises(ValueError, match="(?s)compressed"):
-        read_tensors(packed.getvalue(), "weights.th")
-
-
-def test_plain_tensors_of_any_float_type_are_read():
-    kinds = (torch.float16, torch.bfloat16, torch.float64)
-    found = read_tensors(to_bytes({str(kind): torch.ones(3, dtype=kind) for kind in kinds}), "weights.th")
-    assert [tensor.sum() for tensor in found.values()] == [3, 3, 3]
-    checkpoint = read_tensors(to_bytes({"model": {"a": torch.ones(2)}}), "model_state.th")
-    assert list(checkpoint) == ["a"]
 
 
 @pytest.mark.issue(17)

@@ -133,26 +133,6 @@ def test_the_character_cnn_is_that_of_the_transformer(projection, norm, width):
     np.testing.assert_allclose(found[1], wanted, rtol=0, atol=2e-5)
 
 
-def test_sampled_softmax_has_rows_by_word(tmp_path):
-    config = copy.deepcopy(CONFIG)
-    state = make_state(config)
-    full = load_bilm(write(tmp_path / "full", config, state))
-    config["model"]["num_samples"] = 3
-    weight, bias = state.pop("_softmax_loss.softmax_w").T.clone(), state.pop("_softmax_loss.softmax_b")
-    for number, names in enumerate((("softmax_w", "softmax_b"), ("softmax_w.weight", "softmax_b.weight"))):
-        own = {f"_softmax_loss.{names[0]}": weight, f"_softmax_loss.{names[1]}": bias.view(-1, 1) if number else bias}
-        bilm = load_bilm(write(tmp_path / str(number), config, {**state, **own}))
-        assert torch.equal(bilm.head.weight, full.head.weight) and torch.equal(bilm.head.bias, full.head.bias)
-
-
-def test_a_vocabulary_that_does_not_fit_leaves_the_softmax_out(tmp_path):
-    folder = write(tmp_path / "lm", CONFIG, make_state(CONFIG), words=WORDS[:-1])
-    with pytest.warns(UserWarning, match="WL313.*6 words, but the softmax has 7 rows"):
-        bilm = load_bilm(folder)
-    assert bilm.head is None and bilm.vocabulary is None
-    assert len(bilm.embed([SENTENCE])[0]) == 2
-
-
 @pytest.mark.parametrize("kind", ["gated-cnn-encoder", None, 3])
 def test_other_contextualizers_are_named(kind, tmp_path):
     folder = write(tmp_path / "lm", changed(type=kind), make_state(CONFIG))
@@ -185,14 +165,6 @@ def test_language_models_that_are_no_bilm_are_refused(place, value, problem, tmp
     with pytest.raises(ValueError) as error:
         load_bilm(write(tmp_path / "lm", config, make_state(CONFIG)))
     assert str(error.value).startswith("No biLM is equal to the language model") and problem in str(error.value)
-
-
-def test_tensors_of_a_language_model_that_do_not_fit(tmp_path):
-    state = make_state(CONFIG)
-    state["_contextualizer._module.weight_ih_l0"] = torch.zeros(3, 3)
-    del state[f"{ENCODER}char_conv_1.bias"]
-    with pytest.raises(ValueError, match=r"(?s)missing: .*char_conv_1.bias.*wrong shape: .*weight_ih_l0"):
-        load_bilm(write(tmp_path / "lm", CONFIG, state))
 
 
 def test_files_beside_a_language_model_are_refused(tmp_path):

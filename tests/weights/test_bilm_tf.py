@@ -19,8 +19,6 @@ from reference.seeded_weights import (
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.weights.bilm_tf import TFFiles, read_bilm_tf
-from spacy_elmo.weights.sources import Source
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"
 
@@ -50,16 +48,6 @@ def test_hdf5_round_trips_bit_for_bit(variant, make, tmp_path):
     assert again.vocabulary.words == WORDS
 
 
-def test_arrays_may_come_from_another_reader(make):
-    arrays = make_arrays(make_options())
-    folder = make()
-    (folder / "weights.hdf5").write_bytes(b"another format")
-    files = TFFiles(Source(folder / "options.json"), Source(folder / "weights.hdf5"))
-    found = read_bilm_tf(files, read_arrays=lambda source: dict(arrays)).network.state_dict()
-    wanted = load_bilm(make()).network.state_dict()
-    assert all(torch.equal(found[key], wanted[key]) for key in wanted)
-
-
 def test_values_come_from_the_file_not_from_initialisation(make, tmp_path):
     config = load_bilm(make()).config
     torch.manual_seed(1)
@@ -80,13 +68,6 @@ def test_other_float_types_are_read_as_float32(dtype, make):
     assert {tensor.dtype for tensor in bilm.network.state_dict().values()} == {torch.float32}
     wanted = arrays[CELL + "B"].astype("float32")
     np.testing.assert_array_equal(bilm.network.state_dict()["encoder.layers.0.bias"][0].numpy(), wanted)
-
-
-def test_float16_export(make, tmp_path):
-    bilm = load_bilm(make())
-    save_bilm(bilm, tmp_path / "half", format="bilm-tf", dtype="float16")
-    assert {array.dtype for array in read_arrays(tmp_path / "half" / "weights.hdf5").values()} == {np.dtype("float16")}
-    load_bilm(tmp_path / "half")
 
 
 def rename_one_layer(name):
@@ -193,22 +174,9 @@ def test_token_embeddings_take_the_place_of_characters(make, tmp_path, embedding
         np.testing.assert_allclose(found, reference.layers(words)[0], atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["bilm-tf", "native"])
-def test_token_embeddings_are_saved(kind, make, tmp_path, embeddings):
-    bilm = load_bilm(make(), vocab=make_vocab(tmp_path), token_embeddings=embeddings[0])
-    save_bilm(bilm, tmp_path / "copy", format=kind)
-    again = load_bilm(tmp_path / "copy")
-    np.testing.assert_array_equal(again.token_embeddings.numpy(), embeddings[1])
-
-
 def test_token_embeddings_need_a_vocabulary(make, embeddings):
     with pytest.raises(ValueError, match="a vocabulary is missing"):
         load_bilm(make(), token_embeddings=embeddings[0])
-
-
-def test_token_embeddings_need_a_row_per_word(make, tmp_path, embeddings):
-    with pytest.raises(ValueError, match="11 words, but the token embeddings has 12 rows"):
-        load_bilm(make(), vocab=make_vocab(tmp_path, WORDS[:-1]), token_embeddings=embeddings[0])
 
 
 @pytest.mark.parametrize(
@@ -307,26 +275,12 @@ def test_weights_file_truncated(make):
             load_bilm(path.parent)
 
 
-def test_weights_file_of_another_kind(make):
-    path = make() / "weights.hdf5"
-    path.write_text("<html>404 Not Found</html>" * 99)
-    with pytest.raises(ValueError, match="EL022.*cannot be read as HDF5"):
-        load_bilm(path.parent)
-
-
 @pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe", b"[1, 2]"])
 def test_options_file_of_another_kind(content, make):
     folder = make()
     (folder / "options.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"EL02[23].*options\.json'"):
         load_bilm(folder)
-
-
-def test_vocabulary_must_fit_the_softmax(make):
-    options = make_options()
-    arrays = {**make_arrays(options), **make_softmax(options, n_words=40)}
-    with pytest.raises(ValueError, match="12 words, but the softmax has 40 rows"):
-        load_bilm(make(options, arrays, WORDS))
 
 
 @pytest.mark.issue(15)

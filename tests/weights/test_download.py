@@ -365,10 +365,4 @@ def test_any_number_of_nlpl_is_known() -> None:
 @pytest.mark.issue(17)
 def test_damaged_record_is_never_an_error(origin: Origin, model: Path, tmp_path: Path) -> None:
     download(origin, tmp_path / "out", given=[model], opener=refuse)
-    assert fuzz(_recorded_names, tmp_path / "out", tmp_path / "out" / "origin.json", n=300).n_errors == 0
-
-
-@pytest.mark.issue(17)
-def test_record_is_json(origin: Origin, model: Path, tmp_path: Path) -> None:
-    download(origin, tmp_path / "out", given=[model], opener=refuse)
-    assert json.loads((tmp_path / "out" / "origin.json").read_text())["language"] == "en"
+    assert fuzz(_recorded_names, tmp_path / "out", tmp_path / "out" / "origin.json", n=300) == 0

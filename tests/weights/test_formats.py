@@ -33,14 +33,6 @@ def test_what_a_format_writes_is_detected_and_read_by_it_alone(format, bilm, tmp
         assert (one == other).all()
 
 
-def test_an_unknown_format_is_an_error_that_says_what_each_one_needs(tmp_path):
-    (tmp_path / "notes.txt").write_text("no weights")
-    for path in (tmp_path, tmp_path / "notes.txt", tmp_path / "absent"):
-        with pytest.raises(ValueError, match="EL020") as error:
-            detect_format(path)
-        assert all(format.wanted in str(error.value) for format in FORMATS)
-
-
 def test_a_name_after_the_path_is_refused_where_there_is_one_bilm(bilm, tmp_path):
     write_manylangs(tmp_path / "manylangs", make_architecture())
     save_bilm(bilm, tmp_path / "tf", format="bilm-tf")

@@ -73,10 +73,10 @@ def test_wrong_tensors_of_both_files_are_listed_together(folder):
     with pytest.raises(ValueError, match="4 problem") as error:
         load_bilm(folder)
     for part in (
-        "token_embedder.pkl: wrong shape: projection.bias is [9], should be [4]",
-        "token_embedder.pkl: unexpected: more",
-        "encoder.pkl: missing: forward_layer_0.input_linearity.weight [24, 4]",
-        "encoder.pkl: wrong type: backward_layer_1.state_linearity.bias is int64",
+        "wrong shape: token_embedder.pkl/projection.bias is [9], should be [4]",
+        "unexpected: token_embedder.pkl/more",
+        "missing: encoder.pkl/forward_layer_0.input_linearity.weight [24, 4]",
+        "wrong type: encoder.pkl/backward_layer_1.state_linearity.bias is int64",
     ):
         assert part in str(error.value)
 

@@ -14,7 +14,7 @@ from reference.seeded_weights import make_arrays, make_options, write_model
 from reference.tensorflow_files import write_module
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.weights.formats import BILM_TF, FORMATS, NATIVE, detect_format
+from spacy_elmo.weights.formats import FORMATS, NATIVE, detect_format
 
 
 @pytest.fixture
@@ -76,15 +76,6 @@ def test_a_single_file_is_named_as_such(tmp_path: Path) -> None:
     assert "native: 'vectors.bin' is a single file that is neither a zip nor a tar" in message_of(path)
 
 
-@pytest.mark.issue(17)
-def test_members_of_a_zip_are_listed(folder: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "144.zip", "w") as archive:
-        archive.writestr("144/options.json", "{}")
-        archive.writestr("144/model.hdf", "")
-    message = message_of(tmp_path / "144.zip")
-    assert "bilm-tf: options.json is there, *.hdf5 or *.h5 is missing" in message
-
-
 def write_tar(path: Path, *names: str) -> Path:
     with tarfile.open(path, "w:gz") as archive:
         for name in names:
@@ -144,15 +135,6 @@ def test_a_file_of_a_native_folder_stands_for_it(name: str, folder: Path, tmp_pa
     save_bilm(load_bilm(folder), tmp_path / "native")
     format, files = detect_format(tmp_path / "native" / name)
     assert format is NATIVE and files.folder == tmp_path / "native"
-
-
-@pytest.mark.issue(17)
-@pytest.mark.parametrize("name", ["weights", "weights.hdf", "model.bin", "big.weights.h5py"])
-def test_hdf5_is_recognized_by_its_contents(name: str, folder: Path) -> None:
-    (folder / "weights.hdf5").rename(folder / name)
-    for path in (folder, folder / name):
-        format, files = detect_format(path)
-        assert format is BILM_TF and files.weights.path == folder / name
 
 
 @pytest.mark.issue(17)

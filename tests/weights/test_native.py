@@ -8,7 +8,7 @@ from safetensors.numpy import load_file, save_file
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
+from spacy_elmo.bilm.lm_head import AdaptiveHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.text.vocabulary import Vocabulary
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
@@ -46,14 +46,6 @@ def test_native_round_trip(variant, tmp_path):
     save_bilm(bilm, tmp_path / "native")
     assert_equal(bilm, load_bilm(tmp_path / "native"))
     assert_equal(bilm, bilm_from_bytes(bilm_to_bytes(bilm)))
-
-
-def test_native_to_bilm_tf_and_back(bilm, tmp_path):
-    save_bilm(bilm, tmp_path / "native")
-    save_bilm(load_bilm(tmp_path / "native"), tmp_path / "tf2", format="bilm-tf")
-    content = (tmp_path / "tf2" / "weights.hdf5").read_bytes()
-    save_bilm(bilm, tmp_path / "tf3", format="bilm-tf")
-    assert content == (tmp_path / "tf3" / "weights.hdf5").read_bytes()
 
 
 def test_native_float16_is_float32_in_memory(bilm, tmp_path):
@@ -103,22 +95,10 @@ def test_bytes_are_reproducible_and_hold_no_pickle(bilm):
     assert len(content) == 8 + len(header) + n_bytes  # JSON and plain numbers, nothing else
 
 
-def test_bytes_float16(bilm):
-    content = bilm_to_bytes(bilm, dtype="float16")
-    assert len(content) < 0.6 * len(bilm_to_bytes(bilm))
-    assert_equal(bilm, bilm_from_bytes(content), atol=2e-3, rtol=1e-3)
-
-
 @pytest.mark.parametrize("content", [b"", b"\x80\x04]\x94.", b"PK\x03\x04" + b"\x00" * 99])
 def test_bytes_of_another_kind(content):
     with pytest.raises(ValueError, match="EL022.*cannot be read as safetensors"):
         bilm_from_bytes(content)
-
-
-def test_bytes_without_settings(bilm, tmp_path):
-    save_bilm(bilm, tmp_path / "native")
-    with pytest.raises(ValueError, match="EL022.*no settings in the header"):
-        bilm_from_bytes((tmp_path / "native" / "weights.safetensors").read_bytes())
 
 
 def test_values_beyond_float16_are_refused(bilm, tmp_path):
@@ -245,16 +225,6 @@ def test_native_adaptive_softmax_that_does_not_fit(change, part, bilm, tmp_path)
     (tmp_path / "native" / "config.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=part):
         load_bilm(tmp_path / "native")
-
-
-def test_native_keeps_a_tied_softmax(tmp_path):
-    network = BiLMNetwork(BiLMConfig(n_words=len(WORDS), cell_width=8, projection_width=4)).eval()
-    bilm = BiLM(network, vocabulary=Vocabulary(WORDS), head=SoftmaxHead.tied(network.word_embedding).eval())
-    for name, format in (("native", "native"), ("tf", "bilm-tf")):
-        save_bilm(bilm, tmp_path / name, format=format)
-        again = load_bilm(tmp_path / name)
-        assert again.head.weight is again.network.word_embedding
-        assert torch.equal(again.head.weight, network.word_embedding)
 
 
 def with_highways():

@@ -144,12 +144,6 @@ def test_save_never_replaces_a_file(bilm, tmp_path):
             save_bilm(bilm, tmp_path / "model", force=force)
 
 
-def test_save_into_an_empty_folder(bilm, tmp_path):
-    (tmp_path / "empty").mkdir()
-    save_bilm(bilm, tmp_path / "empty")
-    load_bilm(tmp_path / "empty")
-
-
 def test_save_that_fails_leaves_nothing(bilm, tmp_path, monkeypatch):
     def fail(*args):
         raise OSError("disk full")

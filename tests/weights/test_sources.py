@@ -232,16 +232,6 @@ def test_safetensors_are_read_under_any_name(name, tmp_path):
 
 
 @pytest.mark.issue(37)
-@pytest.mark.parametrize("name", ["model", "model.bin", "model.tar.gz.part"])
-@pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_tars_are_read_under_any_name(name, mode, tmp_path):
-    folder = make("allennlp", tmp_path / "other")
-    with tarfile.open(tmp_path / name, mode) as archive:
-        archive.add(folder, "run")
-    assert_same(tmp_path / name, load_bilm(folder))
-
-
-@pytest.mark.issue(37)
 def test_either_file_of_elmoformanylangs_stands_for_the_folder(tmp_path):
     folder = make("manylangs", tmp_path / "model")
     for name in ("encoder.pkl", "token_embedder.pkl"):

@@ -14,7 +14,7 @@ from reference.tensorflow_files import (
     write_module,
 )
 
-from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo import load_bilm
 from spacy_elmo.weights.formats import TF_CHECKPOINT, TF_HUB, Extras, LoadedMix, detect_format
 from spacy_elmo.weights.parts import MIXES_KEY
 
@@ -142,19 +142,6 @@ def test_two_variables_for_the_same_array_are_an_error(tmp_path):
     write_bundle(folder / "model.ckpt-7", names)
     with pytest.raises(ValueError, match="(?s)EL026.*unexpected: RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/B"):
         load_bilm(folder)
-
-
-def test_a_checkpoint_converts_to_the_native_format_and_back_to_hdf5(checkpoint, tmp_path):
-    bilm = load_bilm(checkpoint)
-    save_bilm(bilm, tmp_path / "native")
-    save_bilm(load_bilm(tmp_path / "native"), tmp_path / "hdf5", format="bilm-tf")
-    assert_same(load_bilm(tmp_path / "hdf5"), bilm)
-
-
-def test_read_only_formats_cannot_be_written(checkpoint, tmp_path):
-    for format in ("tf-checkpoint", "tf-hub"):
-        with pytest.raises(ValueError, match=r"native, allennlp, bilm-tf"):
-            save_bilm(load_bilm(checkpoint), tmp_path / "new", format=format)
 
 
 @pytest.mark.parametrize("scope", ["", "module/"])

@@ -23,18 +23,6 @@ def test_native_format_round_trips(tmp_path, dtype, tolerance):
         assert all(torch.equal(weights[name], weight) for name, weight in bilm.network.state_dict().items())
 
 
-def test_int8_weights_are_a_quarter(tmp_path):
-    bilm = make_transformer(projection_width=64)
-    sizes = [len(bilm_to_bytes(bilm, dtype)) for dtype in ("float32", "int8")]
-    assert sizes[1] < 0.5 * sizes[0]
-
-
-def test_bytes_round_trip():
-    bilm = make_transformer(head=True)
-    content = bilm_to_bytes(bilm)
-    assert bilm_to_bytes(bilm_from_bytes(content)) == content
-
-
 def test_files_name_layers_by_kind(tmp_path):
     save_bilm(make_transformer(), tmp_path / "saved")
     names = load_file(tmp_path / "saved" / "weights.safetensors")
@@ -54,14 +42,6 @@ def test_wrong_shapes_are_named(tmp_path):
     config = tmp_path / "saved" / "config.json"
     config.write_text(config.read_text().replace('"feedforward_width":24', '"feedforward_width":25'))
     with pytest.raises(ValueError, match=r"(?s)EL026.*6 problem.*0\.down_weight is \[2, 24, 8\]"):
-        load_bilm(tmp_path / "saved")
-
-
-def test_sizes_above_the_limits_are_refused(tmp_path):
-    save_bilm(make_transformer(), tmp_path / "saved")
-    config = tmp_path / "saved" / "config.json"
-    config.write_text(config.read_text().replace('"feedforward_width":24', '"feedforward_width":9999999999'))
-    with pytest.raises(ValueError, match="EL023.*feedforward_width is 9999999999, should be at most"):
         load_bilm(tmp_path / "saved")
 
 

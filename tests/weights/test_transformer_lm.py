@@ -63,13 +63,6 @@ def test_softmax_of_every_kind_equals_numpy_reference(kind):
         assert getattr(found, direction) == pytest.approx(np.exp(total / n_tokens), rel=1e-4)
 
 
-def test_archive_without_vocabulary_has_no_softmax():
-    config, arrays = make_archive()
-    with pytest.warns(UserWarning, match="WL313.*'model.tar.gz'"):
-        bilm = read(config, with_softmax(arrays, 7)[0])
-    assert bilm.head is None and bilm.vocabulary is None
-
-
 def test_positions_of_the_archive_are_compared():
     config, arrays = make_archive()
     table = sinusoids(5000, 16).numpy()[None]
@@ -91,7 +84,7 @@ INDEXER = ("dataset_reader", "token_indexers", "token_characters")
         (("model", "contextualizer", "num_layers"), 10**9, "num_layers is 1000000000, should be at most"),
         ((*BASE[:-1], "tokens"), {"type": "embedding"}, "one embedder that is not"),
         ((*BASE, "embedding", "num_embeddings"), 300, "300, should be 262, for the bytes"),
-        ((*BASE, "encoder", "filters"), [[60, 1]], "a list of [width, number]"),
+        ((*BASE, "encoder", "filters"), [[60, 1]], "should be 1 to 50 characters wide"),
         ((*BASE, "encoder", "projection_location"), "after_all", "should be 'after_highway' or 'after_cnn'"),
         ((*BASE, "encoder", "activation"), "gelu", "'gelu', should be 'relu' or 'tanh'"),
         ((*INDEXER, "type"), "characters", "'characters', should be 'elmo_characters'"),
