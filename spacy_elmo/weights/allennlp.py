@@ -550,8 +550,11 @@ def read_allennlp(
     wanted = {dataset.name: dataset.shape for dataset in allennlp_datasets(bilm_config)}
     refuse_misfits([*find_misfits(wanted, own), *mix_problems], place, source)
     _check_cached_words(module, block, tensors, place)
-    original = _read_original(files, block)
-    network = _build_network(bilm_config, own, original)
+    name = find_member(files, block, "weight_file")  # the HDF5 file of the biLM, if the archive has it
+    original = {} if name is None else read_hdf5(files.sources[name])
+    state = import_arrays(allennlp_datasets(bilm_config), own, network_shapes(bilm_config))
+    restore_forget_biases(bilm_config, state, own, original)
+    network = build_network(bilm_config, state)
     head, vocabulary = _read_head(files, bilm_config, network, original, softmax, vocab)
     meta = {"source_format": "allennlp", **mixes_to_meta(mixes)}
     return BiLM(network, vocabulary=vocabulary, head=head, meta=meta), tuple(mixes)
@@ -625,18 +628,6 @@ def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping
     if is_trained is not False:
         n_words = len(tensors[name]) if tensors[name].shape else 0
         warnings.warn(Warnings.WL312.format(path=place, n_words=n_words), stacklevel=2)
-
-
-def _read_original(files: AllenNLPFiles, block: Optional[Block]) -> Dict[str, Array]:
-    """Arrays of the HDF5 file of the biLM, if the archive has it."""
-    name = find_member(files, block, "weight_file")
-    return {} if name is None else read_hdf5(files.sources[name])
-
-
-def _build_network(config: BiLMConfig, own: Mapping[str, Array], original: Mapping[str, Array]) -> BiLMNetwork:
-    state = import_arrays(allennlp_datasets(config), own, network_shapes(config))
-    restore_forget_biases(config, state, own, original)
-    return build_network(config, state)
 
 
 def _read_head(

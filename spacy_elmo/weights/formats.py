@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path, PurePosixPath
 from shlex import quote
-from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Collection, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 from safetensors import SafetensorError
@@ -338,30 +338,19 @@ def _read_allennlp(files: AllenNLPFiles, extras: Extras) -> LoadedModel:
     return LoadedModel(*read_allennlp(files, **settings))
 
 
-def _words_of(extras: Extras) -> Dict[str, Any]:
-    """The files of words that a user adds to a model of bilm-tf."""
-    return {name: getattr(extras, name) for name in ("vocab", "token_embeddings", "softmax")}
+def _read_with_words(read: Callable[..., Any]) -> Callable[[Any, Extras], LoadedModel]:
+    """A reader of bilm-tf's formats, to which a user may add files of words."""
 
+    def read_all(files: Any, extras: Extras) -> LoadedModel:
+        found = read(files, **{name: getattr(extras, name) for name in ("vocab", "token_embeddings", "softmax")})
+        return LoadedModel(*found) if isinstance(found, tuple) else LoadedModel(found)
 
-def _read_bilm_tf(files: TFFiles, extras: Extras) -> LoadedModel:
-    return LoadedModel(read_bilm_tf(files, **_words_of(extras)))
-
-
-def _refuse_bilm_tf(bilm: BiLM) -> Optional[str]:
-    return "; ".join(find_foreign_parts(bilm.config)) or None
+    return read_all
 
 
 def _read_manylangs(files: ManyLangsFiles, extras: Extras) -> LoadedModel:
     _refuse_extras(files.path, "manylangs", extras, "vocab", "token_embeddings", "softmax")
     return LoadedModel(read_manylangs(files))
-
-
-def _read_tf_checkpoint(files: TFFiles, extras: Extras) -> LoadedModel:
-    return LoadedModel(read_tf_checkpoint(files, **_words_of(extras)))
-
-
-def _read_tf_hub(index: Source, extras: Extras) -> LoadedModel:
-    return LoadedModel(*read_tf_hub(index, **_words_of(extras)))
 
 
 NATIVE = Format(
@@ -377,13 +366,13 @@ NATIVE = Format(
 BILM_TF = Format(
     name="bilm-tf",
     detect=detect_bilm_tf,
-    read=_read_bilm_tf,
+    read=_read_with_words(read_bilm_tf),
     write=write_bilm_tf,
     file_names=("options.json", "weights.hdf5", "vocab.txt", TOKEN_EMBEDDINGS_NAME),
     dtypes=DTYPES,
     wanted=BILM_TF_WANTED,
     required=("*options.json", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
-    refuses=_refuse_bilm_tf,
+    refuses=lambda bilm: "; ".join(find_foreign_parts(bilm.config)) or None,
 )
 MANYLANGS = Format(
     name="manylangs",
@@ -409,7 +398,7 @@ ALLENNLP = Format(
 TF_HUB = Format(
     name="tf-hub",
     detect=detect_tf_hub,
-    read=_read_tf_hub,
+    read=_read_with_words(read_tf_hub),
     write=None,
     file_names=(),
     dtypes=(),
@@ -419,7 +408,7 @@ TF_HUB = Format(
 TF_CHECKPOINT = Format(
     name="tf-checkpoint",
     detect=detect_tf_checkpoint,
-    read=_read_tf_checkpoint,
+    read=_read_with_words(read_tf_checkpoint),
     write=None,
     file_names=(),
     dtypes=(),
@@ -548,7 +537,9 @@ def load_model(
             f"`load_bilm` takes either a path, or options and weights; found: {shown}. Pass one or the other."
         )
     place, part = split_part(path or weights or "")
-    extras = Extras(**{name: _source(value) for name, value in files.items()}, part=part)
+    extras = Extras(
+        **{name: None if value is None else Source(to_path(value)) for name, value in files.items()}, part=part
+    )
     if path is None:
         return _load_pair(to_path(place), Source(to_path(options or "")), extras)
     format, found = detect_format(locate(place))
@@ -582,10 +573,6 @@ def _load_pair(weights: Path, options: Source, extras: Extras) -> LoadedModel:
         format, _ = detect_format(weights)
         raise ValueError(NOTHING_TO_ADD.format(path=weights, format=format.name, given="options"))
     return BILM_TF.read(TFFiles(options, Source(weights)), extras)
-
-
-def _source(path: Optional[PathLike]) -> Optional[Source]:
-    return None if path is None else Source(to_path(path))
 
 
 # Which files of a folder may be replaced or deleted when a biLM is written into it.
@@ -633,11 +620,7 @@ def _belongs_to_a_model(name: str) -> bool:
 def _is_whole(found: Set[str], format: Format) -> bool:
     if not found <= set(format.file_names):
         return False
-    return format is ALLENNLP or all(_has(found, pattern.split("|")) for pattern in format.required)
-
-
-def _has(found: Set[str], patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for name in found for pattern in patterns)
+    return format is ALLENNLP or all(_match(pattern, sorted(found)) for pattern in format.required)
 
 
 # `save_bilm`: save a `BiLM` to a folder in native, bilm-tf or allennlp format.

@@ -390,7 +390,9 @@ def parse_lexicon(record: Any, where: str) -> Lexicon:
     RAISES (ValueError): EL022 if it is not a lexicon.
     """
     tables: List[Any] = [record.get(name) for name in LEXICON_TABLES] if isinstance(record, Mapping) else []
-    is_fine = bool(tables) and all(isinstance(table, list) and all(map(_is_symbol, table)) for table in tables)
+    symbol = (str, type(None))
+    are_lists = bool(tables) and all(isinstance(table, list) for table in tables)
+    is_fine = are_lists and all(isinstance(value, symbol) for table in tables for value in table)
     if not is_fine:
         reason = f"it does not have the lists of strings {' and '.join(LEXICON_TABLES)}"
         raise unreadable(where, "lexicon", reason)
@@ -401,10 +403,6 @@ def check_lexicon(config: BiLMConfig, lexicon: Optional[Lexicon]) -> None:
     """RAISES (ValueError): If a biLM with a token embedder has no lexicon that fits it."""
     if config.token_embedder is not None:
         make_lexicon_codec(config, lexicon)
-
-
-def _is_symbol(value: Any) -> bool:
-    return value is None or isinstance(value, str)
 
 
 # The native format: config.json, weights.safetensors, meta.json and vocab.txt in a folder, or the same as bytes.
@@ -423,8 +421,8 @@ def read_native(files: NativeFiles, vocabulary: Optional[Vocabulary] = None) -> 
     RAISES (ValueError): With all problems of all files.
     """
     faults, sources, where = Faults(), files.sources, str(files.folder)
-    settings = faults.attempt(_read_settings, sources[CONFIG_NAME], where)
-    arrays = faults.attempt(_read_weights, files.weights)
+    settings = faults.attempt(lambda: read_config(read_json(sources[CONFIG_NAME]), where))
+    arrays = faults.attempt(lambda: _load(files.weights.read_bytes(), str(files.weights)))
     meta = faults.attempt(_read_meta, sources[META_NAME]) if META_NAME in sources else {}
     if vocabulary is None and VOCAB_NAME in sources:
         vocabulary = faults.attempt(read_vocabulary, sources[VOCAB_NAME], True)
@@ -543,14 +541,6 @@ def _build(
         steady_state=_build_steady(arrays),
         lexicon=lexicon,
     )
-
-
-def _read_settings(source: Source, where: str) -> Settings:
-    return read_config(read_json(source), where)
-
-
-def _read_weights(source: Source) -> Dict[str, Array]:
-    return _load(source.read_bytes(), str(source))
 
 
 def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: str) -> None:

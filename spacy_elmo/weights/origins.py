@@ -112,7 +112,7 @@ def find_origin(name: str) -> Origin:
     RETURNS (Origin): The published biLM.
     RAISES (ValueError): For an unknown name.
     """
-    by_name = _by_name()
+    by_name = {name: origin for origin in read_origins() for name in (origin.name, *origin.aliases)}
     if name in by_name:
         return by_name[name]
     number = NLPL_NAME.fullmatch(name)
@@ -129,10 +129,6 @@ def find_origin(name: str) -> Origin:
     entry = {"name": name, "source": "nlpl", "language": None, "format": "zip", "note": "not in the registry"}
     sources = json.loads(REGISTRY.read_text(encoding="utf8"))["sources"]
     return _origin({**entry, "aliases": [], "n_parameters": None, "files": files}, sources)
-
-
-def _by_name() -> Dict[str, Origin]:
-    return {name: origin for origin in read_origins() for name in (origin.name, *origin.aliases)}
 
 
 def _origin(entry: Mapping[str, Any], sources: Mapping[str, Any]) -> Origin:
@@ -272,9 +268,8 @@ def open_url(url: str, headers: Mapping[str, str]) -> Any:
     except HTTPError as error:
         return error
 
-    # Download one file: mirrors in order, resumed where it was interrupted, checked before it is used.
 
-
+# Download one file: mirrors in order, resumed where it was interrupted, checked before it is used.
 #
 # RFC 9110, sec. 14: a range request with If-Range continues the same version of a file, or starts again.
 
@@ -479,7 +474,7 @@ def _write_note(part: Path, url: str, reply: Any, total: Optional[int]) -> None:
         note_of(part).unlink(missing_ok=True)
 
 
-def _discard(part: Path, on_bytes: Callable[[int], Any]) -> None:
+def _discard(part: Path, on_bytes: Callable[[int], Any] = lambda n: None) -> None:
     if part.is_file():
         on_bytes(-part.stat().st_size)
     part.unlink(missing_ok=True)
@@ -540,13 +535,16 @@ def download(
     own_mirrors = [check_url(mirror).rstrip("/") + "/" for mirror in mirrors]
     sources = match_given(origin, given) if given else {}
     if given:
-        _check_given(origin, sources)
+        for file in origin.files:
+            check_file(sources[file.name], file.name, file.sha256, file.n_bytes)
+        check_facts(origin, sources)
     folder.mkdir(parents=True, exist_ok=True)
     places: Dict[str, str] = {}
     for file in origin.files:
         part = part_of(folder, file)
         if given:
-            places[file.name] = _copy(sources[file.name], part)
+            shutil.copyfile(sources[file.name], part)
+            places[file.name] = str(sources[file.name])
         else:
             urls = [mirror + file.path.rpartition("/")[2] for mirror in own_mirrors]
             urls += [mirror + file.path for mirror in origin.mirrors]
@@ -625,17 +623,6 @@ def _check_folder(origin: Origin, folder: Path, force: bool) -> None:
         find_replaceable(folder, known=_recorded_names(folder) | own)
 
 
-def _check_given(origin: Origin, sources: Mapping[str, Path]) -> None:
-    for file in origin.files:
-        check_file(sources[file.name], file.name, file.sha256, file.n_bytes)
-    check_facts(origin, sources)
-
-
-def _copy(source: Path, part: Path) -> str:
-    shutil.copyfile(source, part)
-    return str(source)
-
-
 def _check_parts(origin: Origin, folder: Path) -> None:
     """Compare complete downloads with what is documented. Wrong ones are removed, so that none is continued."""
     parts = {file.name: part_of(folder, file) for file in origin.files}
@@ -643,8 +630,7 @@ def _check_parts(origin: Origin, folder: Path) -> None:
         check_facts(origin, parts)
     except ValueError:
         for part in parts.values():
-            part.unlink(missing_ok=True)
-            note_of(part).unlink(missing_ok=True)
+            _discard(part)
         raise
 
 
@@ -661,7 +647,9 @@ def _put_in_place(origin: Origin, folder: Path, places: Mapping[str, str]) -> Tu
     for file in origin.files:
         os.replace(part_of(folder, file), folder / file.name)
         note_of(part_of(folder, file)).unlink(missing_ok=True)
-    _write_record(origin, folder, files)
+    names = ("name", "language", "format", "note", "licence", "licence_source", "paper", "documented")
+    record = {**{name: getattr(origin, name) for name in names}, "files": [asdict(file) for file in files]}
+    write_text(folder / RECORD_NAME, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
     return tuple(files)
 
 
@@ -670,9 +658,3 @@ def _recorded_names(folder: Path) -> Set[str]:
     files = (read_record(folder) or {}).get("files")
     names = [file.get("name") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
     return {name for name in names if isinstance(name, str) and name and Path(name).name == name}
-
-
-def _write_record(origin: Origin, folder: Path, files: Sequence[Downloaded]) -> None:
-    names = ("name", "language", "format", "note", "licence", "licence_source", "paper", "documented")
-    record = {**{name: getattr(origin, name) for name in names}, "files": [asdict(file) for file in files]}
-    write_text(folder / RECORD_NAME, json.dumps(record, indent=2, ensure_ascii=False) + "\n")

@@ -1,13 +1,15 @@
-"""The digest of files of weights follows their bytes, the fingerprint of a biLM the signs of its weights."""
+"""Digests of files follow their bytes, fingerprints of biLMs the signs of weights; provenance lists files."""
 
 import hashlib
+import zipfile
 from pathlib import Path
 
 import pytest
+from reference.seeded_weights import make_arrays, make_options, write_model
 
 from spacy_elmo.inference import onednn
 from spacy_elmo.pipeline.model import make_random_bilm
-from spacy_elmo.weights.identity import digest_bilm, fingerprint_bilm
+from spacy_elmo.weights.identity import digest_bilm, fingerprint_bilm, read_provenance
 from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
 
 CONTENT = b"weights"
@@ -61,3 +63,30 @@ def test_fingerprint_is_the_same_in_reduced_precision(precision: str) -> None:
     bilm = make_random_bilm(BILM, 1)
     before = fingerprint_bilm(bilm)
     assert fingerprint_bilm(bilm.set_precision(precision)) == before
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "model", make_options(), make_arrays(make_options()))
+
+
+@pytest.mark.issue(17)
+def test_a_zip_is_one_file(folder: Path, tmp_path: Path) -> None:
+    (folder / "options.json.part").write_text("incomplete")
+    (folder / ".hidden").write_text("hidden")
+    names = [Path(file.name).name for file in read_provenance(folder).files]
+    assert names == ["options.json", "weights.hdf5"]
+    with zipfile.ZipFile(tmp_path / "144.zip", "w") as archive:
+        for name in ("options.json", "weights.hdf5"):
+            archive.write(folder / name, name)
+    found = read_provenance(tmp_path / "144.zip")
+    assert [file.name for file in found.files] == [str(tmp_path / "144.zip")]
+    assert found.format == "bilm-tf" and found.origin is None
+    content = (tmp_path / "144.zip").read_bytes()
+    assert found.files[0].sha256 == hashlib.sha256(content).hexdigest() and found.n_bytes == len(content)
+
+
+@pytest.mark.issue(17)
+def test_packaged_model_is_found() -> None:
+    found = read_provenance("en_elmo_sm")
+    assert found.format == "native" and "weights.safetensors" in {Path(file.name).name for file in found.files}
