@@ -43,49 +43,48 @@ def compute_allennlp(module):
     return found.detach().numpy().copy()
 
 
+def itself(module):
+    return module
+
+
 # How each is made, what it computes, where its weights are, and what refreshes it.
 MODULES = {
     "BiLM": (
         lambda files: load_bilm(files.weights.parent),
         lambda bilm: np.concatenate(bilm.embed(SENTENCES), axis=1),
         lambda bilm: bilm.network,
-        lambda bilm: bilm,
+        itself,
     ),
     "nn.Elmo": (
         lambda files: Elmo(files.weights.parent, dropout=0.0),
         lambda elmo: elmo(SENTENCES).representations[0].detach().numpy(),
         lambda elmo: elmo.encoder,
-        lambda elmo: elmo,
+        itself,
     ),
     "AllenNLP Elmo": (
         lambda files: allennlp.Elmo(files.options, files.weights, 1, dropout=0.0),
         compute_allennlp,
         lambda module: module._elmo_lstm,
-        lambda module: module,
+        itself,
     ),
     "ElmoTokenEmbedder": (
         lambda files: allennlp.ElmoTokenEmbedder(files.options, files.weights, dropout=0.0),
         compute_allennlp,
         lambda module: module._elmo._elmo_lstm,
-        lambda module: module,
+        itself,
     ),
-    "ElmoBiLm": (
-        lambda files: allennlp.ElmoBiLm(files.options, files.weights),
-        compute_allennlp,
-        lambda module: module,
-        lambda module: module,
-    ),
+    "ElmoBiLm": (lambda files: allennlp.ElmoBiLm(files.options, files.weights), compute_allennlp, itself, itself),
     "ElmoCharacterEncoder": (
         lambda files: allennlp.ElmoCharacterEncoder(files.options, files.weights),
         compute_allennlp,
-        lambda module: module,
-        lambda module: module,
+        itself,
+        itself,
     ),
     "ElmoEmbedder": (
         lambda files: allennlp.ElmoEmbedder(files.options, files.weights),
         lambda embedder: compute_allennlp(embedder.elmo_bilm),
         lambda embedder: embedder.elmo_bilm,
-        lambda embedder: embedder,
+        itself,
     ),
     "simple_elmo": (
         make_simple,

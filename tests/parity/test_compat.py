@@ -11,7 +11,6 @@ from parity.cases import Case, largest_difference, limit_of, read_json
 from spacy_elmo.compat import bilm as compat_bilm
 from spacy_elmo.compat.allennlp import Elmo, ElmoBiLm, ElmoEmbedder, batch_to_ids, remove_sentence_boundaries
 from spacy_elmo.compat.elmoformanylangs import Embedder
-from spacy_elmo.weights import load_bilm
 
 WITH_MIXES = ("fixture", "tiny-2layer")
 # ELMoForManyLangs' own float32 numbers are off by more than 2e-5 for one model, and more after a second call.
@@ -125,12 +124,6 @@ def test_bilm_tf_state_and_cached_words(case, tmp_path):
 @pytest.mark.parametrize("name", ["chars", "chars-words", "words"])
 def test_elmoformanylangs(name, shared_data):
     folder = shared_data / "elmo-groundtruth" / "emfl" / name
-    try:
-        load_bilm(folder)
-    except ValueError as error:
-        if "EL040" in str(error):
-            pytest.skip(f"the format cannot be read yet: {error}")
-        raise
     sentences = json.loads((folder / "sentences.json").read_text(encoding="utf8"))
     truth = np.load(folder / "truth.npz")
     embedder = Embedder(folder)

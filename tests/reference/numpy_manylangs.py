@@ -7,16 +7,9 @@ float64, one word and one step at a time, and knows nothing of the package.
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
+from reference.numpy_bilm import clip, sigmoid
 
 State = List[Tuple[np.ndarray, np.ndarray]]  # h and c of each layer and direction
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1.0 / (1.0 + np.exp(-x))
-
-
-def clip(x: np.ndarray, limit: Optional[float]) -> np.ndarray:
-    return np.clip(x, -limit, limit) if limit else x
 
 
 class NumpyManyLangs:

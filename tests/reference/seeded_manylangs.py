@@ -51,7 +51,9 @@ def embedder_shapes(architecture: Dict[str, Any]) -> Dict[str, Tuple[int, ...]]:
         width += settings["word_dim"]
     if settings["char_dim"]:
         shapes["char_emb_layer.embedding.weight"] = (len(CHARACTERS), settings["char_dim"])
-        more, n = _cnn_shapes(settings) if settings["name"] == "cnn" else _char_lstm_shapes(settings["char_dim"])
+        n = settings["char_dim"]
+        is_cnn = settings["name"] == "cnn"
+        more, n = _cnn_shapes(settings) if is_cnn else (_lstm_shapes("char_lstm.", 0, n, n), 2 * n)
         shapes.update(more)
         width += n
     projection = architecture["encoder"]["projection_dim"]
@@ -66,10 +68,6 @@ def _cnn_shapes(settings: Dict[str, Any]) -> Tuple[Dict[str, Tuple[int, ...]], i
     for k in range(settings["n_highway"]):
         shapes.update({f"highways._layers.{k}.weight": (2 * n, n), f"highways._layers.{k}.bias": (2 * n,)})
     return shapes, n
-
-
-def _char_lstm_shapes(width: int) -> Tuple[Dict[str, Tuple[int, ...]], int]:
-    return _lstm_shapes("char_lstm.", 0, width, width), 2 * width
 
 
 def _lstm_shapes(prefix: str, layer: int, input_width: int, width: int) -> Dict[str, Tuple[int, ...]]:
