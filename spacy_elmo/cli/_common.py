@@ -222,19 +222,3 @@ def to_unicode(text: Union[bytes, str]) -> str:
         return content.decode("utf8").removeprefix(BYTE_ORDER_MARK)
     except UnicodeError as error:
         raise ValueError(f"The text is not valid UTF-8: {error}. Convert it to UTF-8.") from error
-
-
-def write_text(path: Path, text: str, errors: str = "strict") -> None:
-    """Write a text file in UTF-8: it is complete, or as before.
-
-    path (Path): The file; its folder is created.
-    text (str): The content.
-    errors (str): What to do with unpaired surrogates, see `str.encode`.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(text.encode("utf8", errors))
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
     """path (Path): Folder of an index.
     layer (Optional[str]): The layer that it should have; None for any.
     RETURNS (NeighborIndex): Open for reading.
-    RAISES (ValueError): EL399 if it stores another layer; see `NeighborIndex.open`.
+    RAISES (ValueError): If it stores another layer; see `NeighborIndex.open`.
     """
     index = NeighborIndex.open(path)
     if layer is not None and to_layer(layer) != index.layer:

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 import srsly
 import typer
@@ -47,11 +47,18 @@ def compare_cli(
     tolerance, with 1 if they are not, and with 2 for errors.
     """
     with _common.show_errors(code=ERROR):
-        sentences = SENTENCES if text_path is None else read_sentences(text_path, lang)
+        sentences: Sequence[Sequence[str]] = SENTENCES
+        if text_path is not None:
+            sentences = [list(sentence) for sentence in read_shards(find_shards([text_path], lang=lang))]
+            if not any(sentences):
+                raise ValueError(
+                    f"There are no sentences to compare the vectors on in '{text_path}'. Pass a text with at least one "
+                    "token."
+                )
         found = compare_bilms(_common.open_bilm(a_path), _common.open_bilm(b_path), sentences)
     is_equal = found.is_equal(tolerance)
     if as_json:
-        print(srsly.json_dumps(to_record(found, tolerance)))
+        print(srsly.json_dumps(_to_record(found, tolerance)))
     else:
         _print(found, tolerance)
     if is_equal:
@@ -61,21 +68,7 @@ def compare_cli(
     raise typer.Exit(0 if is_equal else 1)
 
 
-def read_sentences(path: Path, lang: Optional[str] = None) -> List[List[str]]:
-    """path (Path): Text, JSONL or DocBin.
-    lang (Optional[str]): Language of the tokenizer, see `find_shards`.
-    RETURNS (List[List[str]]): Its sentences.
-    RAISES (ValueError): If there is no token.
-    """
-    sentences = [list(sentence) for sentence in read_shards(find_shards([path], lang=lang))]
-    if not any(sentences):
-        raise ValueError(
-            f"There are no sentences to compare the vectors on in '{path}'. Pass a text with at least one token."
-        )
-    return sentences
-
-
-def to_record(found: Comparison, tolerance: float) -> Dict[str, Any]:
+def _to_record(found: Comparison, tolerance: float) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): The comparison in JSON types; a difference that is not finite is None."""
     record = {**asdict(found), "is_equal": found.is_equal(tolerance), "tolerance": tolerance}
     for layer in record["layers"]:
@@ -110,11 +103,10 @@ def _print(found: Comparison, tolerance: float) -> None:
     if first is not None:
         _common.msg.text(f"The first layer that differs is layer {first}" + (", the token layer" if first == 0 else ""))
     if not found.has_same_shape:
-        _common.msg.text("The numbers of layers or their widths differ" + _of_common_layers(found.layers))
-
-
-def _of_common_layers(layers: Sequence[object]) -> str:
-    return f"; only the first {len(layers)} layers were compared" if layers else "; no layer was compared"
+        compared = (
+            f"only the first {len(found.layers)} layers were compared" if found.layers else "no layer was compared"
+        )
+        _common.msg.text(f"The numbers of layers or their widths differ; {compared}")
 
 
 def _print_settings(found: Comparison) -> None:

@@ -2,7 +2,7 @@
 
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 from .. import util
 from . import _common
@@ -49,25 +49,17 @@ def explore_cli(
     in a corpus; surprisal and substitutes; tokens, contexts and truncated words. Ctrl+C stops it.
     """
     with _common.show_errors():
-        serving, opening = import_explorer()
+        needed = {"starlette": util.has_starlette, "uvicorn": util.has_uvicorn}
+        missing = [name for name, is_installed in needed.items() if not is_installed]
+        if missing:
+            raise ValueError(
+                f"The explorer needs {' and '.join(missing)}, which is not installed. Install it: `pip install "
+                '"spacy-elmo[explore]"`, or `pip install starlette uvicorn`.'
+            )
+        from ..explorer import opening, serving
+
         with serving.open_socket(host, port) as bound:
             opened = opening.open_explorer(bilm=bilm_path, index=index, pipeline=pipeline, lang=lang)
             with closing(opened) as explorer:
                 _common.msg.good(f"Open {serving.address_of(bound)} in a browser. Ctrl+C stops the explorer.")
                 serving.serve(explorer, bound)
-
-
-def import_explorer() -> Any:
-    """RETURNS (Tuple[ModuleType, ModuleType]): The modules that serve the page and open what it shows.
-    RAISES (ValueError): EL411 without the packages of the extra `explore`.
-    """
-    needed = {"starlette": util.has_starlette, "uvicorn": util.has_uvicorn}
-    missing = [name for name, is_installed in needed.items() if not is_installed]
-    if missing:
-        raise ValueError(
-            f"The explorer needs {' and '.join(missing)}, which is not installed. Install it: `pip install "
-            '"spacy-elmo[explore]"`, or `pip install starlette uvicorn`.'
-        )
-    from ..explorer import opening, serving
-
-    return serving, opening

@@ -15,6 +15,7 @@ from ..pipeline.config import (
     read_lang,
 )
 from ..pretraining.templates import make_adaptation_config, make_pretraining_config
+from ..util import write_text
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -125,7 +126,7 @@ def init_config_cli(
         if path == STDOUT:
             print(text, end="")
             return
-        _common.write_text(output_path, text)
+        write_text(output_path, text)
     _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", path)
     has_bilm = bilm or find_packaged(lang or "en")
     more = "" if has_bilm else " --paths.init BILM"

@@ -2,14 +2,13 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
 import srsly
 
 from .._settings import check_output_file
 from ..analysis.layer_weights import check_log, draw_course, draw_layer_weights, join_mixes, load_mixes, name_layers
 from ..analysis.plots import check_picture
-from ..pipeline.layer_weights import TaskMix
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -49,11 +48,14 @@ def layer_weights_cli(
                 f"--log draws the course of one pipeline, but {len(pipelines)} are given. Name one pipeline, or "
                 "leave --log out."
             )
-        check_different(pipelines)
+        places = [str(Path(name).resolve()) for name in pipelines]
+        twice = [name for i, name in enumerate(pipelines) if places[i] in places[:i]]
+        if twice:
+            raise ValueError(f"The pipeline '{twice[0]}' is named twice. Name each pipeline once.")
         if picture is not None:
             check_picture(picture)
             check_output_file(picture, force=force)
-        found = [(name, load_mixes(path)) for name, path in zip(shorten(pipelines), pipelines)]
+        found = [(name, load_mixes(path)) for name, path in zip(_shorten(pipelines), pipelines)]
         mixes, names = join_mixes(found)
         if log is not None:
             check_log(log, pipelines[0], mixes)
@@ -62,25 +64,24 @@ def layer_weights_cli(
         elif picture is not None:
             draw_layer_weights(mixes, picture, names=names)
     if as_json:
-        print(srsly.json_dumps({"mixes": [_record(name, mix) for name, some in found for mix in some]}))
+        named = [({"pipeline": name} if name else {}, mix) for name, some in found for mix in some]
+        print(srsly.json_dumps({"mixes": [{**pipeline, **asdict(mix)} for pipeline, mix in named]}))
     else:
-        rows = make_rows(mixes, names)
-        width = max(len(name) for name, *_ in rows)  # wasabi cuts the padding of columns, not their text
-        settings = {"divider": True, "aligns": _aligns(mixes), "max_col": max(width, 30)}
-        _common.msg.table(rows, header=make_header(mixes), **settings)
+        n_layers = max(len(mix.shares) for mix in mixes)
+        rows = [
+            # Layers that a biLM does not have are empty.
+            [name, *(f"{share:.1%}" for share in mix.shares), *[""] * (n_layers - len(mix.shares)), f"{mix.gamma:.3f}"]
+            for name, mix in zip(names, mixes)
+        ]
+        header = ["component", *name_layers(n_layers), "gamma"]
+        width = max(len(name) for name in names)  # wasabi cuts the padding of columns, not their text
+        aligns = ["l", *"r" * (len(header) - 1)]
+        _common.msg.table(rows, header=header, divider=True, aligns=aligns, max_col=max(width, 30))
     if picture is not None:
         _common.msg.good(f"Drew {picture}")
 
 
-def check_different(pipelines: Sequence[str]) -> None:
-    """RAISES (ValueError): If a pipeline is named twice."""
-    places = [str(Path(name).resolve()) for name in pipelines]
-    twice = [name for i, name in enumerate(pipelines) if places[i] in places[:i]]
-    if twice:
-        raise ValueError(f"The pipeline '{twice[0]}' is named twice. Name each pipeline once.")
-
-
-def shorten(pipelines: Sequence[str]) -> List[str]:
+def _shorten(pipelines: Sequence[str]) -> List[str]:
     """RETURNS (List[str]): What differs in the paths: "ner" and "tagger" of training/ner/model-best and
     training/tagger/model-best; "" for a single pipeline.
     """
@@ -92,25 +93,3 @@ def shorten(pipelines: Sequence[str]) -> List[str]:
     while all(len(path) > 1 for path in parts) and len({path[0] for path in parts}) == 1:
         parts = [path[1:] for path in parts]
     return ["/".join(path) for path in parts]
-
-
-def make_header(mixes: Sequence[TaskMix]) -> List[str]:
-    """RETURNS (List[str]): Titles of the columns."""
-    return ["component", *name_layers(max(len(mix.shares) for mix in mixes)), "gamma"]
-
-
-def make_rows(mixes: Sequence[TaskMix], names: Sequence[str]) -> List[List[str]]:
-    """RETURNS (List[List[str]]): A row per mix; layers that its biLM does not have are empty."""
-    n_layers = max(len(mix.shares) for mix in mixes)
-    return [
-        [name, *(f"{share:.1%}" for share in mix.shares), *[""] * (n_layers - len(mix.shares)), f"{mix.gamma:.3f}"]
-        for name, mix in zip(names, mixes)
-    ]
-
-
-def _record(pipeline: str, mix: TaskMix) -> Dict[str, Any]:
-    return {"pipeline": pipeline, **asdict(mix)} if pipeline else asdict(mix)
-
-
-def _aligns(mixes: Sequence[TaskMix]) -> List[str]:
-    return ["l", *("r" for _ in make_header(mixes)[1:])]

@@ -22,6 +22,7 @@ from ..analysis.probes import (
     parse_layers,
     probe_data,
 )
+from ..util import write_text
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -97,7 +98,7 @@ def probe_cli(
         record = {**names, **files, "limit": limit, "seed": seed, **scores}
         warn_of_probes(record)
         if output is not None:
-            _common.write_text(output, srsly.json_dumps(record, indent=2) + "\n", errors="replace")
+            write_text(output, srsly.json_dumps(record, indent=2) + "\n", errors="replace")
         if picture is not None:
             draw_probe(record, picture)
     if as_json:

@@ -6,6 +6,7 @@ from typing import Optional
 from .._settings import check_output_file
 from ..analysis.report import make_report
 from ..analysis.report_page import render_report, summarize
+from ..util import write_text
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -42,7 +43,7 @@ def report_cli(
         if output_dir.is_dir():
             check_output_file(path, force=force)
         report = make_report(output_dir, baseline=baseline, data=data)
-        _common.write_text(path, render_report(report), errors="replace")
+        write_text(path, render_report(report), errors="replace")
     for note in report.notes:
         _common.msg.warn(note)
     print("\n".join(summarize(report)))

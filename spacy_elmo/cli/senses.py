@@ -8,6 +8,7 @@ import srsly
 from ..analysis.neighbors import to_printable
 from ..analysis.plots import check_picture
 from ..analysis.sense_map import cluster_uses, describe, draw_senses, render_senses
+from ..util import write_text
 from . import _common
 from ._app import Arg, Opt, app
 from ._index import INDEX_ARG, open_index, to_line, to_record
@@ -57,7 +58,7 @@ def senses_cli(
         if picture is not None:
             draw_senses(uses, found, picture, n_uses=n_uses)
         if html is not None:
-            _common.write_text(html, render_senses(uses, found, n_uses=n_uses), errors="replace")
+            write_text(html, render_senses(uses, found, n_uses=n_uses), errors="replace")
     if as_json:
         groups = [
             {"size": size, "exemplar": to_record(uses[exemplar])}

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
-from spacy.tokens import Doc
 
 from .._settings import check_output_file
 from ..analysis.pages import render_surprisal
 from ..corpora.texts import choose_lang, make_splitter
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
+from ..util import write_text
 from . import _common
 from ._app import Opt, app
 
@@ -35,11 +35,13 @@ def surprisal_cli(
     with _common.show_errors():
         if html is not None:
             check_output_file(html, force=force)
-        doc = annotate(bilm_path, _common.read_text(text), lang)
+        given = _common.read_text(text)
+        component = ElmoSurprisal(weights=bilm_path)
+        doc = component(make_splitter(choose_lang(lang, component.bilm.meta.get("lang")))(given))
         rows = [(token.text, token._.elmo_surprisal) for token in doc if not token.is_space]
         if html is not None:
             parts = [(token.text, token.whitespace_, token._.elmo_surprisal) for token in doc]
-            _common.write_text(html, render_surprisal(parts, title=f"Surprisal by {bilm_path}"), errors="replace")
+            write_text(html, render_surprisal(parts, title=f"Surprisal by {bilm_path}"), errors="replace")
     if as_json:
         print(srsly.json_dumps({"tokens": [_record(text, found) for text, found in rows]}))
     else:
@@ -48,17 +50,6 @@ def surprisal_cli(
         )
     if html is not None:
         _common.msg.good(f"Wrote {html}")
-
-
-def annotate(bilm_path: str, text: str, lang: Optional[str] = None) -> Doc:
-    """bilm_path (str): A biLM with softmax and vocabulary.
-    text (str): Raw text.
-    lang (Optional[str]): Language of the tokenizer; None for that of the biLM.
-    RETURNS (Doc): With surprisal; its sentences are read one by one.
-    RAISES (ValueError): EL007 without a softmax or a vocabulary, for an unknown language.
-    """
-    component = ElmoSurprisal(weights=bilm_path)
-    return component(make_splitter(choose_lang(lang, component.bilm.meta.get("lang")))(text))
 
 
 def _rows(rows: List[Tuple[str, Surprisal]]) -> List[Tuple[str, ...]]:

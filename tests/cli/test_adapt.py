@@ -5,15 +5,12 @@ from pathlib import Path
 import pytest
 import srsly
 import torch
+from cli.calls import call
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
-from thinc.api import Config
-from typer.testing import CliRunner
 
 from spacy_elmo import load_bilm
-from spacy_elmo.cli._app import app
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.weights import save_bilm
 
 CONFIG = Path(__file__).parents[2] / "configs" / "adapt.cfg"
@@ -45,8 +42,7 @@ def headless(bilm_path, tmp_path):
 
 def _adapt(init, corpus, output, *changes):
     arguments = ["--paths.init", init, "--paths.train", corpus, "--paths.valid", corpus, *SMALL, *changes]
-    result = CliRunner().invoke(app, ["pretrain", *(str(argument) for argument in [CONFIG, output, *arguments])])
-    assert result.exit_code == 0, result.output
+    call("pretrain", CONFIG, output, *arguments)
     return load_bilm(output / "model-last")
 
 
@@ -55,19 +51,6 @@ def _changed(before, after):
     other = dict(after.network.named_parameters())
     names = [name for name, weight in before.network.named_parameters() if not torch.equal(weight, other[name])]
     return {"char_cnn" if name.startswith("char_cnn") else ".".join(name.split(".")[1:3]) for name in names}
-
-
-def test_config_names_every_setting():
-    config = Config().from_disk(CONFIG)
-    assert PretrainConfig.from_dict(config["pretraining"]).to_dict() == config["pretraining"]
-    assert "bilm" not in config  # sizes are those of the biLM to go on from
-
-
-def test_every_setting_is_explained_above_it():
-    lines = CONFIG.read_text(encoding="utf8").splitlines()
-    settings = [i for i, line in enumerate(lines) if " = " in line and not line.startswith("#")]
-    assert [lines[i] for i in settings if not lines[i - 1].startswith("# ")] == []
-    assert [line for line in lines if len(line) > 160] == []
 
 
 def test_softmax_and_vocabulary_are_kept(bilm_path, corpus, tmp_path):
@@ -141,9 +124,3 @@ def test_the_model_says_what_it_was_adapted_from(bilm_path, corpus, tmp_path):
     adapted = _adapt(bilm_path, corpus, tmp_path / "out")
     assert adapted.meta["init"] == {"path": str(bilm_path), "meta": load_bilm(bilm_path).meta}
     assert "training" in adapted.meta and adapted.meta["training"]["corpus"] == ["train.spacy"]
-
-
-def test_the_corpus_block_is_explained_as_in_the_other_recipes():
-    texts = [path.read_text("utf8") for path in (CONFIG, *CONFIG.parent.glob("pretrain_*.cfg"))]
-    blocks = {text.split("[corpus]")[1].split("[")[0] for text in texts}
-    assert len(blocks) == 1

@@ -1,10 +1,10 @@
+"""`elmo compare`: its exit codes and what it shows."""
+
 from pathlib import Path
 
 import pytest
-import srsly
-from typer.testing import CliRunner
+from cli.calls import call, call_json, refused
 
-from spacy_elmo.cli._app import app
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 
@@ -15,39 +15,29 @@ def int8_path(bilm: BiLM, tmp_path: Path) -> Path:
     return tmp_path / "int8"
 
 
-def test_equal_models_exit_with_zero(bilm: BiLM, bilm_path: Path, tmp_path: Path) -> None:
-    save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
-    result = CliRunner().invoke(app, ["compare", str(bilm_path), str(tmp_path / "tf")])
-    assert result.exit_code == 0, result.output
+def test_exit_code_says_whether_the_vectors_are_equal(bilm: BiLM, bilm_path: Path, int8_path: Path) -> None:
+    save_bilm(bilm, int8_path / "tf", format="bilm-tf")
+    result = call("compare", bilm_path, int8_path / "tf")
     assert "equal within 2e-05" in result.stderr and "All settings are the same" in result.stdout
     assert "same" in result.stdout and "Mean cosine" in result.stdout
-
-
-def test_other_models_exit_with_one(bilm_path: Path, int8_path: Path) -> None:
-    result = CliRunner().invoke(app, ["compare", str(bilm_path), str(int8_path)])
-    assert result.exit_code == 1, result.output
+    result = call("compare", bilm_path, int8_path, code=1)
     assert "The vectors differ" in result.stderr and "The first layer that differs is layer" in result.stdout
     assert "different" in result.stdout and "encoder.layers.0" in result.stdout
-    result = CliRunner().invoke(app, ["compare", str(bilm_path), str(int8_path), "--tolerance", "1"])
-    assert result.exit_code == 0, result.output
+    call("compare", bilm_path, int8_path, "--tolerance", 1)
 
 
 def test_json_has_all_tensors_and_layers(bilm_path: Path, int8_path: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("the cat sat\n\non the mat .\n", encoding="utf8")
-    arguments = ["compare", str(bilm_path), str(int8_path), str(tmp_path / "text.txt"), "--json"]
-    result = CliRunner().invoke(app, arguments)
-    record = srsly.json_loads(result.stdout)
-    assert result.exit_code == 1 and record["is_equal"] is False and record["n_tokens"] == 7
+    record = call_json("compare", bilm_path, int8_path, tmp_path / "text.txt", code=1)
+    assert record["is_equal"] is False and record["n_tokens"] == 7
     assert [layer["layer"] for layer in record["layers"]] == [0, 1, 2]
     assert record["first_different_layer"] in (0, 1)
     assert {tensor["status"] for tensor in record["tensors"]} == {"same", "different"}
     assert record["layers"][2]["token"] in "<S> the cat sat on mat . </S>".split()
 
 
-def test_errors_exit_with_two(bilm_path: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["compare", str(bilm_path), str(tmp_path / "nothing")])
-    assert result.exit_code == 2 and "EL020" in result.stderr
+def test_mistakes_exit_with_two(bilm_path: Path, tmp_path: Path) -> None:
+    assert "EL020" in refused("compare", bilm_path, tmp_path / "nothing", code=2)
     (tmp_path / "empty.txt").write_text("\n\n", encoding="utf8")
-    result = CliRunner().invoke(app, ["compare", str(bilm_path), str(bilm_path), str(tmp_path / "empty.txt")])
-    assert result.exit_code == 2 and "no sentences to compare" in result.stderr
-    assert CliRunner().invoke(app, ["compare", str(bilm_path)]).exit_code == 2
+    assert "There are no sentences" in refused("compare", bilm_path, bilm_path, tmp_path / "empty.txt", code=2)
+    call("compare", bilm_path, code=2)

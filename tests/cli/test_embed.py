@@ -1,94 +1,168 @@
+"""`elmo embed`: every input, every output, and mistakes."""
+
 import gzip
 import io
 import json
 import lzma
 import os
 from pathlib import Path
-from typing import Any, List
+from typing import Any, Callable, Dict, List
 
 import h5py
 import numpy as np
 import pytest
 import spacy
 import srsly
+from cli.calls import call, refused, told
 from spacy.tokens import Doc, DocBin
-from typer.testing import CliRunner
 
 from spacy_elmo import register_extensions
-from spacy_elmo.cli._app import app
 from spacy_elmo.export.vectors import Cutter
 from spacy_elmo.inference import onednn
 from spacy_elmo.weights import load_bilm
 
 LINES = ["the cat sat on the mat .", "", "a dog   sat"]
-
-
-def _embed(*arguments: Any, **settings: Any) -> Any:
-    result = CliRunner().invoke(app, ["embed", *map(str, arguments)], **settings)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def _read(path: Path) -> Any:
-    with np.load(path) as arrays:
-        return {name: arrays[name] for name in arrays}
+TEXT = "".join(f"{line}\n" for line in LINES)
+POOLS: Dict[str, Callable[[Any], Any]] = {
+    "mean": lambda rows: rows.mean(axis=-2),
+    "first": lambda rows: rows[..., 0, :],
+    "last": lambda rows: rows[..., -1, :],
+    "max": lambda rows: rows.max(axis=-2),
+}
 
 
 @pytest.fixture
 def text_path(tmp_path: Path) -> Path:
-    path = tmp_path / "in.txt"
-    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf8")
-    return path
+    (tmp_path / "in.txt").write_text(TEXT, encoding="utf8")
+    return tmp_path / "in.txt"
 
 
-def test_embed_writes_rows_of_all_texts(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out.npz"
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(text_path), str(output), "--store", "both"])
-    assert result.exit_code == 0, result.output
-    arrays = _read(output)
+def _read(path: Any) -> Any:
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays}
+
+
+def _lengths(bilm: Path, source: Any, *options: Any, **settings: Any) -> List[int]:
+    """Tokens of each text, as `embed` reads them."""
+    output = bilm.parent / "lengths.npz"
+    call("embed", bilm, source, output, "--force", *options, **settings)
+    return list(_read(output)["lengths"])
+
+
+def _layers(bilm: Path) -> List[Any]:
+    return load_bilm(bilm).embed([line.split() for line in LINES])
+
+
+def _pooled(bilm: Path, pool: str) -> List[Any]:
+    """By text, shape (L+1, D): zeros for the second, which has no words."""
+    return [POOLS[pool](rows) if rows.shape[1] else np.zeros((3, 16), dtype="float32") for rows in _layers(bilm)]
+
+
+def test_arrays_have_the_rows_of_all_texts(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    result = call("embed", bilm_path, text_path, tmp_path / "out.npz", "--store", "both")
+    assert result.stdout == "" and "Saved the vectors of 10 tokens in 3 texts" in " ".join(result.stderr.split())
+    arrays = _read(tmp_path / "out.npz")
     assert arrays["lengths"].tolist() == [7, 0, 3]
     assert arrays["layers"].shape == (3, 10, 16) and arrays["mixed"].shape == (10, 16)
-    expected = load_bilm(bilm_path).embed([line.split() for line in LINES])
-    np.testing.assert_allclose(arrays["layers"], np.concatenate(expected, axis=1), atol=1e-6)
+    np.testing.assert_allclose(arrays["layers"], np.concatenate(_layers(bilm_path), axis=1), atol=1e-6)
     np.testing.assert_allclose(arrays["mixed"], arrays["layers"].mean(axis=0), atol=1e-6)
+    piped = call("embed", bilm_path, "-", "-", input=TEXT)
+    np.testing.assert_allclose(_read(io.BytesIO(piped.stdout_bytes))["mixed"], arrays["mixed"], atol=1e-6)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_embed_computes_in_fewer_bits(bilm_path: Path, text_path: Path, tmp_path: Path, precision: str) -> None:
+def test_precision_is_that_of_the_bilm(bilm_path: Path, text_path: Path, tmp_path: Path, precision: str) -> None:
     if not onednn.works(precision):
         pytest.skip(f"torch without {precision} products")
-    output = tmp_path / "out.npz"
-    arguments = ["embed", str(bilm_path), str(text_path), str(output), "--precision", precision]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    bilm = load_bilm(bilm_path, precision=precision)
-    expected = np.concatenate(bilm.embed([line.split() for line in LINES], layers="mean"))
-    np.testing.assert_allclose(_read(output)["mixed"], expected, atol=1e-6)
-    exact = np.concatenate(load_bilm(bilm_path).embed([line.split() for line in LINES], layers="mean"))
-    assert np.abs(exact - expected).max() > 1e-4
+    call("embed", bilm_path, text_path, tmp_path / "out.npz", "--precision", precision)
+    words = [line.split() for line in LINES]
+    exact, wanted = (
+        np.concatenate(load_bilm(bilm_path, precision=name).embed(words, layers="mean"))
+        for name in ("float32", precision)
+    )
+    np.testing.assert_allclose(_read(tmp_path / "out.npz")["mixed"], wanted, atol=1e-6)
+    assert np.abs(exact - wanted).max() > 1e-4
 
 
-def test_embed_tells_what_to_choose_for_a_precision_that_is_not_there(bilm_path: Path, tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_text("a\n", encoding="utf8")
-    arguments = ["embed", str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz"), "-p", "float16"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 1 and not (tmp_path / "out.npz").exists()
-    assert "float16" in result.stderr and "Choose 'float32'" in " ".join(result.stderr.split())
-
-
-def test_embed_reads_the_same_from_every_format(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
-    nlp = spacy.blank("en")
+def test_every_format_gives_the_same_vectors(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    nlp, output = spacy.blank("en"), tmp_path / "out.npz"
     srsly.write_jsonl(tmp_path / "texts.jsonl", [{"text": line} for line in LINES])
     srsly.write_jsonl(tmp_path / "words.jsonl", [{"words": [t.text for t in nlp(line)]} for line in LINES])
     DocBin(docs=[nlp(line) for line in LINES]).to_disk(tmp_path / "docs.spacy")
     (tmp_path / "zipped.txt.gz").write_bytes(gzip.compress(text_path.read_bytes()))
     results = []
     for name in ("in.txt", "texts.jsonl", "words.jsonl", "docs.spacy", "zipped.txt.gz"):
-        _embed(bilm_path, tmp_path / name, tmp_path / "out.npz", "--lang", "en", "--batch-size", 2, "--force")
-        results.append(_read(tmp_path / "out.npz"))
+        call("embed", bilm_path, tmp_path / name, output, "--lang", "en", "--batch-size", 2, "--force")
+        results.append(_read(output))
     for result in results:
         assert result["lengths"].tolist() == results[0]["lengths"].tolist()
         np.testing.assert_allclose(result["mixed"], results[0]["mixed"], atol=1e-6)
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize(
+    "content, wanted",
+    [
+        (b"", []),
+        (b"\xef\xbb\xbfthe cat\n", [2]),
+        (b"the cat\r\rsat on the mat\r.", [2, 0, 4, 1]),
+        (b"the cat\r\n\r\nsat on the mat\r\n.", [2, 0, 4, 1]),
+    ],
+    ids=["empty", "byte order mark", "Mac", "Windows"],
+)
+@pytest.mark.parametrize("is_piped", [False, True])
+def test_text_of_every_system_is_read(
+    content: bytes, wanted: List[int], is_piped: bool, bilm_path: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in.txt").write_bytes(content)
+    assert _lengths(bilm_path, "-" if is_piped else tmp_path / "in.txt", input=content) == wanted
+
+
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("name, format", [("in.json", "auto"), ("in.jsonl", "auto"), ("-", "jsonl")])
+def test_elements_of_an_array_are_read(name: str, format: str, bilm_path: Path, tmp_path: Path) -> None:
+    content = json.dumps([{"text": "the cat"}, {"words": ["sat", "", "mat"]}, {"text": "a \ud800"}], indent=2)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_text(content, encoding="utf8")
+    place = name if name == "-" else tmp_path / "in" / name
+    assert _lengths(bilm_path, place, "--input-format", format, input=content) == [2, 3, 2]
+
+
+def test_empty_words_and_lone_surrogates_have_rows(bilm_path: Path, tmp_path: Path) -> None:
+    lines = ['{"words": ["", "cat", "\\ud800"]}', "", '{"text": "cat \\ud800 \\ud83d\\ude00"}']
+    (tmp_path / "in.jsonl").write_text("\n".join(lines), encoding="utf8")
+    assert "2 unpaired surrogates" in told("embed", bilm_path, tmp_path / "in.jsonl", tmp_path / "out.npz")
+    arrays = _read(tmp_path / "out.npz")
+    assert arrays["lengths"].tolist() == [3, 0, 3]
+    expected = load_bilm(bilm_path).embed([["cat", "\ufffd"], ["cat", "\ufffd", "\U0001f600"]])
+    rows = np.concatenate([layers.mean(axis=0) for layers in expected])
+    np.testing.assert_allclose(arrays["mixed"], np.concatenate([np.zeros((1, 16)), rows]), atol=1e-6)
+
+
+def test_texts_may_have_any_length(bilm_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a" + " " * 1_000_000 + "cat", encoding="utf8")
+    assert _lengths(bilm_path, tmp_path / "in.txt", "--lang", "en") == [3]
+
+
+def test_of_a_folder_the_files_are_read_that_vocab_reads(bilm_path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    (folder / ".hidden").mkdir(parents=True)
+    contents = {"a.txt": b"a\n", "b.txt.xz": lzma.compress(b"b b\n"), "c.gz": gzip.compress(b"c c c\n")}
+    for name, content in {**contents, "d.csv": b"d\n", "e.TXT": b"e\n", ".hidden/f.txt": b"f\n"}.items():
+        (folder / name).write_bytes(content)
+    shown = told("embed", bilm_path, folder, tmp_path / "out.npz")
+    assert "not read" in shown and "d.csv, e.TXT" in shown and "hidden" not in shown
+    assert _lengths(bilm_path, folder) == [1, 2, 3] and _lengths(bilm_path, folder / "*.TXT") == [1]
+
+
+@pytest.mark.issue(15)
+def test_tokens_are_separated_by_white_space_and_raw_text_is_noticed(bilm_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text('The cat sat on "the mat".\n', encoding="utf8")
+    arguments = ("embed", bilm_path, tmp_path / "in.txt", tmp_path / "out.npz", "--force")
+    for options, n_tokens in (([], 6), (["--tokenized"], 6), (["--lang", "en"], 9)):
+        assert ("WL103" in told(*arguments, *options)) == (n_tokens == 6)
+        assert _read(tmp_path / "out.npz")["lengths"].tolist() == [n_tokens]
+    assert "exclude each other" in refused(*arguments, "--tokenized", "--lang", "en")
 
 
 def test_texts_are_computed_together_up_to_a_number_of_tokens() -> None:
@@ -98,252 +172,101 @@ def test_texts_are_computed_together_up_to_a_number_of_tokens() -> None:
     assert list(Cutter(9).cut([])) == []
 
 
-@pytest.mark.parametrize("n_characters", [1, 5])
-def test_how_many_characters_a_token_has_is_learnt(n_characters: int) -> None:
+@pytest.mark.parametrize("n_characters, wanted", [(1, [4] * 7 + [2]), (5, [4, 16, 10])])
+def test_characters_per_token_are_measured(n_characters: int, wanted: List[int]) -> None:
     """A text in Chinese may have a token for each."""
     cutter, sizes = Cutter(1_024), []
     for batch in cutter.cut(["x" * 4_000] * 30):
         sizes.append(len(batch))
         cutter.learn(batch, 4_000 * len(batch) // n_characters)
-    assert sizes == {1: [4] * 7 + [2], 5: [4, 16, 10]}[n_characters]  # the fifth was met before
-    cutter.learn([["words"]], 1)
-    cutter.learn([""], 0)
-    assert len(next(cutter.cut(["x" * 4_000] * 30))) == 4 * n_characters
+    assert sizes == wanted
 
 
-@pytest.mark.parametrize("name, files", [("out.spacy", 1), ("parts", 2)])
-def test_embed_writes_docs_with_vectors(
-    bilm_path: Path, text_path: Path, tmp_path: Path, name: str, files: int
-) -> None:
-    arguments = ["embed", str(bilm_path), str(text_path), str(tmp_path / name), "--docs-per-file", "2", "-d", "float16"]
-    result = CliRunner().invoke(app, [*arguments, "--lang", "en"])
-    assert result.exit_code == 0, result.output
+@pytest.mark.parametrize("name, n_files", [("out.spacy", 1), ("parts", 2)])
+def test_docs_have_vectors(bilm_path: Path, text_path: Path, tmp_path: Path, name: str, n_files: int) -> None:
+    options = ("--docs-per-file", 2, "--dtype", "float16", "--lang", "en")
+    call("embed", bilm_path, text_path, tmp_path / name, *options)
     register_extensions()
-    paths = sorted((tmp_path / name).iterdir()) if files > 1 else [tmp_path / name]
-    assert len(paths) == files
+    paths = sorted((tmp_path / name).iterdir()) if n_files > 1 else [tmp_path / name]
+    assert len(paths) == n_files
     vocab = spacy.blank("en").vocab
     docs: List[Any] = [doc for path in paths for doc in DocBin().from_disk(path).get_docs(vocab)]
     assert [doc.text.strip() for doc in docs] == LINES
     assert docs[0]._.elmo.shape == (7, 16) and docs[0]._.elmo.dtype == "float16"
 
 
-def test_embed_reads_stdin_and_writes_stdout(bilm_path: Path) -> None:
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), "-", "-"], input="the cat\n")
-    assert result.exit_code == 0, result.output
-    with np.load(io.BytesIO(result.stdout_bytes)) as arrays:
-        assert arrays["mixed"].shape == (2, 16)
-
-
-@pytest.mark.parametrize("is_piped", [False, True])
-def test_embed_passes_over_a_byte_order_mark(bilm_path: Path, tmp_path: Path, is_piped: bool) -> None:
-    text, output = tmp_path / "in.txt", tmp_path / "out.npz"
-    text.write_bytes(b"\xef\xbb\xbfthe cat\n")
-    place, piped = ("-", text.read_bytes()) if is_piped else (str(text), None)
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), place, str(output)], input=piped)
-    assert result.exit_code == 0, result.output
-    expected = load_bilm(bilm_path).embed([["the", "cat"]])[0].mean(axis=0)
-    np.testing.assert_allclose(_read(output)["mixed"], expected, atol=1e-6)
-
-
-def test_embed_reads_of_a_folder_what_vocab_reads(bilm_path: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "texts"
-    (folder / ".hidden").mkdir(parents=True)
-    contents = {"a.txt": b"a\n", "b.txt.xz": lzma.compress(b"b b\n"), "c.gz": gzip.compress(b"c c c\n")}
-    others = {"d.csv": b"d\n", "e.TXT": b"e\n", ".hidden/f.txt": b"f\n"}
-    for name, content in {**contents, **others}.items():
-        (folder / name).write_bytes(content)
-    arguments = ["embed", str(bilm_path), str(folder), str(tmp_path / "out.npz")]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    assert _read(tmp_path / "out.npz")["lengths"].tolist() == [1, 2, 3]
-    told = " ".join(result.stderr.split())
-    assert "not read" in told and "d.csv, e.TXT" in told and "hidden" not in told
-    arguments[2] = str(folder / "*.TXT")
-    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
-    assert _read(tmp_path / "out.npz")["lengths"].tolist() == [1]
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_embed_of_nothing_gives_arrays_without_rows(bilm_path: Path, tmp_path: Path, dtype: str) -> None:
-    (tmp_path / "in.txt").write_text("", encoding="utf8")
-    result = _embed(bilm_path, tmp_path / "in.txt", tmp_path / "out.npz", "--store", "both", "--dtype", dtype)
-    assert "0 tokens in 0 texts" in result.stderr
+@pytest.mark.parametrize("options", [(), ("--pool", "mean")])
+def test_arrays_of_nothing_have_no_rows(options: Any, dtype: str, bilm_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_bytes(b"")
+    call("embed", bilm_path, tmp_path / "in.txt", tmp_path / "out.npz", "--store", "both", "--dtype", dtype, *options)
     arrays = _read(tmp_path / "out.npz")
     assert arrays["lengths"].shape == (0,) and arrays["mixed"].dtype == arrays["layers"].dtype == dtype
     assert arrays["mixed"].shape == (0, 16) and arrays["layers"].shape == (3, 0, 16)
 
 
-def test_embed_takes_empty_words_and_lone_surrogates(bilm_path: Path, tmp_path: Path) -> None:
-    lines = ['{"words": ["", "cat", "\\ud800"]}', "", '{"text": "cat \\ud800 \\ud83d\\ude00"}']
-    (tmp_path / "in.jsonl").write_text("\n".join(lines), encoding="utf8")
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(tmp_path / "in.jsonl"), str(tmp_path / "out.npz")])
-    assert result.exit_code == 0, result.output
-    arrays = _read(tmp_path / "out.npz")
-    assert arrays["lengths"].tolist() == [3, 0, 3]
-    expected = load_bilm(bilm_path).embed([["cat", "\ufffd"], ["cat", "\ufffd", "\U0001f600"]])
-    rows = np.concatenate([layers.mean(axis=0) for layers in expected])
-    np.testing.assert_allclose(arrays["mixed"], np.concatenate([np.zeros((1, 16)), rows]), atol=1e-6)
-    assert "2 unpaired surrogates" in " ".join(result.stderr.split())
+@pytest.mark.parametrize(
+    "name, content, options, message",
+    [
+        ("in.jsonl", b"{", [], "is not valid JSON"),
+        ("in.jsonl", b'{"words": "the cat"}', [], "should be a JSON object"),
+        ("in.spacy", b"nothing", [], "cannot be read as a DocBin"),
+        ("latin.txt", "cafe\ncaf\xe9".encode("latin1"), [], "latin.txt:2 is not valid UTF-8"),
+        ("cut.txt.gz", gzip.compress(b"the cat sat\n" * 99)[:-9], [], "EL108"),
+        ("plain.txt.gz", b"the cat sat", [], "EL108"),
+        ("in.txt", b"a", ["--lang", "zz"], "no tokenizer for the language 'zz'"),
+        ("in.txt", b"a", ["--precision", "float16"], "Choose 'float32'"),
+        ("in.txt", b"a", ["--gpu-id", 99], "There is no GPU number 99"),
+        ("in.csv", b"a", ["IN FOLDER"], "There are no texts"),
+        ("in.txt", b"a", ["TO out.txt"], "should end in .npz"),
+    ],
+)
+def test_mistakes_leave_nothing_behind(
+    name: str, content: bytes, options: List[Any], message: str, bilm_path: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_bytes(content)
+    source, output = tmp_path / "in" / name, tmp_path / "out.npz"
+    if options == ["IN FOLDER"]:
+        source, options = source.parent, []
+    elif options == ["TO out.txt"]:
+        output, options = tmp_path / "out.txt", []
+    shown = call("embed", bilm_path, source, output, *options, code=1).stderr
+    assert message in " ".join(shown.split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bilm", "in"]
 
 
-def test_embed_takes_texts_of_any_length(bilm_path: Path, tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_text("a" + " " * 1_000_000 + "cat", encoding="utf8")
-    _embed(bilm_path, tmp_path / "in.txt", tmp_path / "out.npz", "--lang", "en")
-    assert _read(tmp_path / "out.npz")["lengths"].tolist() == [3]
-
-
-def test_embed_does_not_overwrite_without_force(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+def test_outputs_are_replaced_by_force_only(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.npz"
     output.write_text("mine", encoding="utf8")
-    arguments = ["embed", str(bilm_path), str(text_path), str(output)]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 1 and "--force" in result.output
+    assert "--force" in refused("embed", bilm_path, text_path, output)
     assert output.read_text(encoding="utf8") == "mine"
-    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
-
-
-@pytest.mark.parametrize(
-    "name, content, complaint",
-    [
-        ("in.jsonl", "{", "is not valid JSON"),
-        ("in.jsonl", '{"words": "the cat"}', "should be a JSON object"),
-        ("in.spacy", "nothing", "cannot be read as a DocBin"),
-    ],
-)
-def test_embed_names_the_line_it_cannot_read(
-    bilm_path: Path, tmp_path: Path, name: str, content: str, complaint: str
-) -> None:
-    (tmp_path / name).write_text(content, encoding="utf8")
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(tmp_path / name), str(tmp_path / "out.npz")])
-    assert result.exit_code == 1
-    assert complaint in result.output.replace("\n", " ")
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith((".embed", "out"))] == []
-
-
-def test_embed_refuses_unknown_suffix_and_empty_folder(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    runner = CliRunner()
-    result = runner.invoke(app, ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.txt")])
-    assert result.exit_code == 1 and ".npz" in result.output
-    result = runner.invoke(app, ["embed", str(bilm_path), str(tmp_path / "empty"), str(tmp_path / "out.npz")])
-    assert result.exit_code == 1 and "There are no texts" in result.output
-
-
-@pytest.mark.parametrize(
-    "name, content, complaint",
-    [
-        ("latin.txt", "cafe\ncaf\u00e9".encode("latin1"), "is not valid UTF-8"),
-        ("cut.txt.gz", gzip.compress(b"the cat sat\n" * 99)[:-9], "EL108"),
-        ("plain.txt.gz", b"the cat sat", "EL108"),
-    ],
-)
-def test_embed_names_the_file_it_cannot_decode(
-    bilm_path: Path, tmp_path: Path, name: str, content: bytes, complaint: str
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(tmp_path / name), str(tmp_path / "out.npz")])
-    assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
-    told = " ".join(result.stderr.split())
-    assert name in told and complaint in told
-
-
-def test_embed_refuses_a_language_that_is_not_there(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out.npz"
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(text_path), str(output), "--lang", "zz"])
-    assert result.exit_code == 1 and isinstance(result.exception, SystemExit)
-    assert "'zz'" in result.stderr and "--lang" in result.stderr.replace("\n", " ")
-    assert not output.exists()
-
-
-def test_embed_never_replaces_what_is_no_file(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
-    pipe = tmp_path / "out.npz"
-    os.mkfifo(pipe)
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(text_path), str(pipe), "--force"])
-    assert result.exit_code == 1 and pipe.is_fifo()
-    assert "not a regular file" in " ".join(result.stderr.split())
-
-
-def test_embed_speaks_on_stderr(bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.npz")])
-    assert result.stdout == "" and "Saved" in result.stderr
-
-
-@pytest.mark.issue(15)
-def test_embed_splits_on_white_space_like_other_commands_and_notices_raw_text(bilm_path: Path, tmp_path: Path) -> None:
-    text = tmp_path / "in.txt"
-    text.write_text('The cat sat on "the mat".\n', encoding="utf8")
-    arguments = ["embed", str(bilm_path), str(text), str(tmp_path / "out.npz"), "--force"]
-    lengths, told = {}, {}
-    for option in ("", "--tokenized", "--lang=en"):
-        result = CliRunner().invoke(app, [*arguments, *option.split()])
-        assert result.exit_code == 0, result.output
-        lengths[option] = _read(tmp_path / "out.npz")["lengths"].tolist()
-        told[option] = "WL103" in result.stderr
-    assert lengths == {"": [6], "--tokenized": [6], "--lang=en": [9]}
-    assert told == {"": True, "--tokenized": True, "--lang=en": False}
-    result = CliRunner().invoke(app, [*arguments, "--tokenized", "--lang", "en"])
-    assert result.exit_code == 1 and "exclude each other" in result.stderr
-
-
-@pytest.mark.issue(37)
-@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
-def test_embed_reads_the_line_ends_of_every_system(end: str, bilm_path: Path, tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_bytes(end.join(["the cat", "", "sat on the mat", "."]).encode("utf8"))
-    result = CliRunner().invoke(app, ["embed", str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz")])
-    assert result.exit_code == 0, result.output
-    assert _read(tmp_path / "out.npz")["lengths"].tolist() == [2, 0, 4, 1]
-
-
-@pytest.mark.issue(37)
-@pytest.mark.parametrize("name, format", [("in.json", "auto"), ("in.jsonl", "auto"), ("-", "jsonl")])
-def test_embed_reads_the_elements_of_an_array(name: str, format: str, bilm_path: Path, tmp_path: Path) -> None:
-    content = json.dumps([{"text": "the cat"}, {"words": ["sat", "", "mat"]}, {"text": "a \\ud800"}], indent=2)
-    content = content.replace("\\\\ud800", "\\ud800")  # a lone surrogate
-    place = name if name == "-" else str(tmp_path / name)
-    if name != "-":
-        (tmp_path / name).write_text(content, encoding="utf8")
-    arguments = ["embed", str(bilm_path), place, str(tmp_path / "out.npz"), "--input-format", format]
-    result = CliRunner().invoke(app, arguments, input=content)
-    assert result.exit_code == 0, result.output
-    assert _read(tmp_path / "out.npz")["lengths"].tolist() == [2, 3, 2] and "1 unpaired surrogates" in result.stderr
-
-
-POOLS = {
-    "mean": lambda rows: rows.mean(axis=-2),
-    "first": lambda rows: rows[..., 0, :],
-    "last": lambda rows: rows[..., -1, :],
-    "max": lambda rows: rows.max(axis=-2),
-}
-
-
-def _pooled(bilm_path: Path, pool: str) -> List[Any]:
-    """By text, shape (L+1, D): zeros for the second, which has no words."""
-    layers = load_bilm(bilm_path).embed([line.split() for line in LINES])
-    return [POOLS[pool](rows) if rows.shape[1] else np.zeros((3, 16), dtype="float32") for rows in layers]
+    call("embed", bilm_path, text_path, output, "--force")
+    os.mkfifo(tmp_path / "pipe.npz")
+    assert "not a regular file" in refused("embed", bilm_path, text_path, tmp_path / "pipe.npz", "--force")
 
 
 @pytest.mark.issue(37)
 @pytest.mark.parametrize("pool", POOLS)
-def test_embed_pools_the_vectors_of_each_text(pool: str, bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
-    call = ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.npz"), "--pool", pool, "--store", "both"]
-    result = CliRunner().invoke(app, call)
-    assert result.exit_code == 0, result.output
+def test_vectors_of_a_text_are_pooled(pool: str, bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+    call("embed", bilm_path, text_path, tmp_path / "out.npz", "--pool", pool, "--store", "both")
     arrays, wanted = _read(tmp_path / "out.npz"), _pooled(bilm_path, pool)
     assert arrays["lengths"].tolist() == [7, 0, 3] and arrays["layers"].shape == (3, 3, 16)
     np.testing.assert_allclose(arrays["layers"], np.stack(wanted, axis=1), atol=1e-6)
     mixed = [POOLS[pool](rows.mean(axis=0)) if rows.shape[1] else np.zeros(16) for rows in _layers(bilm_path)]
     np.testing.assert_allclose(arrays["mixed"], np.stack(mixed), atol=1e-6)
-
-
-def _layers(bilm_path: Path) -> List[Any]:
-    return load_bilm(bilm_path).embed([line.split() for line in LINES])
+    words = '{"words": [" ", "the", "cat", ""]}\n{"words": ["the", "cat"]}\n'  # those that are not read do not count
+    (tmp_path / "in.jsonl").write_text(words, encoding="utf8")
+    call("embed", bilm_path, tmp_path / "in.jsonl", tmp_path / "words.npz", "--pool", pool)
+    np.testing.assert_allclose(*_read(tmp_path / "words.npz")["mixed"], atol=1e-6)
 
 
 @pytest.mark.issue(37)
 @pytest.mark.parametrize("option, select", [("--all", slice(None)), ("--top", -1), ("--average", None)])
-def test_embed_pools_into_hdf5(option: str, select: Any, bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
-    call = ["embed", str(bilm_path), str(text_path), str(tmp_path / "out.h5"), "--pool", "mean", option]
-    assert CliRunner().invoke(app, call).exit_code == 0
+def test_pooled_vectors_are_written_to_hdf5(
+    option: str, select: Any, bilm_path: Path, text_path: Path, tmp_path: Path
+) -> None:
+    call("embed", bilm_path, text_path, tmp_path / "out.h5", "--pool", "mean", option)
     with h5py.File(tmp_path / "out.h5", "r") as file:
         assert len(file) == 4
         for number, wanted in enumerate(_pooled(bilm_path, "mean")):
@@ -353,44 +276,22 @@ def test_embed_pools_into_hdf5(option: str, select: Any, bilm_path: Path, text_p
 
 @pytest.mark.issue(37)
 @pytest.mark.parametrize("output", ["out.spacy", "folder"])
-@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
-def test_embed_pools_into_docs(output: str, store: str, bilm_path: Path, text_path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("store, names", [("mixed", [""]), ("layers", ["_layers"]), ("both", ["", "_layers"])])
+def test_pooled_vectors_are_written_to_docs(
+    output: str, store: str, names: List[str], bilm_path: Path, tmp_path: Path
+) -> None:
     nlp = spacy.blank("xx")
     docs = [Doc(nlp.vocab, words=line.split()) for line in LINES]
     docs[0].user_data["source"] = "mine"
     DocBin(store_user_data=True, docs=docs).to_disk(tmp_path / "in.spacy")
-    options = ["--pool", "max", "--store", store, "--dtype", "float16"]
-    call = ["embed", str(bilm_path), str(tmp_path / "in.spacy"), str(tmp_path / output), *options]
-    result = CliRunner().invoke(app, call)
-    assert result.exit_code == 0, result.output
+    options = ("--pool", "max", "--store", store, "--dtype", "float16")
+    call("embed", bilm_path, tmp_path / "in.spacy", tmp_path / output, *options)
     file = tmp_path / output if output.endswith(".spacy") else tmp_path / output / "part-000000.spacy"
     found = list(DocBin().from_disk(file).get_docs(nlp.vocab))
-    keys = {"mixed": ["elmo_pooled"], "layers": ["elmo_pooled_layers"], "both": ["elmo_pooled", "elmo_pooled_layers"]}
     for i, (doc, layers) in enumerate(zip(found, _pooled(bilm_path, "max"))):
-        assert sorted(doc.user_data) == sorted([*keys[store], *(["source"] if i == 0 else [])])
-        if store != "mixed":
+        assert set(doc.user_data) == {f"elmo_pooled{name}" for name in names} | ({"source"} if i == 0 else set())
+        if "_layers" in names:
             assert doc.user_data["elmo_pooled_layers"].dtype == np.float16
             np.testing.assert_allclose(doc.user_data["elmo_pooled_layers"], layers, atol=2e-3)
-        if store != "layers":
+        if "" in names:
             assert doc.user_data["elmo_pooled"].shape == (16,)
-
-
-@pytest.mark.issue(37)
-def test_words_that_are_not_read_are_not_pooled(bilm_path: Path, tmp_path: Path) -> None:
-    (tmp_path / "in.jsonl").write_text(
-        '{"words": [" ", "the", "cat", ""]}\n{"words": ["the", "cat"]}\n', encoding="utf8"
-    )
-    for pool in POOLS:
-        call = ["embed", str(bilm_path), str(tmp_path / "in.jsonl"), str(tmp_path / f"{pool}.npz"), "--pool", pool]
-        assert CliRunner().invoke(app, call).exit_code == 0
-        first, second = _read(tmp_path / f"{pool}.npz")["mixed"]
-        np.testing.assert_allclose(first, second, atol=1e-6)
-
-
-@pytest.mark.issue(37)
-def test_pooling_nothing_gives_no_rows(bilm_path: Path, tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_bytes(b"")
-    call = ["embed", str(bilm_path), str(tmp_path / "in.txt"), str(tmp_path / "out.npz"), "--pool", "mean"]
-    assert CliRunner().invoke(app, call).exit_code == 0
-    assert _read(tmp_path / "out.npz")["mixed"].shape == (0, 16)
-    assert CliRunner().invoke(app, [*call[:-1], "sum", "--force"]).exit_code == 2

@@ -4,16 +4,14 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from analysis.indexes import is_open
-from typer.testing import CliRunner
+from cli.calls import call, call_json, refused, told
 
 from spacy_elmo.analysis.index_build import IndexBuilder
 from spacy_elmo.analysis.neighbors import to_printable
 from spacy_elmo.analysis.token_store import FILE
-from spacy_elmo.cli._app import app
 from spacy_elmo.weights import save_bilm
 
 pytest.importorskip("sklearn")
@@ -27,28 +25,18 @@ LINES = [
 SENTENCE = "the cat sat on the bank"
 
 
-def _run(*args: Any) -> Any:
-    return CliRunner().invoke(app, [str(arg) for arg in args])
-
-
-def _say(*arguments):
-    """RETURNS (str): What a command prints, in one line."""
-    return " ".join(_run(*arguments).output.split())
-
-
 @pytest.fixture(scope="module")
 def folder(bilm, tmp_path_factory) -> Path:
     """A biLM, a corpus and its index."""
     folder = tmp_path_factory.mktemp("index")
     save_bilm(bilm, folder / "bilm")
     (folder / "lines.txt").write_text("\n".join(f"{line} {i}" for i, line in enumerate(LINES)), encoding="utf8")
-    result = _run("index", folder / "lines.txt", folder / "index", "--bilm", folder / "bilm")
-    assert result.exit_code == 0, result.output
+    call("index", folder / "lines.txt", folder / "index", "--bilm", folder / "bilm")
     return folder
 
 
 def test_index_reports(folder):
-    record = json.loads(_run("index", folder / "index", "--check", "--json").stdout)
+    record = call_json("index", folder / "index", "--check")
     n_tokens = sum(len(line.split()) + 1 for line in LINES)
     assert record["tokens"] == n_tokens and record["documents"] == 1 and record["layer"] == 2
     assert record["recall@10"] == 1 and record["bilm"] == str(folder / "bilm")
@@ -57,44 +45,42 @@ def test_index_reports(folder):
 def test_index_is_added_to_and_documents_are_deleted(folder, tmp_path):
     (tmp_path / "texts.jsonl").write_text('{"words": ["a", "the", "Bank"]}\n{"words": ["2"]}\n', encoding="utf8")
     place = [tmp_path / "texts.jsonl", tmp_path / "index"]
-    result = _run("index", *place, "--bilm", folder / "bilm", "--content-words", "--layer", "mean", "--json")
+    result = call("index", *place, "--bilm", folder / "bilm", "--content-words", "--layer", "mean", "--json")
     assert json.loads(result.stdout)["tokens"] == 1 and json.loads(result.stdout)["layer"] == "mean"
-    again = _run("index", *place, "--json")
+    again = call("index", *place, "--json")
     assert json.loads(again.stdout)["tokens"] == 1 and "2 documents unchanged" in again.stderr
     name = f"{tmp_path / 'texts.jsonl'}#1"
-    deleted = _run("index", tmp_path / "index", "--delete", name, "--json")
+    deleted = call("index", tmp_path / "index", "--delete", name, "--json")
     assert json.loads(deleted.stdout)["tokens"] == 0, deleted.output
-    assert "has no document" in _say("index", tmp_path / "index", "--delete", name)
-    assert "EL393" in _run("index", *place, "--layer", 1).output
-    empty = _run("neighbors", tmp_path / "index", SENTENCE, "-w", "bank")
-    assert empty.exit_code == 0 and "no tokens" in empty.output
-    assert "The index has no use of" in _say("senses", tmp_path / "index", "bank")
+    assert "has no document" in refused("index", tmp_path / "index", "--delete", name)
+    assert "EL393" in refused("index", *place, "--layer", 1)
+    empty = call("neighbors", tmp_path / "index", SENTENCE, "-w", "bank")
+    assert "no tokens" in empty.output
+    assert "The index has no use of" in refused("senses", tmp_path / "index", "bank")
 
 
 def test_stopped_build_says_how_to_go_on(folder, tmp_path, monkeypatch):
-    call = ["index", folder / "lines.txt", tmp_path / "index", "--bilm", folder / "bilm"]
+    command = ["index", folder / "lines.txt", tmp_path / "index", "--bilm", folder / "bilm"]
     with monkeypatch.context() as patched:
         patched.setattr(IndexBuilder, "add", lambda self, documents, progress: self.stop())  # as a signal would
-        result = _run(*call)
-    assert result.exit_code == 1 and "same command continues" in result.output
-    assert "EL391" in _run("neighbors", tmp_path / "index", SENTENCE, "-w", "cat").output
-    assert _run(*call).exit_code == 0
-    assert _run("neighbors", tmp_path / "index", SENTENCE, "-w", "cat").exit_code == 0
+        assert "same command continues" in told(*command, code=1)
+    assert "EL391" in refused("neighbors", tmp_path / "index", SENTENCE, "-w", "cat")
+    call(*command)
+    call("neighbors", tmp_path / "index", SENTENCE, "-w", "cat")
 
 
 def test_corpus_without_tokens_is_told(folder, tmp_path):
     (tmp_path / "empty.txt").write_text(" \n\n", encoding="utf8")
-    result = _run("index", tmp_path / "empty.txt", tmp_path / "index", "--bilm", folder / "bilm", "--json")
-    assert result.exit_code == 0 and "no tokens" in result.stderr and json.loads(result.stdout)["tokens"] == 0
-    checked = _run("index", tmp_path / "index", "--check", "--json")
+    result = call("index", tmp_path / "empty.txt", tmp_path / "index", "--bilm", folder / "bilm", "--json")
+    assert "no tokens" in result.stderr and json.loads(result.stdout)["tokens"] == 0
+    checked = call("index", tmp_path / "index", "--check", "--json")
     assert "nothing to check" in checked.stderr and "recall@10" not in json.loads(checked.stdout)
 
 
 def test_neighbors_prints_lines_without_control_characters(folder):
-    result = _run("neighbors", folder / "index", SENTENCE, "--word", "bank", "--k", 50)
-    assert result.exit_code == 0, result.output
+    result = call("neighbors", folder / "index", SENTENCE, "--word", "bank", "--k", 50)
     assert "<script>" in result.stdout and "\x1b[31m" not in result.stdout and "\u202e" not in result.stdout
-    same = _run("neighbors", folder / "index", SENTENCE, "--word", "bank", "--same-word", "--json")
+    same = call("neighbors", folder / "index", SENTENCE, "--word", "bank", "--same-word", "--json")
     record = json.loads(same.stdout)
     assert record["sentence"][record["position"]] == "bank" and len(record["neighbors"]) == 9
     assert {one["word"].lower() for one in record["neighbors"]} == {"bank"}
@@ -103,70 +89,53 @@ def test_neighbors_prints_lines_without_control_characters(folder):
 
 def test_senses_writes_picture_and_page(folder, tmp_path):
     files = ["--picture", tmp_path / "bank.svg", "--html", tmp_path / "bank.html"]
-    result = _run("senses", folder / "index", "Bank", *files)
-    assert result.exit_code == 0, result.output
+    result = call("senses", folder / "index", "Bank", *files)
     assert "9 uses" in result.stdout and "\x1b[31m" not in result.stdout
     page = (tmp_path / "bank.html").read_text(encoding="utf8")
     assert "&lt;script&gt;" in page and page.count("<script>") == 1
     assert (tmp_path / "bank.svg").stat().st_size > 1000
-    assert "EL134" in _run("senses", folder / "index", "bank", *files).output
-    upper = json.loads(_run("senses", folder / "index", "Bank", "--match-case", "--json").stdout)
+    assert "EL134" in refused("senses", folder / "index", "bank", *files)
+    upper = call_json("senses", folder / "index", "Bank", "--match-case")
     assert [use["word"] for use in upper["uses"]] == ["Bank"] * 3
-    found = json.loads(_run("senses", folder / "index", "bank", "--n-senses", 2, "--json").stdout)
+    found = call_json("senses", folder / "index", "bank", "--n-senses", 2)
     assert sum(group["size"] for group in found["groups"]) == 9 == len(found["uses"])
 
 
 def test_same_sense_gives_cosines_and_a_probability(folder):
     texts = ("He sat on the bank of the river.", "My bank raised its rates.")
-    found = json.loads(_run("same-sense", *texts, "--word", "bank", "--json").stdout)
+    found = call_json("same-sense", *texts, "--word", "bank")
     assert list(found["cosines"]) == ["0", "1", "2", "mean"] and found["cosines"]["0"] == pytest.approx(1, abs=1e-4)
     assert found["is_same"] is (found["probability"] >= 0.5)
-    shown = _run("same-sense", *texts, "--word", "bank").stdout
+    shown = call("same-sense", *texts, "--word", "bank").stdout
     assert f"Probability of the same sense: {found['probability']:.0%}" in shown
-    other = _run("same-sense", *texts, "-w", "bank", "-W", "rates", "--bilm", folder / "bilm")
-    assert other.exit_code == 0 and "no calibration" in other.stdout
-    assert "EL381" in _run("same-sense", *texts, "-w", "river").output
+    other = call("same-sense", *texts, "-w", "bank", "-W", "rates", "--bilm", folder / "bilm")
+    assert "no calibration" in other.stdout
+    assert "EL381" in refused("same-sense", *texts, "-w", "river")
 
 
 def test_mistakes_are_clear(folder, tmp_path, bilm):
     index = folder / "index"
-    calls = {
-        "EL390": ("neighbors", tmp_path, SENTENCE, "-w", "cat"),
-        "has no layer": ("neighbors", index, SENTENCE, "-w", "cat", "--layer", 1),
-        "EL394": ("neighbors", index, SENTENCE, "-w", "cat", "--bilm", "en_elmo_sm"),
-        "EL381": ("neighbors", index, SENTENCE, "-w", "dog"),
-        "The text is empty": ("neighbors", index, " ", "-w", "dog"),
-        "The index has no use of": ("senses", index, "ban\x1bk\udcff"),
-        "cannot be clustered": ("senses", index, "cat", "--n-senses", 7),
-        "A picture cannot be written": ("senses", index, "cat", "--picture", "cat.gif"),
-        "would write the same file": (
-            "senses",
-            index,
-            "bank",
-            "--picture",
-            tmp_path / "a.png",
-            "--html",
-            tmp_path / "." / "a.png",
-        ),
-        "Nothing to do with the index": ("index", index),
-        "has no layer '7'": (
-            "index",
-            folder / "lines.txt",
-            tmp_path / "new",
-            "--bilm",
-            folder / "bilm",
-            "--layer",
-            "7",
-        ),
-        "There are no texts": ("index", tmp_path / "absent.txt", tmp_path / "new", "--bilm", folder / "bilm"),
-    }
-    for code, call in calls.items():
-        result = _run(*call)
-        assert result.exit_code == 1 and code in " ".join(result.output.split()), (code, result.output)
-        assert "\x1bk" not in result.output
-    assert "The index has no use of" in _say("neighbors", index, "a dog", "-w", "dog", "-s")
-    assert "The index has no use of" in _say("senses", index, "Cat", "--match-case")
-    assert "EL390" in _run("index", tmp_path / "absent", "--delete", "a").output
+    new = ("index", folder / "lines.txt", tmp_path / "new", "--bilm", folder / "bilm")
+    two = ("--picture", tmp_path / "a.png", "--html", tmp_path / "." / "a.png")
+    for message, command in (
+        ("EL390", ("neighbors", tmp_path, SENTENCE, "-w", "cat")),
+        ("EL390", ("index", tmp_path / "absent", "--delete", "a")),
+        ("has no layer", ("neighbors", index, SENTENCE, "-w", "cat", "--layer", 1)),
+        ("EL394", ("neighbors", index, SENTENCE, "-w", "cat", "--bilm", "en_elmo_sm")),
+        ("EL381", ("neighbors", index, SENTENCE, "-w", "dog")),
+        ("The text is empty", ("neighbors", index, " ", "-w", "dog")),
+        ("The index has no use of", ("neighbors", index, "a dog", "-w", "dog", "-s")),
+        ("The index has no use of", ("senses", index, "ban\x1bk\udcff")),
+        ("The index has no use of", ("senses", index, "Cat", "--match-case")),
+        ("cannot be clustered", ("senses", index, "cat", "--n-senses", 7)),
+        ("A picture cannot be written", ("senses", index, "cat", "--picture", "cat.gif")),
+        ("would write the same file", ("senses", index, "bank", *two)),
+        ("Nothing to do with the index", ("index", index)),
+        ("has no layer '7'", (*new, "--layer", 7)),
+        ("There are no texts", ("index", tmp_path / "absent.txt", *new[2:])),
+    ):
+        shown = refused(*command)
+        assert message in shown and "\x1bk" not in shown, (message, shown)
 
 
 def test_unprintable_characters_are_replaced():
@@ -176,64 +145,62 @@ def test_unprintable_characters_are_replaced():
 @pytest.mark.issue(18)
 def test_nothing_is_deleted_if_a_name_is_unknown(folder, tmp_path):
     index = tmp_path / "index"
-    assert _run("index", folder / "lines.txt", index, "--bilm", folder / "bilm").exit_code == 0
-    result = _run("index", index, "--delete", folder / "lines.txt", "--delete", "absent")
-    assert result.exit_code == 1 and "has no document" in " ".join(result.output.split())
-    assert json.loads(_run("index", index, "--check", "--json").stdout)["documents"] == 1
+    call("index", folder / "lines.txt", index, "--bilm", folder / "bilm")
+    assert "has no document" in refused("index", index, "--delete", folder / "lines.txt", "--delete", "absent")
+    assert call_json("index", index, "--check")["documents"] == 1
 
 
 @pytest.mark.issue(18)
 def test_case_is_matched_before_a_sample_is_drawn(folder, tmp_path):
     lines = [f"as {i}" for i in range(40)] + ["AS it is"]
     (tmp_path / "as.txt").write_text("\n".join(lines), encoding="utf8")
-    assert _run("index", tmp_path / "as.txt", tmp_path / "index", "--bilm", folder / "bilm").exit_code == 0
-    call = ("senses", tmp_path / "index")
-    upper = _run(*call, "AS", "--match-case", "--max-uses", 3, "--json")
+    call("index", tmp_path / "as.txt", tmp_path / "index", "--bilm", folder / "bilm")
+    command = ("senses", tmp_path / "index")
+    upper = call(*command, "AS", "--match-case", "--max-uses", 3, "--json")
     record = json.loads(upper.stdout)
     assert [use["word"] for use in record["uses"]] == ["AS"] and (record["n_uses"], record["n_sampled"]) == (1, 1)
     page = tmp_path / "as.html"
-    sample = _run(*call, "as", "--match-case", "--max-uses", 5, "--html", page)
+    sample = call(*command, "as", "--match-case", "--max-uses", 5, "--html", page)
     assert "5 of 40 uses" in sample.stdout and "5 of 40 uses" in page.read_text(encoding="utf8")
-    record = json.loads(_run(*call, "as", "--max-uses", 5, "--json").stdout)
+    record = call_json(*command, "as", "--max-uses", 5)
     assert (record["n_uses"], record["n_sampled"], len(record["uses"])) == (41, 5, 5)
 
 
 @pytest.mark.issue(18)
 def test_force_keeps_the_index_until_the_new_one_is_complete(folder, tmp_path, monkeypatch):
     index, bilm, texts = tmp_path / "index", ("--bilm", folder / "bilm"), tmp_path / "texts.jsonl"
-    assert _run("index", folder / "lines.txt", index, *bilm).exit_code == 0
+    call("index", folder / "lines.txt", index, *bilm)
     before = {file.name: file.read_bytes() for file in index.iterdir()}
     texts.write_text('{"words": ["new"]}\n{"words": [\n', encoding="utf8")
-    assert _run("index", texts, index, *bilm, "--force").exit_code == 1
+    call("index", texts, index, *bilm, "--force", code=1)
     assert {file.name: file.read_bytes() for file in index.iterdir()} == before
     texts.write_text('{"words": ["new"]}\n', encoding="utf8")
     with monkeypatch.context() as patched:
         patched.setattr(IndexBuilder, "add", lambda builder, documents, progress: builder.stop())
-        stopped = _run("index", texts, index, *bilm, "--force")
-        assert stopped.exit_code == 1 and "The index is as it was" in stopped.output
-        assert "without --force continues" in _run("index", texts, tmp_path / "other", *bilm, "--force").output
+        assert "The index is as it was" in told("index", texts, index, *bilm, "--force", code=1)
+        assert "without --force continues" in told("index", texts, tmp_path / "other", *bilm, "--force", code=1)
     assert {file.name: file.read_bytes() for file in index.iterdir()} == before
-    record = json.loads(_run("index", texts, index, *bilm, "--force", "--json").stdout)
+    record = call_json("index", texts, index, *bilm, "--force")
     assert record["tokens"] == 1 and [file.name for file in index.iterdir()] == ["tokens.sqlite"]
 
 
 @pytest.mark.issue(18)
 def test_force_keeps_settings_that_can_be_read(folder, tmp_path):
     (tmp_path / "t.jsonl").write_text('{"words": ["a", "the", "Bank"]}\n', encoding="utf8")
-    call = ["index", tmp_path / "t.jsonl", tmp_path / "index"]
-    assert _run(*call, "--bilm", folder / "bilm", "--layer", 1, "--content-words", "--lang", "en").exit_code == 0
+    command = ["index", tmp_path / "t.jsonl", tmp_path / "index"]
+    call(*command, "--bilm", folder / "bilm", "--layer", 1, "--content-words", "--lang", "en")
     with closing(sqlite3.connect(tmp_path / "index" / FILE)) as file, file:
         file.execute("DELETE FROM token")
-    assert "EL392" in _run("neighbors", tmp_path / "index", "a bank", "-w", "bank").output
-    again = _run(*call, "--force", "--json")
+    assert "EL392" in refused("neighbors", tmp_path / "index", "a bank", "-w", "bank")
+    again = call(*command, "--force", "--json")
     record = json.loads(again.stdout)
     assert (record["layer"], record["tokens"], record["bilm"]) == (1, 1, str(folder / "bilm"))
     told = " ".join(again.stderr.split())
     assert "reading is {'lang': 'en'" in told and "layer is" not in told
-    every = _run(*call, "--force", "--all-words", "--json")
+    every = call(*command, "--force", "--all-words", "--json")
     assert json.loads(every.stdout)["tokens"] == 3 and "content_words is en" in " ".join(every.stderr.split())
     (tmp_path / "index" / FILE).write_bytes(b"not SQLite")
-    unread = _run(*call, "--force", "--bilm", folder / "bilm", "--json")
+    unread = call(*command, "--force", "--bilm", folder / "bilm", "--json")
     assert "of the damaged index" in unread.stderr and json.loads(unread.stdout)["layer"] == 2
 
 
@@ -243,36 +210,32 @@ def test_documents_beyond_the_end_of_a_shorter_file_are_deleted(folder, tmp_path
     texts.write_text("".join(f'{{"words": ["w{i}"]}}\n' for i in range(12)), encoding="utf8")
     other.write_text('{"words": ["kept"]}\n' * 3, encoding="utf8")
     bilm = ("--bilm", folder / "bilm", "--json")
-    assert json.loads(_run("index", texts, other, tmp_path / "index", *bilm).stdout)["documents"] == 15
+    assert json.loads(call("index", texts, other, tmp_path / "index", *bilm).stdout)["documents"] == 15
     texts.write_text('{"words": ["w0"]}\n{"words": ["w1"]}\n', encoding="utf8")
-    again = _run("index", texts, tmp_path / "index", "--json")
+    again = call("index", texts, tmp_path / "index", "--json")
     assert json.loads(again.stdout)["documents"] == 5 and "Deleted 10 documents" in again.stderr
-    assert "The index has no use of" in _say("senses", tmp_path / "index", "w2")
-    assert "Deleted" not in _run("index", texts, tmp_path / "index", "--json").stderr
+    assert "The index has no use of" in refused("senses", tmp_path / "index", "w2")
+    assert "Deleted" not in call("index", texts, tmp_path / "index", "--json").stderr
     texts.write_text("", encoding="utf8")
-    emptied = json.loads(_run("index", texts, tmp_path / "index", "--json").stdout)
+    emptied = call_json("index", texts, tmp_path / "index")
     assert (emptied["documents"], emptied["words"]) == (3, 1)
 
 
 @pytest.mark.issue(37)
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the files of a process")
 @pytest.mark.parametrize(
-    "call",
+    "code, options",
     [
-        ("neighbors", "-w", "cat"),
-        ("neighbors", "-w", "cat", "--layer", 1),
-        ("neighbors", "-w", "cat", "--bilm", "en_elmo_sm"),
-        ("neighbors", "-w", "dog"),
-        ("senses", "bank"),
-        ("senses", "absent"),
-        ("index", "--check"),
-        ("explore", "--bilm", "en_elmo_sm", "--port", 0),
+        (0, ("neighbors", "INDEX", SENTENCE, "-w", "cat")),
+        (1, ("neighbors", "INDEX", SENTENCE, "-w", "cat", "--layer", 1)),
+        (1, ("neighbors", "INDEX", SENTENCE, "-w", "cat", "--bilm", "en_elmo_sm")),
+        (1, ("neighbors", "INDEX", SENTENCE, "-w", "dog")),
+        (0, ("senses", "INDEX", "bank")),
+        (1, ("senses", "INDEX", "absent")),
+        (0, ("index", "INDEX", "--check")),
+        (1, ("explore", "--index", "INDEX", "--bilm", "en_elmo_sm", "--port", 0)),
     ],
-    ids=lambda call: " ".join(map(str, call)),
 )
-def test_commands_close_the_index_whether_they_succeed_or_not(folder, call):
-    command, *options = call
-    texts = [SENTENCE] if command == "neighbors" else []
-    path = ["--index", folder / "index"] if command == "explore" else [folder / "index"]
-    result = _run(command, *path, *texts, *options)
+def test_commands_close_the_index_whether_they_succeed_or_not(folder, code, options):
+    result = call(*(folder / "index" if option == "INDEX" else option for option in options), code=code)
     assert result.exc_info is not None and not is_open(folder / "index")  # which still has the frames of a mistake

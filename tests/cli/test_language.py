@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import pytest
+from cli.calls import call, call_json, refused, told
 from thinc.api import Config
-from typer.testing import CliRunner
 
 from spacy_elmo import load_bilm
 from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.analysis.token_store import TokenStore
-from spacy_elmo.cli._app import app
 from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.weights import save_bilm
 
@@ -21,16 +20,6 @@ TEXT = "l'affaire est tr\xe8s bonne. L'\u0153uvre aussi."
 ENGLISH = ["l'affaire", "est", "tr\xe8s", "bonne", "."]
 FRENCH = ["l'", "affaire", "est", "tr\xe8s", "bonne", "."]
 pytestmark = pytest.mark.issue(37)
-
-
-def _run(*args: Any) -> Any:
-    return CliRunner().invoke(app, [str(arg) for arg in args])
-
-
-def _json(*args: Any) -> Any:
-    result = _run(*args, "--json")
-    assert result.exit_code == 0, (result.output, result.exception)
-    return json.loads(result.stdout)
 
 
 def _other(path: Path, french: Path, **meta: Any) -> Path:
@@ -54,41 +43,39 @@ def indexes(french: Path, raw: Path, tmp_path_factory: pytest.TempPathFactory) -
     folder = tmp_path_factory.mktemp("indexes")
     tokenized = folder / "tokenized.txt"
     tokenized.write_text(" ".join(FRENCH), encoding="utf8")
-    for name, call in {"fr": [raw, "--lang", "fr"], "en": [raw, "--lang", "en"], "none": [tokenized]}.items():
-        result = _run("index", call[0], folder / name, *call[1:], "--bilm", french)
-        assert result.exit_code == 0, result.output
+    for name, options in {"fr": [raw, "--lang", "fr"], "en": [raw, "--lang", "en"], "none": [tokenized]}.items():
+        call("index", options[0], folder / name, *options[1:], "--bilm", french)
     return {name: folder / name for name in ("fr", "en", "none")}
 
 
 @pytest.mark.parametrize("lang, wanted", [(None, FRENCH), ("en", ENGLISH), ("fr", FRENCH)])
 def test_text_is_tokenized_in_the_language_of_the_bilm(lang: Optional[str], wanted: List[str], french: Path) -> None:
     option = [] if lang is None else ["--lang", lang]
-    tokens = [token["token"] for token in _json("surprisal", french, TEXT, *option)["tokens"]]
+    tokens = [token["token"] for token in call_json("surprisal", french, TEXT, *option)["tokens"]]
     assert tokens[: len(wanted)] == wanted
-    assert _json("substitutes", french, TEXT, "--word", "est", *option)["sentence"] == wanted
-    first = _run("same-sense", TEXT, TEXT, "--word", wanted[0], "--bilm", french, *option)
-    assert first.exit_code == 0, first.output
+    assert call_json("substitutes", french, TEXT, "--word", "est", *option)["sentence"] == wanted
+    call("same-sense", TEXT, TEXT, "--word", wanted[0], "--bilm", french, *option)
 
 
 @pytest.mark.parametrize("meta", [{}, {"lang": None}, {"lang": ""}, {"lang": 5}, {"lang": ["fr"]}])
 def test_a_bilm_without_a_language_is_english(meta: Dict[str, Any], french: Path, tmp_path: Path) -> None:
     path = _other(tmp_path / "bilm", french, **meta)
-    assert _json("substitutes", path, TEXT, "--word", "est")["sentence"] == ENGLISH
+    assert call_json("substitutes", path, TEXT, "--word", "est")["sentence"] == ENGLISH
 
 
 def test_a_language_that_spacy_does_not_have_is_an_error_with_a_remedy(french: Path, tmp_path: Path) -> None:
     path = _other(tmp_path / "bilm", french, lang="frr")
-    result = _run("substitutes", path, TEXT, "--word", "est")
-    assert result.exit_code == 1 and "'frr'" in result.output and "Set --lang" in " ".join(result.output.split())
-    assert _json("substitutes", path, TEXT, "--word", "est", "--lang", "xx")["position"] == 1
+    shown = refused("substitutes", path, TEXT, "--word", "est")
+    assert "'frr'" in shown and "Set --lang" in shown
+    assert call_json("substitutes", path, TEXT, "--word", "est", "--lang", "xx")["position"] == 1
 
 
 @pytest.mark.parametrize("name, lang, wanted", [("fr", None, FRENCH), ("en", None, ENGLISH), ("none", None, FRENCH)])
 def test_query_is_tokenized_in_the_language_of_the_index(
     name: str, lang: Optional[str], wanted: List[str], indexes: Dict[str, Path]
 ) -> None:
-    assert _json("neighbors", indexes[name], TEXT, "--word", "est")["sentence"] == wanted
-    assert _json("neighbors", indexes[name], TEXT, "--word", "est", "--lang", "en")["sentence"] == ENGLISH
+    assert call_json("neighbors", indexes[name], TEXT, "--word", "est")["sentence"] == wanted
+    assert call_json("neighbors", indexes[name], TEXT, "--word", "est", "--lang", "en")["sentence"] == ENGLISH
 
 
 @pytest.mark.parametrize("reading", [{}, None], ids=["without a language", "without the field"])
@@ -103,48 +90,47 @@ def test_an_index_that_does_not_say_its_language_opens(
     with store.change():
         store.write_meta(settings=settings)
     store.close()
-    assert _json("neighbors", tmp_path / "old", TEXT, "--word", "est")["sentence"] == FRENCH
-    assert _run("index", tmp_path / "old", "--check").exit_code == 0
+    assert call_json("neighbors", tmp_path / "old", TEXT, "--word", "est")["sentence"] == FRENCH
+    call("index", tmp_path / "old", "--check")
     if reading is None:
-        assert _run("index", raw, tmp_path / "old", "--lang", "fr").exit_code == 0
+        call("index", raw, tmp_path / "old", "--lang", "fr")
 
 
 def test_texts_are_added_to_an_index_in_its_language(indexes: Dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("l'affaire", encoding="utf8")
-    before = _json("index", indexes["fr"], "--check")["tokens"]
-    assert _json("index", tmp_path / "more.txt", indexes["fr"])["tokens"] == before + 2
-    other = _run("index", tmp_path / "more.txt", indexes["fr"], "--lang", "en")
-    assert other.exit_code == 1 and "EL393" in other.output
+    before = call_json("index", indexes["fr"], "--check")["tokens"]
+    assert call_json("index", tmp_path / "more.txt", indexes["fr"])["tokens"] == before + 2
+    assert "EL393" in refused("index", tmp_path / "more.txt", indexes["fr"], "--lang", "en")
 
 
 def test_content_words_are_those_of_the_language_of_the_bilm(french: Path, raw: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("les affaires sont the end", encoding="utf8")
-    call = ["index", tmp_path / "a.txt", tmp_path / "index", "--bilm", french, "--content-words"]
-    _json(*call)
+    command = ["index", tmp_path / "a.txt", tmp_path / "index", "--bilm", french, "--content-words"]
+    call_json(*command)
     index = NeighborIndex.open(tmp_path / "index")
     assert set(index.words) == {"affaires", "the", "end"}
     index.close()
-    assert _run(*call).exit_code == 0  # the same as in the index, whatever the default
-    assert _run(*call, "--lang", "en", "--force").exit_code == 0
+    call(*command)  # the same as in the index, whatever the default
+    call(*command, "--lang", "en", "--force")
 
 
 @pytest.mark.parametrize(
-    "call",
+    "command",
     [
-        ["index", "RAW", "OUT/index", "--bilm", "BILM"],
+        ["index", "RAW", "OUT", "--bilm", "BILM"],
         ["perplexity", "BILM", "RAW"],
-        ["embed", "BILM", "RAW", "OUT/a.npz"],
+        ["embed", "BILM", "RAW", "OUT"],
     ],
-    ids=lambda call: call[0],
+    ids=lambda command: command[0],
 )
 def test_raw_text_is_warned_of_and_the_language_proposed(
-    call: List[str], french: Path, raw: Path, tmp_path: Path
+    command: List[str], french: Path, raw: Path, tmp_path: Path
 ) -> None:
-    places = {"RAW": str(raw), "BILM": str(french)}
-    call = [places.get(part, part.replace("OUT", str(tmp_path))) for part in call]
-    told = " ".join(_run(*call).stderr.split())
-    assert "WL103" in told and "--lang fr" in told
-    assert "WL103" not in _run(*call, "--lang", "fr", *(["--force"] if call[0] != "perplexity" else [])).stderr
+    places = {"RAW": raw, "BILM": french, "OUT": tmp_path / "out"}
+    arguments = [places.get(part, part) for part in command]
+    shown = told(*arguments)
+    assert "WL103" in shown and "--lang fr" in shown
+    assert "WL103" not in told(*arguments, "--lang", "fr", *(["--force"] if "OUT" in command else []))
 
 
 def test_explorer_takes_bilm_and_language_of_the_index(indexes: Dict[str, Path], french: Path, tmp_path: Path) -> None:
@@ -165,24 +151,24 @@ def test_explorer_takes_bilm_and_language_of_the_index(indexes: Dict[str, Path],
 
 def test_a_bilm_of_an_index_that_has_moved_is_named(french: Path, raw: Path, tmp_path: Path) -> None:
     bilm = _other(tmp_path / "old", french, lang="fr")
-    assert _run("index", raw, tmp_path / "index", "--bilm", bilm, "--lang", "fr").exit_code == 0
+    call("index", raw, tmp_path / "index", "--bilm", bilm, "--lang", "fr")
     bilm.rename(tmp_path / "new")
-    call = ["neighbors", tmp_path / "index", TEXT, "--word", "est"]
-    told = " ".join(_run(*call).output.split())
-    assert "The biLM of the index" in told and "--bilm" in told
-    assert _json(*call, "--bilm", tmp_path / "new")["sentence"] == FRENCH
+    command = ("neighbors", tmp_path / "index", TEXT, "--word", "est")
+    shown = refused(*command)
+    assert "The biLM of the index" in shown and "--bilm" in shown
+    assert call_json(*command, "--bilm", tmp_path / "new")["sentence"] == FRENCH
 
 
 @pytest.mark.filterwarnings("default:corpus.lang")
 @pytest.mark.parametrize("kind", ["pretraining", "adaptation"])
 def test_config_of_a_run_tokenizes_raw_text_in_the_language_that_is_given(kind: str, french: Path) -> None:
-    call = ["init-config", "-", f"--{kind}", *(["--bilm", french] if kind == "adaptation" else [])]
-    given = Config().from_str(_run(*call, "--lang", "de").stdout)
+    command = ["init-config", "-", f"--{kind}", *(["--bilm", french] if kind == "adaptation" else [])]
+    given = Config().from_str(call(*command, "--lang", "de").stdout)
     assert given["corpus"]["lang"] == "de" == given["meta"]["lang"]
-    default = Config().from_str(_run(*call).stdout)
+    default = Config().from_str(call(*command).stdout)
     assert default["corpus"]["lang"] is None  # nothing says that the text is raw
     assert default["meta"]["lang"] == ("fr" if kind == "adaptation" else "en")
-    result = _run(*call, "--lang", "frr")
+    result = call(*command, "--lang", "frr")
     unknown = Config().from_str(result.stdout)
     assert "no tokenizer for the language 'frr'" in " ".join(result.stderr.split())
     assert unknown["corpus"]["lang"] is None and unknown["meta"]["lang"] == "frr"

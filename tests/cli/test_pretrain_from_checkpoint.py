@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from cli.calls import call, call_json, told
 from reference.seeded_weights import make_arrays, make_options, make_softmax
 from reference.tensorflow_files import write_checkpoint
-from typer.testing import CliRunner
 
 from spacy_elmo import load_bilm
-from spacy_elmo.cli._app import app
 from spacy_elmo.pretraining.config import read_config
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.prepare import make_run
@@ -64,41 +63,30 @@ def test_a_run_starts_with_the_accumulators(checkpoint, text, tmp_path):
 
 
 def test_pretrain_goes_on_from_a_checkpoint_and_resumes(checkpoint, text, tmp_path):
-    output = tmp_path / "out"
-    result = CliRunner().invoke(app, arguments(text, checkpoint, output))
-    assert result.exit_code == 0, result.output
-    bilm = load_bilm(output / "model-last")
+    call(*arguments(text, checkpoint, tmp_path / "out"))
+    bilm = load_bilm(tmp_path / "out" / "model-last")
     assert bilm.meta["init"]["meta"]["n_updates"] == 7
     assert all(torch.isfinite(parameter).all() for parameter in bilm.network.parameters())
-    result = CliRunner().invoke(app, [*arguments(text, checkpoint, output, max_tokens=32), "--resume"])
-    assert result.exit_code == 0, result.output
-    without = {"optimizer.init_accumulators": False}
-    fresh = CliRunner().invoke(app, arguments(text, checkpoint, tmp_path / "2", **without))
-    assert "has Adagrad's accumulators" in " ".join(fresh.output.split())
-    other = load_bilm(tmp_path / "2" / "model-last")
-    assert not torch.equal(other.head.weight, bilm.head.weight)
+    call(*arguments(text, checkpoint, tmp_path / "out", max_tokens=32), "--resume")
+    without = arguments(text, checkpoint, tmp_path / "2", **{"optimizer.init_accumulators": False})
+    assert "has Adagrad's accumulators" in told(*without)
+    assert not torch.equal(load_bilm(tmp_path / "2" / "model-last").head.weight, bilm.head.weight)
 
 
 def test_accumulators_that_cannot_be_taken_over(model, checkpoint, text, tmp_path):
-    plain = write_checkpoint(tmp_path / "plain", *model, WORDS)
     options, arrays = model
+    plain = write_checkpoint(tmp_path / "plain", options, arrays, WORDS)
     sums = {name: np.ones_like(array) for name, array in arrays.items() if name != "softmax/b"}
     sums["char_embed"] = np.zeros_like(sums["char_embed"])
     wrong = write_checkpoint(tmp_path / "wrong", options, arrays, WORDS, accumulators=sums)
-    for init, reason in (
-        (plain, "no variables that end in '/Adagrad'"),
-        (wrong, r"2 problem\(s\):.*- missing: softmax/b \[9\].*- not positive: char_embed"),
-        ("en_elmo_sm", "not a TensorFlow checkpoint"),
-    ):
-        if init == "en_elmo_sm":
-            with pytest.raises(ValueError, match=f"{reason}"):
-                read_accumulators(init, load_bilm(checkpoint), initial=1.0)
-            continue
-        result = CliRunner().invoke(app, arguments(text, init, tmp_path / "out"))
-        assert result.exit_code == 1
-        with pytest.raises(ValueError, match=f"(?s){reason}"):
-            read_accumulators(init, load_bilm(init), initial=1.0)
-        assert "accumulators cannot be taken over" in result.output and not (tmp_path / "out").exists()
+    shown = told(*arguments(text, plain, tmp_path / "out"), code=1)
+    assert "no variables that end in '/Adagrad'" in shown
+    shown = told(*arguments(text, wrong, tmp_path / "out"), code=1)
+    for problem in ("2 problem(s):", "- missing: softmax/b [9]", "- not positive: char_embed"):
+        assert problem in shown
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ValueError, match="not a TensorFlow checkpoint"):
+        read_accumulators("en_elmo_sm", load_bilm(checkpoint), initial=1.0)
 
 
 @pytest.mark.parametrize(
@@ -109,18 +97,13 @@ def test_accumulators_that_cannot_be_taken_over(model, checkpoint, text, tmp_pat
     ],
 )
 def test_settings_that_do_not_fit_accumulators(changes, message, checkpoint, text, tmp_path):
-    result = CliRunner().invoke(app, [*arguments(text, checkpoint, tmp_path / "out"), *changes])
-    assert result.exit_code == 1
-    assert message in " ".join(result.output.split())
+    assert message in told(*arguments(text, checkpoint, tmp_path / "out"), *changes, code=1)
 
 
 @pytest.mark.parametrize("name", ["", "model.ckpt-7", "model.ckpt-7.index"])
 def test_commands_read_a_checkpoint(name, checkpoint, text, tmp_path):
-    path = str(checkpoint / name)
-    result = CliRunner().invoke(app, ["inspect", path, "--json"])
-    assert result.exit_code == 0 and '"source_format":"tf-checkpoint"' in result.output
-    result = CliRunner().invoke(app, ["perplexity", path, str(text), "--json"])
-    assert result.exit_code == 0, result.output
-    result = CliRunner().invoke(app, ["convert", path, str(tmp_path / "native")])
-    assert result.exit_code == 0, result.output
-    assert (load_bilm(tmp_path / "native").head.weight == load_bilm(path).head.weight).all()
+    path = checkpoint / name
+    assert call_json("inspect", path)["provenance"]["format"] == "tf-checkpoint"
+    call("perplexity", path, text)
+    call("convert", path, tmp_path / "native")
+    assert (load_bilm(tmp_path / "native").head.weight == load_bilm(str(path)).head.weight).all()

@@ -4,9 +4,8 @@ import gzip
 import os
 
 import pytest
-from typer.testing import CliRunner
+from cli.calls import call, refused, told
 
-from spacy_elmo.cli._app import app
 from spacy_elmo.text.vocabulary import Vocabulary
 
 
@@ -18,70 +17,53 @@ def text(tmp_path):
     return path
 
 
-def _run(*arguments, **settings):
-    return CliRunner().invoke(app, ["vocab", *(str(argument) for argument in arguments)], **settings)
-
-
 def _words(path):
     return path.read_text(encoding="utf8").split("\n")
 
 
-def test_vocab_is_sorted_and_reports(text, tmp_path):
+def test_vocabulary_is_sorted_and_reported(text, tmp_path):
     output = tmp_path / "new" / "vocab.txt"
-    result = _run(text, output, "--n-words", 4)
-    assert result.exit_code == 0, result.output
+    shown = told("vocab", text, output, "--n-words", 4)
+    for part in ("33 tokens in 6 sentences", "5 empty", "Kept 4 of 6 distinct words", "21.21%", "7 words"):
+        assert part in shown
     assert _words(output) == ["<S>", "</S>", "<UNK>", "b", "c", "a", "ß", ""]
     with output.open(encoding="utf8") as lines:
         assert len(Vocabulary.from_lines(lines)) == 7
-    told = " ".join(result.output.split())
-    for part in ("33 tokens in 6 sentences", "5 empty", "Kept 4 of 6 distinct words", "21.21%", "7 words"):
-        assert part in told
     assert [path.name for path in output.parent.iterdir()] == ["vocab.txt"]
 
 
 def test_several_places_and_little_memory_give_the_same(text, tmp_path):
     more = tmp_path / "corpus" / "more.txt.gz"
     more.write_bytes(gzip.compress("e é\n".encode()))
-    assert _run(text, more, tmp_path / "a.txt", "--min-count", 1).exit_code == 0
-    assert _run(text.parent, tmp_path / "b.txt", "-n", 0, "-m", 1, "--max-entries", 2).exit_code == 0
-    assert _words(tmp_path / "a.txt") == _words(tmp_path / "b.txt")
-    assert "é" in _words(tmp_path / "a.txt")
-    assert _run(text, tmp_path / "c.txt", "--min-count", 5).exit_code == 0
+    call("vocab", text, more, tmp_path / "a.txt", "--min-count", 1)
+    call("vocab", text.parent, tmp_path / "b.txt", "-n", 0, "-m", 1, "--max-entries", 2)
+    assert _words(tmp_path / "a.txt") == _words(tmp_path / "b.txt") and "é" in _words(tmp_path / "a.txt")
+    call("vocab", text, tmp_path / "c.txt", "--min-count", 5)
     assert _words(tmp_path / "c.txt")[3:-1] == ["b", "c", "a", "ß"]
 
 
 def test_raw_text_is_tokenized_and_stdin_is_read(tmp_path):
-    output = tmp_path / "vocab.txt"
-    result = _run("-", output, "--lang", "en", "--running-text", "--min-count", 1, input="It's late. It's cold.")
-    assert result.exit_code == 0, result.output
-    assert "8 tokens in 2 sentences" in " ".join(result.output.split())
-    assert _words(output)[3:] == ["'s", ".", "It", "cold", "late", ""]
+    options = ("--lang", "en", "--running-text", "--min-count", 1)
+    shown = told("vocab", "-", tmp_path / "vocab.txt", *options, input="It's late. It's cold.")
+    assert "8 tokens in 2 sentences" in shown
+    assert _words(tmp_path / "vocab.txt")[3:] == ["'s", ".", "It", "cold", "late", ""]
 
 
-def test_vocab_is_replaced_by_force_only(text, tmp_path):
-    output = tmp_path / "vocab.txt"
+def test_outputs_are_replaced_by_force_only(text, tmp_path):
+    output, pipe = tmp_path / "vocab.txt", tmp_path / "pipe"
     output.write_text("mine")
-    result = _run(text, output)
-    assert result.exit_code == 1 and "--force" in result.output and output.read_text() == "mine"
-    assert _run(text, output, "--force").exit_code == 0
+    assert "--force" in refused("vocab", text, output) and output.read_text() == "mine"
+    call("vocab", text, output, "--force")
     assert _words(output)[0] == "<S>"
-
-
-def test_what_is_no_file_is_never_replaced(text, tmp_path):
-    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    result = _run(text, pipe, "--force")
-    assert result.exit_code == 1 and "not a regular file" in " ".join(result.output.split()) and pipe.is_fifo()
-    result = _run(text, text / "below" / "vocab.txt")
-    assert result.exit_code == 1 and "EL178" in " ".join(result.output.split())
+    assert "not a regular file" in refused("vocab", text, pipe, "--force") and pipe.is_fifo()
+    assert "cannot be a folder" in refused("vocab", text, text / "below" / "vocab.txt")
 
 
 def test_files_that_are_not_read_are_reported(text, tmp_path):
     (text.parent / "text.en").write_text("x\n")
-    result = _run(text.parent, text, tmp_path / "vocab.txt")
-    told = " ".join(result.stderr.split())
-    assert result.exit_code == 0 and "text.en" in told and "named more than once" in told
-    assert "33 tokens in 6 sentences" in " ".join(result.stdout.split())
+    shown = told("vocab", text.parent, text, tmp_path / "vocab.txt")
+    assert "text.en" in shown and "named more than once" in shown and "33 tokens in 6 sentences" in shown
 
 
 @pytest.mark.parametrize(
@@ -97,24 +79,18 @@ def test_mistakes_leave_nothing_behind(tmp_path, content, options, message):
     (tmp_path / "in").mkdir()
     if content is not None:
         (tmp_path / "in" / "text.txt").write_bytes(content)
-    result = _run(tmp_path / "in", tmp_path / "vocab.txt", *options)
-    assert result.exit_code == 1 and message in " ".join(result.output.split())
+    assert message in told("vocab", tmp_path / "in", tmp_path / "vocab.txt", *options, code=1)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
 @pytest.mark.issue(15)
-def test_vocab_leaves_something_for_unk(text, tmp_path):
-    result = _run(text, tmp_path / "a.txt")
-    assert result.exit_code == 0 and "." not in _words(tmp_path / "a.txt") and "WL102" not in result.stderr
+def test_peculiar_texts_are_warned_of(text, tmp_path):
+    assert "WL102" not in told("vocab", text, tmp_path / "a.txt") and "." not in _words(tmp_path / "a.txt")
     text.write_text("a b\n", encoding="utf8")
-    assert "WL102" in _run(text, tmp_path / "b.txt", "--min-count", 1).stderr
-
-
-@pytest.mark.issue(15)
-def test_raw_text_that_is_given_as_tokenized_is_told(text, tmp_path):
+    assert "WL102" in told("vocab", text, tmp_path / "b.txt", "--min-count", 1), "nothing is left for <UNK>"
     text.write_text('He said "quoted". She sat, too.\n' * 3, encoding="utf8")
-    result = _run(text, tmp_path / "a.txt")
-    assert result.exit_code == 0 and "WL103" in result.stderr and "--lang en" in " ".join(result.stderr.split())
-    assert "WL103" not in _run(text, tmp_path / "b.txt", "--lang", "en").stderr
+    shown = told("vocab", text, tmp_path / "c.txt")
+    assert "WL103" in shown and "--lang en" in shown
+    assert "WL103" not in told("vocab", text, tmp_path / "d.txt", "--lang", "en")
     text.write_text('He said " quoted " . Mr. Smith sat , too , on the two chairs and all of the tables there .\n' * 3)
-    assert "WL103" not in _run(text, tmp_path / "c.txt").stderr
+    assert "WL103" not in told("vocab", text, tmp_path / "e.txt")

@@ -1,0 +1,143 @@
+"""The recipes of biLMs: each names every setting, trains, and gives a model that every command takes."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import spacy
+from cli.calls import call, call_json, told
+from safetensors import safe_open
+from thinc.api import Config
+
+from spacy_elmo import load_bilm
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where the package is not installed
+from spacy_elmo.pretraining.config import PretrainConfig
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+KIM, TRANSFORMER = "pretrain_kim2016.cfg", "pretrain_transformer.cfg"
+TEXT = "the cat sat on the mat .\nthe mat was under the cat .\n" * 30
+SMALL = {
+    KIM: [
+        *("--pretraining.batch_size", "4", "--pretraining.unroll_steps", "8", "--pretraining.max_tokens", "320"),
+        *("--pretraining.eval_every", "5", "--bilm.char_cnn.filters", "[[1,4],[2,8]]"),
+        *("--bilm.cell_width", "16", "--bilm.projection_width", "16"),
+    ],
+    TRANSFORMER: [
+        *("--pretraining.batch_size", "4", "--pretraining.unroll_steps", "16", "--pretraining.max_tokens", "320"),
+        *("--pretraining.max_sentence_tokens", "15", "--pretraining.eval_every", "5", "--pretraining.max_passes", "0"),
+        *("--pretraining.precision", "float32", "--pretraining.optimizer.learn_rate", "0.01", "--bilm.n_layers", "2"),
+        *("--bilm.char_cnn.filters", "[[1,4],[2,8]]", "--bilm.projection_width", "16"),
+        *("--bilm.transformer.feedforward_width", "16"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("corpus") / "text.txt"
+    path.write_text(TEXT, encoding="utf8")
+    return path
+
+
+def _train(name, text, output, *options):
+    call("pretrain", CONFIGS / name, output, "--paths.train", text, "--paths.valid", text, *SMALL[name], *options)
+    return output / "model-last"
+
+
+@pytest.fixture(scope="module")
+def forward(text, tmp_path_factory):
+    """A small forward model of Kim et al. (2016)."""
+    return _train(KIM, text, tmp_path_factory.mktemp("runs") / "kim")
+
+
+@pytest.fixture(scope="module")
+def transformer(text, tmp_path_factory):
+    """A small transformer."""
+    return _train(TRANSFORMER, text, tmp_path_factory.mktemp("runs") / "transformer")
+
+
+@pytest.mark.parametrize("path", [*CONFIGS.glob("pretrain_*.cfg"), CONFIGS / "adapt.cfg"], ids=lambda path: path.stem)
+def test_recipe_names_and_explains_every_setting(path):
+    config, text = Config().from_disk(path), path.read_text(encoding="utf8")
+    assert PretrainConfig.from_dict(config["pretraining"]).to_dict() == config["pretraining"]
+    if "bilm" in config:  # not for adaptation, whose sizes are those of the biLM to go on from
+        record = BiLMConfig.from_dict(config["bilm"]).to_dict()
+        config["bilm"].get("char_cnn", {}).pop("projection", None)  # the default, which is not written
+        record.get("char_cnn", {}).pop("projection", None)
+        assert record == {**config["bilm"], "n_words": None}
+    lines = text.splitlines()
+    settings = [i for i, line in enumerate(lines) if " = " in line and not line.startswith("#")]
+    assert [lines[i] for i in settings if not lines[i - 1].startswith("# ")] == []
+    assert [line for line in lines if len(line) > 160] == []
+    assert (
+        text.split("[corpus]")[1].split("[")[0] == (CONFIGS / KIM).read_text("utf8").split("[corpus]")[1].split("[")[0]
+    )
+
+
+def test_recipes_have_the_sizes_of_their_papers():
+    bilm = BiLMConfig.from_dict(Config().from_disk(CONFIGS / KIM)["bilm"])
+    assert bilm.char_cnn.n_filters == 525 and (bilm.n_layers, bilm.cell_width) == (2, 300)
+    assert not bilm.has_projection and bilm.n_directions == 1 and bilm.output_width == 300
+    bilm = BiLMConfig.from_dict(Config().from_disk(CONFIGS / TRANSFORMER)["bilm"])
+    width, hidden = bilm.projection_width, bilm.transformer.feedforward_width
+    n_parameters = 2 * bilm.n_layers * (4 * width**2 + 2 * width * hidden)
+    assert n_parameters == pytest.approx(4 * (128 * 4 * 640 * 2 + 640 * 128), rel=0.02), "as many as en_elmo_sm"
+
+
+def test_commands_take_a_forward_model(forward, text, tmp_path):
+    found = call_json("perplexity", forward, text)
+    assert found["backward"] is None and found["mean"] == found["forward"] < 15
+    call("embed", forward, text, tmp_path / "out.npz", "--store", "both")
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert arrays["layers"].shape[::2] == (3, 16)
+    assert "forward direction only" in told("inspect", forward)
+    call("convert", forward, tmp_path / "tf", "--to", "bilm-tf")
+    with h5py.File(tmp_path / "tf" / "weights.hdf5", "r") as file:
+        assert list(file["RNN_0/RNN/MultiRNNCell"]) == ["Cell0", "Cell1"] and "RNN_1" not in file
+        assert file["RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"].shape == (32, 64)
+    words = [["the", "cat", "sat"]]
+    np.testing.assert_array_equal(load_bilm(tmp_path / "tf").embed(words)[0], load_bilm(forward).embed(words)[0])
+    with safe_open(forward / "weights.safetensors", framework="np") as file:
+        assert "steady.h" in list(file.keys())
+
+
+@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
+def test_component_takes_a_forward_model(forward, state):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": {"state": state}}).load_weights(forward)
+    doc = nlp("the cat sat")
+    assert doc._.elmo.shape == (3, 16) and np.isfinite(doc._.elmo).all()
+
+
+def test_gradients_reach_every_weight(forward):
+    bilm = load_bilm(forward)
+    bilm.encode_with_grad([["the", "cat"], ["sat"]]).square().sum().backward()
+    assert all(parameter.grad is not None for parameter in bilm.network.parameters())
+
+
+@pytest.mark.slow
+def test_commands_take_a_transformer(transformer, text, tmp_path):
+    found = call_json("perplexity", transformer, text)
+    assert found == call_json("perplexity", transformer, text, "--state", "reset")
+    assert 1 < found["mean"] < 15 and found["n_dropped"] == 0
+    assert "EL340" in told("perplexity", transformer, text, "--state", "carry", code=1)
+    report = call_json("inspect", transformer)
+    assert report["settings"]["transformer.feedforward_width"] == 16 and "cell_width" not in report["settings"]
+    assert {"transformer layer 1", "transformer layer 2", "output norm"} <= set(report["n_parameters"])
+    assert [gate[0] for gate in report["gates"]] == ["highway 1"]
+    call("embed", transformer, text, tmp_path / "out.npz", "--store", "both")
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert arrays["layers"].shape[::2] == (3, 32)
+    call("convert", transformer, tmp_path / "half", "--dtype", "float16")
+    assert load_bilm(tmp_path / "half").config == load_bilm(transformer).config
+    assert "transformer" in told("convert", transformer, tmp_path / "tf", "--to", "bilm-tf", code=1)
+
+
+@pytest.mark.slow
+def test_training_of_a_transformer_continues(transformer, text, tmp_path):
+    adapted = _train(TRANSFORMER, text, tmp_path / "adapted", "--paths.init", transformer)
+    sentences = [line.split() for line in TEXT.splitlines()]
+    after, before = (load_bilm(path).perplexity(sentences).mean for path in (adapted, transformer))
+    assert after < before
