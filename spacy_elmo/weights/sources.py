@@ -144,7 +144,9 @@ class Source:
     def _read_member(self, max_bytes: Optional[int]) -> bytes:
         with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
             member = archive.getinfo(self.member or "")
-        limit = expanded_limit(min(member.compress_size, self.path.stat().st_size))
+        if member.compress_size > self.path.stat().st_size:  # zipfile takes memory for what is declared
+            raise unreadable(self, "zip", f"{member.compress_size:,} bytes are declared, more than the zip has")
+        limit = expanded_limit(member.compress_size)
         check_size(self, member.file_size, limit if max_bytes is None else min(limit, max_bytes))
         with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
             return archive.read(member)

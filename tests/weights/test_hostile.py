@@ -279,3 +279,17 @@ def test_vocabulary_in_gzip(folder, tmp_path):
     (folder / "vocab.txt.gz").write_bytes(b"\x1f\x8b\x08 damaged")
     with pytest.raises(ValueError, match="EL022.*cannot be read as gzip"):
         load_bilm(folder)
+
+
+@pytest.mark.issue(38)
+def test_a_member_that_declares_more_than_the_zip_has_takes_no_memory(folder, tmp_path):
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("options.json", "weights.hdf5"):
+            archive.write(folder / name, name)
+    content = bytearray(path.read_bytes())
+    at = content.find(b"PK\x01\x02") + 20
+    content[at : at + 4] = (2**31 - 1).to_bytes(4, "little")
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="EL022.*model.zip.* 2,147,483,647 bytes are declared"):
+        load_bilm(path)
