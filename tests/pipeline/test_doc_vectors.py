@@ -1,6 +1,7 @@
 """Vectors on Docs: copies, slices and joins of Docs give the right rows or an error, never wrong rows."""
 
-import pickle
+import copy
+import random
 import time
 import warnings
 from pathlib import Path
@@ -15,6 +16,7 @@ from spacy.vocab import Vocab
 
 from spacy_elmo.pipeline.doc_vectors import (
     DocVectors,
+    VectorsError,
     drop_layers,
     drop_vectors,
     get_boundary_sums,
@@ -23,6 +25,7 @@ from spacy_elmo.pipeline.doc_vectors import (
     has_layers,
     set_vectors,
 )
+from spacy_elmo.pipeline.mix import BoundarySums
 
 VOCAB = Vocab()
 WORDS = ["Wow", "!", "!", "Really", "?", "the", "cat", "the", "dog", "."]
@@ -45,6 +48,14 @@ def make_doc(
     return doc, mixed, layers
 
 
+def restore(doc, how="bytes"):
+    """Through bytes and back."""
+    if how == "bytes":
+        return Doc(VOCAB).from_bytes(doc.to_bytes())
+    data = DocBin(docs=[doc], store_user_data=True).to_bytes()
+    return next(DocBin(store_user_data=True).from_bytes(data).get_docs(VOCAB))
+
+
 def check(doc, mixed, layers=None):
     """All at once and token by token."""
     numpy.testing.assert_allclose(get_mixed(doc, "elmo", 0, len(doc)), mixed, atol=1e-6)
@@ -61,46 +72,20 @@ def test_vectors_are_found_again(store):
     assert has_layers(doc, "elmo") == (store != "mixed")
 
 
-@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
-@pytest.mark.parametrize("how", ["bytes", "docbin", "pickle", "copy"])
-def test_vectors_survive_serialization(store, how):
-    doc, mixed, layers = make_doc(store=store)
-    if how == "bytes":
-        copied = Doc(VOCAB).from_bytes(doc.to_bytes())
-    elif how == "docbin":
-        data = DocBin(docs=[doc], store_user_data=True).to_bytes()
-        copied = next(DocBin(store_user_data=True).from_bytes(data).get_docs(VOCAB))
-    elif how == "pickle":
-        copied = pickle.loads(pickle.dumps(doc))
-    else:
-        copied = doc.copy()
-    check(copied, mixed, None if store == "mixed" else layers)
-
-
 def test_half_precision_survives_bytes():
     doc = Doc(VOCAB, words=["a"])
     layers = numpy.ones((3, 1, 4), dtype="float16")
     set_vectors(doc, "elmo", DocVectors(None, layers, [0.0, 0.0, 0.0], 1.0, None))
-    copied = Doc(VOCAB).from_bytes(doc.to_bytes())
+    copied = restore(doc)
     assert get_mixed(copied, "elmo", 0, 1).dtype == get_layers(copied, "elmo", 0, 1).dtype == numpy.float16
-
-
-def test_only_mixed_vectors_have_no_layers():
-    doc, _, _ = make_doc(store="mixed")
-    with pytest.raises(ValueError, match="only the mixed vectors"):
-        get_layers(doc, "elmo", 0, 1)
-
-
-def test_doc_without_vectors_is_an_error():
-    doc, _, _ = make_doc(prefix="other")
-    with pytest.raises(ValueError, match="EL062"):
-        get_mixed(doc, "elmo", 0, len(doc))
 
 
 @pytest.mark.parametrize("ensure_whitespace", [True, False])
 def test_from_docs_keeps_rows(ensure_whitespace):
     one, two = make_doc(), make_doc(seed=1)
-    joined = Doc.from_docs([one[0], two[0], one[0]], ensure_whitespace=ensure_whitespace)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        joined = Doc.from_docs([one[0], two[0], one[0]], ensure_whitespace=ensure_whitespace)
     for i in range(len(WORDS)):
         numpy.testing.assert_array_equal(get_mixed(joined, "elmo", 10 + i, 11 + i)[0], two[1][i])
     check(joined, numpy.concatenate([one[1], two[1], one[1]]), numpy.concatenate([one[2], two[2], one[2]], axis=1))
@@ -131,20 +116,6 @@ def test_as_doc_keeps_rows(start, end):
     check(doc, mixed, layers)
 
 
-def test_as_doc_without_user_data_is_an_error():
-    doc, _, _ = make_doc()
-    with pytest.raises(ValueError, match="EL062"):
-        get_mixed(doc[1:3].as_doc(), "elmo", 0, 1)
-
-
-def test_as_doc_then_from_docs_keeps_rows_of_parts_that_were_read():
-    doc, mixed, layers = make_doc(spaces=[True] * len(WORDS))
-    parts = [doc[a:b].as_doc(copy_user_data=True) for a, b in [(0, 3), (3, 5), (5, 10)]]
-    for part in parts:
-        get_mixed(part, "elmo", 0, 1)
-    check(Doc.from_docs(parts), mixed, layers)
-
-
 # What follows a cut part may be the words that followed it in the Doc, others, or more of either.
 FOLLOWERS = [["the", "dog"], ["the", "dog", "ran"], ["the", "cat"], ["zzz", "yyy", "xxx", "www"], ["dog"]]
 
@@ -157,17 +128,14 @@ def test_cut_part_beside_a_doc_without_vectors(words, start, end, is_first, how)
     """Read first: right rows and no vectors. Unread: nobody knows how long the part was, so no rows at all."""
     doc, mixed, _ = make_doc(["the", "cat", "the", "dog"], [True] * 4)
     if how == "bytes before":
-        doc = Doc(VOCAB).from_bytes(doc.to_bytes())
+        doc = restore(doc)
     for is_read in (True, False):
         part, plain = doc[start:end].as_doc(copy_user_data=True), Doc(VOCAB, words=words)
         if is_read:
             numpy.testing.assert_array_equal(get_mixed(part, "elmo", 0, len(part)), mixed[start:end])
         joined = Doc.from_docs([part, plain] if is_first else [plain, part])
-        if how == "bytes":
-            joined = Doc(VOCAB).from_bytes(joined.to_bytes())
-        elif how == "docbin":
-            data = DocBin(docs=[joined], store_user_data=True).to_bytes()
-            joined = next(DocBin(store_user_data=True).from_bytes(data).get_docs(VOCAB))
+        if how in ("bytes", "docbin"):
+            joined = restore(joined, how)
         first = 0 if is_first else len(words)
         for i in range(len(joined)):
             is_part = first <= i < first + end - start
@@ -190,19 +158,6 @@ def test_part_of_bytes_that_were_read_without_the_package_is_not_taken_for_the_w
     for i in range(len(joined)):
         with pytest.raises(ValueError, match="EL074|EL062"):
             get_mixed(joined, "elmo", i, i + 1)
-
-
-def test_cut_of_a_joined_doc_that_was_read_keeps_rows():
-    one, two = make_doc(), make_doc(seed=1)
-    joined = Doc.from_docs([Doc(VOCAB, words=["plain"]), one[0], Doc(VOCAB, words=["words"]), two[0]])
-    numpy.testing.assert_array_equal(get_mixed(joined, "elmo", 1, 11), one[1])
-    numpy.testing.assert_array_equal(get_mixed(joined[9:16].as_doc(copy_user_data=True), "elmo", 0, 2), one[1][8:])
-    part = joined[9:16].as_doc(copy_user_data=True)
-    numpy.testing.assert_array_equal(get_mixed(part, "elmo", 3, 7), two[1][:4])
-    with pytest.raises(ValueError, match="EL062"):
-        get_mixed(part, "elmo", 2, 3)
-    again = Doc.from_docs([part, joined])
-    numpy.testing.assert_array_equal(get_mixed(again, "elmo", 8, 18), one[1])
 
 
 def test_cut_or_joined_twice_unread_is_an_error_and_says_what_to_do():
@@ -249,54 +204,23 @@ def test_cut_and_joined_docs_give_right_rows_or_an_error(is_read, cuts, ensure_w
         numpy.testing.assert_array_equal(found, mixed[i])
 
 
-@pytest.mark.parametrize("start,end", [(0, 2), (3, 5), (8, 10)])
-def test_merged_tokens_are_an_error(start, end):
+@pytest.mark.parametrize(
+    "merged, is_split", [((0, 2), False), ((3, 5), False), ((8, 10), False), (None, True), ((0, 2), True)]
+)
+def test_retokenized_docs_are_an_error_until_vectors_are_set_again(merged, is_split):
     doc, _, _ = make_doc()
     with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[start:end])
-    for i in range(len(doc)):
+        if merged:
+            retokenizer.merge(doc[slice(*merged)])
+        if is_split:
+            retokenizer.split(doc[3], ["Real", "ly"], heads=[doc[3], doc[3]])
+    joined, cut = Doc.from_docs([doc, make_doc(seed=1)[0]]), doc[:].as_doc(copy_user_data=True)
+    for found in (doc, joined, cut):
+        with pytest.raises(ValueError, match="EL063"):
+            get_mixed(found, "elmo", 0, len(found))
+    for i in range(4 if is_split else len(doc)):
         with pytest.raises(ValueError, match="EL063"):
             get_mixed(doc, "elmo", i, i + 1)
-    with pytest.raises(ValueError, match="EL063"):
-        get_mixed(doc, "elmo", 0, len(doc))
-
-
-def test_split_tokens_are_an_error():
-    doc, _, _ = make_doc()
-    with doc.retokenize() as retokenizer:
-        retokenizer.split(doc[3], ["Real", "ly"], heads=[doc[3], doc[3]])
-    with pytest.raises(ValueError, match="EL063"):
-        get_mixed(doc, "elmo", 0, len(doc))
-
-
-def test_merged_and_split_to_the_same_number_is_an_error():
-    doc, mixed, _ = make_doc()
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[0:2])
-        retokenizer.split(doc[3], ["Real", "ly"], heads=[doc[3], doc[3]])
-    assert len(doc) == len(mixed)
-    for i in range(0, 4):
-        with pytest.raises(ValueError, match="EL063"):
-            get_mixed(doc, "elmo", i, i + 1)
-    with pytest.raises(ValueError, match="EL063"):
-        get_mixed(doc, "elmo", 0, len(doc))
-
-
-def test_retokenized_docs_stay_an_error_when_joined_and_cut():
-    doc, _, _ = make_doc()
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[3:5])
-    joined = Doc.from_docs([doc, make_doc(seed=1)[0]])
-    with pytest.raises(ValueError, match="EL063"):
-        get_mixed(joined, "elmo", 0, len(joined))
-    with pytest.raises(ValueError, match="EL063"):
-        get_mixed(doc[2:6].as_doc(copy_user_data=True), "elmo", 0, 1)
-
-
-def test_vectors_set_again_replace_the_old_ones():
-    doc, _, _ = make_doc()
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[3:5])
     mixed = numpy.ones((len(doc), 4), dtype="f")
     set_vectors(doc, "elmo", DocVectors(mixed, None, [0.0], 1.0, None))
     check(doc, mixed)
@@ -308,12 +232,6 @@ def test_empty_doc_has_no_rows():
     assert get_mixed(doc, "elmo", 0, 0).shape == (0, 4)
     one, mixed, layers = make_doc()
     check(Doc.from_docs([doc, one, doc]), mixed, layers)
-
-
-def test_joining_docs_gives_no_warning():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Doc.from_docs([make_doc()[0], make_doc()[0]])
 
 
 def test_two_prefixes_on_one_doc():
@@ -352,7 +270,7 @@ def test_a_second_read_does_not_look_through_user_data(how):
     elif how == "cut":
         doc, mixed = doc[2:8].as_doc(copy_user_data=True), mixed[2:8]
     elif how == "bytes":
-        doc = Doc(VOCAB).from_bytes(doc.to_bytes())
+        doc = restore(doc)
     elif how == "merged":
         merge(doc, 8, 10)
         mixed = numpy.concatenate([mixed[:8], mixed[8:].mean(axis=0, keepdims=True)])
@@ -412,10 +330,8 @@ def test_any_order_of_steps_gives_the_mean_of_the_words_of_a_token(has_layers, n
         elif step == "beside plain":
             plain = Doc(VOCAB, words=["plain"] * length)
             doc, n_unread = Doc.from_docs([doc, plain] if start % 2 else [plain, doc]), n_unread + 1
-        elif step == "bytes":
-            doc = Doc(VOCAB).from_bytes(doc.to_bytes())
-        elif step == "docbin":
-            doc = next(DocBin(docs=[doc], store_user_data=True).get_docs(VOCAB))
+        elif step in ("bytes", "docbin"):
+            doc = restore(doc, step)
         elif step == "copy":
             doc = doc.copy()
         elif step == "read" and n_unread < 2:
@@ -456,7 +372,7 @@ def test_a_token_that_was_split_stays_an_error(step, is_read):
     elif step == "from_docs":
         doc = Doc.from_docs([doc, make_numbered(["w0"])])
     elif step == "bytes":
-        doc = Doc(VOCAB).from_bytes(doc.to_bytes())
+        doc = restore(doc)
     with pytest.raises(ValueError, match="EL063"):
         get_mixed(doc, "elmo", 0, len(doc))
     for i in (token.i for token in doc if token.text in ("w", "12")):
@@ -488,7 +404,7 @@ def test_vectors_are_dropped(store, how):
         elif how == "merged":
             merge(doc, 2, 4)
         elif how == "bytes":
-            doc = Doc(VOCAB).from_bytes(doc.to_bytes())
+            doc = restore(doc)
         drop(doc, "elmo")
         if drop is drop_layers and how != "merged":
             assert not has_layers(doc, "elmo") and len(get_mixed(doc, "elmo", 0, len(doc))) == len(doc)
@@ -523,3 +439,203 @@ def test_docs_stored_by_commit_177bb64_are_read(doc):
         numpy.testing.assert_array_equal(get_layers(doc, prefix, 0, len(doc)), doc.user_data["layers"])
     if "sums" in doc.user_data:
         numpy.testing.assert_array_equal(get_boundary_sums(doc, prefix)[1:], doc.user_data["sums"])
+
+
+# Damaged data: one of our errors or a valid answer, never an error of a library and never NaN
+
+
+RECORD_WORDS = ["the", "cat", "saw", "the", "dog"]
+RECORD_LAYERS, RECORD_WIDTH = 3, 4
+JUNK = [None, True, -1, 0, 7, 2**62, 0.5, float("nan"), float("inf"), 1e300, "", "token", b"x", [], [1], {}, {"a": 1}]
+
+
+def make_record(store="both", dtype="float32"):
+    doc = Doc(VOCAB, words=RECORD_WORDS)
+    layers = numpy.random.default_rng(0).normal(size=(RECORD_LAYERS, len(RECORD_WORDS), RECORD_WIDTH)).astype(dtype)
+    squares = 10 * (layers.astype("float64") ** 2).sum(axis=(1, 2))
+    marks = BoundarySums(2, layers.sum(axis=(1, 2), dtype="float64"), squares)
+    mixed = layers.mean(axis=0)
+    vectors = DocVectors(
+        None if store == "layers" else mixed,
+        None if store == "mixed" else layers,
+        [0.0] * RECORD_LAYERS,
+        1.0,
+        "token" if store == "layers" else None,
+        marks,
+    )
+    set_vectors(doc, "elmo", vectors)
+    return doc
+
+
+def damaged(change, store="both", how="bytes", dtype="float32"):
+    """A Doc from bytes whose record was changed before."""
+    doc = make_record(store, dtype)
+    ((key, record),) = doc.user_data.items()
+    record = dict(record)
+    key, record = change(key, record) or (key, record)
+    doc.user_data.clear()
+    doc.user_data[key] = record
+    return restore(doc, how)
+
+
+def put(**fields):
+    return lambda key, record: record.update(fields)
+
+
+def cut(name):
+    return lambda key, record: record.update({name: record[name][:-1]})
+
+
+def drop(*names):
+    def change(key, record):
+        for name in names:
+            del record[name]
+
+    return change
+
+
+NAMES = ("starts", "orths", "n_chars", "n_tokens", "n_carried", "weights", "gamma", "norm")
+DAMAGE = [
+    *[(put(**{name: {"a": 1}}), f"{name} is ") for name in (*NAMES, "mixed", "layers", "marks")],
+    *[(put(**{name: "long" * 20}), f"{name} is a str") for name in (*NAMES, "mixed", "layers", "marks")],
+    *[(drop(name), f"{name} is missing") for name in NAMES],
+    (drop("mixed", "layers"), "mixed and layers are missing"),
+    (cut("starts"), "orths has 5 rows, should have 4;.* mixed has 5 rows"),
+    (cut("orths"), "orths has 4 rows, should have 5"),
+    (cut("mixed"), "mixed has 4 rows"),
+    (cut("layers"), "weights has 3 values, should have 2"),
+    (cut("weights"), "weights has 2 values, should have 3"),
+    (put(layers=numpy.zeros((RECORD_LAYERS, 9, RECORD_WIDTH), dtype="f")), "layers has 9 rows"),
+    (put(layers=numpy.zeros((RECORD_LAYERS, 5, 2), dtype="f")), "mixed has 4 columns, should have 2"),
+    (put(layers=numpy.zeros((5, RECORD_WIDTH), dtype="f")), r"an array of float32 with shape \(5, 4\)"),
+    (put(mixed=numpy.zeros((5, RECORD_WIDTH), dtype="complex64")), "an array of complex64"),
+    (put(starts=numpy.zeros(5, dtype="uint64")), "an array of uint64"),
+    (put(starts=numpy.asarray([0, 8, 4, 12, 16])), "not ascending"),
+    (put(stops=numpy.zeros(4, dtype="i8")), "stops has 4 rows, should have 5"),
+    (put(unclear=numpy.zeros((1, 1))), "unclear is an array of float64"),
+    (put(n_chars=1), "n_chars is 1, should be 16 or more"),
+    (put(norm="allennlp"), "norm is 'allennlp', should be one of"),
+    (put(gamma=float("nan")), "gamma is nan"),
+    (put(weights=[0.0, float("inf"), 0.0]), "weights is"),
+    (put(marks=(2, numpy.zeros(3), numpy.zeros(2))), "marks is"),
+    (put(marks=(2, numpy.zeros(2), numpy.zeros(2))), "marks has 2 values, should have 3"),
+    (lambda key, record: (key, None), "the record is None"),
+    (lambda key, record: (key, [1, 2]), "the record is .1, 2."),
+    (lambda key, record: ((*key[:2], None, None), record), "the key has None"),
+]
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize("change, message", DAMAGE)
+@pytest.mark.parametrize("how", ["bytes", "docbin"])
+def test_damaged_records_are_one_clear_error(change, message, how):
+    doc = damaged(change, how=how)
+    for read in (get_mixed, get_layers):
+        with pytest.raises(ValueError, match=message):
+            read(doc, "elmo", 0, 1)
+    with pytest.raises(ValueError, match=message):
+        has_layers(doc, "elmo")
+
+
+def put_value(name, value):
+    def change(key, record):
+        record[name] = record[name].copy()
+        record[name].flat[3] = value
+
+    return change
+
+
+@pytest.mark.issue(15)
+@pytest.mark.parametrize(
+    "store, dtype, change, read",
+    [
+        *[
+            (store, "float32", put_value("layers" if store == "layers" else "mixed", value), get_mixed)
+            for store in ("mixed", "layers", "both")
+            for value in (numpy.nan, numpy.inf, -numpy.inf, 1e30)
+        ],
+        ("layers", "float16", put(gamma=1e5), get_mixed),  # more than half precision can hold
+        (
+            "both",
+            "float32",
+            put(marks=(2, numpy.ones(3), numpy.zeros(3))),
+            lambda doc, *_: get_boundary_sums(doc, "elmo"),
+        ),
+    ],
+)
+def test_values_that_are_not_finite_are_refused(store, dtype, change, read):
+    """As are sums of BOS and EOS with a negative variance."""
+    doc = damaged(change, store, dtype=dtype)
+    for i in range(len(doc)):
+        with pytest.raises(ValueError, match="NaN, infinity or very large"):
+            read(doc, "elmo", i, i + 1)
+
+
+@pytest.mark.issue(15)
+def test_a_damaged_doc_can_be_computed_again():
+    doc = damaged(lambda key, record: (key, None))
+    set_vectors(doc, "elmo", DocVectors(numpy.ones((5, 2), dtype="f"), None, [0.0], 1.0, None))
+    assert get_mixed(doc, "elmo", 0, 5).all()
+
+
+@pytest.mark.issue(15)
+def test_docs_of_different_models_cannot_be_read_as_one():
+    one, two = make_record(), Doc(VOCAB, words=["a"])
+    set_vectors(two, "elmo", DocVectors(numpy.ones((1, 2), dtype="f"), None, [0.0], 1.0, None))
+    with pytest.raises(ValueError, match=r"widths \[2, 4\]"):
+        get_mixed(Doc.from_docs([one, two]), "elmo", 0, 1)
+
+
+def mutate(rng, key, record):
+    """Change one to three things of a record, or its key."""
+    for _ in range(rng.randint(1, 3)):
+        name = rng.choice([*record, "layers", "other"])
+        action = rng.choice(["drop", "junk", "array", "value", "item", "place"])
+        value = record.get(name)
+        if action == "drop":
+            record.pop(name, None)
+        elif action == "junk":
+            record[name] = copy.deepcopy(rng.choice(JUNK))
+        elif action == "array" and isinstance(value, numpy.ndarray):
+            changes = [value[:-1], value[None], value.T, value[::-1], value[:0], numpy.concatenate([value, value])]
+            kinds = [value.astype(kind) for kind in ("i2", "u8", "f8", ">f4", "c8", "?", "S3") if value.dtype != kind]
+            record[name] = numpy.ascontiguousarray(rng.choice([*changes, *kinds]))
+        elif action == "value" and isinstance(value, numpy.ndarray) and value.size and value.dtype.kind in "iuf":
+            record[name] = value.copy()
+            wild = [numpy.nan, numpy.inf, 1e38, -1e12, 1e-40] if value.dtype.kind == "f" else [0, 1, 99, 2**62]
+            record[name].flat[rng.randrange(value.size)] = rng.choice(wild)
+        elif action == "item" and isinstance(value, (list, tuple)) and value:
+            items = list(value)
+            items[rng.randrange(len(items))] = copy.deepcopy(rng.choice([*JUNK, numpy.zeros(2), 1e14]))
+            record[name] = items
+        elif action == "place":
+            key = (*key[:2], rng.choice([0, 1, -3, 2**62, None, "x", 1.5, True, (1,)]), key[3])
+    return key, rng.choice([*[record] * 20, *JUNK])
+
+
+@pytest.mark.issue(15)
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast", "ignore:overflow encountered in cast")
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize("seed", range(100))
+def test_any_mutation_gives_our_error_or_a_valid_answer(seed):
+    rng = random.Random(seed)
+    store = rng.choice(["mixed", "layers", "both"])
+    doc = damaged(lambda key, record: mutate(rng, key, record), store, rng.choice(["bytes", "docbin"]))
+    start = rng.randrange(len(RECORD_WORDS))
+    calls = [
+        lambda: get_mixed(doc, "elmo", 0, len(doc)),
+        lambda: get_mixed(doc, "elmo", start, start + 1),
+        lambda: get_layers(doc, "elmo", 0, len(doc)),
+        lambda: [float(part.sum()) for part in (get_boundary_sums(doc, "elmo") or ())[1:]],
+        lambda: [has_layers(doc, "elmo")],
+        lambda: get_mixed(doc[start:].as_doc(copy_user_data=True), "elmo", 0, 1),
+        lambda: get_mixed(Doc.from_docs([doc, make_record()]), "elmo", 0, 2),
+    ]
+    ((_, _, place, _),) = doc.user_data
+    for call in calls if isinstance(place, int) else calls[:5]:  # spaCy itself adds to the place when it cuts and joins
+        try:
+            found = call()
+        except ValueError as error:
+            assert isinstance(error, VectorsError), error
+        else:
+            assert numpy.isfinite(numpy.asarray(found, dtype="float64")).all()
