@@ -1,6 +1,5 @@
 """The cache for layers of training Docs."""
 
-import io
 import os
 import pickle
 import tempfile
@@ -12,8 +11,7 @@ import torch
 from spacy.tokens import Doc
 from thinc.api import Adam
 
-from spacy_elmo.pipeline.contexts import DocRuns, read_docs
-from spacy_elmo.pipeline.layer_cache import LayerCache, keys_of
+from spacy_elmo.pipeline.layer_cache import LayerCache
 from spacy_elmo.pipeline.model import get_bilm
 
 from .tiny import N_LAYERS, TEXTS, WIDTH, add_elmo, listening, make_examples
@@ -74,61 +72,28 @@ def test_prediction_does_not_use_it(nlp, elmo):
     assert cache_of(elmo).n_bytes == cache_of(elmo).n_misses == 0
 
 
-def test_other_boundaries_are_another_text(nlp, elmo):
-    whole, cut = (Doc(nlp.vocab, words=["one", "two", "three", "four"]) for _ in range(2))
-    cut[2].is_sent_start = True
-    compute(elmo, [whole])
-    found = compute(elmo, [cut])
-    assert cache_of(elmo).n_hits == 0
-    assert numpy.allclose(found, compute(elmo, [cut], is_train=False), atol=1e-6)
-
-
-def test_words_are_not_glued_together(nlp, elmo):
-    for words in (["ab", "c"], ["a", "bc"], ["abc"], ["a b", "c"]):
-        compute(elmo, [Doc(nlp.vocab, words=words)])
-    assert cache_of(elmo).n_hits == 0 and cache_of(elmo).n_misses == 4
-
-
-def test_spaces_keep_their_zero_rows(nlp, elmo):
-    doc = nlp.make_doc("The bank  raised\n rates")
-    spaces = [token.i for token in doc if token.is_space]
-    for _ in range(2):
-        found = compute(elmo, [doc])
-        assert spaces and not found[:, spaces].any() and found[:, [0, 1]].all()
-    assert cache_of(elmo).n_hits == 1
-
-
-def test_spaces_elsewhere_are_another_text(nlp, elmo):
-    first, second = (Doc(nlp.vocab, words=words) for words in (["one", " ", "two"], ["one", "two", " "]))
-    compute(elmo, [first])
-    found = compute(elmo, [second])
-    assert cache_of(elmo).n_hits == 0 and found[:, 1].any() and not found[:, 2].any()
+CUT = [True, False, True, False]
 
 
 @pytest.mark.parametrize(
-    "other",
+    "one, other",
     [
-        {"runs": [["a", "b", "d"]]},
-        {"runs": [["a", "bc", ""]]},
-        {"kept": [(1, 3)]},
-        {"rows": [numpy.array([0, 2])]},
-        {"lengths": [4]},
-        {"runs": [["a", "b", "c"], []], "kept": [(0, 2), (0, 0)], "rows": [numpy.arange(2)] * 2, "doc_runs": [2]},
+        ({"words": ["one", "two", "three", "four"]}, {"words": ["one", "two", "three", "four"], "sent_starts": CUT}),
+        ({"words": ["one", " ", "two"]}, {"words": ["one", "two", " "]}),
+        ({"words": ["one", "two"]}, {"words": ["one", "two", " "]}),
+        ({"words": ["ab", "c"]}, {"words": ["a", "bc"]}),
+        ({"words": ["abc"]}, {"words": ["a b", "c"]}),
+        ({"words": ["ab", "c"]}, {"words": ["ab", "c"], "sent_starts": [True, True]}),
     ],
 )
-def test_each_part_of_what_is_read_is_in_the_key(other):
-    part = {"runs": [["a", "b", "c"]], "kept": [(0, 2)], "rows": [numpy.arange(2)], "doc_runs": [1], "lengths": [3]}
-    (key,) = keys_of(DocRuns(**part), "reset")
-    assert keys_of(DocRuns(**part), "reset") == [key] and len(key) == 16
-    assert keys_of(DocRuns(**{**part, **other}), "reset") != [key]
-    assert keys_of(DocRuns(**part), "steady") != [key]
-
-
-def test_a_key_does_not_depend_on_the_batch(nlp, elmo):
-    settings, docs = elmo.model.attrs["settings"], make_docs(nlp)
-    alone = [keys_of(read_docs([doc], settings), "reset")[0] for doc in docs]
-    assert keys_of(read_docs(docs, settings), "reset") == alone
-    assert len(set(alone)) == len(alone)
+def test_other_words_boundaries_and_spaces_are_another_text(nlp, elmo, one, other):
+    compute(elmo, [Doc(nlp.vocab, **one)])
+    doc = Doc(nlp.vocab, **other)
+    for n_hits in (0, 1):
+        found = compute(elmo, [doc])
+        assert cache_of(elmo).n_hits == n_hits and cache_of(elmo).n_misses == 2
+        assert numpy.allclose(found, compute(elmo, [doc], is_train=False), atol=1e-6)
+        assert [bool(found[:, token.i].any()) for token in doc] == [not token.is_space for token in doc]
 
 
 @pytest.mark.parametrize("change", ["new weights", "changed weights", "settings"])
@@ -180,25 +145,6 @@ def test_a_full_disk_gives_one_warning(nlp, elmo, monkeypatch):
     assert numpy.array_equal(compute(elmo, docs), first)
 
 
-def test_what_takes_several_calls_to_write_and_read_is_kept(tmp_path, monkeypatch):
-    """Linux writes and reads 2 GB at a time at most."""
-
-    class Slow(io.FileIO):
-        def write(self, content):
-            return super().write(content[:8])
-
-        def readinto(self, target):
-            return super().readinto(target[:12])
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Slow(tmp_path / "file", "w+"))
-    cache = LayerCache(1.0, "float32")
-    layers = numpy.arange(15, dtype="float32").reshape(1, 3, 5)
-    cache.write(b"a", layers)
-    cache.write(b"b", 2 * layers)
-    assert (cache.read(b"a", (1, 3, 5)) == layers).all() and (cache.read(b"b", (1, 3, 5)) == 2 * layers).all()
-    assert cache.read(b"b", (1, 3, 6)) is None  # more than there is
-
-
 def test_nothing_stays_in_the_folder(nlp, elmo, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     compute(elmo, make_docs(nlp))
@@ -246,21 +192,3 @@ def test_training_is_the_same_with_and_without():
         assert cache_of(elmo).n_hits == (3 * len(examples) if size else 0)
         weights.append(nlp.get_pipe("tagger").model.get_ref("softmax").get_param("W").copy())
     assert numpy.allclose(*weights, atol=1e-6) and weights[0].any()
-
-
-def test_a_trained_bilm_has_no_use_for_it():
-    nlp = spacy.blank("en")
-    elmo = add_elmo(nlp, model={"frozen": False})
-    nlp.add_pipe("tagger", config=listening())
-    nlp.initialize(lambda: make_examples(nlp))
-    nlp.update(make_examples(nlp), sgd=Adam(0.01))
-    assert cache_of(elmo).n_bytes == 0
-
-
-@pytest.mark.parametrize(
-    "setting, message",
-    [({"layer_cache_mb": -1}, "(?s)layer_cache_mb"), ({"layer_cache_dtype": "int8"}, "(?s)layer_cache_dtype")],
-)
-def test_settings_are_checked(setting, message):
-    with pytest.raises(ValueError, match=message):
-        spacy.blank("en").add_pipe("elmo", config={"model": setting})

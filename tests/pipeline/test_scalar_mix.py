@@ -1,24 +1,32 @@
-"""The scalar mix: equation, gradients, regularization."""
+"""The scalar mix: equation, gradients, regularization, and the log of its weights."""
 
 import inspect
+import io
 from dataclasses import fields
+from pathlib import Path
+from typing import Any, Dict
 
 import numpy
 import pytest
+import spacy
+import srsly
 from reference.numpy_bilm import mix as reference_mix
+from spacy.util import registry
 from thinc.api import Adam
 
+from spacy_elmo.analysis.layer_weights import name_mixes
+from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger, find_task_mixes
 from spacy_elmo.pipeline.listener import ElmoTok2Vec, build_listener, settings_of
 from spacy_elmo.pipeline.mix import (
     BoundarySums,
     LayersWithBoundaries,
     MixSettings,
     ScalarMix,
-    layer_norm,
     mix_layers,
     set_sizes,
-    softmax,
 )
+
+from .tiny import LISTENER, add_elmo, listening, make_examples
 
 N_LAYERS, N_TOKENS, WIDTH = 3, 5, 4
 
@@ -59,14 +67,6 @@ def numeric_gradient(array, function, step=1e-5):
     return gradient
 
 
-def test_scalar_mix_matches_equation():
-    layers, weights = make_layers(), numpy.asarray([0.3, -0.5, 0.9])
-    shares = numpy.exp(weights) / numpy.exp(weights).sum()
-    expected = 1.7 * sum(share * layer for share, layer in zip(shares, layers))
-    numpy.testing.assert_allclose(make_mix().predict(layers), expected, atol=1e-12)
-    numpy.testing.assert_allclose(mix_layers(layers, weights, 1.7), expected, atol=1e-12)
-
-
 def split_marks(layers, is_mark):
     """The rows of tokens, with the sums over those of the marks."""
     marks = layers[:, is_mark].astype("float64")
@@ -101,10 +101,6 @@ def test_norm_with_bos_and_eos_has_the_gradient_of_the_tokens():
     numpy.testing.assert_allclose(mix.get_grad("w"), expected, atol=1e-6)
 
 
-def test_softmax_of_large_weights_is_finite():
-    numpy.testing.assert_allclose(softmax(numpy.asarray([1e4, 0.0])), [1.0, 0.0])
-
-
 @pytest.mark.parametrize("norm", [None, "token", "bilm-tf", "allennlp"])
 def test_scalar_mix_gradients_match_finite_differences(norm):
     mix, layers = make_mix(layer_norm=norm), make_layers()
@@ -112,6 +108,7 @@ def test_scalar_mix_gradients_match_finite_differences(norm):
     d_output = numpy.random.default_rng(1).normal(size=output.shape)
     d_layers = backprop(d_output)
     is_word = layers.any(axis=(0, 2))
+    assert not output[~is_word].any()  # of space tokens
 
     def loss():
         return loss_of(mix, layers, d_output)
@@ -138,28 +135,6 @@ def test_projection_gradients_match_finite_differences():
         numpy.testing.assert_allclose(gradient, expected, atol=1e-2)
 
 
-def test_scalar_mix_without_input_gradient_gives_none_but_learns():
-    mix, layers = make_mix(), make_layers()
-    output, backprop = mix(layers, is_train=True)
-    assert backprop(output, has_input_grad=False) is None
-    assert mix.has_grad("w") and mix.has_grad("gamma")
-
-
-@pytest.mark.parametrize("norm", ["token", "bilm-tf", "allennlp"])
-def test_layer_norm_has_mean_zero_and_variance_one_and_keeps_space_rows(norm):
-    layers = make_layers(n_tokens=50)
-    normed, _ = layer_norm(layers, norm)
-    words = normed[:, layers.any(axis=(0, 2))]
-    axes = (2,) if norm == "token" else (1, 2)
-    numpy.testing.assert_allclose(words.mean(axis=axes), 0.0, atol=1e-9)
-    numpy.testing.assert_allclose(words.var(axis=axes), 1.0, atol=1e-6)
-    assert not normed[:, 2].any()
-
-
-def test_layer_norm_of_nothing_is_nothing():
-    assert layer_norm(numpy.zeros((3, 0, 4), dtype="f"), "bilm-tf")[0].shape == (3, 0, 4)
-
-
 def test_fixed_weights_and_gamma_get_no_gradient():
     mix, layers = make_mix(learn_weights=False, learn_gamma=False), make_layers()
     output, backprop = mix(layers, is_train=True)
@@ -167,13 +142,6 @@ def test_fixed_weights_and_gamma_get_no_gradient():
     assert not mix.has_grad("w") and not mix.has_grad("gamma")
     mix.finish_update(Adam(0.1))
     numpy.testing.assert_allclose(mix.get_param("w"), [0.3, -0.5, 0.9])
-
-
-def test_initial_weights_and_gamma_are_taken():
-    mix = ScalarMix(make_settings(initial_weights=[0.0, 1.0, 2.0], initial_gamma=0.5))
-    mix.initialize(X=make_layers())
-    numpy.testing.assert_allclose(mix.get_param("w"), [0.0, 1.0, 2.0])
-    numpy.testing.assert_allclose(mix.get_param("gamma"), [0.5])
 
 
 @pytest.mark.parametrize(
@@ -199,22 +167,6 @@ def test_mix_without_learned_weights_keeps_its_shares(settings, shares):
     assert mix.get_param("gamma") != 1.0, "the scale is learned"
 
 
-@pytest.mark.parametrize(
-    "settings, problem",
-    [
-        ({"mix": "best"}, "mix.*'best'"),
-        ({"mix": "fixed"}, "initial_weights.*null"),
-        ({"mix": "top", "initial_weights": [1.0, 2.0, 3.0]}, "should be null with mix"),
-        ({"mix": "mean", "weights_l2": 1.0}, "weights_l2.*1.0"),
-        ({"learn_weights": False, "weights_l2": 1.0}, "weights_l2.*1.0"),
-        ({"mix": "top", "layer_dropout": 0.1}, "layer_dropout.*0.1"),
-    ],
-)
-def test_settings_without_effect_on_a_mix_are_an_error(settings, problem):
-    with pytest.raises(ValueError, match=f"(?s){problem}"):
-        make_settings(**settings)
-
-
 def test_both_layers_have_all_settings_of_a_mix():
     stated = {field.name: field.default for field in fields(MixSettings)}
     for build, own in ((build_listener, "upstream"), (ElmoTok2Vec, "elmo")):
@@ -225,12 +177,6 @@ def test_both_layers_have_all_settings_of_a_mix():
     assert settings_of(build_listener("*", [1.0, 2.0], False)).initial_weights == [1.0, 2.0]
     with pytest.raises(TypeError, match="unexpected"):
         build_listener(initial_weight=[1.0])
-
-
-def test_wrong_number_of_initial_weights_is_an_error():
-    mix = ScalarMix(make_settings(initial_weights=[0.0, 1.0]))
-    with pytest.raises(ValueError, match="2 weights"):
-        mix.initialize(X=make_layers())
 
 
 def test_weights_l2_adds_to_the_gradient():
@@ -278,29 +224,142 @@ def test_output_dropout_acts_in_training_only():
 @pytest.mark.parametrize(
     "settings, problem",
     [
-        ({"initial_weights": [float("nan"), 0.0, 0.0]}, r"initial_weights.*nan"),
+        ({"layer_dropout": 1.0}, "layer_dropout\n.*Input should be"),
+        ({"output_dropout": -1}, "output_dropout\n.*Input should be"),
+        ({"weights_l2": -1}, "weights_l2\n.*Input should be"),
+        ({"layer_norm": "x"}, "layer_norm\n.*Input should be"),
+        ({"projection_width": 0}, "projection_width\n.*Input should be"),
+        ({"initial_weights": [float("nan"), 0.0, 0.0]}, "initial_weights.*nan"),
         ({"initial_weights": [0.0, "1", 0.0]}, "initial_weights.*'1'"),
         ({"initial_gamma": "1"}, "initial_gamma.*'1'"),
-        ({"weights_l2": "0.1"}, "weights_l2.*'0.1'"),
-        ({"initial_gamma": float("inf")}, "initial_gamma.*inf"),
         ({"initial_gamma": 1e39}, r"initial_gamma.*1e\+39"),
         ({"weights_l2": float("inf")}, "weights_l2.*inf"),
+        # without effect
+        ({"mix": "best"}, "mix.*'best'"),
+        ({"mix": "fixed"}, "initial_weights.*null"),
+        ({"mix": "top", "initial_weights": [1.0, 2.0, 3.0]}, "should be null with mix"),
+        ({"mix": "mean", "weights_l2": 1.0}, "weights_l2.*1.0"),
+        ({"learn_weights": False, "weights_l2": 1.0}, "weights_l2.*1.0"),
+        ({"mix": "top", "layer_dropout": 0.1}, "layer_dropout.*0.1"),
     ],
 )
-def test_settings_that_are_not_finite_are_an_error(settings, problem):
+def test_invalid_settings_are_an_error(settings, problem):
     with pytest.raises(ValueError, match=f"(?s){problem}"):
-        MixSettings(**settings)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"layer_dropout": 1.0}, {"output_dropout": -1}, {"weights_l2": -1}, {"layer_norm": "x"}, {"projection_width": 0}],
-)
-def test_invalid_settings_are_an_error(settings):
-    with pytest.raises(ValueError, match=f"{next(iter(settings))}\n.*Input should be"):
         make_settings(**settings)
 
 
-def test_other_sizes_than_trained_are_an_error():
-    with pytest.raises(ValueError, match="EL068.*3 layers of width 4"):
-        set_sizes(make_mix(), 2, WIDTH)
+@pytest.mark.parametrize("settings, sizes", [({}, (2, WIDTH)), ({"initial_weights": [0.0, 1.0]}, (3, WIDTH))])
+def test_other_sizes_than_those_of_the_mix_are_an_error(settings, sizes):
+    mix = ScalarMix(make_settings(**settings)) if settings else make_mix()
+    with pytest.raises(ValueError, match="2 weights|3 layers of width 4"):
+        set_sizes(mix, *sizes)
+        mix.initialize(X=make_layers())
+
+
+# The logger writes the weights that the mixes have at each evaluation
+
+
+TWO_MIXES = {"one": LISTENER, "two": {**LISTENER, "initial_weights": [0.0, 1.0, 2.0]}}
+MIX_NAMES = [("tagger", 1), ("ner", 1), ("ner", 2)]
+
+
+@pytest.fixture
+def two_mixes() -> Any:
+    """Two components that listen, the second with two mixes."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    nlp.add_pipe("tagger", config=listening())
+    nlp.add_pipe("ner", config={"model": {"tok2vec": {"@layers": "concatenate.v1", "*": TWO_MIXES}}})
+    nlp.initialize(lambda: make_examples(nlp))
+    return nlp
+
+
+def _info(step: int) -> Dict[str, Any]:
+    """What the training loop of spaCy passes at an evaluation, shortened."""
+    return {"step": step, "epoch": 0, "score": 0.5, "losses": {}, "other_scores": {}}
+
+
+def _log_a_training(nlp: Any, logger: Any) -> str:
+    """Three evaluations with an update before each but the first. RETURNS (str): What was printed."""
+    stdout = io.StringIO()
+    optimizer = nlp.create_optimizer()
+    log_step, finalize = logger(nlp, stdout, io.StringIO())
+    for step in range(3):
+        log_step(_info(step))
+        log_step(None)
+        nlp.update(make_examples(nlp), sgd=optimizer)
+    finalize()
+    return stdout.getvalue()
+
+
+@pytest.mark.issue(16)
+def test_logger_writes_each_mix_at_each_evaluation(two_mixes: Any, tmp_path: Path) -> None:
+    path = tmp_path / "weights" / "log.jsonl"
+    before = find_task_mixes(two_mixes)
+    assert _log_a_training(two_mixes, LayerWeightsLogger(path)) == ""
+    rows = list(srsly.read_jsonl(path))
+    assert [(row["step"], row["component"], row["number"]) for row in rows] == [
+        (step, *mix) for step in range(3) for mix in MIX_NAMES
+    ]
+    assert rows[-3]["weights"] == pytest.approx(find_task_mixes(two_mixes)[0].weights, abs=0.01)
+    for row, mix in zip(rows, before):
+        assert row["shares"] == pytest.approx(mix.shares, abs=1e-6)
+        assert row["gamma"] == mix.gamma
+    assert rows[2]["shares"] == pytest.approx([0.0900, 0.2447, 0.6652], abs=1e-4)
+    assert rows[0]["weights"] != rows[-3]["weights"]
+
+
+@pytest.mark.issue(16)
+def test_logger_without_a_path_prints(two_mixes: Any) -> None:
+    lines = _log_a_training(two_mixes, LayerWeightsLogger()).splitlines()
+    assert len(lines) == 9
+    assert lines[2] == "Layer weights of ner (2): 9.0%  24.5%  66.5%, gamma 1.000"
+
+
+@pytest.mark.issue(16)
+def test_logger_is_registered_and_can_be_chained(two_mixes: Any) -> None:
+    chained = {"@loggers": "spacy.ChainLogger.v1", "logger1": {"@loggers": "spacy-elmo.LayerWeightsLogger.v1"}}
+    assert "tagger (1)" in _log_a_training(two_mixes, registry.resolve({"logger": chained})["logger"])
+
+
+@pytest.mark.issue(16)
+def test_mixes_of_a_task_encoder_have_their_place() -> None:
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    embed = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 16, "attrs": ["NORM"], "rows": [50]}
+    encode = {"@architectures": "spacy-elmo.BiLSTMEncoder.v1", "width": 16}
+    encoder = {"@architectures": "spacy-elmo.ElmoTaskEncoder.v1", "embed": {**embed, "include_static_vectors": False}}
+    both = {**encoder, "encode": encode, "elmo_input": LISTENER, "elmo_output": LISTENER}
+    nlp.add_pipe("tagger", config={"model": {"tok2vec": both}})
+    nlp.add_pipe("tagger", name="second", config={"model": {"tok2vec": {**both, "elmo_input": None}}})
+    nlp.initialize(lambda: make_examples(nlp))
+    mixes = find_task_mixes(nlp)
+    assert [(mix.component, mix.place) for mix in mixes] == [
+        ("tagger", "input"),
+        ("tagger", "output"),
+        ("second", "output"),
+    ]
+    assert name_mixes(mixes) == ["tagger (input)", "tagger (output)", "second (output)"]
+    assert "Layer weights of tagger (output): " in _log_a_training(nlp, LayerWeightsLogger())
+
+
+@pytest.mark.issue(16)
+def test_mix_of_a_disabled_component_is_found(two_mixes: Any) -> None:
+    two_mixes.disable_pipe("tagger")
+    assert [(mix.component, mix.number) for mix in find_task_mixes(two_mixes)] == MIX_NAMES
+
+
+@pytest.mark.issue(16)
+def test_existing_log_is_kept(two_mixes: Any, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("kept", encoding="utf8")
+    with pytest.raises(ValueError, match="exists"):
+        LayerWeightsLogger(path)(two_mixes)
+    assert path.read_text(encoding="utf8") == "kept"
+
+
+@pytest.mark.issue(16)
+def test_pipeline_without_a_mix_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="mix"):
+        LayerWeightsLogger(tmp_path / "log.jsonl")(spacy.blank("en"))
+    assert not (tmp_path / "log.jsonl").exists()
