@@ -1,4 +1,4 @@
-"""Vectors do not depend on the batch, its order, or the process."""
+"""Vectors do not depend on the batch, its order, or the process, and no Doc keeps a batch alive."""
 
 import gzip
 import random
@@ -9,7 +9,7 @@ import spacy
 from inference.forcing import LARGE_BATCHES, force_large_batches
 from spacy.tokens import Doc
 
-from .tiny import BILM, add_elmo
+from .tiny import BILM, TEXTS, add_elmo, listening, make_examples
 
 N_DOCS, TOLERANCE = 25, 1e-5
 SETTINGS = [{}, {"batch_tokens": 50}, {"state": "steady"}, {"state": "carry", "overlap": 0, "max_tokens": 16}]
@@ -93,3 +93,62 @@ def read_conllu(path):
         elif fields[0].isdigit():
             sentences[-1].append(fields[1])
     return [words for words in sentences if words]
+
+
+# Memory of a Doc: it owns its arrays (peak memory: `test_elmo.py` and `benchmarks`)
+
+
+def arrays_of(doc):
+    """All arrays of a Doc that ELMo has made."""
+    pieces = [value for key, value in doc.user_data.items() if "elmo_data" in key]
+    found = [array for piece in pieces for array in piece.values() if isinstance(array, numpy.ndarray)]
+    return [array for array in [*found, doc.tensor] if array.size]
+
+
+def kept_bytes(array):
+    """Bytes that stay alive with an array: those of the array or tensor that it is a view of."""
+    while isinstance(array.base, numpy.ndarray):
+        array = array.base
+    return array.nbytes if array.base is None else array.base.untyped_storage().nbytes()
+
+
+def make_stored(store, dtype, has_listener=False, set_vectors=True):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, store=store, dtype=dtype, set_vectors=set_vectors)
+    if has_listener:
+        nlp.add_pipe("tagger", config=listening())
+        nlp.initialize(lambda: make_examples(nlp))
+    return nlp
+
+
+@pytest.mark.parametrize("has_listener", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
+def test_no_doc_keeps_a_batch_alive(store, dtype, has_listener):
+    nlp = make_stored(store, dtype, has_listener)
+    docs = [*nlp.pipe(TEXTS, batch_size=len(TEXTS)), nlp(TEXTS[0])]
+    for doc in docs:
+        assert [kept_bytes(array) for array in arrays_of(doc)] == [array.nbytes for array in arrays_of(doc)]
+        if len(doc):
+            has_layers = store != "mixed" or has_listener
+            assert {array.ndim for array in arrays_of(doc)} == ({1, 2, 3} if has_layers else {1, 2})
+            assert {array.dtype for array in arrays_of(doc) if array.ndim > 1} == {numpy.dtype(dtype)}
+    arrays = [array for doc in docs for array in arrays_of(doc) if array.ndim > 1]
+    shared = [(a, b) for a in arrays for b in arrays if a is not b and numpy.shares_memory(a, b)]
+    assert not shared or all(a.shape == b.shape for a, b in shared)  # `doc.tensor` is the mixed array itself
+
+
+@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
+def test_a_part_of_a_doc_does_not_keep_the_whole(store):
+    """Once it was read: spaCy carries everything along. (`part.tensor` is a view of `doc.tensor`: spaCy's doing.)"""
+    doc = make_stored(store, "float32", set_vectors=False)(TEXTS[0])
+    part = doc[2:4].as_doc(copy_user_data=True)
+    check_vectors_of(part)
+    check_vectors_of(Doc.from_docs([part, part]))
+
+
+def check_vectors_of(doc):
+    assert len(doc._.elmo) == len(doc)
+    vectors = [array for array in arrays_of(doc) if array.ndim > 1]
+    assert sum(array.shape[-2] for array in vectors if array.ndim == vectors[0].ndim) == len(doc)
+    assert [kept_bytes(array) for array in vectors] == [array.nbytes for array in vectors]

@@ -1,10 +1,19 @@
 """Workers of `nlp.pipe`: by fork after the parent has computed with several threads, and by spawn."""
 
+import os
+import pickle
 import subprocess
 import sys
 import textwrap
 
+import numpy
 import pytest
+import spacy
+import srsly
+import torch
+from spacy.language import Language
+
+from .tiny import TEXTS, add_elmo
 
 SCRIPT = """
 import multiprocessing
@@ -80,3 +89,49 @@ def test_workers_give_equal_vectors_and_do_not_hang(method, fill, tmp_path, pyte
     environment = {"PYTHONPATH": str(pytestconfig.rootpath), "OMP_NUM_THREADS": "2"}
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert result.returncode == 0 and result.stdout.strip() == "equal", result.stderr
+
+
+# In this process: data from the parent, and effects of a fork
+
+
+def forks(test):
+    """Mark a test that forks this process."""
+    test = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")(test)
+    return pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")(test)
+
+
+@forks
+def test_a_fork_continues_if_a_component_cannot_be_prepared():
+    nlp = spacy.blank("en")
+    elmo = nlp.add_pipe("elmo")
+    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "none"}}
+    pid = os.fork()
+    if not pid:
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    assert elmo.sizes is None
+
+
+@Language.component("tell")
+def tell(doc):
+    doc.user_data["n_threads"] = torch.get_num_threads()
+    doc.user_data["searches"] = srsly.msgpack_encoders.entry_points
+    return doc
+
+
+@forks
+def test_forked_workers_have_one_thread_each_and_give_the_same():
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        nlp = spacy.blank("en")
+        nlp.add_pipe("tell")
+        elmo = add_elmo(nlp)
+        docs = list(nlp.pipe(TEXTS * 2, n_process=2, batch_size=3))
+        assert {doc.user_data["n_threads"] for doc in docs} == {1}
+        assert not any(doc.user_data["searches"] for doc in docs)  # of entry points, for each Doc
+        assert pickle.loads(pickle.dumps(elmo)).sizes == elmo.sizes and torch.get_num_threads() == 2
+        for doc, text in zip(docs, TEXTS * 2, strict=True):
+            numpy.testing.assert_allclose(doc._.elmo, nlp(text)._.elmo, atol=1e-5)
+    finally:
+        torch.set_num_threads(n_threads)
