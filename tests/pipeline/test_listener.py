@@ -1,15 +1,24 @@
 """Listeners: widths, mixes, gradients, in every kind of tok2vec."""
 
+import pickle
+
 import numpy
 import pytest
 import spacy
 from reference.numpy_bilm import mix as reference_mix
-from spacy.tokens import Doc
+from spacy.cli.debug_model import debug_model
+from spacy.kb import InMemoryLookupKB
+from spacy.schemas import ConfigSchemaTraining
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from spacy.util import registry
 from thinc.api import Adam
 
+from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.model import make_random_bilm
 
-from .tiny import BILM, LISTENER, N_LAYERS, TAGGED, WIDTH, add_elmo, listening, make_examples
+from .placements import task_encoder
+from .tiny import BILM, LISTENER, N_LAYERS, WIDTH, add_elmo, listening, make_examples
 
 CNN = {
     "@architectures": "spacy.HashEmbedCNN.v2",
@@ -92,10 +101,6 @@ def get_bilm_weights(nlp, name="elmo"):
     return {key: value.detach().clone().numpy() for key, value in network.state_dict().items()}
 
 
-def listeners_of(nlp, name):
-    return nlp.get_pipe("elmo").listener_map[name]
-
-
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("name", list(COMPONENTS))
 def test_every_component_can_listen(name, frozen):
@@ -107,7 +112,7 @@ def test_every_component_can_listen(name, frozen):
         eg.reference[0].set_morph("A=B")
         eg.reference[1].set_morph("A=C")
     nlp.initialize(lambda: examples)
-    (listener,) = listeners_of(nlp, name)
+    (listener,) = nlp.get_pipe("elmo").listener_map[name]
     assert listener.get_dim("nO") == WIDTH
     weights, before = listener.mix.get_param("w").copy(), get_bilm_weights(nlp)
     for _ in range(3):
@@ -124,27 +129,19 @@ def test_every_component_can_listen(name, frozen):
 @pytest.mark.parametrize("tok2vec", list(TOK2VECS))
 def test_listener_works_in_every_tok2vec(tok2vec, frozen, tmp_path):
     nlp = tagger_with(TOK2VECS[tok2vec], model={"frozen": frozen})
-    listeners = listeners_of(nlp, "tagger")
+    listeners = nlp.get_pipe("elmo").listener_map["tagger"]
     assert len(listeners) == (2 if tok2vec == "twice" else 1)
-    weights = [listener.mix.get_param("w").copy() for listener in listeners]
+    nodes = [node for listener in listeners for node in listener.mix.walk()]  # the mixes and their projections
+    before = [[node.get_param(name).copy() for name in node.param_names] for node in nodes]
     train(nlp)
-    for listener, before in zip(listeners, weights):
-        assert abs(listener.mix.get_param("w") - before).max() > 0
+    for node, arrays in zip(nodes, before):
+        assert all((node.get_param(name) != array).any() for name, array in zip(node.param_names, arrays))
     doc = nlp("She sat on the bank")
     scores = nlp.get_pipe("tagger").model.predict([doc])[0]
     nlp.to_disk(tmp_path / "pipeline")
     loaded = spacy.load(tmp_path / "pipeline")
     again = loaded("She sat on the bank")
     numpy.testing.assert_allclose(loaded.get_pipe("tagger").model.predict([again])[0], scores, atol=1e-5)
-
-
-def test_trained_tagger_learns_its_examples():
-    nlp = tagger_with({**LISTENER, "layer_norm": "token"})
-    optimizer = nlp.create_optimizer()
-    optimizer.learn_rate = 0.02
-    train(nlp, 60, sgd=optimizer)
-    for words, tags in TAGGED:
-        assert [token.tag_ for token in nlp(Doc(nlp.vocab, words=words))] == tags
 
 
 def norm_of_allennlp(docs, state):
@@ -169,7 +166,7 @@ def test_allennlp_norm_includes_bos_and_eos(state, is_replaced):
     docs = list(nlp.pipe(["She sat. It was  late.", "", "  ", "Rivers flow"]))
     wanted = norm_of_allennlp(docs, state)
     is_word = numpy.asarray([not token.is_space for doc in docs for token in doc])
-    elmo, (listener,) = nlp.get_pipe("elmo"), listeners_of(nlp, "tagger")
+    elmo, (listener,) = nlp.get_pipe("elmo"), nlp.get_pipe("elmo").listener_map["tagger"]
     if is_replaced:
         nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
         listener = nlp.get_pipe("tagger").model.get_ref("tok2vec")
@@ -195,13 +192,6 @@ def test_allennlp_norm_without_bos_and_eos_is_an_error():
         tagger_with({**LISTENER, "layer_norm": "allennlp"}, model={"frozen": False})
 
 
-def test_fine_tuning_changes_what_is_predicted():
-    nlp = tagger_with(LISTENER, model={"frozen": False})
-    before = nlp("She sat")._.elmo.copy()
-    train(nlp)
-    assert abs(nlp("She sat")._.elmo - before).max() > 1e-5
-
-
 def test_gradient_of_two_listeners_is_their_sum():
     nlp = spacy.blank("en")
     elmo = add_elmo(nlp, model={"frozen": False})
@@ -216,7 +206,7 @@ def test_gradient_of_two_listeners_is_their_sum():
         docs = [eg.predicted for eg in examples]
         elmo.update(examples)
         for name in ("tagger", "other"):
-            outputs, backprop = listeners_of(nlp, name)[0](docs, is_train=True)
+            outputs, backprop = nlp.get_pipe("elmo").listener_map[name][0](docs, is_train=True)
             d_outputs = [rng.normal(size=output.shape).astype("f") for output in outputs]
             if name in names:
                 backprop(d_outputs)
@@ -231,7 +221,7 @@ def test_gradient_of_two_listeners_is_their_sum():
 
 def test_upstream_gradient_matches_finite_differences():
     nlp = tagger_with({**LISTENER, "initial_weights": [0.5, -0.5, 1.0]}, model={"frozen": False})
-    elmo, (listener,) = nlp.get_pipe("elmo"), listeners_of(nlp, "tagger")
+    elmo, (listener,) = nlp.get_pipe("elmo"), nlp.get_pipe("elmo").listener_map["tagger"]
     examples = make_examples(nlp)
     docs = [eg.predicted for eg in examples]
     rng = numpy.random.default_rng(0)
@@ -258,37 +248,7 @@ def test_upstream_gradient_matches_finite_differences():
         assert (ends[0] - ends[1]) / 4e-3 == pytest.approx(numpy.linalg.norm(gradient), rel=2e-2), name
 
 
-def test_listener_that_never_answers_does_not_stop_the_others():
-    nlp = spacy.blank("en")
-    add_elmo(nlp, model={"frozen": False})
-    nlp.add_pipe("tagger", config=listening())
-    nlp.add_pipe("ner", config={"model": {"tok2vec": LISTENER}})
-    nlp.initialize(lambda: make_examples(nlp))
-    before = get_bilm_weights(nlp)
-    train(nlp, exclude=["ner"])
-    assert any(abs(value - before[key]).max() > 0 for key, value in get_bilm_weights(nlp).items())
-
-
 # Links
-
-
-def test_listener_has_no_width_before_and_the_upstream_width_after_linking():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
-    nlp.add_pipe("tagger", config=listening())
-    (listener,) = listeners_of(nlp, "tagger")
-    assert listener.has_dim("nO") is None
-    full = spacy.blank("en")
-    add_elmo(full)
-    full.add_pipe("tagger", config=listening())
-    assert listeners_of(full, "tagger")[0].get_dim("nO") == WIDTH
-
-
-def test_listener_without_upstream_is_an_error():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("tagger", config=listening())
-    with pytest.raises(ValueError, match="EL071"):
-        nlp.initialize(lambda: make_examples(nlp))
 
 
 def test_listener_finds_its_upstream_by_name_and_else_the_nearest():
@@ -308,7 +268,7 @@ def test_listener_finds_its_upstream_by_name_and_else_the_nearest():
 
 def test_removed_listener_is_forgotten():
     nlp = tagger_with(LISTENER)
-    elmo, (listener,) = nlp.get_pipe("elmo"), listeners_of(nlp, "tagger")
+    elmo, (listener,) = nlp.get_pipe("elmo"), nlp.get_pipe("elmo").listener_map["tagger"]
     elmo.add_listener(listener, "tagger")
     assert elmo.listeners == [listener]
     assert elmo.remove_listener(listener, "tagger") and not elmo.listener_map
@@ -323,25 +283,6 @@ def test_layers_are_kept_while_components_listen():
         _ = nlp("She sat")._.elmo_layers
 
 
-def test_frozen_and_annotating_component_feeds_the_listener():
-    nlp = tagger_with(LISTENER)
-    (listener,) = listeners_of(nlp, "tagger")
-    before, bilm = listener.mix.get_param("w").copy(), get_bilm_weights(nlp)
-    train(nlp, exclude=["elmo"], annotates=["elmo"])
-    assert abs(listener.mix.get_param("w") - before).max() > 0
-    for key, value in get_bilm_weights(nlp).items():
-        numpy.testing.assert_array_equal(value, bilm[key])
-
-
-def test_listener_of_other_sizes_is_an_error(tmp_path):
-    nlp = tagger_with(LISTENER)
-    wide = spacy.blank("en")
-    add_elmo(wide, bilm={**BILM, "projection_width": 12})
-    wide.add_pipe("tagger", source=nlp)
-    with pytest.raises(ValueError, match="EL068.*3 layers of width 16, but found 3 layers of width 24"):
-        wide("She sat")
-
-
 def test_empty_batches_and_docs_can_be_trained():
     nlp = tagger_with(LISTENER, model={"frozen": False})
     empty = [spacy.training.Example.from_dict(nlp.make_doc(text), {}) for text in ("", "  ")]
@@ -354,14 +295,6 @@ def test_empty_batches_and_docs_can_be_trained():
     ner.update([empty[0], *make_examples(ner), empty[0]])
 
 
-def test_projection_is_trained():
-    nlp = tagger_with({**LISTENER, "projection_width": 5})
-    (listener,) = listeners_of(nlp, "tagger")
-    before = listener.mix.layers[0].get_param("W").copy()
-    train(nlp)
-    assert abs(listener.mix.layers[0].get_param("W") - before).max() > 0
-
-
 def test_averages_of_the_optimizer_can_be_used():
     nlp = tagger_with(LISTENER, model={"frozen": False})
     optimizer = Adam(0.01, use_averages=True)
@@ -372,3 +305,177 @@ def test_averages_of_the_optimizer_can_be_used():
         averaged = nlp(text)._.elmo.copy()
     assert abs(plain - averaged).max() > 0
     numpy.testing.assert_allclose(nlp(text)._.elmo, plain, atol=1e-6)
+
+
+# A listener uses the layers of its own training batch, and no other
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_copies_of_the_batch_get_its_layers_and_return_its_gradient(make_pipeline, frozen):
+    """The entity linker trains on copies."""
+    nlp = make_pipeline(elmo={"model": {"frozen": frozen}})
+    elmo, examples = nlp.get_pipe("elmo"), make_examples(nlp)
+    elmo.update(examples)
+    (listener,) = get_listeners(nlp.get_pipe("tagger").model)
+    docs = [eg.predicted for eg in examples]
+    wanted, _ = listener.begin_update(docs)
+    found, backprop = listener.begin_update([doc.copy() for doc in docs])
+    check_rows(found, wanted)
+    backprop(found)
+    gradients = [parameter.grad for parameter in elmo.model.shims[0].bilm.network.parameters()]
+    assert all(gradient is None for gradient in gradients)
+    elmo._flush(None)
+    gradients = [parameter.grad for parameter in elmo.model.shims[0].bilm.network.parameters()]
+    assert all((gradient is None) == frozen for gradient in gradients)
+
+
+def check_rows(found, wanted):
+    for one, other in zip(found, wanted, strict=True):
+        numpy.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("change", [lambda examples: examples[:1], lambda examples: examples[::-1]])
+def test_layers_of_other_docs_than_the_batch_are_computed_or_an_error(make_pipeline, change, frozen):
+    """An error where the biLM is trained."""
+    nlp = make_pipeline(elmo={"model": {"frozen": frozen}})
+    examples = make_examples(nlp)
+    nlp.get_pipe("elmo").update(examples)
+    if not frozen:
+        with pytest.raises(ValueError, match="gradient would not reach the biLM"):
+            nlp.get_pipe("tagger").update(change(examples))
+        return
+    (listener,) = get_listeners(nlp.get_pipe("tagger").model)
+    docs = [eg.predicted for eg in change(examples)]
+    found, _ = listener.begin_update(docs)
+    check_rows(found, listener.predict([nlp.get_pipe("elmo")(doc) for doc in docs]))
+
+
+def test_changed_tokens_of_a_batch_are_an_error(make_pipeline):
+    nlp = make_pipeline()
+    examples = make_examples(nlp)
+    nlp.get_pipe("elmo").update(examples)
+    with examples[0].predicted.retokenize() as retokenizer:
+        retokenizer.merge(examples[0].predicted[0:2])
+    with pytest.raises(ValueError, match="tokens of a training batch have changed"):
+        nlp.get_pipe("tagger").update(examples)
+
+
+def test_a_component_that_is_frozen_later_annotates_each_batch(make_pipeline):
+    """What the listener received while the component was active is of no use any more, whatever the words."""
+    nlp = make_pipeline()
+    (listener,) = get_listeners(nlp.get_pipe("tagger").model)
+    examples = make_examples(nlp)
+    nlp.update(examples)
+    docs = [eg.predicted for eg in make_examples(nlp)][::-1]
+    for doc in docs:
+        nlp.get_pipe("elmo")(doc)
+    trained, _ = listener.begin_update(docs)
+    for found, wanted in zip(trained, listener.predict(docs)):
+        numpy.testing.assert_array_equal(found, wanted)
+    nlp.update(make_examples(nlp), exclude=["elmo"])
+
+
+# spaCy's functions that pass Docs which no ELMo component has read: entity linker, rehearsal, `debug model`
+
+
+NORMED = {**LISTENER, "layer_norm": "token"}
+
+
+def make_kb(vocab):
+    kb = InMemoryLookupKB(vocab, entity_vector_length=3)
+    for entity, vector in (("Q1", [1, 0, 0]), ("Q2", [0, 1, 0])):
+        kb.add_entity(entity=entity, freq=10, entity_vector=vector)
+    kb.add_alias(alias="bank", entities=["Q1", "Q2"], probabilities=[0.5, 0.5])
+    return kb
+
+
+def make_links(nlp):
+    texts = [("She sat on the bank of the river. It was late.", "Q1"), ("The bank raised its rates. We paid.", "Q2")]
+    examples = []
+    for text, entity in texts:
+        doc = nlp.make_doc(text)
+        start = text.index("bank")
+        links = {(start, start + 4): {entity: 1.0, "Q1" if entity == "Q2" else "Q2": 0.0}}
+        starts = [1 if i == 0 or doc[i - 1].text == "." else -1 for i in range(len(doc))]
+        record = {"entities": [(start, start + 4, "THING")], "links": links, "sent_starts": starts}
+        examples.append(Example.from_dict(doc, record))
+    return examples
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize(
+    "tok2vec", [NORMED, TOK2VECS["with elmo"], task_encoder(), CNN], ids=["listener", "joined", "task encoder", "own"]
+)
+def test_entity_linker_learns(tok2vec, frozen):
+    spacy.util.fix_random_seed(0)
+    nlp = spacy.blank("en")
+    add_elmo(nlp, model={"frozen": frozen})
+    nlp.config["training"]["annotating_components"] = ["elmo"] if tok2vec is CNN else []
+    nlp.add_pipe("sentencizer", first=True)
+    linker = nlp.add_pipe("entity_linker", config={"model": {"tok2vec": tok2vec}, "incl_prior": False})
+    linker.set_kb(make_kb)
+    optimizer = nlp.initialize(lambda: make_links(nlp))
+    optimizer.learn_rate = 0.02
+    before = get_bilm_weights(nlp)
+    for _ in range(150):
+        loss = nlp.update(make_links(nlp), sgd=optimizer, annotates=["sentencizer"])["entity_linker"]
+        if loss < 0.05:
+            break
+    assert loss < 0.05
+    assert (tok2vec is CNN or frozen) == all((get_bilm_weights(nlp)[key] == old).all() for key, old in before.items())
+    for eg, wanted in zip(make_links(nlp), ("Q1", "Q2")):
+        doc = eg.predicted
+        doc.ents = [doc.char_span(ent.start_char, ent.end_char, label="THING") for ent in eg.reference.ents]
+        assert nlp(doc).ents[0].kb_id_ == wanted
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("norm", ["token", None])
+def test_rehearsal(frozen, norm):
+    nlp = tagger_with({**LISTENER, "layer_norm": norm}, model={"frozen": frozen})
+    train(nlp)
+    optimizer = nlp.resume_training()
+    train(nlp, sgd=optimizer)
+    bilm = get_bilm_weights(nlp)
+    raw = [Example.from_dict(nlp.make_doc(text), {}) for text in ("Rivers rise", "She left the bank")]
+    for _ in range(3):
+        losses = nlp.rehearse(raw, sgd=optimizer)
+    assert numpy.isfinite(losses["tagger"]) and losses["tagger"] > 0
+    assert all((bilm[key] == value).all() for key, value in get_bilm_weights(nlp).items())
+    train(nlp, sgd=optimizer)
+
+
+@pytest.mark.parametrize("tok2vec", [LISTENER, task_encoder()], ids=["listener", "task encoder"])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_debug_model(frozen, tok2vec, tmp_path, capsys):
+    nlp = tagger_with(tok2vec, model={"frozen": frozen})
+    DocBin(docs=[eg.reference for eg in make_examples(nlp)]).to_disk(tmp_path / "train.spacy")
+    nlp.config["corpora"]["train"]["path"] = str(tmp_path / "train.spacy")
+    config = nlp.config.interpolate()
+    training = registry.resolve(config["training"], schema=ConfigSchemaTraining)
+    debug_model(config, training, nlp, nlp.get_pipe("tagger"))
+    assert "model looks good" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("norm", ["token", "allennlp"])
+def test_missing_layers_are_computed_by_the_component(norm):
+    nlp = tagger_with({**LISTENER, "layer_norm": norm})
+    (listener,) = nlp.get_pipe("elmo").listener_map["tagger"]
+    docs = [nlp.make_doc("She sat"), nlp("on the bank"), nlp.make_doc("")]
+    found = listener.predict(docs)
+    for one, other in zip(found, listener.predict([nlp(doc.text) for doc in docs]), strict=True):
+        numpy.testing.assert_allclose(one, other, atol=1e-5)
+    with nlp.select_pipes(disable=["elmo"]):
+        nlp.update(make_examples(nlp))
+        assert nlp("She sat")[0].tag_
+
+
+def test_layers_without_a_component_are_zeros_and_a_warning_or_an_error_in_training():
+    nlp = tagger_with(LISTENER)
+    tagger = pickle.loads(pickle.dumps(nlp.get_pipe("tagger")))  # its ELMo component is gone
+    with pytest.warns(UserWarning, match="WL060"):
+        doc = tagger(nlp.make_doc("She sat"))
+    assert doc[0].tag_ and doc[0].tag_ == doc[1].tag_
+    with pytest.raises(ValueError, match="EL071.*no ELMo component"):
+        tagger.update(make_examples(nlp))
