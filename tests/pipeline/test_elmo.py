@@ -1,6 +1,7 @@
 """The component: vectors of every kind of Doc, stored data, sources of weights."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -8,12 +9,14 @@ import numpy
 import pytest
 import spacy
 from spacy.tokens import Doc, Span, Token
+from thinc.api import Adam
+from transformers_tiny import TRANSFORMER
 
-import spacy_elmo.pipeline.model as elmo_model
-from spacy_elmo.pipeline.model import make_random_bilm
-from spacy_elmo.weights import save_bilm
+from spacy_elmo.inference import onednn
+from spacy_elmo.pipeline.contexts import read_docs
+from spacy_elmo.pipeline.model import ElmoModel, get_bilm, get_settings, make_random_bilm
 
-from .tiny import BILM, N_LAYERS, TEXTS, WIDTH, add_elmo, listening, loader_block, make_example, make_examples
+from .tiny import BILM, N_LAYERS, TEXTS, WIDTH, add_elmo, listening, loader_block, make_examples
 
 
 def check_shapes(doc):
@@ -46,17 +49,8 @@ ODD_TEXTS = ["", " ", "\n\n \t", "x", "a" * 10_000, EMOJI, "\u200b \u00ad", "ש�
 @pytest.mark.parametrize("text", [*ODD_TEXTS, "我爱北京天安门。", "e\u0301\u0301\u0301", *TEXTS])
 def test_odd_texts_give_finite_vectors(nlp, text):
     check_shapes(nlp(text))
-
-
-def test_lone_surrogates_are_refused_by_spacy_itself(nlp):
-    with pytest.raises(UnicodeEncodeError):
-        nlp("\ud83d")
-
-
-def test_pipe_gives_the_same_as_one_by_one(nlp):
-    for doc, text in zip(nlp.pipe(TEXTS * 3, batch_size=4), TEXTS * 3):
-        check_shapes(doc)
-        numpy.testing.assert_allclose(doc._.elmo, nlp(text)._.elmo, atol=1e-6)
+    for doc in nlp.pipe([text, TEXTS[0]]):
+        numpy.testing.assert_allclose(doc._.elmo, nlp(doc.text)._.elmo, atol=1e-6)
 
 
 def test_words_are_read_without_the_spaces_between(nlp):
@@ -160,24 +154,10 @@ def test_auto_context_is_sentences_where_they_are_set(nlp):
     whole = nlp(Doc(nlp.vocab, words=words))
     numpy.testing.assert_allclose(with_sents._.elmo[3:], alone._.elmo, atol=1e-6)
     assert abs(with_sents._.elmo - whole._.elmo).max() > 1e-4
-
-
-def test_doc_context_ignores_sentences():
-    nlp = spacy.blank("en")
-    add_elmo(nlp, model={"contexts": "doc"})
-    words = ["It", "rains", ".", "We", "stay", "."]
-    with_sents = nlp(Doc(nlp.vocab, words=words, sent_starts=[True, False, False, True, False, False]))
-    numpy.testing.assert_allclose(with_sents._.elmo, nlp(Doc(nlp.vocab, words=words))._.elmo, atol=1e-6)
-
-
-def test_sentence_context_without_boundaries_is_an_error():
-    nlp = spacy.blank("en")
-    add_elmo(nlp, model={"contexts": "sentences"})
-    with pytest.raises(ValueError, match="no sentence boundaries"):
-        nlp("Two words")
-    check_shapes(nlp(""))
-    nlp.add_pipe("sentencizer", before="elmo")
-    check_shapes(nlp("Two words. Two more."))
+    ignoring = spacy.blank("en")
+    add_elmo(ignoring, model={"contexts": "doc"})
+    doc = ignoring(Doc(ignoring.vocab, words=words, sent_starts=starts))
+    numpy.testing.assert_allclose(doc._.elmo, whole._.elmo, atol=1e-6)
 
 
 @pytest.mark.parametrize("state", ["reset", "steady", "carry"])
@@ -193,13 +173,6 @@ def test_windows_keep_the_centre(state):
     else:
         expected = bilm.embed([words[12:32]], state=state)[0]  # the second window; kept from the middle of the overlap
         numpy.testing.assert_allclose(doc._.elmo_layers[:, 16:28], expected[:, 4:16], atol=1e-5)
-
-
-def test_carried_state_is_reset_for_each_doc():
-    nlp = spacy.blank("en")
-    add_elmo(nlp, model={"state": "carry", "max_tokens": 4, "overlap": 0})
-    docs = list(nlp.pipe([TEXTS[0], TEXTS[5], TEXTS[0]]))
-    numpy.testing.assert_allclose(docs[0]._.elmo, docs[2]._.elmo, atol=1e-6)
 
 
 PEAK = """
@@ -239,110 +212,6 @@ def test_working_memory_does_not_grow_with_the_doc(pytestconfig):
     assert peaks[100_000] - peaks[10_000] < 30e6, peaks
 
 
-# Weights
-
-
-def test_untouched_component_takes_the_packaged_weights(packaged):
-    text = "on the bank"
-    expected = make_random_bilm(BILM, 7).embed([text.split()])[0]
-
-    def fresh():
-        nlp = spacy.blank("en")
-        nlp.add_pipe("elmo")
-        return nlp
-
-    def check(nlp):
-        numpy.testing.assert_allclose(nlp(text)._.elmo_layers, expected, atol=1e-5)
-
-    check(fresh())
-    nlp = fresh()
-    nlp.initialize()
-    check(nlp)
-    numpy.testing.assert_allclose(next(fresh().pipe([text]))._.elmo_layers, expected, atol=1e-5)
-    check(fresh().from_bytes(fresh().to_bytes()))
-
-
-def test_untouched_component_is_saved_with_the_packaged_weights(packaged, tmp_path):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
-    nlp.to_disk(tmp_path / "pipeline")
-    packaged.setattr(elmo_model, "load_bilm", None)
-    assert spacy.load(tmp_path / "pipeline")("bank")._.elmo.any()
-
-
-@pytest.fixture
-def packaged(monkeypatch, tmp_path):
-    """A packaged biLM: tiny, in a folder of its own."""
-    save_bilm(make_random_bilm(BILM, 7), tmp_path / "packaged")
-    load = elmo_model.load_bilm
-    monkeypatch.setattr(elmo_model, "load_bilm", lambda name: load(tmp_path / "packaged"))
-    return monkeypatch
-
-
-def test_other_sizes_than_packaged_are_an_error(packaged):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"bilm": {**BILM, "n_layers": 3}}})
-    with pytest.raises(ValueError, match="n_layers is 2, not 3.*BiLMLoader"):
-        nlp("text")
-    same = spacy.blank("en")
-    same.add_pipe("elmo", config={"model": {"bilm": BILM}})
-    assert same("text")._.elmo.any()
-
-
-def test_without_packaged_weights_nothing_is_made_up(monkeypatch, tmp_path):
-    load = elmo_model.load_bilm
-    monkeypatch.setattr(elmo_model, "load_bilm", lambda name: load(tmp_path / "nothing"))
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
-    with pytest.raises(ValueError, match="EL020"):
-        nlp("text")
-
-
-def test_loader_of_the_config_fills_the_component(tmp_path):
-    save_bilm(make_random_bilm(BILM, 3), tmp_path / "bilm")
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
-    loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": str(tmp_path / "bilm")}
-    nlp.config["initialize"]["components"]["elmo"] = {"loader": loader}
-    nlp.initialize()
-    expected = make_random_bilm(BILM, 3).embed([["bank"]])[0]
-    numpy.testing.assert_allclose(nlp("bank")._.elmo_layers, expected, atol=1e-6)
-
-
-def test_loader_of_the_config_is_never_passed_over(packaged):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
-    nlp.config["initialize"]["components"]["elmo"] = loader_block()
-    for use in (lambda: nlp("text"), nlp.to_bytes, lambda: list(nlp.pipe(["text"] * 3, n_process=2))):
-        with pytest.raises(ValueError, match="loader that was not called"):
-            use()
-        assert nlp.get_pipe("elmo").sizes is None
-    nlp.initialize()
-    assert nlp("text")._.elmo.any()
-
-
-def test_loader_with_other_sizes_than_the_config_is_an_error():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"bilm": {**BILM, "cell_width": 20}}})
-    nlp.config["initialize"]["components"]["elmo"] = loader_block()
-    with pytest.raises(ValueError, match="cell_width is 16, not 20"):
-        nlp.initialize()
-
-
-def test_loader_that_gives_something_else_is_an_error():
-    nlp = spacy.blank("en")
-    elmo = nlp.add_pipe("elmo")
-    with pytest.raises(ValueError, match="a dict"):
-        elmo.initialize(lambda: [make_example(nlp)], nlp=nlp, loader=dict)
-
-
-def test_initialize_again_keeps_weights_without_a_loader(nlp):
-    before = nlp("bank")._.elmo.copy()
-    del nlp.config["initialize"]["components"]["elmo"]
-    nlp.initialize()
-    numpy.testing.assert_array_equal(nlp("bank")._.elmo, before)
-
-
 # Settings
 
 
@@ -366,6 +235,9 @@ def test_initialize_again_keeps_weights_without_a_loader(nlp):
         ({"model": {"frozen": False, "state": "carry"}}, "(?s)state.*'carry'"),
         ({"model": {"max_tokens": "10"}}, "(?s)max_tokens.*'10'"),
         ({"model": {"layer_cache_mb": "64"}}, "(?s)layer_cache_mb.*'64'"),
+        ({"model": {"layer_cache_dtype": "int8"}}, "(?s)layer_cache_dtype"),
+        ({"model": {"precision": "int4"}}, "(?s)precision.*'int4'"),
+        ({"model": {"precision": "bfloat16", "frozen": False}}, "(?s)precision is 'bfloat16'.*trained"),
     ],
 )
 def test_invalid_settings_are_an_error(config, message):
@@ -377,3 +249,158 @@ def test_analyze_pipes_knows_what_is_assigned(nlp):
     analysis = nlp.analyze_pipes()
     assert "doc._.elmo" in analysis["summary"]["elmo"]["assigns"]
     assert "token._.elmo_layers" in analysis["summary"]["elmo"]["assigns"]
+
+
+# Docs are split into runs: every word in exactly one kept slice, space tokens in none
+
+
+BLANK = spacy.blank("en")
+
+
+def make_settings(**given):
+    return get_settings(ElmoModel(**given))
+
+
+def make_doc(words, starts=None):
+    return Doc(BLANK.vocab, words=words, sent_starts=starts)
+
+
+@pytest.mark.parametrize("state", ["reset", "carry"])
+@pytest.mark.parametrize("n_words", [7, 8, 9, 30])
+def test_windows_keep_each_word_once(n_words, state):
+    settings = make_settings(contexts="doc", state=state, max_tokens=8, overlap=0 if state == "carry" else 3)
+    words = [f"w{i}" for i in range(n_words)]
+    found = read_docs([make_doc([" ", *words]), make_doc(words)], settings)
+    assert all(len(run) <= 8 for run in found.runs)
+    positions, rows = found.gather(0, len(found.runs))
+    read = [word for run in found.runs for word in run]
+    assert [read[position] for position in positions] == 2 * words
+    assert rows.tolist() == [i for i in range(2 * n_words + 1) if i]
+
+
+@pytest.mark.parametrize("starts", [[False, False, True], [None, None, True], [True, False, True]])
+def test_the_first_token_starts_a_sentence_whatever_its_annotation(starts):
+    found = read_docs([make_doc(["a", "b", "c"], starts)], make_settings())
+    assert found.runs == [["a", "b"], ["c"]] and found.gather(0, 2)[1].tolist() == [0, 1, 2]
+
+
+def test_docs_of_several_vocabularies_can_be_mixed():
+    strange = Doc(spacy.blank("en").vocab, words=["xylophone", "rains"])
+    assert read_docs([make_doc(["It", "rains"]), strange], make_settings()).runs == [
+        ["It", "rains"],
+        ["xylophone", "rains"],
+    ]
+
+
+@pytest.mark.parametrize("first", [[2, 4], [4, 2, 4], []])
+def test_sentences_of_a_user_hook_need_not_be_in_order_nor_have_all_tokens(first):
+    doc = make_doc(["Title", ":", "It", "rains", "We", "stay"], [True, False, False, False, True, False])
+    doc.user_hooks["sents"] = lambda doc: [doc[start : start + 2] for start in first]
+    found = read_docs([doc], make_settings())
+    assert [len(run) for run in found.runs] == ([2, 2, 2] if first else [6])
+    numpy.testing.assert_array_equal(found.gather(0, len(found.runs))[1], numpy.arange(6))
+
+
+# A biLM in reduced precision
+
+
+PRECISIONS = [
+    pytest.param(name, marks=pytest.mark.skipif(not onednn.works(name), reason=f"torch without {name} products"))
+    for name in ("bfloat16", "int8")
+]
+
+
+def with_precision(precision):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, model={"precision": precision})
+    return nlp
+
+
+def vectors_of(nlp):
+    return [doc._.elmo for doc in nlp.pipe(TEXTS)]
+
+
+def assert_same(nlp, other):
+    assert get_bilm(other.get_pipe("elmo").model).precision == get_bilm(nlp.get_pipe("elmo").model).precision
+    assert all(numpy.array_equal(one, two) for one, two in zip(vectors_of(nlp), vectors_of(other)))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_pipelines_in_fewer_bits_are_saved_pickled_and_loaded(precision, tmp_path):
+    nlp = with_precision(precision)
+    nlp.to_disk(tmp_path / "nlp")
+    assert_same(nlp, spacy.load(tmp_path / "nlp"))
+    assert_same(nlp, pickle.loads(pickle.dumps(nlp)))
+    assert get_bilm(nlp.get_pipe("elmo").model.copy()).precision == precision
+    other = with_precision(precision).from_bytes(nlp.to_bytes())
+    assert_same(nlp, other)
+    assert other.to_bytes() == nlp.to_bytes()
+    assert (b'"I8"' in nlp.to_bytes()) == (precision == "int8")  # in the header of the weights
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_precision_can_be_chosen_when_a_pipeline_is_loaded(precision, tmp_path):
+    with_precision("float32").to_disk(tmp_path / "nlp")
+    nlp = spacy.load(tmp_path / "nlp", config={"components": {"elmo": {"model": {"precision": precision}}}})
+    assert_same(with_precision(precision), nlp)
+    exact = vectors_of(spacy.load(tmp_path / "nlp"))
+    assert 0 < max(numpy.abs(one - two).max() for one, two in zip(exact, vectors_of(nlp)) if one.size) < 0.1
+
+
+def test_float16_on_a_cpu_is_refused_with_a_remedy():
+    with pytest.raises(ValueError, match="EL015.*float16.*cpu.*float32.*components.NAME.model.precision"):
+        with_precision("float16")
+
+
+# A transformer biLM
+
+
+FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "layer_decay": 0.5, "unfreeze_every": 1}
+
+
+def with_transformer(**model):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, bilm=TRANSFORMER, model={"frozen": True, **model})
+    return nlp
+
+
+def test_vectors_are_those_of_the_bilm_alone_and_in_batches():
+    nlp = with_transformer()
+    bilm = make_random_bilm(TRANSFORMER, 1)
+    for doc, text in zip(nlp.pipe(TEXTS), TEXTS):
+        words = [token.text for token in doc if not token.is_space]
+        kept = [token.i for token in doc if not token.is_space]
+        numpy.testing.assert_allclose(doc._.elmo_layers[:, kept], bilm.embed([words])[0], atol=1e-5)
+        numpy.testing.assert_allclose(nlp(text)._.elmo_layers, doc._.elmo_layers, atol=1e-5)
+
+
+def test_long_docs_are_read_in_windows_or_refused():
+    nlp = with_transformer(max_tokens=50, overlap=10)
+    doc = nlp(Doc(nlp.vocab, words=["word"] * 1000))
+    assert doc._.elmo.shape == (1000, 16) and numpy.isfinite(doc._.elmo).all()
+    nlp = with_transformer(max_tokens=500)
+    with pytest.raises(ValueError, match="502 tokens.*at most 200.*set max_tokens"):
+        nlp(Doc(nlp.vocab, words=["word"] * 1000))
+    with pytest.raises(ValueError, match="carry"):
+        with_transformer(state="carry")
+
+
+def test_saved_pipeline_gives_the_same_vectors(tmp_path):
+    nlp = with_transformer()
+    nlp.to_disk(tmp_path / "pipeline")
+    loaded = spacy.load(tmp_path / "pipeline")
+    assert numpy.array_equal(loaded(TEXTS[0])._.elmo_layers, nlp(TEXTS[0])._.elmo_layers)
+
+
+@pytest.mark.parametrize("fine_tuning", [None, FINE_TUNING])
+def test_fine_tuning_reaches_the_layers(fine_tuning):
+    nlp = with_transformer(frozen=False, fine_tuning=fine_tuning)
+    nlp.add_pipe("tagger", config=listening())
+    nlp.initialize(lambda: make_examples(nlp))
+    network = get_bilm(nlp.get_pipe("elmo").model).network
+    before = {name: weight.clone() for name, weight in network.state_dict().items()}
+    optimizer = Adam(0.01)
+    for _ in range(6):  # one layer more after each update
+        nlp.update(make_examples(nlp), sgd=optimizer)
+    same = {name for name, weight in network.state_dict().items() if bool((weight == before[name]).all())}
+    assert not same

@@ -10,7 +10,7 @@ import pytest
 import spacy
 from thinc.api import Config
 
-from spacy_elmo.pipeline.checks import check_weights
+import spacy_elmo.pipeline.model as elmo_model
 from spacy_elmo.pipeline.model import BiLMLoader, make_random_bilm
 from spacy_elmo.pipeline.surprisal import ElmoSurprisal
 from spacy_elmo.weights import save_bilm
@@ -56,14 +56,6 @@ def learned(nlp):
 # The setting
 
 
-def test_weights_are_read_from_the_path_of_the_config(path):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"weights": str(path)})
-    check(nlp)
-    nlp.initialize()
-    check(nlp)
-
-
 @pytest.mark.parametrize("use", ["pipe", "predict_nothing", "update", "replace_listeners", "pickle", "to_bytes"])
 def test_weights_of_the_config_come_first_whatever_comes_first(path, use):
     nlp = spacy.blank("en")
@@ -85,10 +77,13 @@ def test_weights_of_the_config_come_first_whatever_comes_first(path, use):
     assert elmo.model.shims[0].bilm.meta["random_seed"] == 7
 
 
-def test_wrong_path_of_the_config_is_an_error(tmp_path):
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("name", ["absent", "given in full"])
+def test_a_path_that_is_not_there_is_named_in_full(name, elsewhere, tmp_path):
     nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"weights": str(tmp_path / "nothing")})
-    with pytest.raises(ValueError, match="EL020"):
+    nlp.add_pipe("elmo", config={"weights": str(tmp_path / name) if " " in name else name})
+    elsewhere()
+    with pytest.raises(ValueError, match=f"EL020.*{tmp_path}.{name}"):
         nlp(TEXT)
     with pytest.raises(ValueError, match="(?s)weights.*pattern"):
         spacy.blank("en").add_pipe("elmo", config={"weights": " "})
@@ -108,12 +103,6 @@ def test_a_saved_pipeline_does_not_need_the_path(path, tmp_path):
     check(spacy.util.load_model_from_config(loaded.config, auto_fill=True).from_bytes(loaded.to_bytes()))
 
 
-def test_the_setting_is_filled_in():
-    config = Config({"nlp": {"lang": "en", "pipeline": ["elmo"]}, "components": {"elmo": {"factory": "elmo"}}})
-    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
-    assert nlp.config["components"]["elmo"]["weights"] is None
-
-
 def test_a_loader_beside_weights_is_an_error(path):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"weights": str(path)})
@@ -131,15 +120,6 @@ def test_a_loader_of_a_component_that_is_not_there_is_an_error():
     nlp.config["initialize"]["components"]["elmo"] = loader_block(seed=3)
     with pytest.raises(ValueError, match=r"\(bilm\) has no component 'elmo'.*Rename.*components.bilm.loader"):
         nlp.initialize()
-
-
-@pytest.mark.issue(16)
-@pytest.mark.parametrize("loader", [None, {"@misc": "other.Loader.v1"}])
-def test_loaders_of_others_are_no_error(loader):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
-    nlp.config["initialize"]["components"]["other"] = {"loader": loader}
-    check_weights(nlp, nlp.get_pipe("elmo"), has_loader=False)
 
 
 @pytest.mark.issue(16)
@@ -166,19 +146,92 @@ def test_a_path_that_no_loader_reads_is_told(path):
     nlp.initialize()  # it is read
 
 
+# The weights of the package, and loaders
+
+
+@pytest.fixture
+def packaged(monkeypatch, tmp_path):
+    """A packaged biLM: tiny, in a folder of its own."""
+    save_bilm(make_random_bilm(BILM, 7), tmp_path / "packaged")
+    load = elmo_model.load_bilm
+    monkeypatch.setattr(elmo_model, "load_bilm", lambda name: load(tmp_path / "packaged"))
+    return monkeypatch
+
+
+def test_untouched_component_takes_the_packaged_weights(packaged, tmp_path):
+    def fresh():
+        nlp = spacy.blank("en")
+        nlp.add_pipe("elmo")
+        return nlp
+
+    check(fresh())
+    nlp = fresh()
+    nlp.initialize()
+    check(nlp)
+    nlp.initialize()
+    check(nlp)
+    doc = next(fresh().pipe([TEXT]))
+    numpy.testing.assert_allclose(doc._.elmo_layers, nlp(TEXT)._.elmo_layers, atol=1e-5)
+    check(fresh().from_bytes(fresh().to_bytes()))
+    fresh().to_disk(tmp_path / "pipeline")
+    packaged.setattr(elmo_model, "load_bilm", None)
+    check(spacy.load(tmp_path / "pipeline"))
+
+
+def test_other_sizes_than_packaged_are_an_error(packaged):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": {"bilm": {**BILM, "n_layers": 3}}})
+    with pytest.raises(ValueError, match="n_layers is 2, not 3.*BiLMLoader"):
+        nlp("text")
+    same = spacy.blank("en")
+    same.add_pipe("elmo", config={"model": {"bilm": BILM}})
+    assert same("text")._.elmo.any()
+
+
+def test_loader_of_the_config_is_never_passed_over(packaged):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.config["initialize"]["components"]["elmo"] = loader_block()
+    for use in (lambda: nlp("text"), nlp.to_bytes, lambda: list(nlp.pipe(["text"] * 3, n_process=2))):
+        with pytest.raises(ValueError, match="loader that was not called"):
+            use()
+        assert nlp.get_pipe("elmo").sizes is None
+    nlp.initialize()
+    assert nlp("text")._.elmo.any()
+
+
+def test_loader_with_other_sizes_than_the_config_is_an_error():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": {"bilm": {**BILM, "cell_width": 20}}})
+    nlp.config["initialize"]["components"]["elmo"] = loader_block()
+    with pytest.raises(ValueError, match="cell_width is 16, not 20"):
+        nlp.initialize()
+
+
+def test_loader_that_gives_something_else_is_an_error():
+    nlp = spacy.blank("en")
+    elmo = nlp.add_pipe("elmo")
+    with pytest.raises(ValueError, match="a dict"):
+        elmo.initialize(lambda: [make_example(nlp)], nlp=nlp, loader=dict)
+
+
 # In a trained pipeline
 
 
-@pytest.mark.parametrize("how", ["load_weights", "initialize"])
+@pytest.mark.parametrize("how", ["load_weights", "initialize", "sourced"])
 def test_trained_components_stay_when_weights_are_loaded(path, how):
-    nlp = trained()
+    nlp = source = trained()
     before, elmo = learned(nlp), nlp.get_pipe("elmo")
+    if how == "sourced":
+        nlp = spacy.blank("en")
+        nlp.add_pipe("elmo", config={"weights": str(path)})
+        nlp.add_pipe("tagger", source=source)
     with pytest.warns(UserWarning, match="WL066.*'tagger'"):
         if how == "load_weights":
             elmo.load_weights(path)
-        else:
+        elif how == "initialize":
             elmo.initialize(lambda: [], loader=lambda: make_random_bilm(BILM, 7))
-    check(nlp)
+        check(nlp)
     for old, new in zip(before, learned(nlp), strict=True):
         numpy.testing.assert_array_equal(old, new)
 
@@ -194,17 +247,6 @@ def test_weights_of_other_sizes_than_trained_listeners_are_refused(tmp_path):
     fresh.add_pipe("tagger", config=listening())
     fresh.get_pipe("elmo").load_weights(wide)
     assert fresh.get_pipe("elmo").listeners[0].get_dim("nO") == 24
-
-
-def test_a_component_is_added_before_a_trained_one_without_resetting_it(path):
-    source, nlp = trained(), spacy.blank("en")
-    nlp.add_pipe("elmo", config={"weights": str(path)})
-    nlp.add_pipe("tagger", source=source)
-    before = learned(source)
-    with pytest.warns(UserWarning, match="WL066.*'tagger'"):
-        check(nlp)
-    for old, new in zip(before, learned(nlp), strict=True):
-        numpy.testing.assert_array_equal(old, new)
 
 
 # Languages
@@ -304,15 +346,6 @@ def test_a_loader_reads_the_files_of_the_folder_where_it_was_made(path, elsewher
     check(nlp)
     with pytest.raises(ValueError, match="EL007"):  # read, and without a softmax
         surprisal.bilm  # noqa: B018
-
-
-@pytest.mark.issue(37)
-def test_a_path_that_is_not_there_is_named_in_full(elsewhere, tmp_path):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"weights": "absent"})
-    elsewhere()
-    with pytest.raises(ValueError, match=f"EL020.*{tmp_path}.absent"):
-        nlp(TEXT)
 
 
 @pytest.mark.issue(37)
