@@ -1,19 +1,27 @@
-"""The task encoder: [x; ELMo] -> dropout -> encoder -> [h; ELMo'], in spaCy's components."""
+"""The task encoder: [x; ELMo] -> dropout -> encoder -> [h; ELMo'], in spaCy's components, and its layers."""
+
+import pickle
 
 import numpy
 import pytest
 import spacy
+import torch
 from spacy.tokens import Doc
 from spacy.training import Example
-from thinc.api import fix_random_seed, noop
+from thinc.api import Maxout, chain, expand_window, fix_random_seed, residual, set_dropout_rate
 
-from spacy_elmo.pipeline.listener import build_listener, get_listeners
+from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.mix import mix_layers
-from spacy_elmo.pipeline.task_layers import ElmoTaskEncoder
+from spacy_elmo.pipeline.task_layers import (
+    BiLSTM,
+    BiLSTMEncoder,
+    infer_residual_widths,
+    init_from_input,
+)
 
 from .placements import BILSTM, EMBED, INPUT, OUTPUT, PLACEMENTS, WINDOW, make_full_examples, make_tagger, task_encoder
 from .test_listener import REDUCE, get_bilm_weights
-from .tiny import LISTENER, TEXTS, WIDTH, add_elmo, loader_block, make_examples
+from .tiny import LISTENER, TEXTS, add_elmo, loader_block, make_examples
 
 TEXT = "She sat on the bank of the river."
 PATHS = {name: [f"model.tok2vec.{key}" for key in blocks] for name, blocks in PLACEMENTS.items()}
@@ -156,6 +164,7 @@ def test_taglm_is_an_encoder_above_an_encoder():
     assert below[0].shape[1] == 10 and wanted.shape[1] == 4
 
 
+WRONG_NUMBER = r"initial_weights of 'tagger' has 2 weights \(\[1.0, 2.0\]\).*3 layers"
 COMPONENTS = {
     **{name: {"model": {}} for name in ("tagger", "morphologizer", "trainable_lemmatizer", "senter", "ner", "spancat")},
     "parser": {"model": {}, "min_action_freq": 1},
@@ -176,11 +185,6 @@ def test_component_trains_and_reads_anything(name):
         losses = nlp.update([*make_full_examples(nlp), Example.from_dict(nlp.make_doc(""), {})], drop=0.2)
     assert numpy.isfinite(losses[name])
     list(nlp.pipe(TEXTS))
-
-
-def test_output_alone_needs_no_known_width_of_elmo():
-    nlp = make_tagger(task_encoder("output", elmo_output=LISTENER))
-    assert tok2vec_of(nlp).get_dim("nO") == 10 + WIDTH
 
 
 @pytest.mark.parametrize("frozen", [True, False])
@@ -216,19 +220,6 @@ def test_trained_tagger_learns_its_examples():
         assert [token.tag_ for token in doc] == [token.tag_ for token in eg.reference]
 
 
-def test_placement_without_elmo_is_an_error():
-    nlp = spacy.blank("en")
-    add_elmo(nlp)
-    tok2vec = task_encoder(elmo_input=None, elmo_output=None)
-    with pytest.raises(ValueError, match="encoder places.*elmo_input and elmo_output are both null"):
-        nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}})
-
-
-def test_settings_that_make_no_sense_are_an_error():
-    with pytest.raises(ValueError, match="encode is 'noop' of unknown width"):
-        ElmoTaskEncoder(noop(), noop(), elmo_input=build_listener(), dropout=1.0)
-
-
 @pytest.mark.parametrize(
     "settings, problem",
     [
@@ -236,7 +227,14 @@ def test_settings_that_make_no_sense_are_an_error():
         ({"elmo_input": None, "elmo_output": BILSTM}, "elmo_output is '.*', which has no ELMo"),
         ({"embed": BILSTM}, "embed is the encoder '.*', should embed words"),
         ({"encode": EMBED}, "encode is '.*', which reads Docs, should be an encoder of vectors"),
+        ({"elmo_input": None, "elmo_output": None}, "encoder places.*elmo_input and elmo_output are both null"),
+        ({"elmo_input": {**INPUT, "initial_weights": [1.0, 2.0]}}, WRONG_NUMBER),
+        ({"elmo_output": {**OUTPUT, "initial_weights": [1.0, 2.0]}}, WRONG_NUMBER),
         ({"dropout": "0.5"}, "dropout.*'0.5'"),
+        ({"dropout": 1.0}, "dropout.*1.0"),
+        ({"encode": {**BILSTM, "width": 5}}, "width.*5"),
+        ({"encode": {**BILSTM, "depth": 0}}, "depth"),
+        ({"encode": {**BILSTM, "dropout": 1.0}}, "dropout"),
         ({"encode": {**BILSTM, "width": "10"}}, "width.*'10'"),
         ({"elmo_input": {**LISTENER, "projection_width": "5"}}, "projection_width.*'5'"),
     ],
@@ -246,12 +244,181 @@ def test_blocks_in_the_wrong_place_are_an_error(settings, problem):
         make_tagger(task_encoder(**settings))
 
 
-def test_wrong_number_of_weights_is_an_error_before_training():
-    for block, name in ((INPUT, "elmo_input"), (OUTPUT, "elmo_output")):
-        nlp = spacy.blank("en")
-        add_elmo(nlp)
-        wrong = {**block, "initial_weights": [1.0, 2.0]}
-        tok2vec = task_encoder(**{name: wrong})
-        message = r"initial_weights of 'tagger' has 2 weights \(\[1.0, 2.0\]\).*3 layers"
-        with pytest.raises(ValueError, match=message):
-            nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}})
+# The BiLSTM encoder: torch's LSTM over each sequence, with weights that Thinc keeps
+
+
+LENGTHS = [3, 0, 5, 1, 5]
+N_INPUTS, ENCODER_WIDTH = 7, 6
+
+
+def make_sequences(lengths=LENGTHS, width=N_INPUTS, seed=0):
+    rng = numpy.random.default_rng(seed)
+    return [rng.normal(size=(length, width)).astype("float32") for length in lengths]
+
+
+def make_encoder(seed=0, **settings):
+    fix_random_seed(seed)
+    encoder = BiLSTMEncoder(ENCODER_WIDTH, **settings)
+    encoder.initialize(X=make_sequences())
+    return encoder
+
+
+def torch_twin(layer):
+    """torch's own module with the weights of a layer."""
+    twin = torch.nn.LSTM(layer.get_dim("nI"), layer.get_dim("nO") // 2, bidirectional=True)
+    flat = torch.from_numpy(layer.get_param("W"))
+    kinds = ["weight_ih", "weight_hh"], ["bias_ih", "bias_hh"]
+    names = [f"{kind}_l0{direction}" for group in kinds for direction in ("", "_reverse") for kind in group]
+    start = 0
+    for name in names:
+        parameter = getattr(twin, name)
+        parameter.data = flat[start : start + parameter.numel()].view(parameter.shape).clone()
+        start += parameter.numel()
+    assert start == len(flat)
+    return twin
+
+
+def test_layer_equals_torch_and_so_do_its_gradients():
+    layer, sequences = BiLSTM(ENCODER_WIDTH), make_sequences()
+    layer.initialize(X=sequences)
+    twin = torch_twin(layer)
+    inputs = [torch.from_numpy(sequence).requires_grad_() for sequence in sequences]
+    wanted = [twin(tensor)[0] if len(tensor) else tensor.new_zeros(0, ENCODER_WIDTH) for tensor in inputs]
+    found, backprop = layer(sequences, is_train=True)
+    d_outputs = make_sequences(width=ENCODER_WIDTH, seed=1)
+    sum((a * torch.from_numpy(b)).sum() for a, b in zip(wanted, d_outputs)).backward()
+    d_inputs = backprop(d_outputs)
+    for ours, torchs, d_ours, tensor in zip(found, wanted, d_inputs, inputs):
+        numpy.testing.assert_allclose(ours, torchs.detach(), atol=1e-6)
+        numpy.testing.assert_allclose(d_ours, 0 if tensor.grad is None else tensor.grad, atol=1e-6)
+    order = ("weight_ih_l0", "weight_hh_l0", "weight_ih_l0_reverse", "weight_hh_l0_reverse")
+    order += ("bias_ih_l0", "bias_hh_l0", "bias_ih_l0_reverse", "bias_hh_l0_reverse")
+    d_weights = torch.cat([getattr(twin, name).grad.ravel() for name in order])
+    numpy.testing.assert_allclose(layer.get_grad("W"), d_weights, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_train", [False, True])
+def test_encoding_does_not_depend_on_the_batch(is_train):
+    encoder, sequences = make_encoder(depth=2), make_sequences()
+    together = encoder(sequences, is_train)[0]
+    for sequence, found in zip(sequences, together):
+        assert found.shape == (len(sequence), ENCODER_WIDTH)
+        numpy.testing.assert_allclose(encoder.predict([sequence])[0], found, atol=1e-6)
+
+
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0]])
+def test_nothing_gives_nothing(lengths):
+    encoder = make_encoder(depth=2)
+    outputs, backprop = encoder(make_sequences(lengths), is_train=True)
+    assert [output.shape for output in outputs] == [(0, ENCODER_WIDTH) for _ in lengths]
+    assert [d_input.shape for d_input in backprop(outputs)] == [(0, N_INPUTS) for _ in lengths]
+
+
+def test_weights_are_saved_as_arrays_and_loaded_into_other_ones():
+    encoder, other = make_encoder(0, depth=2), make_encoder(1, depth=2)
+    assert encoder.get_dim("nI") == N_INPUTS and encoder.get_dim("nO") == ENCODER_WIDTH
+    assert not any(node.shims for node in encoder.walk()), "a shim of torch would pickle"
+    sequences = make_sequences()
+    wanted = encoder.predict(sequences)
+    assert abs(other.predict(sequences)[0] - wanted[0]).max() > 1e-3
+    for copied in (other.from_bytes(encoder.to_bytes()), encoder.copy()):
+        for ours, theirs in zip(copied.predict(sequences), wanted):
+            numpy.testing.assert_array_equal(ours, theirs)
+
+
+def test_dropout_follows_the_training_or_has_a_rate_of_its_own():
+    def n_zeros(model, *, is_train=True):
+        return sum(int((output == 0).sum()) for output in model(make_sequences([50]), is_train)[0])
+
+    following, fixed = make_encoder(), make_encoder(dropout=0.5)
+    assert n_zeros(following) == 0 and n_zeros(fixed) > 50
+    for encoder in (following, fixed):
+        set_dropout_rate(encoder, 0.9)
+    assert n_zeros(following) > 200 and n_zeros(fixed) < 200
+    assert n_zeros(following, is_train=False) == n_zeros(fixed, is_train=False) == 0
+
+
+# Residual layers behind a listener: their width is that of their input
+
+
+def test_residual_layers_take_the_width_of_their_input():
+    """Two in a chain, whose name begins as theirs do; no other layer is changed."""
+    layers = [residual(chain(expand_window(1), Maxout(nO=None, nP=2))) for _ in range(2)]
+    encoder = chain(*layers)
+    infer_residual_widths(encoder)
+    assert [node for node in encoder.walk() if node.init is init_from_input] == layers
+    found = numpy.zeros((3, 6), dtype="float32")
+    encoder.initialize(X=found, Y=numpy.zeros((3, 2), dtype="float32"))
+    assert encoder.predict(found).shape == (3, 6)
+
+
+# A text classifier that pools vectors by their maximum: Docs without tokens score 0, all others as with spaCy
+
+
+SENTENCES = ["She sat on the bank", "It rains", "The bank lends money"]
+CATS = [{"A": 1.0, "B": 0.0}, {"A": 0.0, "B": 1.0}, {"A": 1.0, "B": 0.0}]
+ALL = {f"use_reduce_{kind}": True for kind in ("first", "last", "max", "mean")}
+
+
+def make_textcat(library="spacy-elmo", texts=SENTENCES, factory="textcat", tok2vec=LISTENER):
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    add_elmo(nlp)
+    model = {"@architectures": f"{library}.TextCatReduce.v1", "tok2vec": tok2vec, **ALL}
+    nlp.add_pipe(factory, config={"model": {**model, "exclusive_classes": factory == "textcat"}})
+    examples = [Example.from_dict(nlp.make_doc(text), {"cats": cats}) for text, cats in zip(texts, CATS)]
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(3):
+        nlp.update(examples, sgd=optimizer)
+    return nlp
+
+
+def scores(nlp, texts):
+    return numpy.array([[doc.cats["A"], doc.cats["B"]] for doc in nlp.pipe(texts)])
+
+
+@pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])
+def test_docs_with_tokens_score_as_with_spacy(factory):
+    numpy.testing.assert_allclose(
+        scores(make_textcat(factory=factory), SENTENCES), scores(make_textcat("spacy", factory=factory), SENTENCES)
+    )
+
+
+@pytest.mark.parametrize("tok2vec", [LISTENER, task_encoder()], ids=["listener", "task encoder"])
+def test_a_doc_without_tokens_scores_zero_and_changes_no_other(tok2vec):
+    nlp = make_textcat(tok2vec=tok2vec)
+    found = scores(nlp, ["", SENTENCES[0], "", SENTENCES[1]])
+    assert not found[[0, 2]].any()
+    numpy.testing.assert_allclose(found[[1, 3]], scores(nlp, SENTENCES[:2]), atol=1e-5)
+    assert not scores(nlp, ["", ""]).any()
+    with pytest.raises(ValueError, match="sequence lengths must be > 0"):  # what this is for
+        scores(make_textcat("spacy"), ["", SENTENCES[0]])
+
+
+def test_a_doc_without_tokens_in_the_training_data():
+    texts = [SENTENCES[0], "", SENTENCES[2]]
+    nlp = make_textcat(texts=texts)
+    found = scores(nlp, texts)
+    assert found[0].argmax() == found[2].argmax() == 0 and not found[1].any()
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        lambda nlp: pickle.loads(pickle.dumps(nlp)),
+        lambda nlp: spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes()),
+    ],
+    ids=["pickle", "bytes"],
+)
+def test_a_label_added_later_is_scored_and_saved(copy):
+    nlp = make_textcat()
+    nlp.get_pipe("textcat").add_label("C")
+    found = copy(nlp)(SENTENCES[0]).cats
+    assert list(found) == ["A", "B", "C"] and found == nlp(SENTENCES[0]).cats
+
+
+def test_listeners_can_be_replaced():
+    nlp = make_textcat()
+    before = scores(nlp, ["", *SENTENCES])
+    nlp.replace_listeners("elmo", "textcat", ["model.tok2vec"])
+    numpy.testing.assert_allclose(scores(nlp, ["", *SENTENCES]), before, atol=1e-5)
