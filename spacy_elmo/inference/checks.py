@@ -16,9 +16,7 @@ NO_LISTS = (str, bytes, Mapping, set, frozenset)  # that can be iterated, but ha
 
 
 def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
-    """RETURNS (List[List[str]]): The words of each sentence.
-    RAISES (ValueError): EL011 for input that is not tokenized; for what has no sentences at all.
-    """
+    """The words of each sentence; EL011 for input that is not tokenized, ValueError for what has no sentences."""
     _require_iterable(sentences)
     found: List[List[str]] = []
     for i, sentence in enumerate(sentences):
@@ -31,11 +29,7 @@ def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
 
 
 def check_runs(runs: Iterable[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """The same for runs, which are not copied.
-
-    RETURNS (Sequence[Sequence[str]]): The runs, in a list if they are not in a sequence.
-    RAISES (ValueError): EL011 for a run that is not a list of words; for what has no runs at all.
-    """
+    """The same for runs, which are not copied: in a list only if they are not in a sequence."""
     _require_iterable(runs)
     found = runs if isinstance(runs, Sequence) else list(runs)
     for i, run in enumerate(found):
@@ -65,9 +59,7 @@ def check_positive(name: str, value: int) -> None:
 
 
 def check_state(state: Any) -> str:
-    """RETURNS (str): The policy.
-    RAISES (ValueError): For one that is not known.
-    """
+    """RAISES (ValueError): For a policy that is not known."""
     if not isinstance(state, str) or state not in STATES:
         found = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
         known = ", ".join(f"'{name}'" for name in STATES)
@@ -79,11 +71,7 @@ def check_state(state: Any) -> str:
 
 
 def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False) -> Any:
-    """state (Any): A policy, a state, or None for a zero state.
-    return_state (bool): Whether the state afterwards is wanted.
-    RETURNS (Any): The same; "reset" instead of None if the encoder has no state.
-    RAISES (ValueError): EL340 if the encoder has no state and one is wanted.
-    """
+    """The same; "reset" instead of None if the encoder has no state. EL340 if it has none and one is wanted."""
     if config.has_state:
         return state
     is_given = state is not None and not isinstance(state, str)
@@ -94,9 +82,7 @@ def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False
 
 
 def refuse_state(config: BiLMConfig, wanted: str) -> None:
-    """wanted (str): What the user asks for.
-    RAISES (ValueError): EL340 if the encoder has no state.
-    """
+    """RAISES (ValueError): EL340 if the encoder has no state. `wanted` is what the user asks for."""
     if not config.has_state:
         raise ValueError(Errors.EL340.format(wanted=wanted, encoder=config.encoder))
 
@@ -104,10 +90,7 @@ def refuse_state(config: BiLMConfig, wanted: str) -> None:
 def require_language_model(
     head: Optional[LMHead], vocabulary: Optional[Vocabulary], purpose: str
 ) -> Tuple[LMHead, Vocabulary]:
-    """purpose (str): What needs both, in the plural.
-    RETURNS (Tuple[LMHead, Vocabulary]): Both.
-    RAISES (ValueError): EL007 if one is missing.
-    """
+    """RAISES (ValueError): EL007 if one is missing. `purpose` is what needs both, in the plural."""
     if head is None:
         raise ValueError(Errors.EL007.format(part="softmax", what=purpose))
     if vocabulary is None:
@@ -122,11 +105,7 @@ def require_float32(precision: str, what: str, remedy: str) -> None:
 
 
 def check_text(sentences: Iterable[Sequence[str]], state: str, batch_size: int, purpose: str) -> List[List[str]]:
-    """purpose (str): What is computed of the text, in the plural.
-    RETURNS (List[List[str]]): The words of each sentence.
-    RAISES (ValueError): For an unknown state, a batch size below 1 or no sentences; EL011 for input that is not
-        tokenized.
-    """
+    """`check_sentences` of at least one sentence, state and batch size; `purpose` is what is computed."""
     if state not in STATES:
         raise ValueError(f"The state of {purpose} is {state!r}, but should be one of {STATES}.")
     check_positive("batch_size", batch_size)
@@ -137,11 +116,7 @@ def check_text(sentences: Iterable[Sequence[str]], state: str, batch_size: int, 
 
 
 def layer_choice(layers: Union[str, int], n_layers: int) -> Callable[[Tensor], Tensor]:
-    """layers (Union[str, int]): "all", "top", "mean" or the number of a layer.
-    n_layers (int): L.
-    RETURNS (Callable[[Tensor], Tensor]): Maps layers (L+1, N, D) to the selected ones.
-    RAISES (ValueError): For another value.
-    """
+    """A map of layers (L+1, N, D) to the selected ones: "all", "top", "mean" or the number of a layer."""
     if layers == "all":
         return lambda rows: rows
     if layers == "top":

@@ -17,9 +17,8 @@ from .memory import to_device
 
 
 def make_word_table(config: BiLMConfig, vocabulary: Optional[Vocabulary]) -> WordTable:
-    """config (BiLMConfig): Selects the character codec.
-    vocabulary (Optional[Vocabulary]): Ids of the words as targets.
-    RETURNS (WordTable): With `<S>` and `</S>` only.
+    """A table with `<S>` and `</S>` only, for the codec of a config.
+
     RAISES (ValueError): For a biLM with a token embedder.
     """
     if config.token_embedder is not None:
@@ -56,12 +55,7 @@ class PreparedChunk:
 
 
 def prepare_chunk(table: WordTable, chunk: Chunk, n_directions: int, *, with_characters: bool) -> PreparedChunk:
-    """table (WordTable): Contains the words of the chunk.
-    chunk (Chunk): Lanes of text.
-    n_directions (int): d.
-    with_characters (bool): Whether the network reads characters.
-    RETURNS (PreparedChunk): Its arrays.
-    """
+    """The arrays of a chunk whose words are in the table."""
     inputs = chunk.inputs[:n_directions].reshape(-1)
     # Scatters over the table are several times as fast as `unique`, which sorts.
     first = np.full(len(table), -1, dtype="int64")
@@ -95,10 +89,7 @@ def run_chunk(
     """Compute the layers of one chunk: encode each distinct word once, then run the encoder. Gradients are recorded if
     they are enabled.
 
-    chunk (PreparedChunk): Inputs of the lanes.
-    state (State): State of the lanes, one row each.
     with_resets (bool): Start each block of sentences from a zero state; always true without state.
-    input_dropout (float), recurrent_dropout (float): See `BiLMNetwork.forward`.
     RETURNS (Tuple[List[Tensor], State]): Layers (d, S, B, P) and the new state.
     """
     device = network.device

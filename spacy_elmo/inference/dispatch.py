@@ -108,12 +108,9 @@ def can_join(config: BiLMConfig) -> bool:
 
 
 def choose_path(plan: LanePlan, device: torch.device, precision: str, config: BiLMConfig, *, has_packing: bool) -> Path:
-    """plan (LanePlan): The sequences; at least one is not empty.
-    device (torch.device): Device of the weights.
-    precision (str): Precision of the weights.
-    config (BiLMConfig): Sizes of the LSTM.
+    """The fastest path for a plan in which at least one sequence is not empty.
+
     has_packing (bool): Whether this build of PyTorch has prepacked products on the CPU.
-    RETURNS (Path): The fastest path.
     """
     if device.type != "cpu":
         return Path.BATCHED

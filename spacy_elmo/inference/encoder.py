@@ -41,20 +41,17 @@ class NumberedRuns(NamedTuple):
     runs: List[List[int]]
 
     def tokens(self, *, with_boundaries: bool) -> Ids:
-        """RETURNS (Ids): Shape (N,), the concatenation of all sequences."""
+        """The concatenation of all sequences, shape (N,)."""
         runs = ([BOS, *run, EOS] for run in self.runs) if with_boundaries else self.runs
         return np.fromiter(chain.from_iterable(runs), dtype="int64")
 
     def lengths(self, *, with_boundaries: bool) -> List[int]:
-        """RETURNS (List[int]): Tokens of each sequence."""
         return [len(run) + 2 * with_boundaries for run in self.runs]
 
 
 class Runs(NamedTuple):
-    """Sequences that are converted to numbers slice by slice. Each distinct word of a slice has one vector.
-
-    lengths (List[int]): Words of each sequence.
-    number (Callable[[int, int], NumberedRuns]): Converts the sequences from one to before another.
+    """Sequences that are converted to numbers slice by slice: `number(start, stop)`. Each distinct word of a slice has
+    one vector. `lengths` are without boundaries.
     """
 
     lengths: List[int]
@@ -62,11 +59,8 @@ class Runs(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Layers of some sequences, valid until the next slice is requested or the iteration ends.
-
-    start (int), stop (int): The sequences from `start` to before `stop`.
-    rows (Tensor): Shape (L+1, n, D).
-    has_boundaries (bool): Whether `rows` includes BOS and EOS.
+    """Layers (L+1, n, D) of the sequences from `start` to before `stop`, with BOS and EOS if it `has_boundaries`. They
+    are valid until the next slice is requested or the iteration ends.
     """
 
     start: int
@@ -75,20 +69,15 @@ class Slice(NamedTuple):
     has_boundaries: bool
 
     def inner(self, lengths: Sequence[int]) -> Tensor:
-        """lengths (Sequence[int]): Words of all sequences.
-        RETURNS (Tensor): Shape (L+1, n, D), without the boundaries: a copy if there are any.
-        """
+        """The rows without boundaries: a copy if there are any. `lengths` are the words of all sequences."""
         if not self.has_boundaries:
             return self.rows
         return self.rows[:, torch.from_numpy(inner_places(lengths[self.start : self.stop])).to(self.rows.device)]
 
 
 class Encoder:
-    """Computes layers with constant weights, and holds everything derived from them.
-
-    network (BiLMNetwork), vocabulary (Optional[Vocabulary]), token_embeddings (Optional[Tensor]), lexicon
-        (Optional[Lexicon]): See `BiLM`.
-    steady_state (Optional[State]): The steady state, one row, if it is known.
+    """Computes layers with constant weights, and holds everything derived from them. The arguments are those of `BiLM`;
+    the steady state has one row.
     """
 
     def __init__(
@@ -113,25 +102,21 @@ class Encoder:
 
     @property
     def runner(self) -> Runner:
-        """RETURNS (Runner): Created on first use."""
         if self._runner is None:
             self._runner = make_runner(self.network)
         return self._runner
 
     @property
     def steady_state(self) -> State:
-        """The state after repeated empty sentences `<S> </S>`, from zero until it converges. Computed on first use.
-
-        RETURNS (State): One row; of an encoder without state, the empty state.
+        """The state after repeated empty sentences `<S> </S>`, from zero until it converges, one row. Computed on first
+        use. Of an encoder without state, the empty state.
         """
         if self.known_steady_state is None:
             self.known_steady_state = self._settle()
         return self.known_steady_state
 
     def runs(self, runs: Sequence[Sequence[str]], *, has_gradients: bool = False) -> Runs:
-        """runs (Sequence[Sequence[str]]): Words of each sequence; empty ones are allowed.
-        RETURNS (Runs): For `slices`, or for `with_grad`.
-        """
+        """The words of each sequence, for `slices` or `with_grad`; empty ones are allowed."""
         words = self.words
         encode = words.compute if has_gradients else words.encode
 
@@ -142,9 +127,9 @@ class Encoder:
         return Runs([len(run) for run in runs], number)
 
     def id_runs(self, char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence[int]]) -> Runs:
-        """char_ids (Union[Tensor, NDArray[np.int64]]): Shape (U, C), ids of the codec.
-        index (Sequence[Sequence[int]]): Rows of `char_ids` for each sequence.
-        RETURNS (Runs): The sequences; their word vectors have gradients if these are enabled.
+        """Sequences as rows of character ids (U, C) of the codec: `index` has those of each sequence. Word vectors have
+        gradients if these are enabled.
+
         RAISES (ValueError): EL017 for invalid ids, or if the biLM reads whole words.
         """
         ids = np.asarray(char_ids.cpu() if isinstance(char_ids, Tensor) else char_ids, dtype="int64")
@@ -189,9 +174,7 @@ class Encoder:
     ) -> Iterator[Slice]:
         """Compute the layers of sequences.
 
-        runs (Runs): The sequences.
         state (Union[str, State]): A policy, or a state: sequence i continues from row i, as in bilm-tf and AllenNLP.
-        batch_tokens (int): Tokens computed at once.
         group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive sequences that share a state.
         with_boundaries (bool): For "reset" and "steady": include the rows of BOS and EOS. Otherwise they are always
             included.
@@ -212,11 +195,9 @@ class Encoder:
                 self._trimmer.count(sum(runs.lengths[part.start : part.stop]))
 
     def lanes(self, lanes: SentenceLanes, table: WordTable, n_steps: int) -> Iterator[Tuple[Chunk, Tensor]]:
-        """Compute lanes of text from the zero state, which is carried on from chunk to chunk.
+        """Compute lanes of text from the zero state, which is carried on from chunk to chunk of at most `n_steps`
+        steps.
 
-        lanes (SentenceLanes): The text.
-        table (WordTable): Contains its words.
-        n_steps (int): Maximum number of steps of a chunk.
         YIELDS (Tuple[Chunk, Tensor]): The chunk, and its layers (L+1, S * B, D), ordered by step, then lane, each
             direction in its own reading order. They are valid until the next chunk.
         """
@@ -239,12 +220,7 @@ class Encoder:
                 self._trimmer.count(steps * n_lanes)
 
     def with_grad(self, runs: Runs, *, with_boundaries: bool = False) -> Tensor:
-        """Every sequence from zero, attached to the graph.
-
-        runs (Runs): The sequences; their word vectors have gradients.
-        with_boundaries (bool): Keep rows of the boundaries.
-        RETURNS (Tensor): Shape (L+1, N, D).
-        """
+        """Layers (L+1, N, D) of every sequence from zero, attached to the graph; `runs` were made with gradients."""
         self._check(runs, "reset")
         if not runs.lengths:
             sizes = (self.config.n_layers + 1, 0, self.config.output_width)
@@ -305,7 +281,11 @@ class Encoder:
         for first, stop in _split_by_budget(runs.lengths, batch_tokens):
             part = start.rows(first, stop) if is_by_row else start
             numbered = runs.number(first, stop)
-            rows, end = self._run(numbered, part, workspace, with_boundaries=has_boundaries, with_end=is_by_row)
+            tokens = numbered.tokens(with_boundaries=has_boundaries)
+            plan = plan_lanes(numbered.lengths(with_boundaries=has_boundaries), self._max_lanes)
+            rows, end = self.runner.run(
+                numbered.vectors, (tokens, tokens), plan, part, with_end=is_by_row, workspace=workspace
+            )
             if ends is not None and end is not None and is_by_row:
                 ends.append(end)
             yield Slice(first, stop, rows, has_boundaries)
@@ -348,13 +328,6 @@ class Encoder:
         )
         return rows, end if end is not None else start
 
-    def _run(
-        self, numbered: NumberedRuns, start: State, workspace: Workspace, *, with_boundaries: bool, with_end: bool
-    ) -> Tuple[Tensor, Optional[State]]:
-        tokens = numbered.tokens(with_boundaries=with_boundaries)
-        plan = plan_lanes(numbered.lengths(with_boundaries=with_boundaries), self._max_lanes)
-        return self.runner.run(numbered.vectors, (tokens, tokens), plan, start, with_end=with_end, workspace=workspace)
-
     def _state_after_boundary(self, state: str) -> State:
         """The state after the first boundary, which is the same for every sequence.
 
@@ -383,26 +356,21 @@ class Encoder:
         return MAX_LANES if self.device.type == "cpu" else GPU_MAX_LANES
 
     def _boundaries(self) -> Tensor:
-        """RETURNS (Tensor): Shape (2, P), the vectors of `<S>` and `</S>`."""
+        """The vectors of `<S>` and `</S>`, shape (2, P)."""
         return self.words.encode(self.words.boundaries)
 
 
 def number_words(
     runs: Sequence[Sequence[str]], boundaries: Tuple[str, str] = BOUNDARIES
 ) -> Tuple[List[str], List[List[int]]]:
-    """runs (Sequence[Sequence[str]]): Words of each sequence.
-    boundaries (Tuple[str, str]): The words that are BOS and EOS.
-    RETURNS (Tuple[List[str], List[List[int]]]): Distinct words, boundaries first, and the number of each word.
-    """
+    """Distinct words, boundaries first, and the number of each word of each sequence."""
     distinct = list(dict.fromkeys(chain(boundaries, *runs)))
     number: Dict[str, int] = {word: i for i, word in enumerate(distinct)}
     return distinct, [[number[word] for word in run] for run in runs]
 
 
 def inner_places(lengths: Sequence[int]) -> Ids:
-    """lengths (Sequence[int]): Words of each sequence.
-    RETURNS (Ids): Positions of the words in the concatenation of the sequences with BOS and EOS.
-    """
+    """Positions of the words in the concatenation of the sequences with BOS and EOS; `lengths` are in words."""
     sizes = np.asarray(lengths, dtype="int64")
     firsts = np.cumsum(sizes + 2) - sizes - 1
     return np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())

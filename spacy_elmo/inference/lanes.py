@@ -51,17 +51,14 @@ class Batch(NamedTuple):
     slots: Tuple[Ids, ...]
 
     def of(self, part: slice) -> "Batch":
-        """RETURNS (Batch): Words, slots and states of some directions; the states as pairs."""
+        """Words, slots and states of some directions; the states as pairs."""
         start = State(tuple((h[part], c[part]) for h, c in self.start.layers))
         return Batch(self.vectors, self.words[part], self.plan, start, self.slots[part])
 
 
 class Schedule:
-    """Active lanes, begins and ends of sequences at each step of a plan, on the device; shared by the stacks.
-
-    plan (LanePlan): Positions of the sequences.
-    device (torch.device): Device of the weights.
-    with_end (bool): Whether the states after each sequence are needed.
+    """Active lanes, begins and ends of sequences at each step of a plan, on the device; shared by the stacks. Ends are
+    there if the states after each sequence are needed.
     """
 
     def __init__(self, plan: LanePlan, device: torch.device, with_end: bool) -> None:
@@ -81,13 +78,7 @@ class Schedule:
 
 
 class LaneRun:
-    """Computes one plan with one stack. Here d is the number of directions of the stack.
-
-    stack (Stack): The layers.
-    schedule (Schedule): Of the plan.
-    batch (Batch): Of the directions of the stack.
-    workspace (Workspace): Memory of large arrays.
-    """
+    """Computes one plan with one stack. Here d is the number of directions of the stack, and of the batch."""
 
     def __init__(self, stack: Stack, schedule: Schedule, batch: Batch, workspace: Workspace) -> None:
         self.stack, self.schedule, self.batch = stack, schedule, batch
@@ -107,14 +98,13 @@ class LaneRun:
         self.word_gates = WordGates(stack.layers[0], batch, self.block_steps, 4 * cell_width, workspace)
 
     def run(self) -> None:
-        """Compute all layers of all steps."""
         n_steps = self.batch.plan.n_steps
         for number, first in enumerate(range(0, n_steps, self.block_steps)):
             self.word_gates.begin_block(number)
             self._block(first, min(first + self.block_steps, n_steps))
 
     def write(self, layers: Tensor) -> None:
-        """layers (Tensor): Output, shape (L+1, N, D), tokens in text order; the columns of these directions are set."""
+        """Set the columns of these directions in layers (L+1, N, D), tokens in text order."""
         write_tokens(layers, self.stack.directions.start, self.batch, self.outputs, self.batch.slots)
 
     def _block(self, first: int, end: int) -> None:
@@ -139,10 +129,7 @@ class LaneRun:
             inputs = outputs
 
     def _step(self, number: int, step: Step, s: int, given: Any) -> None:
-        """Compute one step of a layer.
-
-        given (Any): First argument of `step`: gates or inputs.
-        """
+        """Compute one step of a layer. `given` is the first argument of `step`: gates or inputs."""
         b = self.schedule.n_active[s]
         h, c2 = self.h[number], self.c2[number]
         if b < h.shape[1]:  # lanes that have ended
@@ -162,20 +149,15 @@ class LaneRun:
 
 
 def round_up(n_active: Ids, n_lanes: int) -> List[int]:
-    """n_active (Ids): Shape (S,), active lanes at each step.
-    n_lanes (int): B.
-    RETURNS (List[int]): Lanes to compute: multiples of `LANE_STEP` at the end of a plan. Results of idle lanes are not
-        used.
-    """
+    """Lanes to compute at each step: at the end of a plan multiples of `LANE_STEP`. Idle lanes give unused results."""
     rounded = -(-n_active // LANE_STEP) * LANE_STEP
     counts: List[int] = np.where(n_active <= LANE_STEP, n_active, np.minimum(rounded, n_lanes)).tolist()
     return counts
 
 
 def write_tokens(layers: Tensor, first: int, batch: Batch, outputs: Sequence[Tensor], places: Sequence[Ids]) -> None:
-    """Write the outputs of all tokens in text order.
+    """Write the outputs of all tokens to layers (L+1, N, D), in text order.
 
-    layers (Tensor): Output, shape (L+1, N, D).
     first (int): The first direction of the batch.
     outputs (Sequence[Tensor]): For each layer shape (d, ..., P).
     places (Sequence[Ids]): For each direction shape (N,), the row of each token in `outputs`.
@@ -203,14 +185,7 @@ class RowPlan(NamedTuple):
 
 
 class WordGates:
-    """The input side of the gates of layer 1 for distinct words: a table that is filled block by block.
-
-    layer (ConstantLayer): Layer 1 of a stack.
-    batch (Batch): Of the directions of the stack.
-    n_block (int): Steps of a block.
-    gates_width (int): 4H.
-    workspace (Workspace): Memory of the table.
-    """
+    """The input side of the gates of layer 1 for distinct words: a table (d, rows, 4H), filled block by block."""
 
     def __init__(self, layer: Any, batch: Batch, n_block: int, gates_width: int, workspace: Workspace) -> None:
         d, vectors, device = len(batch.words), batch.vectors, batch.vectors.device
@@ -229,17 +204,16 @@ class WordGates:
         self._fill(0, vectors if is_all else vectors[torch.from_numpy(rows.shared).to(device)])
 
     def begin_block(self, number: int) -> None:
-        """number (int): The block to compute next."""
         self._fill(self._n_shared, self._vectors[self._others[number]])
 
     def look_up(self, step: int, n_lanes: int) -> GateRows:
-        """RETURNS (GateRows): The gates of `n_lanes` lanes at a step."""
+        """The gates of `n_lanes` lanes at a step."""
         indices = self._indices[:, step, :n_lanes]
         buffer = self._step[: indices.numel() * self._width].view(*indices.shape, self._width)
         return GateRows(self._table, indices, buffer)
 
     def _fill(self, first: int, vectors: Tensor) -> None:
-        """vectors (Tensor): Shape (n, P), vectors of words; their gates are written to the rows from `first`."""
+        """Write the gates of words (n, P) to the rows from `first`."""
         rows = self._table[:, first : first + len(vectors)]
         for part, some in zip(rows.split(WORD_GATE_STEP, dim=1), vectors.split(WORD_GATE_STEP)):
             if len(some):
@@ -249,11 +223,10 @@ class WordGates:
 def assign_rows(
     words: Sequence[Ids], slots: Sequence[Ids], shape: Tuple[int, int], n_block: int, max_shared: int
 ) -> RowPlan:
-    """words (Sequence[Ids]), slots (Sequence[Ids]): See `Batch`.
-    shape (Tuple[int, int]): Steps and lanes.
-    n_block (int): Steps of a block.
+    """Assign rows to words and slots; slots without a token have an arbitrary row.
+
+    shape (Tuple[int, int]): Steps and lanes; `n_block` are the steps of a block.
     max_shared (int): Maximum number of words with fixed rows.
-    RETURNS (RowPlan): Slots without a token have an arbitrary row.
     """
     counts = np.bincount(np.concatenate(words))
     shared = np.arange(len(counts), dtype="int64")
@@ -282,9 +255,6 @@ class LaneGraphs:
 
     All lanes are computed at all steps of a block, so that plans of similar size share a graph; what idle lanes and
     steps give is not used. States and outputs lie in memory of fixed addresses.
-
-    stack (Stack): The layers of all directions.
-    device (torch.device): Their device.
     """
 
     def __init__(self, stack: Stack, device: torch.device) -> None:
@@ -295,12 +265,8 @@ class LaneGraphs:
         self._is_off = False
 
     def run(self, batch: Batch, layers: Tensor, workspace: Workspace) -> bool:
-        """Compute a plan.
-
-        batch (Batch): Its initial state has one row for all sequences.
-        layers (Tensor): Output, shape (L+1, N, D).
-        RETURNS (bool): False if it is not computed: a new number of lanes, several initial states, or another thread
-            that uses the graphs.
+        """Compute layers (L+1, N, D) of a plan. False if they are not computed: a new number of lanes, several initial
+        states, or another thread that uses the graphs.
         """
         if self._is_off or batch.start.layers[0][0].shape[1] != 1 or not self._lock.acquire(blocking=False):
             return False
@@ -368,14 +334,13 @@ class _Block:
         self._graph = Graph(self._compute, device, pool)
 
     def begin(self, start: State) -> None:
-        """start (State): Initial states h and c, one row each."""
+        """Set the initial states, one row each."""
         for (h, c2), (given_h, given_c) in zip(self._start, start.layers):
             h.copy_(given_h)
             torch.mul(given_c, 2.0, out=c2)
 
     def replay(self, vectors: Tensor, words: Tensor, resets: Tensor) -> Tensor:
-        """vectors (Tensor): Shape (U, P).
-        words (Tensor): Shape (d, K * B), the word of each slot.
+        """words (Tensor): Shape (d, K * B), the word of each slot.
         resets (Tensor): Shape (K, B, 1), where sequences begin.
         RETURNS (Tensor): Shape (L, d, K, B, P), outputs of all layers, valid until the next call.
         """
@@ -408,13 +373,11 @@ class _Block:
 def run_single_sequence(
     stack: Stack, batch: Batch, layers: Tensor, *, is_together: bool, with_end: bool
 ) -> Optional[State]:
-    """Compute all layers of the only non-empty sequence of a plan, in blocks of steps.
+    """Compute layers (L+1, N, D) of the only non-empty sequence of a plan with an unpacked stack, in blocks of steps.
 
-    stack (Stack): Unpacked layers, all directions.
-    layers (Tensor): Output, shape (L+1, N, D).
     is_together (bool): See `UnpackedLayer.run`.
-    with_end (bool): Whether the states afterwards are needed.
-    RETURNS (Optional[State]): States after the sequences, one row each; empty sequences keep their initial state.
+    RETURNS (Optional[State]): States after the sequences, one row each, if needed; empty sequences keep their initial
+        state.
     """
     config, plan, d = stack.config, batch.plan, stack.config.n_directions
     own = int(np.flatnonzero(plan.lengths)[0])

@@ -45,25 +45,22 @@ class GateRows(NamedTuple):
     buffer: Tensor
 
     def gather(self) -> Tensor:
-        """RETURNS (Tensor): Shape (d, b, 4H), valid until the next call."""
+        """The selected rows, shape (d, b, 4H), valid until the next call."""
         for own, indices, out in zip(self.table, self.indices, self.buffer):
             torch.index_select(own, 0, indices, out=out)
         return self.buffer
 
 
 def gate_scale(bias: Tensor) -> Tensor:
-    """bias (Tensor): Shape (d, 4H).
-    RETURNS (Tensor): Shape (4H,), factors to fold into weights and bias of the gates: 2 for the candidate, else 1.
-    """
+    """Factors (4H,) to fold into weights and bias (d, 4H) of the gates: 2 for the candidate, else 1."""
     scale = torch.ones(4, bias.shape[1] // 4, dtype=torch.float32, device=bias.device)
     scale[1] = 2.0
     return scale.view(-1)
 
 
 def is_one_pass(gates: Tensor, n_rows: int) -> bool:
-    """gates (Tensor): Shape (..., 4H); device and dtype matter.
-    n_rows (int): Rows of a step, all directions.
-    RETURNS (bool): Whether `update_cell` computes such a step in one pass; `added` is then added without a copy.
+    """Whether `update_cell` computes a step of `n_rows` rows, those of all directions, in one pass; `added` is then
+    added without a copy. Of gates (..., 4H) device and dtype matter.
     """
     if update_in_one_pass is None or gates.dtype is not torch.float32 or gates.device.type != "cpu":
         return False
@@ -118,10 +115,8 @@ def update_cell(
 
 
 class ConstantLayer:
-    """What a layer computes at each step, from the input side of its gates; subclasses have the products.
-
-    layer (LSTMLayer): The parameters; may be quantized.
-    from_output (Product): From the previous outputs to the gates.
+    """What a layer computes at each step, from the input side of its gates; subclasses have the products. The
+    parameters, of an `LSTMLayer`, may be quantized. `from_output` maps the previous outputs to the gates.
     """
 
     candidate_scale = 1.0
@@ -134,9 +129,7 @@ class ConstantLayer:
         self._projection_clip = layer.projection_clip
 
     def input_gates(self, inputs: Tensor) -> Tensor:
-        """inputs (Tensor): Shape (d, N, P), or (1, N, P) for all directions.
-        RETURNS (Tensor): Shape (d, N, 4H).
-        """
+        """From inputs (d, N, P), or (1, N, P) for all directions, to (d, N, 4H)."""
         raise NotImplementedError
 
     def step(self, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
@@ -156,10 +149,7 @@ class ConstantLayer:
         return self.step(gates.gather(), h, c2)
 
     def _finish(self, acts: Tensor, c2: Tensor, added: Optional[GateRows] = None) -> Tensor:
-        """acts (Tensor): Shape (d, b, 4H), pre-activations of the gates; overwritten.
-        added (Optional[GateRows]): Added to them.
-        RETURNS (Tensor): Shape (d, b, P), the outputs.
-        """
+        """Outputs (d, b, P) of pre-activations (d, b, 4H), to which `added` is added; they are overwritten."""
         half = update_cell(acts, c2, self._clip2, candidate_scale=self.candidate_scale, added=added)  # (d, b, H)
         project = self.project
         return half.mul_(2.0) if project is None else self._clip(project(half))
@@ -171,10 +161,8 @@ class ConstantLayer:
 
 
 class PackedLayer(ConstantLayer):
-    """Prepacked products of d directions of a layer.
+    """Prepacked products of some directions of a layer, whose parameters may be quantized.
 
-    layer (LSTMLayer): The parameters; may be quantized.
-    directions (slice): The directions.
     can_join (bool): Whether to provide `joint_step`: like `step`, with inputs of shape (d, b, P) instead of gates. One
         product over concatenated inputs is faster than two, since no sums are stored in between.
     """
@@ -203,7 +191,6 @@ class PackedLayer(ConstantLayer):
             product.prepare()
 
     def input_gates(self, inputs: Tensor) -> Tensor:
-        """See `ConstantLayer.input_gates`."""
         return self._from_input(inputs.expand(len(self.bias), -1, -1), self.bias)
 
     def _join(self, from_both: Product, inputs: Tensor, h: Tensor, c2: Tensor) -> Tensor:
@@ -211,10 +198,8 @@ class PackedLayer(ConstantLayer):
 
 
 class UnpackedLayer(ConstantLayer):
-    """One layer, all directions, with the weights of the model itself.
-
-    layer (LSTMLayer): The parameters.
-    packed (Sequence[PackedLayer]): The same layer by direction; its input products are used here too.
+    """One layer, all directions, with the weights of the model itself. Input products are those of the packed layers,
+    one for each direction.
     """
 
     candidate_scale = 2.0  # no factor is folded into the weights of the model
@@ -235,7 +220,6 @@ class UnpackedLayer(ConstantLayer):
 
     @cached_property
     def project(self) -> Optional[Product]:  # type: ignore[override]  # cached
-        """RETURNS (Optional[Product]): See `ConstantLayer`."""
         return None if self._columns is None else BatchedProduct(self._columns)
 
     def prepare(self) -> None:
@@ -243,7 +227,6 @@ class UnpackedLayer(ConstantLayer):
         _ = self.project
 
     def input_gates(self, inputs: Tensor) -> Tensor:
-        """See `ConstantLayer.input_gates`."""
         n_rows = inputs.shape[1]
         padded = torch.nn.functional.pad(inputs, (0, 0, 0, -n_rows % SINGLE_ROW_STEP))  # (d, N', P)
         parts = padded.expand(len(self._recurrent), -1, -1).split([len(layer.bias) for layer in self._packed])
@@ -252,14 +235,11 @@ class UnpackedLayer(ConstantLayer):
         return gates
 
     def run(self, gates: Tensor, h: Tensor, c2: Tensor, *, is_together: bool) -> Tensor:
-        """Compute all steps of one sequence.
+        """Compute all steps of one sequence: from gates (d, S, 4H), the previous output (d, 1, P) and twice the memory
+        cell (d, 1, H), which is updated in place, to outputs (S, d, 1, P).
 
-        gates (Tensor): Shape (d, S, 4H), from `input_gates`.
-        h (Tensor): Shape (d, 1, P), output of the previous step.
-        c2 (Tensor): Shape (d, 1, H), twice the memory cell; updated in place.
         is_together (bool): Both directions in each product. Otherwise directions in turn, with a product for each gate
             and for each quarter of the outputs, so that several threads can compute them.
-        RETURNS (Tensor): Shape (S, d, 1, P), the outputs.
         """
         outputs = h.new_empty(gates.shape[1], *h.shape)
         project = self._columns
@@ -315,11 +295,7 @@ class UnpackedLayer(ConstantLayer):
 
 
 class LayerCombiner:
-    """Skip connections or highways of the layers above the first.
-
-    config (BiLMConfig): Selects one of them, or neither.
-    highways (Sequence[LayerHighway]): Highways of the layers above the first; may be quantized.
-    """
+    """Skip connections or highways of the layers above the first, or neither; highways may be quantized."""
 
     @torch.no_grad()
     def __init__(self, config: BiLMConfig, highways: Sequence[Any]) -> None:
@@ -333,17 +309,12 @@ class LayerCombiner:
         ]
 
     def prepare(self) -> None:
-        """Pack the weights now instead of at the first product."""
         for gates in self._gates:
             for _, product, _ in gates:
                 product.prepare()
 
     def combine_(self, number: int, inputs: Tensor, outputs: Tensor, directions: slice) -> None:
-        """number (int): The layer; outputs of layer 0 do not change.
-        inputs (Tensor): Shape (d, K, b, P), inputs of the layer in K steps of b lanes.
-        outputs (Tensor): Shape (d, K, b, P), its outputs; changed in place.
-        directions (slice): Directions of the tensors.
-        """
+        """Change outputs (d, K, b, P), K steps of b lanes, in place. Those of layer 0 do not change."""
         if number == 0:
             return
         if self._has_skip:
@@ -357,13 +328,7 @@ class LayerCombiner:
 
 
 class Stack(NamedTuple):
-    """The layers of some directions, which are computed together.
-
-    config (BiLMConfig): Sizes.
-    directions (slice): The directions.
-    layers (Sequence[Any]): From the lowest up, all `PackedLayer` or all `UnpackedLayer`.
-    combiner (LayerCombiner): Skip connections or highways.
-    """
+    """The layers of some directions, computed together, lowest first: all `PackedLayer` or all `UnpackedLayer`."""
 
     config: BiLMConfig
     directions: slice
@@ -372,8 +337,6 @@ class Stack(NamedTuple):
 
 
 def split_directions(bias: Tensor) -> List[slice]:
-    """bias (Tensor): Shape (d, ...), of a layer.
-    RETURNS (List[slice]): Directions that share a product: all, or a single one if products are prepacked.
-    """
+    """Directions that share a product: all, or a single one if products are prepacked; the bias is that of a layer."""
     d = len(bias)
     return [slice(k, k + 1) for k in range(d)] if has_packing(bias) else [slice(0, d)]

@@ -58,11 +58,8 @@ def run_packed(rows: Tensor, lengths: Sequence[int], weights: Sequence[Tensor]) 
 
 
 def group_lengths(lengths: Sequence[int]) -> List[Tuple[Rows, Rows]]:
-    """Divide sequences into groups in which none is shorter than half of the longest: at most half is padding.
-
-    lengths (Sequence[int]): Rows of each sequence; they follow one another. Empty ones are in no group.
-    RETURNS (List[Tuple[NDArray, NDArray]]): For each group the first row and the number of rows of each sequence, the
-        longest first.
+    """Divide sequences into groups in which none is shorter than half of the longest: at most half is padding. Of each
+    group the first row and the number of rows of each sequence, the longest first; empty ones are in no group.
     """
     sizes = numpy.asarray(lengths, dtype="int64")
     starts = numpy.cumsum(sizes) - sizes
@@ -76,10 +73,7 @@ def group_lengths(lengths: Sequence[int]) -> List[Tuple[Rows, Rows]]:
 
 
 def lay_out(starts: Rows, sizes: Rows, *, is_backward: bool) -> Rows:
-    """starts (NDArray), sizes (NDArray): First row and number of rows of each sequence, the longest first, shape (B,).
-    is_backward (bool): Whether each sequence begins with its last row.
-    RETURNS (NDArray): Row at each step of each sequence, -1 after its end; shape (S, B).
-    """
+    """Row at each step of each sequence, (S, B), -1 after its end; of `starts` and `sizes` (B,) the longest first."""
     steps = numpy.arange(sizes[0])[:, None]
     rows = starts + (sizes - 1 - steps if is_backward else steps)
     return numpy.where(steps < sizes, rows, -1)
@@ -88,9 +82,8 @@ def lay_out(starts: Rows, sizes: Rows, *, is_backward: bool) -> Rows:
 def pack(lengths: Sequence[int]) -> Tuple[Rows, Rows]:
     """Order the rows of sequences for torch: all first rows, then all second rows, those of longer sequences first.
 
-    lengths (Sequence[int]): Rows of each sequence; they follow one another.
-    RETURNS (Tuple[NDArray, NDArray]): The row at each place, (T,), and the number of sequences that have a row at
-        each step, (longest,).
+    RETURNS (Tuple[NDArray, NDArray]): The row at each place, (T,), and the number of sequences that have a row at each
+        step, (longest,).
     """
     sizes = numpy.asarray(lengths, dtype="int64")
     owners = numpy.repeat(numpy.arange(len(sizes)), sizes)
@@ -114,7 +107,7 @@ def _call(inputs: Tensor, batch_sizes: Optional[Tensor], n_sequences: int, matri
 
 
 def _invert(places: Rows, n_rows: int) -> Rows:
-    """RETURNS (NDArray): The place of each row, shape (n_rows,); rows from `n_rows` on are padding."""
+    """The place of each row, shape (n_rows,); rows from `n_rows` on are padding."""
     found = numpy.empty(max(n_rows, int(places.max()) + 1), dtype="int64")
     found[places] = numpy.arange(len(places))
     return found[:n_rows]

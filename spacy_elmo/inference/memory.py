@@ -22,10 +22,7 @@ from .dispatch import TRIM_TIME, TRIM_TOKENS, WORKSPACE_MAX_KEPT, WORKSPACE_STEP
 
 
 class Workspace:
-    """Named arrays, for one computation at a time. Each is as large as the largest request so far.
-
-    device (torch.device): Device of the arrays.
-    """
+    """Named arrays, for one computation at a time. Each is as large as the largest request so far."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -33,10 +30,7 @@ class Workspace:
 
     @torch.inference_mode(False)  # arrays are reused after the inference mode in which they are created
     def take(self, name: str, *shape: int) -> Tensor:
-        """name (str): Name of the array. An array taken before by this name becomes invalid.
-        shape (int): Its sizes.
-        RETURNS (Tensor): float32, of that shape, uninitialized.
-        """
+        """A float32 array of this shape, uninitialized. An array taken before by this name becomes invalid."""
         n_numbers = math.prod(shape)
         if name not in self._held or len(self._held[name]) < n_numbers:
             self._held.pop(name, None)  # freed before the new one is allocated
@@ -55,11 +49,7 @@ class Workspace:
 
 
 class WorkspacePool:
-    """A pool of workspaces, one for each concurrent computation.
-
-    device (torch.device): Device of their arrays.
-    n_kept (int): Maximum number of idle workspaces.
-    """
+    """A pool of workspaces, one for each concurrent computation; at most `n_kept` idle ones are kept."""
 
     def __init__(self, device: torch.device, n_kept: int) -> None:
         self._device = device
@@ -68,10 +58,7 @@ class WorkspacePool:
 
     @contextmanager
     def borrow(self) -> Iterator[Workspace]:
-        """Borrow a workspace. After an error it is not returned to the pool: threads may still write to it.
-
-        YIELDS (Workspace): A workspace that no other computation uses.
-        """
+        """Borrow a workspace. After an error it is not returned to the pool: threads may still write to it."""
         try:
             workspace = self._free.pop()
         except IndexError:
@@ -90,10 +77,8 @@ class WorkspacePool:
 
 
 def map_pages(n_bytes: int) -> mmap.mmap:
-    """Allocate by mmap. The pages are returned to the system as soon as there are no references to them.
-
-    n_bytes (int): At least one.
-    RETURNS (mmap.mmap): Zeros, not shared with processes that are forked later.
+    """Allocate zeros by mmap, not shared with processes that are forked later. The pages are returned to the system as
+    soon as there are no references to them.
     """
     if sys.platform == "win32":  # has no fork and no such flags
         return mmap.mmap(-1, n_bytes)
@@ -116,7 +101,7 @@ class HeapTrimmer:
         self._ended = time.perf_counter()
 
     def count(self, n_tokens: int) -> None:
-        """n_tokens (int): Computed since the last call; or anything else that `every` is meant for."""
+        """Count tokens computed since the last call; or anything else that `every` is meant for."""
         self._n_counted += n_tokens
         trim = _trim()
         if self._n_counted < self._n_between or trim is None:
@@ -133,7 +118,7 @@ class HeapTrimmer:
 
 @cache
 def _trim() -> Optional[Callable[[int], int]]:
-    """RETURNS (Optional[Callable[[int], int]]): `malloc_trim`, None if the C library does not have it."""
+    """`malloc_trim`, None if the C library does not have it."""
     try:
         function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):  # another library, another system
@@ -142,9 +127,7 @@ def _trim() -> Optional[Callable[[int], int]]:
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
-    """array (NDArray): Any; it must not change afterwards.
-    RETURNS (Tensor): On the device. A copy to a GPU is from pinned memory, so that nothing waits for it.
-    """
+    """Copy an array that must not change afterwards; to a GPU from pinned memory, so that nothing waits for it."""
     array = np.ascontiguousarray(array)
     tensor = torch.from_numpy(array)
     if device.type != "cuda":
@@ -155,9 +138,7 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def to_host(rows: Tensor) -> Tensor:
-    """rows (Tensor): On any device.
-    RETURNS (Tensor): On the CPU; of a GPU through pinned memory, which is several times as fast.
-    """
+    """Copy to the CPU; from a GPU through pinned memory, which is several times as fast."""
     if rows.device.type != "cuda":
         return rows.cpu()
     pinned = torch.empty(rows.shape, dtype=rows.dtype, device="cpu", pin_memory=True)

@@ -25,41 +25,35 @@ LEVELS = (127, 63)
 
 
 def pack(weight: Tensor) -> Tensor:
-    """weight (Tensor): Shape (n_in, n_out), float32 or bfloat16.
-    RETURNS (Tensor): The prepacked weight; `to_dense` returns the transposed weight.
-    """
+    """From (n_in, n_out), float32 or bfloat16, to a prepacked weight; `to_dense` returns the transposed weight."""
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS_HINT)
     return packed
 
 
 def linear(rows: Tensor, packed: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-    """rows (Tensor): Shape (N, n_in), in the dtype of the weight.
-    RETURNS (Tensor): Shape (N, n_out).
-    """
+    """From rows (N, n_in), in the dtype of the weight, to (N, n_out)."""
     product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
     return product
 
 
 def linear_plus(rows: Tensor, other: Tensor, packed: Tensor) -> Tensor:
-    """RETURNS (Tensor): Shape (N, n_out), the sum of the product and `other`."""
+    """The sum of the product and `other`, shape (N, n_out)."""
     product: Tensor = torch.ops.mkldnn._linear_pointwise.binary(rows, other, packed, None, "add")
     return product
 
 
 def pack_int8(values: Tensor) -> Tensor:
-    """values (Tensor): Shape (n_in, n_out), int8.
-    RETURNS (Tensor): The prepacked values; `to_dense` is the inverse.
-    """
+    """From (n_in, n_out), int8, to prepacked values; `to_dense` is the inverse."""
     packed: Tensor = torch.ops.onednn.qlinear_prepack(values.t().contiguous(), None)
     return packed
 
 
 def linear_int8(levels: Tensor, zero: int, packed: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """levels (Tensor): Shape (N, n_in), uint8.
+    """From levels (N, n_in), uint8, to (N, n_out), float32; the sums of integers are exact before scaling.
+
     zero (int): The level that represents zero (zero point).
     scale (Tensor): Shape (n_out,), float32, factors of the columns.
     shift (Tensor): Shape (n_out,), int32, zeros.
-    RETURNS (Tensor): Shape (N, n_out), float32; the sums of integers are exact before scaling.
     """
     multiply = torch.ops.onednn.qlinear_pointwise
     product: Tensor = multiply(levels, 1.0, zero, packed, scale, shift, None, 1.0, 0, torch.float32, "none", [], "")
@@ -68,7 +62,7 @@ def linear_int8(levels: Tensor, zero: int, packed: Tensor, scale: Tensor, shift:
 
 @cache
 def works(precision: str) -> bool:
-    """RETURNS (bool): Whether products in "float32", "bfloat16" or "int8" are available and correct."""
+    """Whether products in "float32", "bfloat16" or "int8" are available and correct."""
     if not torch.backends.mkldnn.is_available() or (precision != "float32" and not works("float32")):
         return False
     return _try(_TRIALS[precision])
@@ -76,7 +70,7 @@ def works(precision: str) -> bool:
 
 @cache
 def most_levels() -> int:
-    """RETURNS (int): Largest entry of `LEVELS` with exact int8 products, 0 if there is none."""
+    """Largest entry of `LEVELS` with exact int8 products, 0 if there is none."""
     return next((levels for levels in LEVELS if _try(partial(_are_exact, levels))), 0)
 
 
@@ -99,10 +93,6 @@ def _bfloat16_works() -> bool:
     return torch.equal(packed.to_dense(), weight.t()) and torch.equal(found[1], weight.sum(dim=0))
 
 
-def _int8_works() -> bool:
-    return most_levels() > 0
-
-
 def _are_exact(levels: int) -> bool:
     """Whether sums of the largest products are exact."""
     n_in = 64
@@ -119,5 +109,5 @@ def _are_exact(levels: int) -> bool:
 _TRIALS: Dict[str, Callable[[], bool]] = {
     "float32": _float32_works,
     "bfloat16": _bfloat16_works,
-    "int8": _int8_works,
+    "int8": lambda: most_levels() > 0,
 }

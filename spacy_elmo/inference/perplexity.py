@@ -65,11 +65,7 @@ class Perplexity:
 def summarize(
     parts: Iterable[Losses], vocabulary: Vocabulary, on_progress: Optional[Callable[[int], Any]] = None
 ) -> Perplexity:
-    """parts (Iterable[Losses]): From `carried_losses` or `sentence_losses`.
-    vocabulary (Vocabulary): Contains the id of `<UNK>`.
-    on_progress (Optional[Callable[[int], Any]]): Called with the number of predictions per direction of each part.
-    RETURNS (Perplexity): Both directions.
-    """
+    """Perplexities of all parts. `on_progress` is called with the number of predictions per direction of each part."""
     losses: List[NDArray[np.float64]] = []
     n_unknown = n_dropped = 0
     for part, targets, dropped in parts:
@@ -86,8 +82,8 @@ def summarize(
 
 
 def finite(result: Perplexity, network: BiLMNetwork, head: LMHead) -> Perplexity:
-    """result (Perplexity): Perplexities of a text, computed by a network and its softmax.
-    RETURNS (Perplexity): The same.
+    """The same perplexities, which a network and its softmax have computed.
+
     RAISES (ValueError): If one is infinite or not a number: the weights are not finite (a damaged file), or the largest
         one is huge (a training that diverged).
     """
@@ -121,11 +117,7 @@ def text_losses(
 ) -> Iterator[Losses]:
     """Compute the loss of every prediction under a policy for the state, see `carried_losses` and `sentence_losses`.
 
-    encoder (Encoder): Of the biLM.
-    sentences (Sequence[Sequence[str]]): Tokenized, without boundaries.
-    state (str): "reset", "steady" or "carry".
-    batch_size (int): Sentences computed at once.
-    RETURNS (Iterator[Losses]): In parts.
+    sentences (Sequence[Sequence[str]]): Tokenized, without boundaries; `batch_size` of them are computed at once.
     RAISES (ValueError): For "carry" in reduced precision, EL340 for "carry" without state.
     """
     network = encoder.network
@@ -146,11 +138,10 @@ def carried_losses(
     *,
     batch_size: int = 32,
 ) -> Iterator[Losses]:
-    """Compute the loss of every prediction with carried state, as in bilm-tf: sentences are concatenated in lanes that
-    start from a zero state, until the first lane has no text left. Short texts are read in fewer lanes.
+    """Compute the loss of every prediction with carried state, as in bilm-tf: sentences are concatenated in
+    `batch_size` lanes that start from a zero state, until the first lane has no text left. Short texts are read in
+    fewer lanes.
 
-    sentences (Sequence[Sequence[str]]): Tokenized, without boundaries.
-    batch_size (int): Lanes.
     YIELDS (Losses): In chunks of steps; predictions ordered by step, then lane.
     """
     table = make_word_table(encoder.config, vocabulary)
@@ -205,19 +196,13 @@ def held_out_losses(
 ) -> Iterator[Losses]:
     """Compute the loss of every prediction during training: with carried state, or sentence by sentence if the encoder
     has no state.
-
-    sentences (Sequence[Sequence[str]]), batch_size (int): See `carried_losses`.
-    RETURNS (Iterator[Losses]): In parts.
     """
     state = "carry" if network.config.has_state else "reset"
     return text_losses(Encoder(network, vocabulary, None), head, vocabulary, sentences, state, batch_size)
 
 
 def split_losses(parts: Iterable[Losses], sentences: Sequence[Sequence[str]], state: str) -> List[NDArray[np.float32]]:
-    """parts (Iterable[Losses]): Of all sentences; with the state "carry" computed in one lane.
-    sentences (Sequence[Sequence[str]]): Tokenized, without boundaries.
-    RETURNS (List[NDArray[np.float32]]): For each sentence shape (d, n + 1), indexed by the predicted word.
-    """
+    """Losses (d, n + 1) of each sentence, by the predicted word; with "carry", `parts` are those of a single lane."""
     losses = np.concatenate([part.losses for part in parts], axis=1)
     by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in sentences])[:-1], axis=1)
     if state != "carry":

@@ -27,17 +27,11 @@ class Product:
     """x -> x W for d directions."""
 
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        """rows (Tensor): Shape (d, N, n_in).
-        bias (Optional[Tensor]): Shape (d, 1, n_out), added.
-        RETURNS (Tensor): Shape (d, N, n_out), new.
-        """
+        """From rows (d, N, n_in), and a bias (d, 1, n_out) to add, to (d, N, n_out), new."""
         raise NotImplementedError
 
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
-        """rows (Tensor): Shape (d, N, n_in).
-        other (Tensor): Shape (d, N, n_out), added.
-        RETURNS (Tensor): Shape (d, N, n_out), new.
-        """
+        """From rows (d, N, n_in), and another tensor (d, N, n_out) to add, to (d, N, n_out), new."""
         raise NotImplementedError
 
     def prepare(self) -> None:
@@ -48,19 +42,15 @@ class QuantizedMatrix(Protocol):
     """d matrices in reduced precision. They are immutable, so that copies share them."""
 
     def product(self, directions: slice) -> Product:
-        """RETURNS (Product): Product with the matrices of these directions, with the factors of the columns."""
+        """Product with the matrices of these directions, with the factors of the columns."""
 
     def dense(self) -> Tensor:
-        """RETURNS (Tensor): Shape (d, n_in, n_out), float32, without the factors of the columns."""
+        """Shape (d, n_in, n_out), float32, without the factors of the columns."""
 
 
 def make_product(weight: Union[Tensor, QuantizedMatrix], directions: slice, scale: Scale = 1.0) -> Product:
-    """Create the product with a weight, in the precision of the weight.
-
-    weight (Union[Tensor, QuantizedMatrix]): Shape (d, n_in, n_out).
-    directions (slice): Directions of the product.
-    scale (Scale): One factor, or one per column; a quantized matrix contains it already.
-    RETURNS (Product): The product.
+    """The product of some directions of a weight (d, n_in, n_out), in its precision. `scale` is one factor, or one per
+    column; a quantized matrix contains it already.
     """
     if not isinstance(weight, Tensor):
         return weight.product(directions)
@@ -69,18 +59,17 @@ def make_product(weight: Union[Tensor, QuantizedMatrix], directions: slice, scal
 
 
 def has_packing(weight: Tensor) -> bool:
-    """RETURNS (bool): Whether `PackedProduct` can be used for this weight."""
+    """Whether `PackedProduct` can be used for this weight."""
     return weight.device.type == "cpu" and weight.dtype == torch.float32 and onednn.works("float32")
 
 
 class PackedProduct(Product):
     """x -> x (W * scale) for one direction. The weight is packed on first use.
 
-    The result for a row is bit-identical for every number of rows, so vectors do not depend on the other sequences of
-    a batch. (BLAS has faster kernels for one row or a few, with other rounding errors: `UnpackedLayer`.)
+    The result for a row is bit-identical for every number of rows, so vectors do not depend on the other sequences of a
+    batch. (BLAS has faster kernels for one row or a few, with other rounding errors: `UnpackedLayer`.)
 
     weights (Tensor): Shape (1, n_in, n_out), not copied; several are concatenated along n_in.
-    scale (Scale): One factor, or one per column.
     """
 
     def __init__(self, *weights: Tensor, scale: Scale = 1.0) -> None:
@@ -89,20 +78,17 @@ class PackedProduct(Product):
         self._packed: Optional[Tensor] = None
 
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        """See `Product.__call__`."""
         flat_bias = None if bias is None else bias[0, 0]
         if _is_single_long_row(rows):
             return onednn.linear(rows[0].repeat(2, 1), self._pack(), flat_bias)[None, :1]
         return onednn.linear(rows[0], self._pack(), flat_bias).unsqueeze(0)
 
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
-        """See `Product.plus`."""
         if _is_single_long_row(rows):
             return onednn.linear_plus(rows[0].repeat(2, 1), other[0].repeat(2, 1), self._pack())[None, :1]
         return onednn.linear_plus(rows[0], other[0], self._pack()).unsqueeze(0)
 
     def prepare(self) -> None:
-        """See `Product.prepare`."""
         self._pack()
 
     def _pack(self) -> Tensor:
@@ -117,27 +103,21 @@ def _is_single_long_row(rows: Tensor) -> bool:
 
 
 class BatchedProduct(Product):
-    """x -> x W, all directions at once, by torch's operations.
-
-    weight (Tensor): Shape (d, n_in, n_out), not copied.
-    """
+    """x -> x W, all directions at once, by torch's operations. The weight (d, n_in, n_out) is not copied."""
 
     def __init__(self, weight: Tensor) -> None:
         self._weight = weight
 
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        """See `Product.__call__`."""
         return torch.bmm(rows, self._weight) if bias is None else torch.baddbmm(bias, rows, self._weight)
 
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
-        """See `Product.plus`."""
         return torch.baddbmm(other, rows, self._weight)
 
 
 def to_int8(weight: Tensor, dim: int) -> Tuple[Tensor, Tensor]:
-    """Round to 255 levels, evenly spaced up to the largest absolute value along a dimension.
+    """Round a float32 weight to 255 levels, evenly spaced up to the largest absolute value along a dimension.
 
-    weight (Tensor): Any shape, float32.
     dim (int): The dimension that products sum over; values along it share a scale.
     RETURNS (Tuple[Tensor, Tensor]): int8 values of the same shape, and their float32 scales with `dim` of size 1.
         Rounding is idempotent: the product of both rounds to the same values and scales.
@@ -149,11 +129,7 @@ def to_int8(weight: Tensor, dim: int) -> Tuple[Tensor, Tensor]:
 
 
 class Int8Matrix:
-    """d matrices in int8, with a scale for each column.
-
-    weight (Tensor): Shape (d, n_in, n_out), float32.
-    fold (Tensor): Factors of the columns, applied in products.
-    """
+    """d matrices (d, n_in, n_out) in int8, with a scale for each column; factors to `fold` are applied in products."""
 
     def __init__(self, weight: Tensor, fold: Tensor) -> None:
         values, scale = to_int8(weight, 1)
@@ -168,12 +144,11 @@ class Int8Matrix:
         return Int8Matrix, (self.dense(), self._fold)
 
     def product(self, directions: slice) -> "Int8Product":
-        """directions (slice): A single direction."""
+        """Of a single direction."""
         (k,) = range(*directions.indices(len(self._packed)))
         return Int8Product(self._packed[k], self._scale[k] * self._fold)
 
     def dense(self) -> Tensor:
-        """See `QuantizedMatrix.dense`."""
         parts = [packed.to_dense().float() * scale for packed, scale in zip(self._packed, self._scale)]
         return torch.stack(parts)
 
@@ -181,9 +156,6 @@ class Int8Matrix:
 class Int8Product(Product):
     """x -> x W in integers, for one direction. Each row is quantized with its own scale, so results do not depend on
     other rows. It is rounded to 255 levels, or to 127 on processors without int8 dot products, see `onednn.LEVELS`.
-
-    packed (Tensor): From `onednn.pack_int8`.
-    scale (Tensor): Shape (n_out,).
     """
 
     def __init__(self, packed: Tensor, scale: Tensor) -> None:
@@ -192,17 +164,15 @@ class Int8Product(Product):
         self._levels = onednn.most_levels()  # either side of zero
 
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        """See `Product.__call__`."""
         sums, scale = self._sums(rows[0])
         return (sums.mul_(scale) if bias is None else torch.addcmul(bias[0], sums, scale)).unsqueeze(0)
 
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
-        """See `Product.plus`."""
         sums, scale = self._sums(rows[0])
         return torch.addcmul(other[0], sums, scale, out=sums).unsqueeze(0)
 
     def _sums(self, rows: Tensor) -> Tuple[Tensor, Tensor]:
-        """RETURNS (Tuple[Tensor, Tensor]): Shape (N, n_out), and the scales of the rows, (N, 1)."""
+        """Sums (N, n_out), and the scales of the rows, (N, 1)."""
         levels = rows.abs()
         scale = levels.amax(1, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(self._levels)  # (N, 1)
         rounded = torch.mul(rows, scale.reciprocal(), out=levels).round_().to(torch.int8)
@@ -212,12 +182,7 @@ class Int8Product(Product):
 
 
 class HalfMatrix:
-    """d matrices in 16 bits.
-
-    weight (Tensor): Shape (d, n_in, n_out), float32.
-    fold (Tensor): Factors of the columns, applied in products; powers of two.
-    dtype (torch.dtype): bfloat16 or float16.
-    """
+    """d matrices (d, n_in, n_out) in 16 bits; factors to `fold`, powers of two, are applied in products."""
 
     def __init__(self, weight: Tensor, fold: Tensor, dtype: torch.dtype) -> None:
         self._fold, self._dtype = fold.to(weight.device), dtype
@@ -236,7 +201,7 @@ class HalfMatrix:
         return HalfMatrix, (self.dense(), self._fold, self._dtype)
 
     def product(self, directions: slice) -> "HalfProduct":
-        """directions (slice): A single direction if weights are packed, otherwise any."""
+        """Of a single direction if weights are packed, otherwise of any."""
         if self._weight is None:
             packed = self._packed[directions.start]
             return HalfProduct(lambda rows: onednn.linear(rows[0].bfloat16(), packed).unsqueeze(0))
@@ -244,7 +209,6 @@ class HalfMatrix:
         return HalfProduct(lambda rows: torch.bmm(rows.to(weight.dtype), weight))
 
     def dense(self) -> Tensor:
-        """See `QuantizedMatrix.dense`."""
         folded = self._weight
         if folded is None:
             folded = torch.stack([packed.to_dense().t() for packed in self._packed])
@@ -252,18 +216,13 @@ class HalfMatrix:
 
 
 class HalfProduct(Product):
-    """x -> x W, rounded to 16 bits; sums with other tensors are float32.
-
-    multiply (Callable[[Tensor], Tensor]): Maps rows (d, N, n_in) to the product (d, N, n_out), in 16 bits.
-    """
+    """x -> x W, rounded to 16 bits by `multiply`; sums with other tensors, and results, are float32."""
 
     def __init__(self, multiply: Callable[[Tensor], Tensor]) -> None:
         self._multiply = multiply
 
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        """See `Product.__call__`; float32."""
         return self._multiply(rows).float() if bias is None else torch.add(bias, self._multiply(rows))
 
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
-        """See `Product.plus`; float32."""
         return torch.add(other, self._multiply(rows))

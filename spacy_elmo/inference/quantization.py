@@ -27,11 +27,7 @@ SETTINGS = ("cell_clip", "projection_clip", "n_heads", "projection_weight")
 
 
 class Quantized(nn.Module):
-    """A module with quantized matrices in the place of some parameters; all other attributes are the same.
-
-    module (nn.Module): Of one of `KINDS`, in float32.
-    precision (str): "bfloat16", "float16" or "int8".
-    """
+    """A module of `KINDS` with quantized matrices in the place of some parameters; other attributes are the same."""
 
     def __init__(self, module: nn.Module, precision: str) -> None:
         super().__init__()
@@ -43,12 +39,14 @@ class Quantized(nn.Module):
         self.train(module.training)
 
     def dense_weights(self) -> Dict[str, Tensor]:
-        """RETURNS (Dict[str, Tensor]): The rounded weights in float32, by the name of the parameter."""
+        """The rounded weights in float32, by the name of the parameter."""
         weights = {name: getattr(self, name).dense() for name in self.names if name in MATRICES}
-        return {name: _transposed(weight) if self.kind is Highway else weight for name, weight in weights.items()}
+        if self.kind is Highway:  # (1, n_in, n_out) to (n_out, n_in)
+            return {name: weight[0].t().contiguous() for name, weight in weights.items()}
+        return weights
 
     def restore(self) -> nn.Module:
-        """RETURNS (nn.Module): The module before, with rounded weights."""
+        """The module before, with rounded weights."""
         module: nn.Module = self.kind.__new__(self.kind)
         nn.Module.__init__(module)
         is_trained = any(parameter.requires_grad for parameter in self.parameters())
@@ -89,17 +87,16 @@ def check_precision(precision: str, device: torch.device) -> None:
 
 
 def precision_of(network: BiLMNetwork) -> str:
-    """RETURNS (str): The precision that `quantize` has set, by default "float32"."""
+    """The precision that `quantize` has set, by default "float32"."""
     return next((module.precision for _, _, module in _find(network, (Quantized,))), "float32")
 
 
 @torch.inference_mode(False)
 @torch.no_grad()
 def quantize(network: BiLMNetwork, precision: str) -> None:
-    """Replace the modules with large matrices, in place. Does nothing if they are in this precision already.
+    """Replace the modules with large matrices, in place; "float32" restores those of `bilm/`, but rounding cannot be
+    undone. Does nothing if they are in this precision already.
 
-    network (BiLMNetwork): In any precision; rounding cannot be undone.
-    precision (str): One of `PRECISIONS`; "float32" restores the modules of `bilm/`.
     RAISES (ValueError): See `check_precision`, before anything is changed; EL015 also for the encoder "bilstm".
     """
     check_precision(precision, network.device)
@@ -118,7 +115,7 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
 
 
 def full_state(network: BiLMNetwork) -> Dict[str, Tensor]:
-    """RETURNS (Dict[str, Tensor]): The state dict in float32, with the rounded values of quantized matrices."""
+    """The state dict in float32, with the rounded values of quantized matrices."""
     state: Dict[str, Tensor] = dict(network.state_dict())
     for _, prefix, module in _find(network, (Quantized,)):
         state.update((f"{prefix}.{name}", weight) for name, weight in module.dense_weights().items())
@@ -126,7 +123,7 @@ def full_state(network: BiLMNetwork) -> Dict[str, Tensor]:
 
 
 def quantizable_names(network: BiLMNetwork) -> List[str]:
-    """RETURNS (List[str]): Entries of `full_state` that int8 rounds, for a network in any precision."""
+    """Entries of `full_state` that int8 rounds, for a network in any precision."""
     found: List[str] = []
     for _, prefix, module in _find(network, (*KINDS, Quantized)):
         found += [f"{prefix}.{name}" for name in MATRICES if getattr(module, name, None) is not None]
@@ -134,9 +131,7 @@ def quantizable_names(network: BiLMNetwork) -> List[str]:
 
 
 def _find(network: BiLMNetwork, kinds: Tuple[type, ...]) -> Iterator[Tuple[nn.ModuleList, str, Any]]:
-    """YIELDS (Tuple[nn.ModuleList, str, Any]): The list that contains a module of these classes, as all lists do, the
-    prefix of its entries in the state dict, and the module.
-    """
+    """Modules of these classes; before each the list that contains it, and its prefix in the state dict."""
     for prefix, owner in network.named_modules():
         if isinstance(owner, nn.ModuleList):
             for number, module in enumerate(owner):
@@ -156,8 +151,3 @@ def _quantize(module: nn.Module, name: str, precision: str) -> QuantizedMatrix:
     if isinstance(module, Highway):
         weight = weight.t().unsqueeze(0)
     return Int8Matrix(weight, fold) if precision == "int8" else HalfMatrix(weight, fold, HALF_DTYPES[precision])
-
-
-def _transposed(weight: Tensor) -> Tensor:
-    """Of a highway: (1, n_in, n_out) to (n_out, n_in)."""
-    return weight[0].t().contiguous()

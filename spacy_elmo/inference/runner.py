@@ -24,10 +24,7 @@ MIN_BLOCK_ROWS = 64
 
 
 class Runner:
-    """Runs one kind of encoder over word vectors.
-
-    network (BiLMNetwork): Its weights must not change afterwards; in any precision.
-    """
+    """Runs one kind of encoder over word vectors. The weights must not change afterwards; they are in any precision."""
 
     def __init__(self, network: BiLMNetwork) -> None:
         self.config, self.device = network.config, network.device
@@ -45,11 +42,10 @@ class Runner:
         with_end: bool = False,
         workspace: Optional[Workspace] = None,
     ) -> Tuple[Tensor, Optional[State]]:
-        """Compute all layers of all tokens of a plan.
+        """Compute all layers of all tokens of a plan. `Batch` describes the arguments.
 
-        vectors (Tensor), words (Tuple[Ids, ...]), plan (LanePlan), start (State): See `Batch`.
-        slots (Optional[Tuple[Ids, ...]]): See `Batch`; None for those of the plan, where the backward direction reads
-            each sequence from its end.
+        slots (Optional[Tuple[Ids, ...]]): None for those of the plan, where the backward direction reads each sequence
+            from its end.
         with_end (bool): Also return the states after each sequence.
         workspace (Optional[Workspace]): Memory for the layers; None for new memory.
         RETURNS (Tuple[Tensor, Optional[State]]): Layers (L+1, N, D), and states with one row per sequence.
@@ -121,7 +117,6 @@ class LSTMRunner(Runner):
         return State(tuple(LSTMState(*layer) for layer in joined))
 
     def prepare(self) -> None:
-        """See `Runner.prepare`."""
         for stack in [*self._stacks, *([] if self._unpacked is None else [self._unpacked])]:
             stack.combiner.prepare()
             for layer in stack.layers:
@@ -138,11 +133,7 @@ class BiLSTMRunner(Runner):
 
 
 class PackedTransformerLayer:
-    """Prepacked products of d directions of a layer.
-
-    layer (TransformerLayer): The parameters; may be quantized.
-    directions (slice): The directions.
-    """
+    """Prepacked products of some directions of a layer, whose parameters may be quantized."""
 
     @torch.no_grad()
     def __init__(self, layer: Any, directions: slice) -> None:
@@ -156,10 +147,7 @@ class PackedTransformerLayer:
         self._block = max(MIN_BLOCK_ROWS, GATE_BYTES // (4 * layer.up_bias.shape[1]))
 
     def run(self, rows: Tensor, groups: SequenceGroups) -> Tensor:
-        """rows (Tensor): Shape (d, N, P).
-        groups (SequenceGroups): The sequences.
-        RETURNS (Tensor): Shape (d, N, P), new.
-        """
+        """From rows (d, N, P) of all sequences to (d, N, P), new."""
         mixed = self._multiply(0, normalize(rows, *self._norms[0]))  # (d, N, 3P)
         rows = self._multiply(1, attend(mixed, groups, self._n_heads)).add_(rows)
         for part in rows.split(self._block, dim=1):
@@ -211,7 +199,6 @@ class TransformerRunner(Runner):
         return State(()) if with_end else None
 
     def prepare(self) -> None:
-        """See `Runner.prepare`."""
         for stack in self._layers:
             for layer in stack:
                 for product in layer.products:
@@ -227,7 +214,5 @@ RUNNERS: Dict[str, Callable[[BiLMNetwork], Runner]] = {
 
 
 def make_runner(network: BiLMNetwork) -> Runner:
-    """network (BiLMNetwork): Its weights must not change afterwards.
-    RETURNS (Runner): Runner of its encoder.
-    """
+    """The runner of a network's encoder; its weights must not change afterwards."""
     return RUNNERS[network.config.encoder](network)

@@ -69,7 +69,7 @@ def find_substitutes(
 
 
 def _log_frequencies(n_words: int) -> Tensor:
-    """RETURNS (Tensor): Shape (V,), log probabilities by Zipf's law."""
+    """Log probabilities by Zipf's law, shape (V,)."""
     return torch.log_softmax(-torch.arange(1, n_words + 1, dtype=torch.float32).log(), dim=0)
 
 

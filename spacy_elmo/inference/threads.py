@@ -24,12 +24,7 @@ _fork = {"is_registered": False, "is_held": False}  # not held if the handlers a
 
 
 def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> List[Result]:
-    """Call a function for each item, without gradients; concurrently if torch has a thread for each item.
-
-    function (Callable[[Item], Result]): Must be thread-safe.
-    items (Sequence[Item]): A few items.
-    RETURNS (List[Result]): In the order of the items.
-    """
+    """Call a thread-safe function for each item, without gradients; concurrently if torch has a thread for each."""
     n_threads = torch.get_num_threads() // max(1, len(items))
     if len(items) < 2 or not n_threads or not _busy.acquire(blocking=False):
         return [function(item) for item in items]
@@ -41,7 +36,7 @@ def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> L
 
 
 def _submit(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> "List[Future[Result]]":
-    """RETURNS (List[Future[Result]]): All complete; empty if no thread can be started, as at interpreter shutdown."""
+    """Futures that are all complete; none if no thread can be started, as at interpreter shutdown."""
 
     def call(item: Item) -> Result:
         with torch.no_grad():  # it applies to one thread
@@ -49,21 +44,16 @@ def _submit(function: Callable[[Item], Result], items: Sequence[Item], n_threads
 
     futures: List[Future[Result]] = []
     try:
-        pool = _pool(len(items), n_threads)
+        key = len(items), n_threads
+        if key not in _pools:
+            _pools[key] = _make_pool(*key)
         for item in items:
-            futures.append(pool.submit(call, item))
+            futures.append(_pools[key].submit(call, item))
     except RuntimeError:
         wait(futures)
         return []
     wait(futures)
     return futures
-
-
-def _pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
-    key = (n_items, n_threads)
-    if key not in _pools:
-        _pools[key] = _make_pool(*key)
-    return _pools[key]
 
 
 def _make_pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
@@ -96,13 +86,6 @@ def register_fork_handlers() -> None:
         _fork["is_registered"] = True
 
 
-def forget_threads() -> None:
-    """Discard the pools in a forked process, where their threads do not exist."""
-    global _busy
-    _pools.clear()
-    _busy = threading.Lock()
-
-
 def compute_with_one_thread() -> None:
     """Use one thread in this process from now on; other workers use the other cores."""
     torch.set_num_threads(1)
@@ -120,6 +103,8 @@ def _release() -> None:
 
 
 def _begin_child() -> None:
+    global _busy
     _release()
-    forget_threads()
+    _pools.clear()  # their threads do not exist here
+    _busy = threading.Lock()
     compute_with_one_thread()

@@ -47,8 +47,6 @@ INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # b
 class WordEncoder:
     """Layer 0 of the biLM: a vector for each distinct word.
 
-    network (BiLMNetwork): Computes the vectors from characters or word ids.
-    vocabulary (Optional[Vocabulary]): Words of the rows of a word embedding or of `token_embeddings`.
     token_embeddings (Optional[Tensor]): Shape (V, P), precomputed vectors of the vocabulary's words.
     lexicon (Optional[Lexicon]): Symbols of the tables of a token embedder.
     RAISES (ValueError): If the number of rows differs from the size of the vocabulary, or the lexicon does not fit.
@@ -83,9 +81,7 @@ class WordEncoder:
 
     @torch.no_grad()
     def encode(self, words: Sequence[str]) -> Tensor:
-        """words (Sequence[str]): U distinct words, among them `boundaries`.
-        RETURNS (Tensor): Shape (U, P).
-        """
+        """From U distinct words, among them `boundaries`, to (U, P)."""
         if self.codec is None:
             return self._look_up(words)
         if self.cache.capacity < len(words):
@@ -100,19 +96,14 @@ class WordEncoder:
             return self.cache.get(words)
 
     def compute(self, words: Sequence[str]) -> Tensor:
-        """Encode words without the cache. Gradients are recorded if they are enabled.
-
-        words (Sequence[str]): U words.
-        RETURNS (Tensor): Shape (U, P).
-        """
+        """From U words to (U, P), without the cache. Gradients are recorded if they are enabled."""
         if self.codec is None:
             return self._look_up(words)
         return self.encode_ids(*self.codec.encode(words))
 
     def encode_ids(self, char_ids: Ids, lengths: Ids) -> Tensor:
-        """char_ids (Ids): Shape (U, C).
-        lengths (Ids): Shape (U,), number of ids of each word without padding.
-        RETURNS (Tensor): Shape (U, P); gradients are recorded if they are enabled.
+        """From ids (U, C) and numbers of ids without padding (U,) to (U, P). Gradients are recorded if they are
+        enabled.
         """
         if not len(char_ids):
             width = self.network.config.projection_width
@@ -128,7 +119,6 @@ class WordEncoder:
         return torch.cat(parts)[inverse]
 
     def prepare(self) -> None:
-        """Derive now everything from the weights that the first words would need."""
         if self.codec is not None:
             self._constant_words().prepare()
 
@@ -144,9 +134,8 @@ class WordEncoder:
 
 
 def make_lexicon_codec(config: BiLMConfig, lexicon: Optional[Lexicon]) -> LexiconCodec:
-    """config (BiLMConfig): Of a biLM with a token embedder.
-    lexicon (Optional[Lexicon]): The symbols of its tables.
-    RETURNS (LexiconCodec): The codec.
+    """The codec of a biLM with a token embedder.
+
     RAISES (ValueError): If the lexicon is missing or does not fit.
     """
     embedder = config.token_embedder
@@ -195,7 +184,6 @@ class WordCache:
         return self.max_bytes // (self._table.shape[1] * self._table.element_size())
 
     def missing(self, words: Sequence[str]) -> List[str]:
-        """RETURNS (List[str]): The words that are not cached."""
         slots = self._slots
         return [word for word in words if word not in slots]
 
@@ -207,11 +195,7 @@ class WordCache:
 
     @torch.no_grad()
     def add(self, words: Sequence[str], vectors: Tensor) -> None:
-        """Add new words, as many as fit. After an error, or an interrupt, the cache is empty.
-
-        words (Sequence[str]): Words that are not cached.
-        vectors (Tensor): Shape (len(words), P).
-        """
+        """Add new words with vectors (n, P), as many as fit. After an error, or an interrupt, the cache is empty."""
         try:
             self._insert(words[: self.capacity], vectors)
         except BaseException:  # a word without its vector must not stay
@@ -230,9 +214,7 @@ class WordCache:
         self._table[torch.tensor(slots, device=self._table.device)] = vectors[: len(words)]
 
     def get(self, words: Sequence[str]) -> Tensor:
-        """words (Sequence[str]): Cached words.
-        RETURNS (Tensor): Shape (len(words), P), a copy.
-        """
+        """Vectors of cached words, shape (len(words), P), a copy."""
         self.touch(words)
         slots = self._slots
         places = torch.tensor([slots[word] for word in words], dtype=torch.long)
@@ -255,10 +237,9 @@ class WordCache:
 
 
 class ConstantWords:
-    """A `CharCNN` or `TokenEmbedder` for inference. Highways and projections are prepacked if the processor supports it
-    and the matrix has at most `PREPACKED_WORD_WEIGHTS` weights; an LSTM over characters is PyTorch's.
-
-    module (Union[CharCNN, TokenEmbedder]): Its weights must not change afterwards; in any precision.
+    """A `CharCNN` or `TokenEmbedder` for inference, in any precision; its weights must not change afterwards. Highways
+    and projections are prepacked if the processor supports it and the matrix has at most `PREPACKED_WORD_WEIGHTS`
+    weights; an LSTM over characters is PyTorch's.
     """
 
     @torch.no_grad()
@@ -272,10 +253,7 @@ class ConstantWords:
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
-        """ids (Tensor): Shape (U, C) int64.
-        lengths (Sequence[int]): Number of character ids of each word without padding.
-        RETURNS (Tensor): Shape (U, P).
-        """
+        """From ids (U, C), and the number of character ids of each word without padding, to (U, P)."""
         if self._project is None:
             return self._run_steps(ids, lengths)
         return self._project(self._module.features(ids, lengths, char_cnn=self._run_steps))
@@ -300,7 +278,7 @@ class ConstantWords:
         return lambda features: apply_highway(features, scores(features))
 
     def _linear(self, module: Any) -> Callable[[Tensor], Tensor]:
-        """module (Any): With a weight (n_out, n_in) and a bias (n_out,)."""
+        """Of a module with a weight (n_out, n_in) and a bias (n_out,)."""
         weight, bias = module.weight, module.bias
         if not has_packing(weight) or weight.numel() > PREPACKED_WORD_WEIGHTS:
             return partial(nn.functional.linear, weight=weight, bias=bias)
@@ -311,15 +289,12 @@ class ConstantWords:
 
 
 class WeightVersions:
-    """Versions of the weights of a network, and of precomputed word vectors.
+    """Versions of the weights of a network, and of a table of precomputed word vectors.
 
     PyTorch counts the in-place changes of each tensor; those by fused optimizers are counted here. Writes through
     `weight.data` or NumPy are not counted. On the CPU the last value of each weight is compared, too, which notices
     those of whole tensors; `BiLM.refresh` is for the rest. A checksum of all weights, which would notice everything,
     takes 1.4 ms for `en_elmo_sm`, a third of the time of a sentence.
-
-    network (nn.Module): Its weights and modules may be changed or replaced later.
-    table (Optional[Tensor]): Precomputed word vectors.
     """
 
     def __init__(self, network: nn.Module, table: Optional[Tensor] = None) -> None:
@@ -340,9 +315,7 @@ class WeightVersions:
         self._seen = self._read()
 
     def have_changed(self, network: nn.Module, table: Optional[Tensor] = None) -> bool:
-        """network (nn.Module), table (Optional[Tensor]): What is used now.
-        RETURNS (bool): Whether it is another one, a module was replaced, or a weight changed, moved or replaced.
-        """
+        """Whether network or table is another one, a module was replaced, or a weight changed, moved or replaced."""
         is_other = network is not self._network or table is not self._table
         has_same_modules = all(modules.get(name) is child for modules, name, child in self._children)
         return is_other or not has_same_modules or self._seen != self._read()
@@ -371,8 +344,8 @@ def _count_fused_step(optimizer: Any, args: Any, settings: Any) -> None:
 
 
 def _last_value(weight: Tensor) -> Any:
-    """RETURNS (Any): The bits of the last value, as a NumPy array without axes that shares the memory of the weight;
-    None on a GPU, where reading a value waits for all work that was started.
+    """The bits of the last value, as a NumPy array without axes that shares the memory of the weight; None on a GPU,
+    where reading a value waits for all work that was started.
     """
     if weight.device.type != "cpu" or not weight.numel():
         return None
