@@ -16,12 +16,8 @@ MIN_WINDOWS = 16  # minimum number of windows in a group: products of fewer rows
 
 
 class CharFilter(nn.Module):
-    """Filters of one width: a valid convolution over the characters, then the maximum over positions.
-
-    width (int): Characters per window.
-    n (int): Number of filters.
-    embedding_width (int): E.
-    activation (str): Selects the initial distribution, as in bilm-tf.
+    """Filters of one width: a valid convolution over the characters, then the maximum over positions. The activation
+    selects the initial distribution, as in bilm-tf.
     """
 
     def __init__(self, width: int, n: int, embedding_width: int, activation: str) -> None:
@@ -34,9 +30,7 @@ class CharFilter(nn.Module):
             normal_(self.weight, (width * embedding_width) ** -0.5)
 
     def forward(self, characters: Tensor) -> Tensor:
-        """characters (Tensor): Shape (U, C, E).
-        RETURNS (Tensor): Shape (U, n), before the activation.
-        """
+        """From characters (U, C, E) to (U, n), before the activation."""
         n, embedding_width, width = self.weight.shape
         windows = characters.unfold(1, width, 1)  # (U, C - width + 1, E, width), a view
         n_words, n_windows = windows.shape[:2]
@@ -52,7 +46,6 @@ class CharFilter(nn.Module):
         equal ones, the first.
 
         parts (Sequence[Tensor]): Each of shape (U_k, C_k), int64.
-        embedding (Tensor): Shape (262, E).
         RETURNS (Tensor): Shape (sum U_k, n), before the activation.
         """
         n, embedding_width, width = self.weight.shape
@@ -62,10 +55,8 @@ class CharFilter(nn.Module):
 
 
 class CharCNN(nn.Module):
-    """One vector per word from its character ids.
-
-    config (CharCNNConfig): Sizes.
-    output_width (int): P; without a projection (by default if F == P) the output of the highways is the vector.
+    """One vector of width P per word from its character ids. Without a projection (by default if F == P) the output of
+    the highways is the vector.
     """
 
     def __init__(self, config: CharCNNConfig, output_width: int) -> None:
@@ -79,13 +70,10 @@ class CharCNN(nn.Module):
         self.highways = nn.ModuleList(Highway(width) for _ in range(config.n_highway))
         self.projection = Linear(config.n_filters, output_width) if config.projects_to(output_width) else None
         self.norm = LayerNorm(output_width) if config.has_layer_norm else None
-        self._reset_parameters()
-
-    def _reset_parameters(self) -> None:
         uniform_(self.embedding, -1.0, 1.0)
         constant_(self.embedding[0], 0.0)  # the mask, which occurs in no word
         if self.projection is not None:
-            normal_(self.projection.weight, self.config.n_filters**-0.5)
+            normal_(self.projection.weight, config.n_filters**-0.5)
             constant_(self.projection.bias, 0.0)
 
     def forward(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
@@ -102,16 +90,14 @@ class CharCNN(nn.Module):
         return features  # (U, P)
 
     def steps(self) -> List[nn.Module]:
-        """RETURNS (List[nn.Module]): The modules after `pool`, in order."""
+        """The modules after `pool`, in order."""
         projection = [] if self.projection is None else [self.projection]
         is_first = self.config.projection == "after_cnn"
         ordered = [*projection, *self.highways] if is_first else [*self.highways, *projection]
         return ordered if self.norm is None else [*ordered, self.norm]
 
     def pool(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
-        """char_ids (Tensor), lengths (Optional[Sequence[int]]): See `forward`.
-        RETURNS (Tensor): Shape (U, F), the input of the highways.
-        """
+        """The input of the highways, shape (U, F), see `forward`."""
         parts = self._cut(char_ids, lengths)
         if char_ids.device.type != "cpu":
             features = self._pool_at_once(parts, char_ids.shape[1])
@@ -162,10 +148,8 @@ class CharCNN(nn.Module):
 
 
 class CharLSTM(nn.Module):
-    """The last states of an LSTM over the characters of a word, in both directions. Padding is not read.
-
-    n_characters (int): Rows of the table, without the mask.
-    width (int): E, width of a character vector and of a state.
+    """The last states of an LSTM over the characters of a word, in both directions. Padding is not read. Characters and
+    states have the same width E; the table has a row for the mask besides those of the characters.
     """
 
     def __init__(self, n_characters: int, width: int) -> None:
@@ -175,10 +159,7 @@ class CharLSTM(nn.Module):
         self.lstm = LSTM(width, width, bidirectional=True, batch_first=True)
 
     def forward(self, char_ids: Tensor, lengths: Sequence[int]) -> Tensor:
-        """char_ids (Tensor): Shape (U, C) int64.
-        lengths (Sequence[int]): Number of ids of each word without padding.
-        RETURNS (Tensor): Shape (U, 2E), the forward state first.
-        """
+        """From ids (U, C), and the number of ids of each word without padding, to (U, 2E), the forward state first."""
         characters = nn.functional.embedding(char_ids, self.embedding)  # (U, C, E)
         packed = nn.utils.rnn.pack_padded_sequence(
             characters, torch.tensor(lengths), batch_first=True, enforce_sorted=False
@@ -188,12 +169,9 @@ class CharLSTM(nn.Module):
 
 
 class TokenEmbedder(nn.Module):
-    """One vector per word from its row of a word table and from its characters; either may be missing.
+    """One vector of width P per word from its row of a word table and from its characters; either may be missing.
 
     Ids have one column for the word, then those of the characters; all are shifted by one, since 0 is the mask.
-
-    config (TokenEmbedderConfig): Sizes.
-    output_width (int): P.
     """
 
     def __init__(self, config: TokenEmbedderConfig, output_width: int) -> None:
@@ -212,19 +190,16 @@ class TokenEmbedder(nn.Module):
         self.projection = Linear(config.feature_width, output_width)
 
     def forward(self, ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
-        """ids (Tensor): Shape (U, 1 + C) int64.
+        """From ids (U, 1 + C) int64 to (U, P).
+
         lengths (Optional[Sequence[int]]): Number of character ids of each word without padding; None: all of them.
-        RETURNS (Tensor): Shape (U, P).
         """
         return self.projection(self.features(ids, lengths))  # type: ignore[no-any-return]  # a Linear's
 
     def features(
         self, ids: Tensor, lengths: Optional[Sequence[int]], *, char_cnn: Optional[Callable[..., Tensor]] = None
     ) -> Tensor:
-        """ids (Tensor), lengths (Optional[Sequence[int]]): See `forward`.
-        char_cnn (Optional[Callable[[Tensor, Sequence[int]], Tensor]]): In place of `self.char_cnn`.
-        RETURNS (Tensor): Shape (U, features), before the projection.
-        """
+        """What is projected, shape (U, features), see `forward`. `char_cnn` is used in place of the own one."""
         features: List[Tensor] = []
         if self.word_embedding is not None:
             features.append(nn.functional.embedding(ids[:, 0], self.word_embedding))
@@ -274,9 +249,8 @@ class _LargestWindow(torch.autograd.Function):
 
 
 def _first_equal(scores: Tensor, largest: Tensor) -> Tensor:
-    """scores (Tensor): Shape (U, W, n).
-    largest (Tensor): Shape (U, n), their maximum over W.
-    RETURNS (Tensor): Shape (U, n), the first position of the maximum. Several times as fast as `max` with indices.
+    """The first position, (U, n), at which scores (U, W, n) have their largest value over W. Several times as fast as
+    `max` with indices.
     """
     n_windows = scores.shape[1]
     countdown = torch.arange(n_windows, 0, -1, dtype=torch.uint8 if n_windows < 256 else torch.int32).unsqueeze(1)

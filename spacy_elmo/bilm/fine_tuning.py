@@ -2,12 +2,9 @@
 
 
 def n_unfrozen(n_layers: int, *, done: int, every: int, at_start: int) -> int:
-    """Gradual unfreezing, sec. 3.3: one more layer is trained, from the top, at regular intervals.
+    """Gradual unfreezing, sec. 3.3: layers to train now. One more is trained, from the top, at regular intervals.
 
-    n_layers (int): Layers that are trained in the end.
     done (int), every (int): Updates or tokens so far, and those between two layers; 0 trains all from the start.
-    at_start (int): Layers that are trained from the start.
-    RETURNS (int): Layers that are trained now.
     """
     return min(n_layers, at_start + done // every) if every else n_layers
 

@@ -15,7 +15,6 @@ N_WARM_UPS = 2  # calls before a capture, in which libraries allocate their memo
 
 
 def uses_graphs(device: torch.device) -> bool:
-    """RETURNS (bool): Whether computations on a device use graphs."""
     return is_on(VARIABLE, default=device.type == "cuda")
 
 
@@ -36,7 +35,7 @@ class Graph:
             self._function = function
 
     def replay(self) -> Any:
-        """RETURNS (Any): What the function returns; its tensors are valid until the next call."""
+        """What the function returns; its tensors are valid until the next call."""
         if self._function is not None:
             with torch.no_grad(), torch.autocast("cpu", enabled=False):
                 return self._function()
@@ -45,12 +44,12 @@ class Graph:
 
 
 def make_pool(device: torch.device) -> Any:
-    """RETURNS (Any): Memory for several graphs; None on a CPU."""
+    """Memory for several graphs; None on a CPU."""
     return torch.cuda.graph_pool_handle() if device.type == "cuda" else None
 
 
 def _capture(function: Callable[[], Any], pool: Any) -> Tuple[Any, Any]:
-    """RETURNS (Tuple[CUDAGraph, Any]): The graph, and what the function returned while it was captured."""
+    """The graph, and what the function returned while it was captured."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

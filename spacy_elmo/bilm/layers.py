@@ -20,7 +20,7 @@ GATE_BIAS = -2.0  # initial value, with which a highway mostly carries its input
 
 
 def new_parameter(*shape: int) -> nn.Parameter:
-    """RETURNS (nn.Parameter): Not initialized."""
+    """Not initialized."""
     return nn.Parameter(torch.empty(*shape, dtype=torch.float32))
 
 
@@ -49,7 +49,6 @@ class Linear(nn.Linear):
         super().__init__(n_in, n_out, dtype=torch.float32)
 
     def reset_parameters(self) -> None:
-        """Initialize the weights."""
         if not self.weight.is_meta:
             super().reset_parameters()
 
@@ -61,7 +60,6 @@ class LSTM(nn.LSTM):
         super().__init__(*sizes, dtype=torch.float32, **settings)
 
     def reset_parameters(self) -> None:
-        """Initialize the weights."""
         if not self.weight_ih_l0.is_meta:
             super().reset_parameters()
 
@@ -88,15 +86,11 @@ class LayerNorm(nn.Module):
         constant_(self.bias, 0.0)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """See `normalize`."""
         return normalize(rows, self.weight, self.bias)
 
 
 def normalize(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """rows (Tensor): Shape (N, P), or (d, N, P) with a scale for each direction.
-    weight (Tensor), bias (Tensor): Shape (P,) or (d, P).
-    RETURNS (Tensor): Of the shape of `rows`.
-    """
+    """Normalize rows (N, P), or (d, N, P) with a scale for each direction: weight and bias are (P,) or (d, P)."""
     width = rows.shape[-1:]
     if weight.dim() == 1:
         return nn.functional.layer_norm(rows, width, weight, bias, NORM_EPS)
@@ -110,8 +104,6 @@ class Highway(nn.Module):
 
     The gate g transforms and 1 - g carries, as in the paper and in bilm-tf (whose file calls g "carry").
     Both maps are one product: rows 0..F of `weight` are the transform, rows F..2F the gate.
-
-    width (int): F.
     """
 
     def __init__(self, width: int) -> None:
@@ -123,17 +115,12 @@ class Highway(nn.Module):
         constant_(self.bias[width:], GATE_BIAS)
 
     def forward(self, features: Tensor) -> Tensor:
-        """features (Tensor): Shape (U, F).
-        RETURNS (Tensor): Shape (U, F).
-        """
+        """From (U, F) to (U, F)."""
         return apply_highway(features, nn.functional.linear(features, self.weight, self.bias))
 
 
 def apply_highway(features: Tensor, scores: Tensor) -> Tensor:
-    """features (Tensor): Shape (U, F), input of a highway.
-    scores (Tensor): Shape (U, 2F), its product with the weights, plus bias.
-    RETURNS (Tensor): Shape (U, F).
-    """
+    """From features (U, F) and scores (U, 2F), their product with the weights, plus bias, to (U, F)."""
     transform, gate = scores.chunk(2, dim=1)  # 2 x (U, F)
     return features + torch.sigmoid(gate) * (torch.relu(transform) - features)
 
@@ -142,9 +129,6 @@ class LayerHighway(nn.Module):
     """Mix the output of an LSTM layer with its input: y = g * LSTM(x) + (1 - g) * x, g = sigmoid(W x + b).
 
     The learned form of a skip connection; each direction has its own gate.
-
-    n_directions (int): d.
-    width (int): P.
     """
 
     def __init__(self, n_directions: int, width: int) -> None:
@@ -155,9 +139,7 @@ class LayerHighway(nn.Module):
         constant_(self.bias, GATE_BIAS)
 
     def forward(self, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """inputs (Tensor), outputs (Tensor): Shape (d, S, B, P), of the layer.
-        RETURNS (Tensor): Shape (d, S, B, P).
-        """
+        """From inputs and outputs (d, S, B, P) of the layer to (d, S, B, P)."""
         gate = torch.baddbmm(self.bias.unsqueeze(1), inputs.flatten(1, 2), self.weight).sigmoid()  # (d, S * B, P)
         return inputs + gate.view(inputs.shape) * (outputs - inputs)
 
@@ -176,9 +158,7 @@ def no_tf32(device: torch.device) -> Iterator[None]:
 
 
 def no_tf32_in_backward(outputs: Tensor) -> Tensor:
-    """outputs (Tensor): Of an LSTM of cuDNN, computed by torch; of another kind nothing is done.
-    RETURNS (Tensor): The same tensor, whose backward pass does not use TF32 either.
-    """
+    """Keep TF32 out of the backward pass, too, of outputs of cuDNN's LSTM; other outputs do not change."""
     node: Any = outputs.grad_fn if outputs.device.type == "cuda" else None
     while node is not None and "CudnnRnn" not in node.name():
         node = node.next_functions[0][0] if node.next_functions else None
@@ -190,7 +170,7 @@ def no_tf32_in_backward(outputs: Tensor) -> Tensor:
 
 
 def _forbid_tf32() -> Any:
-    """RETURNS (Any): The flag before, as arguments of `setattr`."""
+    """The flag before, as arguments of `setattr`."""
     rnn: Any = getattr(torch.backends.cudnn, "rnn", None)  # torch 2.9 has a flag for each operation
     flags, name, value = (torch.backends.cudnn, "allow_tf32", False) if rnn is None else (rnn, "fp32_precision", "ieee")
     before = getattr(flags, name)

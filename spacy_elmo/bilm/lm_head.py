@@ -15,11 +15,7 @@ HALF = (torch.bfloat16, torch.float16)
 
 
 class LMHead(nn.Module):
-    """Base class of all kinds of softmax.
-
-    n_words (int): V.
-    width (int): P, the width of one direction.
-    """
+    """Base class of all kinds of softmax, over V words for directions of width P."""
 
     def __init__(self, n_words: int, width: int) -> None:
         super().__init__()
@@ -28,13 +24,11 @@ class LMHead(nn.Module):
 
     @property
     def n_scores(self) -> int:
-        """RETURNS (int): Number of scores that one row of `row_losses` needs."""
+        """Number of scores that one row of `row_losses` needs."""
         return self.n_words
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """outputs (Tensor): Shape (N, P).
-        RETURNS (Tensor): Shape (N, V), logits of all words.
-        """
+        """Logits of all words: from (N, P) to (N, V)."""
         raise NotImplementedError
 
     def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -42,12 +36,9 @@ class LMHead(nn.Module):
         raise NotImplementedError
 
     def token_losses(self, outputs: Tensor, targets: Tensor, *, max_scores: int = 2**25) -> Tensor:
-        """Compute the negative log likelihood of each target, in blocks of rows.
+        """Negative log likelihood (N,) of each target (N,), in nats, from outputs (N, P); computed in blocks of rows.
 
-        outputs (Tensor): Shape (N, P).
-        targets (Tensor): Shape (N,) int64.
         max_scores (int): Maximum number of scores in memory at once; on a CPU without gradients it is 2^20.
-        RETURNS (Tensor): Shape (N,), in nats.
         """
         n_rows = max(1, len(outputs) if _has_small_blocks(outputs) else max_scores // self.n_scores)
         parts = [self.row_losses(rows, wanted) for rows, wanted in zip(outputs.split(n_rows), targets.split(n_rows))]
@@ -55,11 +46,7 @@ class LMHead(nn.Module):
 
 
 class SoftmaxHead(LMHead):
-    """The full softmax.
-
-    n_words (int): V.
-    width (int): P, the width of one direction.
-    """
+    """The full softmax."""
 
     def __init__(self, n_words: int, width: int) -> None:
         super().__init__(n_words, width)
@@ -69,10 +56,8 @@ class SoftmaxHead(LMHead):
 
     @classmethod
     def tied(cls, word_table: Optional[nn.Parameter]) -> "SoftmaxHead":
-        """Create a softmax that shares its weight with the word embedding (Press & Wolf 2017).
+        """Share the weight (V, P) with the word embedding (Press & Wolf 2017); the bias is its own.
 
-        word_table (Optional[nn.Parameter]): Shape (V, P), `BiLMNetwork.word_embedding`.
-        RETURNS (SoftmaxHead): With its own bias.
         RAISES (ValueError): For character input, which has no word embedding.
         """
         if word_table is None:
@@ -88,34 +73,20 @@ class SoftmaxHead(LMHead):
         return head
 
     def copy_rows(self, other: "SoftmaxHead", rows: Sequence[int], other_rows: Sequence[int]) -> None:
-        """Copy weights and biases of the words that two vocabularies share.
-
-        other (SoftmaxHead): The softmax to copy from, of the same width.
-        rows (Sequence[int]): Rows of this softmax to overwrite.
-        other_rows (Sequence[int]): For each of them, the row to copy.
-        """
+        """Overwrite weights and biases of `rows` by those of `other_rows`: the words that two vocabularies share."""
         with torch.no_grad():
             self.weight[list(rows)] = other.weight[list(other_rows)].to(self.weight)
             self.bias[list(rows)] = other.bias[list(other_rows)].to(self.bias)
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """outputs (Tensor): Shape (N, P).
-        RETURNS (Tensor): Shape (N, V), before the softmax.
-        """
         return nn.functional.linear(outputs, self.weight, self.bias)
 
     def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The same as `token_losses`, for all rows at once."""
         return _cross_entropy(outputs, self.weight, self.bias, targets)
 
 
 class AdaptiveTail(nn.Module):
-    """A cluster of rarer words. Outputs are first projected to a smaller width, so that a word costs less.
-
-    n_words (int): Words of the cluster.
-    width (int): P.
-    tail_width (int): The smaller width.
-    """
+    """A cluster of rarer words. Outputs are first projected to a smaller width, so that a word costs less."""
 
     def __init__(self, n_words: int, width: int, tail_width: int) -> None:
         super().__init__()
@@ -126,16 +97,11 @@ class AdaptiveTail(nn.Module):
         normal_(self.weight, tail_width**-0.5)
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """outputs (Tensor): Shape (N, P).
-        RETURNS (Tensor): Shape (N, words of the cluster), before the softmax.
-        """
+        """From (N, P) to (N, words of the cluster), before the softmax."""
         return nn.functional.linear(nn.functional.linear(outputs, self.narrow), self.weight, self.bias)
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """outputs (Tensor): Shape (N, P).
-        targets (Tensor): Shape (N,) int64, numbers within the cluster.
-        RETURNS (Tensor): Shape (N,), in nats, given the cluster.
-        """
+        """Losses (N,) in nats, given the cluster; targets are numbers within it."""
         return _cross_entropy(nn.functional.linear(outputs, self.narrow), self.weight, self.bias, targets)
 
 
@@ -145,8 +111,6 @@ class AdaptiveHead(LMHead):
     P(word) = P(word) for a frequent word, P(cluster) * P(word | cluster) for a word of a cluster. It is exact: nothing
     is sampled. Words are sorted by frequency.
 
-    n_words (int): V.
-    width (int): P.
     cutoffs (Sequence[int]): First word of each cluster, ascending, below V.
     div_value (float): Cluster k has width P / div_value^(k + 1), k from 0.
     RAISES (ValueError): For cutoffs that are not ascending between 0 and V, or a divisor below 1.
@@ -174,19 +138,16 @@ class AdaptiveHead(LMHead):
 
     @property
     def settings(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Arguments of the constructor without the width, plain JSON types."""
+        """Arguments of the constructor without the width, plain JSON types."""
         return {"n_words": self.n_words, "cutoffs": list(self.cutoffs), "div_value": self.div_value}
 
     @property
     def n_scores(self) -> int:
-        """RETURNS (int): Scores of the first softmax and of the largest cluster."""
         bounds = [*self.cutoffs, self.n_words]
         return self.cutoffs[0] + len(self.cutoffs) + max(stop - start for start, stop in zip(bounds, bounds[1:]))
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """outputs (Tensor): Shape (N, P).
-        RETURNS (Tensor): Shape (N, V), log probabilities, which are also logits.
-        """
+        """Log probabilities, which are also logits: from (N, P) to (N, V)."""
         first = _log_softmax(nn.functional.linear(outputs, self.weight, self.bias))
         n_frequent = self.cutoffs[0]
         parts: List[Tensor] = [first[:, :n_frequent]]
@@ -216,12 +177,7 @@ def _has_small_blocks(outputs: Tensor) -> bool:
 
 
 def _cross_entropy(outputs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    """outputs (Tensor): Shape (N, P).
-    weight (Tensor): Shape (V, P).
-    bias (Tensor): Shape (V,).
-    targets (Tensor): Shape (N,).
-    RETURNS (Tensor): Shape (N,), -log softmax(x W + b) of the targets.
-    """
+    """-log softmax(x W + b) of the targets, shape (N,)."""
     if not _has_small_blocks(outputs):
         scores = nn.functional.linear(outputs, weight, bias)
         return nn.functional.cross_entropy(_exact(scores), targets, reduction="none")

@@ -15,9 +15,7 @@ FORGET_BIAS = 1.0  # added at run time and not part of the stored bias, as in th
 
 class LSTMLayer(nn.Module):
     """The weights of one layer. The first dimension is the direction; columns are in the order i, j (candidate), f, o.
-
-    config (BiLMConfig): Sizes and clips.
-    graphs (Optional[RecurrenceGraphs]): Attribute: CUDA graphs of a training loop whose chunks have one shape.
+    The attribute `graphs` has CUDA graphs of a training loop whose chunks have one shape.
     """
 
     graphs: Optional[RecurrenceGraphs] = None
@@ -47,10 +45,8 @@ class LSTMLayer(nn.Module):
             uniform_(self.projection_weight, -limit, limit)
 
     def input_gates(self, inputs: Tensor) -> Tensor:
-        """Compute the input side of all gates in one large product.
-
-        inputs (Tensor): Shape (d, N, P) or (1, N, P), the same for all directions.
-        RETURNS (Tensor): Shape (d, N, 4H), including biases.
+        """Compute the input side of all gates in one large product, with biases: from (d, N, P), or (1, N, P) for all
+        directions, to (d, N, 4H).
         """
         bias = full_bias(self.bias).unsqueeze(1)  # (d, 1, 4H)
         return torch.baddbmm(bias, inputs.expand(len(bias), -1, -1), self.input_weight)
@@ -91,10 +87,7 @@ class LSTMLayer(nn.Module):
 
 
 class LSTMStack(nn.Module):
-    """The LSTM layers of a biLM, in both directions.
-
-    config (BiLMConfig): Sizes and switches.
-    """
+    """The LSTM layers of a biLM, in both directions."""
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
@@ -107,12 +100,11 @@ class LSTMStack(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """RETURNS (torch.device): Device of the weights."""
         device: torch.device = self.layers[0].bias.device  # type: ignore[assignment]  # a Tensor's
         return device
 
     def zero_state(self, n_rows: int) -> State:
-        """RETURNS (State): For each layer h (d, n_rows, P) and c (d, n_rows, H), all zero."""
+        """For each layer h (d, n_rows, P) and c (d, n_rows, H), all zero."""
         d, config = self.config.n_directions, self.config
         h = torch.zeros(d, n_rows, config.projection_width, dtype=torch.float32, device=self.device)
         c = torch.zeros(d, n_rows, config.cell_width, dtype=torch.float32, device=self.device)
@@ -165,9 +157,7 @@ class LSTMStack(nn.Module):
 
 
 def full_bias(bias: Tensor) -> Tensor:
-    """bias (Tensor): Shape (d, 4H), as stored.
-    RETURNS (Tensor): Shape (d, 4H), with the forget bias added.
-    """
+    """A stored bias (d, 4H) with the forget bias added."""
     forget = bias.new_zeros(4, bias.shape[1] // 4)
     forget[2] = FORGET_BIAS
     return bias + forget.view(-1)

@@ -16,9 +16,7 @@ from .transformer import TransformerStack
 
 class BiLMNetwork(nn.Module):
     """The parameters of a biLM and its forward pass with gradients. `inference/` runs networks with constant weights.
-
-    config (BiLMConfig): Sizes and options.
-    sparse_words (bool): Attribute: whether gradients of the word embedding are sparse (only the rows used).
+    The attribute `sparse_words` says whether gradients of the word embedding are sparse (only the rows used).
     """
 
     sparse_words: bool = False
@@ -40,16 +38,13 @@ class BiLMNetwork(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """RETURNS (torch.device): Device of the weights."""
         device: torch.device = self.encoder.device
         return device
 
     def word_vectors(self, ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
-        """Encode distinct words.
+        """Encode distinct words: ids (U, C) of the codec, or word ids (U,) for word input, to (U, P).
 
-        ids (Tensor): Shape (U, C) ids of the codec, or (U,) word ids for word input.
         lengths (Optional[Sequence[int]]): Number of character ids of each word without padding; see `CharCNN`.
-        RETURNS (Tensor): Shape (U, P).
         """
         if self.word_embedding is not None:
             return nn.functional.embedding(ids, self.word_embedding, sparse=self.sparse_words)
@@ -57,7 +52,7 @@ class BiLMNetwork(nn.Module):
         return module(ids, lengths)  # type: ignore[misc, no-any-return]  # the config has one of the three
 
     def zero_state(self, n_rows: int) -> State:
-        """RETURNS (State): Initial state of `n_rows` sequences; without tensors if the encoder has no state."""
+        """Initial state of `n_rows` sequences; without tensors if the encoder has no state."""
         state: State = self.encoder.zero_state(n_rows)
         return state
 
@@ -103,8 +98,6 @@ class BiLSTM(nn.Module):
 
     Each of its layers reads both directions of the layer below, so it is not a language model, and has no state that a
     next sequence could continue. Only the projection of its last layer is a layer of the biLM.
-
-    config (BiLMConfig): Sizes.
     """
 
     def __init__(self, config: BiLMConfig) -> None:
@@ -117,11 +110,9 @@ class BiLSTM(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """RETURNS (torch.device): Device of the weights."""
         return self.projection.weight.device
 
     def zero_state(self, n_rows: int) -> State:
-        """RETURNS (State): Without tensors."""
         return State(())
 
     def encode(self, vectors: Tensor, tokens: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -157,11 +148,8 @@ ENCODERS: Dict[str, Callable[[BiLMConfig], nn.Module]] = {
 
 
 def layer_parameters(network: BiLMNetwork) -> List[Dict[str, nn.Parameter]]:
-    """The parameters by the layer they belong to, numbered like the layers of a Doc.
-
-    network (BiLMNetwork): The weights.
-    RETURNS (List[Dict[str, nn.Parameter]]): Parameters by name, for each layer from 0 (the character CNN or word
-        embedding) to L (the top layer of the encoder).
+    """The parameters by name for each layer, numbered like the layers of a Doc: from 0 (the character CNN or word
+    embedding) to L (the top layer of the encoder).
     """
     n_layers = network.config.n_layers
     layers: List[Dict[str, nn.Parameter]] = [{} for _ in range(n_layers + 1)]

@@ -136,7 +136,7 @@ class _Kept(NamedTuple):
     raw_outputs: Tensor
 
     def by_step(self) -> List["_Kept"]:
-        """RETURNS (List[_Kept]): Views of each step, without the axis S."""
+        """Views of each step, without the axis S."""
         columns = [tensor.unbind(0) for tensor in (self.acts, self.cells, self.tanhs)]
         columns += [self.outputs.unbind(1), self.raw_cells.unbind(0), self.raw_outputs.unbind(1)]
         return [_Kept(*row) for row in zip(*columns)]
@@ -191,9 +191,7 @@ def _project(at: _Kept, layer: _Layer) -> None:
 def _gradients(
     layer: _Layer, kept: _Kept, d_outputs: Tensor, h: Tensor, c: Tensor, d_gates: Tensor
 ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
-    """d_gates (Tensor): Shape (d, S, B, 4H), overwritten.
-    RETURNS (Tuple[Tensor, Tensor, Optional[Tensor]]): Gradients of the gates and of both weights.
-    """
+    """Gradients of the gates (d, S, B, 4H), written to `d_gates`, and of both weights."""
     dtype = layer.recurrent.dtype
     d_projected = _run_backward(layer, kept, d_outputs, c, d_gates)
     read = _read_outputs(kept.outputs, h, layer.mask, layer.keeps).to(dtype)  # (d, S * B, R)
@@ -206,10 +204,7 @@ def _gradients(
 
 
 def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_gates: Tensor) -> Tensor:
-    """Set `d_gates`, the gradients of the gates (d, S, B, 4H).
-
-    RETURNS (Tensor): Gradients of the projections (d, S, B, R).
-    """
+    """Set `d_gates` (d, S, B, 4H); return the gradients of the projections (d, S, B, R)."""
     recurrent = layer.recurrent
     d_projected = recurrent.new_empty(kept.outputs.shape)
     d_act = torch.empty_like(kept.acts[0])  # (4, d, B, H)
@@ -235,7 +230,7 @@ def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_ga
 
 
 def _unproject(at: _Kept, layer: _Layer, d_h: Tensor, d_projected: Tensor) -> Tensor:
-    """RETURNS (Tensor): Shape (d, B, H), new."""
+    """The gradient of the input of the projection, shape (d, B, H), new."""
     if layer.projection is None:
         return d_h.clone()
     if layer.output_clip is not None:
@@ -247,10 +242,7 @@ def _unproject(at: _Kept, layer: _Layer, d_h: Tensor, d_projected: Tensor) -> Te
 def _cell_backward(
     at: _Kept, d_act: Tensor, d_squashed: Tensor, d_c: Optional[Tensor], before: Tensor, clip: Optional[float]
 ) -> Tensor:
-    """Set `d_act` (4, d, B, H) to the gradient of the gate activations.
-
-    RETURNS (Tensor): Shape (d, B, H), the gradient of the cells of the previous step.
-    """
+    """Set `d_act` (4, d, B, H) to the gradient of the gates; return that of the cells of the previous step."""
     i, j, f, o = at.acts.unbind(0)
     d_i, d_j, d_f, d_o = d_act.unbind(0)
     torch.mul(d_squashed, at.tanhs, out=d_o)
@@ -335,8 +327,6 @@ class RecurrenceGraphs:
     the weights. A shape that does not fit in memory is computed by the loop.
 
     Each shape has one backward pass at a time: that of the last forward pass.
-
-    device (torch.device): Device of the layers.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -350,7 +340,7 @@ class RecurrenceGraphs:
     def find(
         self, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], given: _Given
     ) -> Optional["_RecurrenceGraph"]:
-        """RETURNS (Optional[_RecurrenceGraph]): None if there are no gradients, or for a new or an unusual shape."""
+        """None if there are no gradients, or for a new or an unusual shape."""
         is_wanted = torch.is_grad_enabled() and (gates.requires_grad or weights[0].requires_grad) and not self._is_off
         if not is_wanted or (gates.is_leaf and gates.requires_grad):  # a leaf would keep our memory as its gradient
             return None
@@ -404,7 +394,7 @@ class _RecurrenceGraph:
     def forward(
         self, gates: Tensor, recurrent_weight: Tensor, projection_weight: Optional[Tensor], given: _Given
     ) -> Tuple[Tensor, Tensor]:
-        """RETURNS (Tuple[Tensor, Tensor]): Outputs and last c, both new."""
+        """Outputs and last c, both new."""
         self._layer.recurrent.copy_(recurrent_weight)
         if self._layer.projection is not None and projection_weight is not None:
             self._layer.projection.copy_(projection_weight)
@@ -420,8 +410,8 @@ class _RecurrenceGraph:
         return self._kept.outputs.clone(), self._kept.cells[-1].clone()
 
     def backward(self, d_outputs: Tensor, turn: int) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
-        """RETURNS (Tuple[Tensor, Tensor, Optional[Tensor]]): Gradients of the gates, valid until the next call of
-        `forward`, and of both weights.
+        """Gradients of the gates, valid until the next call of `forward`, and of both weights.
+
         RAISES (RuntimeError): If `forward` was called again since `turn`, which has overwritten its values.
         """
         if turn != self.turn:

@@ -33,31 +33,29 @@ class State:
 
     @classmethod
     def cat(cls, states: Sequence["State"]) -> "State":
-        """RETURNS (State): The concatenated rows of all states."""
+        """The concatenated rows of all states."""
         by_layer = zip(*(state.layers for state in states))
         return cls(tuple(layers[0]._make(torch.cat(parts, dim=1) for parts in zip(*layers)) for layers in by_layer))
 
     def rows(self, start: int, stop: Optional[int]) -> "State":
-        """RETURNS (State): The rows from `start` to before `stop`, or to the end, a view."""
+        """The rows from `start` to before `stop`, or to the end, a view."""
         return State(tuple(layer._make(part[:, start:stop] for part in layer) for layer in self.layers))
 
     def expand(self, n_rows: int) -> "State":
-        """RETURNS (State): One row repeated, a view."""
+        """One row repeated, a view."""
         return State(tuple(layer._make(part.expand(-1, n_rows, -1) for part in layer) for layer in self.layers))
 
     def distance(self, other: "State") -> float:
-        """RETURNS (float): The largest absolute difference, 0 for states without tensors."""
+        """The largest absolute difference, 0 for states without tensors."""
         pairs = [pair for layers in zip(self.layers, other.layers) for pair in zip(*layers)]
         return max((float((a - b).abs().max()) for a, b in pairs), default=0.0)
 
     def named_tensors(self) -> Dict[str, Tensor]:
-        """RETURNS (Dict[str, Tensor]): By number of the layer and name, for example "0.h"; not copied."""
+        """By number of the layer and name, for example "0.h"; not copied."""
         return {f"{i}.{name}": part for i, layer in enumerate(self.layers) for name, part in layer._asdict().items()}
 
     def replace_tensors(self, tensors: Mapping[str, Tensor]) -> "State":
-        """tensors (Mapping[str, Tensor]): By the names of `named_tensors`.
-        RETURNS (State): The same layers with these tensors.
-        """
+        """The same layers with these tensors, by the names of `named_tensors`."""
         layers = enumerate(self.layers)
         return State(tuple(layer._make(tensors[f"{i}.{name}"] for name in layer._fields) for i, layer in layers))
 

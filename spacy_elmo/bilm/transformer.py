@@ -49,8 +49,6 @@ class TransformerLayer(nn.Module):
 
     The columns of `input_weight` are queries, keys and values. The two rows of the norms belong to the attention and to
     the feed-forward network.
-
-    config (BiLMConfig): Sizes.
     """
 
     def __init__(self, config: BiLMConfig) -> None:
@@ -84,11 +82,10 @@ class TransformerLayer(nn.Module):
     def forward(
         self, rows: Tensor, groups: SequenceGroups, dropout: float = 0.0, weight_dropout: float = 0.0
     ) -> Tensor:
-        """rows (Tensor): Shape (d, N, P), all sequences, each direction in its reading order.
-        groups (SequenceGroups): The sequences.
+        """Rows (d, N, P) of all sequences, each direction in its reading order, to (d, N, P).
+
         dropout (float): Dropout of the outputs of both sublayers and of the hidden layer during training.
         weight_dropout (float): Dropout of the attention weights during training.
-        RETURNS (Tensor): Shape (d, N, P).
         """
         mixed = _linear(self._norm(rows, 0), self.input_weight, self.input_bias)  # (d, N, 3P)
         found = attend(mixed, groups, self.n_heads, weight_dropout if self.training else 0.0)
@@ -104,10 +101,7 @@ class TransformerLayer(nn.Module):
 
 
 class TransformerStack(nn.Module):
-    """The layers of a transformer biLM, in both directions.
-
-    config (BiLMConfig): Sizes.
-    """
+    """The layers of a transformer biLM, in both directions."""
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
@@ -117,11 +111,9 @@ class TransformerStack(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """RETURNS (torch.device): Device of the weights."""
         return self.norm.weight.device
 
     def zero_state(self, n_rows: int) -> State:
-        """RETURNS (State): No tensors, since a transformer has no state."""
         return State(())
 
     def forward(
@@ -162,11 +154,10 @@ class TransformerStack(nn.Module):
 def group_sequences(
     firsts: Ids, lengths: Ids, *, stride: int = 1, device: Optional[torch.device] = None
 ) -> SequenceGroups:
-    """firsts (Ids): Shape (R,), first row of each sequence.
-    lengths (Ids): Shape (R,), rows of each sequence; together they cover all rows once.
+    """Group sequences by length; together they cover all rows once.
+
+    firsts (Ids), lengths (Ids): Shape (R,), the first row and the number of rows of each sequence.
     stride (int): Distance of two rows of a sequence.
-    device (Optional[torch.device]): Device of the result.
-    RETURNS (SequenceGroups): The groups.
     """
     order = np.argsort(lengths, kind="stable")
     order = order[lengths[order] > 0]
@@ -191,8 +182,6 @@ def attend(mixed: Tensor, groups: SequenceGroups, n_heads: int, dropout: float =
     """Attend to all earlier rows of the same sequence: softmax(q k / sqrt(P / heads)) v.
 
     mixed (Tensor): Shape (d, N, 3P), queries, keys and values.
-    groups (SequenceGroups): The sequences.
-    n_heads (int): Heads.
     dropout (float): Dropout of the attention weights.
     RETURNS (Tensor): Shape (d, N, P), the concatenated heads.
     """
@@ -222,14 +211,13 @@ def _edges(lengths: Sequence[int]) -> List[Tuple[int, int]]:
 
 
 def transformer_of(config: BiLMConfig) -> TransformerConfig:
-    """RETURNS (TransformerConfig): The block of a config with this encoder, which always has one."""
+    """The block of a config with this encoder, which always has one."""
     return config.transformer or TransformerConfig()
 
 
 def sinusoids(n_positions: int, width: int) -> Tensor:
-    """Sines in the even columns and cosines in the odd ones (Vaswani et al. 2017, sec. 3.5), in float32 as in AllenNLP.
-
-    RETURNS (Tensor): Shape (n_positions, width).
+    """Shape (n_positions, width): sines in the even columns and cosines in the odd ones (Vaswani et al. 2017, sec.
+    3.5), in float32 as in AllenNLP.
     """
     rates = torch.exp(torch.arange(0, width, 2).float() * -(math.log(LARGEST_PERIOD) / width))
     angles = torch.arange(n_positions).float().unsqueeze(1) * rates  # (n, width / 2)
@@ -237,10 +225,7 @@ def sinusoids(n_positions: int, width: int) -> Tensor:
 
 
 def check_lengths(lengths: Sequence[int], config: BiLMConfig) -> None:
-    """lengths (Sequence[int]): Tokens of each sequence, BOS and EOS included.
-    config (BiLMConfig): Of a transformer.
-    RAISES (ValueError): EL341 for a sequence that is too long.
-    """
+    """RAISES (ValueError): EL341 for a sequence that is too long. Lengths are in tokens, BOS and EOS included."""
     most = transformer_of(config).max_positions
     longest = max(lengths, default=0)
     if longest > most:
@@ -257,8 +242,8 @@ def _glorot(n_in: int, n_out: int) -> Tuple[float, float]:
 
 
 def _find_sequences(begins: NDArray[np.bool_]) -> Tuple[Ids, Ids]:
-    """begins (NDArray): Shape (S, B), true where a sequence begins; one begins at the first step in any case.
-    RETURNS (Tuple[Ids, Ids]): First row (step * B + lane) and length of each sequence, lane by lane.
+    """First row (step * B + lane) and length of each sequence, lane by lane. `begins` (S, B) is true where one begins;
+    one begins at the first step in any case.
     """
     n_steps, n_lanes = begins.shape
     begins = begins.copy()
@@ -270,7 +255,7 @@ def _find_sequences(begins: NDArray[np.bool_]) -> Tuple[Ids, Ids]:
 
 
 def _positions(firsts: Ids, lengths: Ids, n_lanes: int, d: int) -> Ids:
-    """RETURNS (Ids): Shape (d, N), the position of each row in the text of its sequence."""
+    """The position of each row in the text of its sequence, shape (d, N)."""
     steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     rows = np.repeat(firsts, lengths) + n_lanes * steps
     found = np.zeros((2, len(rows)), dtype="int64")
