@@ -222,7 +222,7 @@ class Elmo(nn.Module):
 
     @isolated
     def _encode(self, inputs: Inputs) -> Tuple[Tensor, Tensor]:
-        """RETURNS (Tuple[Tensor, Tensor]): Layers of all tokens (L+1, N, D), and their mask (B, S), on the CPU."""
+        """Layers of all tokens (L+1, N, D), and their mask (B, S), on the CPU."""
         bilm, boundaries = self.bilm, self._reads_boundaries
         batch = read_inputs(inputs, FIRST_ID if bilm.config.char_cnn is not None else None)
         has_ids = isinstance(batch, IdBatch)
@@ -249,14 +249,13 @@ class Users(weakref.WeakSet["BiLMModule"]):
 
 
 class BiLMModule(nn.Module):
-    """Registers the network of a biLM, so that `.to`, `.parameters` and `.state_dict` of a model reach it.
+    """Registers the network of a biLM, which is shared and not copied, so that `.to`, `.parameters` and `.state_dict`
+    of a model reach it.
 
     A state dict without the weights has a fingerprint in their place, the layers of one sentence: loading it beside
     another biLM is an error. Weights that were changed after the first module was made of them, in whatever way, are
-    nowhere else: they are always stored, also when they are frozen later.
-
-    bilm (BiLM): Shared, not copied.
-    is_stored (bool): Whether weights that are as they were read are part of the state dict.
+    nowhere else: they are always stored, also when they are frozen later. `is_stored` says whether weights that are as
+    they were read are part of the state dict.
     """
 
     def __init__(self, bilm: BiLM, *, is_stored: bool) -> None:
@@ -272,27 +271,23 @@ class BiLMModule(nn.Module):
 
     @property
     def is_trained(self) -> bool:
-        """RETURNS (bool): Whether a parameter requires a gradient."""
         return any(parameter.requires_grad for parameter in self.network.parameters())
 
     @property
     def has_changed(self) -> bool:
-        """RETURNS (bool): Whether the weights are others than when the first module was made of them."""
+        """Whether the weights are others than when the first module was made of them."""
         attributes = vars(self.network)
         return bool(attributes.get(REPLACED)) or bool(attributes[AS_READ] != self._describe_weights())
 
     def _describe_weights(self) -> Tuple[str, List[int]]:
-        """RETURNS (Tuple[str, List[int]]): The precision, and checksums in float32. In another precision weights cannot
-        be trained, and in another precision than at first they count as changed.
+        """The precision, and checksums in float32. In another precision weights cannot be trained, and in another
+        precision than at first they count as changed.
         """
         is_exact = self.bilm.precision == "float32"
         return self.bilm.precision, _checksums(self.network) if is_exact else []
 
     def train_weights(self, trainable: bool) -> None:
-        """Train or freeze the weights, in all modules that share them; WL141 if that changes what another one does.
-
-        trainable (bool): Whether the parameters require a gradient.
-        """
+        """Train or freeze the weights, in all modules that share them; WL141 if that changes what another one does."""
         others = [user for user in self._users if user is not self]
         if others and any(parameter.requires_grad is not trainable for parameter in self.network.parameters()):
             change, before = ("unfrozen", "froze") if trainable else ("frozen", "trained")
@@ -306,7 +301,7 @@ class BiLMModule(nn.Module):
         return users
 
     def state_dict(self, *args: Any, prefix: str = "", **rest: Any) -> Dict[str, Any]:  # type: ignore[override]  # torch has overloads for old calls
-        """RETURNS (Dict[str, Any]): The weights in float32, or a fingerprint of them."""
+        """The weights in float32, or a fingerprint of them."""
         state: Dict[str, Any] = super().state_dict(*args, prefix=prefix, **rest)
         if self.is_stored or self.is_trained or self.has_changed:
             if self.bilm.precision != "float32":
@@ -352,7 +347,7 @@ class BiLMModule(nn.Module):
         return self
 
     def _fingerprint(self) -> Tensor:
-        """RETURNS (Tensor): Shape (L+1, D)."""
+        """Shape (L+1, D)."""
         return self.bilm.encode([PROBE]).mean(dim=1)
 
     def _compare(self, found: Tensor, key: str) -> None:
@@ -373,7 +368,7 @@ class BiLMModule(nn.Module):
 
 
 def _checksums(network: nn.Module) -> List[int]:
-    """RETURNS (List[int]): CRC-32 of each tensor; equal on every device."""
+    """CRC-32 of each tensor; equal on every device."""
     arrays = (tensor.detach().cpu().contiguous().numpy() for tensor in network.state_dict().values())
     return [zlib.crc32(array.data) for array in arrays]
 

@@ -61,9 +61,8 @@ def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -
 
 
 def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> Union[WordBatch, IdBatch]:
-    """inputs (Inputs): Tokens of each sentence, or character ids with shape (B, S, C).
-    first_id (Optional[int]): The first id of every word, if there is one.
-    RETURNS (Union[WordBatch, IdBatch]): The batch, on the CPU.
+    """The batch, on the CPU. Character ids have shape (B, S, C), and each word begins with `first_id`, if there is one.
+
     RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids of another shape or type, or not shifted
         by one; for a batch without sentences.
     """
@@ -76,36 +75,26 @@ def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> Union[WordBat
 
 
 def length_mask(lengths: Sequence[int], n_columns: Optional[int] = None) -> Tensor:
-    """lengths (Sequence[int]): Tokens of each sentence.
-    n_columns (Optional[int]): S, by default the largest length.
-    RETURNS (Tensor): Shape (B, S), True for the first tokens of each row.
-    """
+    """Shape (B, S), True for the first tokens of each row; S is by default the largest length."""
     sizes = torch.tensor(lengths, dtype=torch.long)
     n_columns = max(lengths, default=0) if n_columns is None else n_columns
     return torch.arange(n_columns) < sizes.unsqueeze(1)
 
 
 def with_boundaries(mask: Tensor) -> Tensor:
-    """mask (Tensor): Shape (B, S), True for words.
-    RETURNS (Tensor): Shape (B, S + 2), True for `<S>`, words and `</S>`.
-    """
+    """From the mask (B, S) of words to that of `<S>`, words and `</S>`, (B, S + 2)."""
     return length_mask((mask.sum(dim=1) + 2).tolist(), mask.shape[1] + 2)
 
 
 def which_are_words(mask: Tensor) -> Tensor:
-    """mask (Tensor): Shape (B, S + 2), True for `<S>`, words and `</S>`.
-    RETURNS (Tensor): Shape (N,), of these in their order: True for words.
-    """
+    """From the mask (B, S + 2) of `<S>`, words and `</S>` to (N,), of these in their order: True for words."""
     is_word = torch.zeros_like(mask)
     is_word[:, 1:-1] = mask[:, 2:]  # the rows are shifted by one, and each sentence has two fewer
     return is_word[mask]
 
 
 def pad_rows(rows: Tensor, mask: Tensor) -> Tensor:
-    """rows (Tensor): Shape (..., N, D), the tokens of all sequences, one after the other.
-    mask (Tensor): Shape (B, S), True at the N places where a token is.
-    RETURNS (Tensor): Shape (..., B, S, D), zeros where no token is.
-    """
+    """From rows (..., N, D), one sequence after the other, to (..., B, S, D), zeros where the mask (B, S) is False."""
     places = mask.flatten().nonzero().squeeze(1).to(rows.device)  # (N,)
     padded = rows.new_zeros(*rows.shape[:-2], mask.numel(), rows.shape[-1])
     padded.index_copy_(-2, places, rows)
@@ -113,7 +102,7 @@ def pad_rows(rows: Tensor, mask: Tensor) -> Tensor:
 
 
 def is_original(module: nn.Module, kind: Type[nn.Module]) -> bool:
-    """RETURNS (bool): Whether a module is of exactly this class, and nobody reads or changes what goes in and out."""
+    """Whether a module is of exactly this class, and nobody reads or changes what goes in and out."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return type(module) is kind and not any(hooks)
 

@@ -192,7 +192,7 @@ def mix_problems(
     layer_norm: Optional[str],
     layer_dropout: float,
 ) -> List[str]:
-    """RETURNS (List[str]): What is wrong with the settings of a `ScalarMix`."""
+    """What is wrong with the settings of a `ScalarMix`."""
     texts = find_texts(initial_gamma=initial_gamma, layer_dropout=layer_dropout)
     if texts or not is_whole(n_layers):
         return [*texts, *([] if is_whole(n_layers) else [f"n_layers is {n_layers!r}, should be a whole number"])]
@@ -207,15 +207,12 @@ def mix_problems(
 
 
 def parameter_dtype() -> torch.dtype:
-    """RETURNS (torch.dtype): Of new parameters: the default of torch, but at least float32, the type of a biLM."""
+    """Of new parameters: the default of torch, but at least float32, the type of a biLM."""
     return torch.promote_types(torch.get_default_dtype(), torch.float32)
 
 
 def check_mask(mask: Any, layer: Tensor) -> None:
-    """mask (Any): Should be a tensor (...), bool.
-    layer (Tensor): Shape (..., D).
-    RAISES (ValueError): If it is not.
-    """
+    """RAISES (ValueError): If the mask is not a bool tensor (...) for a layer (..., D)."""
     is_tensor = isinstance(mask, Tensor)
     if not is_tensor or mask.dtype != torch.bool or mask.shape != layer.shape[:-1]:
         found = f"shape {tuple(mask.shape)} and type {mask.dtype}" if is_tensor else f"type {type(mask).__name__}"
@@ -234,7 +231,7 @@ def refuse_layers(wanted: str, found: str) -> None:
 
 
 def describe_shape(layers: Any) -> str:
-    """RETURNS (str): The shape of a tensor, for an error; nothing for a list."""
+    """The shape of a tensor, for an error; nothing for a list."""
     return f" (shape {tuple(layers.shape)})" if isinstance(layers, Tensor) else ""
 
 
