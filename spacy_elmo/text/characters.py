@@ -31,11 +31,9 @@ Symbols = Tuple[Optional[str], ...]
 
 
 def character_ids(words: Sequence[str], max_characters: int = 50) -> Ids:
-    """Convert words to character ids.
+    """Convert U words to character ids (U, C), shifted by one; `<S>` and `</S>` are BOS and EOS.
 
-    words (Sequence[str]): U words; `<S>` and `</S>` are BOS and EOS.
     max_characters (int): C, ids per row; longer words are truncated to C - 2 bytes.
-    RETURNS (Ids): Shape (U, C), shifted by one.
     """
     n_words, longest = len(words), max_characters - 2
     contents = [word[:max_characters].encode("utf8", "ignore")[:longest] for word in words]
@@ -54,13 +52,9 @@ def character_ids(words: Sequence[str], max_characters: int = 50) -> Ids:
 
 
 def word_characters(word: str, max_characters: int = 50) -> List[int]:
-    """Convert one word to character ids without padding, shifted by one.
+    """Convert one word to at most `max_characters` ids without padding, shifted by one.
 
     Unpaired surrogates cannot be encoded in UTF-8 and are dropped. Truncation may split a multi-byte character.
-
-    word (str): Any string.
-    max_characters (int): C.
-    RETURNS (List[int]): At most C ids.
     """
     content: Sequence[int]
     if word == SENTENCE_BEGIN:
@@ -75,11 +69,7 @@ def word_characters(word: str, max_characters: int = 50) -> List[int]:
 
 
 class Lexicon:
-    """Characters and words by id.
-
-    characters (Sequence[Optional[str]]): None where an id has no symbol; empty for words only.
-    words (Sequence[Optional[str]]): None where an id has no symbol; empty for characters only.
-    """
+    """Characters and words by id, None where an id has no symbol; empty without a table of them."""
 
     def __init__(self, characters: Sequence[Optional[str]] = (), words: Sequence[Optional[str]] = ()) -> None:
         self.characters: Symbols = tuple(characters)
@@ -96,9 +86,7 @@ class Lexicon:
         return hash((self.characters, self.words))
 
     def problems(self, n_characters: int, n_words: int) -> "list[str]":
-        """n_characters (int), n_words (int): Rows of the tables.
-        RETURNS (list[str]): What does not fit.
-        """
+        """What does not fit tables with these numbers of rows."""
         problems = []
         for name, symbols, ids, n, needed in (
             ("characters", self.characters, self.character_ids, n_characters, CHARACTERS_NEEDED),
@@ -116,39 +104,30 @@ class Lexicon:
 
 
 class CharacterCodec(Protocol):
-    """Converts words to rows of character ids. Id 0 is the mask and occurs in no word.
-
-    boundaries (Tuple[str, str]): The words that are BOS and EOS.
+    """Converts words to rows of character ids. Id 0 is the mask and occurs in no word. `boundaries` are the words that
+    are BOS and EOS.
     """
 
     boundaries: Tuple[str, str]
 
     @property
     def max_characters(self) -> Optional[int]:
-        """RETURNS (Optional[int]): C, ids per row; None if it is that of the longest word."""
+        """C, ids per row; None if it is that of the longest word."""
 
     def largest_ids(self, n_columns: int) -> Union[int, Ids]:
-        """n_columns (int): C of some rows.
-        RETURNS (Union[int, Ids]): The largest id of all columns, or of each, shape (C,).
-        """
+        """The largest id of all of `n_columns` columns, or of each, shape (C,)."""
 
     def lengths(self, ids: Ids) -> Ids:
-        """ids (Ids): Shape (U, C).
-        RETURNS (Ids): Shape (U,), the number of ids of each word without padding, as `encode` gives it or more.
-        """
+        """The number of ids (U,) of each word in rows (U, C) without padding, as `encode` gives it or more."""
 
     def encode(self, words: Sequence[str], n_columns: int = 0) -> Tuple[Ids, Ids]:
-        """words (Sequence[str]): U words.
-        n_columns (int): Minimum of C where rows are as long as the longest word.
-        RETURNS (Tuple[Ids, Ids]): Character ids (U, C), and the number of ids of each word without padding (U,).
+        """Character ids (U, C), and the number of ids of each word without padding (U,). `n_columns` is the minimum of
+        C where rows are as long as the longest word.
         """
 
 
 class Utf8Codec:
-    """UTF-8 bytes between begin-of-word and end-of-word ids, as in bilm-tf and AllenNLP.
-
-    max_characters (int): C.
-    """
+    """UTF-8 bytes between begin-of-word and end-of-word ids, as in bilm-tf and AllenNLP."""
 
     padding = PAD_CHARACTER + 1  # ids are shifted by one
     n_characters = PAD_CHARACTER + 1
@@ -173,7 +152,6 @@ class LexiconCodec:
     """Ids of a word and of its Unicode characters in the tables of a lexicon, as in ELMoForManyLangs. The first column
     is the word, 1 without a word table; the others are the characters, none without a character table.
 
-    lexicon (Lexicon): The tables.
     max_characters (Optional[int]): Longer words are truncated to two characters less, for the word table, too.
     is_fixed (bool): Whether each row has `max_characters` ids of characters, or those of the longest word.
     """
@@ -223,6 +201,6 @@ class LexiconCodec:
 
 
 def _last_place(is_content: NDArray[np.bool_]) -> Ids:
-    """RETURNS (Ids): Shape (U,), the number of the last column of each row that is true, counted from 1; 0 for none."""
+    """The number of the last column of each row that is true, counted from 1; 0 for none."""
     lengths: Ids = (is_content * np.arange(1, is_content.shape[1] + 1)).max(axis=1, initial=0)
     return lengths

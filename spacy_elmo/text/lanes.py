@@ -32,20 +32,14 @@ class LanePlan:
 
     @property
     def n_steps(self) -> int:
-        """RETURNS (int): S."""
         return len(self.n_active)
 
     @property
     def n_lanes(self) -> int:
-        """RETURNS (int): B."""
         return int(self.n_active[0]) if len(self.n_active) else 0
 
     def slots(self, *, backward: bool = False) -> Ids:
-        """Compute the slot of every token, sequence by sequence.
-
-        backward (bool): Slots of the backward direction, which reads the last token of a sequence first.
-        RETURNS (Ids): Shape (N,).
-        """
+        """The slot of each token, (N,), sequence by sequence; the backward direction reads its last token first."""
         firsts = np.cumsum(self.lengths) - self.lengths
         places = np.arange(self.lengths.sum()) - np.repeat(firsts, self.lengths)
         if backward:
@@ -55,11 +49,11 @@ class LanePlan:
         return slots
 
     def begins(self) -> List[Tuple[Ids, Ids]]:
-        """RETURNS (List[Tuple[Ids, Ids]]): For each step the lanes in which a sequence begins, and its number."""
+        """For each step the lanes in which a sequence begins, and its number."""
         return self._by_step(self.offsets)
 
     def ends(self) -> List[Tuple[Ids, Ids]]:
-        """RETURNS (List[Tuple[Ids, Ids]]): For each step the lanes in which a sequence ends, and its number."""
+        """For each step the lanes in which a sequence ends, and its number."""
         return self._by_step(self.offsets + self.lengths - 1)
 
     def _by_step(self, steps: Ids) -> List[Tuple[Ids, Ids]]:
@@ -70,14 +64,10 @@ class LanePlan:
 
 
 def plan_lanes(lengths: Sequence[int], max_lanes: int) -> LanePlan:
-    """Assign sequences to lanes of about equal length: the longest first, each to the shortest lane.
+    """Assign sequences, also empty ones, to lanes of about equal length: the longest first, each to the shortest lane.
 
     The number of lanes is at most the total length divided by that of the longest sequence, rounded up. More lanes
     would not reduce the number of steps.
-
-    lengths (Sequence[int]): Tokens of each sequence, 0 allowed.
-    max_lanes (int): Maximum number of lanes.
-    RETURNS (LanePlan): The plan.
     """
     sizes = np.asarray(lengths, dtype="int64").reshape(-1)
     lanes, offsets = np.zeros_like(sizes), np.zeros_like(sizes)
@@ -92,10 +82,6 @@ def plan_lanes(lengths: Sequence[int], max_lanes: int) -> LanePlan:
         load, lane = loads[0]
         lanes[sequence], offsets[sequence] = lane, load
         heapq.heapreplace(loads, (load + size, lane))
-    return _sort_lanes(sizes, lanes, offsets, loads)
-
-
-def _sort_lanes(sizes: Ids, lanes: Ids, offsets: Ids, loads: Sequence[Tuple[int, int]]) -> LanePlan:
     ranked = sorted(loads, key=lambda item: (-item[0], item[1]))
     new_number = np.empty(len(ranked), dtype="int64")
     new_number[[lane for _, lane in ranked]] = np.arange(len(ranked))
@@ -105,10 +91,8 @@ def _sort_lanes(sizes: Ids, lanes: Ids, offsets: Ids, loads: Sequence[Tuple[int,
 
 
 class Window(NamedTuple):
-    """A part of a sequence that the biLM reads by itself.
-
-    start (int), end (int): The tokens it reads.
-    keep_start (int), keep_end (int): The central tokens, whose vectors are taken from this window.
+    """A part of a sequence that the biLM reads by itself: tokens from `start` to before `end`. Vectors of the central
+    tokens, from `keep_start` to before `keep_end`, are taken from this window.
     """
 
     start: int
@@ -120,13 +104,9 @@ class Window(NamedTuple):
 def split_windows(n_tokens: int, max_tokens: int, overlap: int) -> List[Window]:
     """Split a sequence into windows of at most `max_tokens` tokens that overlap by at least `overlap` tokens.
 
-    Each token is kept from the window in which it is furthest from an edge. The last window starts earlier, so that it
-    is as long as the others.
+    Each token is kept from the window in which it is furthest from an edge: the kept tokens cover the sequence exactly
+    once. The last window starts earlier, so that it is as long as the others. An empty sequence has none.
 
-    n_tokens (int): Length of the sequence.
-    max_tokens (int): Maximum length of a window.
-    overlap (int): Minimum number of tokens that neighbouring windows share.
-    RETURNS (List[Window]): In order; the kept tokens cover the sequence exactly once. Empty for an empty sequence.
     RAISES (ValueError): If the windows would not advance.
     """
     if max_tokens < 1 or overlap < 0 or 2 * overlap >= max(max_tokens, 1):

@@ -40,7 +40,6 @@ class Chunk:
     counted: Optional[NDArray[np.bool_]] = None
 
     def of_lanes(self, lanes: slice) -> "Chunk":
-        """RETURNS (Chunk): The selected lanes."""
         return Chunk(
             self.inputs[:, :, lanes],
             self.targets[:, :, lanes],
@@ -51,16 +50,14 @@ class Chunk:
         )
 
     def counted_targets(self, n_directions: int) -> Ids:
-        """RETURNS (Ids): Shape (n_directions, predictions), without padding."""
+        """Shape (n_directions, predictions), without padding."""
         targets = self.targets[:n_directions].reshape(n_directions, -1)
         return targets if self.counted is None else targets[:, self.counted.reshape(-1)]
 
 
 class SentenceLanes:
-    """Assigns blocks of sentences to lanes: the next block goes to the lane that ends first.
-
-    blocks (Iterable[Sequence[Ids]]): Consecutive sentences that one lane reads, as word numbers without BOS and EOS.
-    n_lanes (int): B.
+    """Assigns blocks of sentences to B lanes: the next block goes to the lane that ends first. Blocks are consecutive
+    sentences that one lane reads, as word numbers without BOS and EOS.
     """
 
     def __init__(self, blocks: Iterable[Sequence[Ids]], n_lanes: int) -> None:
@@ -72,10 +69,8 @@ class SentenceLanes:
         self.n_dropped = 0
 
     def next_chunk(self, n_steps: int) -> Optional[Chunk]:
-        """Get the next steps of all lanes. The last chunk is shorter: it ends where the first lane has no text left.
-
-        n_steps (int): S.
-        RETURNS (Optional[Chunk]): None at the end; `n_dropped` is then the number of predictions left in other lanes.
+        """Get the next S steps of all lanes, None at the end. The last chunk is shorter: it ends where the first lane
+        has no text left; `n_dropped` is then the number of predictions left in other lanes.
         """
         end = min(self._now + n_steps, self._fill_lanes(self._now + n_steps))
         n_ready = end - self._now
@@ -90,14 +85,14 @@ class SentenceLanes:
         return Chunk(rows[0:2], rows[2:4], rows[4].astype(bool), rows[0].size)
 
     def copy(self) -> "SentenceLanes":
-        """RETURNS (SentenceLanes): The same position, for `state_dict`; it shares the arrays and has no more blocks."""
+        """The same position, for `state_dict`; it shares the arrays and has no more blocks."""
         other = copy(self)
         other._blocks = iter(())
         other._free_at, other._waiting = list(self._free_at), [list(waiting) for waiting in self._waiting]
         return other
 
     def state_dict(self) -> Dict[str, NDArray[np.int64]]:
-        """RETURNS (Dict[str, NDArray]): Positions and contents of the lanes, for `load_state_dict`."""
+        """Positions and contents of the lanes, for `load_state_dict`."""
         held = [block for waiting in self._waiting for block in waiting]
         return {
             "now": np.array([self._now], dtype="int64"),
@@ -108,19 +103,21 @@ class SentenceLanes:
         }
 
     def load_state_dict(self, state: Mapping[str, NDArray[np.int64]]) -> None:
-        """state (Mapping[str, NDArray]): From `state_dict`; the caller provides the blocks that follow."""
+        """Continue from a `state_dict`; the caller provides the blocks that follow."""
         self._now = int(state["now"][0])
         self._free_at = [(int(time), int(lane)) for time, lane in state["free_at"]]
         held = iter(np.split(state["rows"], np.cumsum(state["lengths"])[:-1], axis=1))
         self._waiting = [[next(held) for _ in range(n_blocks)] for n_blocks in state["n_blocks"]]
 
     def held_numbers(self) -> Ids:
-        """RETURNS (Ids): The distinct word numbers in the lanes, ascending."""
+        """The distinct word numbers in the lanes, ascending."""
         return np.unique(self.state_dict()["rows"][:4])
 
     def renumber(self, new_numbers: Ids) -> None:
-        """new_numbers (Ids): The new number of each old word number. Copies of the lanes do not change."""
-        self._waiting = [[_renumber(block, new_numbers) for block in waiting] for waiting in self._waiting]
+        """Give old word numbers new ones. Copies of the lanes do not change."""
+        self._waiting = [
+            [np.concatenate([new_numbers[block[:4]], block[4:]]) for block in waiting] for waiting in self._waiting
+        ]
 
     def _fill_lanes(self, end: int) -> int:
         """Add blocks until all lanes have text up to step `end`; return the step up to which they have."""
@@ -147,19 +144,11 @@ class SentenceLanes:
 class WholeSentenceLanes(SentenceLanes):
     """Fills the lanes of each chunk with whole sentences, each into the lane with the most room. A sentence that does
     not fit waits for the next chunk, where it is among the first; until then it is held in the list of the first lane.
-    The rest of a lane is padding.
-
-    blocks (Iterable[Sequence[Ids]]): Sentences, as word numbers without BOS and EOS; each has at most n - 1 words for
-        chunks of n steps.
-    n_lanes (int): B.
+    The rest of a lane is padding. A sentence has at most n - 1 words for chunks of n steps.
     """
 
     def next_chunk(self, n_steps: int) -> Optional[Chunk]:
-        """Get the next sentences of all lanes.
-
-        n_steps (int): S.
-        RETURNS (Optional[Chunk]): None at the end of the text; the last chunk has more padding.
-        """
+        """Get the next sentences of all lanes, None at the end of the text; the last chunk has more padding."""
         self._fill(n_steps)
         if not self._waiting[0]:
             return None
@@ -212,14 +201,9 @@ def _take(waiting: List[NDArray[np.int64]], out: NDArray[np.int64]) -> None:
         place += n
 
 
-def _renumber(block: NDArray[np.int64], new_numbers: Ids) -> NDArray[np.int64]:
-    return np.concatenate([new_numbers[block[:4]], block[4:]])
-
-
 def read_and_predict(sentences: Sequence[Ids]) -> NDArray[np.int64]:
-    """sentences (Sequence[Ids]): Of n words each, one sentence or more.
-    RETURNS (NDArray): Shape (5, sum of n + 1): forward and backward inputs, forward and backward targets, and zeros,
-        to be 1 where a block begins.
+    """Forward and backward inputs, forward and backward targets, and zeros, to be 1 where a block begins: shape (5, sum
+    of n + 1), for one or more sentences of n words.
     """
     sizes = np.fromiter(map(len, sentences), dtype="int64", count=len(sentences)) + 1
     stops = np.cumsum(sizes)

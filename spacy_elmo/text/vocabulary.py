@@ -35,9 +35,7 @@ class Vocabulary:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> "Vocabulary":
-        """lines (Iterable[str]): One word per line, with or without line ends; an initial byte order mark is skipped.
-        RETURNS (Vocabulary): The words in the order of the lines.
-        """
+        """From one word per line, with or without line ends; an initial byte order mark is skipped."""
         words = [line.rstrip("\r\n") for line in lines]
         return cls([words[0].removeprefix(BYTE_ORDER_MARK), *words[1:]] if words else words)
 
@@ -51,15 +49,12 @@ class Vocabulary:
         return isinstance(other, Vocabulary) and self.words == other.words
 
     def ids(self, words: Iterable[str]) -> NDArray[np.int64]:
-        """RETURNS (NDArray[np.int64]): The id of each word; unknown words have the id of `<UNK>`."""
+        """The id of each word; unknown words have the id of `<UNK>`."""
         return np.fromiter((self._ids.get(word, self.unk_id) for word in words), dtype="int64")
 
 
 class _Numbers(Dict[str, int]):
-    """A word that is looked up for the first time gets the next number.
-
-    words (List[str]): The words by number.
-    """
+    """A word that is looked up for the first time gets the next number. `words` has them by number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,8 +71,7 @@ class WordTable:
     are computed once, however often it occurs.
 
     vocabulary (Optional[Vocabulary]): Ids of the words as targets.
-    codec (Optional[CharacterCodec]): Converts words to character ids, by default UTF-8 bytes; with rows of fixed
-        size.
+    codec (Optional[CharacterCodec]): With rows of fixed size; by default UTF-8 bytes.
     """
 
     BEGIN = 0
@@ -99,19 +93,17 @@ class WordTable:
 
     @property
     def words(self) -> List[str]:
-        """RETURNS (List[str]): The words by number, `<S>` and `</S>` first."""
+        """The words by number, `<S>` and `</S>` first."""
         return list(self._numbers.words)
 
     @property
     def words_by_number(self) -> List[str]:
-        """RETURNS (List[str]): The same, not copied: new words are added to it, and `keep` begins another list."""
+        """The same, not copied: new words are added to it, and `keep` begins another list."""
         return self._numbers.words
 
     def keep(self, numbers: Ids) -> Ids:
-        """Remove all other words, so that the size of the table does not depend on the length of the text.
-
-        numbers (Ids): Words to keep, besides `<S>` and `</S>`.
-        RETURNS (Ids): The new number of each old number, 0 for removed words.
+        """Remove all words but these, `<S>` and `</S>`, so that the size of the table does not depend on the length of
+        the text. Return the new number of each old number, 0 for removed words.
         """
         kept = np.union1d(numbers, (self.BEGIN, self.END)).astype("int64")
         new_numbers = np.zeros(len(self), dtype="int64")
@@ -123,23 +115,21 @@ class WordTable:
         return new_numbers
 
     def numbers_of(self, words: Sequence[str]) -> Ids:
-        """RETURNS (Ids): Shape (n,), the numbers of words; new words are added."""
+        """The numbers of words; new words are added."""
         return np.fromiter(map(self._numbers.__getitem__, words), dtype="int64", count=len(words))
 
     def characters(self, numbers: Ids) -> NDArray[np.int16]:
-        """numbers (Ids): Shape (U,).
-        RETURNS (Ids): Shape (U, C) character ids, shifted by one; int16.
-        """
+        """Character ids (U, C) of numbered words, shifted by one; int16."""
         self._encode_new_words()
         return self._rows[numbers]
 
     def lengths(self, numbers: Ids) -> Ids:
-        """RETURNS (Ids): Shape (U,), the number of character ids of each word without padding."""
+        """The number of character ids of each word without padding."""
         self._encode_new_words()
         return self._lengths[numbers]
 
     def targets(self, numbers: Ids) -> Ids:
-        """RETURNS (Ids): Vocabulary ids of numbered words, in the shape of `numbers`."""
+        """Vocabulary ids of numbered words, in the shape of `numbers`."""
         self._encode_new_words()
         return self._targets[numbers]
 
