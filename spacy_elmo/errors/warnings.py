@@ -40,16 +40,6 @@ class Warnings(metaclass=Catalogue):
         "are no entities. It knows {known}, and no label can be added once it is initialized. If this is not intended, "
         "train a new component in place of it, or correct the labels of the examples."
     )
-    WL100 = (
-        "The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order of "
-        "descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in this "
-        "order."
-    )
-    WL101 = (
-        "The warm-up of the learning rate takes {n_warmup} of the {n_updates} updates of this run, so the model learns "
-        "little. Set schedule.warmup_steps = null (schedule.warmup_share then applies, 5 % of the run), fewer "
-        "warmup_steps, a smaller batch_size, or more max_passes."
-    )
     WL102 = (
         "No token of the training text is <UNK>, so the softmax does not learn its probability, and the perplexity of "
         "text with unknown words is meaningless. Exclude rare words from the vocabulary: set min_count to 2 or more, "

@@ -32,7 +32,6 @@ class Snapshot:
 
     tensors (Dict[str, Tensor]): Weights, optimizer moments, recurrent states and random number generators, by name.
     record (Dict[str, Any]): Plain JSON types: counters, the position in the corpus, settings.
-    path (Optional[Path]): Folder that it was read from.
     """
 
     tensors: Dict[str, Tensor]
@@ -41,11 +40,8 @@ class Snapshot:
 
 
 def save_checkpoint(output: Path, step: int, snapshot: Snapshot) -> Path:
-    """Write a checkpoint.
+    """Write a checkpoint into the folder of a run, and return its own folder.
 
-    output (Path): Folder of the run.
-    step (int): Updates done.
-    RETURNS (Path): Its folder.
     RAISES (ValueError): If it cannot be written, for example on a full disk; older checkpoints are kept.
     """
     path = output / FOLDER / f"step-{step:08d}"
@@ -66,11 +62,7 @@ def save_checkpoint(output: Path, step: int, snapshot: Snapshot) -> Path:
 
 
 def prune_checkpoints(output: Path, *, keep: int) -> None:
-    """Remove the oldest checkpoints.
-
-    output (Path): Folder of the run.
-    keep (int): Number of newest checkpoints to keep.
-    """
+    """Remove all but the newest `keep` checkpoints."""
     for old in list_checkpoints(output)[keep:]:
         shutil.rmtree(old)
 
@@ -82,11 +74,8 @@ def list_checkpoints(output: Path) -> List[Path]:
 
 
 def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
-    """Read the newest intact checkpoint.
+    """Read the newest intact checkpoint, None if the run has none, and the problems of newer, damaged ones.
 
-    output (Path): Folder of the run.
-    RETURNS (Tuple[Optional[Snapshot], List[str]]): The checkpoint, None if the run has none; problems of
-        newer, damaged ones.
     RAISES (ValueError): EL129 if all checkpoints are damaged.
     """
     damaged: List[str] = []

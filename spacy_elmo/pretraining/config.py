@@ -255,7 +255,8 @@ class PretrainConfig:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "PretrainConfig":
-        """record (Mapping[str, Any]): Omitted settings have their default.
+        """Omitted settings have their default.
+
         RAISES (ValueError): EL001 for unknown settings, for invalid values.
         """
         refuse_unknown(cls, record, "[pretraining]", path="pretraining")
@@ -328,7 +329,6 @@ class RunConfig:
 class RunSettings:
     """A validated config.
 
-    paths (PathsConfig), corpus (CorpusConfig), words (WordsConfig), pretraining (PretrainConfig): Blocks.
     bilm (Dict[str, Any]): The block as given, since it may need the size of a vocabulary that is not counted yet.
     meta (Dict[str, Any]): Saved with the model.
     """
@@ -342,9 +342,8 @@ class RunSettings:
 
 
 def read_config(path: Path, overrides: Mapping[str, Any]) -> Config:
-    """path (Path): A .cfg file.
-    overrides (Mapping[str, Any]): Values by dotted name of the setting.
-    RETURNS (Config): The config, interpolated.
+    """Read a .cfg file, interpolated; `overrides` has values by dotted name of the setting.
+
     RAISES (ValueError): EL001 for an unknown setting in `overrides`.
     """
     for name, value in overrides.items():
@@ -366,10 +365,9 @@ def _missing_blocks(text: str, overrides: Mapping[str, Any]) -> str:
 
 
 def check_config(config: Mapping[str, Any]) -> RunSettings:
-    """config (Mapping[str, Any]): Blocks of plain values; those left out get their defaults.
-    RETURNS (RunSettings): The settings with their types.
-    RAISES (ValueError): EL001 for unknown settings, for values of a wrong type, for invalid values in
-        [pretraining].
+    """Convert blocks of plain values to settings with their types; blocks that are left out get their defaults.
+
+    RAISES (ValueError): EL001 for unknown settings, for values of a wrong type, for invalid values in [pretraining].
     """
     refuse_unknown(RunConfig, config, NAME)
     blocks, problems = fit_types(RunConfig, config)

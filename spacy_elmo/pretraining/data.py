@@ -94,7 +94,6 @@ class BlockStream:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue at the position of another stream; the current file is skipped line by line up to there.
 
-        state (Mapping[str, Any]): From `state_dict`.
         RAISES (ValueError): If that stream has other shards or another layout.
         """
         different = [name for name, value in self._layout.items() if state["layout"].get(name) != value]
@@ -181,13 +180,10 @@ def read_held_out(
     max_sentence_tokens: int = 1000,
     counts: Optional[Counts] = None,
 ) -> Sentences:
-    """Select evenly spaced sentences of the held-out text.
+    """Select evenly spaced sentences of the held-out text, split as in training; all if there are fewer.
 
     shards (Sequence[Shard]): The text, small enough to fit in memory.
-    n_sentences (int): Number of sentences, evenly spaced from the first sentence to the end.
-    max_sentence_tokens (int): Longer sentences are split at this length, as in training.
     counts (Optional[Counts]): Counts of the whole text are added to it.
-    RETURNS (Sentences): The sentences, all if there are fewer.
     RAISES (ValueError): EL101 for a text without sentences.
     """
     stream = BlockStream(shards, block_sentences=1, seed=0, repeat=False, max_sentence_tokens=max_sentence_tokens)
@@ -198,10 +194,7 @@ def read_held_out(
 
 
 def count_predictions(shards: Sequence[Shard], counts: Optional[Counts] = None) -> int:
-    """shards (Sequence[Shard]): The corpus, read once if `counts` is None.
-    counts (Optional[Counts]): Counts of one pass.
-    RETURNS (int): Predictions per direction of one pass: its tokens, and one boundary per sentence.
-    """
+    """Predictions per direction of one pass: tokens, and one boundary per sentence. None reads the corpus."""
     if counts is None:
         counts = Counts()
         for _ in read_shards(shards, counts):

@@ -29,12 +29,7 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process and its communication with the others.
-
-    rank (int): Index of this process; rank 0 writes files.
-    world_size (int): Number of processes.
-    device (torch.device): Device of this process.
-    """
+    """This process and its communication with the others. Rank 0 writes files."""
 
     rank: int = 0
     world_size: int = 1
@@ -46,10 +41,7 @@ class Ranks:
         return self.rank == 0
 
     def lanes(self, batch_size: int) -> slice:
-        """batch_size (int): Lanes of all ranks together.
-        RETURNS (slice): The lanes of this rank.
-        RAISES (ValueError): If they cannot be divided evenly.
-        """
+        """The lanes of this rank. ValueError if `batch_size`, the lanes of all ranks, cannot be divided evenly."""
         share, rest = divmod(batch_size, self.world_size)
         if rest or not share:
             raise ValueError(
@@ -73,9 +65,7 @@ class Ranks:
         return bool(self.average(torch.tensor(float(is_set), device=self.device)) > 0)
 
     def gather(self, part: Tensor, dim: int) -> Tensor:
-        """part (Tensor): This rank's share, of the same shape on all ranks.
-        RETURNS (Tensor): The shares concatenated along a dimension, in the order of the ranks.
-        """
+        """Concatenate the parts of all ranks, all of the same shape, along a dimension, in the order of the ranks."""
         if self.world_size == 1:
             return part
         parts = [torch.empty_like(part) for _ in range(self.world_size)]

@@ -57,7 +57,6 @@ class SampledSoftmax(nn.Module):
 
     head (SoftmaxHead): Its rows are sorted by frequency, the most frequent word first.
     n_negatives (int): Expected number of distinct negatives, below the size of the vocabulary.
-    sparse (bool): Sparse gradients.
     """
 
     def __init__(self, head: SoftmaxHead, n_negatives: int, *, sparse: bool = False) -> None:
@@ -115,9 +114,7 @@ def sampled_losses(
 ) -> Tensor:
     """Cross entropy of each target against a sample of negatives, like `sampled_softmax_loss` of TensorFlow.
 
-    outputs (Tensor): Shape (N, P).
-    weight (Tensor): Shape (V, P).
-    bias (Tensor): Shape (V,).
+    outputs (Tensor), weight (Tensor), bias (Tensor): Shapes (N, P), (V, P) and (V,).
     targets (Tensor): Shape (N,) int64.
     negatives (Tensor): Shape (K,) int64, distinct words.
     target_log_counts (Tensor): Shape (N,), log of the expected count of each target in the sample.
@@ -137,21 +134,14 @@ def sampled_losses(
 
 
 class FullSoftmax(nn.Module):
-    """Cross entropy over all words, in bounded memory.
-
-    head (SoftmaxHead): The softmax.
-    """
+    """Cross entropy over all words, in bounded memory."""
 
     def __init__(self, head: SoftmaxHead) -> None:
         super().__init__()
         self.head = head
 
     def forward(self, outputs: Tensor, targets: Tensor, generator: Optional[torch.Generator] = None) -> Tensor:
-        """outputs (Tensor): Shape (N, P).
-        targets (Tensor): Shape (N,) int64.
-        generator (Optional[torch.Generator]): Not used.
-        RETURNS (Tensor): Shape (N,), losses in nats.
-        """
+        """Losses in nats, shape (N,), of outputs (N, P) and int64 targets (N,); the generator is not used."""
         weight, bias = self.head.weight, self.head.bias
         log_sums = log_sum_scores(outputs, weight, bias, targets)
         words, own = torch.unique(targets, return_inverse=True)
@@ -161,21 +151,14 @@ class FullSoftmax(nn.Module):
 
 
 class AdaptiveLoss(nn.Module):
-    """Exact cross entropy of an adaptive softmax.
-
-    head (AdaptiveHead): The softmax.
-    """
+    """Exact cross entropy of an adaptive softmax."""
 
     def __init__(self, head: AdaptiveHead) -> None:
         super().__init__()
         self.head = head
 
     def forward(self, outputs: Tensor, targets: Tensor, generator: Optional[torch.Generator] = None) -> Tensor:
-        """outputs (Tensor): Shape (N, P).
-        targets (Tensor): Shape (N,) int64.
-        generator (Optional[torch.Generator]): Not used.
-        RETURNS (Tensor): Shape (N,), losses in nats.
-        """
+        """Losses in nats, shape (N,), of outputs (N, P) and int64 targets (N,); the generator is not used."""
         return self.head.token_losses(outputs, targets)
 
 
@@ -197,9 +180,7 @@ def _expected_distinct(probs: Tensor, n_tries: int) -> float:
 def log_sum_scores(outputs: Tensor, weight: Tensor, bias: Tensor, hits: Tensor) -> Tensor:
     """log sum_k exp(x W_k + b_k), in bounded memory; the products in the dtype of autocast.
 
-    outputs (Tensor): Shape (N, P).
-    weight (Tensor): Shape (K, P).
-    bias (Tensor): Shape (K,).
+    outputs (Tensor), weight (Tensor), bias (Tensor): Shapes (N, P), (K, P) and (K,).
     hits (Tensor): Shape (N,) int64, the word masked out of each row's sum, -1 for none.
     RETURNS (Tensor): Shape (N,).
     """
@@ -208,13 +189,10 @@ def log_sum_scores(outputs: Tensor, weight: Tensor, bias: Tensor, hits: Tensor) 
 
 
 def own_scores(outputs: Tensor, weight: Tensor, bias: Tensor, words: Tensor) -> Tensor:
-    """x W_w + b_w, never in half precision.
+    """x W_w + b_w, shape (N,), never in half precision.
 
-    outputs (Tensor): Shape (N, P).
-    weight (Tensor): Shape (K, P).
-    bias (Tensor): Shape (K,).
+    outputs (Tensor), weight (Tensor), bias (Tensor): Shapes (N, P), (K, P) and (K,).
     words (Tensor): Shape (N,) int64, the word w of each row.
-    RETURNS (Tensor): Shape (N,).
     """
     return (outputs.to(weight.dtype) * weight.index_select(0, words)).sum(dim=1) + bias[words]
 

@@ -37,21 +37,16 @@ class StepInfo:
 
     learn_rate (float): Learning rate of the top layer.
     grad_norm (float): Global norm of the gradient before clipping; if it is not finite, nothing was changed.
-    clipped (bool): Whether the norm was above `grad_clip`.
     """
 
     learn_rate: float
     grad_norm: float
-    clipped: bool
 
 
 class PretrainOptimizer:
-    """Updates the weights of a biLM and its softmax.
+    """Updates the weights of a biLM and its softmax in place; shared parameters are updated once. It also sets the
+    attribute `sparse_words` of the network.
 
-    network (BiLMNetwork), head (nn.Module): Updated in place; shared parameters are updated once. The attribute
-        `sparse_words` of the network is also set.
-    settings (OptimizerConfig): Update rule, rates, clipping, unfreezing.
-    schedule (ScheduleConfig): The learning rate schedule.
     max_tokens (int): Predictions per direction of the whole run.
     """
 
@@ -82,9 +77,7 @@ class PretrainOptimizer:
         """Clip the gradients in place and update the weights. Layers that are due are unfrozen afterwards, so they have
         gradients from the next update on. Weights without a gradient, and their moments, do not change.
 
-        step (int): Updates done before this one.
-        n_tokens (int): Predictions per direction trained on before this one.
-        RETURNS (StepInfo): Rate and norm.
+        step (int), n_tokens (int): Updates, and predictions per direction, done before this one.
         """
         factor = rate_factor(self.schedule, step=step, n_tokens=n_tokens, max_tokens=self.max_tokens)
         learn_rate, clip = self.settings.learn_rate * factor, self.settings.grad_clip
@@ -100,7 +93,7 @@ class PretrainOptimizer:
             if due > self.n_trained:
                 self.n_trained = due
                 self._freeze()
-        return StepInfo(learn_rate, grad_norm, grad_norm > clip)
+        return StepInfo(learn_rate, grad_norm)
 
     def state_dict(self) -> OptimizerState:
         """RETURNS (OptimizerState): Tensors by "<parameter>.<slot>", not copied, and everything else in JSON types."""
@@ -113,9 +106,7 @@ class PretrainOptimizer:
         return tensors, {"name": self.settings.name, "n_trained": self.n_trained}
 
     def load_state_dict(self, state: OptimizerState) -> None:
-        """state (OptimizerState): From `state_dict`; its tensors are copied.
-        RAISES (ValueError): With all mismatches.
-        """
+        """The tensors are copied. ValueError with all mismatches."""
         tensors, record = state
         self._check_fit(tensors, record["name"])
         self._rule.state.clear()
@@ -129,9 +120,8 @@ class PretrainOptimizer:
         self._freeze()
 
     def take_accumulators(self, sums: Mapping[str, Array]) -> None:
-        """Start Adagrad from the sums of squares of another run.
+        """Start Adagrad from copies of the sums of squares of another run: float32, by the names of all parameters.
 
-        sums (Mapping[str, Array]): float32 arrays by the names of all parameters; they are copied.
         RAISES (ValueError): With all mismatches.
         """
         tensors = {f"{name}.sum": torch.from_numpy(array) for name, array in sums.items()}
@@ -176,9 +166,7 @@ class PretrainOptimizer:
 class LossScale:
     """Dynamic loss scaling: halve the factor on overflow, double it after `STEADY_UPDATES` without one.
 
-    Micikevicius et al. (2018), sec. 3.2.
-
-    is_on (bool): False keeps the factor at 1.
+    Micikevicius et al. (2018), sec. 3.2. Without `is_on` the factor stays 1.
     """
 
     def __init__(self, *, is_on: bool) -> None:
@@ -194,7 +182,6 @@ class LossScale:
     def unscale(self, parameters: Iterable[nn.Parameter]) -> bool:
         """Divide the gradients in place, and set the factor of the next update.
 
-        parameters (Iterable[nn.Parameter]): With dense or sparse gradients, or none.
         RETURNS (bool): Whether they overflowed; gradients are then set to None.
         """
         if not self.is_on:
@@ -227,8 +214,6 @@ def layer_groups(network: BiLMNetwork, head: nn.Module) -> Dict[str, Dict[str, n
     """Parameters that are unfrozen together and share a learning rate. A shared parameter (`tie_weights`) is listed
     once, with the network.
 
-    network (BiLMNetwork): Its word encoder is the lowest layer.
-    head (nn.Module): The softmax, the highest layer.
     RETURNS (Dict[str, Dict[str, nn.Parameter]]): From the top: "head", "layers.1", "layers.0", "words"; parameters by a
         name that is the same in every run, e.g. "network.encoder.layers.0.bias".
     """
@@ -242,11 +227,10 @@ def layer_groups(network: BiLMNetwork, head: nn.Module) -> Dict[str, Dict[str, n
 
 
 def rate_factor(settings: ScheduleConfig, *, step: int, n_tokens: int, max_tokens: int) -> float:
-    """settings (ScheduleConfig): The schedule; `warmup_steps` of None means no warm-up.
-    step (int): Updates done before this one.
-    n_tokens (int): Predictions per direction trained on before this one.
+    """The factor of the peak learning rate, 0 to 1; `warmup_steps` of None means no warm-up.
+
+    step (int), n_tokens (int): Updates, and predictions per direction, done before this one.
     max_tokens (int): Predictions per direction of the whole run.
-    RETURNS (float): From 0 to 1.
     """
     done = min(1.0, n_tokens / max_tokens)
     if settings.name == "slanted_triangular":
@@ -333,9 +317,7 @@ def _adam_rows(slots: Dict[str, Tensor], rows: Tensor, values: Tensor, settings:
 
 
 def global_norm(values: Iterable[Tensor]) -> float:
-    """values (Iterable[Tensor]): All gradients; for sparse ones the values of their coalesced rows.
-    RETURNS (float): The norm of their concatenation, 0 for none.
-    """
+    """The norm of the concatenation of gradients (of sparse ones the values of their coalesced rows), 0 for none."""
     norms = [torch.linalg.vector_norm(part) for part in values]
     return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
 

@@ -42,10 +42,8 @@ def make_run(
     """Check settings, find texts, count the vocabulary, create or load the biLM.
 
     config (Mapping[str, Any]): Blocks `paths`, `corpus`, `vocabulary`, `bilm`, `pretraining`, `meta`.
-    output (Path): Folder of the run.
-    ranks (Ranks): This process and its communication with the others.
     resume (bool): Use the vocabulary of the run in the folder, if there is one, instead of counting words.
-    tell (Tell), warn (Tell): Called with messages and warnings, on the first rank only.
+    tell (Tell), warn (Tell): Called on the first rank only.
     RETURNS (Pretraining): The run, not started.
     RAISES (ValueError): See `check_config` and `choose_vocabulary`; EL101 for a text without sentences; for missing
         paths, for a biLM to start from that has other sizes or another softmax, for settings without effect, and if

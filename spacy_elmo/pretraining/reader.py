@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections import deque
 from multiprocessing.connection import Connection
-from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from ..bilm.config import BiLMConfig
 from ..corpora.files import Counts
 from ..inference.chunks import PreparedChunk, make_word_table, prepare_chunk
-from ..text.characters import Ids
 from ..text.sentence_lanes import SentenceLanes, WholeSentenceLanes
 from ..text.vocabulary import Vocabulary, WordTable
 from .config import PretrainConfig
@@ -50,10 +49,7 @@ class Batch(NamedTuple):
 class Position(NamedTuple):
     """The position of a reader. It shares arrays with the reader, which does not change them.
 
-    lanes (SentenceLanes): The text in the lanes.
     words (List[str]): The words by number; those from `n_words` on were added later.
-    n_words (int): Words at this position.
-    stream (Dict[str, Any]): State of the stream.
     """
 
     lanes: SentenceLanes
@@ -77,10 +73,7 @@ class Position(NamedTuple):
 class TextReader:
     """Reads a stream into lanes.
 
-    stream (BlockStream): The text.
-    vocabulary (Vocabulary): Ids of the words as targets.
     network (BiLMConfig): Selects character ids or word ids, and the kind of lanes.
-    config (PretrainConfig): Lanes and steps.
     own_lanes (slice): The lanes of this rank.
     """
 
@@ -132,11 +125,8 @@ class TextReader:
     def _make_lanes(self) -> SentenceLanes:
         """An encoder without state reads whole sentences only."""
         kind = SentenceLanes if self.network.has_state else WholeSentenceLanes
-        return kind(self._blocks(), self.config.batch_size)
-
-    def _blocks(self) -> Iterator[List[Ids]]:
-        for block in self.stream:
-            yield [self.table.numbers_of(words) for words in block]
+        blocks = ([self.table.numbers_of(words) for words in block] for block in self.stream)
+        return kind(blocks, self.config.batch_size)
 
 
 class ReadAhead:

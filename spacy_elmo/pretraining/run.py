@@ -93,10 +93,8 @@ class Report:
 
 @dataclass
 class BestSoFar:
-    """The best validation of a run.
+    """The best validation of a run: its perplexity, the mean of both directions, and its step.
 
-    mean (float): Its perplexity, the mean of both directions.
-    step (int): Its step.
     n_worse (int): Validations since then.
     """
 
@@ -114,9 +112,7 @@ class BestSoFar:
         return is_better
 
     def should_stop(self, patience: int) -> bool:
-        """patience (int): Validations without improvement before stopping, 0 for no limit.
-        RETURNS (bool): Whether the run should stop.
-        """
+        """Whether there were `patience` validations without improvement, 0 for no limit."""
         return bool(patience) and self.n_worse >= patience
 
     def to_dict(self) -> Dict[str, Any]:
@@ -144,13 +140,10 @@ class Pretraining:
 
     network (BiLMNetwork), head (LMHead): Trained in place, on the device of this rank.
     vocabulary (Vocabulary): Words of the head, sorted by frequency.
-    shards (Sequence[Shard]): The training text.
-    held_out (Sentences): Held-out text.
+    shards (Sequence[Shard]), held_out (Sentences): The training text, and the held-out text.
     config (PretrainConfig): The settings, from `fit_to_corpus`.
-    output (Path): Folder for models, checkpoints and log.
     meta (Mapping[str, Any]): Saved with the model: name, language, sources, licences.
     text_settings (Mapping[str, Any]): Settings of reading the text, plain JSON types; must not change on resume.
-    ranks (Ranks): This process and its communication with the others.
     is_stopped (bool): Whether `stop` ended the run before its end.
     """
 

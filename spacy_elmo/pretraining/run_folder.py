@@ -48,8 +48,6 @@ def find_run(output: Path) -> List[str]:
 def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
     """Create the folder; remove temporary files of a killed process, and the run that is not resumed. Other files stay.
 
-    output (Path): Folder of the run.
-    is_resumed (bool): Whether the run in it continues.
     force (bool): Remove all files of a run that does not continue; otherwise its models stay until the first
         validation.
     """
@@ -67,8 +65,6 @@ def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
 def store_vocabulary(output: Path, vocabulary: Vocabulary) -> None:
     """Store the vocabulary, so that a resumed run need not count the words again.
 
-    output (Path): Folder of the run.
-    vocabulary (Vocabulary): Words of the softmax.
     RAISES (ValueError): For words that do not fit on one line.
     """
     path = output / VOCABULARY
@@ -77,9 +73,7 @@ def store_vocabulary(output: Path, vocabulary: Vocabulary) -> None:
 
 
 def stored_vocabulary(output: Path) -> Optional[Vocabulary]:
-    """RETURNS (Optional[Vocabulary]): Vocabulary of the run in the folder, None if there is no run to resume.
-    RAISES (ValueError): For a damaged file.
-    """
+    """The vocabulary of the run in the folder, None if there is no run to resume. ValueError for a damaged file."""
     path = output / VOCABULARY
     return read_vocabulary(Source(path), True) if path.is_file() and list_checkpoints(output) else None
 
@@ -87,7 +81,6 @@ def stored_vocabulary(output: Path) -> Optional[Vocabulary]:
 class RunLog:
     """Writes one line per report.
 
-    output (Path): Folder of the run.
     n_bytes (int): Length of the log at the checkpoint a run resumes from; the rest of the file is removed.
     step (int): Updates before the resume, for TensorBoard.
     """
@@ -135,23 +128,18 @@ def describe_settings(config: PretrainConfig, bilm: BiLMConfig, vocabulary: Voca
 
 
 def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
-    """then (Mapping[str, Any]), now (Mapping[str, Any]): From `describe_settings`; other keys of `then` are ignored.
-    RETURNS (List[str]): A description of each setting that differs but must not.
-    """
+    """Describe each setting that differs but must not, of two `describe_settings`; other keys of `then` are ignored."""
     newer = {"bilm": BiLMConfig(n_words=1).to_dict()}  # settings that are newer than the run have their default
     defaults = {**_flat(PretrainConfig().to_dict()), **_flat(newer)}
-    found, given = ({**defaults, **_flat(record["settings"]), **_flat(_others(record))} for record in (then, now))
+    found, given = (
+        {**defaults, **_flat(record["settings"]), **_flat({name: record[name] for name in ("bilm", "vocabulary")})}
+        for record in (then, now)
+    )
     return [_describe(name, found.get(name), given.get(name)) for name in _differing(found, given) if name not in FREE]
 
 
 def describe_text(shards: Sequence[Shard], held_out: Sentences, settings: Mapping[str, Any]) -> Dict[str, Any]:
-    """Describe the text. Files are identified by name and size, since reading all of them would take too long.
-
-    shards (Sequence[Shard]): The training text.
-    held_out (Sentences): Held-out text.
-    settings (Mapping[str, Any]): Settings of reading the text, plain JSON types.
-    RETURNS (Dict[str, Any]): Plain JSON types, for a checkpoint.
-    """
+    """Describe the text for a checkpoint. Files are identified by name and size, since reading them takes too long."""
     sizes: Dict[str, str] = {}
     for shard in shards:
         size = _size_of(shard)
@@ -165,9 +153,7 @@ def describe_text(shards: Sequence[Shard], held_out: Sentences, settings: Mappin
 
 
 def changed_text(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
-    """then (Mapping[str, Any]), now (Mapping[str, Any]): From `describe_text`.
-    RETURNS (List[str]): A description of each difference.
-    """
+    """Describe each difference of two results of `describe_text`."""
     found, given = ({**_flat({**record, "files": {}}), **record["files"]} for record in (then, now))
     return [_describe(name, found.get(name, MISSING), given.get(name, MISSING)) for name in _differing(found, given)]
 
@@ -183,10 +169,6 @@ def _remove(paths: Iterable[Path]) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-
-
-def _others(record: Mapping[str, Any]) -> Dict[str, Any]:
-    return {"bilm": record["bilm"], "vocabulary": record["vocabulary"]}
 
 
 def _size_of(shard: Shard) -> str:

@@ -34,11 +34,10 @@ def find_configs() -> Path:
 
 
 def make_pretraining_config(*, lang: str, tokenizer: Optional[str], is_small: bool, config_path: str) -> str:
-    """lang (str): Language of the text.
+    """A config that trains a biLM from random weights, with a comment above each setting.
+
     tokenizer (Optional[str]): Language whose tokenizer reads raw text; None for tokenized text.
-    is_small (bool): Whether it is for a small text.
     config_path (str): Path of the config, for the command in its header.
-    RETURNS (str): A config that trains a biLM from random weights, with a comment above each setting.
     """
     text = _read(SMALL if is_small else PRETRAINING, config_path, name=f"{lang}_elmo")
     if not is_small:
@@ -51,11 +50,9 @@ def make_pretraining_config(*, lang: str, tokenizer: Optional[str], is_small: bo
 
 
 def make_adaptation_config(*, lang: str, tokenizer: Optional[str], bilm: Optional[str], config_path: str) -> str:
-    """lang (str): Language of the text.
-    tokenizer (Optional[str]): Language whose tokenizer reads raw text; None for tokenized text.
+    """A config that continues the training of a biLM, see `make_pretraining_config`.
+
     bilm (Optional[str]): The biLM to continue; None if it will be given for training.
-    config_path (str): Path of the config, for the command in its header.
-    RETURNS (str): A config that continues the training of a biLM, with a comment above each setting.
     """
     text = _read(ADAPTATION, config_path, name="adapted", more="" if bilm else " --paths.init BILM")
     for block, key, value in (("paths", "init", bilm), ("corpus", "lang", tokenizer), ("meta", "lang", lang)):
@@ -64,11 +61,7 @@ def make_adaptation_config(*, lang: str, tokenizer: Optional[str], bilm: Optiona
 
 
 def set_value(text: str, block: str, key: str, value: Any) -> str:
-    """text (str): A config.
-    block (str), key (str): An existing setting.
-    value (Any): Its new value, of a type that JSON has.
-    RETURNS (str): The config with its comments.
-    """
+    """Set an existing setting of a config to a value of a type that JSON has, and keep the comments."""
     start = text.index(f"\n[{block}]\n")
     line = re.compile(rf"^{key} = .*$", flags=re.MULTILINE)
     return text[:start] + line.sub(lambda _: f"{key} = {srsly.json_dumps(value)}", text[start:], count=1)

@@ -66,8 +66,6 @@ class Update:
 class LossModule(nn.Module):
     """Maps a chunk of lanes to its mean loss; the module that `DistributedDataParallel` wraps.
 
-    network (BiLMNetwork), objective (nn.Module): Trained in place.
-    config (PretrainConfig): Dropout, resets.
     n_ranks (int): Ranks whose losses are averaged.
     """
 
@@ -98,14 +96,7 @@ class LossModule(nn.Module):
 
 
 class Trainer:
-    """Trains a biLM.
-
-    network (BiLMNetwork), head (LMHead): Trained in place.
-    vocabulary (Vocabulary): Words of the head.
-    stream (BlockStream): The text.
-    config (PretrainConfig): The settings.
-    ranks (Ranks): This process and its communication with the others.
-    """
+    """Trains a biLM and its head, with the words of the vocabulary, in place."""
 
     def __init__(
         self,
@@ -137,10 +128,7 @@ class Trainer:
         self.step = self.n_tokens = 0
 
     def update(self) -> Optional[Update]:
-        """Do one update.
-
-        RETURNS (Optional[Update]): Its statistics, None at the end of the text.
-        """
+        """Do one update; None at the end of the text."""
         started = time.perf_counter()
         chunks = self.reader.read().chunks
         data_s = time.perf_counter() - started
@@ -159,10 +147,7 @@ class Trainer:
         return Update(loss, info.learn_rate, info.grad_norm, is_finite, is_overflow, data_s)
 
     def snapshot(self) -> Snapshot:
-        """Take a snapshot. A collective operation: all ranks call it.
-
-        RETURNS (Snapshot): The complete state for `restore`, the same on all ranks.
-        """
+        """The complete state for `restore`, the same on all ranks. A collective operation: all ranks call it."""
         lanes, text = self.reader.state_dict()
         moments, optimizer = self.optimizer.state_dict()
         tensors = {f"network.{stored_name(name)}": tensor for name, tensor in self.network.state_dict().items()}
@@ -185,10 +170,7 @@ class Trainer:
         return Snapshot({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, record)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Resume from a snapshot. With another number of ranks, only dropout differs from the original run.
-
-        snapshot (Snapshot): From `snapshot`.
-        """
+        """Resume from a snapshot. With another number of ranks, only dropout differs from the original run."""
         tensors, record, device = snapshot.tensors, snapshot.record, self.ranks.device
         weights = _under("network.", tensors)
         self.network.load_state_dict({current_name(name): tensor for name, tensor in weights.items()})
@@ -220,10 +202,7 @@ class Trainer:
         return math.isfinite(float(self.ranks.average(loss))) and not self.loss_scale.has_persistent_overflow
 
     def _backward(self, chunks: Sequence[PreparedChunk]) -> Tensor:
-        """Accumulate the gradients of all chunks.
-
-        RETURNS (Tensor): Their mean loss, shape ().
-        """
+        """Accumulate the gradients of all chunks, and return their mean loss, shape ()."""
         module, config = self._wrap(), self.config
         factor = self.loss_scale.factor * (config.unroll_steps if config.scale_loss else 1.0) / len(chunks)
         total = torch.zeros((), device=self.ranks.device)
@@ -261,8 +240,6 @@ class Trainer:
 def _check_encoder_fit(config: PretrainConfig, bilm: BiLMConfig) -> None:
     """An encoder without state sees only one sentence, so a sentence has to fit into a chunk of a lane.
 
-    config (PretrainConfig): The settings.
-    bilm (BiLMConfig): Config of the biLM.
     RAISES (ValueError): With all problems.
     """
     if bilm.has_state:

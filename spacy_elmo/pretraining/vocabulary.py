@@ -34,8 +34,6 @@ class VocabularyCounts:
     """The words of a vocabulary and the totals of the corpus.
 
     words (List[str]): In order of descending frequency, ties by spelling; without `<S>`, `</S>` and `<UNK>`.
-    counts (List[int]): The count of each word.
-    n_tokens (int): Tokens of the corpus.
     n_types (int): Distinct words of the corpus, kept or not.
     n_unknown (int): Tokens outside the vocabulary.
     """
@@ -67,13 +65,9 @@ def count_vocabulary(
     """Count words and keep the most frequent ones. Memory use is bounded by `max_entries` words, 110 bytes each, and
     the words kept; the result does not depend on `max_entries`.
 
-    sentences (Iterable[Sequence[str]]): The corpus, read once.
     n_words (Optional[int]): Number of words to keep, without the three special ones; None for all.
-    min_count (int): Minimum count of a word.
     max_entries (int): Maximum number of distinct words in memory; if there are more, counts are added up in a temporary
-        file.
-    folder (Optional[Path]): Folder of the temporary file, by default that of the system.
-    RETURNS (VocabularyCounts): Words, counts and totals.
+        file in `folder`, by default that of the system.
     RAISES (ValueError): For numbers below 1.
     """
     for name, value in (("n_words", n_words), ("min_count", min_count), ("max_entries", max_entries)):
@@ -112,14 +106,12 @@ def save_vocabulary(
     tell: Tell = say_nothing,
     warn: Tell = say_nothing,
 ) -> Tuple[Counts, VocabularyCounts]:
-    """Count the words of a corpus and write the most frequent ones.
+    """Count the words of a corpus and write the most frequent ones atomically, one per line.
 
     places (Sequence[str]): See `find_shards`, also for `format`, `lang` and `running_text`.
-    output (Path): Text file, one word per line; written atomically.
     n_words (Optional[int]), min_count (int), max_entries (int): See `count_vocabulary`.
     tell (Tell): Called with a message on files that are not read.
     warn (Tell): Called with a warning if the text looks like raw text, or if no token is `<UNK>`.
-    RETURNS (Tuple[Counts, VocabularyCounts]): Counts of the text, and of the vocabulary.
     RAISES (ValueError): EL101 for a corpus without sentences; see `find_shards`.
     """
     shards = find_shards(places, lang=lang, format=format, running_text=running_text, tell=tell)
@@ -145,10 +137,8 @@ def save_vocabulary(
 
 
 def write_atomically(path: Path, vocabulary: Vocabulary) -> None:
-    """Write a vocabulary under a temporary name in the same folder, then rename it.
+    """Write one word per line under a temporary name in the same folder, then rename the file.
 
-    path (Path): Text file, one word per line.
-    vocabulary (Vocabulary): The words.
     RAISES (ValueError): For words that do not fit on one line.
     """
     with atomic_file(path) as part:
@@ -190,15 +180,12 @@ def _rank(entry: Entry) -> Tuple[int, str]:
 def choose_vocabulary(
     init: Optional[BiLM], paths: PathsConfig, *, is_new_head: bool, warn: Tell = say_nothing
 ) -> Optional[Vocabulary]:
-    """Choose the vocabulary, if the words need not be counted.
+    """The vocabulary of the file or of the biLM that training starts from; None if the words must be counted.
 
     Rows of a word embedding and of a softmax belong to words, so a biLM that keeps them keeps its vocabulary.
 
-    init (Optional[BiLM]): The biLM that training starts from.
-    paths (PathsConfig): Paths of that biLM and of a vocabulary file.
     is_new_head (bool): Whether the softmax of that biLM is replaced.
     warn (Tell): Called with a warning about a file in another order.
-    RETURNS (Optional[Vocabulary]): From the file or the biLM; None if the words must be counted.
     RAISES (ValueError): For a vocabulary file that is missing, damaged or does not fit the biLM.
     """
     given = _read_words(paths.vocab) if paths.vocab else None
