@@ -82,9 +82,10 @@ def say_nothing(text: str) -> None:
 
 
 def find_files(place: str, tell: Tell = say_nothing) -> List[Path]:
-    """place (str): A file; a folder, searched at any depth; a pattern with `*` or `**`; or "-" for stdin.
+    """The files of a place, sorted by name: a file, a folder, searched at any depth, a pattern with `*` or `**`, or "-"
+    for stdin.
+
     tell (Tell): Called with a message on files of a folder that are not read.
-    RETURNS (List[Path]): Sorted by name.
     RAISES (ValueError): If there are no files.
     """
     path = to_path(place)
@@ -103,10 +104,7 @@ def find_files(place: str, tell: Tell = say_nothing) -> List[Path]:
 
 
 def _kind_of(file: Path) -> Optional[str]:
-    """file (Path): A name with one or two suffixes.
-    RETURNS (Optional[str]): "text", "jsonl" or "docbin", None for other suffixes; a compressed file without another
-        suffix is text.
-    """
+    """One of "text", "jsonl", "docbin", None for other suffixes; a compressed file without another suffix is text."""
     if file.suffix not in COMPRESSED:
         return SUFFIXES.get(file.suffix)
     inner = file.with_suffix("").suffix
@@ -114,9 +112,8 @@ def _kind_of(file: Path) -> Optional[str]:
 
 
 def format_of(file: Path) -> str:
-    """file (Path): A file that was named or found.
-    RETURNS (str): Its format. A `.json` file, which folders are not searched for, is read as `jsonl`; files with other
-        suffixes are text.
+    """The format of a file that was named or found. A `.json` file, which folders are not searched for, is read as
+    `jsonl`; files with other suffixes are text.
     """
     name = file.with_suffix("") if file.suffix in COMPRESSED else file
     return "jsonl" if name.suffix == ".json" else _kind_of(file) or "text"
@@ -130,12 +127,11 @@ def name_some(names: Sequence[str]) -> str:
 
 @contextmanager
 def open_bytes(path: AnyPath) -> Iterator[BinaryIO]:
-    """Open a file, decompressed according to its suffix or first bytes: .gz, .xz, .zst (requires `zstandard`).
+    """Open a file, decompressed according to its suffix or first bytes: .gz, .xz, .zst (requires `zstandard`); "-" is
+    stdin, which is not decompressed.
 
-    path (AnyPath): The file; "-" for stdin, which is not decompressed.
-    YIELDS (BinaryIO): Its content.
-    RAISES (ValueError): If `zstandard` is missing, EL108 while reading a truncated or damaged file; for text in
-        UTF-16 or UTF-32.
+    RAISES (ValueError): If `zstandard` is missing, EL108 while reading a truncated or damaged file; for text in UTF-16
+        or UTF-32.
     """
     path = Path(os.fsdecode(path))
     if path == STDIN:
@@ -152,11 +148,8 @@ def open_bytes(path: AnyPath) -> Iterator[BinaryIO]:
 
 
 def read_lines(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    """Stream lines, which end in LF, CRLF or CR; long ones are split, at a space or a tab if there is one.
-
-    file (BinaryIO): At its start; a UTF-8 byte order mark is skipped.
-    longest (int): Maximum length of a line in bytes.
-    YIELDS (bytes): A line with its end, or a chunk of a long line.
+    """Stream lines, which end in LF, CRLF or CR; those longer than `longest` bytes are split, at a space or a tab if
+    there is one. Lines keep their ends; a UTF-8 byte order mark at the start is skipped.
     """
     first = file.readline(longest)
     if first.startswith(codecs.BOM_UTF8):
@@ -183,11 +176,7 @@ def read_lines(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[bytes
 
 
 def decode(line: bytes) -> Tuple[str, int]:
-    """Decode UTF-8, with replacement.
-
-    line (bytes): UTF-8, possibly with invalid sequences.
-    RETURNS (Tuple[str, int]): The text with U+FFFD for invalid sequences, and their number.
-    """
+    """The text of a line of UTF-8, with U+FFFD for invalid sequences, and their number."""
     try:
         return line.decode("utf8"), 0
     except UnicodeDecodeError:
@@ -196,10 +185,7 @@ def decode(line: bytes) -> Tuple[str, int]:
 
 
 def parse_line(line: str) -> Any:
-    """line (str): JSON.
-    RETURNS (Any): Its value.
-    RAISES (ValueError): With the column if it is not JSON.
-    """
+    """The value of a line of JSON. ValueError with the column if it is not JSON."""
     try:
         return srsly.json_loads(line)
     except ValueError:  # it says no position
@@ -211,13 +197,9 @@ def parse_line(line: str) -> Any:
 
 
 def skip_items(items: Iterator[ItemT], n_items: int, *, name: str, n_before: int = 0) -> Iterator[ItemT]:
-    """Skip the first items.
+    """Skip the first items, none of which is None.
 
-    items (Iterator[ItemT]): None of them is None.
-    n_items (int): Number of items to skip.
-    name (str): Name of the source, for the error.
-    n_before (int): Items skipped before, for the error.
-    RETURNS (Iterator[ItemT]): The other items.
+    name (str), n_before (int): Name of the source, and items skipped before, for the error.
     RAISES (ValueError): If there are fewer items.
     """
     if n_items and next(islice(items, n_items - 1, n_items), None) is None:

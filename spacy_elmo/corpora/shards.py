@@ -51,17 +51,12 @@ class Shard:
         raise NotImplementedError
 
     def read(self, counts: Counts) -> Iterator[List[str]]:
-        """counts (Counts): Empty records and invalid UTF-8 are added to it.
-        RETURNS (Iterator[List[str]]): The tokens of each sentence, from the start; none is empty.
-        """
+        """The tokens of each sentence, none empty; empty records and invalid UTF-8 are added to `counts`."""
         return chain.from_iterable(self.read_records(counts))
 
 
 class TextShard(Shard):
-    """A text file with one tokenized sentence per line, tokens separated by any Unicode white space.
-
-    path (Path): Plain, .gz, .xz or .zst.
-    """
+    """A plain, .gz, .xz or .zst file with a tokenized sentence per line; any Unicode white space separates tokens."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -82,11 +77,7 @@ class TextShard(Shard):
 
 
 class _CutShard(Shard):
-    """Items split by spaCy. Subclasses implement `_read_items`.
-
-    name (str): For reports.
-    cutter (SentenceCutter): Splits items into sentences.
-    """
+    """Items split by spaCy. Subclasses implement `_read_items`."""
 
     def __init__(self, name: str, cutter: SentenceCutter) -> None:
         self.name, self._cutter = name, cutter
@@ -103,11 +94,7 @@ class _CutShard(Shard):
 
 
 class _FileShard(_CutShard):
-    """Items of a file.
-
-    path (Path): The file.
-    cutter (SentenceCutter): Splits items into sentences.
-    """
+    """Items of a file."""
 
     def __init__(self, path: Path, cutter: SentenceCutter) -> None:
         super().__init__(_name_of(path), cutter)
@@ -268,12 +255,7 @@ def find_shards(
 
 
 def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Iterator[List[str]]:
-    """Stream all sentences of a corpus once, in order and without splitting.
-
-    shards (Iterable[Shard]): The corpus.
-    counts (Optional[Counts]): Counts of the text are added to it.
-    YIELDS (List[str]): The tokens of one sentence.
-    """
+    """Stream the tokens of all sentences once, in order and without splitting; counts are added to `counts`."""
     counts = Counts() if counts is None else counts
     for shard in shards:
         for tokens in shard.read(counts):

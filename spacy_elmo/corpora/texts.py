@@ -63,8 +63,8 @@ def read_items(
 
 
 def to_doc(item: Item, nlp: Language) -> Doc:
-    """RETURNS (Doc): The item, tokenized by the pipeline's tokenizer if it is a text. Empty words, which spaCy does not
-    allow, become spaces, whose vectors are zero, so that each word has its row.
+    """The item, tokenized by the pipeline's tokenizer if it is a text. Empty words, which spaCy does not allow, become
+    spaces, whose vectors are zero, so that each word has its row.
     """
     if isinstance(item, Doc):
         return item
@@ -74,8 +74,6 @@ def to_doc(item: Item, nlp: Language) -> Doc:
 def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
     """Stream JSON lines, or the elements of a JSON array, which is held in memory as a whole.
 
-    file (BinaryIO): At its start.
-    path (object): Its name.
     YIELDS (Tuple[str, bytes]): Place of a record, for errors, and the record; blank lines are records of JSON lines.
     RAISES (ValueError): For an array that is not valid.
     """
@@ -99,9 +97,10 @@ def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
 
 
 def parse_json(line: str, where: str) -> Tuple[Item, int]:
-    """line (str): A JSON object with `text`, or with `words` or `tokens`; a blank line is an empty text.
+    """The text or the words of a line, and the number of unpaired surrogates replaced by U+FFFD.
+
+    line (str): A JSON object with `text`, or with `words` or `tokens`; a blank line is an empty text.
     where (str): File and line number, for the error.
-    RETURNS (Tuple[Item, int]): The text or the words, and the number of unpaired surrogates replaced by U+FFFD.
     RAISES (ValueError): For another line.
     """
     if not line.strip():
@@ -123,11 +122,7 @@ def parse_json(line: str, where: str) -> Tuple[Item, int]:
 
 
 def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
-    """file (str): Written by `DocBin.to_disk`; held in memory as a whole.
-    nlp (Language): Its vocabulary is that of the Docs.
-    YIELDS (Doc): The Docs.
-    RAISES (ValueError): For an invalid file.
-    """
+    """The Docs of a file of `DocBin.to_disk`, held in memory as a whole. ValueError for an invalid file."""
     try:
         with open_bytes(Path(file)) as content:
             docs = DocBin().from_bytes(content.read())
@@ -157,7 +152,6 @@ class SentenceCutter:
     def records(self, items: Iterable[Read]) -> Iterator[Tuple[Record, int]]:
         """Split items, in bounded memory.
 
-        items (Iterable[Read]): Read one at a time.
         YIELDS (Tuple[Record, int]): The sentences of an item, and its number of invalid UTF-8 sequences.
         """
         for item, n_replaced in items:
@@ -174,7 +168,8 @@ class SentenceCutter:
             if self._sentencizer is None or not words:
                 return [words] if words else []
             item = Doc(self._nlp.vocab, words=words)
-        return [sentence for sentence in map(_words_of, self._spans(item)) if sentence]
+        sentences = (_clean([token.text for token in span]) for span in self._spans(item))
+        return [sentence for sentence in sentences if sentence]
 
     def _spans(self, doc: Doc) -> Iterable[Union[Doc, Span]]:
         if self._sentencizer is not None and not doc.has_annotation("SENT_START"):
@@ -183,9 +178,9 @@ class SentenceCutter:
 
 
 def make_nlp(lang: str, *, option: str = "--lang", instead: str = "leave it out") -> Language:
-    """lang (str): Code of a language.
+    """A pipeline with a tokenizer only.
+
     option (str), instead (str): Name of the setting, and its value for tokenized text, for the error.
-    RETURNS (Language): A pipeline with a tokenizer only.
     RAISES (ValueError): For an unknown language.
     """
     try:
@@ -200,10 +195,7 @@ def make_nlp(lang: str, *, option: str = "--lang", instead: str = "leave it out"
 
 
 def make_splitter(lang: str) -> Language:
-    """lang (str): Code of a language.
-    RETURNS (Language): A pipeline with its tokenizer and spaCy's rule-based sentence splitter.
-    RAISES (ValueError): For an unknown language.
-    """
+    """A pipeline with a tokenizer and spaCy's rule-based sentence splitter. ValueError for an unknown language."""
     nlp = make_nlp(lang, instead="choose en")
     nlp.add_pipe("sentencizer")
     return nlp
@@ -212,12 +204,11 @@ def make_splitter(lang: str) -> Language:
 def find_word(
     nlp: Language, text: str, word: str, occurrence: int = 1, name: str = "The text"
 ) -> Tuple[List[str], int]:
-    """nlp (Language): See `make_splitter`.
-    text (str): Raw text.
-    word (str): A token of it.
+    """The words of the sentence with a token, and its position among them.
+
+    nlp (Language): See `make_splitter`.
     occurrence (int): Which of the equal tokens, from 1.
     name (str): Of the text, for the error.
-    RETURNS (Tuple[List[str], int]): The words of its sentence, and its position among them.
     RAISES (ValueError): EL381 if the word does not occur so often.
     """
     doc = nlp(text)
@@ -233,18 +224,15 @@ def find_word(
 
 
 def choose_lang(given: Optional[str], *known: Any) -> str:
-    """given (Optional[str]): Language that the user asks for.
+    """The language that the user asks for, or else the first known one, "en" without any.
+
     *known (Any): Languages in an index, then in the meta data of a biLM; anything but a text is passed over.
-    RETURNS (str): The first that is there, "en" without any.
     """
     return given or next((lang for lang in known if isinstance(lang, str) and lang.strip()), "en")
 
 
 class PunctuationCheck:
-    """The share of tokens that end in punctuation among the first tokens of a text.
-
-    max_tokens (int): Maximum number of tokens to check.
-    """
+    """The share of tokens that end in punctuation among the first `max_tokens` tokens of a text."""
 
     def __init__(self, max_tokens: int = 20_000) -> None:
         self.n_tokens = self.n_attached = 0
@@ -262,18 +250,13 @@ class PunctuationCheck:
                 self.example = self.example or token
 
     def watch(self, sentences: Iterable[List[str]]) -> Iterator[List[str]]:
-        """sentences (Iterable[List[str]]): The text.
-        YIELDS (List[str]): The same sentences.
-        """
+        """Check the first tokens of sentences while passing them on."""
         for tokens in sentences:
             self.add(tokens)
             yield tokens
 
     def warning(self, places: Sequence[object], lang: str = "en") -> Optional[str]:
-        """places (Sequence[object]): Source of the text.
-        lang (str): Language whose tokenizer the warning proposes.
-        RETURNS (Optional[str]): WL103 if more than `MOST` of the tokens end in punctuation.
-        """
+        """WL103 if more than `MOST` of the tokens end in punctuation; it proposes the tokenizer of `lang`."""
         if self.n_attached <= MOST * self.n_tokens:
             return None
         return Warnings.WL103.format(
@@ -291,11 +274,8 @@ def warn_of_raw_text(
     warn: Tell,
     meta: Optional[Mapping[str, Any]] = None,
 ) -> None:
-    """check (PunctuationCheck): Contains the first tokens.
-    places (Sequence[object]): Source of the text.
-    lang (Optional[str]): Language of the tokenizer; with one there is no warning.
-    warn (Tell): Called with a warning if the text looks like raw text.
-    meta (Optional[Mapping[str, Any]]): Of the biLM, whose language the warning proposes.
+    """Warn if the first tokens, in `check`, look like raw text; a language of the tokenizer, `lang`, prevents the
+    warning, which proposes that of the biLM, in `meta`.
     """
     warning = check.warning(places, choose_lang(None, (meta or {}).get("lang")))
     if warning is not None and lang is None:
@@ -339,10 +319,6 @@ def _replace_surrogates(item: Item) -> Tuple[Item, int]:
     replaced = [SURROGATE.subn(REPLACEMENT, word) for word in words]
     n_replaced = sum(n for _, n in replaced)
     return (replaced[0][0] if isinstance(item, str) else [word for word, _ in replaced]), n_replaced
-
-
-def _words_of(span: Union[Doc, Span]) -> List[str]:
-    return _clean([token.text for token in span])
 
 
 def _clean(words: List[str]) -> List[str]:
