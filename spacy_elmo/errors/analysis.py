@@ -10,13 +10,6 @@ class AnalysisErrors(metaclass=Catalogue):
         "No component of '{pipeline}' mixes the layers of a biLM; its components are: {pipes}. Train a component whose "
         "tok2vec has a spacy-elmo.ElmoListener.v1: `python -m spacy elmo init-config` writes such a config."
     )
-    EL235 = (
-        "The log of layer weights '{path}' exists already. Give another path in [training.logger], or move that file."
-    )
-    EL236 = (
-        "spacy-elmo.LayerWeightsLogger.v1 has no layer weights to record: no component mixes the layers of a biLM (the "
-        "components are: {pipes}). Remove the logger, or let a component use spacy-elmo.ElmoListener.v1."
-    )
     EL352 = 'This biLM cannot be exported to ONNX: {reason}. Save it in the native format instead (format "native").'
     EL354 = (
         "The output '{path}' does not fit the format {format}: {reason}. Choose a path that ends in .onnx for ONNX, "

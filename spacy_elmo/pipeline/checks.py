@@ -33,7 +33,6 @@ def check_bilm(elmo: Any) -> None:
     """Warn, once for each biLM, of components that were trained with another one, or that the training of the biLM
     leaves behind: WL066.
 
-    elmo (Elmo): The ELMo component.
     RAISES (ValueError): EL068 if a listener was trained for other sizes.
     """
     label = elmo.bilm_label
@@ -68,24 +67,14 @@ def _describe_other(elmo: Any, found: Listeners, label: str) -> Dict[str, str]:
 
 
 def check_language(name: str, trained_on: Any, used_on: str) -> None:
-    """Warn if the languages of a biLM and of the pipeline differ: WL064.
-
-    name (str): The component's name.
-    trained_on (Any): Language in the meta.json of the biLM, a code such as "en"; None if there is none.
-    used_on (str): Language of the pipeline.
-    """
+    """Warn if the languages of the biLM (in its meta.json, None if unknown) and of the pipeline differ: WL064."""
     languages = {str(code).lower().replace("_", "-").split("-")[0] for code in (trained_on, used_on)}
     if trained_on and used_on and len(languages) > 1 and ANY_LANGUAGE not in languages:
         warnings.warn(Warnings.WL064.format(name=name, found=trained_on, wanted=used_on), stacklevel=5)
 
 
 def check_model(name: str, model: Model[Any, Any], is_fine: bool, wanted: str) -> None:
-    """name (str): Of a component.
-    model (Model): Its model.
-    is_fine (bool): Whether it is of the right kind.
-    wanted (str): The architecture that it should be.
-    RAISES (ValueError): If it is of another kind.
-    """
+    """ValueError if the model of a component is not of the wanted architecture."""
     if not is_fine:
         found = model.name if len(model.name) <= MAX_SHOWN else f"{model.name[:MAX_SHOWN]}..."
         raise ValueError(
@@ -98,11 +87,7 @@ def check_model(name: str, model: Model[Any, Any], is_fine: bool, wanted: str) -
 
 
 def check_words(get_examples: Callable[[], Iterable[Example]], nlp: Optional[Language], name: str) -> None:
-    """get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-    nlp (Optional[Language]): The pipeline, whose config may say why there are none.
-    name (str): The component.
-    RAISES (ValueError): If no token is other than white space.
-    """
+    """ValueError if no token of the training examples is other than white space; the config of `nlp` may say why."""
     n_examples = 0
     for eg in get_examples():
         if not isinstance(eg, Example) or any(not token.is_space for token in eg.reference):  # spaCy reports the former
@@ -126,8 +111,6 @@ def has_loader(nlp: Optional[Language], name: str) -> bool:
 def check_weights(nlp: Language, elmo: Any, *, has_loader: bool) -> None:
     """Check which biLM the config of a pipeline gives, before it is loaded.
 
-    elmo (Elmo): The ELMo component.
-    has_loader (bool): Whether it was given a loader.
     RAISES (ValueError): For two biLMs, and for a loader of a component that is not in the pipeline. A path of a biLM
         that nothing reads is a warning.
     """
@@ -189,9 +172,7 @@ def check_frozen(nlp: Optional[Language], elmo: Any) -> None:
 
 def check_schedules(nlp: Optional[Language], elmo: Any) -> None:
     """Warn if training ends before gradual unfreezing reaches all layers, or before a slanted triangular schedule does.
-
-    nlp (Optional[Language]): The pipeline; None if only the ELMo component is initialized.
-    elmo (Elmo): The ELMo component.
+    Without a pipeline only the ELMo component is initialized.
     """
     training = {} if nlp is None else nlp.config.interpolate().get("training", {})
     max_steps, rate = training.get("max_steps") or 0, training.get("optimizer", {}).get("learn_rate")
@@ -225,8 +206,6 @@ upstream = "{name}"
 def check_listeners(nlp: Language, name: str) -> bool:
     """Warn if the pipeline trains components, but not on ELMo, so that its layers are not used: WL065.
 
-    nlp (Language): The pipeline.
-    name (str): The ELMo component, which no component listens to.
     RETURNS (bool): Whether it warned.
     """
     training = nlp.config.get("training", {})

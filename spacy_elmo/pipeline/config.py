@@ -372,9 +372,7 @@ token_embeddings =
 
 
 def _add_comments(config: str) -> str:
-    """config (str): A pipeline config written by Thinc.
-    RETURNS (str): The config with comments above the settings of ELMo, for the first block of each architecture.
-    """
+    """Add comments above the settings of ELMo, for the first block of each architecture."""
     comments = {**_read_comments(DEFAULT_CONFIG), **_read_comments(COMMENTS)}
     names = _find_architectures(config)
     explained: Set[str] = set()

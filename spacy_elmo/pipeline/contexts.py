@@ -33,10 +33,7 @@ class DocRuns:
     lengths: List[int]
 
     def gather(self, start: int, end: int) -> Tuple[Rows, Rows]:
-        """start (int): First run of a slice.
-        end (int): The run after its last one.
-        RETURNS (Tuple[Rows, Rows]): Positions to keep in the concatenation of the slice's runs, and their rows.
-        """
+        """For a slice of the runs: positions to keep in their concatenation, and the rows of these."""
         sizes = numpy.array([len(run) for run in self.runs[start:end]], dtype="int64")
         first, last = numpy.array(self.kept[start:end], dtype="int64").reshape(-1, 2).T
         counts = last - first
@@ -46,11 +43,8 @@ class DocRuns:
 
 
 def read_docs(docs: Sequence[Doc], settings: Reading) -> DocRuns:
-    """Split Docs into runs according to the settings.
+    """Split Docs of any length into runs, in Doc order; a Doc without words has no run.
 
-    docs (Sequence[Doc]): Docs of any length; a Doc without words has no run.
-    settings (Reading): How they are split.
-    RETURNS (DocRuns): The runs, in Doc order.
     RAISES (ValueError): For sentence contexts without sentence boundaries.
     """
     found = DocRuns([], [], [], [], [len(doc) for doc in docs])

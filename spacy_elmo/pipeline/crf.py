@@ -47,11 +47,7 @@ def negative_log_likelihood(
 
 
 def log_partition(emissions: Tensor, lengths: Sequence[int], transitions: Tensor) -> Tensor:
-    """The forward algorithm: log Z = log sum_y exp(score(y)).
-
-    emissions, lengths, transitions: See `negative_log_likelihood`.
-    RETURNS (Tensor): Shape (B,).
-    """
+    """The forward algorithm: log Z = log sum_y exp(score(y)), shape (B,). Arguments as of `negative_log_likelihood`."""
     weights = transitions.double().exp()
     plan = _plan_steps(lengths)
     alphas = _run(emissions, plan, transitions, lambda alpha: _log_product(alpha, weights[:-1, :-1]))
@@ -60,12 +56,9 @@ def log_partition(emissions: Tensor, lengths: Sequence[int], transitions: Tensor
 
 
 def find_best_tags(emissions: Tensor, lengths: Sequence[int], transitions: Tensor) -> Tensor:
-    """The Viterbi algorithm: argmax_y score(y).
+    """The Viterbi algorithm: argmax_y score(y), shape (T,). Arguments as of `negative_log_likelihood`.
 
     Backtracking computes the best previous tag again, which is faster than storing backpointers in the forward pass.
-
-    emissions, lengths, transitions: See `negative_log_likelihood`.
-    RETURNS (Tensor): Shape (T,), one tag per token.
     """
     transitions = transitions.double()
     inner, plan = transitions[:-1, :-1], _plan_steps(lengths)
@@ -104,10 +97,7 @@ def _plan_steps(lengths: Sequence[int]) -> _Steps:
 
 
 def _run(emissions: Tensor, plan: _Steps, transitions: Tensor, advance: Callable[[Tensor], Tensor]) -> List[Tensor]:
-    """Score each tag of each token with what is before it: alpha_t = advance(alpha_(t-1)) + emissions_t.
-
-    RETURNS (List[Tensor]): For each step alpha, shape (n, K).
-    """
+    """Score each tag with what is before it: alpha_t = advance(alpha_(t-1)) + emissions_t, each of shape (n, K)."""
     first, *later = emissions.double()[plan.rows.to(emissions.device)].split(plan.n_active)
     alphas = [transitions.double()[-1, :-1] + first]
     for step in later:
@@ -150,9 +140,7 @@ def find_words(doc: Doc) -> Rows:
 
 
 def allowed_transitions(n_tags: int) -> Mask:
-    """n_tags (int): K.
-    RETURNS (Mask): Shape (K+1, K+1), from row to column; the boundary comes last, and is like a word outside.
-    """
+    """Shape (K+1, K+1), from row to column; the boundary comes last, and is like a word outside."""
     tags = numpy.arange(1, n_tags)
     kinds = numpy.concatenate([[UNIT], (tags - 1) % N_KINDS, [UNIT]])  # a word outside connects as a unit does
     labels = numpy.concatenate([[-1], (tags - 1) // N_KINDS, [-1]])
@@ -164,13 +152,12 @@ def allowed_transitions(n_tags: int) -> Mask:
 
 
 def encode_entities(entities: Iterable[Entity], is_outside: Mask, words: Rows, labels: Sequence[str]) -> Rows:
-    """Tag the words of a Doc.
+    """Tag the words of a Doc, `MISSING` for those that are neither in an entity nor known to be outside.
 
     entities (Iterable[Entity]): Entities that do not overlap. Those of other labels count as outside.
     is_outside (Mask): Shape (n,), for each token of the Doc whether it is known to be outside of entities.
     words (Rows): See `find_words`.
     labels (Sequence[str]): The labels, in the order of their tags.
-    RETURNS (Rows): One tag for each word, `MISSING` for those that are neither in an entity nor outside.
     """
     places = {label: i for i, label in enumerate(labels)}
     tags = numpy.where(is_outside[words], OUTSIDE, MISSING)
@@ -181,10 +168,8 @@ def encode_entities(entities: Iterable[Entity], is_outside: Mask, words: Rows, l
 
 
 def decode_entities(tags: Rows, words: Rows, labels: Sequence[str]) -> List[Entity]:
-    """tags (Rows): One tag for each word; they respect `allowed_transitions`.
-    words (Rows): See `find_words`.
-    labels (Sequence[str]): The labels, in the order of their tags.
-    RETURNS (List[Entity]): The entities, in the order of the Doc.
+    """The entities of a Doc, in its order; tags, labels and words are as of `encode_entities`, and the tags respect
+    `allowed_transitions`.
     """
     found, start = [], 0
     for i in numpy.flatnonzero(tags).tolist():
@@ -197,10 +182,7 @@ def decode_entities(tags: Rows, words: Rows, labels: Sequence[str]) -> List[Enti
 
 
 def admissible_tags(tags: Rows, n_tags: int) -> Mask:
-    """tags (Rows): One tag for each word, or `MISSING`.
-    n_tags (int): K.
-    RETURNS (Mask): Shape (words, K): the tag, or all tags where it is missing.
-    """
+    """Shape (words, K): the tag of each word, or all K tags where it is `MISSING`."""
     mask: Mask = (tags[:, None] == MISSING) | (tags[:, None] == numpy.arange(n_tags))
     return mask
 
@@ -241,20 +223,13 @@ def CRFTagger(tok2vec: Model[List[Doc], List[Floats2d]]) -> Model[List[Doc], CRF
 
 
 def set_label_count(model: Model[List[Doc], CRFScores], n_labels: int) -> None:
-    """Tell a model how many labels there are, before it is initialized.
-
-    model (Model[List[Doc], CRFScores]): A `CRFTagger`.
-    n_labels (int): Labels of entities.
-    """
+    """Tell a `CRFTagger` how many labels of entities there are, before it is initialized."""
     for name in ("emit", "crf"):
         model.get_ref(name).set_dim("nO", count_tags(n_labels))
 
 
 def init(model: Model[List[Floats2d], CRFScores], X: Any = None, Y: Any = None) -> None:
-    """Set all transitions to zero.
-
-    RAISES (ValueError): If no component has set the number of tags.
-    """
+    """Set all transitions to zero. ValueError if no component has set the number of tags."""
     if not model.has_dim("nO"):
         _refuse_component()
     n_tags = model.get_dim("nO")
@@ -264,11 +239,7 @@ def init(model: Model[List[Floats2d], CRFScores], X: Any = None, Y: Any = None) 
 def forward(
     model: Model[List[Floats2d], CRFScores], emissions: List[Floats2d], is_train: bool
 ) -> Tuple[CRFScores, Callable[[CRFScores], List[Floats2d]]]:
-    """emissions (List[Floats2d]): Shape (n, K) for each Doc.
-    is_train (bool): Not used.
-    RETURNS (Tuple[CRFScores, Callable]): The emissions with the transitions, and the callback that takes the gradient
-        of both.
-    """
+    """The emissions with the transitions; the callback takes the gradient of both."""
 
     def backprop(d_scores: CRFScores) -> List[Floats2d]:
         model.inc_grad("transitions", d_scores.transitions)
@@ -279,12 +250,10 @@ def forward(
 
 @isolated
 def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> Tuple[float, CRFScores]:
-    """The negative log likelihood of annotated tags, summed over Docs.
+    """The negative log likelihood of annotated tags, summed over Docs, and its gradient.
 
-    scores (CRFScores): Of a batch of Docs.
     words (Sequence[Rows]): The tokens of each Doc that have a tag.
     tags (Sequence[Rows]): Their tags, `MISSING` to sum over all tags. A Doc with nothing else has no loss.
-    RETURNS (Tuple[float, CRFScores]): The loss and its gradient.
     """
     xp = get_array_module(scores.transitions)
     d_scores = CRFScores([xp.zeros_like(part) for part in scores.emissions], xp.zeros_like(scores.transitions))
@@ -308,12 +277,10 @@ def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows])
 
 @isolated
 def decode(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> List[Rows]:
-    """Find the most probable tags.
+    """Find the most probable tag of each word of each Doc.
 
-    scores (CRFScores): Of a batch of Docs.
     words (Sequence[Rows]): The tokens of each Doc that have a tag.
     tags (Sequence[Rows]): Tags that are known already, `MISSING` for those to find.
-    RETURNS (List[Rows]): A tag for each word of each Doc.
     """
     found = list(tags)
     kept = [i for i, known in enumerate(tags) if len(known)]

@@ -273,9 +273,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
 
 
 def _collect_labels(examples: Iterable[Example], enough: Container[str] = ()) -> Tuple[Set[str], int]:
-    """enough (Container[str]): Labels of which one is enough.
-    RETURNS (Tuple[Set[str], int]): Labels of the entities, and the number of examples read.
-    """
+    """Labels of the entities, and the number of examples read; one of the labels in `enough` ends the search."""
     found: Set[str] = set()
     n_examples = 0
     for eg in examples:

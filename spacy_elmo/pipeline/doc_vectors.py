@@ -103,12 +103,7 @@ def decode_record(record: Any, chain: Optional[Callable[[Any], Any]] = None) -> 
 
 
 def write_rows(vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
-    """Write the vectors of some tokens of a Doc.
-
-    vectors (DocVectors): The arrays of the Doc.
-    rows (Any): The tokens, ascending, shape (n,).
-    layers (Floats3d): Their layers, shape (L+1, n, D).
-    """
+    """Write the layers (L+1, n, D) of some tokens of a Doc; `rows` are the tokens, ascending, shape (n,)."""
     if not len(rows):
         return
     first, last = int(rows[0]), int(rows[-1])
@@ -121,12 +116,7 @@ def write_rows(vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
 
 
 def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
-    """Store vectors on a Doc, in place of existing ones.
-
-    doc (Doc): The Doc.
-    prefix (str): The component's extension prefix.
-    vectors (DocVectors): One row per token.
-    """
+    """Store vectors, one row per token, on a Doc, in place of existing ones."""
     starts, orths = _tokens(doc, 0, len(doc))
     fields = {name: getattr(vectors, name) or None for name in FLAGS}
     fields.update(mixed=vectors.mixed, layers=vectors.layers)
@@ -149,10 +139,7 @@ def drop_vectors(doc: Doc, prefix: str) -> None:
 
 
 def drop_layers(doc: Doc, prefix: str) -> None:
-    """Remove the layers of a Doc, and keep its mixed vectors.
-
-    RAISES (VectorsError): And for damaged data.
-    """
+    """Remove the layers of a Doc, and keep its mixed vectors. VectorsError for damaged data."""
     for _, record in _find_records(doc, prefix):
         if "layers" in record:
             record["mixed"] = _mixed_rows(record, slice(None))
@@ -176,20 +163,15 @@ def _is_tensor(doc: Doc, prefix: str) -> bool:
 
 
 def has_layers(doc: Doc, prefix: str) -> bool:
-    """RETURNS (bool): Whether the Doc has layers, for all or some of its tokens.
-    RAISES (VectorsError): And for damaged data.
-    """
+    """Whether the Doc has layers, for all or some of its tokens. VectorsError for damaged data."""
     settled = _find_settled(doc, prefix)
     records = [settled] if settled else [record for _, record in _find_records(doc, prefix)]
     return any("layers" in record for record in records)
 
 
 def get_mixed(doc: Doc, prefix: str, start: int, end: int) -> Floats2d:
-    """doc (Doc): The Doc.
-    prefix (str): The component's extension prefix.
-    start (int): First token.
-    end (int): The token after the last one.
-    RETURNS (Floats2d): The mixed vectors of the tokens, shape (end - start, D).
+    """The mixed vectors of the tokens from `start` to before `end`, shape (end - start, D).
+
     RAISES (VectorsError): EL062 without data, EL063 after retokenization, EL074 if copied records are ambiguous; for
         damaged data, and for vectors of different sizes.
     """
@@ -198,9 +180,7 @@ def get_mixed(doc: Doc, prefix: str, start: int, end: int) -> Floats2d:
 
 
 def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
-    """RETURNS (Floats3d): The layers of the tokens, shape (L+1, end - start, D).
-    RAISES (VectorsError): If only mixed vectors are stored, and those of `get_mixed`.
-    """
+    """The layers of the tokens, shape (L+1, end - start, D). VectorsError as `get_mixed`, or without layers."""
     if "layers" not in _get_record(doc, prefix):
         raise VectorsError(
             f"The Doc has only the mixed vectors, not the layers (extension prefix '{prefix}'). Set store = "
@@ -211,18 +191,13 @@ def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
 
 
 def get_boundary_sums(doc: Doc, prefix: str) -> Optional[BoundarySums]:
-    """RETURNS (Optional[BoundarySums]): Of the Doc, None if they are not stored or the Doc was cut or joined.
-    RAISES (VectorsError): As `get_mixed`.
-    """
+    """None if they are not stored or the Doc was cut or joined. VectorsError as `get_mixed`."""
     boundaries = _get_record(doc, prefix).get("marks")
     return None if boundaries is None else BoundarySums(*boundaries)
 
 
 def _read(doc: Doc, prefix: str, start: int, end: int, get_rows: Callable[[VectorRecord, slice], Any]) -> Any:
-    """get_rows (Callable[[VectorRecord, slice], Any]): Returns rows of a record, shape (n, D) or (L+1, n, D).
-    RETURNS (Any): The rows of the tokens.
-    RAISES (VectorsError): As `get_mixed`.
-    """
+    """`get_rows` returns rows of a record, shape (n, D) or (L+1, n, D). VectorsError as `get_mixed`."""
     record = _get_record(doc, prefix)
     starts, orths, is_averaged = record["starts"], record["orths"], record.get("averages_merged") is True
     has_all, is_same = len(starts) == len(doc), len(doc) == record["n_tokens"] or is_averaged
@@ -360,7 +335,6 @@ def _put_record(doc: Doc, prefix: str, record: VectorRecord) -> None:
 def _settle(doc: Doc, prefix: str) -> VectorRecord:
     """Replace the records of a Doc that was cut, joined or read from bytes by one with the rows of its own tokens.
 
-    RETURNS (VectorRecord): The record.
     RAISES (VectorsError): As `get_mixed`; the Doc is then unchanged.
     """
     found, (starts, orths) = _find_records(doc, prefix), _tokens(doc, 0, len(doc))
@@ -391,9 +365,7 @@ def _settle(doc: Doc, prefix: str) -> VectorRecord:
 
 
 def _join(doc: Doc, prefix: str, records: List[Tuple[int, Dict[str, Any]]], unclear: Rows) -> VectorRecord:
-    """RETURNS (VectorRecord): The rows of records that are within a Doc, in arrays of its own.
-    RAISES (VectorsError): EL062 and EL074 for none, if their sizes differ.
-    """
+    """The rows of records within a Doc, in arrays of its own. VectorsError EL062 or EL074 for none; if sizes differ."""
     n_chars, parts = _count_chars(doc), []
     for first, record in sorted(records, key=lambda placed: placed[0]):
         rows = slice(*numpy.searchsorted(record["starts"], [-first, n_chars - first]).tolist())
@@ -495,9 +467,7 @@ def _find_problems(first: Any, record: Any) -> List[str]:
 
 
 def _has_unusable_values(record: Dict[str, Any]) -> bool:
-    """record (Dict[str, Any]): A record without problems.
-    RETURNS (bool): Whether a value is NaN, infinite, or so large that results would overflow.
-    """
+    """Whether a value is NaN, infinite, or so large that results would overflow."""
     array = record["layers"] if "layers" in record else record["mixed"]
     largest = _find_largest(array)
     if not (largest <= LARGEST_VALUE and _find_largest(record.get("mixed", array)) <= LARGEST_VALUE):  # or NaN
@@ -570,10 +540,7 @@ VALUES: Dict[str, Tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True)
 class ExtensionGetter:
-    """A getter for one prefix, picklable for spawned workers; getters of the same class and prefix are equal.
-
-    prefix (str): The extension prefix.
-    """
+    """A getter for one prefix, picklable for spawned workers; getters of the same class and prefix are equal."""
 
     prefix: str
 
@@ -610,10 +577,7 @@ def register_extensions(prefix: str = "elmo") -> None:
 def register_getter(
     owner: Any, name: str, getter: ExtensionGetter, remove: Optional[Callable[[Doc], None]] = None
 ) -> None:
-    """Register an attribute of Doc, Span or Token; `remove` is called if that of a Doc is set to None.
-
-    RAISES (ValueError): If the name is taken.
-    """
+    """Register an attribute; `remove` is called if that of a Doc is set to None. ValueError if the name is taken."""
     if not owner.has_extension(name):
         owner.set_extension(name, getter=getter, setter=partial(_set_attribute, name, remove))
     elif owner.get_extension(name)[2] != getter:

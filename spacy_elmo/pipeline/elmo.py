@@ -198,9 +198,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         prepare_before_fork(self)
 
     def _get_pipeline(self) -> Optional[Language]:
-        """RETURNS (Optional[Language]): The pipeline with this component; None if it is not known, as for a component
-        with a `source`: spaCy does not tell it.
-        """
+        """None if it is not known, as for a component with a `source`: spaCy does not tell it its pipeline."""
         return None if self._nlp is None else self._nlp()
 
     def belong_to(self, nlp: Language) -> None:
@@ -269,9 +267,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             self._take(self._read())
 
     def _take(self, bilm: Any, *, initialized: Sequence[str] = ()) -> None:
-        """bilm (Any): From a loader.
-        initialized (Sequence[str]): Components whose listeners will be initialized afterwards, whatever their sizes.
-        """
+        """The listeners of the components `initialized` will be initialized afterwards, whatever their sizes."""
         before = get_bilm(self.model)
         self._settle_listeners()
         set_bilm(self.model, bilm)
@@ -466,7 +462,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             weights are kept, and an empty component loads those of the setting `weights`, or the packaged ones.
         RAISES (ValueError): If the loader does not return a biLM, if its sizes differ from the config,
             EL068 if they differ from those of a listener that stays trained, EL083 if a frozen component was
-            trained with another biLM (if it is trained further), and with `nlp` those of `check_training`.
+            trained with another biLM (if it is trained further), and with `nlp` those of `check_weights`.
         """
         if nlp is not None:
             self.belong_to(nlp)
@@ -625,10 +621,7 @@ def _restore(
 
 
 class GradientBuffer:
-    """The gradient of the layers of a training batch: the sum over all listeners.
-
-    backprop (Callable): Backward pass of the biLM, takes the gradient of the layers.
-    """
+    """The gradient of the layers of a training batch, summed over all listeners. `backprop` takes it to the biLM."""
 
     def __init__(self, backprop: Callable[[Floats3d], Any]) -> None:
         self._backprop = backprop

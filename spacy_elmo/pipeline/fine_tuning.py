@@ -52,8 +52,6 @@ class FineTuning:
 class FineTuner:
     """Applies `FineTuning` to one network. What it counts and remembers is neither saved nor copied: a pipeline that is
     loaded starts again, with the weights it was saved with as the pretrained ones.
-
-    settings (FineTuning): The settings.
     """
 
     def __init__(self, settings: FineTuning) -> None:
@@ -83,8 +81,8 @@ class FineTuner:
     def begin(self, bilm: BiLM) -> None:
         """Start again: count from 0, take the weights as the pretrained ones, freeze what is not trained yet.
 
-        bilm (BiLM): The biLM. Token embeddings in place of its token layer are constant.
-        RAISES (ValueError): For layers that the biLM does not have, or whose vectors are constant.
+        RAISES (ValueError): For layers that the biLM does not have, or whose vectors are constant, like token
+            embeddings in place of its token layer.
         """
         known = list(range(int(bilm.token_embeddings is not None), bilm.config.n_layers + 1))
         wanted = known if self.settings.layers is None else self.settings.layers
@@ -101,10 +99,8 @@ class FineTuner:
         self._freeze(bilm.network)
 
     def update(self, network: BiLMNetwork, optimizer: Optimizer, owner: int) -> bool:
-        """Let the optimizer change each parameter that has a gradient, and count the update.
+        """Let a Thinc optimizer change each parameter that has a gradient, by the key (owner, name); count the update.
 
-        network (BiLMNetwork): The biLM.
-        optimizer (Optimizer): A Thinc optimizer; keys are (owner, name of the parameter).
         owner (int): Id of the shim.
         RETURNS (bool): Whether a weight was changed.
         """
@@ -172,10 +168,7 @@ def _own_l2(optimizer: Optimizer, l2_to_pretrained: float) -> Iterator[None]:
 
 @contextmanager
 def _scaled_radam(optimizer: Optimizer, rate: float) -> Iterator[float]:
-    """RAdam of Thinc 8.3 ignores `lr_scale`, so that its learning rate is scaled for this call.
-
-    YIELDS (float): What is left for `lr_scale`.
-    """
+    """RAdam of Thinc 8.3 ignores `lr_scale`: scale its learning rate for this call, and yield the `lr_scale` left."""
     if not getattr(optimizer, "use_radam", False):
         yield rate
         return

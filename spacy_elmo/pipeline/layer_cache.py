@@ -54,8 +54,6 @@ class LayerCache:
     ) -> None:
         """Fill in the layers of Docs: read cached ones from the file, compute and store the others.
 
-        runs (DocRuns): The runs of the Docs.
-        state (str): Initial state of runs.
         parts (Sequence[Floats3d]): For each Doc an array of zeros to fill, shape (L+1, n, D).
         compute (Callable[[Sequence[int]], None]): Fills the arrays of the Docs with these numbers.
         """
@@ -80,10 +78,7 @@ class LayerCache:
         return self._n_bytes
 
     def read(self, key: Key, shape: Tuple[int, ...]) -> Optional[Layers]:
-        """key (Key): See `keys_of`.
-        shape (Tuple[int, ...]): (L+1, n, D).
-        RETURNS (Optional[Layers]): The layers, None if they are not cached.
-        """
+        """The layers of a key of `keys_of`, shape (L+1, n, D), None if they are not cached."""
         place = self._places.get(key)
         if place is not None and self._file is not None:
             found = numpy.empty(shape, dtype=self.dtype)
@@ -95,9 +90,7 @@ class LayerCache:
         return None
 
     def write(self, key: Key, layers: Layers) -> None:
-        """key (Key): See `keys_of`.
-        layers (Layers): Shape (L+1, n, D); stored if there is space.
-        """
+        """Store layers, shape (L+1, n, D), if there is space."""
         if self._is_closed or key in self._places or not layers.size:
             return
         kept = numpy.ascontiguousarray(layers, dtype=self.dtype)
@@ -139,12 +132,7 @@ class LayerCache:
 
 
 def keys_of(found: DocRuns, state: str) -> List[Key]:
-    """Hash everything that the layers of each Doc depend on, except the weights.
-
-    found (DocRuns): The runs of the Docs.
-    state (str): Initial state of runs.
-    RETURNS (List[Key]): One key per Doc.
-    """
+    """Hash everything that the layers of each Doc depend on, except the weights: one key per Doc."""
     keys, first_run, first_row = [], 0, 0
     for n_runs, n_rows in zip(found.doc_runs, found.lengths):
         digest = hashlib.blake2b(f"{state} {n_rows}".encode(), digest_size=KEY_BYTES)
@@ -159,10 +147,7 @@ def keys_of(found: DocRuns, state: str) -> List[Key]:
 
 
 def _read_all(file: FileIO, target: memoryview) -> bool:
-    """Fill the target. On Linux one call reads at most 2 GB.
-
-    RETURNS (bool): False if the file ends before.
-    """
+    """Fill the target; False if the file ends before. On Linux one call reads at most 2 GB."""
     while target:
         n_read = file.readinto(target)
         if not n_read:

@@ -36,11 +36,7 @@ class TaskMix:
 
 
 def find_task_mixes(nlp: Language) -> List[TaskMix]:
-    """Read the mixes of all components, disabled ones included, as they are at this moment.
-
-    nlp (Language): A pipeline.
-    RETURNS (List[TaskMix]): In the order of the pipeline; empty if no component mixes layers.
-    """
+    """The mixes of all components as they are at this moment, disabled ones included, in the order of the pipeline."""
     found = []
     for name, pipe in nlp.components:
         model = getattr(pipe, "model", None)

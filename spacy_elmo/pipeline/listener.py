@@ -95,11 +95,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return self.upstream is not None and self.owner in self.upstream.listener_map
 
     def link(self, upstream: Any, component_name: str) -> None:
-        """Listen to a component; a listener with "*" stops listening to the previous one.
-
-        upstream (Elmo): The ELMo component.
-        component_name (str): Name of the component with this listener.
-        """
+        """Listen to a component; a listener with "*" stops listening to the previous one."""
         if self.upstream is not None and self.upstream is not upstream:
             self.upstream.remove_listener(self, component_name)
             self.settle_bilm()
@@ -110,9 +106,8 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
             self.set_sizes(*upstream.sizes)
 
     def set_sizes(self, n_layers: int, width: int) -> None:
-        """n_layers (int): Layers to mix, L+1.
-        width (int): D.
-        RAISES (ValueError): EL068 if the mix has other sizes; for another number of initial weights.
+        """Set the number of layers, L+1, and their width D. ValueError EL068 if the mix has other sizes; for another
+        number of initial weights.
         """
         set_sizes(self.mix, n_layers, width, owner=self.owner)
         self.set_dim("nO", self.mix.get_dim("nO"), force=True)
@@ -140,18 +135,12 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return bool(self.upstream.n_updates - self.last_update > N_TOLERATED + 1)
 
     def follow(self, label: str) -> None:
-        """The biLM may be trained: if this listener was trained with it, count its updates from now on.
-
-        label (str): Of the biLM upstream.
-        """
+        """The biLM with this label may be trained: if this listener was trained with it, count its updates from now."""
         if self.last_update is None and self.trained_with and not self.has_other_bilm(label):
             self.last_update = self.upstream.n_updates
 
     def note_update(self, is_bilm_trained: bool) -> None:
-        """Remember the biLM of an update.
-
-        is_bilm_trained (bool): Whether the update changes the biLM too, so that its label is not known before the end.
-        """
+        """Remember the biLM of an update. If the update changes it too, its label is not known before the end."""
         self.last_update, self.warned_of = None, ""
         if is_bilm_trained:
             self.last_update = self.upstream.n_updates
@@ -168,9 +157,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self.last_update = None
 
     def has_other_bilm(self, label: str) -> bool:
-        """label (str): Of the biLM upstream.
-        RETURNS (bool): Whether it is known to be another one than that of the last update.
-        """
+        """Whether the biLM upstream, with this label, is known to be another one than that of the last update."""
         if self.last_update is not None:
             return self.is_behind
         return bool(label and self.trained_with) and label.split()[0] != self.trained_with.split()[0]
@@ -189,12 +176,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return sum(sum(token.orth for token in doc) for doc in docs)
 
     def receive(self, docs: Sequence[Doc], outputs: ElmoBatch, backprop: LayersBackprop) -> None:
-        """Store the layers that the component upstream computed for a training batch.
-
-        docs (Sequence[Doc]): The batch.
-        outputs (ElmoBatch): Its layers.
-        backprop (LayersBackprop): Takes the gradient of the layers; None if the biLM is frozen.
-        """
+        """Store the layers of a training batch; `backprop` takes their gradient, None if the biLM is frozen."""
         self._docs, self._batch_id = _with_tokens(docs), self.get_batch_id(docs)
         self._outputs, self._backprop = outputs, backprop
         self._is_answered = False
@@ -205,12 +187,11 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self._is_answered = True
 
     def received(self, docs: Sequence[Doc]) -> Optional[ElmoBatch]:
-        """The stored layers, if the Docs are those of the batch or copies of them, in the same order. Docs without
-        tokens, which have no rows in the layers, may be left out.
+        """The stored layers, if the Docs are those of the batch or copies of them, in the same order; otherwise None.
+        Docs without tokens, which have no rows in the layers, may be left out.
 
         Copies are recognized by their words, and only until the gradient is returned, since later Docs may have the
         same words.
-        RETURNS (Optional[ElmoBatch]): None for other Docs.
         RAISES (ValueError): If the tokens of the Docs have changed since.
         """
         docs = _with_tokens(docs)
@@ -289,10 +270,7 @@ def build_listener(
 
 
 def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
-    """Take the sizes from upstream and set the initial values of the mix.
-
-    RAISES (ValueError): EL071 if the listener has no upstream.
-    """
+    """Take the sizes from upstream and set the initial values of the mix. ValueError EL071 without an upstream."""
     model._sample = X  # Thinc infers the sizes of other layers from predictions on it, before upstream has run
     if model.upstream is not None:
         model.upstream.fill()
@@ -306,9 +284,8 @@ def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
 
 
 def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[List[Floats2d], Backprop]:
-    """docs (Sequence[Doc]): The Docs.
-    is_train (bool): Whether they are the received batch, or have annotations of a frozen component.
-    RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the backward pass.
+    """Map Docs to arrays (n, D). In training they are the received batch, or have annotations of a frozen component.
+
     RAISES (ValueError): EL098 if the component of the listener is not initialized.
     """
     if not model.is_initialized:
@@ -330,9 +307,7 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
 
 
 def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput, LayersBackprop]:
-    """RETURNS (Tuple[MixInput, LayersBackprop]): The received layers. For other Docs, without a gradient, the layers
-    stored on the Docs or computed by the component.
-    """
+    """The received layers; for other Docs, without a gradient, layers stored on them or computed by the component."""
     outputs = model.received(docs)
     if outputs is not None:
         _check_sizes(model, outputs.layers)
@@ -390,9 +365,7 @@ def _describe(model: ElmoListener) -> str:
 
 
 def not_initialized(name: str) -> ValueError:
-    """name (str): Of a component, or of its layer with a mix that has no weights.
-    RETURNS (ValueError): EL098, as spaCy's E109.
-    """
+    """EL098, as spaCy's E109, for a component, or a layer of it, with a mix that has no weights."""
     return ValueError(Errors.EL098.format(name=name))
 
 
@@ -484,9 +457,8 @@ def ElmoTok2Vec(
 
 
 def join_mix(elmo: Model[List[Doc], ElmoBatch], mix: Model[Any, Any]) -> Model[List[Doc], List[Floats2d]]:
-    """elmo (Model[List[Doc], ElmoBatch]): The biLM.
-    mix (Model): A `ScalarMix`, trained or not.
-    RETURNS (Model[List[Doc], List[Floats2d]]): Both as one layer.
+    """Join a biLM and a `ScalarMix`, trained or not, to one layer.
+
     RAISES (ValueError): For a norm that includes BOS and EOS with a biLM that is trained.
     """
     if get_mix_settings(mix).needs_boundaries and not elmo.attrs["settings"].frozen:
@@ -507,11 +479,7 @@ def init_tok2vec(model: Model[List[Doc], List[Floats2d]], X: Any = None, Y: Any 
 def forward_tok2vec(
     model: Model[List[Doc], List[Floats2d]], docs: List[Doc], is_train: bool
 ) -> Tuple[List[Floats2d], Callable[[List[Floats2d]], List[Doc]]]:
-    """docs (List[Doc]): The Docs.
-    is_train (bool): Whether there will be a backward pass.
-    RETURNS (Tuple[List[Floats2d], Callable]): One array (n, D) per Doc, and the backward pass.
-    RAISES (ValueError): EL098 if the layer is not initialized.
-    """
+    """Map Docs to one array (n, D) each. ValueError EL098 if the layer is not initialized."""
     elmo, mix = model.layers
     if not mix.has_param("w"):
         raise not_initialized(model.name)
@@ -536,12 +504,8 @@ def forward_tok2vec(
 def replace_listener(
     copied: Model[List[Doc], ElmoBatch], listener: ElmoListener, component: Any
 ) -> Model[List[Doc], List[Floats2d]]:
-    """Hook of spaCy: create the layer that replaces a listener.
+    """Hook of spaCy: create the layer that replaces a listener, from a copied biLM and the trained mix.
 
-    copied (Model[List[Doc], ElmoBatch]): A copy of the component's model.
-    listener (ElmoListener): The listener; its trained mix is used.
-    component (Any): The ELMo component.
-    RETURNS (Model[List[Doc], List[Floats2d]]): A layer with the same vectors.
     RAISES (ValueError): If the config of the whole `tok2vec` was replaced, but the listener is only a part of it.
     """
     nlp = component._get_pipeline()
@@ -569,7 +533,6 @@ def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) 
     spaCy calls it once for each path that it was given, and puts the result there. It passes the block `model.tok2vec`,
     which may contain several listeners, and not the path. So each call gives the settings of the first listener that is
     left, and corrects the results of earlier calls, whose paths are known by now.
-    elmo_cfg (Dict[str, Any]): Config of the component's model.
     tok2vec_cfg (Dict[str, Any]): Config of the listener, or of a block that contains it.
     RETURNS (Dict[str, Any]): Config of an `ElmoTok2Vec`.
     RAISES (ValueError): If a path before was not that of a listener.
@@ -588,9 +551,8 @@ def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) 
 
 
 def find_listener_blocks(tok2vec_cfg: Any) -> Dict[str, Dict[str, Any]]:
-    """tok2vec_cfg (Any): The block `model.tok2vec` of a component.
-    RETURNS (Dict[str, Dict[str, Any]]): The mix settings of its listeners by dotted name, in the order of the config. A
-        value may refer to a listener in the same block.
+    """The mix settings of the listeners in a block `model.tok2vec` by dotted name, in the order of the config. A value
+    may refer to a listener in the same block.
     """
     found: Dict[str, Dict[str, Any]] = {}
     blocks = _find_blocks(tok2vec_cfg)

@@ -106,10 +106,7 @@ class LayersWithBoundaries(NamedTuple):
 
 
 def add_boundary_sums(parts: Sequence[BoundarySums], n_layers: int) -> BoundarySums:
-    """parts (Sequence[BoundarySums]): Sums of some Docs.
-    n_layers (int): L+1.
-    RETURNS (BoundarySums): The total.
-    """
+    """The total over Docs, for L+1 layers."""
     zeros = numpy.zeros(n_layers)
     return BoundarySums(
         sum(int(part.n_boundaries) for part in parts),
@@ -119,14 +116,7 @@ def add_boundary_sums(parts: Sequence[BoundarySums], n_layers: int) -> BoundaryS
 
 
 def compute_boundary_sums(bilm: BiLM, found: DocRuns, *, state: str, batch_tokens: int) -> List[BoundarySums]:
-    """Compute the layers of the boundaries, and sum them.
-
-    bilm (BiLM): The biLM.
-    found (DocRuns): The runs of the Docs.
-    state (str): Initial state of runs.
-    batch_tokens (int): Tokens computed at once.
-    RETURNS (List[BoundarySums]): For each Doc the sums over all its runs.
-    """
+    """Compute the layers of the boundaries, `batch_tokens` tokens at once, and sum them over the runs of each Doc."""
     bounds = [0, *accumulate(found.doc_runs)]
     runs_of_docs = [found.runs[start:end] for start, end in zip(bounds, bounds[1:])]
     together = runs_of_docs if state == "carry" else [found.runs]  # the state ends with the Doc
@@ -138,10 +128,7 @@ def compute_boundary_sums(bilm: BiLM, found: DocRuns, *, state: str, batch_token
 
 
 def boundary_columns(boundaries: Optional[BoundarySums], xp: Any) -> Tuple[int, Any, Any]:
-    """boundaries (Optional[BoundarySums]): The sums, None if the norm does not include boundaries.
-    xp (Any): NumPy or cupy.
-    RETURNS (Tuple[int, Any, Any]): Number of boundaries, and their sums and squares with shape (L+1, 1, 1).
-    """
+    """The number of boundaries, 0 for None, and their sums and squares, shape (L+1, 1, 1), in NumPy or cupy."""
     if boundaries is None:
         return 0, 0.0, 0.0
     columns = [xp.asarray(values, dtype="float64")[:, None, None] for values in (boundaries.sums, boundaries.squares)]
@@ -182,17 +169,13 @@ class ElmoBatch:
 
 
 def softmax(weights: Floats1d) -> Floats1d:
-    """weights (Floats1d): Raw weights, shape (L+1,).
-    RETURNS (Floats1d): Positive weights that sum to one.
-    """
+    """Positive weights that sum to one, from raw weights; both have shape (L+1,)."""
     exps: Floats1d = get_array_module(weights).exp(weights - weights.max())
     return exps / exps.sum()
 
 
 def softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
-    """shares (Floats1d): Output of `softmax`.
-    RETURNS (Floats1d): The gradient of the raw weights.
-    """
+    """The gradient of the raw weights, from the output of `softmax` and its gradient."""
     return shares * (d_shares - (shares * d_shares).sum())
 
 
@@ -210,13 +193,8 @@ def weigh(layers: Floats3d, shares: Floats1d, gamma: float) -> Floats2d:
 
 
 def mix_layers(layers: Floats3d, weights: Sequence[float], gamma: float, norm: Optional[str] = None) -> Floats2d:
-    """Mix the layers of Docs. The result must not depend on other Docs of a batch, so the only norm is "token".
-
-    layers (Floats3d): Shape (L+1, T, D).
-    weights (Sequence[float]): Raw weights, one per layer.
-    gamma (float): Scale of the result.
-    norm (Optional[str]): "token" or None.
-    RETURNS (Floats2d): Shape (T, D).
+    """Mix the layers of Docs, shape (L+1, T, D), to (T, D). The result must not depend on other Docs of a batch, so the
+    only norm is "token".
     """
     if norm is not None:
         layers, _ = layer_norm(layers, norm)
@@ -227,13 +205,10 @@ def mix_layers(layers: Floats3d, weights: Sequence[float], gamma: float, norm: O
 def layer_norm(
     layers: Floats3d, norm: str, boundaries: Optional[BoundarySums] = None
 ) -> Tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
-    """Normalize to mean 0 and variance 1: each token of each layer ("token"), or each layer over all tokens.
+    """Normalize layers (L+1, T, D) to mean 0 and variance 1: each token of each layer ("token"), or each layer over all
+    tokens. Rows of zeros (space tokens) stay zeros and are excluded.
 
-    Rows of zeros (space tokens) stay zeros and are excluded.
-    layers (Floats3d): Shape (L+1, T, D).
-    norm (str): A name in `LAYER_NORMS`.
     boundaries (Optional[BoundarySums]): Sums of BOS and EOS, included in mean and variance; they get no gradient.
-    RETURNS (Tuple[Floats3d, Callable]): Normalized layers, and the backward pass to the gradient of `layers`.
     """
     xp = get_array_module(layers)
     layers = layers.astype(xp.promote_types(layers.dtype, "float32"), copy=False)
@@ -259,9 +234,7 @@ def layer_norm(
 
 
 def equal_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:
-    """weights (Optional[Sequence[float]]): Raw weights, None for the plain mean.
-    RETURNS (List[float]): Raw weights of `n_layers` layers.
-    """
+    """Raw weights of `n_layers` layers; None stands for the plain mean."""
     return [0.0] * n_layers if weights is None else [float(weight) for weight in weights]
 
 
@@ -269,10 +242,8 @@ Sizes = Tuple[Optional[int], Optional[int]]
 
 
 def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
-    """Create the layer. Parameters: `w`, shape (L+1,), and `gamma`, shape (1,).
-
-    settings (MixSettings): The settings.
-    RETURNS (Model[Floats3d, Floats2d]): Maps layers (L+1, T, D) to (T, D), or (T, projection width).
+    """Create the layer, which maps layers (L+1, T, D) to (T, D), or (T, projection width). Parameters: `w`, shape
+    (L+1,), and `gamma`, shape (1,).
     """
     width = settings.projection_width
     return Model(
@@ -287,12 +258,8 @@ def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
 
 
 def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int, *, owner: str = "") -> None:
-    """Set the sizes of a mix.
+    """Set the sizes of a `ScalarMix`: L+1 layers of width D. The error names the component `owner`, if it is known.
 
-    model (Model): A `ScalarMix`.
-    n_layers (int): Layers to mix, L+1.
-    width (int): D.
-    owner (str): Name of its component, for the error; empty if it is not known.
     RAISES (ValueError): EL068 if it was initialized with other sizes, for another number of initial weights.
     """
     known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
@@ -319,11 +286,9 @@ def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any 
 
 
 def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
-    """The settings decide, not the parameter, unless the mix is learned: those of a trained pipeline can be changed
-    when it is loaded.
+    """Raw weights of an initialized `ScalarMix`, shape (L+1,). The settings decide, not the parameter, unless the mix
+    is learned: those of a trained pipeline can be changed when it is loaded.
 
-    model (Model): A `ScalarMix` that is initialized.
-    RETURNS (Floats1d): Raw weights, shape (L+1,).
     RAISES (ValueError): For another number of initial weights.
     """
     settings, weights = get_mix_settings(model), model.get_param("w")
@@ -354,11 +319,8 @@ def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
 def forward(
     model: Model[Floats3d, Floats2d], layers: Union[Floats3d, LayersWithBoundaries], is_train: bool
 ) -> Tuple[Floats2d, Callable[..., Optional[Floats3d]]]:
-    """layers (Union[Floats3d, LayersWithBoundaries]): Shape (L+1, T, D), with sums of the boundaries for a norm that
-        includes them.
-    is_train (bool): Whether to apply layer dropout and output dropout.
-    RETURNS (Tuple[Floats2d, Callable]): Mixed vectors, and the backward pass to the gradient of `layers`; with
-        `has_input_grad=False` it returns None.
+    """Mix layers (L+1, T, D), with sums of the boundaries for a norm that includes them. In training, layer dropout and
+    output dropout are applied. With `has_input_grad=False` the backward pass returns None.
     """
     mixed, backprop_mix = _mix(model, layers, is_train)
     projected, backprop_projection = model.layers[0](mixed, is_train) if model.layers else (mixed, _same)
@@ -392,7 +354,7 @@ def _mix(
             model.inc_grad("gamma", (shares * d_scaled_shares).sum(keepdims=True))
         if settings.learns_weights:
             d_weights = softmax_backward(shares, gamma * d_scaled_shares) * kept
-            model.inc_grad("w", _as_kind(d_weights + 2 * settings.weights_l2 * weights, weights))
+            model.inc_grad("w", (d_weights + 2 * settings.weights_l2 * weights).astype(weights.dtype, copy=False))
         if not has_input_grad:
             return None
         return backprop_norm((gamma * shares)[:, None, None] * d_mixed[None])
@@ -400,20 +362,12 @@ def _mix(
     return weigh(layers, shares, gamma), backprop
 
 
-def _as_kind(array: Floats1d, like: Floats1d) -> Floats1d:
-    return array.astype(like.dtype, copy=False)
-
-
 def _same(array: Any) -> Any:
     return array
 
 
 def wrong_count(setting: str, weights: Sequence[float], n_layers: int) -> ValueError:
-    """setting (str): What has the weights.
-    weights (Sequence[float]): Raw weights of a mix.
-    n_layers (int): Layers of the biLM, of which there is another number.
-    RETURNS (ValueError): The error.
-    """
+    """The error for a setting with weights of another number of layers than the biLM has."""
     return ValueError(
         f"{setting} has {len(weights)} weights ({list(weights)}), but the biLM has {n_layers} layers (including the "
         "token layer). Give one weight per layer, or null for equal weights."
@@ -421,9 +375,6 @@ def wrong_count(setting: str, weights: Sequence[float], n_layers: int) -> ValueE
 
 
 def wrong_sizes(owner: str, wanted: Sizes, found: Sizes) -> ValueError:
-    """owner (str): Name of the component with the mix, empty if it is not known.
-    wanted (Sizes), found (Sizes): Layers to mix and their width, of the mix and of a biLM.
-    RETURNS (ValueError): EL068.
-    """
+    """EL068 for sizes (layers, width) of the mix (wanted) and of a biLM (found); `owner` may be empty."""
     told = [f"{n_layers} layers of width {width}" for n_layers, width in (wanted, found)]
     return ValueError(Errors.EL068.format(owner=f" of '{owner}'" if owner else "", wanted=told[0], found=told[1]))

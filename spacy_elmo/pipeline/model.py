@@ -160,10 +160,8 @@ def get_bilm(model: Model[List[Doc], ElmoBatch]) -> Optional[BiLM]:
 def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
     """Set the weights of a model.
 
-    model (Model): An ELMo model.
-    bilm (BiLM): The biLM; its sizes must match the `bilm` setting of the model, if set.
-    RAISES (ValueError): For anything but a biLM, for other sizes, EL015 if the device does not support the
-        `precision` of the model, EL340 if the model carries a state that the encoder does not have.
+    RAISES (ValueError): For anything but a biLM, for other sizes than the `bilm` setting of the model, EL015 if the
+        device does not support its `precision`, EL340 if the model carries a state that the encoder does not have.
     """
     if not isinstance(bilm, BiLM):
         raise ValueError(
@@ -183,10 +181,8 @@ def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
 
 
 def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
-    """Load the packaged biLM if a model has no weights.
+    """The biLM of a model; the packaged one is loaded if the model has no weights.
 
-    model (Model): An ELMo model.
-    RETURNS (BiLM): Its biLM.
     RAISES (ValueError): If the sizes of the packaged biLM do not match the `bilm` setting of the model.
     """
     bilm = get_bilm(model)
@@ -205,10 +201,7 @@ def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
 
 
 def prepare(model: Model[List[Doc], ElmoBatch]) -> None:
-    """Derive everything from the weights that processes can share; loads the packaged biLM if there are none.
-
-    model (Model): An ELMo model.
-    """
+    """Derive everything from the weights that processes can share; loads the packaged biLM if there are none."""
     fill(model).prepare(get_settings(model).state)
 
 
@@ -223,10 +216,7 @@ def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
 
 
 def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool) -> Tuple[ElmoBatch, Backprop]:
-    """docs (List[Doc]): The Docs.
-    is_train (bool): Whether there may be a backward pass; it includes the biLM if that is trained.
-    RETURNS (Tuple[ElmoBatch, Callable]): Layers of all tokens, and the backward pass.
-    """
+    """Layers of all tokens; in training, the backward pass includes the biLM if that is trained."""
     bilm, settings = fill(model), get_settings(model)
     if is_train and get_shim(model).is_trained:
         return _forward_with_grad(model, docs)
@@ -250,8 +240,6 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
 def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write: WriteRows) -> None:
     """Compute the layers in slices of about `batch_tokens` tokens, in bounded working memory.
 
-    model (Model): An ELMo model.
-    docs (Sequence[Doc]): The Docs.
     write (Callable[[int, Ints1d, Floats3d], None]): Called with the number of a Doc, some of its tokens (ascending, no
         space tokens) and their layers, shape (L+1, n, D), which are valid only during the call.
     """
@@ -283,11 +271,7 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
 
 
 def read_boundary_sums(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> List[BoundarySums]:
-    """model (Model): An ELMo model.
-    docs (Sequence[Doc]): The Docs.
-    RETURNS (List[BoundarySums]): Sums of the boundaries of each Doc, for AllenNLP's layer norm. All layers are computed
-        again for them.
-    """
+    """Sums of the boundaries of each Doc, for AllenNLP's layer norm. All layers are computed again for them."""
     settings = get_settings(model)
     runs = read_docs(docs, settings)
     return compute_boundary_sums(fill(model), runs, state=settings.state, batch_tokens=settings.batch_tokens)
@@ -376,10 +360,7 @@ def RandomBiLM(bilm: Dict[str, Any], seed: int = 0) -> Loader:
 
 @isolated
 def make_random_bilm(bilm: Dict[str, Any], seed: int) -> BiLM:
-    """bilm (Dict[str, Any]): Sizes, the keys of `BiLMConfig`.
-    seed (int): Seed of the weights; the global generator of PyTorch does not change.
-    RETURNS (BiLM): A biLM with random weights.
-    """
+    """A biLM of the sizes in `bilm` with random weights; the global generator of PyTorch does not change."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return BiLM(BiLMNetwork(BiLMConfig.from_dict(bilm)).eval(), meta={"random_seed": seed})

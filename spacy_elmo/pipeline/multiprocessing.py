@@ -19,10 +19,7 @@ _registered = {"fork": False}
 
 
 def prepare_before_fork(component: Any) -> None:
-    """Make a component prepare shared data before every fork.
-
-    component (Any): An ELMo component; only a weak reference is stored.
-    """
+    """Make an ELMo component prepare shared data before every fork; only a weak reference to it is stored."""
     _components.add(component)
     if not _registered["fork"] and hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_before_fork)

@@ -46,8 +46,8 @@ class Surprisal(NamedTuple):
 
 
 def load_language_model(weights: Optional[str]) -> BiLM:
-    """weights (Optional[str]): Packaged name or path, None for the packaged biLM.
-    RETURNS (BiLM): With its softmax, on the device of Thinc.
+    """The biLM with its softmax, on the device of Thinc; the packaged one for None.
+
     RAISES (ValueError): EL007 without a softmax or a vocabulary; errors of reading the files.
     """
     bilm = load_bilm(weights or PACKAGED_BILM)
@@ -55,23 +55,10 @@ def load_language_model(weights: Optional[str]) -> BiLM:
     return bilm.to(get_torch_default_device())
 
 
-def language_model_to_bytes(bilm: BiLM) -> bytes:
-    """RETURNS (bytes): Native format, softmax and vocabulary included."""
-    return bilm_to_bytes(bilm, "float32")
-
-
-def language_model_from_bytes(data: bytes) -> BiLM:
-    """RETURNS (BiLM): What `language_model_to_bytes` got, on the device of Thinc."""
-    return bilm_from_bytes(data).to(get_torch_default_device())
-
-
 def compute_surprisal(bilm: BiLM, reading: Reading, docs: Sequence[Doc]) -> List[Bits]:
-    """bilm (BiLM): With its softmax and its vocabulary.
-    reading (Reading): How the Docs are cut into sequences.
-    docs (Sequence[Doc]): The Docs.
-    RETURNS (List[Bits]): For each Doc shape (d, n), in bits, NaN for white space.
-    RAISES (ValueError): EL007 without a softmax or a vocabulary, for sentence contexts without sentence
-        boundaries.
+    """For each Doc the surprisal in bits, shape (d, n), NaN for white space.
+
+    RAISES (ValueError): EL007 without a softmax or a vocabulary, for sentence contexts without sentence boundaries.
     """
     found = read_docs(docs, reading)
     bits = numpy.full((bilm.config.n_directions, sum(found.lengths)), numpy.nan, dtype="float32")
@@ -96,9 +83,7 @@ def _slices(n_runs: int) -> List[int]:
 
 
 def find_unknown(bilm: BiLM, doc: Doc) -> List[bool]:
-    """bilm (BiLM): With a vocabulary.
-    RETURNS (List[bool]): For each token of the Doc, whether it is outside the vocabulary; white space is not.
-    """
+    """For each token of the Doc, whether it is outside the vocabulary of the biLM; white space is not."""
     vocabulary = require_language_model(bilm.head, bilm.vocabulary, "surprisal")[1]
     ids = vocabulary.ids([token.text for token in doc])
     return [bool(i == vocabulary.unk_id) and not token.is_space for i, token in zip(ids.tolist(), doc)]
@@ -108,11 +93,7 @@ def find_unknown(bilm: BiLM, doc: Doc) -> List[bool]:
 
 
 def set_surprisal(doc: Doc, prefix: str, bits: Bits, is_unk: Sequence[bool]) -> None:
-    """doc (Doc): The Doc.
-    prefix (str): Extension prefix of the component.
-    bits (Bits): Shape (d, n).
-    is_unk (Sequence[bool]): For each token, whether it is outside the vocabulary.
-    """
+    """Store bits, shape (d, n), and whether each token is outside the vocabulary, on a Doc."""
     stored: Dict[Any, Any] = doc.user_data
     columns = bits.T.tolist()
     for token, values, unk in zip(doc, columns, is_unk):
@@ -120,11 +101,7 @@ def set_surprisal(doc: Doc, prefix: str, bits: Bits, is_unk: Sequence[bool]) -> 
 
 
 def get_surprisal(token: Token, prefix: str) -> Surprisal:
-    """token (Token): A token of a Doc that went through the component.
-    prefix (str): Extension prefix of the component.
-    RETURNS (Surprisal): In bits.
-    RAISES (ValueError): If it was not computed, if tokens were merged or split since.
-    """
+    """The surprisal of a token, in bits. ValueError if it was not computed, if tokens were merged or split since."""
     stored: Dict[Any, Any] = token.doc.user_data
     record = stored.get(_make_key(prefix, token))
     if record is None and not any(isinstance(key, tuple) and key[1] == f"{prefix}_surprisal" for key in stored):
@@ -259,14 +236,14 @@ class ElmoSurprisal:
             set_surprisal(doc, self.prefix, bits, find_unknown(self.bilm, doc))
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """RETURNS (bytes): The biLM in native format; all settings are in the config."""
-        return language_model_to_bytes(self.bilm)
+        """RETURNS (bytes): The biLM in native format, with its softmax; all settings are in the config."""
+        return bilm_to_bytes(self.bilm, "float32")
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "ElmoSurprisal":
         """data (bytes): From `to_bytes`.
         RETURNS (ElmoSurprisal): The same component.
         """
-        self._bilm = language_model_from_bytes(data)
+        self._bilm = bilm_from_bytes(data).to(get_torch_default_device())
         return self
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:

@@ -28,10 +28,7 @@ def has_elmo(model: Model[Any, Any]) -> bool:
 
 
 def check_elmo(name: str, layer: Model[Any, Any]) -> List[str]:
-    """name (str): A setting for ELMo vectors.
-    layer (Model): What it is.
-    RETURNS (List[str]): What is wrong with it; empty if it gives ELMo vectors.
-    """
+    """What is wrong with a layer that is the setting `name` for ELMo vectors; empty if it gives them."""
     wanted = "spacy-elmo.ElmoListener.v1 or spacy-elmo.ElmoTok2Vec.v1"
     return [] if has_elmo(layer) else [f"{name} is '{layer.name}', which has no ELMo, should be {wanted}"]
 
@@ -41,21 +38,14 @@ Sequences = List[Floats2d]
 
 @validate_call
 def make_dropout(dropout: Optional[Probability]) -> Model[Sequences, Sequences]:
-    """dropout (Optional[float]): Probability that a value is dropped; None for the `dropout` of [training], which spaCy
-        sets before each update.
-    RETURNS (Model[List[Floats2d], List[Floats2d]]): A layer that acts in training only.
-    """
+    """A layer that acts in training only. None: the `dropout` of [training], which spaCy sets before each update."""
     return Dropout() if dropout is None else Model("fixed_dropout", partial(forward_dropout, dropout))
 
 
 def forward_dropout(
     rate: float, model: Model[Any, Any], sequences: Sequences, is_train: bool
 ) -> Tuple[Sequences, Callable[[Sequences], Sequences]]:
-    """rate (float): Probability that a value is dropped.
-    sequences (List[Floats2d]): Arrays of any shape.
-    is_train (bool): Whether to drop.
-    RETURNS (Tuple[List[Floats2d], Callable]): The arrays, the others scaled by 1 / (1 - rate), and the backward pass.
-    """
+    """Drop values of arrays of any shape with probability `rate`, and scale the others by 1 / (1 - rate)."""
     if not (is_train and rate):
         return sequences, _same
     masks = [model.ops.get_dropout_mask(sequence.shape, rate) for sequence in sequences]
@@ -99,10 +89,8 @@ def BiLSTMEncoder(
 
 
 def BiLSTM(width: int) -> Model[Sequences, Sequences]:
-    """One layer. Parameter: `W`, all weights and biases, laid out as cuDNN wants them.
-
-    width (int): Width of the output, both directions together.
-    RETURNS (Model[List[Floats2d], List[Floats2d]]): From arrays (n, nI) to arrays (n, nO).
+    """One layer, from arrays (n, nI) to (n, nO); nO is the width of both directions together. Parameter: `W`, all
+    weights and biases, laid out as cuDNN wants them.
     """
     register_fork_handlers()
     return Model("bilstm", forward_bilstm, init=init_bilstm, dims={"nO": width, "nI": None}, params={"W": None})
@@ -128,11 +116,7 @@ def init_bilstm(model: Model[Sequences, Sequences], X: Optional[Sequences] = Non
 def forward_bilstm(
     model: Model[Sequences, Sequences], sequences: Sequences, is_train: bool
 ) -> Tuple[Sequences, Callable[[Sequences], Sequences]]:
-    """sequences (List[Floats2d]): Arrays (n, nI); n may be 0.
-    is_train (bool): Whether a gradient will come back.
-    RETURNS (Tuple[List[Floats2d], Callable]): Arrays (n, nO), and the callback from their gradients to those of the
-        input.
-    """
+    """Map arrays (n, nI) to (n, nO); n may be 0."""
     lengths = [len(sequence) for sequence in sequences]
     if not sum(lengths):
         return _empty(model, len(sequences), "nO"), lambda d_outputs: _empty(model, len(sequences), "nI")
@@ -260,22 +244,14 @@ def Tok2VecWithElmo(
 
 
 def infer_residual_widths(model: Model[Any, Any]) -> None:
-    """Make residual layers infer their width from their input, which has the width of their output.
-
-    model (Model): The model of a component with a listener.
-    """
+    """Make residual layers infer their width from their input, which has the width of their output."""
     for node in model.walk():
         if node.init is init_residual and node.layers[0].has_dim("nO") is None:
             node.init = init_from_input
 
 
 def init_from_input(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
-    """Initialize a residual layer, whose output has the shape of its input.
-
-    model (Model): The residual layer.
-    X (Any): A sample of its input.
-    Y (Any): A sample of the output of the whole model; not used.
-    """
+    """Initialize a residual layer, whose output has the shape of its input; `Y`, of the whole model, is not used."""
     init_residual(model, X, X)
 
 
@@ -310,19 +286,14 @@ def TextCatReduce(
 
 
 def reduce_classifier(exclusive_classes: bool, *kinds: str) -> Dict[str, Any]:
-    """exclusive_classes (bool): As in the classifier that it replaces.
-    *kinds (str): What it reads: "first", "last", "max" or "mean" of the vectors.
-    RETURNS (Dict[str, Any]): The settings of a text classifier, without its tok2vec.
-    """
+    """The settings of a text classifier, without tok2vec, that reads the "first", "last", "max" or "mean" vector."""
     reductions = {f"use_reduce_{kind}": kind in kinds for kind in ("first", "last", "max", "mean")}
     name = "spacy.TextCatReduce.v1" if kinds == ("mean",) else "spacy-elmo.TextCatReduce.v1"
     return {"@architectures": name, "exclusive_classes": exclusive_classes, **reductions, "nO": None}
 
 
 def skip_empty_docs(classifier: DocModel) -> DocModel:
-    """classifier (Model[List[Doc], Floats2d]): Scores Docs with tokens.
-    RETURNS (Model[List[Doc], Floats2d]): The same, with zeros for Docs without.
-    """
+    """The same classifier of Docs, with zeros for Docs without tokens."""
     attrs = dict(classifier.attrs)
     if RESIZE in attrs:
         attrs[RESIZE] = _resize

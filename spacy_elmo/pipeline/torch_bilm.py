@@ -31,12 +31,9 @@ MAX_NAME = 40  # characters of the name of a biLM in its label
 
 
 class TorchBiLM(Shim):
-    """Shim of a `BiLM`; empty until weights are loaded.
+    """Shim of a `BiLM`; empty until weights are loaded. A copy starts with an empty `layer_cache`.
 
-    word_cache_mb (float): Maximum size of the cache of word vectors in megabytes.
-    layer_cache (LayerCache): Cache of the layers of Docs; each copy of the shim starts with an empty one.
-    precision (str): Precision of the biLM.
-    fine_tuning (Optional[FineTuning]): How the biLM is trained, None if it is frozen.
+    fine_tuning (Optional[FineTuning]): None if the biLM is frozen.
     """
 
     def __init__(
@@ -60,9 +57,8 @@ class TorchBiLM(Shim):
         return bilm
 
     def set_bilm(self, bilm: BiLM) -> None:
-        """Set the biLM, and move it to the device of Thinc. Its softmax is removed.
+        """Set the biLM, changed in place: it moves to the device of Thinc, and its softmax is removed.
 
-        bilm (BiLM): The biLM, changed in place.
         RAISES (ValueError): If the settings of fine-tuning name layers that it does not have.
         """
         if self.tuner is not None:
@@ -97,10 +93,7 @@ class TorchBiLM(Shim):
 
     @isolated
     def finish_update(self, optimizer: Optimizer) -> None:
-        """Update each parameter that has a gradient. Fine-tuning counts the calls, one per update.
-
-        optimizer (Optimizer): A Thinc optimizer; keys are (id of the shim, name of the parameter).
-        """
+        """Update each parameter that has a gradient; keys are (id of the shim, name). Fine-tuning counts the calls."""
         if self.bilm is None or self.tuner is None:
             return
         if self.tuner.update(self.bilm.network, optimizer, self.id):
@@ -110,10 +103,7 @@ class TorchBiLM(Shim):
 
     @contextlib.contextmanager
     def use_params(self, params: Dict[Tuple[int, str], FloatsXd]) -> Iterator[None]:
-        """Use other weights temporarily, such as the averages of the optimizer.
-
-        params (Dict[Tuple[int, str], FloatsXd]): Weights by (id of the shim, name of the parameter).
-        """
+        """Use other weights temporarily, such as averages of the optimizer, by (id of the shim, name)."""
         backup = self._swap({name: array for (owner, name), array in params.items() if owner == self.id})
         try:
             yield
@@ -142,9 +132,6 @@ class TorchBiLM(Shim):
         return copied
 
     def to_device(self, device_type: str, device_id: int) -> None:
-        """device_type (str): "cpu" or "gpu".
-        device_id (int): Number of the GPU.
-        """
         if self.bilm is not None:
             self.bilm.to(torch.device("cuda", device_id) if device_type == "gpu" else torch.device("cpu"))
 
@@ -155,9 +142,7 @@ class TorchBiLM(Shim):
         return bilm_to_bytes(self.bilm, "int8" if self.bilm.precision == "int8" else "float32")
 
     def from_bytes(self, data: bytes) -> "TorchBiLM":
-        """data (bytes): From `to_bytes`.
-        RETURNS (TorchBiLM): The shim.
-        """
+        """Read what `to_bytes` gave."""
         if data:
             self.set_bilm(bilm_from_bytes(data))
         else:
@@ -174,9 +159,7 @@ class TorchBiLM(Shim):
 
 
 def copy_bilm(bilm: BiLM) -> BiLM:
-    """bilm (BiLM): A biLM.
-    RETURNS (BiLM): A copy of it, including the weights.
-    """
+    """Copy a biLM, including the weights."""
     return BiLM(
         copy.deepcopy(bilm.network),
         vocabulary=bilm.vocabulary,
