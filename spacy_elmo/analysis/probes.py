@@ -21,7 +21,7 @@ from spacy.util import is_package
 
 from .._choices import AnyPath
 from ..inference.bilm import BiLM
-from ..pipeline.elmo import Elmo
+from ..pipeline.elmo import find_model
 from ..pipeline.model import ElmoSettings, fill, get_settings
 from ..weights import load_bilm
 from ..weights.formats import PACKAGED_NAMES, split_part
@@ -376,9 +376,9 @@ class OpenedBiLM(NamedTuple):
 
 
 def open_pipeline(name: AnyPath) -> OpenedBiLM:
-    """name (AnyPath): A pipeline with `elmo` (folder or installed package), or a biLM (packaged name or path).
-    RETURNS (OpenedBiLM): The biLM, and how it reads Docs; of several components `elmo` the first.
-    RAISES (ValueError): For a pipeline without `elmo`; OSError if there is nothing of this name.
+    """name (AnyPath): A pipeline with a biLM (folder or installed package), or a biLM (packaged name or path).
+    RETURNS (OpenedBiLM): The biLM, and how it reads Docs, see `find_model`.
+    RAISES (ValueError): For a pipeline without a biLM; OSError if there is nothing of this name.
     """
     name = os.fsdecode(name)
     if not is_pipeline(name):
@@ -388,14 +388,13 @@ def open_pipeline(name: AnyPath) -> OpenedBiLM:
         except FileNotFoundError:  # a prefix of file names (TensorFlow checkpoints)
             return OpenedBiLM(bilm, None, None)
     nlp = spacy.load(name)
-    pipe = next((pipe for _, pipe in nlp.components if isinstance(pipe, Elmo)), None)
-    if pipe is None:
+    model = find_model(nlp)
+    if model is None:
         raise ValueError(
             f"The pipeline '{name}' has no component `elmo`; its components are: "
             f"{', '.join(nlp.component_names) or 'none'}. Give a pipeline with `elmo`, or a biLM."
         )
-    pipe.fill()
-    return OpenedBiLM(fill(pipe.model), get_settings(pipe.model), None)
+    return OpenedBiLM(fill(model), get_settings(model), None)
 
 
 def is_pipeline(name: str) -> bool:

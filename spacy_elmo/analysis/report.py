@@ -20,8 +20,9 @@ from spacy.util import load_config
 
 from .._choices import AnyPath
 from ..errors import Errors
+from ..pipeline.elmo import find_models
 from ..pipeline.layer_weights import TaskMix, find_task_mixes
-from ..pipeline.torch_bilm import TorchBiLM
+from ..pipeline.model import get_bilm
 from ..util import is_number
 from ..weights.identity import N_DIGITS, digest_bilm
 from ..weights.native import bilm_to_bytes
@@ -311,22 +312,21 @@ def make_report(path: AnyPath, *, baseline: Optional[AnyPath] = None, data: Opti
 
 def _find_bilms(nlp: Language) -> Iterator[BiLMFacts]:
     config = nlp.config.interpolate()
-    for name, pipe in nlp.components:
-        model: Any = getattr(pipe, "model", None)
+    for name, model in find_models(nlp):
+        bilm = get_bilm(model)
+        if bilm is None:
+            continue
         loader = config["initialize"]["components"].get(name, {}).get("loader") or {}
         block = config["components"].get(name, {})
         source = str(loader.get("weights") or loader.get("path") or block.get("weights") or "")
-        nodes = model.walk() if hasattr(model, "walk") else ()
-        for bilm in (shim.bilm for node in nodes for shim in node.shims if isinstance(shim, TorchBiLM)):
-            if bilm is not None:
-                try:
-                    now = digest_bilm(source) if source else ""
-                except (ValueError, OSError):  # the weights are on another machine, or gone
-                    now = ""
-                meta = dict(bilm.meta or {})
-                digest = hashlib.sha256(bilm_to_bytes(bilm)).hexdigest()[:N_DIGITS]
-                n_parameters = sum(weight.numel() for weight in bilm.network.parameters())
-                yield BiLMFacts(name, str(meta.get("name", "")), source, now, digest, n_parameters, meta)
+        try:
+            now = digest_bilm(source) if source else ""
+        except (ValueError, OSError):  # the weights are on another machine, or gone
+            now = ""
+        meta = dict(bilm.meta or {})
+        digest = hashlib.sha256(bilm_to_bytes(bilm)).hexdigest()[:N_DIGITS]
+        n_parameters = sum(weight.numel() for weight in bilm.network.parameters())
+        yield BiLMFacts(name, str(meta.get("name", "")), source, now, digest, n_parameters, meta)
 
 
 def _find_versions() -> Dict[str, str]:

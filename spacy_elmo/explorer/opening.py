@@ -6,15 +6,14 @@ from typing import Callable, List, Optional, Tuple
 
 import numpy
 import spacy
-from spacy.language import Language
 
 from ..analysis.neighbors import NeighborIndex
 from ..corpora.texts import choose_lang
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..pipeline.elmo import Elmo
+from ..pipeline.elmo import find_model
 from ..pipeline.layer_weights import TaskMix, find_task_mixes
-from ..pipeline.model import MODEL_NAME, PACKAGED_BILM, get_bilm
+from ..pipeline.model import PACKAGED_BILM, get_bilm
 from ..weights import load_bilm
 from .reading import TextReader
 from .views import Explorer
@@ -72,7 +71,8 @@ def _open_pipeline(
     mixes = find_task_mixes(nlp)
     if not mixes:
         raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))
-    own = _find_bilm(nlp)
+    model = find_model(nlp)
+    own = None if model is None else get_bilm(model)
     try:
         loaded = load()
     except ValueError:
@@ -89,17 +89,6 @@ def _open_pipeline(
             "--pipeline."
         )
     return loaded, name, mixes
-
-
-def _find_bilm(nlp: Language) -> Optional[BiLM]:
-    """RETURNS (Optional[BiLM]): The biLM of the component `elmo`, otherwise of the first component that has its own
-    (after `nlp.replace_listeners`, or with an ElmoTok2Vec); None if there is none."""
-    for _, pipe in nlp.components:
-        if isinstance(pipe, Elmo):
-            pipe.fill()
-            return get_bilm(pipe.model)
-    nodes = (node for _, pipe in nlp.components if hasattr(pipe, "model") for node in pipe.model.walk())
-    return next((get_bilm(node) for node in nodes if node.name == MODEL_NAME), None)
 
 
 def _compare_bilms(own: Optional[BiLM], other: BiLM) -> str:

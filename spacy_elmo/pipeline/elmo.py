@@ -3,7 +3,7 @@
 import weakref
 from dataclasses import asdict, replace
 from itertools import chain
-from typing import Any, Callable, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Optional, Sequence, Tuple, Type
 
 from pydantic import ConfigDict, validate_call
 from pydantic.dataclasses import dataclass
@@ -618,6 +618,25 @@ def _restore(
     for listener in elmo.listeners:
         listener.link(elmo, "")
     return elmo
+
+
+def find_models(nlp: Language) -> Iterator[Tuple[str, Model[List[Doc], ElmoBatch]]]:
+    """YIELDS (Tuple[str, Model]): Each model of a biLM and the name of its component, in the order of the pipeline."""
+    for name, pipe in nlp.components:
+        model = getattr(pipe, "model", None)
+        if isinstance(model, Model):
+            yield from ((name, node) for node in model.walk() if node.name == MODEL_NAME)
+
+
+def find_model(nlp: Language) -> Optional[Model[List[Doc], ElmoBatch]]:
+    """RETURNS (Optional[Model]): That of the first component `elmo`, with its weights; otherwise of the first component
+    with a biLM of its own (after `nlp.replace_listeners`, or with an ElmoTok2Vec); None if there is none.
+    """
+    for _, pipe in nlp.components:
+        if isinstance(pipe, Elmo):
+            pipe.fill()
+            return pipe.model
+    return next((model for _, model in find_models(nlp)), None)
 
 
 class GradientBuffer:

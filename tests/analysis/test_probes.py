@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import spacy
+from spacy.training import Example
 
 from spacy_elmo.analysis import vectors as vectors_module
 from spacy_elmo.analysis.labelled import LabelledDocs, ProbeData, label_senses, label_tokens
@@ -136,6 +137,28 @@ def test_layers_are_parsed() -> None:
     assert parse_layers(None, bilm) == [0, 1, 2, "mean"] and parse_layers("mean, 1,1", bilm) == ["mean", 1]
     with pytest.raises(ValueError, match="Unknown layer.*'3'.*0, 1, 2, mean"):
         parse_layers("0,3", bilm)
+
+
+def test_component_with_a_biLM_of_its_own_is_probed(tmp_path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": {"contexts": "doc"}})
+    listener = {"@architectures": "spacy-elmo.ElmoListener.v1"}
+    nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}})
+    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}}
+    examples = [Example.from_dict(nlp.make_doc("the bank"), {"tags": ["DT", "NN"]})]
+    nlp.initialize(lambda: examples)
+    words = [["the", "bank"]]
+    wanted = open_pipeline_of(nlp, tmp_path / "listening").encode(words)
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    nlp.remove_pipe("elmo")
+    np.testing.assert_array_equal(open_pipeline_of(nlp, tmp_path / "replaced").encode(words), wanted)
+
+
+def open_pipeline_of(nlp, path):
+    nlp.to_disk(path)
+    opened = open_pipeline(path)
+    assert opened.reading == make_reading(contexts="doc")
+    return opened.bilm
 
 
 def test_pipeline_brings_its_biLM_and_its_reading(tmp_path) -> None:
