@@ -189,6 +189,16 @@ def test_training_with_a_sourced_component_and_another_sourced_bilm(tmp_path, fr
             init_nlp(config)("She sat")
 
 
+@pytest.mark.issue(16)
+def test_frozen_components_of_an_earlier_training_are_free_later(other):
+    nlp = make_trained()
+    nlp.config["training"] = {"frozen_components": ["tagger"]}
+    with pytest.warns(UserWarning, match="WL066"):
+        nlp.get_pipe("elmo").load_weights(other)
+    nlp.add_pipe("sentencizer")
+    nlp("She sat")
+
+
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("copy", [to_bytes_and_back, pickled])
 def test_the_bilm_is_saved_with_what_was_trained_on_it(other, copy, frozen):

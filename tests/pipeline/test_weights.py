@@ -11,6 +11,7 @@ import spacy
 from thinc.api import Config
 
 import spacy_elmo.pipeline.model as elmo_model
+from spacy_elmo.pipeline.checks import check_weights
 from spacy_elmo.pipeline.model import BiLMLoader, make_random_bilm
 from spacy_elmo.pipeline.surprisal import ElmoSurprisal
 from spacy_elmo.weights import save_bilm
@@ -120,6 +121,15 @@ def test_a_loader_of_a_component_that_is_not_there_is_an_error():
     nlp.config["initialize"]["components"]["elmo"] = loader_block(seed=3)
     with pytest.raises(ValueError, match=r"\(bilm\) has no component 'elmo'.*Rename.*components.bilm.loader"):
         nlp.initialize()
+
+
+@pytest.mark.issue(16)
+@pytest.mark.parametrize("loader", [None, {"@misc": "other.Loader.v1"}])
+def test_loaders_of_others_are_no_error(loader):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.config["initialize"]["components"]["other"] = {"loader": loader}
+    check_weights(nlp, nlp.get_pipe("elmo"), has_loader=False)
 
 
 @pytest.mark.issue(16)
