@@ -60,7 +60,10 @@ class ManyLangsFiles:
         if self.prefix + name in self.sources or not self.path.is_dir():
             return self.sources.get(self.prefix + name)
         file = self.path.joinpath(*parts)
-        is_inside = file.resolve().is_relative_to(self.path.resolve())
+        try:
+            is_inside = file.resolve().is_relative_to(self.path.resolve())
+        except (OSError, ValueError):  # no name of a file, such as one with half a surrogate pair
+            return None
         return Source(file) if is_inside and file.is_file() else None
 
     def top_names(self) -> FrozenSet[str]:
@@ -294,8 +297,9 @@ def _others(files: ManyLangsFiles) -> List[Tuple[Any, str]]:
 
 
 def _read_name(reader: SettingsReader, block: str, known: Tuple[str, ...]) -> str:
-    name = str(reader.take(f"{block}.name", str) or "").lower()
-    if name and name not in known:
+    value = reader.take(f"{block}.name", str)
+    name = str(value or "").lower()
+    if value is not None and name not in known:
         reader.refuse(f"{block}.name", name, f"one of: {', '.join(known)}")
     return name
 

@@ -8,6 +8,7 @@ and all other objects, and in older versions trusts the sizes that a file declar
 
 import io
 import pickletools
+import warnings
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -256,6 +257,11 @@ class _Pickle:
         RETURNS (Any): Its value.
         RAISES (Refused): For a pickle that is damaged or too long.
         """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of escapes in a damaged string
+            return self._run(file)
+
+    def _run(self, file: io.BytesIO) -> Any:
         stack = self._stack = []
         self._marks = []
         memo: Dict[Any, Any] = {}
