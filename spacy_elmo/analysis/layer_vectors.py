@@ -22,7 +22,7 @@ def make_reading(**given: Any) -> ElmoSettings:
     given (Any): `contexts`, `state`, `max_tokens`, `overlap` and `batch_tokens` of `ElmoModel`, its defaults if left
         out.
     RETURNS (ElmoSettings): The same record that a component has: `get_settings(elmo.model)` can take its place.
-    RAISES (ValueError): For settings that make no sense.
+    RAISES (ValueError): For invalid settings.
     """
     return get_settings(ElmoModel(**given))
 

@@ -35,7 +35,7 @@ class FineTuning:
         is trained, from the top; 0 trains all from the start.
     l2_to_pretrained (float): Strength of the L2 penalty towards the weights that training began with, in place of the
         optimizer's own `L2` towards zero, and applied like it: to the gradient, or as weight decay. 0 for none.
-    RAISES (ValueError): For settings that make no sense.
+    RAISES (ValueError): For invalid settings.
     """
 
     layers: Optional[Annotated[List[WholeNumber], Field(min_length=1)]] = None
@@ -204,7 +204,7 @@ def slanted_triangular(
     ratio (float): The highest rate by the lowest one.
     t (int): Updates done before, for a training that is resumed; if there are none left.
     RETURNS (Iterator[float]): The rate of each update, without end.
-    RAISES (ValueError): For settings that make no sense.
+    RAISES (ValueError): For invalid settings.
     """
     cut = int(num_steps * cut_frac)
     heights = (step / cut if step < cut else 1.0 - (step - cut) / (num_steps - cut) for step in count(t))

@@ -79,7 +79,7 @@ def BiLSTMEncoder(
     depth (int): Number of layers; each reads both directions of the layer below.
     dropout (Optional[float]): Dropout of the output of each layer; null for that of [training].
     RETURNS (Model[List[Floats2d], List[Floats2d]]): The encoder.
-    RAISES (ValueError): For settings that make no sense.
+    RAISES (ValueError): For invalid settings.
     """
     layers = [layer for _ in range(depth) for layer in (BiLSTM(width), make_dropout(dropout))]
     encoder: Model[Sequences, Sequences] = chain(*layers)
@@ -182,7 +182,7 @@ def ElmoTaskEncoder(
         joined to the encoder's output; null for none.
     dropout (Optional[float]): Dropout of the joined input; null for that of [training].
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
-    RAISES (ValueError): For settings that make no sense, without any ELMo.
+    RAISES (ValueError): For invalid settings, or without any ELMo.
     """
     problems = _check_encoder(encode)
     if embed.attrs.get(ANY_WIDTH):
