@@ -1,14 +1,17 @@
 """What every package may need: flags of optional packages, hashes, atomic writing, small checks of values."""
 
+import glob
 import hashlib
 import math
 import os
+import platform
+import re
 import shutil
 import tempfile
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Any, Iterator, Sequence, TypeGuard
+from typing import Any, Iterator, Optional, Sequence, TypeGuard
 
 from .errors import Errors
 
@@ -17,6 +20,8 @@ has_datasets: bool = find_spec("datasets") is not None
 has_faiss: bool = find_spec("faiss") is not None
 has_matplotlib: bool = find_spec("matplotlib") is not None
 has_onnx: bool = find_spec("onnx") is not None
+has_pyarrow: bool = find_spec("pyarrow") is not None
+has_ray: bool = find_spec("ray") is not None
 has_sklearn: bool = find_spec("sklearn") is not None
 has_starlette: bool = find_spec("starlette") is not None
 has_tensorboard: bool = find_spec("tensorboard") is not None
@@ -55,6 +60,24 @@ def hash_file(path: Path, algorithm: str = "sha256") -> str:
 
 
 @contextmanager
+def temporary_folder(name: str, place: Optional[Path]) -> Iterator[Path]:
+    """Provide a folder that is removed at the end, and remove those that killed processes of this computer have left.
+
+    name (str): Start of its name, which also has that of the computer and the number of the process.
+    place (Optional[Path]): Where it is created; None for that of temporary files.
+    YIELDS (Path): The folder.
+    """
+    host = re.sub(r"\W", "-", platform.node())
+    for old in [] if place is None else place.glob(f"{glob.escape(name)}.{host}.*.part"):
+        number = old.name.split(".")[-3]
+        if number.isdigit() and not _is_running(int(number)):
+            shutil.rmtree(old, ignore_errors=True)
+    prefix = f"{name}.{host}.{os.getpid()}."
+    with tempfile.TemporaryDirectory(prefix=prefix, suffix=".part", dir=place) as folder:
+        yield Path(folder)
+
+
+@contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Provide a temporary path of the same name next to the target, and rename it to the target at the end.
 
@@ -62,8 +85,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
     YIELDS (Path): Where to write it, in a hidden folder that is removed in any case.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent) as folder:
-        yield (part := Path(folder) / path.name)
+    with temporary_folder(f".{path.name}", path.parent) as folder:
+        yield (part := folder / path.name)
         _sync(part)
         os.replace(part, path)
 
@@ -98,16 +121,14 @@ def atomic_folder(path: Path, *, force: bool, own_names: Sequence[str]) -> Itera
     if path.is_file() or (path.is_dir() and not force and not _is_empty(path)):
         raise ValueError(Errors.EL025.format(path=path, kind="file" if path.is_file() else "folder with files"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    try:
+    with temporary_folder(f".{path.name}", path.parent) as place:
+        folder = place / path.name
+        folder.mkdir()
         yield folder
-        folder.chmod(0o777 & ~_umask())  # a folder from mkdtemp is readable by its owner only
         for written in (*folder.iterdir(), folder):
             _sync(written)
         _put_in_place(folder, path, own_names)
         _sync(path.parent)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def aside_of(path: Path) -> Path:
@@ -171,6 +192,19 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_running(process: int) -> bool:
+    """Whether a process of this computer runs; on Windows, which cannot be asked without ending it, it is assumed."""
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it belongs to another user
+        pass
+    return True
 
 
 def _is_empty(path: Path) -> bool:

@@ -30,7 +30,7 @@ CONFIGS = "reference/configs.md"
 SECTIONS = {
     "Start": ["Overview <repository/readme.md>", "quickstart.md", "faq.md"],
     "Tutorial": ["tutorial/"],
-    "How-to: pipelines": ["component.md", "training.md", "fine-tuning.md", "pytorch.md"],
+    "How-to: pipelines": ["component.md", "training.md", "fine-tuning.md", "scale.md", "pytorch.md"],
     "How-to: weights": ["weights.md", "migrating.md", "pretraining.md", "adaptation.md"],
     "How-to: look inside": ["looking.md", "explorer.md", "probing.md", "report.md"],
     "Reference": ["cli.md", "cli-looking.md", "api.md", "formats.md", CONFIGS, "reference/errors.md"],

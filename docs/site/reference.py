@@ -32,7 +32,7 @@ PAGES: Dict[str, Tuple[str, str, Tuple[str, ...]]] = {
     ),
     "export": (
         "spacy_elmo.export",
-        "A biLM as ONNX graph or spaCy package. [Formats](../formats.md) says what is checked.",
+        "ONNX graphs and packages, see [Formats](../formats.md); vectors, see [Large corpora](../scale.md).",
         ("spacy_elmo.export", "spacy_elmo.export.package"),
     ),
 }

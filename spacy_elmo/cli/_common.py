@@ -77,7 +77,7 @@ TEXT_LANG_OPT = Opt(
     "-l",
     help="Language of spaCy's tokenizer and sentence splitter. Defaults to that of the biLM, or en.",
 )
-CorpusFormat = Literal["auto", "text", "jsonl", "docbin"]
+CorpusFormat = Literal["auto", "text", "jsonl", "docbin", "parquet"]
 FORMAT_OPT = Opt("auto", "--format", "-f", help="Format of the files, by default what their suffix says.")
 RUNNING_TEXT_OPT = Opt(False, "--running-text", "-r", help="Split each line into sentences.")
 FORCE_OPT = Opt(False, "--force", "-F", help="Replace the output if it exists already.")
@@ -86,9 +86,11 @@ JSON_OPT = Opt(False, "--json", "-j", help="Print one JSON object instead of tab
 
 @contextmanager
 def show_errors(code: int = 1) -> Iterator[None]:
-    """Show errors of the user (ValueError, OSError) as a message with an exit code, and warnings as messages."""
+    """Show errors of the user (ValueError, OSError) as a message with an exit code, and warnings as messages. SIGTERM
+    ends the command after it has removed its temporary files.
+    """
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _exit_on_sigterm():
             warnings.showwarning = partial(_show_warning, warnings.showwarning)
             yield
     except (ValueError, OSError) as error:
@@ -98,6 +100,21 @@ def show_errors(code: int = 1) -> Iterator[None]:
         if text:
             print(text, file=sys.stderr)  # not by the printer, which would merge the lines of a list
         raise typer.Exit(code) from error
+
+
+@contextmanager
+def _exit_on_sigterm() -> Iterator[None]:
+    def leave(number: int, frame: Optional[FrameType]) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _show_warning(otherwise: Callable[..., None], message: Any, category: Type[Warning], *place: Any) -> None:

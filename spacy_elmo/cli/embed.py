@@ -1,15 +1,38 @@
 """`elmo embed`: contextual vectors for texts."""
 
+import time
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Dict, Literal, Optional
+from typing import Any, Dict, List, Literal, Optional, Tuple
 
-from thinc.api import require_gpu
+from spacy.language import Language
+from spacy.tokens import Doc
 from tqdm import tqdm
 
-from ..export.vectors import BATCH_SIZE, DOCS_PER_FILE, STDOUT, embed_corpus, open_vectors
+from ..corpora.files import find_files, is_address
+from ..corpora.texts import PunctuationCheck, warn_of_raw_text
+from ..export.embedder import BATCH_SIZE, get_bilm
+from ..export.parts import (
+    FORMATS,
+    TEXTS_PER_FILE,
+    PartSettings,
+    Progress,
+    Totals,
+    begin_folder,
+    describe,
+    embed_parts,
+    embed_parts_on_ray,
+    embed_whole,
+    load_pipeline,
+    size_of,
+)
+from ..export.vectors import STDOUT, Writer, check_choice, open_vectors
 from ..pipeline.settings import DType, Precision, Store
 from . import _common
 from ._app import Arg, Opt, app
+
+TELL_S = 60.0  # seconds between lines of progress without a terminal
 
 
 @app.command("embed")
@@ -18,13 +41,13 @@ def embed_cli(
     bilm_path: str = _common.BILM_ARG,
     input_path: str = Arg(
         ...,
-        help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), a folder or a pattern such as 'corpus/**/*.gz' of these, or - for text from stdin.",
+        help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), Parquet, a folder or a pattern such as 'corpus/**/*.gz' of these, an address such as s3://BUCKET/FOLDER, or - for text from stdin.",
     ),
     output_path: str = Arg(
         ...,
-        help="A file that ends in .npz (arrays), .hdf5 (a dataset per text) or .spacy (one DocBin), a folder (DocBins of --docs-per-file Docs), or - for .npz to stdout.",
+        help="A file that ends in .npz (arrays), .hdf5 (a dataset per text), .parquet or .spacy (one DocBin), a folder or its address (Parquet files of --docs-per-file texts; DocBins with --to docbin), or - for .npz to stdout.",
     ),
-    to: Literal["auto", "npz", "docbin", "hdf5"] = Opt(
+    to: Literal["auto", "npz", "docbin", "parquet", "hdf5"] = Opt(
         "auto", "--to", "-T", help="Format of the output; auto infers it from the suffix."
     ),
     input_format: _common.CorpusFormat = Opt(
@@ -59,8 +82,31 @@ def embed_cli(
         help="Maximum number of texts per batch. A batch is also limited to about 16,000 tokens. Small batches are slower.",
         min=1,
     ),
-    docs_per_file: int = Opt(
-        DOCS_PER_FILE, "--docs-per-file", "-n", help="Docs per DocBin file in an output folder.", min=1
+    docs_per_file: Optional[int] = Opt(
+        None,
+        "--docs-per-file",
+        "-n",
+        help="Texts per file in an output folder. Defaults to 10,000 for Parquet, 1000 for DocBins.",
+        min=1,
+    ),
+    keep: Optional[str] = Opt(
+        None,
+        "--keep",
+        help="Fields of JSONL or columns of Parquet that the output keeps, separated by commas, for instance id,date.",
+    ),
+    on_error: Literal["stop", "skip"] = Opt(
+        "stop", "--on-error", help="At a text that cannot be read: stop, or skip it and list it beside the output."
+    ),
+    shard: Optional[str] = Opt(
+        None, "--shard", help="I/N: write the I-th of N shares of an output folder, for N jobs side by side."
+    ),
+    engine: Literal["local", "ray"] = Opt(
+        "local", "--engine", help="Compute an output folder in this process, or on a Ray cluster."
+    ),
+    address: Optional[str] = Opt(None, "--address", help="Ray only: address of a running cluster, or auto."),
+    workers: Optional[int] = Opt(None, "--workers", help="Ray only: number of workers, by default one per CPU.", min=1),
+    gpus_per_worker: float = Opt(
+        0.0, "--gpus-per-worker", help="Ray only: GPUs, or share of a GPU, per worker.", min=0.0
     ),
     options: Optional[Path] = _common.OPTIONS_OPT,
     vocab: Optional[Path] = _common.VOCAB_OPT,
@@ -73,44 +119,154 @@ def embed_cli(
 
     An .npz has "lengths" (tokens of each text) and the rows of all tokens, one text after the other: "mixed" (tokens,
     width) and/or "layers" (layers + 1, tokens, width), the same shapes as on a Doc. A DocBin has the Docs with their
-    vectors: after `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Texts are streamed,
-    so memory does not grow with their number. But a DocBin file, as input or output, is held in memory as a whole: use
-    an output folder for large corpora. An HDF5 file is that of AllenNLP's command elmo: a dataset per text, named by its
-    number, and sentence_to_index. With --pool there is one row per text instead of one per token.
+    vectors: after `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Parquet has a row
+    per text: id, tokens and elmo, and/or elmo_layer_0 and so on. An HDF5 file is that of AllenNLP's command elmo: a
+    dataset per text, named by its number, and sentence_to_index. With --pool there is one vector per text instead of
+    one per token. Texts are streamed, so memory does not grow with their number, except for a DocBin file, which is held
+    in memory as a whole. An output folder is for large corpora: its files are written one by one, and the same command
+    again computes only those that are missing.
     """
     chosen = {"all": all_layers, "top": top, "average": average}
     vectors = [name for name, is_chosen in chosen.items() if is_chosen]
-    layout: Dict[str, Any] = {
-        "to": to,
-        "pool": pool,
-        "has_sentences": not forget_sentences,
-        "docs_per_file": docs_per_file,
-    }
+    files = {"options": options, "vocab": vocab, "token_embeddings": token_embeddings}
+    is_folder = is_address(output_path) or (output_path != STDOUT and not Path(output_path).suffix)
+    format = "parquet" if is_folder and to == "auto" else to
+    settings = PartSettings(
+        model=bilm_path,
+        folder=output_path,
+        format=format,
+        texts_per_file=docs_per_file or TEXTS_PER_FILE.get(format, 0),
+        files=tuple((name, str(path)) for name, path in files.items() if path is not None),
+        input_format=input_format,
+        lang=lang,
+        store=store,
+        pool=pool,
+        dtype=dtype,
+        precision=precision,
+        batch_size=batch_size,
+        gpu_id=gpu_id,
+        keep=tuple(name.strip() for name in (keep or "").split(",") if name.strip()),
+        on_error=on_error,
+    )
+    cluster = {"address": address, "n_workers": workers, "gpus_per_worker": gpus_per_worker}
     with _common.show_errors():
         if is_tokenized and lang is not None:
             raise ValueError(
                 f"--tokenized and --lang {lang} exclude each other: --tokenized splits text at white space, --lang uses "
                 "spaCy's tokenizer. Remove --tokenized for raw text, or --lang for tokenized text (the default)."
             )
-        with open_vectors(output_path, store=store, vectors=vectors, force=force, **layout) as writer:
-            # The component computes on Thinc's device; on a GPU Thinc requires CuPy.
-            if _common.device_of(gpu_id) != "cpu":
-                require_gpu(gpu_id)
-            bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, token_embeddings=token_embeddings)
-            with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
-                n_docs, n_tokens = embed_corpus(
-                    bilm,
-                    input_path,
-                    writer,
-                    input_format=input_format,
-                    lang=lang,
-                    dtype=dtype,
-                    precision=precision,
-                    batch_size=batch_size,
-                    tell=_common.msg.info,
-                    warn=_common.msg.warn,
-                    on_tokens=progress.update,
-                )
+        _common.device_of(gpu_id)
+        if is_folder and format not in FORMATS:
+            raise ValueError(f"A folder cannot be written --to {to}. Choose parquet or docbin, or an output file.")
+        if not is_folder and (shard is not None or engine == "ray"):
+            raise ValueError(f"--shard and --engine ray write a folder, but the output is '{output_path}'.")
+        check = PunctuationCheck()
+        if is_folder:
+            check_choice(format, vectors, not forget_sentences, store)
+            inputs = find_files(input_path, _common.msg.info)
+            if engine == "ray":
+                total = _embed_on_ray(settings, inputs, force=force, **cluster)
+            else:
+                total = _embed_folder(settings, inputs, _read_shard(shard, force=force), check, force=force)
+        else:
+            layout = {"vectors": vectors, "has_sentences": not forget_sentences, "pool": pool}
+            with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:  # type: ignore[arg-type]
+                total = _embed_file(settings, input_path, writer, check)
+        if total.n_replaced:
+            replaced = f"{total.n_replaced:,} unpaired surrogates, which are not valid characters,"
+            _common.msg.info(f"{replaced} were replaced by U+FFFD")
     if output_path != STDOUT:
-        tokens, texts = _common.counted(n_tokens, "token"), _common.counted(n_docs, "text")
-        _common.msg.good(f"Saved the vectors of {tokens} in {texts}", output_path)
+        tokens, texts = _common.counted(total.n_tokens, "token"), _common.counted(total.n_texts, "text")
+        found = f"; {_common.counted(total.n_found, 'file')} existed already" if total.n_found else ""
+        _common.msg.good(f"Saved the vectors of {tokens} in {texts}{found}", output_path)
+    if total.n_skipped:
+        skipped = _common.counted(total.n_skipped, "text")
+        _common.msg.warn(f"{skipped} could not be read. They are listed in .skipped.jsonl files beside the output.")
+
+
+def _read_shard(shard: Optional[str], *, force: bool) -> Tuple[int, int]:
+    """RETURNS (Tuple[int, int]): Number of this job, from 0, and number of jobs."""
+    job, _, n_jobs = ("1/1" if shard is None else shard).partition("/")
+    if not (job.isdecimal() and n_jobs.isdecimal() and 1 <= int(job) <= int(n_jobs)):
+        raise ValueError(f"--shard is '{shard}', should be I/N with I from 1 to N, for instance 1/8.")
+    if shard is not None and force:
+        raise ValueError(
+            "--force would remove the files of other jobs (--shard). Empty the folder before the first job."
+        )
+    return int(job) - 1, int(n_jobs)
+
+
+def _embed_folder(
+    settings: PartSettings, inputs: List[str], job: Tuple[int, int], check: PunctuationCheck, *, force: bool
+) -> Totals:
+    nlp, description = _begin(settings, inputs, force=force)
+    with _Progress(inputs, check) as progress:
+        total = embed_parts(settings, nlp, description, inputs, shard=job, progress=progress.callbacks)
+    _warn(check, inputs, settings, nlp)
+    return total
+
+
+def _embed_on_ray(settings: PartSettings, inputs: List[str], *, force: bool, **cluster: Any) -> Totals:
+    _, description = _begin(settings, inputs, force=force)
+    return embed_parts_on_ray(settings, description, inputs, **cluster)
+
+
+def _begin(settings: PartSettings, inputs: List[str], *, force: bool) -> Tuple[Language, Dict[str, Any]]:
+    nlp = load_pipeline(settings)
+    description = describe(settings, get_bilm(nlp))
+    begin_folder(settings, description, inputs, force=force)
+    return nlp, description
+
+
+def _embed_file(settings: PartSettings, input_path: str, writer: Writer, check: PunctuationCheck) -> Totals:
+    nlp = load_pipeline(replace(settings, store=writer.store))
+    writer.meta = describe(settings, get_bilm(nlp))
+    inputs = find_files(input_path, _common.msg.info)
+    with _Progress(inputs, check) as progress:
+        total = embed_whole(settings, nlp, inputs, writer, progress=progress.callbacks)
+    _warn(check, inputs, settings, nlp)
+    return total
+
+
+def _warn(check: PunctuationCheck, inputs: List[str], settings: PartSettings, nlp: Language) -> None:
+    """Warn of raw text that was split at white space."""
+    warn_of_raw_text(check, inputs[:1], settings.lang, _common.msg.warn, get_bilm(nlp).meta)
+
+
+class _Progress:
+    """A bar with the share of the bytes that have been read, tokens per second and the time that is left; without a
+    terminal a line a minute.
+
+    inputs (List[str]): The files.
+    check (PunctuationCheck): Gets the first tokens.
+    """
+
+    def __init__(self, inputs: List[str], check: PunctuationCheck) -> None:
+        self.n_tokens, self._check = 0, check
+        self._sizes = {name: size_of(name) for name in inputs}
+        self._read = dict.fromkeys(inputs, 0)
+        self._start = self._told = time.monotonic()
+        self._bar = tqdm(total=sum(self._sizes.values()) or None, disable=None, unit="B", unit_scale=True)
+        self.callbacks = Progress(self._on_text, self._on_read)
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._bar.close()
+
+    def _on_text(self, doc: Doc) -> None:
+        self.n_tokens += len(doc)
+        self._check.add(token.text for token in doc)
+
+    def _on_read(self, name: str, position: int) -> None:
+        self._bar.update(position - self._read[name])
+        self._read[name] = position
+        now = time.monotonic()
+        speed = self.n_tokens / max(now - self._start, 1e-9)
+        self._bar.set_postfix_str(f"{self.n_tokens:,} tok, {speed:,.0f} tok/s", refresh=False)
+        if self._bar.disable and now - self._told >= TELL_S:
+            self._told = now
+            share = sum(self._read.values()) / max(sum(self._sizes.values()), 1)
+            left = timedelta(seconds=round((now - self._start) * (1 / share - 1))) if 0 < share <= 1 else "unknown"
+            _common.msg.info(f"{share:.1%} read, {self.n_tokens:,} tokens, {speed:,.0f} tok/s, time left: {left}")

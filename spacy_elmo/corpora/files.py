@@ -5,6 +5,7 @@ import gzip
 import json
 import lzma
 import os
+import re
 import sys
 import zlib
 from contextlib import contextmanager
@@ -25,10 +26,17 @@ from .._settings import to_path
 from ..errors import Errors
 
 # Suffixes searched for in folders. Files with other suffixes are read as text if they are named.
-SUFFIXES: Dict[str, str] = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".spacy": "docbin"}
+SUFFIXES: Dict[str, str] = {
+    ".txt": "text",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".spacy": "docbin",
+    ".parquet": "parquet",
+}
 COMPRESSED = (".gz", ".xz", ".zst")
 MAGIC = (b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")  # first bytes of these
 STDIN = Path("-")
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 # Bytes. Files without line ends, such as text8, must not become one string.
 LONGEST_LINE = 1 << 20
 READ_AHEAD = 1 << 18
@@ -81,40 +89,100 @@ def say_nothing(text: str) -> None:
     """text (str): Ignored."""
 
 
-def find_files(place: str, tell: Tell = say_nothing) -> List[Path]:
-    """The files of a place, sorted by name: a file, a folder, searched at any depth, a pattern with `*` or `**`, or "-"
-    for stdin.
+def find_files(place: str, tell: Tell = say_nothing) -> List[str]:
+    """The files of a place, sorted by name: a file, a folder, searched at any depth, a pattern with `*` or `**`, an
+    address such as s3://BUCKET/FOLDER (each of these, by `fsspec`), or "-" for stdin.
 
     tell (Tell): Called with a message on files of a folder that are not read.
-    RAISES (ValueError): If there are no files.
+    RAISES (ValueError): If there are no files, or for an address of an unknown kind.
     """
+    if is_address(place):
+        files, root = filesystem_of(place)
+        if files.isdir(root):
+            found = [Path(name) for name in files.find(root)]
+            names = [str(file) for file in _select(found, Path(root), place, tell)]
+        else:
+            names = [name for name in files.glob(root) if files.isfile(name)]
+        return sorted(map(files.unstrip_protocol, _some(names, place)))
     path = to_path(place)
     if path == STDIN or (path.exists() and not path.is_dir()):
-        return [path]
+        return [str(path)]
     if path.is_dir():
-        found = _search_folder(path, tell)
+        local = _select([file for file in path.rglob("*") if file.is_file()], path, place, tell)
     else:
-        found = [file for file in map(Path, glob(str(path), recursive=True)) if file.is_file()]
+        local = [file for file in map(Path, glob(str(path), recursive=True)) if file.is_file()]
+    return list(map(str, sorted(_some(local, place), key=lambda file: file.parts)))
+
+
+def _some(found: List[ItemT], place: str) -> List[ItemT]:
     if not found:
         suffixes = ", ".join([*SUFFIXES, *COMPRESSED])
         raise ValueError(
             f"There are no texts at '{place}'. Give a file, or a folder with files that end in {suffixes}."
         )
-    return sorted(found, key=lambda file: file.parts)
+    return found
+
+
+def is_address(place: str) -> bool:
+    """RETURNS (bool): Whether a place is an address such as s3://BUCKET/FILE, not a path."""
+    return ADDRESS.match(place) is not None
+
+
+def filesystem_of(address: str) -> Tuple[Any, str]:
+    """address (str): Of any kind that `fsspec` knows: s3, gs, abfs, hdfs, http, memory and others.
+    RETURNS (Tuple[AbstractFileSystem, str]): The file system, and the path in it.
+    RAISES (ValueError): For an unknown kind, or one that requires a package that is not installed.
+    """
+    try:
+        found: Tuple[Any, str] = import_module("fsspec.core").url_to_fs(address)
+    except (ImportError, ValueError) as error:
+        remedy = "Correct it, or use a path on a local disk."
+        raise ValueError(f"The address '{address}' cannot be opened: {error}. {remedy}") from error
+    return found
+
+
+@contextmanager
+def open_address(place: str) -> Iterator[BinaryIO]:
+    """Open a file that is not decompressed.
+
+    place (str): A path or an address.
+    """
+    if is_address(place):
+        files, path = filesystem_of(place)
+        with files.open(path, "rb", block_size=READ_AHEAD) as file:
+            yield file
+    else:
+        with Path(place).open("rb", buffering=READ_AHEAD) as file:
+            yield file
+
+
+def import_arrow(module: str, name: object) -> Any:
+    """module (str): A module of pyarrow.
+    name (object): The file that requires it.
+    RETURNS (Any): The module.
+    RAISES (ValueError): If pyarrow is not installed.
+    """
+    if not util.has_pyarrow:
+        raise ValueError(
+            f"'{name}' is Parquet, which requires the package pyarrow. Install it with `pip install "
+            '"spacy-elmo[parquet]"`, or use another format.'
+        )
+    return import_module(module)
 
 
 def _kind_of(file: Path) -> Optional[str]:
-    """One of "text", "jsonl", "docbin", None for other suffixes; a compressed file without another suffix is text."""
+    """A value of `SUFFIXES`, None for other suffixes; a compressed file without another suffix is text."""
     if file.suffix not in COMPRESSED:
         return SUFFIXES.get(file.suffix)
     inner = file.with_suffix("").suffix
     return SUFFIXES.get(inner) if inner else "text"
 
 
-def format_of(file: Path) -> str:
+def format_of(file: AnyPath) -> str:
     """The format of a file that was named or found. A `.json` file, which folders are not searched for, is read as
     `jsonl`; files with other suffixes are text.
     """
+    file = Path(os.fsdecode(file))
     name = file.with_suffix("") if file.suffix in COMPRESSED else file
     return "jsonl" if name.suffix == ".json" else _kind_of(file) or "text"
 
@@ -126,25 +194,29 @@ def name_some(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def open_bytes(path: AnyPath) -> Iterator[BinaryIO]:
+def open_bytes(path: AnyPath, opened: Callable[[BinaryIO], object] = lambda file: None) -> Iterator[BinaryIO]:
     """Open a file, decompressed according to its suffix or first bytes: .gz, .xz, .zst (requires `zstandard`); "-" is
     stdin, which is not decompressed.
 
+    path (AnyPath): A path or an address.
+    opened (Callable[[BinaryIO], object]): Called with the file as it is on the disk, whose position is the progress.
     RAISES (ValueError): If `zstandard` is missing, EL108 while reading a truncated or damaged file; for text in UTF-16
         or UTF-32.
     """
-    path = Path(os.fsdecode(path))
-    if path == STDIN:
+    name = os.fsdecode(path)
+    if name == str(STDIN):
         yield sys.stdin.buffer
         return
     damages = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, _zstd_error())
-    with path.open("rb", buffering=READ_AHEAD) as file:
+    with open_address(name) as file:
+        opened(file)
+        buffered = file if isinstance(file, BufferedReader) else BufferedReader(cast(Any, file), READ_AHEAD)
         try:
-            content = _decompress(cast(BufferedReader, file), path)
-            _refuse_wide_text(content.peek(4)[:4], path)
+            content = _decompress(buffered, name)
+            _refuse_wide_text(content.peek(4)[:4], name)
             yield cast(BinaryIO, content)
         except damages as error:
-            raise ValueError(Errors.EL108.format(path=path, reason=error)) from error
+            raise ValueError(Errors.EL108.format(path=name, reason=error)) from error
 
 
 def read_lines(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[bytes]:
@@ -210,21 +282,21 @@ def skip_items(items: Iterator[ItemT], n_items: int, *, name: str, n_before: int
     return items
 
 
-def _search_folder(folder: Path, tell: Tell) -> List[Path]:
-    """Search a folder without hidden files; `tell` names the files that have other suffixes."""
-    names = {file: file.relative_to(folder) for file in folder.rglob("*") if file.is_file()}
+def _select(files: List[Path], folder: Path, place: str, tell: Tell) -> List[Path]:
+    """The files of a folder that are read, without hidden ones; `tell` names those that have other suffixes."""
+    names = {file: file.relative_to(folder) for file in files}
     files = [file for file, name in names.items() if not any(part.startswith(".") for part in name.parts)]
     found = [file for file in files if _kind_of(file) is not None]
     left_out = sorted(str(names[file]) for file in set(files) - set(found))
     if found and left_out:
         some = name_some(left_out)
-        tell(f"Files in '{folder}' with other suffixes are not read, unless they are named: {some}")
+        tell(f"Files in '{place}' with other suffixes are not read, unless they are named: {some}")
     return found
 
 
-def _decompress(file: BufferedReader, path: Path) -> BufferedReader:
+def _decompress(file: BufferedReader, path: str) -> BufferedReader:
     start = file.peek(6)
-    suffix = next((known for known, magic in zip(COMPRESSED, MAGIC) if start.startswith(magic)), path.suffix)
+    suffix = next((known for known, magic in zip(COMPRESSED, MAGIC) if start.startswith(magic)), Path(path).suffix)
     # Both classes read lines in Python; the buffer around them does it in C.
     if suffix == ".gz":
         return BufferedReader(cast(Any, gzip.GzipFile(fileobj=file)), READ_AHEAD)
@@ -241,7 +313,7 @@ def _decompress(file: BufferedReader, path: Path) -> BufferedReader:
     return file
 
 
-def _refuse_wide_text(start: bytes, path: Path) -> None:
+def _refuse_wide_text(start: bytes, path: str) -> None:
     """RAISES (ValueError): For a byte order mark of UTF-16 or UTF-32; that of UTF-8 is skipped by `read_lines`."""
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
         name = "UTF-32" if start in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE) else "UTF-16"

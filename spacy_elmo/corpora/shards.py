@@ -16,15 +16,16 @@ from .files import (
     decode,
     find_files,
     format_of,
+    is_address,
     name_some,
     open_bytes,
     read_lines,
     say_nothing,
     skip_items,
 )
-from .texts import Item, Read, Record, SentenceCutter, make_nlp, parse_json, read_docbin, read_json
+from .texts import Item, Read, Record, SentenceCutter, make_nlp, parse_json, read_docbin, read_json, read_parquet
 
-FORMATS = ("auto", "text", "jsonl", "docbin")
+FORMATS = ("auto", "text", "jsonl", "docbin", "parquet")
 # Data sets of the Hugging Face `datasets` package.
 PREFIX = "hf:"
 TRAIN = "train"  # the default split
@@ -120,6 +121,14 @@ class JsonShard(_FileShard):
                 text, n_replaced = decode(line)
                 item, n_surrogates = parse_json(text.strip(), where)
                 yield item, n_replaced + n_surrogates
+
+
+class ParquetShard(_FileShard):
+    """The column `words`, `tokens` or `text` of a Parquet file."""
+
+    def _read_items(self, skip: int) -> Iterator[Read]:
+        for _, (item, _) in skip_items(read_parquet(str(self.path)), skip, name=self.name):
+            yield item, 0
 
 
 class DocBinShard(_FileShard):
@@ -223,10 +232,10 @@ def find_shards(
     """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
 
     places (Union[AnyPath, Sequence[AnyPath]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each
-        also .gz, .xz, .zst) and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder saved by
-        `datasets`; "-" for text from stdin, which can be read once.
+        also .gz, .xz, .zst), .parquet and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder
+        saved by `datasets`; "-" for text from stdin, which can be read once.
     lang (Optional[str]): Language of the tokenizer of plain texts; None: tokens are separated by white space.
-    format (str): "text", "jsonl" or "docbin" for all files; "auto" infers it from the suffix.
+    format (str): "text", "jsonl", "docbin" or "parquet" for all files; "auto" infers it from the suffix.
     running_text (bool): Split texts into sentences.
     tell (Tell): Called with a message on files of folders that are not read, and on files that are named twice.
     RETURNS (List[Shard]): At least one shard, not yet read.
@@ -241,7 +250,9 @@ def find_shards(
     repeated: List[str] = []
     for place in map(os.fsdecode, [places] if isinstance(places, (str, bytes, os.PathLike)) else places):
         is_dataset = place.startswith(PREFIX) or is_saved_dataset(to_path(place))
-        for path in [place] if is_dataset else map(str, find_files(place, tell)):
+        if is_address(place):
+            raise ValueError(f"Only `elmo embed` reads addresses such as '{place}'. Copy the texts to a local disk.")
+        for path in [place] if is_dataset else find_files(place, tell):
             _refuse_other_encodings(path)
             known = path if path.startswith(PREFIX) else str(Path(path).resolve())
             if known in seen:
@@ -282,6 +293,6 @@ def _make_shard(path: Path, format: str, cutter: SentenceCutter) -> Shard:
     kind = format if format != "auto" else format_of(path)
     if kind == "docbin":
         return DocBinShard(path, cutter)
-    if kind == "jsonl":
-        return JsonShard(path, cutter)
+    if kind in ("jsonl", "parquet"):
+        return (JsonShard if kind == "jsonl" else ParquetShard)(path, cutter)
     return TextShard(path) if cutter.is_plain else RawTextShard(path, cutter)

@@ -6,7 +6,22 @@ import re
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, cast
+from typing import (
+    Any,
+    BinaryIO,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+    cast,
+)
 
 import spacy
 from spacy.language import Language
@@ -15,18 +30,48 @@ from spacy.tokens import Doc, DocBin, Span
 
 from .._choices import AnyPath
 from ..errors import Errors, Warnings
-from .files import REPLACEMENT, Counts, Tell, find_files, format_of, open_bytes, parse_line, read_lines, say_nothing
+from .files import (
+    REPLACEMENT,
+    Counts,
+    Tell,
+    find_files,
+    format_of,
+    import_arrow,
+    open_address,
+    open_bytes,
+    parse_line,
+    read_lines,
+    say_nothing,
+)
 
 # The sentences of a line, paragraph, Doc or row of a data set; empty for an empty line.
 Record = List[List[str]]
 # A text to tokenize, a list of words, or a Doc.
 Item = Union[str, List[str], Doc]
+
+
+class TextRecord(NamedTuple):
+    """A text of a corpus: a line, an object of JSON, a row or a Doc.
+
+    place (str): Where it is: "FILE:LINE".
+    item (Item): The text; empty if it cannot be read.
+    fields (Mapping[str, str]): Fields of its object or row that are kept.
+    error (Optional[ValueError]): Why it cannot be read. The rest of a damaged file is one record.
+    """
+
+    place: str
+    item: Item
+    fields: Mapping[str, str] = {}
+    error: Optional[ValueError] = None
+
+
 # An item, and the number of invalid UTF-8 sequences in it.
 Read = Tuple[Item, int]
 SURROGATE = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 # Strings in spaCy's vocabulary before it is replaced by an empty one.
 MAX_STRINGS = 300_000
+PARQUET_ROWS = 1000  # read at a time
 # Punctuation that tokenizers split off; without apostrophes and hyphens.
 ENDINGS = frozenset('.,;:!?…)]"”»。、，！？；：）」』؟،।')
 # Tokenized English text has 1 % of tokens that end in punctuation, mostly abbreviations; raw text has 14 %.
@@ -45,21 +90,58 @@ def read_items(
     """Stream the texts of a file, of all files of a folder or a pattern, or of stdin.
 
     path (AnyPath): See `find_files`.
+    YIELDS (Item): See `read_records`.
+    RAISES (ValueError): EL108 for a damaged file; for a path without texts, and the errors of `read_records`.
+    """
+    for file in find_files(os.fsdecode(path), tell):
+        for record in read_records(file, nlp, counts, format=format, is_tokenized=is_tokenized):
+            if record.error is not None:
+                raise record.error
+            yield record.item
+
+
+def read_records(
+    file: str,
+    nlp: Language,
+    counts: Counts,
+    *,
+    format: str = "auto",
+    is_tokenized: bool = False,
+    keep: Sequence[str] = (),
+    opened: Callable[[BinaryIO], object] = lambda file: None,
+) -> Iterator[TextRecord]:
+    """Stream the texts of a file. One that cannot be read is a record with an error, so that records match lines.
+
+    file (str): From `find_files`.
     nlp (Language): Its vocabulary is that of the Docs.
     counts (Counts): The number of unpaired surrogates replaced by U+FFFD is added to it.
-    format (str): "text", "jsonl" or "docbin"; "auto" infers it from the suffix, stdin and others are text.
+    format (str): "text", "jsonl", "docbin" or "parquet"; "auto" infers it from the suffix, stdin and others are text.
     is_tokenized (bool): Whether tokens are separated by white space.
-    tell (Tell): Called with a message on files of a folder that are not read.
-    YIELDS (Item): One item per line or Doc; an empty line is an empty item, so that items match line numbers.
-    RAISES (ValueError): EL108 for a damaged file; for a path without texts, an invalid DocBin, a line
-        that is not valid JSON or UTF-8.
+    keep (Sequence[str]): Fields of JSON objects, or columns of Parquet, that each record must have.
+    opened (Callable[[BinaryIO], object]): Called with the open file, see `open_bytes`.
+    YIELDS (TextRecord): One per line, object, row or Doc; an empty line is an empty item.
     """
-    for file in map(str, find_files(os.fsdecode(path), tell)):
-        kind = format if format != "auto" else format_of(Path(file))
-        if kind == "docbin":
-            yield from read_docbin(file, nlp)
-        else:
-            yield from _read_lines(file, kind, is_tokenized, counts)
+    kind = format if format != "auto" else format_of(file)
+    raw: Iterator[Tuple[str, Any]]
+    if kind == "docbin":
+        raw = ((f"{file}, Doc {i}", doc) for i, doc in enumerate(read_docbin(file, nlp), start=1))
+    else:
+        raw = read_parquet(file, keep) if kind == "parquet" else _read_lines(file, kind, opened)
+    while True:
+        try:
+            place, content = next(raw)
+        except StopIteration:
+            return
+        except ValueError as error:  # of a file that is damaged here
+            yield TextRecord(file, "", error=error)
+            return
+        try:
+            item, n_replaced, fields = _parse(content, kind, place, keep)
+        except ValueError as error:
+            yield TextRecord(place, "", error=error)
+            continue
+        counts.n_undecodable += n_replaced
+        yield TextRecord(place, item.split() if is_tokenized and isinstance(item, str) else item, fields)
 
 
 def to_doc(item: Item, nlp: Language) -> Doc:
@@ -103,8 +185,13 @@ def parse_json(line: str, where: str) -> Tuple[Item, int]:
     where (str): File and line number, for the error.
     RAISES (ValueError): For another line.
     """
+    return _item_of(_load_json(line, where), line, where)
+
+
+def _load_json(line: str, where: str) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): The object; for a blank line that of an empty text."""
     if not line.strip():
-        return "", 0
+        return {"text": ""}
     try:
         record = parse_line(line)
     except ValueError as error:
@@ -112,8 +199,13 @@ def parse_json(line: str, where: str) -> Tuple[Item, int]:
             f"Line {where} is not valid JSON: {error}. Correct it: a .jsonl file has one JSON object per line, or "
             "is one JSON array of objects."
         ) from error
-    item = _item_of(record) if isinstance(record, dict) else None
-    if item is None:
+    return record if isinstance(record, dict) else {}
+
+
+def _item_of(record: Mapping[str, Any], line: str, where: str) -> Tuple[Item, int]:
+    words = record.get("words", record.get("tokens"))
+    item = words if isinstance(words, list) and all(isinstance(word, str) for word in words) else record.get("text")
+    if not isinstance(item, (str, list)):
         raise ValueError(
             f"Line {where} is '{line[:60]}', but should be a JSON object with 'text' (a string) or 'words' (a "
             "list of strings). Correct the line."
@@ -132,6 +224,34 @@ def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
             f"'{file}' cannot be read as a DocBin: {str(error).rstrip('.')}. Write .spacy files with `DocBin.to_disk`."
         ) from error
     yield from docs.get_docs(nlp.vocab)
+
+
+def read_parquet(file: str, keep: Sequence[str] = ()) -> Iterator[Tuple[str, Tuple[Item, Dict[str, Any]]]]:
+    """Stream the rows of a Parquet file.
+
+    file (str): A path or an address. Its column `words` or `tokens` (lists of strings) or `text` is read.
+    keep (Sequence[str]): Further columns.
+    YIELDS (Tuple[str, Tuple[Item, Dict[str, Any]]]): The place, the text (empty for null) and the columns of a row.
+    RAISES (ValueError): If it is damaged or has no column of texts; if pyarrow is missing.
+    """
+    parquet = import_arrow("pyarrow.parquet", file)
+    with open_address(file) as content:
+        try:
+            table = parquet.ParquetFile(content)
+            names = table.schema_arrow.names
+        except Exception as error:  # pyarrow raises several kinds
+            raise ValueError(f"'{file}' cannot be read as Parquet: {error}. Is it complete?") from error
+        text = next((name for name in ("words", "tokens", "text") if name in names), None)
+        if text is None or set(keep) - set(names):
+            raise ValueError(
+                f"'{file}' has the columns {', '.join(names)}, should have {', '.join(['text (or words)', *keep])}. "
+                "Rename the column of the texts, and keep columns that the file has."
+            )
+        number = 0
+        for batch in table.iter_batches(PARQUET_ROWS, columns=list(dict.fromkeys([text, *keep]))):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{file}, row {number}", (row[text] if row[text] is not None else "", row)
 
 
 class SentenceCutter:
@@ -282,17 +402,38 @@ def warn_of_raw_text(
         warn(warning)
 
 
-def _read_lines(file: str, kind: str, is_tokenized: bool, counts: Counts) -> Iterator[Item]:
-    with open_bytes(Path(file)) as content:
-        # A text of any length is one item.
-        lines = enumerate(read_lines(content, longest=sys.maxsize), start=1)
-        for where, line in (
-            read_json(content, file) if kind == "jsonl" else ((f"{file}:{number}", line) for number, line in lines)
-        ):
-            text = _decode(line, where).rstrip("\r\n")
-            item, n_replaced = parse_json(text, where) if kind == "jsonl" else (text, 0)
-            counts.n_undecodable += n_replaced
-            yield item.split() if is_tokenized and isinstance(item, str) else item
+def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[Item, int, Mapping[str, str]]:
+    """RETURNS (Tuple[Item, int, Mapping[str, str]]): The text, the number of replaced surrogates, the fields kept."""
+    if isinstance(content, bytes):
+        content = _decode(content, place).rstrip("\r\n")
+    if kind != "jsonl":
+        return (content, 0, {}) if kind != "parquet" else (content[0], 0, _select(content[1], keep, place))
+    record = _load_json(content, place)
+    item, n_replaced = _item_of(record, content, place)
+    return item, n_replaced, _select(record, keep, place) if keep else {}
+
+
+def _select(record: Mapping[str, Any], keep: Sequence[str], place: str) -> Mapping[str, str]:
+    """RETURNS (Mapping[str, str]): Fields as texts; other values than texts as JSON."""
+    if missing := [name for name in keep if name not in record]:
+        raise ValueError(
+            f"Line {place} does not have the field(s) {', '.join(missing)}; it has {', '.join(record) or 'none'}. Keep "
+            "fields that every text has, or skip those without with --on-error skip."
+        )
+    found = {name: record[name] for name in keep}
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        for name, value in found.items()
+    }
+
+
+def _read_lines(file: str, kind: str, opened: Callable[[BinaryIO], object]) -> Iterator[Tuple[str, bytes]]:
+    with open_bytes(file, opened) as content:
+        if kind == "jsonl":
+            yield from read_json(content, file)
+        else:  # a text of any length is one item
+            lines = enumerate(read_lines(content, longest=sys.maxsize), start=1)
+            yield from ((f"{file}:{number}", line) for number, line in lines)
 
 
 def _decode(line: bytes, where: str) -> str:
@@ -303,14 +444,6 @@ def _decode(line: bytes, where: str) -> str:
             f"Line {where} is not valid UTF-8: {error}. Convert the file to UTF-8, or set its format with "
             "--input-format."
         ) from error
-
-
-def _item_of(record: Dict[str, Any]) -> Optional[Item]:
-    words = record.get("words", record.get("tokens"))
-    if isinstance(words, list) and all(isinstance(word, str) for word in words):
-        return words
-    text = record.get("text")
-    return text if isinstance(text, str) else None
 
 
 def _replace_surrogates(item: Item) -> Tuple[Item, int]:

@@ -1,138 +1,92 @@
-"""Vectors of a corpus in files: an .npz, one DocBin, a folder of DocBins, or HDF5 as `allennlp elmo` of AllenNLP 0.9
-wrote it: a dataset per text, named by its number.
+"""Vectors of a corpus in a file: an .npz, a DocBin, Parquet, or HDF5 as `allennlp elmo` of AllenNLP 0.9 wrote it: a
+dataset per text, named by its number.
 
-Texts are streamed, so memory does not grow with their number; only a DocBin file is held in memory as a whole.
+Texts are streamed, so memory does not grow with their number; only a DocBin is held in memory as a whole.
 """
 
 import json
 import os
 import shutil
 import sys
-import tempfile
 import zipfile
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, cast
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
+from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from thinc.api import to_numpy
 
 from .._settings import check_output_file
-from ..corpora.files import Counts, Tell, say_nothing
-from ..corpora.texts import Item, PunctuationCheck, make_nlp, read_items, to_doc, warn_of_raw_text
-from ..errors import Errors
-from ..inference.bilm import BiLM
-from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
-from ..pipeline.model import set_bilm
+from ..corpora.files import import_arrow
+from ..corpora.texts import TextRecord, to_doc
+from ..util import temporary_folder
+from .embedder import BATCH_SIZE, Cutter, name_rows, read_vectors, to_arrow
 
 STDOUT = "-"
-BATCH_SIZE = 1024
-BATCH_TOKENS = 16000  # tokens per batch of Docs, a little less than twice the component's `batch_tokens`
-DOCS_PER_FILE = 1000
-# Formats of vectors, with the suffixes of their files; "" is a folder.
-SUFFIXES: Dict[str, Tuple[str, ...]] = {"npz": (".npz",), "docbin": (".spacy", ""), "hdf5": (".hdf5", ".h5")}
+# Formats of vectors, with the suffixes of their files.
+SUFFIXES: Dict[str, Tuple[str, ...]] = {
+    "npz": (".npz",),
+    "docbin": (".spacy",),
+    "parquet": (".parquet",),
+    "hdf5": (".hdf5", ".h5"),
+}
 # What to write of each text into HDF5, and what the component has to store for it.
 HDF5_VECTORS = {"all": "layers", "top": "layers", "average": "mixed"}
 SENTENCES = "sentence_to_index"
 POOLED = {"mixed": "elmo_pooled", "layers": "elmo_pooled_layers"}  # keys in `doc.user_data`
-# Ways to make one vector of those of a text's tokens.
-POOLS: Dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
-    "mean": lambda rows: rows.mean(axis=-2, dtype="float32"),
-    "first": lambda rows: rows[..., 0, :],
-    "last": lambda rows: rows[..., -1, :],
-    "max": lambda rows: rows.max(axis=-2),
-}
+OUTPUT = "elmo"  # column of Parquet
+ROW_GROUP_TOKENS = 32_768  # 64 MB of float32 vectors of width 512; pooled: of texts
 
 
-def embed_corpus(
-    bilm: BiLM,
-    input_path: str,
+def embed_records(
+    nlp: Language,
+    records: Iterable[TextRecord],
     writer: "Writer",
     *,
-    input_format: str = "auto",
-    lang: Optional[str] = None,
-    dtype: str = "float32",
-    precision: str = "float32",
     batch_size: int = BATCH_SIZE,
-    tell: Tell = say_nothing,
-    warn: Tell = say_nothing,
-    on_tokens: Callable[[int], object] = lambda n: None,
+    on_error: Optional[Callable[[TextRecord], object]] = None,
+    on_text: Callable[[Doc], object] = lambda doc: None,
 ) -> Tuple[int, int]:
     """Stream texts through the ELMo component, which computes on Thinc's device, to a writer.
 
-    bilm (BiLM): The model.
-    input_path (str): See `read_items`.
+    nlp (Language): From `make_pipeline`.
+    records (Iterable[TextRecord]): The texts.
     writer (Writer): From `open_vectors`.
-    lang (Optional[str]): Tokenizer of raw text; None: tokens are separated by white space.
-    dtype (str): Number type of the stored vectors.
-    precision (str): See `BiLM.set_precision`.
     batch_size (int): Maximum number of Docs per batch; a batch has at most about 16,000 tokens or a single Doc.
-    tell (Tell): Called with messages on files of a folder that are not read and on replaced characters.
-    warn (Tell): Called with a warning if the text looks like raw text.
-    on_tokens (Callable[[int], object]): Called with the number of tokens of each text.
-    RETURNS (Tuple[int, int]): Texts and tokens read.
+    on_error (Optional[Callable[[TextRecord], object]]): Called with records that cannot be read, which are skipped;
+        None: the first one raises its error.
+    on_text (Callable[[Doc], object]): Called with each Doc.
+    RETURNS (Tuple[int, int]): Texts and tokens written.
     """
-    nlp = make_nlp(lang or "xx")
-    elmo = nlp.add_pipe("elmo", config={"store": writer.store, "dtype": dtype, "model": {"precision": precision}})
-    set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]  # an Elmo component
     writer.begin(nlp(""))
     n_docs = n_tokens = 0
-    counts, cutter, check = Counts(), Cutter(batch_size), PunctuationCheck()
-    items = read_items(input_path, nlp, counts, format=input_format, is_tokenized=lang is None, tell=tell)
-    for batch in cutter.cut(items):
+    cutter: Cutter[TextRecord] = Cutter(batch_size, lambda record: record.item)
+    for batch in cutter.cut(_readable(records, on_error)):
         before = n_tokens
         with nlp.memory_zone():  # removes words that only this batch has from the vocabulary afterwards
-            docs = [to_doc(item, nlp) for item in batch]
+            docs = [to_doc(record.item, nlp) for record in batch]
             given = [dict(doc.user_data) for doc in docs]
-            for doc, user_data in zip(nlp.pipe(docs, batch_size=len(batch)), given):
-                writer.add(doc, user_data)
-                check.add(token.text for token in doc)
+            for doc, user_data, record in zip(nlp.pipe(docs, batch_size=len(batch)), given, batch):
+                writer.add(doc, user_data, record)
                 n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
-                on_tokens(len(doc))
+                on_text(doc)
         cutter.learn(batch, n_tokens - before)
-    warn_of_raw_text(check, [input_path], lang, warn, bilm.meta)
-    if counts.n_undecodable:
-        tell(f"{counts.n_undecodable:,} unpaired surrogates, which are not valid characters, were replaced by U+FFFD")
     return n_docs, n_tokens
 
 
-class Cutter:
-    """Groups texts into batches of about `BATCH_TOKENS` tokens.
-
-    batch_size (int): Maximum number of texts per batch.
-    """
-
-    def __init__(self, batch_size: int) -> None:
-        self.batch_size = batch_size
-        self._characters = 1.0  # per token, white space included, measured on the last batch
-
-    def cut(self, items: Iterable[Item]) -> Iterator[List[Item]]:
-        """items (Iterable[Item]): Texts.
-        YIELDS (List[Item]): Batches, in order."""
-        batch: List[Item] = []
-        n_tokens = 0.0
-        for item in items:
-            length = len(item) / self._characters if isinstance(item, str) else len(item)
-            if batch and (len(batch) == self.batch_size or n_tokens + length > BATCH_TOKENS):
-                yield batch
-                batch, n_tokens = [], 0.0
-            batch.append(item)
-            n_tokens += length
-        if batch:
-            yield batch
-
-    def learn(self, batch: Sequence[Item], n_tokens: int) -> None:
-        """Update the estimate of characters per token.
-
-        batch (Sequence[Item]): A batch that has been tokenized.
-        n_tokens (int): Its number of tokens.
-        """
-        n_characters = sum(len(item) for item in batch if isinstance(item, str))
-        if n_characters:
-            self._characters = max(1.0, n_characters / max(1, n_tokens))
+def _readable(
+    records: Iterable[TextRecord], on_error: Optional[Callable[[TextRecord], object]]
+) -> Iterator[TextRecord]:
+    for record in records:
+        if record.error is None:
+            yield record
+        elif on_error is None:
+            raise record.error
+        else:
+            on_error(record)
 
 
 @contextmanager
@@ -144,20 +98,18 @@ def open_vectors(
     vectors: Sequence[str] = (),
     has_sentences: bool = True,
     pool: Optional[str] = None,
-    docs_per_file: int = DOCS_PER_FILE,
     force: bool = False,
 ) -> Iterator["Writer"]:
-    """Open a writer for an output path. It writes to a temporary folder next to the output and renames at the end.
+    """Open a writer for an output file. It writes to a temporary folder next to the output and renames at the end.
 
-    path (str): A file that ends in .npz, .spacy, .hdf5 or .h5, a folder for DocBins, or "-" for an .npz on stdout.
-    to (str): "npz", "docbin", "hdf5", or "auto", which infers it from the suffix.
+    path (str): A file that ends in .npz, .spacy, .parquet, .hdf5 or .h5, or "-" for an .npz on stdout.
+    to (str): A key of `SUFFIXES`, or "auto", which infers it from the suffix.
     store (str): "mixed" (T, D), "layers" (L+1, T, D) or "both"; not for HDF5.
     vectors (Sequence[str]): For HDF5, at most one of "all" layers (L+1, T, D; default), the "top" layer (T, D) and the
         "average" of the layers (T, D).
     has_sentences (bool): Whether an HDF5 file has `sentence_to_index`, a JSON object that maps each text to its number
         as a string; of equal texts the last one counts, as in AllenNLP.
-    pool (Optional[str]): A key of `POOLS`, for one vector per text instead of one per token, see `read_vectors`.
-    docs_per_file (int): Docs per DocBin in a folder.
+    pool (Optional[str]): One of `POOLS`, for one vector per text instead of one per token, see `read_vectors`.
     force (bool): Replace an existing output.
     YIELDS (Writer): The writer.
     RAISES (ValueError): EL134 if the output exists; for an unknown suffix, and settings of another format.
@@ -167,36 +119,35 @@ def open_vectors(
     if format is None or suffix not in SUFFIXES[format]:
         raise ValueError(
             f"The output '{path}' ends in '{suffix}' (--to {to}), but should end in .npz (arrays), .hdf5 or .h5 (a "
-            "dataset per text) or .spacy (one DocBin), have no suffix (a folder of DocBins), or be '-' (.npz on "
-            "stdout). Choose one of these, and leave out --to."
+            "dataset per text), .parquet or .spacy (one DocBin), have no suffix (a folder of Parquet files), or be '-' "
+            "(.npz on stdout). Choose one of these, and leave out --to."
         )
-    _check_choice(format == "hdf5", vectors, has_sentences, store)
+    check_choice(format, vectors, has_sentences, store)
     target, place = Path(path), None
     if path != STDOUT:
-        _check_target(target, force)
+        check_output_file(target, force=force)
         target.parent.mkdir(parents=True, exist_ok=True)
         place = target.parent
-    with tempfile.TemporaryDirectory(prefix=".embed.", dir=place) as name:
-        folder = Path(name)
+    with temporary_folder(".embed", place) as folder:
         if format == "hdf5":
             writer: Writer = Hdf5Writer(folder, vectors[0] if vectors else "all", pool, has_sentences=has_sentences)
-        elif format == "npz":
-            writer = NpzWriter(folder, store, pool)
+        elif format == "parquet":
+            writer = ParquetWriter(folder, store, pool)
         else:
-            writer = DocBinWriter(folder, store, pool, docs_per_file=0 if suffix else docs_per_file)
+            writer = (NpzWriter if format == "npz" else DocBinWriter)(folder, store, pool)
         with writer:
             yield writer
             writer.finish(target)
 
 
-def _check_choice(is_hdf5: bool, vectors: Sequence[str], has_sentences: bool, store: str) -> None:
-    """Options of one format must not be lost on another."""
+def check_choice(format: str, vectors: Sequence[str], has_sentences: bool, store: str) -> None:
+    """RAISES (ValueError): For options of one format with another, where they would be lost."""
     given = [f"--{name}" for name in (*vectors, *([] if has_sentences else ["forget-sentences"]))]
     problem = ""
-    if not is_hdf5 and given:
+    if format != "hdf5" and given:
         remedy = "Choose an output that ends in .hdf5, or select vectors with --store"
         problem = f"{', '.join(given)} cannot be used here: the output is not HDF5. {remedy}."
-    elif is_hdf5 and store != "mixed":
+    elif format == "hdf5" and store != "mixed":
         remedy = "Select the vectors of an HDF5 file with --all, --top or --average"
         problem = f"--store {store} cannot be used here: the output is HDF5. {remedy}."
     elif len(vectors) > 1:
@@ -205,50 +156,28 @@ def _check_choice(is_hdf5: bool, vectors: Sequence[str], has_sentences: bool, st
         raise ValueError(problem)
 
 
-def _check_target(target: Path, force: bool) -> None:
-    if target.is_dir() != (target.suffix == "") and target.exists():
-        raise ValueError(Errors.EL134.format(path=target, remedy="Choose another path."))
-    if not target.is_dir():
-        check_output_file(target, force=force)
-    elif any(target.iterdir()) and not force:
-        raise ValueError(Errors.EL134.format(path=target, remedy="Choose another path, or replace it with --force."))
-
-
-def read_vectors(doc: Doc, name: str, pool: Optional[str] = None) -> NDArray[Any]:
-    """doc (Doc): A Doc with vectors.
-    name (str): "mixed" or "layers".
-    pool (Optional[str]): A key of `POOLS`, over the tokens that are not white space, which the biLM does not read; a
-        Doc without such tokens has zeros. None for a row per token.
-    RETURNS (NDArray): "mixed" (T, D) or "layers" (L+1, T, D); with `pool` (D,) or (L+1, D).
-    """
-    values: NDArray[Any] = to_numpy(doc._.elmo if name == "mixed" else doc._.elmo_layers)
-    if pool is None:
-        return values
-    rows = values[..., [token.i for token in doc if not token.is_space], :]
-    if not rows.shape[-2]:
-        return np.zeros((*rows.shape[:-2], rows.shape[-1]), dtype=values.dtype)
-    return POOLS[pool](rows).astype(values.dtype, copy=False)
-
-
 class Writer(ExitStack):
     """Writes the vectors of Docs one by one. It holds the open files, and stores no reference to a Doc.
 
     folder (Path): A temporary folder.
     store (str): Vectors that the component has to store: "mixed", "layers" or "both".
     pool (Optional[str]): One vector per text, see `read_vectors`.
+    meta (Mapping[str, Any]): How the vectors are made, for formats that can say so.
     """
 
     def __init__(self, folder: Path, store: str, pool: Optional[str]) -> None:
         super().__init__()
+        self.meta: Mapping[str, Any] = {}
         self.folder, self.store, self.pool = folder, store, pool
         self.names = ("mixed", "layers") if store == "both" else (store,)
 
     def begin(self, doc: Doc) -> None:
         """doc (Doc): A processed Doc without tokens, for the widths and dtypes of the vectors."""
 
-    def add(self, doc: Doc, user_data: Mapping[Any, Any]) -> None:
+    def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
         """doc (Doc): A Doc with vectors.
         user_data (Mapping[Any, Any]): What the Doc had before it was processed.
+        record (TextRecord): The text.
         """
         raise NotImplementedError
 
@@ -276,7 +205,7 @@ class NpzWriter(Writer):
             paths = [self.folder / f"{name}.{i}" for i in range(1 if values.ndim == 2 else len(values))]
             self._files[name] = [self.enter_context(path.open("wb")) for path in paths]
 
-    def add(self, doc: Doc, user_data: Mapping[Any, Any]) -> None:
+    def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
         """doc (Doc): A Doc with vectors."""
         self.lengths.append(len(doc))
         for name, files in self._files.items():
@@ -310,45 +239,83 @@ class NpzWriter(Writer):
 
 
 class DocBinWriter(Writer):
-    """Writes DocBins with the vectors as user data; pooled ones under `POOLED` instead of those of the tokens.
+    """Writes a DocBin with the vectors as user data; pooled ones under `POOLED` instead of those of the tokens."""
 
-    docs_per_file (int): Docs per DocBin in a folder, 0 for one file with all Docs.
-    """
-
-    def __init__(self, folder: Path, store: str, pool: Optional[str], *, docs_per_file: int) -> None:
+    def __init__(self, folder: Path, store: str, pool: Optional[str]) -> None:
         super().__init__(folder, store, pool)
-        self.docs_per_file = docs_per_file
-        self.n_files = 0
         self._docs = DocBin(store_user_data=True)
 
-    def add(self, doc: Doc, user_data: Mapping[Any, Any]) -> None:
+    def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
         """doc (Doc): A Doc with vectors; with `pool` they are replaced.
         user_data (Mapping[Any, Any]): What the Doc had before it was processed.
+        record (TextRecord): Its fields become user data.
         """
         if self.pool is not None:
             doc.user_data = {**user_data, **{POOLED[name]: read_vectors(doc, name, self.pool) for name in self.names}}
+        doc.user_data.update(record.fields)
         self._docs.add(doc)
-        if len(self._docs) == self.docs_per_file:
+
+    def finish(self, target: Path) -> None:
+        """target (Path): The file."""
+        self._docs.to_disk(self.folder / "result.spacy")
+        os.replace(self.folder / "result.spacy", target)
+
+
+class ParquetWriter(Writer):
+    """Writes a row per text: `id`, the fields that are kept, `tokens` (with `pool` the `text`), and the vectors, see
+    `Embedder`. A row group has about `ROW_GROUP_TOKENS` tokens. The metadata of the file have `meta` as JSON, under
+    "spacy_elmo".
+    """
+
+    def __init__(self, folder: Path, store: str, pool: Optional[str]) -> None:
+        super().__init__(folder, store, pool)
+        self._arrow, self._parquet = import_arrow("pyarrow", OUTPUT), import_arrow("pyarrow.parquet", OUTPUT)
+        self._columns: Dict[str, List[Any]] = {}
+        self._file: Any = None
+        self._n_rows = 0  # vectors in the columns
+        self._empty: Optional[Dict[str, List[Any]]] = None  # a row, for the schema of a file without texts
+
+    def begin(self, doc: Doc) -> None:
+        """doc (Doc): A Doc without tokens."""
+        self.add(doc, {}, TextRecord("", ""))
+        self._empty, self._columns, self._n_rows = self._columns, {}, 0
+
+    def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
+        """doc (Doc): A Doc with vectors.
+        record (TextRecord): Its place is the `id`, unless it has a field of that name.
+        """
+        row = {"id": record.place, **record.fields}
+        text: Any = doc.text if self.pool else [token.text for token in doc]
+        vectors = name_rows(doc, self.store, self.pool, OUTPUT)
+        for name, value in chain(row.items(), [("text" if self.pool else "tokens", text)], vectors):
+            self._columns.setdefault(name, []).append(value)
+        self._n_rows += 1 if self.pool else len(doc) + 1
+        if self._n_rows >= ROW_GROUP_TOKENS:
             self._flush()
 
     def _flush(self) -> None:
-        self._docs.to_disk(self.folder / f"part-{self.n_files:06}.spacy")
-        self._docs = DocBin(store_user_data=True)
-        self.n_files += 1
+        arrays = {name: self._to_arrow(values) for name, values in self._columns.items()}
+        table = self._arrow.table(arrays).replace_schema_metadata({"spacy_elmo": json.dumps(dict(self.meta))})
+        if self._file is None:
+            texts = ["id", "text", "tokens.list.element"]
+            settings = {"compression": "zstd", "use_dictionary": texts}
+            self._file = self.enter_context(
+                self._parquet.ParquetWriter(self.folder / "result", table.schema, **settings)
+            )
+        self._file.write_table(table if self._columns is not self._empty else table.slice(0, 0))
+        self._columns, self._n_rows = {}, 0
+
+    def _to_arrow(self, values: List[Any]) -> Any:
+        return self._arrow.array(values, type=self._arrow.string()) if isinstance(values[0], str) else to_arrow(values)
 
     def finish(self, target: Path) -> None:
-        """target (Path): The file or the folder, whose earlier parts are removed."""
-        if len(self._docs) or not self.n_files:
+        """target (Path): The file."""
+        if self._file is None and not self._columns and self._empty is not None:
+            self._columns = self._empty
+        if self._columns:
             self._flush()
-        if not self.docs_per_file:
-            os.replace(self.folder / "part-000000.spacy", target)
-            return
-        if target.is_dir():
-            for old in target.glob("part-*.spacy"):
-                old.unlink()
-        target.mkdir(exist_ok=True)
-        for part in sorted(self.folder.iterdir()):
-            os.replace(part, target / part.name)
+        self.close()
+        os.replace(self.folder / "result", target)
 
 
 class Hdf5Writer(Writer):
@@ -365,7 +332,7 @@ class Hdf5Writer(Writer):
         self._index: Dict[str, str] = {}
         self._n_docs = 0
 
-    def add(self, doc: Doc, user_data: Mapping[Any, Any]) -> None:
+    def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
         """doc (Doc): A Doc with vectors; a Doc without tokens gets an array without rows, or zeros if it is pooled."""
         name = str(self._n_docs)
         values = read_vectors(doc, self.store, self.pool)

@@ -184,10 +184,10 @@ def test_characters_per_token_are_measured(n_characters: int, wanted: List[int])
 
 @pytest.mark.parametrize("name, n_files", [("out.spacy", 1), ("parts", 2)])
 def test_docs_have_vectors(bilm_path: Path, text_path: Path, tmp_path: Path, name: str, n_files: int) -> None:
-    options = ("--docs-per-file", 2, "--dtype", "float16", "--lang", "en")
+    options = ("--docs-per-file", 2, "--to", "docbin", "--dtype", "float16", "--lang", "en")
     call("embed", bilm_path, text_path, tmp_path / name, *options)
     register_extensions()
-    paths = sorted((tmp_path / name).iterdir()) if n_files > 1 else [tmp_path / name]
+    paths = sorted((tmp_path / name).glob("part-*.spacy")) if n_files > 1 else [tmp_path / name]
     assert len(paths) == n_files
     vocab = spacy.blank("en").vocab
     docs: List[Any] = [doc for path in paths for doc in DocBin().from_disk(path).get_docs(vocab)]
@@ -284,9 +284,9 @@ def test_pooled_vectors_are_written_to_docs(
     docs = [Doc(nlp.vocab, words=line.split()) for line in LINES]
     docs[0].user_data["source"] = "mine"
     DocBin(store_user_data=True, docs=docs).to_disk(tmp_path / "in.spacy")
-    options = ("--pool", "max", "--store", store, "--dtype", "float16")
+    options = ("--pool", "max", "--store", store, "--dtype", "float16", "--to", "docbin")
     call("embed", bilm_path, tmp_path / "in.spacy", tmp_path / output, *options)
-    file = tmp_path / output if output.endswith(".spacy") else tmp_path / output / "part-000000.spacy"
+    file = tmp_path / output if output.endswith(".spacy") else tmp_path / output / "part-00000-00000.spacy"
     found = list(DocBin().from_disk(file).get_docs(nlp.vocab))
     for i, (doc, layers) in enumerate(zip(found, _pooled(bilm_path, "max"))):
         assert set(doc.user_data) == {f"elmo_pooled{name}" for name in names} | ({"source"} if i == 0 else set())

@@ -97,7 +97,7 @@ def test_an_existing_file_is_kept_until_the_new_one_is_complete(
     before = (tmp_path / "out.hdf5").read_bytes()
     result = _embed(tmp_path)
     assert result.exit_code == 1 and "EL134" in result.stderr
-    monkeypatch.setattr(vectors.PunctuationCheck, "add", lambda *_: (_ for _ in ()).throw(ValueError("stop")))
+    monkeypatch.setattr(vectors.Hdf5Writer, "add", lambda *_: (_ for _ in ()).throw(ValueError("stop")))
     assert _embed(tmp_path, "--force").exit_code == 1
     assert (tmp_path / "out.hdf5").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bilm", "in.txt", "out.hdf5"]

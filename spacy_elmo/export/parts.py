@@ -1,0 +1,440 @@
+"""Vectors of a large corpus in a folder: each input file gives one or more parts, each written whole or not at all.
+
+The same command again computes only what is missing, on one machine, in several jobs (`shard`), or on a Ray cluster,
+whose workers embed one input file at a time with the same function.
+"""
+
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from spacy.language import Language
+from spacy.tokens import Doc
+from thinc.api import require_gpu
+
+from .. import util
+from ..about import __version__
+from ..corpora.files import Counts, filesystem_of, is_address
+from ..corpora.texts import TextRecord, read_records
+from ..inference.bilm import BiLM
+from ..util import temporary_folder, write_text
+from ..weights import load_bilm
+from ..weights.identity import fingerprint_bilm
+from .embedder import BATCH_SIZE, make_pipeline
+from .vectors import Writer, embed_records, open_vectors
+
+MANIFEST = "embed.json"
+FORMATS = {"parquet": ".parquet", "docbin": ".spacy"}
+TEXTS_PER_FILE = {"parquet": 10_000, "docbin": 1000}
+# Settings in which a folder may be continued: they change neither vectors nor parts.
+FREE = ("batch_size", "gpu_id", "on_error")
+
+
+@dataclass(frozen=True)
+class PartSettings:
+    """How the parts of a folder are made.
+
+    model (str): Name or path of the biLM.
+    folder (str): Path or address of the output.
+    format (str): A key of `FORMATS`.
+    texts_per_file (int): Lines, rows or Docs of a part; the last part of an input file may have fewer.
+    files (Tuple[Tuple[str, str], ...]): Further arguments of `load_bilm`.
+    input_format (str): See `read_records`.
+    lang, store, pool, dtype, precision, batch_size, gpu_id: See `Embedder`.
+    keep (Tuple[str, ...]): Fields of the input that become columns.
+    on_error (str): "stop" at a text that cannot be read, or "skip" it and list it beside its part.
+    """
+
+    model: str
+    folder: str
+    format: str = "parquet"
+    texts_per_file: int = TEXTS_PER_FILE["parquet"]
+    files: Tuple[Tuple[str, str], ...] = ()
+    input_format: str = "auto"
+    lang: Optional[str] = None
+    store: str = "mixed"
+    pool: Optional[str] = None
+    dtype: str = "float32"
+    precision: str = "float32"
+    batch_size: int = BATCH_SIZE
+    gpu_id: int = -1
+    keep: Tuple[str, ...] = ()
+    on_error: str = "stop"
+
+
+class Totals(NamedTuple):
+    """What a run has done: texts, tokens and parts written, texts skipped, parts that existed, surrogates replaced."""
+
+    n_texts: int = 0
+    n_tokens: int = 0
+    n_parts: int = 0
+    n_skipped: int = 0
+    n_found: int = 0
+    n_replaced: int = 0
+
+    def plus(self, other: "Totals") -> "Totals":
+        """RETURNS (Totals): The sums."""
+        return Totals(*map(sum, zip(self, other)))
+
+
+class Progress(NamedTuple):
+    """What is told of the progress; the defaults do nothing.
+
+    on_text (Callable[[Doc], object]): Called with each Doc.
+    on_read (Callable[[str, int], object]): Called with an input file and how many of its bytes have been read.
+    """
+
+    on_text: Callable[[Doc], object] = lambda doc: None
+    on_read: Callable[[str, int], object] = lambda file, position: None
+
+
+def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): How vectors are made, for the manifest and the metadata of each part."""
+    found = {name: value for name, value in asdict(settings).items() if name not in (*FREE, "folder")}
+    found["files"] = dict(settings.files)
+    return {
+        **found,
+        "keep": list(settings.keep),
+        "fingerprint": fingerprint_bilm(bilm),
+        "n_layers": bilm.config.n_layers + 1,
+        "width": bilm.config.output_width,
+        "version": __version__,
+    }
+
+
+def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs: Sequence[str], *, force: bool) -> None:
+    """Create the folder with its manifest, or compare the manifest that it has.
+
+    settings (PartSettings): The settings.
+    description (Mapping[str, Any]): From `describe`.
+    inputs (Sequence[str]): The input files.
+    force (bool): Start again: remove the parts of an earlier run.
+    RAISES (ValueError): If the folder has other files; without `force` for another biLM, setting or input.
+    """
+    folder = Folder(settings.folder)
+    wanted = {**description, "inputs": [{"name": name, "bytes": size_of(name)} for name in inputs]}
+    names = folder.names()
+    strangers = [name for name in names if name != MANIFEST and not name.startswith((".", "part-"))]
+    if strangers or (names and MANIFEST not in names and not force):
+        raise ValueError(
+            f"The folder '{settings.folder}' has other files ({(strangers or names)[0]}) and no {MANIFEST}. Choose "
+            "another folder; --force replaces parts of an earlier run, and nothing else."
+        )
+    if not force and any(name.startswith("part-") for name in names):
+        before = json.loads(folder.read(MANIFEST))
+        different = [name for name in wanted if name != "version" and before.get(name) != wanted[name]]
+        if different:
+            lines = "; ".join(_difference(name, before.get(name), wanted[name]) for name in different)
+            raise ValueError(
+                f"The folder '{settings.folder}' was made otherwise: {lines}. Continue with the settings, weights and "
+                "texts that it was made with, choose another folder, or start again with --force."
+            )
+        return
+    for name in names:
+        if name.startswith("part-"):
+            folder.remove(name)
+    folder.write(MANIFEST, json.dumps(wanted, indent=2, ensure_ascii=False))
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    if name != "inputs":
+        return f"{name} was {before!r}, now {now!r}"
+    known = {item["name"]: item["bytes"] for item in before or []}
+    changed = [item["name"] for item in now if known.get(item["name"]) != item["bytes"]]
+    gone = [name for name in known if name not in {item["name"] for item in now}]
+    return "the texts are others: " + "; ".join(
+        f"{what} {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}"
+        for what, names in (("new or changed", changed), ("missing", gone))
+        if names
+    )
+
+
+def embed_parts(
+    settings: PartSettings,
+    nlp: Language,
+    description: Mapping[str, Any],
+    inputs: Sequence[str],
+    *,
+    shard: Tuple[int, int] = (0, 1),
+    progress: Progress = Progress(),
+) -> Totals:
+    """Write the parts that are missing.
+
+    settings (PartSettings): The settings; `begin_folder` has been called.
+    nlp (Language): From `make_pipeline`.
+    description (Mapping[str, Any]): From `describe`.
+    inputs (Sequence[str]): All input files.
+    shard (Tuple[int, int]): Number of this job, from 0, and number of jobs. A job has each n-th file, or each n-th part
+        if there are fewer files than jobs.
+    progress (Progress): What is told of it.
+    RETURNS (Totals): What was done.
+    """
+    job, n_jobs = shard
+    total = Totals()
+    for i, name in enumerate(inputs):
+        if len(inputs) >= n_jobs and i % n_jobs != job:
+            continue
+        by_part = (job - i, n_jobs) if len(inputs) < n_jobs else (0, 1)
+        total = total.plus(embed_file(settings, nlp, description, i, name, by_part=by_part, progress=progress))
+    return total
+
+
+def embed_file(
+    settings: PartSettings,
+    nlp: Language,
+    description: Mapping[str, Any],
+    number: int,
+    name: str,
+    *,
+    by_part: Tuple[int, int] = (0, 1),
+    progress: Progress = Progress(),
+) -> Totals:
+    """Write the missing parts of an input file: part-NUMBER-0, part-NUMBER-1 and so on.
+
+    number (int): Of the file among the inputs.
+    name (str): Its path or address.
+    by_part (Tuple[int, int]): Write only the parts k with k = first number modulo second number.
+    RETURNS (Totals): What was done.
+    RAISES (ValueError): For a text that cannot be read, unless it is skipped.
+    """
+    folder, counts, total = Folder(settings.folder), Counts(), Totals()
+    there = set(folder.names())
+    records = _read(settings, nlp, name, counts, progress)
+    for k, part in enumerate(_cut(records, settings.texts_per_file)):
+        stem = f"part-{number:05}-{k:05}"
+        if (k - by_part[0]) % by_part[1]:
+            _exhaust(part)
+        elif stem + FORMATS[settings.format] in there:
+            _exhaust(part)
+            total = total.plus(Totals(n_found=1))
+        else:
+            total = total.plus(_embed_part(settings, nlp, description, folder, stem, part, progress.on_text))
+    return total.plus(Totals(n_replaced=counts.n_undecodable))
+
+
+def embed_whole(
+    settings: PartSettings, nlp: Language, inputs: Sequence[str], writer: Writer, *, progress: Progress = Progress()
+) -> Totals:
+    """Write all texts to one output file; `settings.folder` is its path, beside which skipped texts are listed.
+
+    nlp (Language): From `make_pipeline`.
+    inputs (Sequence[str]): The input files.
+    writer (Writer): From `open_vectors`.
+    progress (Progress): What is told of it.
+    RETURNS (Totals): What was done.
+    RAISES (ValueError): For a text that cannot be read, unless it is skipped.
+    """
+    counts, skipped = Counts(), _Skipped(settings.on_error)
+    records = chain.from_iterable(_read(settings, nlp, name, counts, progress) for name in inputs)
+    n_texts, n_tokens = embed_records(
+        nlp, records, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=progress.on_text
+    )
+    if skipped.lines:
+        write_text(Path(f"{settings.folder}.skipped.jsonl"), "".join(skipped.lines))
+    return Totals(n_texts, n_tokens, 1, len(skipped.lines), n_replaced=counts.n_undecodable)
+
+
+def _read(settings: PartSettings, nlp: Language, name: str, counts: Counts, progress: Progress) -> Iterator[TextRecord]:
+    """The records of an input file, whose position is told."""
+    files: List[BinaryIO] = []
+    for record in read_records(
+        name,
+        nlp,
+        counts,
+        format=settings.input_format,
+        is_tokenized=settings.lang is None,
+        keep=settings.keep,
+        opened=files.append,
+    ):
+        if files and not files[0].closed:
+            progress.on_read(name, files[0].tell())
+        yield record
+    progress.on_read(name, size_of(name))
+
+
+class _Skipped:
+    """Lists texts that cannot be read, as lines of JSON.
+
+    callback (Optional[Callable[[TextRecord], None]]): For `embed_records`; None to stop at the first one.
+    """
+
+    def __init__(self, on_error: str) -> None:
+        self.lines: List[str] = []
+        self.callback = self._add if on_error == "skip" else None
+
+    def _add(self, record: TextRecord) -> None:
+        self.lines.append(json.dumps({"place": record.place, "error": str(record.error)}) + "\n")
+
+
+def _cut(records: Iterator[TextRecord], n: int) -> Iterator[Iterator[TextRecord]]:
+    """YIELDS (Iterator[TextRecord]): The next records, at least one, which must be read before the next are cut."""
+    for first in records:
+        yield chain([first], islice(records, n - 1))
+
+
+def _exhaust(part: Iterator[TextRecord]) -> None:
+    for _ in part:
+        pass
+
+
+def _embed_part(
+    settings: PartSettings,
+    nlp: Language,
+    description: Mapping[str, Any],
+    folder: "Folder",
+    stem: str,
+    part: Iterator[TextRecord],
+    on_text: Callable[[Doc], object],
+) -> Totals:
+    skipped = _Skipped(settings.on_error)
+    with folder.part(stem + FORMATS[settings.format]) as path:
+        with open_vectors(str(path), store=settings.store, pool=settings.pool) as writer:
+            writer.meta = description
+            n_texts, n_tokens = embed_records(
+                nlp, part, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=on_text
+            )
+        if skipped.lines:
+            folder.write(f"{stem}.skipped.jsonl", "".join(skipped.lines))
+    return Totals(n_texts, n_tokens, 1, len(skipped.lines))
+
+
+def size_of(name: str) -> int:
+    """RETURNS (int): Bytes of a file on a disk or at an address; 0 for stdin, and if it is not known."""
+    if is_address(name):
+        files, path = filesystem_of(name)
+        return int(files.info(path).get("size") or 0)
+    return os.stat(name).st_size if name != "-" else 0
+
+
+class Folder:
+    """An output folder on a disk or at an address. Files appear in it under their names when they are complete.
+
+    place (str): Path or address.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.is_remote = is_address(place)
+        self.path = Path(place)
+        if self.is_remote:
+            self._files, self._root = filesystem_of(place)
+
+    def names(self) -> List[str]:
+        """RETURNS (List[str]): Its files, without temporary ones; none if it does not exist."""
+        if self.is_remote:
+            found = [name.rpartition("/")[2] for name in self._files.find(self._root, maxdepth=1)]
+        else:
+            found = os.listdir(self.path) if self.path.is_dir() else []
+        return sorted(name for name in found if not name.endswith(".part"))
+
+    def read(self, name: str) -> str:
+        """RETURNS (str): Text of a file."""
+        if self.is_remote:
+            content: bytes = self._files.cat_file(f"{self._root}/{name}")
+            return content.decode("utf8")
+        return (self.path / name).read_text("utf8")
+
+    def write(self, name: str, text: str) -> None:
+        """name (str): Name of the file.
+        text (str): The content.
+        """
+        if self.is_remote:
+            self._files.pipe_file(f"{self._root}/{name}", text.encode("utf8"))
+        else:
+            write_text(self.path / name, text)
+
+    def remove(self, name: str) -> None:
+        """name (str): Name of a file."""
+        if self.is_remote:
+            self._files.rm_file(f"{self._root}/{name}")
+        else:
+            (self.path / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[Path]:
+        """name (str): Name of the file.
+        YIELDS (Path): Where to write it.
+        """
+        with temporary_folder(f".{name}", None if self.is_remote else self.path) as place:
+            yield place / name
+            if self.is_remote:
+                self._files.makedirs(self._root, exist_ok=True)
+                self._files.put_file(str(place / name), f"{self._root}/.{name}.part")
+                self._files.mv(f"{self._root}/.{name}.part", f"{self._root}/{name}")
+            else:
+                os.replace(place / name, self.path / name)
+
+
+# Ray: an actor per worker embeds one input file at a time.
+
+
+class _FileEmbedder:
+    """A worker of Ray Data. It loads the weights once, and its parts are those of the local engine."""
+
+    def __init__(self, settings: PartSettings, description: Mapping[str, Any]) -> None:
+        self.settings, self.description = settings, description
+        self.nlp = load_pipeline(settings)
+
+    def __call__(self, row: Dict[str, Any]) -> Dict[str, Any]:
+        total = embed_file(self.settings, self.nlp, self.description, int(row["number"]), str(row["name"]))
+        return {**row, **total._asdict()}
+
+
+def load_pipeline(settings: PartSettings) -> Language:
+    """RETURNS (Language): A tokenizer and an ELMo component with the biLM."""
+    if settings.gpu_id >= 0:
+        require_gpu(settings.gpu_id)
+    files = dict(settings.files)
+    bilm = load_bilm(**files, weights=settings.model) if "options" in files else load_bilm(settings.model, **files)
+    return make_pipeline(
+        bilm, lang=settings.lang, store=settings.store, dtype=settings.dtype, precision=settings.precision
+    )
+
+
+def embed_parts_on_ray(
+    settings: PartSettings,
+    description: Mapping[str, Any],
+    inputs: Sequence[str],
+    *,
+    address: Optional[str] = None,
+    n_workers: Optional[int] = None,
+    gpus_per_worker: float = 0.0,
+) -> Totals:
+    """Write the parts that are missing with Ray Data. Ray restarts workers and tasks that are lost.
+
+    settings, description, inputs: See `embed_parts`; inputs and outputs are where all workers can read and write them.
+    address (Optional[str]): Of a running cluster; None starts Ray on this machine.
+    n_workers (Optional[int]): Workers, each with one CPU; None for as many as there are CPUs (with GPUs: GPUs).
+    gpus_per_worker (float): GPUs that each worker has; a fraction shares a GPU.
+    RETURNS (Totals): What was done.
+    RAISES (ValueError): If Ray is not installed.
+    """
+    if not util.has_ray:
+        raise ValueError(
+            "The engine ray requires the package ray, which is not installed. Install it with `pip install "
+            '"spacy-elmo[ray]"`, or leave out --engine.'
+        )
+    ray, data = import_module("ray"), import_module("ray.data")
+    if not ray.is_initialized():
+        ray.init(address=address, log_to_driver=False)
+    if n_workers is None:
+        there = ray.cluster_resources()
+        n_workers = max(1, int(there.get("GPU", 0) / gpus_per_worker if gpus_per_worker else there.get("CPU", 1)))
+    if gpus_per_worker:
+        settings = replace(settings, gpu_id=0)  # Ray shows each worker its own GPU only
+    rows = [{"number": i, "name": name} for i, name in enumerate(inputs)]
+    embedded = data.from_items(rows, override_num_blocks=len(rows)).map(
+        _FileEmbedder,
+        fn_constructor_args=(settings, dict(description)),
+        compute=data.ActorPoolStrategy(size=min(n_workers, len(rows))),
+        num_cpus=1,
+        num_gpus=gpus_per_worker,
+    )
+    total = Totals()
+    for row in embedded.iter_rows():
+        total = total.plus(Totals(**{name: int(row[name]) for name in Totals._fields}))
+    return total

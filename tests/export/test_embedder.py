@@ -1,0 +1,193 @@
+"""`Embedder`, the callable for engines that pass batches: same vectors in each engine, loaded once in a process."""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, List
+
+import numpy as np
+import pytest
+import spacy
+from export.test_onnx import make_bilm
+from spacy.tokens import Doc
+
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.export import Embedder
+
+WORDS = [["the", "cat", "sat"], [], ["a", "dog", "\U0001f600"], ["the"]]
+TEXTS = [" ".join(words) for words in WORDS]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    save_bilm(make_bilm(), tmp_path / "bilm")
+    return str(tmp_path / "bilm")
+
+
+def wanted(path: str, **settings: Any) -> List[Any]:
+    """Rows of each text, of the library."""
+    return load_bilm(path).embed(WORDS, **{"layers": "mean", **settings})
+
+
+def check(found: Any, expected: List[Any], atol: float = 1e-6) -> None:
+    assert len(found) == len(expected)
+    for rows, other in zip(found, expected):
+        np.testing.assert_allclose(np.array(list(rows), dtype="float32").reshape(other.shape), other, atol=atol)
+
+
+@pytest.mark.parametrize("column, values", [("text", TEXTS), ("tokens", WORDS)])
+def test_a_dictionary_gets_a_column_of_arrays(column: str, values: Any, path: str) -> None:
+    batch = {"id": list(range(4)), column: values}
+    found = Embedder(path, column=column)(batch)
+    assert found["id"] == batch["id"] and list(batch) == ["id", column]
+    check(found["elmo"], wanted(path))
+    assert (list(found["elmo_tokens"]) == WORDS) if column == "text" else "elmo_tokens" not in found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_arrow_gets_lists_of_fixed_size_lists(dtype: str, path: str) -> None:
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    table = pa.table({"id": range(4), "words": WORDS})
+    found = Embedder(path, column="words", output="v", store="both", dtype=dtype)(table)
+    assert found.schema.names == ["id", "words", "v", "v_layer_0", "v_layer_1", "v_layer_2"]
+    assert found.schema.field("v").type == pa.list_(pa.list_(getattr(pa, dtype)(), 16))
+    atol = 1e-6 if dtype == "float32" else 2e-3
+    check(found["v"].to_pylist(), wanted(path), atol)
+    for j in range(3):
+        check(found[f"v_layer_{j}"].to_pylist(), [rows[j] for rows in wanted(path, layers="all")], atol)
+    (batch,) = table.to_batches()
+    assert isinstance(Embedder(path, column="words")(batch), pa.RecordBatch)
+    pooled = Embedder(path, column="words", pool="mean")(table)
+    assert pooled.schema.field("elmo").type == pa.list_(pa.float32(), 16)
+    means = [rows.mean(axis=0) if len(rows) else np.zeros(16) for rows in wanted(path)]
+    check(pooled["elmo"].to_pylist(), means)
+    assert Embedder(path, column="words")(table.slice(0, 0)).num_rows == 0
+
+
+def test_pools_and_missing_values(path: str) -> None:
+    batch = {"text": [*TEXTS, None]}
+    expected = wanted(path)
+    for pool, choose in (("first", lambda rows: rows[0]), ("last", lambda rows: rows[-1]), ("max", lambda r: r.max(0))):
+        found = Embedder(path, pool=pool)(batch)["elmo"]
+        assert found.shape == (5, 16)
+        for vector, rows in zip(found, [*expected, expected[1]]):
+            np.testing.assert_allclose(vector, choose(rows) if len(rows) else 0, atol=1e-6)
+
+
+def test_a_copy_in_another_thread_or_from_a_pickle_gives_the_same(path: str) -> None:
+    embedder = Embedder(path)
+    content = pickle.dumps(embedder)
+    assert len(content) < 1000
+    batches = [{"text": [text] * n} for n in (1, 5, 9) for text in TEXTS] * 4
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(pickle.loads(content), batches))
+    for batch, result in zip(batches, results):
+        check(result["elmo"], [wanted(path)[TEXTS.index(batch["text"][0])]] * len(batch["text"]))
+
+
+def test_a_pipeline_tokenizes_and_mixes(path: str, tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    elmo: Any = nlp.add_pipe("elmo", config={"weights": path, "mix": {"weights": [0.0, 0.0, 5.0]}})
+    elmo.fill()
+    nlp.add_pipe("merge_entities")
+    nlp.to_disk(tmp_path / "pipeline")
+    text = "The cat sat. It didn't move!"
+    found = Embedder(str(tmp_path / "pipeline"))({"text": [text]})
+    doc: Doc = nlp(text)
+    assert found["elmo_tokens"][0] == [token.text for token in doc]
+    np.testing.assert_allclose(found["elmo"][0], doc._.elmo, atol=1e-6)
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    with pytest.raises(ValueError, match="no component 'elmo'"):
+        Embedder(str(tmp_path / "blank"))({"text": [text]})
+
+
+def test_other_weights_at_the_same_path_are_read(path: str) -> None:
+    before = Embedder(path)({"text": TEXTS})["elmo"][0]
+    bilm = make_bilm()
+    for parameter in bilm.network.parameters():
+        parameter.data.neg_()
+    save_bilm(bilm, path, force=True)
+    after = Embedder(path)({"text": TEXTS})["elmo"][0]
+    assert np.abs(before - after).max() > 1e-3
+    check([after], wanted(path)[:1])
+
+
+@pytest.mark.parametrize(
+    "settings, batch, message",
+    [
+        ({"pool": "median"}, {}, "pool is 'median'"),
+        ({"store": "all"}, {}, "store is 'all'"),
+        ({}, {"words": ["a"]}, "no column 'text' in the batch, which has: words"),
+        ({"model": "nowhere"}, {"text": ["a"]}, "nowhere"),
+    ],
+)
+def test_mistakes(settings: Any, batch: Any, message: str, path: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Embedder(**{"model": path, **settings})(batch)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of these libraries
+def test_data_sets_are_mapped(path: str) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs datasets")
+    texts = datasets.Dataset.from_dict({"text": TEXTS}).with_format("arrow")
+    found = texts.map(Embedder(path), batched=True, batch_size=2).with_format(None)
+    check(found["elmo"], wanted(path))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of these libraries
+def test_frames_of_daft_are_mapped(path: str) -> None:
+    daft = pytest.importorskip("daft", reason="needs daft")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    width = daft.DataType.list(daft.DataType.fixed_size_list(daft.DataType.float32(), 16))
+    embedder = Embedder(path)
+
+    @daft.func.batch(return_dtype=width)
+    def elmo(text: Any) -> Any:
+        return embedder(pa.table({"text": text.to_arrow()})).column("elmo").combine_chunks()
+
+    frame = daft.from_pydict({"text": TEXTS})
+    check(frame.with_column("elmo", elmo(frame["text"])).to_pydict()["elmo"], wanted(path))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of these libraries
+def test_ray_data_maps_batches(path: str) -> None:
+    ray = pytest.importorskip("ray", reason="needs ray")
+    data = pytest.importorskip("ray.data", reason="needs ray[data]")
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        rows = data.from_items([{"text": text} for text in TEXTS])
+        found = rows.map_batches(Embedder(path), batch_format="pyarrow").take_all()
+        by_text = {row["text"]: row["elmo"] for row in found}
+        check([by_text[text] for text in TEXTS], wanted(path))
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of these libraries
+def test_spark_maps_arrow(path: str) -> None:
+    sql = pytest.importorskip("pyspark.sql", reason="needs pyspark")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    spark = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        frame = spark.createDataFrame([(text,) for text in TEXTS], "text string")
+        embedder = Embedder(path, pool="mean")
+        lists = pa.schema({"text": pa.string(), "elmo": pa.list_(pa.float32())})  # Spark has no lists of a fixed size
+
+        def embed(batches: Any) -> Any:
+            for batch in batches:
+                yield embedder(batch).cast(lists)
+
+        found = frame.mapInArrow(embed, "text string, elmo array<float>").collect()
+        means = {
+            text: rows.mean(axis=0) if len(rows) else np.zeros(16, "float32") for text, rows in zip(TEXTS, wanted(path))
+        }
+        assert {row["text"] for row in found} == set(TEXTS)
+        for row in found:
+            np.testing.assert_allclose(row["elmo"], means[row["text"]], atol=1e-6)
+    finally:
+        spark.stop()

@@ -1,0 +1,243 @@
+"""`elmo embed` into folders: parts that are complete or absent, continued by the same command, by jobs, with errors."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+import srsly
+from cli.calls import call, refused
+from export.test_onnx import make_bilm
+
+from spacy_elmo import load_bilm, save_bilm
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+
+LINES = [f"the cat number {i} sat on {' '.join(['the mat'] * (i % 4))} ." for i in range(23)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a biLM and 46 texts in two files."""
+    save_bilm(make_bilm(), tmp_path / "bilm")
+    (tmp_path / "in").mkdir()
+    for name in "ab":
+        records = [{"id": f"{name}{i}", "year": 1900 + i, "words": line.split()} for i, line in enumerate(LINES)]
+        srsly.write_jsonl(tmp_path / "in" / f"{name}.jsonl", records)
+    return tmp_path
+
+
+def embed(place: Path, *options: Any, output: Any = "out", source: Any = "in", **settings: Any) -> Any:
+    """Run the command with parts of ten texts."""
+    output = output if "://" in str(output) else place / output
+    return call("embed", place / "bilm", place / source, output, "--docs-per-file", 10, *options, **settings)
+
+
+def parts(folder: Path) -> List[str]:
+    """Names of the complete parts."""
+    return sorted(path.name for path in folder.glob("part-*.parquet"))
+
+
+def read(folder: Path) -> Dict[str, Any]:
+    """Rows (T, D) by id. Each id occurs once."""
+    tables = [pq.read_table(folder / name) for name in parts(folder)]
+    ids = [name for table in tables for name in table.column("id").to_pylist()]
+    assert len(set(ids)) == len(ids)
+    rows = [np.array(row.as_py(), dtype="float32") for table in tables for row in table.column("elmo")]
+    return dict(zip(ids, rows))
+
+
+def wanted(place: Path) -> Dict[str, Any]:
+    """Vectors of the library."""
+    rows = load_bilm(place / "bilm").embed([line.split() for line in LINES], layers="mean")
+    return {f"{name}{i}": vectors for name in "ab" for i, vectors in enumerate(rows)}
+
+
+def check(found: Dict[str, Any], expected: Dict[str, Any], atol: float = 1e-5) -> None:
+    assert set(found) == set(expected)
+    for name, rows in expected.items():
+        np.testing.assert_allclose(found[name], rows, atol=atol, err_msg=name)
+
+
+def test_a_folder_has_parquet_with_ids_fields_and_vectors(place: Path) -> None:
+    shown = embed(place, "--keep", "id,year", "--store", "both", "--dtype", "float16").stderr
+    assert "Saved the vectors of" in shown and "46 texts" in shown
+    assert parts(place / "out") == [f"part-0000{i}-0000{k}.parquet" for i in range(2) for k in range(3)]
+    file = pq.ParquetFile(place / "out" / "part-00000-00001.parquet")
+    assert file.schema_arrow.names == ["id", "year", "tokens", "elmo", *(f"elmo_layer_{j}" for j in range(3))]
+    assert file.schema_arrow.field("elmo").type == pa.list_(pa.list_(pa.float16(), 16))
+    table = file.read()
+    assert table.column("year").to_pylist()[0] == "1910" and table.column("tokens")[0].as_py() == LINES[10].split()
+    meta = json.loads(file.schema_arrow.metadata[b"spacy_elmo"])
+    assert (meta["width"], meta["dtype"], meta["n_layers"]) == (16, "float16", 3) and len(meta["fingerprint"]) == 12
+    check(read(place / "out"), wanted(place), atol=2e-3)
+    layers = np.array([np.array(table.column(f"elmo_layer_{j}")[0].as_py()) for j in range(3)])
+    np.testing.assert_allclose(layers.mean(axis=0), np.array(table.column("elmo")[0].as_py()), atol=2e-3)
+
+
+def test_the_same_command_computes_only_what_is_missing(place: Path) -> None:
+    embed(place, "--keep", "id")
+    out = place / "out"
+    times = {name: (out / name).stat().st_mtime_ns for name in parts(out)}
+    (out / "part-00000-00001.parquet").unlink()
+    (out / "part-00001-00002.parquet").unlink()
+    assert "13 texts; 4 files existed already" in " ".join(embed(place, "--keep", "id").stderr.split())
+    kept = [name for name in times if (out / name).stat().st_mtime_ns == times[name]]
+    assert len(kept) == 4 and parts(out) == sorted(times)
+    check(read(out), wanted(place))
+    assert "0 texts; 6 files existed" in " ".join(embed(place, "--keep", "id", "--batch-size", 2).stderr.split())
+
+
+@pytest.mark.parametrize(
+    "options, change, message",
+    [
+        (["--dtype", "float16"], "", "dtype was 'float32', now 'float16'"),
+        ([], "bilm", "fingerprint was"),
+        ([], "text", "new or changed"),
+        ([], "more", "new or changed"),
+        (["--lang", "en"], "", "lang was None, now 'en'"),
+    ],
+)
+def test_another_biLM_setting_or_text_is_refused(
+    options: List[str], change: str, message: str, place: Path, request: Any
+) -> None:
+    embed(place, "--keep", "id")
+    if change == "bilm":
+        bilm = make_bilm()
+        for parameter in bilm.network.parameters():
+            parameter.data.neg_()
+        save_bilm(bilm, place / "bilm", force=True)
+    elif change:
+        with (place / "in" / ("b.jsonl" if change == "text" else "c.jsonl")).open("a", encoding="utf8") as file:
+            file.write('{"id": "new", "words": ["the"]}\n')
+    before = {name: (place / "out" / name).stat().st_mtime_ns for name in parts(place / "out")}
+    arguments = ["embed", place / "bilm", place / "in", place / "out", "--docs-per-file", 10, "--keep", "id", *options]
+    assert message in refused(*arguments)
+    assert before == {name: (place / "out" / name).stat().st_mtime_ns for name in parts(place / "out")}
+    call(*arguments, "--force")
+    assert len(read(place / "out")) == 46 + (change in ("text", "more"))
+
+
+def test_other_files_are_never_removed(place: Path) -> None:
+    (place / "out").mkdir()
+    (place / "out" / "mine.txt").write_text("mine")
+    for force in ([], ["--force"]):
+        assert "mine.txt" in refused("embed", place / "bilm", place / "in", place / "out", *force)
+    assert [path.name for path in (place / "out").iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+@pytest.mark.parametrize("order", [1, -1])
+def test_jobs_share_a_folder(n_jobs: int, order: int, place: Path) -> None:
+    for job in list(range(1, n_jobs + 1))[::order]:
+        embed(place, "--keep", "id", "--shard", f"{job}/{n_jobs}")
+    assert len(parts(place / "out")) == 6
+    check(read(place / "out"), wanted(place))
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/2 --force"])
+def test_shards_are_numbered_from_one(shard: str, place: Path) -> None:
+    assert "--shard" in refused("embed", place / "bilm", place / "in", place / "out", "--shard", *shard.split())
+
+
+@pytest.mark.parametrize("output", ["out", "out.npz", "out.parquet"])
+def test_texts_that_cannot_be_read_are_skipped_and_listed(output: str, place: Path) -> None:
+    with (place / "in" / "a.jsonl").open("a", encoding="utf8") as file:
+        file.write('{"words": "the cat"}\n{\n')
+    (place / "in" / "c.jsonl.gz").write_bytes(gzip.compress(b'{"id": "c0", "text": "the cat"}\n' * 99)[:-9])
+    source = place / "in"
+    assert "should be a JSON object" in refused("embed", place / "bilm", source, place / output, "--docs-per-file", 10)
+    shown = " ".join(embed(place, "--on-error", "skip", output=output).stderr.split())
+    assert "3 texts could not be read" in shown
+    lists = list(place.glob("out*/*.skipped.jsonl")) + list(place.glob("*.skipped.jsonl"))
+    skipped = [record for path in sorted(lists) for record in srsly.read_jsonl(path)]
+    assert [Path(record["place"]).name for record in skipped] == ["a.jsonl:24", "a.jsonl:25", "c.jsonl.gz"]
+    assert all(record["error"] for record in skipped)
+
+
+def test_texts_without_a_field_to_keep_are_errors(place: Path) -> None:
+    (place / "in" / "c.jsonl").write_text('{"words": ["the"]}\n')
+    assert "does not have the field(s) year" in refused(
+        "embed", place / "bilm", place / "in", place / "out", "--keep", "year"
+    )
+
+
+def test_parquet_is_read_and_pooled(place: Path) -> None:
+    embed(place, "--keep", "id,year", output="first.parquet")
+    embed(place, "--keep", "id", "--pool", "max", source="first.parquet", output="second")
+    (table,) = [pq.read_table(place / "second" / "part-00000-00000.parquet")]
+    assert table.schema.names == ["id", "text", "elmo"] and table.schema.field("elmo").type == pa.list_(
+        pa.float32(), 16
+    )
+    expected = {name: rows.max(axis=0) for name, rows in wanted(place).items()}
+    found = dict(zip(table.column("id").to_pylist(), map(np.array, table.column("elmo").to_pylist())))
+    for name, vector in found.items():
+        np.testing.assert_allclose(vector, expected[name], atol=1e-5)
+    pq.write_table(pa.table({"title": ["the cat"]}), place / "other.parquet")
+    assert "has the columns title" in refused("embed", place / "bilm", place / "other.parquet", place / "third")
+    (place / "broken.parquet").write_bytes(b"PAR1nothing")
+    assert "cannot be read as Parquet" in refused("embed", place / "bilm", place / "broken.parquet", place / "third")
+    assert not (place / "third" / "part-00000-00000.parquet").exists()
+
+
+def test_nothing_gives_a_file_with_its_columns(place: Path) -> None:
+    (place / "empty.txt").write_text("")
+    embed(place, source="empty.txt", output="out.parquet")
+    table = pq.read_table(place / "out.parquet")
+    assert table.num_rows == 0 and table.schema.names == ["id", "tokens", "elmo"]
+
+
+def test_addresses_are_read_and_written(place: Path) -> None:
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    for path in sorted((place / "in").iterdir()):
+        memory.pipe_file(f"/corpus/in/{path.name}", path.read_bytes())
+    try:
+        for _ in range(2):
+            arguments = ["embed", place / "bilm", "memory://corpus/in", "memory://corpus/out", "--docs-per-file", 10]
+            shown = call(*arguments, "--keep", "id").stderr
+        assert "6 files existed already" in " ".join(shown.split())
+        (place / "copy").mkdir()
+        for name in memory.find("/corpus/out"):
+            (place / "copy" / Path(name).name).write_bytes(memory.cat_file(name))
+        assert sorted(path.name for path in (place / "copy").iterdir()) == ["embed.json", *parts(place / "copy")]
+        check(read(place / "copy"), wanted(place))
+        assert "cannot be opened" in refused("embed", place / "bilm", "nowhere://a/b.txt", place / "third")
+    finally:
+        memory.rm("/corpus", recursive=True)
+
+
+def _start(place: Path, *options: str) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "spacy_elmo", "embed", "bilm", "big.txt", "out", "--docs-per-file", "200"]
+    return subprocess.Popen([*command, *options], cwd=place, stderr=subprocess.PIPE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_is_ended_continues(end: signal.Signals, place: Path) -> None:
+    (place / "big.txt").write_text("\n".join(f"word{i} the cat sat on the mat ." for i in range(20_000)) + "\n")
+    process = _start(place)
+    while len(parts(place / "out")) < 3 and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, end)
+    process.communicate()
+    done = len(parts(place / "out"))
+    assert 3 <= done < 100
+    assert all(pq.read_table(place / "out" / name).num_rows == 200 for name in parts(place / "out"))
+    if end == signal.SIGTERM:
+        assert not list((place / "out").glob(".*")) and process.returncode == 128 + end
+    process = _start(place)
+    _, shown = process.communicate()
+    assert process.returncode == 0 and f"{done} files existed already" in " ".join(shown.decode().split())
+    assert not list((place / "out").glob(".*")) and len(parts(place / "out")) == 100
+    ids = [name for part in parts(place / "out") for name in pq.read_table(place / "out" / part)["id"].to_pylist()]
+    assert ids == [f"big.txt:{i + 1}" for i in range(20_000)]

@@ -1,0 +1,145 @@
+"""`elmo embed --engine ray`: the parts of the local engine, whatever is lost on the way."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List
+
+import numpy as np
+import pytest
+from export.test_onnx import make_bilm
+
+from spacy_elmo import save_bilm
+from spacy_elmo.corpora.files import find_files
+from spacy_elmo.export.embedder import get_bilm
+from spacy_elmo.export.parts import (
+    PartSettings,
+    begin_folder,
+    describe,
+    embed_parts,
+    embed_parts_on_ray,
+    load_pipeline,
+)
+
+ray = pytest.importorskip("ray", reason="needs ray")
+pytest.importorskip("ray.data", reason="needs ray[data]")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # warnings of ray
+N_FILES, N_LINES = 12, 400
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a biLM, texts, and their vectors by the local engine."""
+    save_bilm(make_bilm(), tmp_path / "bilm")
+    (tmp_path / "in").mkdir()
+    for i in range(N_FILES):
+        lines = [f"word{i} {k} the cat sat on {' '.join(['the mat'] * (k % 5))} ." for k in range(N_LINES)]
+        (tmp_path / "in" / f"{i:02}.txt").write_text("\n".join(lines) + "\n", encoding="utf8")
+    run(
+        tmp_path,
+        "local",
+        lambda settings, description, inputs: embed_parts(settings, load_pipeline(settings), description, inputs),
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """Ray on one node with one CPU; further nodes can be added."""
+    from ray.cluster_utils import Cluster
+
+    ray.shutdown()
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    ray.init(address=found.address, log_to_driver=False)
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+def run(place: Path, name: str, engine: Callable[..., Any]) -> Any:
+    settings = PartSettings(str(place / "bilm"), str(place / name), texts_per_file=100)
+    inputs = find_files(str(place / "in"))
+    description = describe(settings, get_bilm(load_pipeline(settings)))
+    begin_folder(settings, description, inputs, force=False)
+    return engine(settings, description, inputs)
+
+
+def read(folder: Path) -> Dict[str, Any]:
+    tables = [pq.read_table(path) for path in sorted(folder.glob("part-*.parquet"))]
+    ids = [name for table in tables for name in table.column("id").to_pylist()]
+    assert len(set(ids)) == len(ids) == N_FILES * N_LINES
+    rows = [np.array(row.as_py(), dtype="float32") for table in tables for row in table.column("elmo")]
+    return dict(zip(ids, rows))
+
+
+def check(place: Path, name: str) -> None:
+    """Every id once, none missing, vectors of the local engine."""
+    found, wanted = read(place / name), read(place / "local")
+    assert set(found) == set(wanted)
+    assert max(float(np.abs(found[key] - wanted[key]).max()) for key in wanted) <= 1e-5
+
+
+def after_parts(folder: Path, n: int, act: Callable[[], None]) -> threading.Thread:
+    """Do something when there are n parts."""
+
+    def wait() -> None:
+        while len(list(folder.glob("part-*.parquet"))) < n:
+            time.sleep(0.005)
+        act()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_parts_are_those_of_the_local_engine(n_workers: int, place: Path, cluster: Any) -> None:
+    if n_workers == 2:
+        cluster.add_node(num_cpus=1)
+    total = run(place, "out", lambda *args: embed_parts_on_ray(*args, n_workers=n_workers))
+    assert (total.n_texts, total.n_parts) == (N_FILES * N_LINES, N_FILES * 4)
+    check(place, "out")
+    assert run(place, "out", lambda *args: embed_parts_on_ray(*args)).n_found == N_FILES * 4
+
+
+def test_a_lost_worker_is_replaced(place: Path, cluster: Any) -> None:
+    killed: List[int] = []
+
+    def kill() -> None:
+        command = ["pgrep", "-f", "ray::MapWorker|ray::_MapWorker"]
+        found = subprocess.run(command, capture_output=True, text=True).stdout.split()
+        killed.extend(map(int, found[:1]))
+        for process in killed:
+            os.kill(process, signal.SIGKILL)
+
+    thread = after_parts(place / "out", 3, kill)
+    run(place, "out", lambda *args: embed_parts_on_ray(*args, n_workers=1))
+    thread.join()
+    assert killed
+    check(place, "out")
+
+
+def test_a_lost_node_is_replaced(place: Path, cluster: Any) -> None:
+    node = cluster.add_node(num_cpus=1)
+    thread = after_parts(place / "out", 3, lambda: cluster.remove_node(node, allow_graceful=False))
+    run(place, "out", lambda *args: embed_parts_on_ray(*args, n_workers=2))
+    thread.join()
+    check(place, "out")
+
+
+def test_a_driver_that_is_killed_continues(place: Path, cluster: Any) -> None:
+    paths = [str(place / name) for name in ("bilm", "in", "out")]
+    options = ["--docs-per-file", "100", "--engine", "ray", "--workers", "1", "--address", cluster.address]
+    command = [sys.executable, "-m", "spacy_elmo", "embed", *paths, *options]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    after_parts(place / "out", 5, process.kill).join()
+    process.wait()
+    assert len(list((place / "out").glob("part-*.parquet"))) < N_FILES * 4
+    again = subprocess.run(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    assert again.returncode == 0 and "existed already" in " ".join(again.stderr.split()), again.stderr
+    check(place, "out")
