@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-RECIPES = sorted(path.stem for path in EXAMPLES.glob("*.py") if not path.stem.startswith("_"))
+RECIPES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in ("_common", "_records", "serve"))
 # Folder of the real data, options for a slice of it, and the share of the first loss that the last one is below.
 SLICES = {
     "coref": ("coref", ["--limit", 4, "--epochs", 3], 0.9),

@@ -1,0 +1,117 @@
+"""The server of examples/serve.py: vectors of the library for each client, limits, and what an overload gets."""
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+
+import numpy as np
+import pytest
+
+from spacy_elmo import load_bilm
+
+uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn")
+pytest.importorskip("starlette", reason="needs starlette")
+SENTENCES = [["She", "sat", "on", "the", "bank", "."], ["Yes"], [], ["Banks", "lend", "money"] * 9]
+
+
+@pytest.fixture
+def serve(load_recipe):
+    """Starts a server with a model and settings of `Batcher` and `make_app`; returns a function that asks it."""
+    recipe, servers = load_recipe("serve"), []
+
+    def start(bilm, batcher=None, **settings):
+        made = recipe.Batcher(bilm, **(batcher or {}))
+        config = uvicorn.Config(recipe.make_app(made, **settings), port=0, log_level="error")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        servers.append((server, thread))
+        while not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+
+        def ask(path, content=None, timeout=30):
+            connection = HTTPConnection("127.0.0.1", port, timeout=timeout)
+            body = content if isinstance(content, bytes) or content is None else json.dumps(content).encode()
+            connection.request("GET" if body is None else "POST", path, body)
+            response = connection.getresponse()
+            text = response.read().decode("utf8")
+            connection.close()
+            return response.status, text if path == "/metrics" else json.loads(text)
+
+        return ask
+
+    yield start
+    for server, thread in servers:
+        server.should_exit = True
+        thread.join(10)
+
+
+def test_clients_get_their_own_vectors(serve):
+    bilm = load_bilm("en_elmo_sm")
+    ask = serve(bilm)
+    wanted = bilm.embed(SENTENCES, layers="mean")
+
+    def request(i):
+        status, answer = ask("/embed", {"sentences": SENTENCES[i % 4 :]})
+        assert status == 200
+        for rows, other in zip(answer["vectors"], wanted[i % 4 :], strict=True):
+            np.testing.assert_allclose(np.array(rows).reshape(other.shape), other, atol=1e-5)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(request, range(64)))
+    status, answer = ask("/embed", {"sentences": SENTENCES, "pool": "mean"})
+    assert status == 200 and np.array(answer["vectors"]).shape == (4, wanted[0].shape[1])
+    np.testing.assert_allclose(answer["vectors"][0], wanted[0].mean(axis=0), atol=1e-5)
+    assert ask("/health") == (200, {"status": "ok", "waiting": 0})
+    counters = dict(line.split() for line in ask("/metrics")[1].splitlines())
+    assert counters["elmo_requests_total"] == "65" and 1 <= int(counters["elmo_batches_total"]) <= 65
+
+
+@pytest.mark.parametrize(
+    "content, status",
+    [
+        (b"{", 400),
+        (b"\xff", 400),
+        ([], 400),
+        ({"sentences": ["She sat"]}, 400),
+        ({"sentences": [["a", ""]]}, 400),
+        ({"sentences": [["a"]], "pool": "median"}, 400),
+        ({"sentences": [["a"] * 101]}, 413),
+        (b" " * 5000, 413),
+    ],
+)
+def test_requests_that_are_not_valid_are_refused(content, status, serve):
+    ask = serve(None, max_bytes=4000, max_tokens=100)
+    found, answer = ask("/embed", content)
+    assert found == status and answer["error"]
+
+
+class Slow:
+    """A model that takes a while."""
+
+    def embed(self, texts, layers):
+        time.sleep(0.5)
+        if texts == [["fail"]]:
+            raise RuntimeError("broken")
+        return [np.zeros((len(words), 2)) for words in texts]
+
+
+def test_an_overload_gets_503_and_late_answers_504(serve):
+    ask = serve(Slow(), {"max_waiting": 2, "wait_s": 0.0}, timeout_s=0.7)
+    with ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(lambda i: ask("/embed", {"sentences": [["a"]]})[0], range(8)))
+    assert set(statuses) == {200, 503, 504} and statuses.count(503) >= 4
+    time.sleep(1.5)
+    assert ask("/embed", {"sentences": [["a"]]})[0] == 200  # it has recovered
+
+
+def test_an_error_of_the_model_reaches_its_request_only(serve):
+    ask = serve(Slow(), {"wait_s": 0.0})
+    try:
+        assert ask("/embed", {"sentences": [["fail"]]})[0] == 500
+    except json.JSONDecodeError:
+        pass  # the text of uvicorn
+    assert ask("/embed", {"sentences": [["a"]]})[0] == 200
