@@ -285,7 +285,9 @@ class ParquetWriter(Writer):
         record (TextRecord): Its place is the `id`, unless it has a field of that name.
         """
         row = {"id": record.place, **record.fields}
-        text: Any = doc.text if self.pool else [token.text for token in doc]
+        text: Any = [token.text for token in doc]
+        if self.pool:
+            text = record.item if isinstance(record.item, str) else doc.text.rstrip()
         vectors = name_rows(doc, self.store, self.pool, OUTPUT)
         for name, value in chain(row.items(), [("text" if self.pool else "tokens", text)], vectors):
             self._columns.setdefault(name, []).append(value)
