@@ -22,10 +22,10 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.inference import onednn
+from spacy_elmo.inference import products
 from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where the package is not installed
 
-PRECISIONS = tuple(name for name in ("float32", "bfloat16", "int8") if onednn.works(name))  # on this processor
+PRECISIONS = tuple(name for name in ("float32", "bfloat16", "int8") if products.works(name))  # on this processor
 SCORES = ("ents_f", "tag_acc", "pos_acc", "morph_acc")
 N_SINGLE = 100  # sentences for single sequences
 N_COPIES = 3  # copies of a model; its memory is the growth per copy
@@ -46,7 +46,7 @@ def main(
     torch.set_num_threads(threads)
     sentences = flatten(read_documents(default_shared(), n_sentences))
     print(f"{len(sentences)} sentences, {sum(map(len, sentences))} tokens, {threads} thread(s), {bilm_path}")
-    print(f"int8: {2 * onednn.most_levels() + 1} levels of a row")
+    print(f"int8: {2 * products.most_levels() + 1} levels of a row")
     _compare(bilm_path, sentences, repeats)
     for path, docs in zip(pipelines, data):
         _evaluate(path, docs)

@@ -27,7 +27,7 @@ from spacy_elmo.compat.bilm import Batcher, BidirectionalLanguageModel
 from spacy_elmo.compat.elmoformanylangs import Embedder
 from spacy_elmo.compat.simple_elmo import ElmoModel
 from spacy_elmo.export.onnx_model import start_states
-from spacy_elmo.inference import onednn
+from spacy_elmo.inference import products
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.substitutes import find_substitutes
 from spacy_elmo.nn import Elmo, batch_to_ids
@@ -239,7 +239,7 @@ def assert_close(found: List[Any], wanted: List[Any]) -> None:
 
 def skip_without_precision(entry: str) -> None:
     for precision in ("int8", "bfloat16"):
-        if precision in entry and not onednn.works(precision):
+        if precision in entry and not products.works(precision):
             pytest.skip(f"no {precision} products")
 
 

@@ -5,8 +5,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..inference.bilm import BiLM
-from ..pipeline.contexts import read_docs
-from ..pipeline.model import ElmoModel, ElmoSettings, get_settings
+from ..pipeline.model import ElmoModel, ElmoSettings, get_settings, read_docs
 from .labelled import LabelledDocs, Rows
 from .vectors import Vectors, to_units
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from .._settings import to_path
 from ..errors import Errors
-from ..inference.bilm import BiLM
-from ..inference.checks import check_positive, check_sentences
+from ..inference.bilm import BiLM, check_positive, check_sentences
 from ..weights import load_bilm
 from .token_store import BLOCK, Ids, TokenStore, Use
 from .vector_search import open_search, search_cells

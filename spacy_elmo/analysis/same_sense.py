@@ -17,8 +17,7 @@ from ..corpora.files import STDIN, decode, open_bytes
 from ..corpora.labelled import SenseSentence
 from ..corpora.texts import choose_lang, find_word, make_splitter, read_json
 from ..errors import Errors
-from ..inference.bilm import BiLM
-from ..inference.checks import check_sentences
+from ..inference.bilm import BiLM, check_sentences
 from .neighbors import Layer
 from .vectors import require_sklearn, to_units
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from ..bilm.state import BiLMState
 from ..errors import Errors
 from ..inference.dispatch import MAX_LANES
-from ..inference.isolation import isolated
 from ..inference.runner import make_runner
+from ..inference.runtime import isolated
 from ..inference.words import WordEncoder
 from ..nn.inputs import NO_SENTENCES
 from ..text.characters import BOS_CHARACTER, BOW_CHARACTER, EOS_CHARACTER, EOW_CHARACTER, PAD_CHARACTER

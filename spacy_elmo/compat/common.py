@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._settings import to_path
-from ..inference.checks import check_sentences
+from ..inference.bilm import check_sentences
 from ..inference.words import WeightVersions
 from ..weights.sources import PathLike as PathLike
 

@@ -13,7 +13,7 @@ from ..bilm.model import BiLSTM
 from ..bilm.state import BiLMState
 from ..inference.bilm import BiLM
 from ..inference.encoder import BOS, EOS, number_words
-from ..inference.isolation import isolated
+from ..inference.runtime import isolated
 from ..inference.words import WordEncoder
 from ..text.characters import PAD
 from ..weights import load_bilm

@@ -11,8 +11,7 @@ from spacy.tokens import Doc
 
 from ..corpora.texts import make_splitter
 from ..inference.bilm import BiLM
-from ..pipeline.contexts import read_docs
-from ..pipeline.settings import Reading
+from ..pipeline.model import Reading, read_docs
 
 MAX_TOKENS = 5_000
 MAX_RUN = 500  # characters without white space that are split into tokens; longer runs are one token

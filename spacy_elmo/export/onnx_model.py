@@ -11,7 +11,7 @@ from .._settings import to_path
 from ..about import __title__, __version__
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..inference.isolation import isolated
+from ..inference.runtime import isolated
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
 from ..util import atomic_file, has_onnx
 from ..weights.formats import not_saved

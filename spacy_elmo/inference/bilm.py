@@ -1,24 +1,25 @@
 """The class `BiLM`: contextual vectors and perplexities of tokenized sentences, without a spaCy pipeline."""
 
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from numbers import Integral
+from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._choices import STATES
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState, State
+from ..errors import Errors
 from ..text.characters import Lexicon
 from ..text.vocabulary import Vocabulary
-from . import checks
-from .encoder import Encoder, Runs
-from .isolation import isolated
-from .memory import to_host
-from .perplexity import Perplexity, finite, split_losses, summarize, text_losses
-from .quantization import check_precision, precision_of, quantize
+from .encoder import Encoder, Runs, check_state_of, refuse_state
+from .perplexity import Perplexity, finite, require_language_model, split_losses, summarize, text_losses
+from .products import check_precision, precision_of, quantize, require_float32
+from .runtime import isolated, to_host
 from .words import WeightVersions, WordCache
 
 Vectors = List[NDArray[np.float32]]
@@ -93,7 +94,7 @@ class BiLM:
     @isolated
     def steady_state(self) -> BiLMState:
         """RETURNS (BiLMState): One row, the initial state of sequences with "steady". Raises EL340 without state."""
-        checks.refuse_state(self.config, "the steady state")
+        refuse_state(self.config, "the steady state")
         return BiLMState.from_state(self._encoder.steady_state)
 
     @isolated
@@ -149,7 +150,7 @@ class BiLM:
 
         state (str): "reset", "steady" or "carry".
         """
-        self._encoder.prepare(checks.check_state(state))
+        self._encoder.prepare(check_state(state))
 
     def refresh(self) -> None:
         """Discard everything derived from the weights. Needed only after writes that torch does not count: in place
@@ -183,15 +184,15 @@ class BiLM:
         RAISES (ValueError): For `batch_tokens` below 1, a state that does not fit, unknown layers; EL340 for a state
             without recurrence, EL011 for input that is not tokenized.
         """
-        checks.check_positive("batch_tokens", batch_tokens)
-        text = checks.check_sentences(sentences)
-        state = checks.check_state_of(self.config, state, return_state=return_state)
-        choose = checks.layer_choice(layers, self.config.n_layers)
+        check_positive("batch_tokens", batch_tokens)
+        text = check_sentences(sentences)
+        state = check_state_of(self.config, state, return_state=return_state)
+        choose = layer_choice(layers, self.config.n_layers)
         is_carried = isinstance(state, str) and state == "carry"
         if not is_carried and (return_state or not isinstance(state, str)):
             start: Union[str, State] = self._start(state, len(text))
         else:
-            start = checks.check_state(state)
+            start = check_state(state)
         ends: List[State] = []
         encoder, choices = self._encoder, dict[str, Any](group_lengths=[len(text)], with_boundaries=boundaries)
         vectors: Vectors = []
@@ -228,7 +229,7 @@ class BiLM:
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
         RAISES (ValueError): For `batch_tokens` below 1 or an unknown state; EL011 for runs that are not lists of words.
         """
-        encoder, runs = self._encoder, checks.check_runs(runs)
+        encoder, runs = self._encoder, check_runs(runs)
         return self._encode(encoder, encoder.runs(runs), state, batch_tokens, group_lengths, boundaries)
 
     @isolated
@@ -272,10 +273,10 @@ class BiLM:
         YIELDS (Tuple[int, int, Tensor]): start, stop and the layers (L+1, n, D) of runs[start:stop].
         RAISES (ValueError): See `encode`.
         """
-        checks.check_positive("batch_tokens", batch_tokens)
-        encoder, runs = self._encoder, checks.check_runs(runs)
+        check_positive("batch_tokens", batch_tokens)
+        encoder, runs = self._encoder, check_runs(runs)
         found = encoder.runs(runs)
-        for part in encoder.slices(found, checks.check_state(state), batch_tokens, group_lengths=group_lengths):
+        for part in encoder.slices(found, check_state(state), batch_tokens, group_lengths=group_lengths):
             is_kept = reuse_memory or part.has_boundaries
             rows = part.inner(found.lengths)
             yield part.start, part.stop, rows if is_kept else rows.clone()
@@ -289,8 +290,8 @@ class BiLM:
         RETURNS (Tensor): Shape (L+1, N, D).
         RAISES (ValueError): In reduced precision.
         """
-        checks.require_float32(self.precision, "A gradient", "Load the weights again in float32.")
-        encoder, runs = self._encoder, checks.check_runs(runs)
+        require_float32(self.precision, "A gradient", "Load the weights again in float32.")
+        encoder, runs = self._encoder, check_runs(runs)
         return encoder.with_grad(encoder.runs(runs, has_gradients=True), with_boundaries=boundaries)
 
     @isolated
@@ -308,7 +309,7 @@ class BiLM:
         RETURNS (Tensor): Shape (L+1, N, D).
         RAISES (ValueError): In reduced precision; EL017 for ids that do not fit.
         """
-        checks.require_float32(self.precision, "A gradient", "Load the weights again in float32.")
+        require_float32(self.precision, "A gradient", "Load the weights again in float32.")
         encoder = self._encoder
         return encoder.with_grad(encoder.id_runs(char_ids, index), with_boundaries=boundaries)
 
@@ -334,9 +335,9 @@ class BiLM:
             precision, or a perplexity that is not finite; EL007 without a softmax or a vocabulary, EL011 for input that
             is not tokenized, EL340 for "carry" without state.
         """
-        head, vocabulary = checks.require_language_model(self.head, self.vocabulary, "perplexities")
+        head, vocabulary = require_language_model(self.head, self.vocabulary, "perplexities")
         state = state or ("carry" if self.config.has_state else "reset")
-        text = checks.check_text(sentences, state, batch_size, "perplexities")
+        text = _check_text(sentences, state, batch_size, "perplexities")
         losses = text_losses(self._encoder, head, vocabulary, text, state, batch_size)
         return finite(summarize(losses, vocabulary, on_progress), self.network, head)
 
@@ -353,8 +354,8 @@ class BiLM:
             for the forward and `<S>` for the backward direction.
         RAISES (ValueError): See `perplexity`.
         """
-        head, vocabulary = checks.require_language_model(self.head, self.vocabulary, "losses")
-        text = checks.check_text(sentences, state, batch_size, "losses")
+        head, vocabulary = require_language_model(self.head, self.vocabulary, "losses")
+        text = _check_text(sentences, state, batch_size, "losses")
         losses = text_losses(self._encoder, head, vocabulary, text, state, 1 if state == "carry" else batch_size)
         return split_losses(losses, text, state)
 
@@ -367,13 +368,13 @@ class BiLM:
         group_lengths: Optional[Sequence[int]],
         boundaries: bool,
     ) -> Tensor:
-        checks.check_positive("batch_tokens", batch_tokens)
+        check_positive("batch_tokens", batch_tokens)
         n_rows = sum(runs.lengths) + 2 * boundaries * len(runs.lengths)
         sizes = (self.config.n_layers + 1, n_rows, self.config.output_width)
         layers = torch.empty(sizes, dtype=torch.float32, device=self.device)
         choices: Dict[str, Any] = {"group_lengths": group_lengths, "with_boundaries": boundaries}
         row = 0
-        for part in encoder.slices(runs, checks.check_state(state), batch_tokens, **choices):
+        for part in encoder.slices(runs, check_state(state), batch_tokens, **choices):
             kept = part.rows if boundaries else part.inner(runs.lengths)
             layers[:, row : row + kept.shape[1]] = kept
             row += kept.shape[1]
@@ -400,4 +401,100 @@ class BiLM:
         if isinstance(state, BiLMState):
             state.check(self.config)
             return state.to(self.device).pad(n_rows).to_state(self.config)
-        return self._encoder.start("reset" if state is None else checks.check_state(state)).expand(n_rows)
+        return self._encoder.start("reset" if state is None else check_state(state)).expand(n_rows)
+
+
+# Checks of the arguments
+
+NO_LISTS = (str, bytes, Mapping, set, frozenset)  # that can be iterated, but have no words in their order
+
+
+def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
+    """The words of each sentence; EL011 for input that is not tokenized, ValueError for what has no sentences."""
+    _require_iterable(sentences)
+    found: List[List[str]] = []
+    for i, sentence in enumerate(sentences):
+        is_list = isinstance(sentence, Iterable) and not isinstance(sentence, NO_LISTS)
+        words = sentence if isinstance(sentence, list) else list(sentence) if is_list else []
+        if not is_list or not _are_words(words):
+            raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
+        found.append(words)
+    return found
+
+
+def check_runs(runs: Iterable[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """The same for runs, which are not copied: in a list only if they are not in a sequence."""
+    _require_iterable(runs)
+    found = runs if isinstance(runs, Sequence) else list(runs)
+    for i, run in enumerate(found):
+        is_list = isinstance(run, Collection) and not isinstance(run, NO_LISTS)
+        if not is_list or not _are_words(run):
+            raise ValueError(Errors.EL011.format(i=i, kind=_kind(run)))
+    return found
+
+
+def _require_iterable(sentences: Any) -> None:
+    if not isinstance(sentences, Iterable):
+        raise ValueError(
+            f"The sentences are given as {_kind(sentences)}, but should be a list of lists of strings. Pass tokenized "
+            "text, one list of words per sentence."
+        )
+
+
+def _are_words(words: Iterable[Any]) -> bool:
+    """Whether all are strings; a set of the types is several times as fast as a look at each word."""
+    return {str}.issuperset(map(type, words)) or all(isinstance(word, str) for word in words)
+
+
+def check_positive(name: str, value: int) -> None:
+    """RAISES (ValueError): For a value that is no whole number, or below 1."""
+    if not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"The {name} is {value!r}, but should be a whole number of 1 or more.")
+
+
+def check_state(state: Any) -> str:
+    """RAISES (ValueError): For a policy that is not known."""
+    if not isinstance(state, str) or state not in STATES:
+        found = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
+        known = ", ".join(f"'{name}'" for name in STATES)
+        raise ValueError(
+            f"The state is {found}, but should be one of {known}, a BiLMState returned by `embed(..., "
+            "return_state=True)` of this biLM, or None for a zero state. Choose one of these."
+        )
+    return state
+
+
+def _check_text(sentences: Iterable[Sequence[str]], state: str, batch_size: int, purpose: str) -> List[List[str]]:
+    """`check_sentences` of at least one sentence, state and batch size; `purpose` is what is computed."""
+    if state not in STATES:
+        raise ValueError(f"The state of {purpose} is {state!r}, but should be one of {STATES}.")
+    check_positive("batch_size", batch_size)
+    text = check_sentences(sentences)
+    if not text:
+        raise ValueError("The text is empty, but should be at least one sentence.")
+    return text
+
+
+def layer_choice(layers: Union[str, int], n_layers: int) -> Callable[[Tensor], Tensor]:
+    """A map of layers (L+1, N, D) to the selected ones: "all", "top", "mean" or the number of a layer."""
+    if layers == "all":
+        return lambda rows: rows
+    if layers == "top":
+        return lambda rows: rows[-1]
+    if layers == "mean":
+        return lambda rows: rows.mean(dim=0)
+    if isinstance(layers, (int, np.integer)) and not isinstance(layers, bool) and 0 <= layers <= n_layers:
+        number = int(layers)
+        return lambda rows: rows[number]
+    raise ValueError(
+        f"The setting layers is {layers!r}, but should be 'all', 'top', 'mean' or an int from 0 to {n_layers}."
+    )
+
+
+def _kind(sentence: Any) -> str:
+    if isinstance(sentence, str):
+        return "string"
+    if isinstance(sentence, NO_LISTS):
+        return type(sentence).__name__
+    items = " with items that are not strings" if isinstance(sentence, Iterable) else ""
+    return f"{type(sentence).__name__}{items}"

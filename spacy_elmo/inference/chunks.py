@@ -13,7 +13,7 @@ from ..bilm.state import State
 from ..text.characters import Ids, Utf8Codec
 from ..text.sentence_lanes import Chunk
 from ..text.vocabulary import Vocabulary, WordTable
-from .memory import to_device
+from .runtime import to_device
 
 
 def make_word_table(config: BiLMConfig, vocabulary: Optional[Vocabulary]) -> WordTable:

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork, BiLSTM
 from ..bilm.state import State
 from ..bilm.transformer import check_lengths
@@ -16,11 +17,9 @@ from ..text.characters import CharacterCodec, Ids, Lexicon, Utf8Codec
 from ..text.lanes import plan_lanes
 from ..text.sentence_lanes import Chunk, SentenceLanes
 from ..text.vocabulary import Vocabulary, WordTable
-from .checks import check_state_of
 from .dispatch import GPU_MAX_LANES, MAX_LANES
-from .memory import HeapTrimmer, Workspace, WorkspacePool
 from .runner import Runner, make_runner
-from .threads import register_fork_handlers
+from .runtime import HeapTrimmer, Workspace, WorkspacePool, register_fork_handlers
 from .words import BOUNDARIES, WordEncoder
 
 BOS, EOS = 0, 1  # numbers of the boundaries in every slice
@@ -275,9 +274,10 @@ class Encoder:
         """
         is_by_row = isinstance(state, State)
         has_boundaries = with_boundaries or is_by_row or not self.config.has_state
-        start = state if isinstance(state, State) else self.start(state)
-        if not has_boundaries and isinstance(state, str):
-            start = self._state_after_boundary(state)
+        if isinstance(state, State):
+            start = state
+        else:
+            start = self.start(state) if has_boundaries else self._state_after_boundary(state)
         for first, stop in _split_by_budget(runs.lengths, batch_tokens):
             part = start.rows(first, stop) if is_by_row else start
             numbered = runs.number(first, stop)
@@ -358,6 +358,23 @@ class Encoder:
     def _boundaries(self) -> Tensor:
         """The vectors of `<S>` and `</S>`, shape (2, P)."""
         return self.words.encode(self.words.boundaries)
+
+
+def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False) -> Any:
+    """The state; "reset" instead of None if the encoder has no state. EL340 if it has none and one is wanted."""
+    if config.has_state:
+        return state
+    is_given = state is not None and not isinstance(state, str)
+    if return_state or state == "carry" or is_given:
+        wanted = "return_state=True" if return_state else "a state" if is_given else 'state = "carry"'
+        refuse_state(config, wanted)
+    return "reset" if state is None else state
+
+
+def refuse_state(config: BiLMConfig, wanted: str) -> None:
+    """RAISES (ValueError): EL340 if the encoder has no state. `wanted` is what the user asks for."""
+    if not config.has_state:
+        raise ValueError(Errors.EL340.format(wanted=wanted, encoder=config.encoder))
 
 
 def number_words(

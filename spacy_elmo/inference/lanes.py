@@ -27,7 +27,7 @@ from .dispatch import (
     block_steps,
 )
 from .lstm import GateRows, Pairs, Stack, Step
-from .memory import Workspace, to_device
+from .runtime import Workspace, to_device
 
 logger = logging.getLogger("spacy_elmo")
 

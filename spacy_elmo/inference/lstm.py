@@ -18,7 +18,7 @@ from torch import Tensor
 from ..bilm.config import BiLMConfig
 from ..bilm.lstm import LSTMLayer, full_bias
 from .dispatch import ONE_PASS_NUMBERS, ONE_PASS_THREADS, SINGLE_ROW_STEP
-from .products import BatchedProduct, PackedProduct, Product, has_packing, make_product
+from .products import PROJECTION_SCALE, BatchedProduct, PackedProduct, Product, gate_scale, has_packing, make_product
 
 try:
     from ._cell import update as update_in_one_pass
@@ -28,7 +28,6 @@ except ImportError:  # installed without a compiler
 Step = Callable[[Any, Tensor, Tensor], Tensor]  # (gates or inputs, h, 2c) to outputs
 Pairs = List[Tuple[Tensor, Tensor]]  # h (d, rows, P) and c (d, rows, H) of each layer
 
-PROJECTION_SCALE = 2.0  # folded into the projection, since `update_cell` returns half of the cell's output
 NO_CLIP = torch.finfo(torch.float32).max
 
 
@@ -49,13 +48,6 @@ class GateRows(NamedTuple):
         for own, indices, out in zip(self.table, self.indices, self.buffer):
             torch.index_select(own, 0, indices, out=out)
         return self.buffer
-
-
-def gate_scale(bias: Tensor) -> Tensor:
-    """Factors (4H,) to fold into weights and bias (d, 4H) of the gates: 2 for the candidate, else 1."""
-    scale = torch.ones(4, bias.shape[1] // 4, dtype=torch.float32, device=bias.device)
-    scale[1] = 2.0
-    return scale.view(-1)
 
 
 def is_one_pass(gates: Tensor, n_rows: int) -> bool:

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
+from ..errors import Errors
 from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
 from ..text.sentence_lanes import SentenceLanes
 from ..text.vocabulary import Vocabulary
-from .checks import check_state_of, require_float32
 from .chunks import make_word_table
-from .encoder import Encoder, Slice
-from .quantization import precision_of
+from .encoder import Encoder, Slice, check_state_of
+from .products import precision_of, require_float32
 
 STEPS = 64
 SENTENCES_PER_LANE = 8
@@ -60,6 +60,17 @@ class Perplexity:
     n_tokens: int
     n_dropped: int
     unk_rate: float
+
+
+def require_language_model(
+    head: Optional[LMHead], vocabulary: Optional[Vocabulary], purpose: str
+) -> Tuple[LMHead, Vocabulary]:
+    """RAISES (ValueError): EL007 if one is missing. `purpose` is what needs both, in the plural."""
+    if head is None:
+        raise ValueError(Errors.EL007.format(part="softmax", what=purpose))
+    if vocabulary is None:
+        raise ValueError(Errors.EL007.format(part="vocabulary", what=purpose))
+    return head, vocabulary
 
 
 def summarize(

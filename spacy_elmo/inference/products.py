@@ -4,23 +4,41 @@ BLAS libraries pack both operands of every product. In a step of an LSTM the wei
 operand, so packing it once saves up to a third of the time. On GPUs, and in builds of PyTorch without oneDNN, torch's
 batched products are used.
 
-In reduced precision a weight is int8 with a scale per column, or has 16 bits.
+In reduced precision a weight is int8 with a scale per column, or has 16 bits. `quantize` replaces the modules of a
+network that contain the matrices of the encoder and of highways by `Quantized` ones; everything else stays float32.
+`quantize(network, "float32")` restores the modules of `bilm/`, with rounded weights.
 """
 
-from typing import Any, Callable, List, Optional, Protocol, Tuple, Union
+import os
+from functools import cache, partial
+from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Tuple, Union
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from . import onednn
+from .._choices import PRECISIONS
+from ..bilm.layers import Highway, LayerHighway, apply_highway
+from ..bilm.lstm import LSTMLayer
+from ..bilm.model import BiLMNetwork
+from ..bilm.transformer import TransformerLayer
+from ..errors import Errors
 from .dispatch import SINGLE_ROW_COLUMNS
+from .runtime import isolated
 
 Scale = Union[float, Tensor]
 
 HALF_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 LARGEST = 127  # largest absolute int8 weight
 SMALLEST_SCALE = 1e-30
+PROJECTION_SCALE = 2.0  # folded into the projection, since `lstm.update_cell` returns half of the cell's output
 SCALE_MASK = 0xFF  # low bits of a scale; cleared, it has 16 significant bits, so that 127 times the scale is exact
+
+
+def gate_scale(bias: Tensor) -> Tensor:
+    """Factors (4H,) to fold into weights and bias (d, 4H) of the gates: 2 for the candidate, else 1."""
+    scale = torch.ones(4, bias.shape[1] // 4, dtype=torch.float32, device=bias.device)
+    scale[1] = 2.0
+    return scale.view(-1)
 
 
 class Product:
@@ -60,7 +78,7 @@ def make_product(weight: Union[Tensor, QuantizedMatrix], directions: slice, scal
 
 def has_packing(weight: Tensor) -> bool:
     """Whether `PackedProduct` can be used for this weight."""
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and onednn.works("float32")
+    return weight.device.type == "cpu" and weight.dtype == torch.float32 and works("float32")
 
 
 class PackedProduct(Product):
@@ -80,13 +98,13 @@ class PackedProduct(Product):
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
         flat_bias = None if bias is None else bias[0, 0]
         if _is_single_long_row(rows):
-            return onednn.linear(rows[0].repeat(2, 1), self._pack(), flat_bias)[None, :1]
-        return onednn.linear(rows[0], self._pack(), flat_bias).unsqueeze(0)
+            return linear(rows[0].repeat(2, 1), self._pack(), flat_bias)[None, :1]
+        return linear(rows[0], self._pack(), flat_bias).unsqueeze(0)
 
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
         if _is_single_long_row(rows):
-            return onednn.linear_plus(rows[0].repeat(2, 1), other[0].repeat(2, 1), self._pack())[None, :1]
-        return onednn.linear_plus(rows[0], other[0], self._pack()).unsqueeze(0)
+            return linear_plus(rows[0].repeat(2, 1), other[0].repeat(2, 1), self._pack())[None, :1]
+        return linear_plus(rows[0], other[0], self._pack()).unsqueeze(0)
 
     def prepare(self) -> None:
         self._pack()
@@ -94,7 +112,7 @@ class PackedProduct(Product):
     def _pack(self) -> Tensor:
         if self._packed is None:
             whole = torch.cat(self._weights) if len(self._weights) > 1 else self._weights[0]
-            self._packed = onednn.pack(whole * self._scale)
+            self._packed = pack(whole * self._scale)
         return self._packed
 
 
@@ -133,7 +151,7 @@ class Int8Matrix:
 
     def __init__(self, weight: Tensor, fold: Tensor) -> None:
         values, scale = to_int8(weight, 1)
-        self._packed = [onednn.pack_int8(part) for part in values]
+        self._packed = [pack_int8(part) for part in values]
         self._scale = scale.squeeze(1)  # (d, n_out)
         self._fold = fold
 
@@ -155,13 +173,13 @@ class Int8Matrix:
 
 class Int8Product(Product):
     """x -> x W in integers, for one direction. Each row is quantized with its own scale, so results do not depend on
-    other rows. It is rounded to 255 levels, or to 127 on processors without int8 dot products, see `onednn.LEVELS`.
+    other rows. It is rounded to 255 levels, or to 127 on processors without int8 dot products, see `LEVELS`.
     """
 
     def __init__(self, packed: Tensor, scale: Tensor) -> None:
         self._packed, self._scale = packed, scale
         self._shift = torch.zeros(len(scale), dtype=torch.int32, device=scale.device)
-        self._levels = onednn.most_levels()  # either side of zero
+        self._levels = most_levels()  # either side of zero
 
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
         sums, scale = self._sums(rows[0])
@@ -178,7 +196,7 @@ class Int8Product(Product):
         rounded = torch.mul(rows, scale.reciprocal(), out=levels).round_().to(torch.int8)
         zero = self._levels + 1
         shifted = rounded.view(torch.uint8).add_(zero)  # wraps around
-        return onednn.linear_int8(shifted, zero, self._packed, self._scale, self._shift), scale
+        return linear_int8(shifted, zero, self._packed, self._scale, self._shift), scale
 
 
 class HalfMatrix:
@@ -190,7 +208,7 @@ class HalfMatrix:
         self._packed: List[Tensor] = []
         self._weight: Optional[Tensor] = None
         if weight.device.type == "cpu" and dtype == torch.bfloat16:
-            self._packed = [onednn.pack(part) for part in folded]
+            self._packed = [pack(part) for part in folded]
         else:
             self._weight = folded.contiguous()
 
@@ -204,7 +222,7 @@ class HalfMatrix:
         """Of a single direction if weights are packed, otherwise of any."""
         if self._weight is None:
             packed = self._packed[directions.start]
-            return HalfProduct(lambda rows: onednn.linear(rows[0].bfloat16(), packed).unsqueeze(0))
+            return HalfProduct(lambda rows: linear(rows[0].bfloat16(), packed).unsqueeze(0))
         weight = self._weight[directions]
         return HalfProduct(lambda rows: torch.bmm(rows.to(weight.dtype), weight))
 
@@ -226,3 +244,249 @@ class HalfProduct(Product):
 
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
         return torch.add(other, self._multiply(rows))
+
+
+# Operations of oneDNN that torch.compile uses for linear layers. They are not public API of PyTorch; `works` tests each
+# kind before it is used.
+
+# oneDNN and PyTorch cache a prepared primitive for each shape of a product, by default 1,024 of them, which takes one
+# or two gigabytes here, since nearly every product has another number of rows. Both read these variables on first use.
+# Values set by the user are kept.
+for _name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_name, "16")
+
+ROWS_HINT = 128
+# Levels of int8 inputs on either side of zero, the most precise first. Processors without int8 dot products (x86
+# before VNNI) add pairs of products in 16 bits: with 63 levels they do not overflow, as 2 * 127 * 127 < 2^15.
+LEVELS = (127, 63)
+
+
+def pack(weight: Tensor) -> Tensor:
+    """From (n_in, n_out), float32 or bfloat16, to a prepacked weight; `to_dense` returns the transposed weight."""
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS_HINT)
+    return packed
+
+
+def linear(rows: Tensor, packed: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    """From rows (N, n_in), in the dtype of the weight, to (N, n_out)."""
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
+    return product
+
+
+def linear_plus(rows: Tensor, other: Tensor, packed: Tensor) -> Tensor:
+    """The sum of the product and `other`, shape (N, n_out)."""
+    product: Tensor = torch.ops.mkldnn._linear_pointwise.binary(rows, other, packed, None, "add")
+    return product
+
+
+def pack_int8(values: Tensor) -> Tensor:
+    """From (n_in, n_out), int8, to prepacked values; `to_dense` is the inverse."""
+    packed: Tensor = torch.ops.onednn.qlinear_prepack(values.t().contiguous(), None)
+    return packed
+
+
+def linear_int8(levels: Tensor, zero: int, packed: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """From levels (N, n_in), uint8, to (N, n_out), float32; the sums of integers are exact before scaling.
+
+    zero (int): The level that represents zero (zero point).
+    scale (Tensor): Shape (n_out,), float32, factors of the columns.
+    shift (Tensor): Shape (n_out,), int32, zeros.
+    """
+    multiply = torch.ops.onednn.qlinear_pointwise
+    product: Tensor = multiply(levels, 1.0, zero, packed, scale, shift, None, 1.0, 0, torch.float32, "none", [], "")
+    return product
+
+
+@cache
+def works(precision: str) -> bool:
+    """Whether products in "float32", "bfloat16" or "int8" are available and correct."""
+    if not torch.backends.mkldnn.is_available() or (precision != "float32" and not works("float32")):
+        return False
+    return _try(_TRIALS[precision])
+
+
+@cache
+def most_levels() -> int:
+    """Largest entry of `LEVELS` with exact int8 products, 0 if there is none."""
+    return next((levels for levels in LEVELS if _try(partial(_are_exact, levels))), 0)
+
+
+def _try(trial: Callable[[], bool]) -> bool:
+    try:
+        return isolated(torch.no_grad()(trial))()
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # another version of torch
+        return False
+
+
+def _float32_works() -> bool:
+    rows, bias, weight = (torch.ones(sizes, dtype=torch.float32) for sizes in ((2, 3), (2, 4), (3, 4)))
+    return torch.equal(linear_plus(rows, bias, pack(weight)), 4 * bias)
+
+
+def _bfloat16_works() -> bool:
+    weight = torch.arange(12.0).view(3, 4).bfloat16()
+    packed = pack(weight)
+    found = linear(torch.ones(2, 3).bfloat16(), packed)
+    return torch.equal(packed.to_dense(), weight.t()) and torch.equal(found[1], weight.sum(dim=0))
+
+
+def _are_exact(levels: int) -> bool:
+    """Whether sums of the largest products are exact."""
+    n_in = 64
+    values = torch.full((n_in, 2), 127, dtype=torch.int8)
+    values[:, 1] = -127
+    packed = pack_int8(values)
+    rows = torch.full((2, n_in), 2 * levels + 1, dtype=torch.uint8)
+    scale = torch.tensor([1.0, 2.0], dtype=torch.float32)
+    found = linear_int8(rows, levels + 1, packed, scale, torch.zeros(2, dtype=torch.int32))
+    wanted = 127.0 * levels * n_in * torch.tensor([1.0, -2.0], dtype=torch.float32)
+    return torch.equal(packed.to_dense(), values) and torch.equal(found[1], wanted)
+
+
+_TRIALS: Dict[str, Callable[[], bool]] = {
+    "float32": _float32_works,
+    "bfloat16": _bfloat16_works,
+    "int8": lambda: most_levels() > 0,
+}
+
+
+# Networks in reduced precision
+
+KINDS = (LSTMLayer, TransformerLayer, LayerHighway, Highway)
+MATRICES = tuple(f"{part}weight" for part in ("recurrent_", "projection_", "", "input_", "output_", "up_", "down_"))
+
+# Attributes of the modules besides their parameters. An LSTM without projection has None as its weight.
+SETTINGS = ("cell_clip", "projection_clip", "n_heads", "projection_weight")
+
+
+class Quantized(nn.Module):
+    """A module of `KINDS` with quantized matrices in the place of some parameters; other attributes are the same."""
+
+    def __init__(self, module: nn.Module, precision: str) -> None:
+        super().__init__()
+        self.precision, self.kind = precision, type(module)
+        self.settings = {name: value for name, value in vars(module).items() if name in SETTINGS}
+        self.names = [name for name, _ in module.named_parameters()]
+        for name, value in [*self.settings.items(), *module.named_parameters()]:
+            setattr(self, name, _quantize(module, name, precision) if name in MATRICES and value is not None else value)
+        self.train(module.training)
+
+    def dense_weights(self) -> Dict[str, Tensor]:
+        """The rounded weights in float32, by the name of the parameter."""
+        weights = {name: getattr(self, name).dense() for name in self.names if name in MATRICES}
+        if self.kind is Highway:  # (1, n_in, n_out) to (n_out, n_in)
+            return {name: weight[0].t().contiguous() for name, weight in weights.items()}
+        return weights
+
+    def restore(self) -> nn.Module:
+        """The module before, with rounded weights."""
+        module: nn.Module = self.kind.__new__(self.kind)
+        nn.Module.__init__(module)
+        is_trained = any(parameter.requires_grad for parameter in self.parameters())
+        weights, kept = self.dense_weights(), dict(self.named_parameters())
+        for name, value in self.settings.items():
+            setattr(module, name, value)
+        for name in self.names:
+            rounded = weights.get(name)
+            setattr(module, name, kept[name] if rounded is None else nn.Parameter(rounded, requires_grad=is_trained))
+        return module.train(self.training)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Of a `Highway`, see there; the encoders are run by `runner.py`."""
+        weight: Any = self.weight
+        bias: Any = self.bias
+        scores = weight.product(slice(0, 1))(features.unsqueeze(0), bias.view(1, 1, -1))  # (1, U, 2F)
+        return apply_highway(features, scores[0])
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """RAISES (ValueError): For an unknown precision; EL015 if the device does not support it."""
+    if precision not in PRECISIONS:
+        known = ", ".join(f'"{name}"' for name in PRECISIONS)
+        raise ValueError(f"The precision is '{precision}', but should be one of: {known}. Choose one of these.")
+    is_cpu = device.type == "cpu"
+    if precision == "float32" or (is_cpu and precision != "float16" and works(precision)):
+        return
+    if is_cpu or precision == "int8":
+        reason = "it is for CPUs only"
+        if is_cpu:
+            reason = "CPUs compute it many times slower than float32"
+            if precision != "float16":
+                reason = f"this processor, or this build of PyTorch, has no fast {precision} products"
+        reduced = [name for name in ("bfloat16", "int8") if name != precision]
+        found = [name for name in reduced if (works(name) if is_cpu else name != "int8")]
+        others = " or ".join(f"'{name}'" for name in ["float32", *found])
+        raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))
+
+
+def precision_of(network: BiLMNetwork) -> str:
+    """The precision that `quantize` has set, by default "float32"."""
+    return next((module.precision for _, _, module in _find(network, (Quantized,))), "float32")
+
+
+def require_float32(precision: str, what: str, remedy: str) -> None:
+    """RAISES (ValueError): For another precision."""
+    if precision != "float32":
+        raise ValueError(f"{what} needs float32 weights, but their precision is {precision}. {remedy}")
+
+
+@torch.inference_mode(False)
+@torch.no_grad()
+def quantize(network: BiLMNetwork, precision: str) -> None:
+    """Replace the modules with large matrices, in place; "float32" restores those of `bilm/`, but rounding cannot be
+    undone. Does nothing if they are in this precision already.
+
+    RAISES (ValueError): See `check_precision`, before anything is changed; EL015 also for the encoder "bilstm".
+    """
+    check_precision(precision, network.device)
+    if precision == precision_of(network):
+        return
+    if precision != "float32" and network.config.encoder == "bilstm":
+        reason = f"the encoder '{network.config.encoder}' is computed in float32 only"
+        raise ValueError(
+            Errors.EL015.format(precision=precision, device=network.device, reason=reason, others="'float32'")
+        )
+    for owner, prefix, module in list(_find(network, (Quantized,))):
+        owner[_number(prefix)] = module.restore()
+    if precision != "float32":
+        for owner, prefix, module in list(_find(network, KINDS)):
+            owner[_number(prefix)] = Quantized(module, precision)
+
+
+def full_state(network: BiLMNetwork) -> Dict[str, Tensor]:
+    """The state dict in float32, with the rounded values of quantized matrices."""
+    state: Dict[str, Tensor] = dict(network.state_dict())
+    for _, prefix, module in _find(network, (Quantized,)):
+        state.update((f"{prefix}.{name}", weight) for name, weight in module.dense_weights().items())
+    return state
+
+
+def quantizable_names(network: BiLMNetwork) -> List[str]:
+    """Entries of `full_state` that int8 rounds, for a network in any precision."""
+    found: List[str] = []
+    for _, prefix, module in _find(network, (*KINDS, Quantized)):
+        found += [f"{prefix}.{name}" for name in MATRICES if getattr(module, name, None) is not None]
+    return found
+
+
+def _find(network: BiLMNetwork, kinds: Tuple[type, ...]) -> Iterator[Tuple[nn.ModuleList, str, Any]]:
+    """Modules of these classes; before each the list that contains it, and its prefix in the state dict."""
+    for prefix, owner in network.named_modules():
+        if isinstance(owner, nn.ModuleList):
+            for number, module in enumerate(owner):
+                if isinstance(module, kinds):
+                    yield owner, f"{prefix}.{number}", module
+
+
+def _number(prefix: str) -> int:
+    return int(prefix.rpartition(".")[2])
+
+
+def _quantize(module: nn.Module, name: str, precision: str) -> QuantizedMatrix:
+    weight: Tensor = getattr(module, name).detach()
+    fold = weight.new_ones(1)
+    if isinstance(module, LSTMLayer):
+        fold = fold * PROJECTION_SCALE if name == "projection_weight" else gate_scale(module.bias)
+    if isinstance(module, Highway):
+        weight = weight.t().unsqueeze(0)
+    return Int8Matrix(weight, fold) if precision == "int8" else HalfMatrix(weight, fold, HALF_DTYPES[precision])

@@ -15,10 +15,8 @@ from ..text.lanes import Ids, LanePlan
 from .dispatch import GATE_BYTES, Path, can_join, choose_path
 from .lanes import Batch, LaneGraphs, LaneRun, Schedule, run_single_sequence
 from .lstm import LayerCombiner, PackedLayer, Pairs, Stack, UnpackedLayer, split_directions
-from .memory import Workspace, WorkspacePool, to_device
-from .products import has_packing, make_product
-from .quantization import precision_of
-from .threads import run_parallel
+from .products import has_packing, make_product, precision_of
+from .runtime import Workspace, WorkspacePool, run_parallel, to_device
 
 MIN_BLOCK_ROWS = 64
 

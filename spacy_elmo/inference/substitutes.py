@@ -5,9 +5,9 @@ from typing import List, NamedTuple, Sequence
 import torch
 from torch import Tensor
 
-from .bilm import BiLM
-from .checks import check_positive, check_sentences, check_state, require_language_model
-from .isolation import isolated
+from .bilm import BiLM, check_positive, check_sentences, check_state
+from .perplexity import require_language_model
+from .runtime import isolated
 
 N_SPECIAL = 3  # <S>, </S> and <UNK> head every vocabulary
 

@@ -32,9 +32,8 @@ from ..text.characters import (
 )
 from ..text.vocabulary import Vocabulary
 from .dispatch import PREPACKED_WORD_WEIGHTS
-from .isolation import isolated
 from .products import Product, has_packing, make_product
-from .threads import CACHE_LOCK
+from .runtime import CACHE_LOCK, isolated
 
 DEFAULT_CACHE_BYTES = 64 * 2**20
 WORDS_AT_ONCE = 1024

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from .._settings import find_no_booleans, find_texts, is_count, is_finite
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
-from ..inference.isolation import isolated
-from ..inference.quantization import full_state
+from ..inference.products import full_state
+from ..inference.runtime import isolated
 from ..text.characters import BOW_CHARACTER
 from ..weights import load_bilm
 from ..weights.formats import load_model

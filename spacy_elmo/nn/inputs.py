@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from .._settings import is_whole
 from ..errors import Errors
-from ..inference.checks import check_sentences
-from ..inference.isolation import isolated
+from ..inference.bilm import check_sentences
+from ..inference.runtime import isolated
 from ..text.characters import character_ids
 
 Inputs = Union[Tensor, Iterable[Sequence[str]]]

@@ -22,7 +22,7 @@ from thinc.types import Floats2d
 from thinc.util import torch2xp, xp2torch
 from torch import Tensor
 
-from ..inference.isolation import isolated
+from ..inference.runtime import isolated
 
 FORBIDDEN = -1e4  # a score so low that its exponential is 0
 SMALLEST = 1e-300  # of a sum of exponentials, so that its logarithm is finite

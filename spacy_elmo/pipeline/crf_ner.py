@@ -17,7 +17,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer
 
 from ..errors import Errors, Warnings
-from ..inference.threads import register_fork_handlers
+from ..inference.runtime import register_fork_handlers
 from .checks import check_model, check_words
 from .crf import (
     CRFScores,

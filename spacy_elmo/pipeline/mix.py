@@ -8,7 +8,6 @@ uses their sums, and they get no gradient.
 """
 
 import dataclasses
-from itertools import accumulate
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy
@@ -20,8 +19,6 @@ from thinc.util import get_array_module
 
 from .._choices import DROPPED, LAYER_NORMS
 from ..errors import Errors
-from ..inference.bilm import BiLM
-from .contexts import DocRuns
 from .settings import Count, Flag, LayerNorm, Mix, NotNegative, Number, Probability
 
 
@@ -115,18 +112,6 @@ def add_boundary_sums(parts: Sequence[BoundarySums], n_layers: int) -> BoundaryS
     )
 
 
-def compute_boundary_sums(bilm: BiLM, found: DocRuns, *, state: str, batch_tokens: int) -> List[BoundarySums]:
-    """Compute the layers of the boundaries, `batch_tokens` tokens at once, and sum them over the runs of each Doc."""
-    bounds = [0, *accumulate(found.doc_runs)]
-    runs_of_docs = [found.runs[start:end] for start, end in zip(bounds, bounds[1:])]
-    together = runs_of_docs if state == "carry" else [found.runs]  # the state ends with the Doc
-    boundaries: List[Any] = []  # (L+1, 2, D) for each run
-    for runs in together:
-        stacks = bilm.embed(runs, state=state, batch_tokens=batch_tokens, boundaries=True)
-        boundaries.extend(stack[:, [0, -1]].astype("float64") for stack in stacks)
-    return [_sum_boundaries(boundaries[start:end], bilm.config.n_layers + 1) for start, end in zip(bounds, bounds[1:])]
-
-
 def boundary_columns(boundaries: Optional[BoundarySums], xp: Any) -> Tuple[int, Any, Any]:
     """The number of boundaries, 0 for None, and their sums and squares, shape (L+1, 1, 1), in NumPy or cupy."""
     if boundaries is None:
@@ -141,12 +126,6 @@ def boundaries_without_gradient() -> ValueError:
         'layer_norm is "allennlp", but the biLM is trained (frozen = false). This norm includes the vectors of BOS '
         'and EOS, which have no gradient. Set layer_norm = "bilm-tf" or "token", or frozen = true.'
     )
-
-
-def _sum_boundaries(boundaries: Sequence[Any], n_layers: int) -> BoundarySums:
-    zeros = numpy.zeros(n_layers)
-    sums = sum((layers.sum(axis=(1, 2)) for layers in boundaries), zeros)
-    return BoundarySums(2 * len(boundaries), sums, sum(((layers**2).sum(axis=(1, 2)) for layers in boundaries), zeros))
 
 
 @dataclasses.dataclass(frozen=True)

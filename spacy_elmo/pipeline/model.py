@@ -1,15 +1,21 @@
-"""The ELMo model: maps Docs to the layers of the biLM; its settings, and the loaders of weights.
+"""The ELMo model: maps Docs to the layers of the biLM; its settings, the sequences it reads, the loaders of weights.
 
 The model is created without weights; they come from a loader at `initialize`, from bytes, or from the packaged biLM.
+Docs are split into token sequences (runs) that the biLM reads, and rows of the runs are mapped back to Doc order.
 """
 
+import dataclasses
+import hashlib
 from functools import partial
 from itertools import accumulate, starmap
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, cast
 
 import numpy
 import torch
+from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
+from spacy.attrs import IS_SPACE, ORTH, SENT_START
+from spacy.strings import StringStore
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats3d, Ints1d
@@ -19,17 +25,37 @@ from torch import Tensor, enable_grad
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..inference.bilm import BiLM
-from ..inference.checks import check_state_of
-from ..inference.isolation import isolated
+from ..inference.encoder import check_state_of
+from ..inference.runtime import isolated
+from ..text.lanes import Window, split_windows
 from ..weights import load_bilm
 from ..weights.formats import resolve as resolve
-from .contexts import DocRuns, read_docs
 from .fine_tuning import FineTuning
-from .layer_cache import LayerCache
 from .listener import replace_listener, replace_listener_cfg
-from .mix import BoundarySums, ElmoBatch, compute_boundary_sums
-from .settings import Contexts, Count, DType, Flag, NotNegative, Precision, Reading, State
-from .torch_bilm import TorchBiLM
+from .mix import BoundarySums, ElmoBatch
+from .settings import Contexts, Count, DType, Flag, NotNegative, Precision, State, WholeNumber
+from .torch_bilm import Key, LayerCache, TorchBiLM
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How Docs are cut into the sequences that the biLM reads.
+
+    contexts (str): "sentences", "doc", or "auto" (sentences if boundaries are set).
+    state (str): Recurrent state at the start of a sequence: "reset", "steady" or "carry".
+    max_tokens (int): Longer sequences are split into windows of this many tokens.
+    overlap (int): Tokens that two neighbouring windows share, below half of `max_tokens`.
+    RAISES (ValueError): For invalid values.
+    """
+
+    contexts: Contexts = "auto"
+    state: State = "reset"
+    max_tokens: Count = 512
+    overlap: WholeNumber = 64
+
+    def __post_init__(self) -> None:
+        if 2 * self.overlap >= self.max_tokens:
+            raise ValueError(f"overlap is {self.overlap}, should be below half of max_tokens ({self.max_tokens})")
 
 
 @dataclass(frozen=True)
@@ -228,10 +254,10 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     def compute(wanted: Sequence[int]) -> None:
         write_layers(model, [docs[i] for i in wanted], lambda i, rows, part: _set_rows(parts[wanted[i]], rows, part))
 
-    if is_train:
-        cache = get_shim(model).layer_cache
+    cache = get_shim(model).layer_cache
+    if is_train and cache.max_mb:
         cache.belong_to(bilm.word_cache)  # a new object whenever the weights change
-        cache.fetch(found, settings.state, parts, compute)
+        cache.fetch(keys_of(found, settings.state), parts, compute)
     else:
         compute(range(len(docs)))
     return ElmoBatch(layers, found.lengths), _no_backprop
@@ -311,6 +337,152 @@ def _row_bounds(lengths: Sequence[int]) -> List[int]:
 def _set_rows(layers: Floats3d, rows: Ints1d, part: Floats3d) -> None:
     layers[:, get_array_module(layers).asarray(rows)] = part
 
+
+# Sequences of Docs
+
+KEY_BYTES = 16
+Rows = NDArray[numpy.int64]
+
+
+@dataclasses.dataclass(frozen=True)
+class DocRuns:
+    """The sequences that the biLM reads for a batch of Docs.
+
+    runs (List[List[str]]): Words of each sequence, without space tokens, with overlaps.
+    kept (List[Tuple[int, int]]): Positions of each run whose vectors are kept; the others are context.
+    rows (List[Rows]): For each run, the rows of the kept positions, ascending. Rows count the tokens of all Docs.
+    doc_runs (List[int]): Number of runs of each Doc.
+    lengths (List[int]): Tokens of each Doc.
+    """
+
+    runs: List[List[str]]
+    kept: List[Tuple[int, int]]
+    rows: List[Rows]
+    doc_runs: List[int]
+    lengths: List[int]
+
+    def gather(self, start: int, end: int) -> Tuple[Rows, Rows]:
+        """For a slice of the runs: positions to keep in their concatenation, and the rows of these."""
+        sizes = numpy.array([len(run) for run in self.runs[start:end]], dtype="int64")
+        first, last = numpy.array(self.kept[start:end], dtype="int64").reshape(-1, 2).T
+        counts = last - first
+        shifts = (sizes.cumsum() - sizes) + first - (counts.cumsum() - counts)
+        positions = numpy.repeat(shifts, counts) + numpy.arange(counts.sum())
+        return positions, numpy.concatenate([positions[:0], *self.rows[start:end]])
+
+
+def read_docs(docs: Sequence[Doc], settings: Reading) -> DocRuns:
+    """Split Docs of any length into runs, in Doc order; a Doc without words has no run.
+
+    RAISES (ValueError): For sentence contexts without sentence boundaries.
+    """
+    found = DocRuns([], [], [], [], [len(doc) for doc in docs])
+    texts = _Texts()
+    first_row = 0
+    for doc in docs:
+        n_before = len(found.runs)
+        for words, places in _sequences(doc, settings.contexts, texts):
+            rows = first_row + places
+            for window in _cut(len(words), settings):
+                found.runs.append(words[window.start : window.end])
+                found.kept.append((window.keep_start - window.start, window.keep_end - window.start))
+                found.rows.append(rows[window.keep_start : window.keep_end])
+        found.doc_runs.append(len(found.runs) - n_before)
+        first_row += len(doc)
+    return found
+
+
+def keys_of(found: DocRuns, state: str) -> List[Key]:
+    """Hash everything that the layers of each Doc depend on, except the weights: one key per Doc."""
+    keys, first_run, first_row = [], 0, 0
+    for n_runs, n_rows in zip(found.doc_runs, found.lengths):
+        digest = hashlib.blake2b(f"{state} {n_rows}".encode(), digest_size=KEY_BYTES)
+        for i in range(first_run, first_run + n_runs):
+            digest.update(_packed(found.runs[i]))
+            digest.update(numpy.asarray(found.kept[i], dtype="int64").tobytes())
+            digest.update((found.rows[i] - first_row).tobytes())
+        keys.append(digest.digest())
+        first_run += n_runs
+        first_row += n_rows
+    return keys
+
+
+def _packed(words: Sequence[str]) -> bytes:
+    """Encode words with their lengths, so that different lists have different bytes."""
+    parts = [word.encode("utf8", "surrogatepass") for word in words]
+    return b"".join([numpy.asarray([len(parts), *map(len, parts)], dtype="int64").tobytes(), *parts])
+
+
+class _Texts(Dict[int, str]):
+    """Cache of the text of each hash: one string per distinct word, whatever the length of the Docs."""
+
+    strings: StringStore
+
+    def __missing__(self, orth: int) -> str:
+        text = self[orth] = self.strings[orth]
+        return text
+
+
+def _cut(n_tokens: int, settings: Reading) -> List[Window]:
+    """RETURNS (List[Window]): Overlapping windows; without overlap if the state is carried from one to the next."""
+    if settings.state != "carry":
+        return split_windows(n_tokens, settings.max_tokens, settings.overlap)
+    starts = range(0, n_tokens, settings.max_tokens)
+    edges = [(start, min(start + settings.max_tokens, n_tokens)) for start in starts]
+    return [Window(start, end, start, end) for start, end in edges]
+
+
+def _sequences(doc: Doc, contexts: str, texts: _Texts) -> Iterator[Tuple[List[str], Rows]]:
+    """YIELDS (Tuple[List[str], Rows]): The words of a sequence, possibly none, and their positions in the Doc."""
+    if len(doc) == 0:
+        return
+    texts.strings = doc.vocab.strings
+    places = numpy.flatnonzero(doc.to_array(IS_SPACE) == 0)
+    orths = doc.to_array(ORTH)[places]
+    edges = numpy.searchsorted(places, _sequence_starts(doc, contexts)).tolist()
+    for start, end in zip(edges, [*edges[1:], len(places)]):
+        yield [texts[orth] for orth in orths[start:end].tolist()], places[start:end]
+
+
+def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
+    """RETURNS (List[int]): The first token of each sequence; the first sequence starts at 0."""
+    if contexts == "doc":
+        return [0]
+    if not doc.has_annotation("SENT_START"):
+        if contexts == "sentences":
+            raise ValueError(
+                f"contexts is 'sentences', but a Doc has no sentence boundaries: '{doc.text[:40]}'. Add a "
+                "component that sets them ('sentencizer', 'senter' or 'parser') before this one, or set "
+                'contexts = "auto".'
+            )
+        return [0]
+    if "sents" in doc.user_hooks:
+        return sorted({0, *(sent.start for sent in doc.sents)})
+    starts = doc.to_array(SENT_START)  # 1 begins a sentence; the first token may lack it
+    starts[0] = 1
+    firsts: List[int] = numpy.flatnonzero(starts == 1).tolist()
+    return firsts
+
+
+def compute_boundary_sums(bilm: BiLM, found: DocRuns, *, state: str, batch_tokens: int) -> List[BoundarySums]:
+    """Compute the layers of the boundaries, `batch_tokens` tokens at once, and sum them over the runs of each Doc."""
+    bounds = [0, *accumulate(found.doc_runs)]
+    runs_of_docs = [found.runs[start:end] for start, end in zip(bounds, bounds[1:])]
+    together = runs_of_docs if state == "carry" else [found.runs]  # the state ends with the Doc
+    boundaries: List[Any] = []  # (L+1, 2, D) for each run
+    for runs in together:
+        stacks = bilm.embed(runs, state=state, batch_tokens=batch_tokens, boundaries=True)
+        boundaries.extend(stack[:, [0, -1]].astype("float64") for stack in stacks)
+    return [_sum_boundaries(boundaries[start:end], bilm.config.n_layers + 1) for start, end in zip(bounds, bounds[1:])]
+
+
+def _sum_boundaries(boundaries: Sequence[Any], n_layers: int) -> BoundarySums:
+    zeros = numpy.zeros(n_layers)
+    sums = sum((layers.sum(axis=(1, 2)) for layers in boundaries), zeros)
+    return BoundarySums(2 * len(boundaries), sums, sum(((layers**2).sum(axis=(1, 2)) for layers in boundaries), zeros))
+
+
+# Loaders of weights
 
 Loader = Callable[[], BiLM]
 

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import srsly
 
-from ..inference.threads import compute_with_one_thread
+from ..inference.runtime import compute_with_one_thread
 
 _components: "WeakSet[Any]" = WeakSet()
 _registered = {"fork": False}

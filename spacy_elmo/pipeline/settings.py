@@ -6,7 +6,6 @@ Registered functions have `Literal` types for names, so that configs are checked
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 FLOAT32_MAX = 3.4028234663852886e38
 Count = Annotated[int, Field(strict=True, ge=1)]
@@ -26,24 +25,3 @@ DType = Literal["float32", "float16"]
 Store = Literal["mixed", "layers", "both"]
 LayerNorm = Literal["token", "bilm-tf", "allennlp"]
 Mix = Literal["learned", "fixed", "mean", "top"]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How Docs are cut into the sequences that the biLM reads.
-
-    contexts (str): "sentences", "doc", or "auto" (sentences if boundaries are set).
-    state (str): Recurrent state at the start of a sequence: "reset", "steady" or "carry".
-    max_tokens (int): Longer sequences are split into windows of this many tokens.
-    overlap (int): Tokens that two neighbouring windows share, below half of `max_tokens`.
-    RAISES (ValueError): For invalid values.
-    """
-
-    contexts: Contexts = "auto"
-    state: State = "reset"
-    max_tokens: Count = 512
-    overlap: WholeNumber = 64
-
-    def __post_init__(self) -> None:
-        if 2 * self.overlap >= self.max_tokens:
-            raise ValueError(f"overlap is {self.overlap}, should be below half of max_tokens ({self.max_tokens})")

@@ -16,14 +16,13 @@ from thinc.types import Floats2d
 from thinc.util import get_torch_default_device
 
 from ..inference.bilm import BiLM
-from ..inference.checks import require_language_model
-from ..inference.threads import register_fork_handlers
+from ..inference.perplexity import require_language_model
+from ..inference.runtime import register_fork_handlers
 from ..weights import load_bilm
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
-from .contexts import DocRuns, read_docs
 from .doc_vectors import ExtensionGetter, register_getter
-from .model import PACKAGED_BILM, resolve
-from .settings import Contexts, Reading, State
+from .model import PACKAGED_BILM, DocRuns, Reading, read_docs, resolve
+from .settings import Contexts, State
 
 Bits = NDArray[numpy.float32]
 RUNS_AT_ONCE = 256

@@ -14,9 +14,8 @@ from thinc.types import Floats2d
 from thinc.util import get_width, torch2xp, xp2torch
 from torch import Tensor
 
-from ..inference.isolation import isolated
 from ..inference.lstm_sequences import run_lstm
-from ..inference.threads import register_fork_handlers
+from ..inference.runtime import isolated, register_fork_handlers
 from .settings import Count, Probability
 
 ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `listener.py` and `owned_tok2vec.py`

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
-from ..inference.memory import to_device
+from ..inference.runtime import to_device
 from .config import SoftmaxConfig
 
 MAX_KEPT = 2**26  # logits stored for the backward pass; if there are more, they are computed again

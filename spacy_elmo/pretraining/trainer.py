@@ -23,7 +23,7 @@ from ..bilm.recurrence import RecurrenceGraphs
 from ..bilm.state import State
 from ..bilm.transformer import transformer_of
 from ..inference.chunks import PreparedChunk, run_chunk
-from ..inference.memory import to_device
+from ..inference.runtime import to_device
 from ..text.vocabulary import Vocabulary
 from ..weights.native import current_name, stored_name
 from .checkpoint import Snapshot

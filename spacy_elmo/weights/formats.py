@@ -15,8 +15,8 @@ from .._choices import DTYPES, PRECISIONS, AnyPath
 from .._settings import to_path
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..inference.isolation import isolated
-from ..inference.quantization import check_precision, quantizable_names
+from ..inference.products import check_precision, quantizable_names
+from ..inference.runtime import isolated
 from ..util import aside_of, atomic_folder, is_hidden
 from .allennlp import (
     ALLENNLP_WANTED,

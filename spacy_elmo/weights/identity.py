@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from ..inference.bilm import BiLM
-from ..inference.quantization import quantizable_names
+from ..inference.products import quantizable_names
 from ..util import hash_file
 from .formats import detect_format, format_with_options, locate
 from .origins import read_record

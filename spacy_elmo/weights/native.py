@@ -17,9 +17,8 @@ from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..inference.isolation import isolated
-from ..inference.products import to_int8
-from ..inference.quantization import quantizable_names
+from ..inference.products import quantizable_names, to_int8
+from ..inference.runtime import isolated
 from ..inference.words import make_lexicon_codec
 from ..text.characters import Lexicon
 from ..text.vocabulary import Vocabulary

@@ -14,7 +14,7 @@ from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..errors import Warnings
-from ..inference.quantization import full_state
+from ..inference.products import full_state
 from ..text.vocabulary import BYTE_ORDER_MARK, Vocabulary
 from ..util import is_number
 from .checks import MAX_ABSOLUTE, shorten

@@ -18,7 +18,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_elmo import register_extensions
 from spacy_elmo.export.vectors import Cutter
-from spacy_elmo.inference import onednn
+from spacy_elmo.inference import products
 from spacy_elmo.weights import load_bilm
 
 LINES = ["the cat sat on the mat .", "", "a dog   sat"]
@@ -72,7 +72,7 @@ def test_arrays_have_the_rows_of_all_texts(bilm_path: Path, text_path: Path, tmp
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_precision_is_that_of_the_bilm(bilm_path: Path, text_path: Path, tmp_path: Path, precision: str) -> None:
-    if not onednn.works(precision):
+    if not products.works(precision):
         pytest.skip(f"torch without {precision} products")
     call("embed", bilm_path, text_path, tmp_path / "out.npz", "--precision", precision)
     words = [line.split() for line in LINES]

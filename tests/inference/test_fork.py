@@ -27,7 +27,7 @@ child = os.fork()
 if child == 0:
     act(sentences)
     if sys.argv[1] == "encode":  # threads of Python stay in the parent, too
-        from spacy_elmo.inference.threads import run_parallel
+        from spacy_elmo.inference.runtime import run_parallel
         torch.set_num_threads(2)
         run_parallel(int, [1, 2])
     os._exit(0)

@@ -6,7 +6,7 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference import onednn
+from spacy_elmo.inference import products
 from spacy_elmo.inference.bilm import BiLM
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.issue(41)
 @pytest.fixture(autouse=True)
 def without_packing(monkeypatch):
     """As on a GPU, and in builds of torch without oneDNN."""
-    monkeypatch.setattr(onednn, "works", lambda precision: False)
+    monkeypatch.setattr(products, "works", lambda precision: False)
 
 
 def make_bilm(device, **sizes):

@@ -10,9 +10,9 @@ from inference.forcing import force_path
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import lanes
-from spacy_elmo.inference import memory as system_memory
+from spacy_elmo.inference import runtime as system_memory
 from spacy_elmo.inference.dispatch import Path
-from spacy_elmo.inference.memory import WorkspacePool, map_pages
+from spacy_elmo.inference.runtime import WorkspacePool, map_pages
 
 
 @pytest.fixture()

@@ -11,15 +11,17 @@ from inference.forcing import force_path
 from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference import onednn
+from spacy_elmo.inference import products
 from spacy_elmo.inference.dispatch import Path
-from spacy_elmo.inference.products import HalfMatrix, Int8Matrix, to_int8
-from spacy_elmo.inference.quantization import (
+from spacy_elmo.inference.products import (
+    HalfMatrix,
+    Int8Matrix,
     check_precision,
     full_state,
     precision_of,
     quantizable_names,
     quantize,
+    to_int8,
 )
 
 CPU = torch.device("cpu")
@@ -31,12 +33,12 @@ CONFIGS = {
     "words, no projection": BiLMConfig(n_words=9, n_layers=1, cell_width=8, projection_width=8),
     "forward": BiLMConfig(CHAR_CNN, None, 2, 16, 8, 3.0, 3.0, directions="forward"),
 }
-needs_bfloat16 = pytest.mark.skipif(not onednn.works("bfloat16"), reason="torch without bfloat16 products")
-needs_int8 = pytest.mark.skipif(not onednn.works("int8"), reason="torch without int8 products")
+needs_bfloat16 = pytest.mark.skipif(not products.works("bfloat16"), reason="torch without bfloat16 products")
+needs_int8 = pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
 
 LEVELS = [
-    pytest.param(n, marks=pytest.mark.skipif(n > onednn.most_levels(), reason="a processor without VNNI"))
-    for n in onednn.LEVELS
+    pytest.param(n, marks=pytest.mark.skipif(n > products.most_levels(), reason="a processor without VNNI"))
+    for n in products.LEVELS
 ]
 PRECISIONS = [pytest.param("bfloat16", marks=needs_bfloat16), pytest.param("int8", marks=needs_int8)]
 
@@ -65,7 +67,7 @@ def test_int8_is_as_near_as_its_levels_allow_and_rounding_twice_is_rounding_once
 
 @pytest.mark.parametrize("most", LEVELS)
 def test_int8_product_is_that_of_the_rounded_numbers(monkeypatch, most):
-    monkeypatch.setattr(onednn, "most_levels", lambda: most)
+    monkeypatch.setattr(products, "most_levels", lambda: most)
     weight, rows = make_weight(), torch.randn(7, 40)
     bias, other = torch.randn(1, 1, 24), torch.randn(1, 7, 24)
     rows[2] = 0.0
@@ -85,7 +87,7 @@ def test_int8_product_is_that_of_the_rounded_numbers(monkeypatch, most):
 
 @pytest.mark.parametrize("most", LEVELS)
 def test_int8_rows_do_not_depend_on_the_batch(monkeypatch, most):
-    monkeypatch.setattr(onednn, "most_levels", lambda: most)
+    monkeypatch.setattr(products, "most_levels", lambda: most)
     product = Int8Matrix(make_weight(), NO_FOLD).product(slice(0, 1))
     rows = torch.randn(1, 65, 40) * torch.logspace(-3, 3, 65).view(1, 65, 1)
     together = product(rows)
@@ -162,7 +164,7 @@ def test_what_cannot_be_computed_is_refused(precision, device, message):
     "missing, others", [({"int8"}, "'float32' or 'bfloat16'"), ({"int8", "bfloat16"}, "'float32' \\(")]
 )
 def test_products_that_are_missing_or_wrong_are_refused_before_anything_changes(monkeypatch, missing, others):
-    monkeypatch.setattr(onednn, "works", lambda precision: precision not in missing)
+    monkeypatch.setattr(products, "works", lambda precision: precision not in missing)
     network = make_network()
     for precision in missing:
         with pytest.raises(ValueError, match=f"EL015.*this processor.* no fast {precision} products. Choose {others}"):
@@ -173,7 +175,7 @@ def test_products_that_are_missing_or_wrong_are_refused_before_anything_changes(
 def test_weights_quantized_and_restored_in_inference_mode_can_be_trained():
     network = make_network()
     with torch.inference_mode():
-        quantize(network, "bfloat16" if onednn.works("bfloat16") else "float32")
+        quantize(network, "bfloat16" if products.works("bfloat16") else "float32")
         quantize(network, "float32")
     inputs = torch.ones(1, 3, 8, requires_grad=True)  # so that the weight is kept for the backward pass
     network.encoder.layers[0].input_gates(inputs).sum().backward()
@@ -186,15 +188,15 @@ def test_weights_quantized_and_restored_in_inference_mode_can_be_trained():
 )
 def test_int8_is_there_on_any_x86_with_avx2():
     """Otherwise a trial that is wrong would only skip the tests of int8."""
-    assert onednn.most_levels() in onednn.LEVELS and onednn.works("int8")
+    assert products.most_levels() in products.LEVELS and products.works("int8")
 
 
 @pytest.fixture
 def forget_trials():
-    for cached in (onednn.most_levels, onednn.works):
+    for cached in (products.most_levels, products.works):
         cached.cache_clear()
     yield
-    for cached in (onednn.most_levels, onednn.works):
+    for cached in (products.most_levels, products.works):
         cached.cache_clear()
 
 
@@ -202,12 +204,12 @@ def forget_trials():
 @pytest.mark.usefixtures("forget_trials")
 def test_int8_products_that_overflow_are_detected(monkeypatch):
     """A processor that adds pairs of products in 16 bits gets fewer levels; one that adds all in 16 bits, no int8."""
-    right, narrow = onednn.linear_int8, onednn.LEVELS[1]
-    monkeypatch.setattr(onednn, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest))
-    assert onednn.most_levels() == narrow and onednn.works("int8")
-    onednn.most_levels.cache_clear()
-    onednn.works.cache_clear()
-    monkeypatch.setattr(onednn, "linear_int8", lambda *args: right(*args).clamp(-32768.0, 32767.0))
+    right, narrow = products.linear_int8, products.LEVELS[1]
+    monkeypatch.setattr(products, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest))
+    assert products.most_levels() == narrow and products.works("int8")
+    products.most_levels.cache_clear()
+    products.works.cache_clear()
+    monkeypatch.setattr(products, "linear_int8", lambda *args: right(*args).clamp(-32768.0, 32767.0))
     with pytest.raises(ValueError, match="no fast int8 products"):
         load_bilm("en_elmo_sm", precision="int8")
 
@@ -263,7 +265,7 @@ def test_changing_the_precision_forgets_what_was_computed_before(exact, precisio
 
 @pytest.mark.parametrize("state", ["reset", "steady"])
 @pytest.mark.parametrize("batch_tokens", [1, 7, 4096])
-@pytest.mark.skipif(not onednn.works("int8"), reason="torch without int8 products")
+@pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
 @pytest.mark.parametrize("path", [Path.PARALLEL, Path.IN_TURN])
 def test_int8_vectors_do_not_depend_on_batch_or_order(state, batch_tokens, path, monkeypatch):
     force_path(monkeypatch, path)
@@ -296,7 +298,7 @@ def test_a_float32_bilm_that_was_used_can_be_pickled():
 
 
 def test_moving_keeps_the_precision_and_refuses_a_device_without_it_before_anything_changes():
-    if not onednn.works("int8"):
+    if not products.works("int8"):
         pytest.skip("torch without int8 products")
     bilm = load_bilm("en_elmo_sm", precision="int8")
     found = bilm.embed(SENTENCES)

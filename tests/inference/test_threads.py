@@ -12,7 +12,7 @@ import torch
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import runner
-from spacy_elmo.inference.threads import run_parallel
+from spacy_elmo.inference.runtime import run_parallel
 
 SENTENCES = [
     ["She", "sat", "on", "the", "bank"],
@@ -95,7 +95,7 @@ def test_a_second_caller_does_not_wait_for_the_first(set_threads):
 
 SCRIPT = """
 import threading, time, torch
-from spacy_elmo.inference.threads import run_parallel
+from spacy_elmo.inference.runtime import run_parallel
 torch.set_num_threads(2)
 
 def work():

@@ -12,9 +12,8 @@ from spacy.tokens import Doc, Span, Token
 from thinc.api import Adam
 from transformers_tiny import TRANSFORMER
 
-from spacy_elmo.inference import onednn
-from spacy_elmo.pipeline.contexts import read_docs
-from spacy_elmo.pipeline.model import ElmoModel, get_bilm, get_settings, make_random_bilm
+from spacy_elmo.inference import products
+from spacy_elmo.pipeline.model import ElmoModel, get_bilm, get_settings, make_random_bilm, read_docs
 
 from .tiny import BILM, N_LAYERS, TEXTS, WIDTH, add_elmo, listening, loader_block, make_examples
 
@@ -305,7 +304,7 @@ def test_sentences_of_a_user_hook_need_not_be_in_order_nor_have_all_tokens(first
 
 
 PRECISIONS = [
-    pytest.param(name, marks=pytest.mark.skipif(not onednn.works(name), reason=f"torch without {name} products"))
+    pytest.param(name, marks=pytest.mark.skipif(not products.works(name), reason=f"torch without {name} products"))
     for name in ("bfloat16", "int8")
 ]
 

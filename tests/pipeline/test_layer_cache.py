@@ -11,8 +11,8 @@ import torch
 from spacy.tokens import Doc
 from thinc.api import Adam
 
-from spacy_elmo.pipeline.layer_cache import LayerCache
 from spacy_elmo.pipeline.model import get_bilm
+from spacy_elmo.pipeline.torch_bilm import LayerCache
 
 from .tiny import N_LAYERS, TEXTS, WIDTH, add_elmo, listening, make_examples
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from reference.seeded_weights import make_arrays, make_options, write_model
 
-from spacy_elmo.inference import onednn
+from spacy_elmo.inference import products
 from spacy_elmo.pipeline.model import make_random_bilm
 from spacy_elmo.weights.identity import digest_bilm, fingerprint_bilm, read_provenance
 from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
@@ -58,7 +58,7 @@ def test_fingerprints_differ_by_weights_and_survive_rounding() -> None:
         assert fingerprint_bilm(bilm_from_bytes(bilm_to_bytes(bilms[0], dtype))) == found[0]
 
 
-@pytest.mark.parametrize("precision", [name for name in ("bfloat16", "int8") if onednn.works(name)])
+@pytest.mark.parametrize("precision", [name for name in ("bfloat16", "int8") if products.works(name)])
 def test_fingerprint_is_the_same_in_reduced_precision(precision: str) -> None:
     bilm = make_random_bilm(BILM, 1)
     before = fingerprint_bilm(bilm)

@@ -6,8 +6,8 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.inference import onednn
-from spacy_elmo.inference.quantization import full_state
+from spacy_elmo.inference import products
+from spacy_elmo.inference.products import full_state
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
 
 SENTENCES = [["She", "sat", "on", "the", "bank"], ["Oslo"]]
@@ -33,7 +33,7 @@ def test_saving_what_was_rounded_again_changes_nothing(folder, tmp_path):
     assert all(array.dtype == second[key].dtype and np.array_equal(array, second[key]) for key, array in first.items())
 
 
-@pytest.mark.skipif(not onednn.works("int8"), reason="torch without int8 products")
+@pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
 def test_the_file_holds_what_the_products_use(folder):
     rounded = load_bilm("en_elmo_sm", precision="int8")
     for other in (
@@ -67,7 +67,7 @@ def test_wrong_scales_are_named(folder, tmp_path, fault):
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_a_model_in_fewer_bits_is_saved_as_what_it_rounds_to(tmp_path, precision):
-    if not onednn.works(precision):
+    if not products.works(precision):
         pytest.skip(f"torch without {precision} products")
     bilm = load_bilm("en_elmo_sm", precision=precision)
     wanted = full_state(bilm.network)

@@ -13,7 +13,7 @@ from ...bilm.config import CharCNNConfig
 from ...bilm.model import BiLMNetwork
 from ...errors import Errors
 from ...inference.bilm import BiLM
-from ...inference.isolation import isolated
+from ...inference.runtime import isolated
 from ...inference.words import WORDS_AT_ONCE, ConstantWords
 from ...nn import inputs as nn_inputs
 from ...nn.inputs import IdBatch, pad_rows, read_inputs, with_boundaries

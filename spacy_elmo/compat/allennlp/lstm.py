@@ -22,8 +22,8 @@ from ...bilm.recurrence import run_recurrence
 from ...bilm.state import BiLMState, LSTMState, State
 from ...errors import Errors
 from ...inference.dispatch import MAX_LANES
-from ...inference.isolation import isolated
 from ...inference.runner import Runner, make_runner
+from ...inference.runtime import isolated
 from ...nn.inputs import pad_rows
 from ...nn.layers import parameter_dtype
 from ...text.lanes import plan_lanes

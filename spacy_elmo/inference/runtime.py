@@ -1,0 +1,319 @@
+"""The process around the computation: modes of the caller, memory of the host, threads and forks.
+
+Word vectors, states and packed weights are kept and used again in other modes (autocast, inference mode, default
+device), so that none of them may depend on the mode in which it is computed first: `isolated`. The default type is not
+among these modes, since it belongs to the whole process and not to a thread: tensors are created with a type of their
+own.
+
+Large arrays that are allocated and freed fragment the heap: a slightly larger next batch does not fit in the free
+blocks, and the memory of the process grows. Reused arrays (`Workspace`) avoid this, and their pages are not cleared
+again.
+
+PyTorch releases the GIL while it computes. Two concurrent products with one core each are faster than two consecutive
+products with two cores each, since no thread waits for another at the end of each small operation: `run_parallel`. The
+OpenMP threads of PyTorch do not exist in a forked process, which would wait for them forever: it computes with one
+thread. A lock held by another thread of the parent would block it too, so a fork waits for the lock of the word caches.
+"""
+
+import ctypes
+import inspect
+import math
+import mmap
+import os
+import sys
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial, wraps
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .dispatch import TRIM_TIME, TRIM_TOKENS, WORKSPACE_MAX_KEPT, WORKSPACE_STEP
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+AUTOCAST_DEVICES = [name for name in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(name)]
+END = object()
+
+
+def isolated(function: F) -> F:
+    """Leave the modes of the caller during a call, or during each step of a generator.
+
+    Autocast is off, tensors without a device are created on the CPU, and inference mode is left, since its tensors
+    cannot be used in training; gradients are recorded as before. `torch.compile` breaks its graph around the call.
+    Where there is nothing to leave, a call takes 3 microseconds more.
+    """
+    if inspect.isgeneratorfunction(function):
+        return cast(F, _isolate_steps(function))
+    without_compiler: List[Callable[..., Any]] = []
+
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        if torch.compiler.is_compiling():
+            if not without_compiler:  # made on first use, since it imports the compiler, which takes a second
+                without_compiler.append(torch.compiler.disable(call))
+            return without_compiler[0](*args, **settings)
+        modes = _modes_to_leave()
+        if not modes:
+            return function(*args, **settings)
+        with ExitStack() as stack:
+            for mode in modes:
+                stack.enter_context(mode)
+            return function(*args, **settings)
+
+    return cast(F, call)
+
+
+def _isolate_steps(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    @wraps(function)
+    def iterate(*args: Any, **settings: Any) -> Iterator[Any]:
+        steps: Any = function(*args, **settings)
+        advance = isolated(partial(next, steps, END))
+        try:
+            while (step := advance()) is not END:
+                yield step
+        finally:
+            steps.close()
+
+    return iterate
+
+
+def _modes_to_leave() -> List[ContextManager[Any]]:
+    modes: List[ContextManager[Any]] = [
+        torch.autocast(device, enabled=False) for device in AUTOCAST_DEVICES if torch.is_autocast_enabled(device)
+    ]
+    if torch.empty(0).device.type != "cpu":
+        modes.append(torch.device("cpu"))
+    if torch.is_inference_mode_enabled():
+        modes += [torch.inference_mode(False), torch.no_grad()]
+    return modes
+
+
+# Memory
+
+
+class Workspace:
+    """Named arrays, for one computation at a time. Each is as large as the largest request so far."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._held: Dict[str, Tensor] = {}
+
+    @torch.inference_mode(False)  # arrays are reused after the inference mode in which they are created
+    def take(self, name: str, *shape: int) -> Tensor:
+        """A float32 array of this shape, uninitialized. An array taken before by this name becomes invalid."""
+        n_numbers = math.prod(shape)
+        if name not in self._held or len(self._held[name]) < n_numbers:
+            self._held.pop(name, None)  # freed before the new one is allocated
+            self._held[name] = self._new(-(-n_numbers // WORKSPACE_STEP) * WORKSPACE_STEP)
+        return self._held[name][:n_numbers].view(shape)
+
+    def _new(self, n_numbers: int) -> Tensor:
+        """On a CPU, allocate by mmap, so that the pages are returned to the system with the array."""
+        if self._device.type != "cpu":
+            return torch.empty(n_numbers, dtype=torch.float32, device=self._device)
+        return torch.frombuffer(map_pages(4 * max(n_numbers, WORKSPACE_STEP)), dtype=torch.float32)
+
+    def trim(self) -> None:
+        """Free arrays above `WORKSPACE_MAX_KEPT`, which an unusually large computation needed."""
+        self._held = {name: array for name, array in self._held.items() if len(array) <= WORKSPACE_MAX_KEPT}
+
+
+class WorkspacePool:
+    """A pool of workspaces, one for each concurrent computation; at most `n_kept` idle ones are kept."""
+
+    def __init__(self, device: torch.device, n_kept: int) -> None:
+        self._device = device
+        self._n_kept = n_kept
+        self._free: List[Workspace] = []  # append and pop of a list are thread-safe, and safe in a forked process
+
+    @contextmanager
+    def borrow(self) -> Iterator[Workspace]:
+        """Borrow a workspace. After an error it is not returned to the pool: threads may still write to it."""
+        try:
+            workspace = self._free.pop()
+        except IndexError:
+            workspace = Workspace(self._device)
+        try:
+            yield workspace
+        except GeneratorExit:  # the caller stopped the iteration
+            self._give_back(workspace)
+            raise
+        self._give_back(workspace)
+
+    def _give_back(self, workspace: Workspace) -> None:
+        workspace.trim()
+        if len(self._free) < self._n_kept:
+            self._free.append(workspace)
+
+
+def map_pages(n_bytes: int) -> mmap.mmap:
+    """Allocate zeros by mmap, not shared with processes that are forked later. The pages are returned to the system as
+    soon as there are no references to them.
+    """
+    if sys.platform == "win32":  # has no fork and no such flags
+        return mmap.mmap(-1, n_bytes)
+    return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+class HeapTrimmer:
+    """Returns free memory of the heap to the system at intervals, in a long stream.
+
+    The operations of oneDNN allocate their results, without an output argument. The GNU C library rarely reuses the
+    memory of a freed aligned array for one of the same size, so the heap fragments: a process would keep several times
+    as many free pages as it needs.
+
+    every (Optional[int]): Minimum count between two calls; `TRIM_TOKENS` by default.
+    """
+
+    def __init__(self, every: Optional[int] = None) -> None:
+        self._every = TRIM_TOKENS if every is None else every
+        self._n_counted, self._n_between = 0, self._every
+        self._ended = time.perf_counter()
+
+    def count(self, n_tokens: int) -> None:
+        """Count tokens computed since the last call; or anything else that `every` is meant for."""
+        self._n_counted += n_tokens
+        trim = _trim()
+        if self._n_counted < self._n_between or trim is None:
+            return
+        started = time.perf_counter()
+        trim(0)
+        ended = time.perf_counter()
+        if ended - started > TRIM_TIME * (started - self._ended):
+            self._n_between *= 2  # trimming is slow if the process has much other memory
+        else:
+            self._n_between = max(self._every, self._n_between // 2)
+        self._n_counted, self._ended = 0, ended
+
+
+@cache
+def _trim() -> Optional[Callable[[int], int]]:
+    """`malloc_trim`, None if the C library does not have it."""
+    try:
+        function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another library, another system
+        return None
+    return function
+
+
+def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
+    """Copy an array that must not change afterwards; to a GPU from pinned memory, so that nothing waits for it."""
+    array = np.ascontiguousarray(array)
+    tensor = torch.from_numpy(array)
+    if device.type != "cuda":
+        return tensor.to(device)
+    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
+    np.copyto(pinned.numpy(), array)  # torch would wake its threads for a copy, which takes milliseconds
+    return pinned.to(device, non_blocking=True)
+
+
+def to_host(rows: Tensor) -> Tensor:
+    """Copy to the CPU; from a GPU through pinned memory, which is several times as fast."""
+    if rows.device.type != "cuda":
+        return rows.cpu()
+    pinned = torch.empty(rows.shape, dtype=rows.dtype, device="cpu", pin_memory=True)
+    return pinned.copy_(rows)
+
+
+# Threads and forked processes
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_pools: Dict[Tuple[int, int], ThreadPoolExecutor] = {}  # by number of items and torch threads per item
+_busy = threading.Lock()  # one caller at a time; concurrent callers already use several cores
+CACHE_LOCK = threading.RLock()  # held while a word cache is read or changed
+_fork = {"is_registered": False, "is_held": False}  # not held if the handlers are registered during the fork itself
+
+
+def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> List[Result]:
+    """Call a thread-safe function for each item, without gradients; concurrently if torch has a thread for each."""
+    n_threads = torch.get_num_threads() // max(1, len(items))
+    if len(items) < 2 or not n_threads or not _busy.acquire(blocking=False):
+        return [function(item) for item in items]
+    try:
+        futures = _submit(function, items, n_threads)
+    finally:
+        _busy.release()
+    return [future.result() for future in futures] or [function(item) for item in items]
+
+
+def _submit(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> "List[Future[Result]]":
+    """Futures that are all complete; none if no thread can be started, as at interpreter shutdown."""
+
+    def call(item: Item) -> Result:
+        with torch.no_grad():  # it applies to one thread
+            return function(item)
+
+    futures: List[Future[Result]] = []
+    try:
+        key = len(items), n_threads
+        if key not in _pools:
+            _pools[key] = _make_pool(*key)
+        for item in items:
+            futures.append(_pools[key].submit(call, item))
+    except RuntimeError:
+        wait(futures)
+        return []
+    wait(futures)
+    return futures
+
+
+def _make_pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
+    """Start threads that compute with `n_threads` torch threads each; the caller's own number does not change.
+
+    RAISES (RuntimeError): If a thread cannot be started.
+    """
+    ready = threading.Barrier(n_items)
+    before = torch.get_num_threads()
+
+    def begin() -> None:
+        torch.get_num_threads()  # initializes this thread from the global number before that changes
+        torch.set_num_threads(n_threads)
+        ready.wait()
+
+    pool = ThreadPoolExecutor(n_items, "spacy-elmo", initializer=begin)
+    try:
+        wait([pool.submit(int) for _ in range(n_items)])
+    except RuntimeError:
+        ready.abort()  # so that no thread waits for one that was not started
+        raise
+    torch.set_num_threads(before)  # the global number, for threads that start later
+    return pool
+
+
+def register_fork_handlers() -> None:
+    """Make sure that processes forked from now on can compute. Further calls have no effect."""
+    if not _fork["is_registered"] and hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_acquire, after_in_parent=_release, after_in_child=_begin_child)
+        _fork["is_registered"] = True
+
+
+def compute_with_one_thread() -> None:
+    """Use one thread in this process from now on; other workers use the other cores."""
+    torch.set_num_threads(1)
+
+
+def _acquire() -> None:
+    CACHE_LOCK.acquire()
+    _fork["is_held"] = True
+
+
+def _release() -> None:
+    if _fork["is_held"]:
+        _fork["is_held"] = False
+        CACHE_LOCK.release()
+
+
+def _begin_child() -> None:
+    global _busy
+    _release()
+    _pools.clear()  # their threads do not exist here
+    _busy = threading.Lock()
+    compute_with_one_thread()
